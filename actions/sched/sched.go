@@ -1,0 +1,74 @@
+// Package sched decides what runs when: it walks a graph with a bounded number of processes,
+// critical path first, and knows nothing of compilers, caches or terminals.
+package sched
+
+import (
+	"context"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Status is how an action ended.
+type Status string
+
+const (
+	Ran      Status = "ran"        // executed a process
+	Cached   Status = "cached"     // outputs restored from the action cache
+	UpToDate Status = "up_to_date" // nothing to do
+	Failed   Status = "failed"
+	Skipped  Status = "skipped" // not tried: something it needs failed, or the build was stopped
+)
+
+// Result of one action.
+type Result struct {
+	Status  Status
+	Err     error         // for Failed
+	Output  []byte        // what the command said; shown as one piece
+	Reason  string        // why it ran: "no record", "input src/a.cu changed", ...
+	Argv    []string      // what was executed
+	Elapsed time.Duration // wall time of the process
+	CPU     time.Duration
+	MaxRSS  int64 // bytes
+}
+
+// Runner does the work of actions. Both methods are called concurrently for different actions, never
+// before everything the action needs has ended well, and Execute only after Check of the same action.
+type Runner interface {
+	// Check settles an action without starting a process, if it can: up to date, restored from the
+	// cache, or failed. ok is false if Execute must be called.
+	Check(ctx context.Context, a *graph.Action) (res Result, ok bool)
+	// Execute runs the action. It holds one of Options.Jobs slots (and a jobserver token).
+	Execute(ctx context.Context, a *graph.Action) Result
+}
+
+// Observer is told what happens, from one goroutine, in order.
+type Observer interface {
+	Start(total int)                                     // once, before anything else
+	Started(a *graph.Action)                             // a process is about to run
+	Finished(a *graph.Action, r Result, done, total int) // also for settled and skipped actions
+}
+
+// Jobserver hands out the right to run one more process, as GNU make's does. The first slot of every
+// client is implicit: sched acquires a token only for the second and further concurrent processes.
+type Jobserver interface {
+	Acquire(ctx context.Context) (token byte, err error)
+	Release(token byte)
+}
+
+// Options bound a run.
+type Options struct {
+	Jobs      int                                 // processes at once; at least 1
+	KeepGoing int                                 // stop after this many failures; 0 is never stop
+	Pools     map[string]int                      // processes at once in each pool
+	Jobserver Jobserver                           // nil if there is none
+	MaxLoad   float64                             // start no further process above this load average; 0 is no limit
+	Load      func() float64                      // 1-minute load average; nil reads the system's
+	Cost      func(a *graph.Action) time.Duration // expected wall time, for the critical path; nil is 1 each
+}
+
+// Summary counts the results of a run.
+type Summary struct {
+	Actions, Ran, Cached, UpToDate, Failed, Skipped int
+	Interrupted                                     bool // ctx was cancelled
+}

@@ -1,0 +1,158 @@
+// Package cache defines what the action cache stores and how its keys are made. It knows nothing of
+// compilers or graphs; cache/disk keeps the entries.
+//
+// Lookup has two levels, as ccache's direct mode. The command key covers everything known before a
+// command runs: tools by content, argv, environment, declared inputs by content. Under one command
+// key there are any number of Records, one for each set of discovered inputs (headers) seen so far.
+// A record holds if every file it discovered still has the same content and every path it found
+// absent is still absent. So a hit starts no process.
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"time"
+)
+
+// KeyVersion salts every key. Raise it when the meaning of a key or a record changes.
+const KeyVersion = "kbuild-1"
+
+// Digest is a SHA-256.
+type Digest [sha256.Size]byte
+
+// String gives 64 hex digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// IsZero reports whether the digest was never set.
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// MarshalText writes hex.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads 64 hex digits.
+func (d *Digest) UnmarshalText(b []byte) error {
+	if len(b) != 2*len(d) {
+		return fmt.Errorf("digest of %d characters, want %d", len(b), 2*len(d))
+	}
+	_, err := hex.Decode(d[:], b)
+	return err
+}
+
+// Key names an action: a digest over its fields.
+type Key = Digest
+
+// KeyWriter receives the fields of a key in a fixed order. There are two: one hashes, one keeps the
+// text for `kbuild why`, and both are fed by the same traversal, so an explanation cannot lie.
+type KeyWriter interface {
+	// Field adds one named value. A name may repeat; order matters.
+	Field(name, value string)
+}
+
+// Field is one named part of a key.
+type Field struct {
+	Name  string `json:"n"`
+	Value string `json:"v"`
+}
+
+// Hasher is the KeyWriter that hashes.
+type Hasher struct{ h hash.Hash }
+
+// NewHasher starts a key salted with KeyVersion.
+func NewHasher() *Hasher {
+	w := &Hasher{h: sha256.New()}
+	w.Field("version", KeyVersion)
+	return w
+}
+
+// Field writes the lengths before the texts, so that no two field lists collide.
+func (w *Hasher) Field(name, value string) {
+	fmt.Fprintf(w.h, "%d:%d:", len(name), len(value))
+	io.WriteString(w.h, name)
+	io.WriteString(w.h, value)
+}
+
+// Sum is the key of the fields so far.
+func (w *Hasher) Sum() Key { return Key(w.h.Sum(nil)) }
+
+// Text is the KeyWriter that keeps the fields.
+type Text struct{ Fields []Field }
+
+// Field appends.
+func (w *Text) Field(name, value string) { w.Fields = append(w.Fields, Field{name, value}) }
+
+// FileDigest is a file with its content.
+type FileDigest struct {
+	Path   string `json:"p"` // as the action names it: relative to the project root, or absolute
+	Digest Digest `json:"d"`
+}
+
+// Output is a file an action wrote. Its content is a blob of the store.
+type Output struct {
+	Path   string `json:"p"`
+	Digest Digest `json:"d"`
+	Size   int64  `json:"s"`
+	Exec   bool   `json:"x,omitempty"` // the executable bit
+}
+
+// Record is one successful run of an action.
+type Record struct {
+	Command    Key           `json:"command"`
+	Fields     []Field       `json:"fields"`               // what Command was made of
+	Discovered []FileDigest  `json:"discovered,omitempty"` // read besides the declared inputs, sorted by path
+	Absent     []string      `json:"absent,omitempty"`     // paths that would shadow a discovered file if they existed
+	Outputs    []Output      `json:"outputs"`
+	Text       string        `json:"text,omitempty"` // what the command said, replayed on a hit
+	Elapsed    time.Duration `json:"elapsed"`
+	CPU        time.Duration `json:"cpu"`
+	MaxRSS     int64         `json:"max_rss"` // bytes
+	Made       time.Time     `json:"made"`
+}
+
+// ID names the record under its command key: a digest over what it discovered.
+func (r *Record) ID() Key {
+	w := NewHasher()
+	for _, f := range r.Discovered {
+		w.Field(f.Path, f.Digest.String())
+	}
+	for _, p := range r.Absent {
+		w.Field("absent", p)
+	}
+	return w.Sum()
+}
+
+// ErrCorrupt wraps what is wrong with an entry. A corrupt entry is a miss and is removed.
+var ErrCorrupt = errors.New("corrupt cache entry")
+
+// Store keeps records and blobs. Any number of processes may use one store at once. All methods may
+// be called concurrently.
+type Store interface {
+	// Records gives the records under a command key, last used first. No entry is no error. A
+	// corrupt record is left out and removed.
+	Records(ctx context.Context, command Key) ([]*Record, error)
+
+	// Put stores the outputs of r, read from the paths that open maps an Output to, then r itself,
+	// so that a record never appears before its blobs. It returns an error if a file does not have
+	// the digest that r names for it.
+	Put(ctx context.Context, r *Record, file func(Output) string) error
+
+	// Restore writes the content of out to the file name (which must not exist, in an existing
+	// folder), checks it against out.Digest while copying, and sets its mode. A blob that is absent
+	// gives an error that is fs.ErrNotExist; one with wrong content ErrCorrupt, and is removed.
+	Restore(ctx context.Context, out Output, name string) error
+
+	// Used notes that r was used, for the order of Records and for gc.
+	Used(r *Record)
+}
+
+// ParseDigest reads 64 hex digits.
+func ParseDigest(s string) (Digest, error) {
+	var d Digest
+	err := d.UnmarshalText([]byte(strings.TrimSpace(s)))
+	return d, err
+}

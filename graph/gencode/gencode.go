@@ -1,0 +1,113 @@
+// Package gencode knows GPU code names: what they mean, how they are spelled, what can link or run
+// on what. It is pure: which code a toolkit supports is a fact that callers bring.
+package gencode
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// Kind is what a code name stands for.
+type Kind int
+
+const (
+	SASS Kind = iota // sm_90: machine code
+	PTX              // compute_90: text that the driver compiles
+	LTO              // lto_90: LTO-IR for a later link
+	GFX              // gfx90a:xnack-: a HIP code object
+	Set              // native, all, all-major: a set that the planner expands
+)
+
+// Code is one element of a `code` list. The zero value is not a valid code.
+type Code struct {
+	Kind    Kind
+	Num     int    // 90 for sm_90, sm_90a; 0 for GFX and Set
+	Suffix  string // "a" (this chip only), "f" (this family), ""
+	Name    string // GFX: "gfx90a"; Set: "native", "all", "all-major"
+	Feature string // GFX: ":sramecc+:xnack-", with its colons, ""
+}
+
+var nvRE = regexp.MustCompile(`^(sm|compute|lto)_([1-9][0-9]{1,2})([af]?)$`)
+var gfxRE = regexp.MustCompile(`^(gfx[0-9a-f]{3,4})((?::(?:sramecc|xnack)[+-]){0,2})$`)
+
+// Parse reads a code name such as sm_90a, compute_80, lto_75, gfx90a:xnack- or native.
+func Parse(s string) (Code, error) {
+	switch s {
+	case "native", "all", "all-major":
+		return Code{Kind: Set, Name: s}, nil
+	}
+	if m := nvRE.FindStringSubmatch(s); m != nil {
+		n, _ := strconv.Atoi(m[2])
+		k := map[string]Kind{"sm": SASS, "compute": PTX, "lto": LTO}[m[1]]
+		return Code{Kind: k, Num: n, Suffix: m[3]}, nil
+	}
+	if m := gfxRE.FindStringSubmatch(s); m != nil {
+		return Code{Kind: GFX, Name: m[1], Feature: m[2]}, nil
+	}
+	return Code{}, fmt.Errorf("%q is no architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a (HIP), or native, all, all-major", s)
+}
+
+// String spells the code as it is written in a manifest.
+func (c Code) String() string {
+	switch c.Kind {
+	case SASS:
+		return fmt.Sprintf("sm_%d%s", c.Num, c.Suffix)
+	case PTX:
+		return fmt.Sprintf("compute_%d%s", c.Num, c.Suffix)
+	case LTO:
+		return fmt.Sprintf("lto_%d%s", c.Num, c.Suffix)
+	case GFX:
+		return c.Name + c.Feature
+	}
+	return c.Name
+}
+
+// Virtual is the compute_ name that code is compiled from: compute_90a for sm_90a.
+func (c Code) Virtual() string { return fmt.Sprintf("compute_%d%s", c.Num, c.Suffix) }
+
+// As gives the same architecture as another kind: sm_90 as lto_90.
+func (c Code) As(k Kind) Code { c.Kind = k; return c }
+
+// Compare orders codes by architecture, then suffix, then kind; sets and GFX come last, by name.
+func Compare(a, b Code) int {
+	ga, gb := a.Num == 0, b.Num == 0
+	if ga != gb {
+		if ga {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.Num, b.Num), cmp.Compare(a.Suffix, b.Suffix), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Feature, b.Feature))
+}
+
+// Image is device code found in a file: a kind for an architecture.
+type Image struct {
+	Kind   Kind
+	Num    int
+	Suffix string
+}
+
+// LinksInto reports whether an image of kind and arch img can take part in a device link for target
+// (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8 and 12.4:
+// SASS of the same major and no newer minor; PTX no newer; LTO-IR no newer and only with -dlto.
+// Architecture-specific images (suffix "a") link for exactly their own architecture.
+func LinksInto(img Image, target Code, lto bool) bool {
+	if img.Suffix != "" {
+		if img.Num != target.Num || img.Suffix != target.Suffix {
+			return false
+		}
+		return img.Kind != LTO || lto
+	}
+	switch img.Kind {
+	case SASS:
+		return img.Num/10 == target.Num/10 && img.Num <= target.Num
+	case PTX:
+		return img.Num <= target.Num
+	case LTO:
+		return lto && img.Num <= target.Num
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+// Package graph holds the build graph: actions, the files between them, their order and their names.
+//
+// It knows nothing of compilers, manifests, files on disk or time. The planner (graph/plan) makes a
+// Graph; the executor (actions/sched, actions/build) walks it; the renderers in this package draw it.
+package graph
+
+import "fmt"
+
+// Pos is the place in a manifest that made a node. The zero Pos means "nowhere in particular".
+type Pos struct {
+	File   string `json:"file"` // relative to the project root
+	Line   int    `json:"line"` // from 1
+	Column int    `json:"column"`
+}
+
+// String gives file:line, the form that editors open.
+func (p Pos) String() string {
+	if p.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Kind says what an action does. The names are the ones shown in progress lines, JSON and graphs.
+type Kind string
+
+const (
+	Compile     Kind = "compile"      // .cu to object with device code (nvcc -c or -dc)
+	HostCompile Kind = "host-compile" // C or C++ to object
+	Archive     Kind = "archive"      // objects to static library
+	DeviceLink  Kind = "device-link"  // objects and archives to one object with linked device code (nvcc -dlink)
+	HostLink    Kind = "link"         // executable
+	SharedLink  Kind = "shared-link"  // shared library
+	ModuleEmit  Kind = "emit"         // .cu to ptx, cubin, fatbin or ltoir
+	Generate    Kind = "generate"     // the user's own command
+	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
+	Embed       Kind = "embed"        // in process: writes the assembler source and the header of an embedded module
+)
+
+// ActionID indexes Graph.Actions.
+type ActionID int
+
+// Action is one step of the build: what it reads, what it runs, what it writes.
+//
+// All paths are slash-separated and either relative to the project root, in which every command
+// runs, or absolute.
+type Action struct {
+	ID     ActionID `json:"id"`
+	Kind   Kind     `json:"kind"`
+	Target string   `json:"target"`          // label of the block that made it: "library.solver", "module.gemm:dtype=f16,tile=64"
+	Name   string   `json:"name"`            // short and readable: "src/a.cu", "bin/app"
+	Archs  []string `json:"archs,omitempty"` // codes this action makes: "sm_80", "lto_90", "compute_90"
+	Mode   string   `json:"mode,omitempty"`  // "whole", "rdc", "lto", or "" for host work
+
+	Argv []string `json:"argv,omitempty"` // no shell; Argv[0] is a path or a name looked up in PATH. Empty for Copy and Embed
+	Env  []string `json:"env,omitempty"`  // KEY=VALUE on top of the executor's allow-list
+
+	Inputs     []string `json:"inputs"`                // declared: everything known to be read; their content is in the key
+	OrderOnly  []string `json:"order_only,omitempty"`  // must be up to date first; in the key only if the depfile names them
+	Outputs    []string `json:"outputs"`               // everything written
+	Depfile    string   `json:"depfile,omitempty"`     // written by the command, read by the executor, not an output
+	SearchDirs []string `json:"search_dirs,omitempty"` // include directories in the order of search, for headers that newly shadow others
+
+	// Response makes the executor put Argv[Response:] into a response file when the command line
+	// would grow too long, and pass ResponseFlag joined with its path instead
+	// ("@" for gcc and ar; "--options-file=" for nvcc). 0 means never.
+	Response     int    `json:"response,omitempty"`
+	ResponseFlag string `json:"response_flag,omitempty"`
+
+	Tools    []string `json:"tools,omitempty"`      // names of Facts tools whose content is in the key: "nvcc", "cxx", "cc", "ar"
+	Pool     string   `json:"pool,omitempty"`       // "" or the name of one of Graph.Pools
+	Memory   int64    `json:"memory,omitempty"`     // bytes the user says it needs; 0 is unknown
+	InPlace  bool     `json:"in_place,omitempty"`   // the command writes Outputs itself; no temporary names in Argv (generate)
+	CwdInKey bool     `json:"cwd_in_key,omitempty"` // debug information holds the folder of the build
+
+	Link *LinkCheck `json:"link,omitempty"` // set on device links: what nvlink may say
+
+	Pos Pos `json:"pos"` // of the block that made it
+}
+
+// LinkCheck says which messages of nvlink are expected in a device link. nvlink exits 0 while it
+// drops code, so its words decide (facts: "SM Arch not found", "Ignoring -dlto", "not built for LTO").
+type LinkCheck struct {
+	LTO      bool              `json:"lto"`
+	NonLTO   []string          `json:"non_lto,omitempty"`   // files that may be "not built for LTO": rdc objects, prebuilts with lto = "none"
+	Owners   map[string]string `json:"owners,omitempty"`    // input path -> label of the target that brought it, for messages
+	OwnerPos map[string]Pos    `json:"owner_pos,omitempty"` // input path -> position of that target
+}
+
+// Target is a named node of the manifest and the actions that make it.
+type Target struct {
+	Label   string     `json:"label"`   // "executable.bench"
+	Name    string     `json:"name"`    // "bench"
+	Kind    string     `json:"kind"`    // "executable", "library", "module", "prebuilt", "generate", "group"
+	Outputs []string   `json:"outputs"` // final files that a user asks for
+	Actions []ActionID `json:"actions"` // all that belong to it, in order
+	Deps    []string   `json:"deps"`    // labels
+	Pos     Pos        `json:"pos"`
+}
+
+// Graph is a plan: actions in a valid order of execution (every producer before its consumers).
+type Graph struct {
+	Actions  []*Action      `json:"actions"`
+	Targets  []*Target      `json:"targets"`
+	Default  []string       `json:"default"` // labels built when none are named
+	Pools    map[string]int `json:"pools,omitempty"`
+	BuildDir string         `json:"build_dir"` // relative to the root, or absolute
+
+	producer map[string]ActionID
+}

@@ -1,0 +1,49 @@
+package plan
+
+import "github.com/kbuild-dev/kbuild/graph/gencode"
+
+// Facts is what the planner may know about the world. actions/probe collects it before planning;
+// tests write it by hand. Nothing in here is looked up again during planning.
+type Facts struct {
+	CUDA      *Toolkit // nil when none was found or none is needed
+	CUDAError string   // why CUDA is nil: what was looked for, where, and what to do
+	CXX, CC   Tool     // host compilers for C++ and C sources and for links
+	AR        Tool
+	NativeGPU []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
+	Prebuilt  map[string]Library // by path as written in the manifest
+	Exists    map[string]bool    // project files asked for by the manifest (sources, includes, generate inputs)
+}
+
+// Tool is a program with its identity by content.
+type Tool struct {
+	Path    string `json:"path"`            // absolute
+	Version string `json:"version"`         // as it says itself, "12.2.0"
+	ID      string `json:"id"`              // hex digest over the content of everything it runs
+	Error   string `json:"error,omitempty"` // why Path is empty
+}
+
+// Toolkit is an installed CUDA toolkit.
+type Toolkit struct {
+	NVCC     Tool
+	HostCXX  Tool           // what nvcc is told to use (-ccbin), g++-11 for CUDA 11.8 of Debian 12
+	Version  string         // "11.8"
+	Build    string         // "11.8.89"
+	Root     string         // folder that holds bin/, nvvm/ ...
+	LibDirs  []string       // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
+	Includes []string       // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
+	Archs    []gencode.Code // SASS codes that nvcc --list-gpu-code names
+	LTOFault string         // "" or why `nvlink -dlto` cannot work here, with the fix
+}
+
+// Library is what a prebuilt archive or shared file holds.
+type Library struct {
+	Error   string   // why it could not be read; "" if it was
+	Members []Member // archive members with device code, in order; a shared file has one
+}
+
+// Member is an object of a library that holds relocatable or linked device code.
+type Member struct {
+	Name        string // "legacy.o"
+	Relocatable bool   // has __nv_relfatbin: takes part in a device link
+	Images      []gencode.Image
+}

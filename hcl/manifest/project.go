@@ -1,0 +1,165 @@
+package manifest
+
+import (
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// Project is a manifest after evaluation: plain data, no expressions left. Every target has the
+// values of `defaults` filled in and every reference replaced by a label such as "library.solver".
+type Project struct {
+	Root       string               // absolute folder of the manifest
+	File       string               // manifest, relative to Root
+	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl), relative to Root
+	Globs      []Glob               // every glob that was evaluated and what it matched
+	Variables  []Variable           // in order of declaration, with the value in force
+	Toolchains map[string]Toolchain // "cuda", "hip"
+	Targets    []*Target            // in order of declaration; matrix instances in order of the matrix
+	Groups     []Group
+}
+
+// Pos is a place in a manifest. Line and Column count from 1; File is relative to Project.Root.
+type Pos struct {
+	File         string
+	Line, Column int
+}
+
+// Glob records one evaluation of glob(), so that a later run can notice new and removed files.
+type Glob struct {
+	Patterns []string
+	Matches  []string
+}
+
+// Variable is an input variable after all overrides.
+type Variable struct {
+	Name, Type, Description string
+	Value                   string // JSON
+	Source                  string // "default", "profile dev", "kernels.local.hcl", "environment KBUILD_VAR_x", "--var"
+	Pos                     Pos
+}
+
+// Toolchain is a toolchain block: which compiler to use and what it must be.
+type Toolchain struct {
+	Kind         string // "cuda" or "hip"
+	Compiler     string // name or path; "" is the default of the kind
+	HostCompiler string // attribute host_compiler, name or path; "" lets the probe choose
+	Version      string // constraint such as ">= 11.2, < 13"; "" is any
+	Pos          Pos
+}
+
+// Kind of a target.
+type Kind string
+
+const (
+	Library    Kind = "library"
+	Executable Kind = "executable"
+	Module     Kind = "module"
+	Prebuilt   Kind = "prebuilt"
+	Generate   Kind = "generate"
+)
+
+// Gencode is what a target ships.
+type Gencode struct {
+	Name     string         // of the gencode block; "" for an inline list
+	Code     []gencode.Code // in the order written, native/all/all-major still unexpanded (Code.Kind == gencode.Set)
+	ArchList []gencode.Code // attribute arch_list, reserved
+	Pos      Pos
+}
+
+// Flags are extra options by tool.
+type Flags struct {
+	NVCC, CICC, PTXAS, NVLink, Host, Link []string
+}
+
+// Define is one -D. A nil Value is -DNAME.
+type Define struct {
+	Name  string
+	Value *string
+}
+
+// Source is one source file of a target with everything that decides how it is compiled:
+// the target's values with its partition's on top.
+type Source struct {
+	Path      string   // slash-separated, relative to Root (or absolute)
+	Generated string   // label of the generate block that makes it, "" for a file of the project
+	Language  string   // "c", "c++", "cuda", "hip"; from `language` or the ending
+	Partition string   // name of the partition, ""
+	Mode      string   // "whole", "rdc", "lto"; "" for C and C++
+	Defines   []Define // sorted by name
+	Flags     Flags
+	Memory    int64 // bytes, 0 unknown
+	Pos       Pos   // of the sources attribute's element, or of the attribute
+}
+
+// Target is an evaluated library, executable, module, prebuilt or generate block.
+type Target struct {
+	Kind    Kind
+	Name    string         // "solver"; "gemm:dtype=f16,tile=64" for an instance of a matrix
+	Base    string         // name of the block: "gemm"
+	Pos     Pos            // of the block header
+	AttrPos map[string]Pos // of each attribute that was written, by name, also "defaults.NAME" for those filled from defaults
+	Deps    []Dep
+	Labels  map[string]string
+
+	// library, executable, module
+	Sources                      []Source
+	Gencode                      Gencode
+	Mode                         string   // of the target: "whole", "rdc", "lto"
+	Std                          string   // "c++17" for C++ and CUDA sources; "" is the compiler's default
+	CStd                         string   // "c11" for C sources, when std names a C standard
+	Includes                     []string // relative to Root
+	Libs                         []string // -l
+	LibDirs                      []string // -L
+	CudaRT                       string   // "static", "shared", "none"
+	Opt                          string   // "0".."3", "s", "fast"; default "2"... see docs; "" is the compiler's default
+	Debug, DeviceDebug, LineInfo bool
+	FastMath                     bool
+	FTZ, PrecDiv, PrecSqrt, FMAD *bool
+	MaxRegisters                 int // 0: not set
+	Flags                        Flags
+	Memory                       int64
+	StripUnused                  bool
+
+	// library
+	Shared     bool
+	DeviceLink bool // device_link = true: close a static library early
+
+	// prebuilt
+	Archive    string // relative to Root or absolute
+	SharedFile string
+	LTO        string // "required", "none", or "" (default: required when a consumer is lto)
+
+	// generate
+	Command []string // argv; paths of outputs already in the build tree
+	Inputs  []string
+	Outputs []string // as declared, relative; the file is BuildDir/gen/NAME/OUTPUT
+
+	// module
+	Emit   []string      // "ptx", "cubin", "fatbin", "ltoir"; default ["fatbin"]
+	Matrix []MatrixValue // the values of this instance, in the order of names, sorted
+	Embed  *Embed
+}
+
+// MatrixValue is one axis of a matrix instance.
+type MatrixValue struct{ Name, Value string }
+
+// Dep is a reference to another target.
+type Dep struct {
+	Label string // "library.solver"; a matrix module refers to all its instances
+	Pos   Pos
+}
+
+// Embed asks for the module's artifacts as an object file and a C header.
+type Embed struct {
+	Symbol string
+	Pos    Pos
+}
+
+// Group is a named list of targets.
+type Group struct {
+	Name    string
+	Targets []Dep
+	Pos     Pos
+}
+
+// Label is the name a target has in references, messages and on the command line.
+func (t *Target) Label() string { return string(t.Kind) + "." + t.Name }
