@@ -33,6 +33,7 @@ type Toolkit struct {
 	Includes []string       // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
 	Archs    []gencode.Code // SASS codes that nvcc --list-gpu-code names
 	LTOFault string         // "" or why `nvlink -dlto` cannot work here, with the fix
+	NVVMPath string         // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
 }
 
 // Library is what a prebuilt archive or shared file holds.

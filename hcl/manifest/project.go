@@ -11,6 +11,7 @@ type Project struct {
 	File       string               // manifest, relative to Root
 	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl), relative to Root
 	Globs      []Glob               // every glob that was evaluated and what it matched
+	BuildDir   string               // of this run: relative to Root and slash-separated when inside, else absolute
 	Variables  []Variable           // in order of declaration, with the value in force
 	Toolchains map[string]Toolchain // "cuda", "hip"
 	Targets    []*Target            // in order of declaration; matrix instances in order of the matrix

@@ -1,0 +1,192 @@
+package graph
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Add appends an action, gives it its ID and returns it.
+func (g *Graph) Add(a *Action) *Action {
+	a.ID = ActionID(len(g.Actions))
+	g.Actions = append(g.Actions, a)
+	g.producer = nil
+	return a
+}
+
+// Producer is the action that writes path.
+func (g *Graph) Producer(path string) (ActionID, bool) {
+	if g.producer == nil {
+		g.index()
+	}
+	id, ok := g.producer[path]
+	return id, ok
+}
+
+// index builds the map from output to action. It is called once after the last Add; a Graph that is
+// shared between goroutines must have been indexed before (Seal does).
+func (g *Graph) index() {
+	m := make(map[string]ActionID, len(g.Actions)*2)
+	for _, a := range g.Actions {
+		for _, o := range a.Outputs {
+			m[o] = a.ID
+		}
+	}
+	g.producer = m
+}
+
+// Seal indexes the graph, so that it may be read from many goroutines, and checks its order: every
+// producer stands before its consumers, and no two actions write one file.
+func (g *Graph) Seal() error {
+	g.index()
+	writer := make(map[string]ActionID, len(g.producer))
+	for _, a := range g.Actions {
+		for _, o := range a.Outputs {
+			if first, dup := writer[o]; dup {
+				return fmt.Errorf("%s is written twice: by %s and by %s", o, g.Actions[first].Target, a.Target)
+			}
+			writer[o] = a.ID
+		}
+		for _, d := range g.Deps(a.ID) {
+			if d >= a.ID {
+				return fmt.Errorf("BUG: action %d (%s) stands before action %d (%s), which it needs", a.ID, a.Name, d, g.Actions[d].Name)
+			}
+		}
+	}
+	return nil
+}
+
+// Deps are the actions that write what id reads, sorted, each once.
+func (g *Graph) Deps(id ActionID) []ActionID {
+	a := g.Actions[id]
+	var deps []ActionID
+	for _, list := range [2][]string{a.Inputs, a.OrderOnly} {
+		for _, in := range list {
+			if p, ok := g.Producer(in); ok && p != id {
+				deps = append(deps, p)
+			}
+		}
+	}
+	return uniqueIDs(deps)
+}
+
+func uniqueIDs(ids []ActionID) []ActionID {
+	if len(ids) < 2 {
+		return ids
+	}
+	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
+	out := ids[:1]
+	for _, id := range ids[1:] {
+		if id != out[len(out)-1] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Closure is want with everything it needs, sorted.
+func (g *Graph) Closure(want []ActionID) []ActionID {
+	seen := make([]bool, len(g.Actions))
+	stack := append([]ActionID(nil), want...)
+	var out []ActionID
+	for len(stack) > 0 {
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		out = append(out, id)
+		stack = append(stack, g.Deps(id)...)
+	}
+	return uniqueIDs(out)
+}
+
+// Needs reports whether id needs dep, directly or through others.
+func (g *Graph) Needs(id, dep ActionID) bool {
+	for _, d := range g.Closure(g.Deps(id)) {
+		if d == dep {
+			return true
+		}
+	}
+	return false
+}
+
+// FindTarget looks a target up by label ("library.solver") or by name, which must be unique then.
+// A matrix module's base name ("gemm") finds all its instances.
+func (g *Graph) FindTarget(name string) []*Target {
+	var byName []*Target
+	for _, t := range g.Targets {
+		if t.Label == name {
+			return []*Target{t}
+		}
+		base, _, _ := strings.Cut(t.Name, ":")
+		if t.Name == name || base == name || t.Kind+"."+base == name {
+			byName = append(byName, t)
+		}
+	}
+	return byName
+}
+
+// Select resolves what a user names on the command line: target labels and names, output files, and
+// source files (everything compiled from them). unknown holds the names that mean nothing.
+func (g *Graph) Select(names []string) (want []ActionID, unknown []string) {
+	for _, n := range names {
+		ids := g.selectOne(n)
+		if ids == nil {
+			unknown = append(unknown, n)
+		}
+		want = append(want, ids...)
+	}
+	return uniqueIDs(want), unknown
+}
+
+func (g *Graph) selectOne(n string) []ActionID {
+	var ids []ActionID
+	for _, t := range g.FindTarget(n) {
+		ids = append(ids, g.targetActions(t)...)
+	}
+	if ids != nil {
+		return ids
+	}
+	for _, path := range []string{n, g.BuildDir + "/" + n} {
+		if id, ok := g.Producer(path); ok {
+			return []ActionID{id}
+		}
+	}
+	for _, a := range g.Actions {
+		if len(a.Inputs) > 0 && a.Inputs[0] == n {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+// targetActions are the actions that make a target's outputs; for a group or a target without files
+// of its own, those of what it names.
+func (g *Graph) targetActions(t *Target) []ActionID {
+	ids := []ActionID{}
+	for _, o := range t.Outputs {
+		if id, ok := g.Producer(o); ok {
+			ids = append(ids, id)
+		}
+	}
+	if t.Kind == "group" {
+		for _, d := range t.Deps {
+			for _, u := range g.FindTarget(d) {
+				ids = append(ids, g.targetActions(u)...)
+			}
+		}
+	}
+	return ids
+}
+
+// Names are the labels and names a user may write, for completion and did-you-mean.
+func (g *Graph) Names() []string {
+	var names []string
+	for _, t := range g.Targets {
+		names = append(names, t.Label, t.Name)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// codes is a gencode with its sets expanded, by kind, each in ascending order without repeats.
+type codes struct {
+	sass, ptx, lto, gfx []gencode.Code
+}
+
+func (c codes) empty() bool { return len(c.sass)+len(c.ptx)+len(c.lto)+len(c.gfx) == 0 }
+
+// expand resolves native, all and all-major, and checks every code against the toolkit. nvcc itself
+// must not see these words: 11.8 drops LTO for them, or crashes.
+func (b *builder) expand(t *target) codes {
+	var c codes
+	for _, code := range t.Gencode.Code {
+		for _, e := range b.expandOne(t, code) {
+			c.add(e)
+		}
+	}
+	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.lto, &c.gfx} {
+		slices.SortFunc(*list, gencode.Compare)
+		*list = slices.Compact(*list)
+	}
+	if len(c.gfx) > 0 {
+		b.errorf(t.attr("gencode"), "Ship sm_*, compute_* or lto_* code for now.", "%s wants %s: HIP is not built yet", t.label, c.gfx[0])
+	}
+	if c.empty() && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
+		c = b.inheritCodes(t)
+	}
+	return c
+}
+
+func (c *codes) add(e gencode.Code) {
+	switch e.Kind {
+	case gencode.SASS:
+		c.sass = append(c.sass, e)
+	case gencode.PTX:
+		c.ptx = append(c.ptx, e)
+	case gencode.LTO:
+		c.lto = append(c.lto, e)
+	case gencode.GFX:
+		c.gfx = append(c.gfx, e)
+	}
+}
+
+func (b *builder) expandOne(t *target, code gencode.Code) []gencode.Code {
+	k := b.facts.CUDA
+	switch {
+	case code.Kind == gencode.GFX:
+		return []gencode.Code{code}
+	case code.Kind == gencode.Set && code.Name == "native":
+		if len(b.facts.NativeGPU) == 0 {
+			b.errorf(t.attr("gencode"), "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
+		}
+		return b.facts.NativeGPU
+	case k == nil:
+		b.nvcc(t.attr("gencode"))
+		return nil
+	case code.Kind == gencode.Set:
+		return expandAll(code.Name, k.Archs)
+	}
+	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == code.Num && a.Suffix == code.Suffix }) {
+		b.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "CUDA %s does not know %s", k.Version, code)
+	}
+	return []gencode.Code{code}
+}
+
+// expandAll gives machine code for every architecture (or the first of each generation) and PTX of
+// the newest, as nvcc's -arch=all and -arch=all-major document.
+func expandAll(name string, archs []gencode.Code) []gencode.Code {
+	var out []gencode.Code
+	for _, a := range archs {
+		if a.Suffix == "" && (name == "all" || a.Num%10 == 0) {
+			out = append(out, a)
+		}
+	}
+	if len(out) > 0 {
+		out = append(out, out[len(out)-1].As(gencode.PTX))
+	}
+	return out
+}
+
+// inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA
+// sources of its own it must say what it ships.
+func (b *builder) inheritCodes(t *target) codes {
+	for _, s := range t.Sources {
+		if s.Language == "cuda" || s.Language == "hip" {
+			b.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
+			return codes{}
+		}
+	}
+	var c codes
+	for _, d := range t.deps {
+		c.sass = append(c.sass, d.codes.sass...)
+		c.ptx = append(c.ptx, d.codes.ptx...)
+	}
+	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx} {
+		slices.SortFunc(*list, gencode.Compare)
+		*list = slices.Compact(*list)
+	}
+	return c
+}
+
+// compileCodes are the codes a compile in the given mode makes, for a target that ships c.
+func (c codes) compileCodes(mode string) []gencode.Code {
+	var out []gencode.Code
+	if mode == "lto" {
+		for _, s := range c.sass {
+			out = append(out, s.As(gencode.LTO))
+		}
+	} else {
+		out = append(append(out, c.sass...), c.ptx...)
+	}
+	out = append(out, c.lto...)
+	slices.SortFunc(out, gencode.Compare)
+	return slices.Compact(out)
+}
+
+func spell(list []gencode.Code) string {
+	var s []string
+	for _, c := range list {
+		s = append(s, c.String())
+	}
+	return strings.Join(s, ", ")
+}
+
+func names(list []gencode.Code) []string {
+	var s []string
+	for _, c := range list {
+		s = append(s, c.String())
+	}
+	return s
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, one)
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

@@ -1,0 +1,220 @@
+package plan
+
+import (
+	"path"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// linkage is what a link of t takes from its dependencies. A static library's dependencies come
+// along; a shared library is closed: what it links stays its own.
+type linkage struct {
+	statics []*target // static libraries, users before what they use
+	pre     []*target // prebuilt archives
+	shared  []*target // shared libraries and prebuilt shared files
+	embeds  []string  // objects of embedded modules
+	libs    []string
+	libDirs []string
+}
+
+func (b *builder) linkage(t *target) linkage {
+	var l linkage
+	for _, d := range b.reached(t) {
+		switch {
+		case d.Kind == manifest.Module:
+			l.embeds = append(l.embeds, d.embeds...)
+		case d.Shared || d.SharedFile != "":
+			l.shared = append(l.shared, d)
+		case d.Kind == manifest.Prebuilt:
+			l.pre = append(l.pre, d)
+		case d.Kind == manifest.Library:
+			l.statics = append(l.statics, d)
+		}
+		if d.Kind == manifest.Prebuilt || d.Kind == manifest.Library && !d.Shared {
+			l.libs = appendNew(l.libs, d.Libs...)
+			l.libDirs = appendNew(l.libDirs, d.LibDirs...)
+		}
+	}
+	l.libs = appendNew(append([]string(nil), t.Libs...), l.libs...)
+	l.libDirs = appendNew(append([]string(nil), t.LibDirs...), l.libDirs...)
+	return l
+}
+
+// reached is the closure of t for linking: it does not look behind shared libraries.
+func (b *builder) reached(t *target) []*target {
+	behind := func(u *target) bool { return u != t && (u.Shared || u.SharedFile != "") }
+	ok := map[*target]bool{}
+	var walk func(u *target)
+	walk = func(u *target) {
+		if ok[u] {
+			return
+		}
+		ok[u] = true
+		if !behind(u) {
+			for _, d := range u.deps {
+				walk(d)
+			}
+		}
+	}
+	walk(t)
+	var out []*target
+	for _, d := range b.closure(t) {
+		if ok[d] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func appendNew(list []string, more ...string) []string {
+	for _, m := range more {
+		found := false
+		for _, have := range list {
+			found = found || have == m
+		}
+		if !found {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// library plans the archive or the shared library of t.
+func (b *builder) library(t *target) {
+	t.include = t.Includes
+	if t.Shared {
+		b.link(t, b.out("lib", "lib"+t.Name+".so"), graph.SharedLink)
+		return
+	}
+	if b.facts.AR.Path == "" {
+		b.errorf(t.Pos, b.facts.AR.Error, "no archiver for %s", t.label)
+		return
+	}
+	members := paths(t.objects)
+	if t.DeviceLink {
+		if l := b.linkage(t); b.needsDeviceLink(t, l) {
+			t.dlink = b.deviceLink(t, l)
+			members = append(members, t.dlink)
+		}
+	}
+	t.file = b.out("lib", "lib"+t.Name+".a")
+	b.emit(t, &graph.Action{
+		Kind: graph.Archive, Name: path.Base(t.file),
+		Argv:   toolchain.Archive(b.facts.AR.Path, t.file, members),
+		Inputs: members, Outputs: []string{t.file}, Tools: []string{"ar"},
+		Response: 3, ResponseFlag: "@",
+	})
+	t.node.Outputs = []string{t.file}
+}
+
+func paths(objects []object) []string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, o.path)
+	}
+	return out
+}
+
+func (b *builder) executable(t *target) {
+	b.link(t, b.out("bin", t.Name), graph.HostLink)
+}
+
+// prebuilt has no actions: its file exists. What it holds was read while collecting facts.
+func (b *builder) prebuilt(t *target) {
+	t.include = t.Includes
+	t.file = t.Archive
+	if t.file == "" {
+		t.file = t.SharedFile
+	}
+	for _, d := range t.deps {
+		t.headers = append(t.headers, d.headers...)
+	}
+	if lib, ok := b.facts.Prebuilt[t.file]; ok && lib.Error != "" {
+		b.errorf(t.attr(map[bool]string{true: "archive", false: "shared"}[t.Archive != ""]), "Build or install it first; the path is relative to the manifest.", "%s: %s", t.file, lib.Error)
+	}
+}
+
+// link plans the device link, if any device code needs one, and the host link.
+func (b *builder) link(t *target, out string, kind graph.Kind) {
+	t.file = out
+	t.node.Outputs = []string{out}
+	l := b.linkage(t)
+	objs := paths(t.objects)
+	deviceLink := b.needsDeviceLink(t, l)
+	if deviceLink {
+		if t.dlink = b.deviceLink(t, l); t.dlink != "" {
+			objs = append(objs, t.dlink)
+		}
+	}
+	b.checkCompiler(t)
+	argv, inputs := b.linkArgv(t, l, append(objs, l.embeds...), deviceLink, kind)
+	b.emit(t, &graph.Action{
+		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Inputs: inputs,
+		Outputs: []string{out}, Tools: []string{"cxx"}, Response: 1, ResponseFlag: "@",
+	})
+}
+
+func (b *builder) checkCompiler(t *target) {
+	if b.facts.CXX.Path == "" {
+		b.errorf(t.Pos, b.facts.CXX.Error, "no compiler to link %s", t.label)
+	}
+}
+
+func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
+	h := toolchain.HostLink{Objects: objs, Libs: l.libs, LibDirs: l.libDirs, Flags: t.Flags.Link, Output: t.file}
+	inputs = append(inputs, objs...)
+	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
+		h.Archives = append(h.Archives, s.file)
+	}
+	inputs = append(inputs, h.Archives...)
+	for _, s := range l.shared {
+		h.Shared = append(h.Shared, s.file)
+		h.RPaths = appendNew(h.RPaths, rpath(t.file, s.file))
+	}
+	inputs = append(inputs, h.Shared...)
+	if kind == graph.SharedLink {
+		h.SOName = path.Base(t.file)
+	}
+	if b.usesCUDA(t, l) && b.facts.CUDA != nil {
+		h.CUDALibs = toolchain.CUDALibs(t.CudaRT, deviceLink)
+		h.CUDADirs = b.facts.CUDA.LibDirs
+	}
+	return toolchain.Link(b.facts.CXX.Path, h), inputs
+}
+
+// rpath finds a shared library next to the program, wherever the build tree is moved to; a library
+// outside of it by its absolute folder.
+func rpath(from, to string) string {
+	if path.IsAbs(to) && !path.IsAbs(from) {
+		return path.Dir(to)
+	}
+	up := ""
+	dir := path.Dir(from)
+	for !strings.HasPrefix(to, dir+"/") && dir != "." && dir != "/" {
+		up += "/.."
+		dir = path.Dir(dir)
+	}
+	rel := path.Dir(to)
+	if dir != "." {
+		rel = strings.TrimPrefix(strings.TrimPrefix(rel, dir), "/")
+	}
+	return path.Join("$ORIGIN"+up, rel)
+}
+
+// usesCUDA reports whether the program needs the CUDA runtime: a CUDA source anywhere in the link.
+func (b *builder) usesCUDA(t *target, l linkage) bool {
+	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
+		for _, s := range u.Sources {
+			if s.Language == "cuda" {
+				return true
+			}
+		}
+		if len(b.facts.Prebuilt[u.file].Members) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,226 @@
+package plan
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// artifact is one file a module emits.
+type artifact struct {
+	path string
+	kind string // "ptx", "cubin", "fatbin", "ltoir"
+	arch string // "sm_80"; "" for a fatbin, which holds several
+}
+
+// module plans the artifacts of one module instance: each source by itself in mode whole, and in the
+// modes rdc and lto as long as nothing needs a device link.
+func (b *builder) module(t *target) {
+	nvcc, ok := b.nvcc(t.Pos)
+	if !ok || len(t.codes.gfx) > 0 {
+		return
+	}
+	var arts []artifact
+	for _, kind := range t.Emit {
+		switch {
+		case t.Mode == "whole" || kind == "ltoir" || len(t.codes.sass)+len(t.codes.ptx) == 0:
+			arts = append(arts, b.emitSources(t, nvcc, kind)...)
+		default:
+			arts = append(arts, b.emitLinked(t, nvcc, kind)...)
+		}
+	}
+	for _, a := range arts {
+		t.node.Outputs = append(t.node.Outputs, a.path)
+	}
+	if t.Embed != nil {
+		b.embed(t, arts)
+	}
+}
+
+// artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
+// modules/NAME/STEM.sm_80.cubin for one of several.
+func (b *builder) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
+	file := instanceName(t)
+	dir := b.out("modules")
+	if s != nil && len(t.Sources) > 1 {
+		dir = path.Join(dir, file)
+		file = strings.TrimSuffix(b.inTree(s.Path), path.Ext(s.Path))
+	}
+	if arch != "" {
+		file += "." + arch
+	}
+	return path.Join(dir, file+"."+kind)
+}
+
+// emitSources plans one nvcc per source and artifact.
+func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) []artifact {
+	inc, headers := b.includes(t)
+	var arts []artifact
+	for i := range t.Sources {
+		s := &t.Sources[i]
+		if s.Language != "cuda" {
+			b.errorf(s.Pos, "Put host code into a library or an executable.", "%s of %s is no CUDA source", s.Path, t.label)
+			continue
+		}
+		for _, set := range b.emitCodes(t, kind) {
+			arch := ""
+			if kind != "fatbin" {
+				arch = set[0].String()
+			}
+			out := b.artifactPath(t, s, arch, kind)
+			b.emit(t, b.emitAction(t, nvcc, s, kind, set, out, inc, headers))
+			arts = append(arts, artifact{out, kind, arch})
+		}
+	}
+	return arts
+}
+
+// emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one each.
+func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
+	var list []gencode.Code
+	switch kind {
+	case "fatbin":
+		list = append(append(append(list, t.codes.sass...), t.codes.ptx...), t.codes.lto...)
+		slices.SortFunc(list, gencode.Compare)
+		return [][]gencode.Code{list}
+	case "cubin":
+		list = t.codes.sass
+	case "ptx":
+		for _, c := range append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...) {
+			list = append(list, c.As(gencode.PTX))
+		}
+	case "ltoir":
+		list = append(list, t.codes.lto...)
+		if len(list) == 0 {
+			for _, c := range t.codes.sass {
+				list = append(list, c.As(gencode.LTO))
+			}
+		}
+	}
+	slices.SortFunc(list, gencode.Compare)
+	list = slices.Compact(list)
+	if len(list) == 0 {
+		b.errorf(t.attr("emit"), "Its gencode is "+spell(append(append(t.codes.sass, t.codes.ptx...), t.codes.lto...))+".", "%s has no architecture to emit %s for", t.label, kind)
+	}
+	var sets [][]gencode.Code
+	for _, c := range list {
+		sets = append(sets, []gencode.Code{c})
+	}
+	return sets
+}
+
+func (b *builder) emitAction(t *target, nvcc toolchain.NVCC, s *manifest.Source, kind string, codes []gencode.Code, out string, inc, headers []string) *graph.Action {
+	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: b.out("obj", fileName(t), path.Base(out)+".d"),
+		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: kind}
+	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
+		c.Mode = "lto" // LTO-IR is relocatable by nature
+	}
+	return &graph.Action{
+		Kind: graph.ModuleEmit, Name: path.Base(out), Archs: names(codes), Mode: c.Mode,
+		Argv:   nvcc.Compile(c, b.deviceOptions(t, *s, inc)),
+		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: []string{out}, Depfile: c.Depfile,
+		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
+		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),
+	}
+}
+
+// emitLinked plans the compiles of an rdc or lto module and one device link per artifact.
+func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []artifact {
+	if t.objects == nil {
+		b.compileAll(t)
+	}
+	l := b.linkage(t)
+	parts := b.parts(t, l)
+	lto := false
+	for _, p := range parts {
+		lto = lto || p.lto
+	}
+	if kind == "ptx" && !lto {
+		b.errorf(t.attr("emit"), `Use mode = "lto" or "whole".`, "%s: a device link without LTO makes no PTX", t.label)
+		return nil
+	}
+	if !b.checkLink(t, parts, lto) {
+		return nil
+	}
+	check := &graph.LinkCheck{LTO: lto, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	var inputs []string
+	for _, p := range parts {
+		files := b.linkInputs(t, p, check)
+		for _, f := range files {
+			check.Owners[f], check.OwnerPos[f] = p.t.label, graphPos(p.t.Pos)
+		}
+		inputs = append(inputs, files...)
+	}
+	var arts []artifact
+	for _, set := range linkedCodes(t, kind) {
+		arch := ""
+		if kind != "fatbin" {
+			arch = set[0].String()
+			if kind == "ptx" {
+				arch = set[0].As(gencode.PTX).String()
+			}
+		}
+		out := b.artifactPath(t, nil, arch, kind)
+		link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, StripUnused: t.StripUnused, Emit: kind, Libs: l.libs, LibDirs: l.libDirs, NVLink: t.Flags.NVLink}
+		b.emit(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
+			Argv:   nvcc.DeviceLink(link, b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)),
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check})
+		arts = append(arts, artifact{out, kind, arch})
+	}
+	return arts
+}
+
+func linkedCodes(t *target, kind string) [][]gencode.Code {
+	if kind == "fatbin" {
+		return [][]gencode.Code{t.codes.sass}
+	}
+	var sets [][]gencode.Code
+	for _, c := range t.codes.sass {
+		sets = append(sets, []gencode.Code{c})
+	}
+	return sets
+}
+
+// embed turns the artifacts of all instances of a module into one object and one header. The last
+// instance in order plans it; embedding is of the block, not of an instance.
+func (b *builder) embed(t *target, arts []artifact) {
+	group := b.instances(string(t.Kind) + "." + t.Base)
+	if len(group) == 0 {
+		group = []*target{t}
+	}
+	t.arts = arts
+	if t != group[len(group)-1] {
+		return
+	}
+	symbol := t.Embed.Symbol
+	dir := b.out("gen", "module."+t.Base)
+	asm, header, obj := path.Join(dir, symbol+".S"), path.Join(dir, symbol+".h"), b.out("obj", "module."+t.Base, symbol+".o")
+	argv := []string{"embed", symbol}
+	var inputs []string
+	for _, u := range group {
+		for _, a := range u.arts {
+			argv = append(argv, variantName(u)+"|"+a.arch+"|"+a.kind+"|"+a.path)
+			inputs = append(inputs, a.path)
+		}
+	}
+	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{asm, header}})
+	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(asm),
+		Argv:   []string{b.facts.CC.Path, "-c", "-o", obj, asm},
+		Inputs: append([]string{asm}, inputs...), Outputs: []string{obj}, Tools: []string{"cc"}})
+	t.node.Outputs = append(t.node.Outputs, obj, header)
+	for _, u := range group {
+		u.headers, u.include = []string{header}, []string{dir}
+	}
+	t.embeds = []string{obj}
+}
+
+// variantName is "dtype=f16,tile=64", or "" without a matrix.
+func variantName(t *target) string {
+	_, v, _ := strings.Cut(t.Name, ":")
+	return v
+}

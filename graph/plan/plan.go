@@ -1,0 +1,311 @@
+// Package plan turns an evaluated project and facts about the world into a graph of actions. It is
+// a pure function: no files, no environment, no clock. What is wrong comes back as problems with the
+// position in the manifest that caused them, all of one run at once.
+package plan
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Problem is something a user must mend before, or (Warning) should know.
+type Problem struct {
+	Warning bool
+	Pos     manifest.Pos
+	Summary string       // what is wrong
+	Detail  string       // what to do
+	Also    manifest.Pos // the second place where two disagree
+	AlsoSay string       // what is there
+}
+
+// Build plans p. The graph is nil if a problem is an error.
+func Build(p *manifest.Project, f Facts) (*graph.Graph, []Problem) {
+	b := &builder{
+		project: p,
+		facts:   f,
+		graph:   &graph.Graph{BuildDir: p.BuildDir},
+		targets: map[string]*target{},
+		writers: map[string]writer{},
+	}
+	b.graph.Pools = map[string]int{devicePool: 0}
+	b.collect()
+	b.checkCycles()
+	if !b.failed {
+		b.inherit()
+		for _, t := range b.order {
+			b.target(t)
+		}
+		b.groups()
+	}
+	if b.failed {
+		return nil, b.problems
+	}
+	if err := b.graph.Seal(); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return b.graph, b.problems
+}
+
+// devicePool bounds device links: an LTO link takes gigabytes. 0 leaves the bound to the executor.
+const devicePool = "device-link"
+
+// builder holds the plan while it grows.
+type builder struct {
+	project  *manifest.Project
+	facts    Facts
+	graph    *graph.Graph
+	targets  map[string]*target // by label
+	order    []*target          // dependencies first
+	writers  map[string]writer  // by output path
+	problems []Problem
+	failed   bool
+	nvccSaid bool // the missing toolkit was reported
+}
+
+type writer struct {
+	label string
+	pos   manifest.Pos
+}
+
+// target is a manifest target with what the planner learned about it.
+type target struct {
+	*manifest.Target
+	label string
+	deps  []*target // in order of declaration
+	node  *graph.Target
+
+	codes   codes // expanded gencode
+	pic     bool  // reachable from a shared library
+	objects []object
+	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
+	dlink   string   // object of an own device link (shared library, executable, closed static library)
+	headers []string // order-only: files that its consumers may include
+	include []string // folders that its consumers search
+	embeds  []string // objects of embedded modules
+	arts    []artifact
+}
+
+// object is a compiled source.
+type object struct {
+	path   string
+	source manifest.Source
+	device bool // holds device code
+}
+
+func (b *builder) errorf(pos manifest.Pos, detail, format string, args ...any) {
+	b.add(Problem{Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
+}
+
+func (b *builder) warnf(pos manifest.Pos, detail, format string, args ...any) {
+	b.add(Problem{Warning: true, Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
+}
+
+// add keeps each problem once: a fault of a shared library is found by each of its users.
+func (b *builder) add(p Problem) {
+	for _, q := range b.problems {
+		if q == p {
+			return
+		}
+	}
+	b.problems = append(b.problems, p)
+	b.failed = b.failed || !p.Warning
+}
+
+// attr is the position of an attribute of t, or of t itself.
+func (t *target) attr(name string) manifest.Pos {
+	for _, key := range []string{name, "defaults." + name} {
+		if p, ok := t.AttrPos[key]; ok {
+			return p
+		}
+	}
+	return t.Pos
+}
+
+func (b *builder) collect() {
+	for _, mt := range b.project.Targets {
+		t := &target{Target: mt, label: mt.Label()}
+		b.targets[t.label] = t
+	}
+	for _, mt := range b.project.Targets {
+		t := b.targets[mt.Label()]
+		for _, d := range mt.Deps {
+			t.deps = append(t.deps, b.instances(d.Label)...)
+		}
+		for _, s := range mt.Sources {
+			if g := b.targets[s.Generated]; g != nil {
+				t.deps = append(t.deps, g)
+			}
+		}
+	}
+}
+
+// instances are the targets a reference means: one, or every instance of a matrix module.
+func (b *builder) instances(label string) []*target {
+	if t := b.targets[label]; t != nil {
+		return []*target{t}
+	}
+	var out []*target
+	for _, mt := range b.project.Targets {
+		if string(mt.Kind)+"."+mt.Base == label {
+			out = append(out, b.targets[mt.Label()])
+		}
+	}
+	return out
+}
+
+// checkCycles orders the targets, dependencies first, otherwise as declared.
+func (b *builder) checkCycles() {
+	state := map[*target]int{}
+	var path []string
+	var visit func(t *target)
+	visit = func(t *target) {
+		switch state[t] {
+		case 2:
+			return
+		case 1:
+			b.errorf(t.Pos, "Remove one of these dependencies.", "%s depends on itself: %s", t.label, strings.Join(append(path, t.label), " -> "))
+			return
+		}
+		state[t] = 1
+		path = append(path, t.label)
+		for _, d := range t.deps {
+			visit(d)
+		}
+		path = path[:len(path)-1]
+		state[t] = 2
+		b.order = append(b.order, t)
+	}
+	for _, mt := range b.project.Targets {
+		visit(b.targets[mt.Label()])
+	}
+}
+
+// inherit settles what flows along dependencies: architectures of targets that set none, and -fPIC
+// down from shared libraries.
+func (b *builder) inherit() {
+	for _, t := range b.order {
+		t.codes = b.expand(t)
+	}
+	for i := len(b.order) - 1; i >= 0; i-- {
+		t := b.order[i]
+		t.pic = t.pic || t.Shared
+		for _, d := range t.deps {
+			if t.pic && d.Kind == manifest.Library && !d.Shared {
+				d.pic = true
+			}
+			if t.pic && d.Kind == manifest.Module {
+				d.pic = true
+			}
+		}
+	}
+}
+
+func (b *builder) target(t *target) {
+	t.node = &graph.Target{Label: t.label, Name: t.Name, Kind: string(t.Kind), Pos: graphPos(t.Pos)}
+	for _, d := range t.deps {
+		t.node.Deps = append(t.node.Deps, d.label)
+	}
+	b.graph.Targets = append(b.graph.Targets, t.node)
+	switch t.Kind {
+	case manifest.Generate:
+		b.generate(t)
+	case manifest.Prebuilt:
+		b.prebuilt(t)
+	case manifest.Module:
+		b.module(t)
+	case manifest.Library:
+		b.compileAll(t)
+		b.library(t)
+	case manifest.Executable:
+		b.compileAll(t)
+		b.executable(t)
+	default:
+		panic("BUG: unknown kind of target " + string(t.Kind))
+	}
+}
+
+// emit adds an action of t, unless another target writes the same file.
+func (b *builder) emit(t *target, a *graph.Action) {
+	a.Target, a.Pos = t.label, graphPos(t.Pos)
+	a.Memory = max(a.Memory, t.Memory)
+	for _, o := range a.Outputs {
+		if w, dup := b.writers[o]; dup {
+			b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.label, t.label, o),
+				Detail: "Rename one of the two.", Also: w.pos, AlsoSay: w.label + " writes it first"})
+			return
+		}
+		b.writers[o] = writer{t.label, t.Pos}
+	}
+	b.graph.Add(a)
+	t.node.Actions = append(t.node.Actions, a.ID)
+}
+
+// out is a path in the build tree.
+func (b *builder) out(elem ...string) string {
+	return path.Join(append([]string{b.project.BuildDir}, elem...)...)
+}
+
+func (b *builder) generate(t *target) {
+	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
+	dir := b.out("gen", t.Name)
+	for _, o := range t.Outputs {
+		a.Outputs = append(a.Outputs, path.Join(dir, o))
+	}
+	for _, d := range t.deps {
+		a.OrderOnly = append(a.OrderOnly, d.headers...)
+		if d.file != "" {
+			a.Inputs = append(a.Inputs, d.file)
+		}
+	}
+	b.emit(t, a)
+	t.node.Outputs = a.Outputs
+	t.headers = a.Outputs
+	t.include = []string{dir}
+}
+
+func (b *builder) groups() {
+	for _, g := range b.project.Groups {
+		n := &graph.Target{Label: "group." + g.Name, Name: g.Name, Kind: "group", Pos: graphPos(g.Pos)}
+		for _, d := range g.Targets {
+			for _, t := range b.instances(d.Label) {
+				n.Deps = append(n.Deps, t.label)
+			}
+			if strings.HasPrefix(d.Label, "group.") {
+				n.Deps = append(n.Deps, d.Label)
+			}
+		}
+		b.graph.Targets = append(b.graph.Targets, n)
+		if g.Name == "default" {
+			b.graph.Default = []string{n.Label}
+		}
+	}
+	if b.graph.Default == nil {
+		for _, t := range b.order {
+			if t.Kind != manifest.Prebuilt {
+				b.graph.Default = append(b.graph.Default, t.label)
+			}
+		}
+	}
+}
+
+func graphPos(p manifest.Pos) graph.Pos {
+	return graph.Pos{File: p.File, Line: p.Line, Column: p.Column}
+}
+
+// nvcc is the CUDA compiler, or a problem at pos if there is none.
+func (b *builder) nvcc(pos manifest.Pos) (toolchain.NVCC, bool) {
+	k := b.facts.CUDA
+	if k == nil {
+		if !b.nvccSaid {
+			b.errorf(pos, b.facts.CUDAError, "no CUDA toolkit was found")
+			b.nvccSaid = true
+		}
+		return toolchain.NVCC{}, false
+	}
+	return toolchain.NVCC{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
+}

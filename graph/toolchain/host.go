@@ -1,0 +1,112 @@
+package toolchain
+
+// HostOptions are the attributes of a target that reach the host compiler.
+type HostOptions struct {
+	Std      string // "c++17", "c11"
+	Opt      string
+	Includes []string
+	System   []string // toolkit include folders, searched after all others
+	Defines  []string
+	Debug    bool
+	PIC      bool
+	Flags    []string
+}
+
+// HostCompile gives the argv that compiles a C or C++ source with a gcc-like compiler.
+// language is "c" or "c++" when the ending of source does not say so, else "".
+func HostCompile(compiler, source, output, depfile, language string, o HostOptions) []string {
+	argv := []string{compiler, "-c"}
+	if o.Std != "" {
+		argv = append(argv, "-std="+o.Std)
+	}
+	if o.Opt != "" {
+		argv = append(argv, "-O"+o.Opt)
+	}
+	if o.Debug {
+		argv = append(argv, "-g")
+	}
+	if o.PIC {
+		argv = append(argv, "-fPIC")
+	}
+	for _, d := range o.Defines {
+		argv = append(argv, "-D"+d)
+	}
+	for _, i := range o.Includes {
+		argv = append(argv, "-I"+i)
+	}
+	for _, i := range o.System {
+		argv = append(argv, "-isystem", i)
+	}
+	argv = append(argv, o.Flags...)
+	argv = append(argv, "-MD", "-MF", depfile)
+	if language != "" {
+		argv = append(argv, "-x", language)
+	}
+	return append(argv, "-o", output, source)
+}
+
+// Archive gives the argv that makes a static library: members appended in order, so that two of one
+// base name both stay; no times or owners, so that equal members give equal bytes.
+// Arguments from index 3 on may go into a response file.
+func Archive(ar, output string, members []string) []string {
+	return append([]string{ar, "qcsD", output}, members...)
+}
+
+// HostLink is the link of an executable or a shared library.
+type HostLink struct {
+	Objects  []string // own objects and the linked device code, which names members of Archives
+	Archives []string // static libraries, users before what they use
+	Shared   []string // shared libraries, by file
+	Libs     []string // -l
+	LibDirs  []string // -L
+	CUDALibs []string // -l of the toolkit, last
+	CUDADirs []string // -L of the toolkit
+	RPaths   []string // "$ORIGIN/../lib"
+	SOName   string   // shared library: DT_SONAME
+	Flags    []string
+	Output   string
+}
+
+// Link gives the argv of a host link. Archives stand in one group, since libraries of a manifest may
+// use each other in any order. Arguments from index 1 on may go into a response file.
+func Link(compiler string, l HostLink) []string {
+	argv := []string{compiler}
+	if l.SOName != "" {
+		argv = append(argv, "-shared", "-Wl,-soname,"+l.SOName)
+	}
+	argv = append(argv, "-o", l.Output)
+	argv = append(argv, l.Objects...)
+	if len(l.Archives) > 1 {
+		argv = append(argv, "-Wl,--start-group")
+		argv = append(argv, l.Archives...)
+		argv = append(argv, "-Wl,--end-group")
+	} else {
+		argv = append(argv, l.Archives...)
+	}
+	argv = append(argv, l.Shared...)
+	argv = append(argv, l.Flags...)
+	argv = append(argv, libArgs(l.LibDirs, l.Libs)...)
+	argv = append(argv, libArgs(l.CUDADirs, l.CUDALibs)...)
+	for _, r := range l.RPaths {
+		argv = append(argv, "-Wl,-rpath,"+r)
+	}
+	return argv
+}
+
+// CUDALibs are the toolkit's libraries that a program with device code links.
+// cudart is "static", "shared" or "none".
+func CUDALibs(cudart string, deviceLink bool) []string {
+	var libs []string
+	if deviceLink {
+		libs = append(libs, "cudadevrt")
+	}
+	switch cudart {
+	case "none":
+		return libs
+	case "shared":
+		libs = append(libs, "cudart")
+	default:
+		libs = append(libs, "cudart_static")
+	}
+	return append(libs, "rt", "pthread", "dl")
+}

@@ -1,0 +1,208 @@
+// Package toolchain builds the command lines of compilers, archivers and linkers, and reads what
+// nvlink says. It is pure: it runs nothing and looks nothing up.
+package toolchain
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// NVCC builds nvcc command lines. Every command names the host compiler: left alone, nvcc 11.8 of
+// Debian asks one gcc for its version and compiles with another.
+type NVCC struct {
+	Path     string // of nvcc
+	HostCXX  string // -ccbin
+	NVVMPath string // folder whose lib64 holds libnvvm.so, where nvlink's default is broken; "" is the default
+}
+
+// DeviceOptions are the attributes of a target that reach the CUDA compiler.
+type DeviceOptions struct {
+	Std                          string // "c++17"
+	Opt                          string // "2"
+	Includes                     []string
+	Defines                      []string // "NAME" or "NAME=VALUE", without -D
+	FastMath                     bool
+	FTZ, PrecDiv, PrecSqrt, FMAD *bool // nil is the compiler's default
+	MaxRegisters                 int   // 0 is no limit
+	Debug, DeviceDebug, LineInfo bool
+	PIC                          bool
+	NVCC, CICC, PTXAS, Host      []string // extra flags by tool
+}
+
+// Compile is one compile of a .cu file.
+type Compile struct {
+	Source, Output, Depfile string
+	Mode                    string // "whole", "rdc", "lto"
+	Codes                   []gencode.Code
+	Language                string // "cuda" if the ending of Source does not say so, else ""
+	Emit                    string // "" for an object, or "ptx", "cubin", "fatbin"
+}
+
+// Compile gives the argv that compiles one source. For an object nvcc keeps its temporary files
+// beside the output (-objdir-as-tempdir), which takes the process id out of the object's symbols.
+func (n NVCC) Compile(c Compile, o DeviceOptions) []string {
+	argv := n.start()
+	switch {
+	case c.Emit != "":
+		argv = append(argv, "-"+c.Emit)
+		if c.Mode != "whole" {
+			argv = append(argv, "-dc")
+		}
+	case c.Mode == "whole":
+		argv = append(argv, "-c")
+	default:
+		argv = append(argv, "-dc")
+	}
+	if c.Language == "cuda" {
+		argv = append(argv, "-x", "cu")
+	}
+	argv = append(argv, Gencodes(c.Codes)...)
+	argv = append(argv, o.args()...)
+	argv = append(argv, "-objdir-as-tempdir", "-MD", "-MF", c.Depfile, "-o", c.Output, c.Source)
+	return argv
+}
+
+func (n NVCC) start() []string {
+	argv := []string{n.Path}
+	if n.HostCXX != "" {
+		argv = append(argv, "-ccbin", n.HostCXX)
+	}
+	return argv
+}
+
+func (o DeviceOptions) args() []string {
+	var argv []string
+	add := func(a ...string) { argv = append(argv, a...) }
+	if o.Std != "" {
+		add("-std=" + o.Std)
+	}
+	if o.Opt != "" {
+		add("-O" + o.Opt)
+	}
+	argv = append(argv, o.floats()...)
+	if o.MaxRegisters > 0 {
+		add("-maxrregcount=" + strconv.Itoa(o.MaxRegisters))
+	}
+	if o.Debug {
+		add("-g")
+	}
+	if o.DeviceDebug {
+		add("-G")
+	}
+	if o.LineInfo {
+		add("-lineinfo")
+	}
+	for _, d := range o.Defines {
+		add("-D" + d)
+	}
+	for _, i := range o.Includes {
+		add("-I" + i)
+	}
+	if o.PIC {
+		add("-Xcompiler", "-fPIC")
+	}
+	add(o.NVCC...)
+	add(forward("-Xcicc", o.CICC)...)
+	add(forward("-Xptxas", o.PTXAS)...)
+	add(forward("-Xcompiler", o.Host)...)
+	return argv
+}
+
+func (o DeviceOptions) floats() []string {
+	var argv []string
+	if o.FastMath {
+		argv = append(argv, "-use_fast_math")
+	}
+	for _, f := range []struct {
+		name string
+		on   *bool
+	}{{"-ftz", o.FTZ}, {"-prec-div", o.PrecDiv}, {"-prec-sqrt", o.PrecSqrt}, {"-fmad", o.FMAD}} {
+		if f.on != nil {
+			argv = append(argv, f.name+"="+strconv.FormatBool(*f.on))
+		}
+	}
+	return argv
+}
+
+// forward hands flags to a tool behind nvcc. nvcc splits the value at commas; "\," keeps one.
+func forward(option string, flags []string) []string {
+	var argv []string
+	for _, f := range flags {
+		argv = append(argv, option, strings.ReplaceAll(f, ",", `\,`))
+	}
+	return argv
+}
+
+// Gencodes gives one -gencode per code, in order: arch=compute_90,code=sm_90.
+func Gencodes(codes []gencode.Code) []string {
+	var argv []string
+	for _, c := range codes {
+		argv = append(argv, "-gencode", "arch="+c.Virtual()+",code="+c.String())
+	}
+	return argv
+}
+
+// DeviceLink is one device link.
+type DeviceLink struct {
+	Inputs      []string // objects and archives
+	Output      string
+	Codes       []gencode.Code // SASS
+	LTO         bool
+	StripUnused bool   // let nvlink drop kernels that no host code of Inputs names
+	Emit        string // "" for an object, or "cubin", "fatbin", "ptx"
+	Libs        []string
+	LibDirs     []string
+	NVLink      []string // extra flags
+}
+
+// DeviceLink gives the argv of `nvcc -dlink`. The number of leading arguments that must stay out of
+// a response file is 1 (nvcc itself).
+//
+// Objects of nvcc say which kernels their host code names; if nvlink sees such objects only, it drops
+// every kernel that none of them names, with status 0. A kernel that a plain C++ file names would
+// vanish, so the default is to keep all (-ignore-host-info).
+func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
+	argv := append(n.start(), "-dlink")
+	if l.LTO {
+		argv = append(argv, "-dlto")
+	}
+	if l.Emit != "" {
+		argv = append(argv, "-"+l.Emit)
+	}
+	argv = append(argv, Gencodes(l.Codes)...)
+	if !l.StripUnused {
+		argv = append(argv, "-Xnvlink", "-ignore-host-info")
+	}
+	if n.NVVMPath != "" && l.LTO {
+		argv = append(argv, "-Xnvlink", "-nvvmpath="+n.NVVMPath)
+	}
+	if o.MaxRegisters > 0 {
+		argv = append(argv, "-maxrregcount="+strconv.Itoa(o.MaxRegisters))
+	}
+	if o.DeviceDebug && !l.LTO {
+		argv = append(argv, "-G")
+	}
+	if o.PIC {
+		argv = append(argv, "-Xcompiler", "-fPIC")
+	}
+	if l.LTO {
+		argv = append(argv, forward("-Xptxas", o.PTXAS)...)
+	}
+	argv = append(argv, forward("-Xnvlink", l.NVLink)...)
+	argv = append(argv, "-objdir-as-tempdir", "-o", l.Output)
+	argv = append(argv, l.Inputs...)
+	return append(argv, libArgs(l.LibDirs, l.Libs)...)
+}
+
+func libArgs(dirs, libs []string) []string {
+	var argv []string
+	for _, d := range dirs {
+		argv = append(argv, "-L"+d)
+	}
+	for _, l := range libs {
+		argv = append(argv, "-l"+l)
+	}
+	return argv
+}

@@ -1,0 +1,59 @@
+package toolchain
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Fault is a message of nvlink that means the linked program lacks code, whatever the exit status.
+type Fault struct {
+	Kind    string // "partial-lto", "no-arch", "no-lto", "error"
+	Culprit string // "libspectra.a:legacy.o" or "a.o"; "" where the message names none
+	Arch    string // "sm_80" for no-arch
+	Line    string // the message as printed
+}
+
+var (
+	partialRE = regexp.MustCompile(`requested LTO but '([^']+)' not built for LTO`)
+	noArchRE  = regexp.MustCompile(`SM Arch \('([^']+)'\) not found in '([^']+)'`)
+	ignoreRE  = regexp.MustCompile(`Ignoring -dlto option`)
+	errorRE   = regexp.MustCompile(`^nvlink (error|fatal)\s*:`)
+)
+
+// ReadNVLink sorts what a device link printed. nonLTO lists the inputs that are known not to be
+// LTO-IR, as "file" or "file:member"; the "not built for LTO" line about one of them is expected and
+// left out of text. Everything else is kept in text; faults are what must fail the build.
+func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
+	expected := map[string]bool{}
+	for _, f := range nonLTO {
+		expected[f] = true
+	}
+	var keep []string
+	for _, line := range strings.SplitAfter(output, "\n") {
+		msg := strings.TrimRight(line, "\r\n")
+		switch {
+		case partialRE.MatchString(msg):
+			culprit := partialRE.FindStringSubmatch(msg)[1]
+			if isExpected(expected, culprit) {
+				continue
+			}
+			faults = append(faults, Fault{Kind: "partial-lto", Culprit: culprit, Line: msg})
+		case noArchRE.MatchString(msg):
+			m := noArchRE.FindStringSubmatch(msg)
+			faults = append(faults, Fault{Kind: "no-arch", Arch: m[1], Culprit: m[2], Line: msg})
+		case ignoreRE.MatchString(msg):
+			faults = append(faults, Fault{Kind: "no-lto", Line: msg})
+		case errorRE.MatchString(msg):
+			faults = append(faults, Fault{Kind: "error", Line: msg})
+		}
+		keep = append(keep, line)
+	}
+	return strings.Join(keep, ""), faults
+}
+
+// isExpected matches "dir/lib.a:member.o" against "dir/lib.a:member.o", "dir/lib.a", and the toolkit's own
+// libcudadevrt.a, which is machine code by nature.
+func isExpected(expected map[string]bool, culprit string) bool {
+	file, _, _ := strings.Cut(culprit, ":")
+	return expected[culprit] || expected[file] || strings.HasSuffix(file, "libcudadevrt.a") || file == "libcudadevrt"
+}
