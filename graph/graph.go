@@ -73,6 +73,10 @@ type Action struct {
 	InPlace  bool     `json:"in_place,omitempty"`   // the command writes Outputs itself; no temporary names in Argv (generate)
 	CwdInKey bool     `json:"cwd_in_key,omitempty"` // debug information holds the folder of the build
 
+	// KeepDir is a folder of its own that the command writes to; KeepFile in it becomes Outputs[0].
+	KeepDir  string `json:"keep_dir,omitempty"`
+	KeepFile string `json:"keep_file,omitempty"`
+
 	Link *LinkCheck `json:"link,omitempty"` // set on device links: what nvlink may say
 
 	Pos Pos `json:"pos"` // of the block that made it

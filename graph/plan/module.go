@@ -120,9 +120,17 @@ func (b *builder) emitAction(t *target, nvcc toolchain.NVCC, s *manifest.Source,
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
 	}
+	var argv []string
+	var keep, kept string
+	if kind == "ltoir" {
+		keep = c.Depfile + ".keep"
+		argv, kept = nvcc.LTOIR(c, keep, b.deviceOptions(t, *s, inc))
+	} else {
+		argv = nvcc.Compile(c, b.deviceOptions(t, *s, inc))
+	}
 	return &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(out), Archs: names(codes), Mode: c.Mode,
-		Argv:   nvcc.Compile(c, b.deviceOptions(t, *s, inc)),
+		Argv: argv, KeepDir: keep, KeepFile: kept,
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: []string{out}, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),

@@ -3,6 +3,8 @@
 package toolchain
 
 import (
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +43,7 @@ type Compile struct {
 }
 
 // Compile gives the argv that compiles one source. For an object nvcc keeps its temporary files
-// beside the output (-objdir-as-tempdir), which takes the process id out of the object's symbols.
+// beside the output (--objdir-as-tempdir), which takes the process id out of the object's symbols.
 func (n NVCC) Compile(c Compile, o DeviceOptions) []string {
 	argv := n.start()
 	switch {
@@ -60,8 +62,20 @@ func (n NVCC) Compile(c Compile, o DeviceOptions) []string {
 	}
 	argv = append(argv, Gencodes(c.Codes)...)
 	argv = append(argv, o.args()...)
-	argv = append(argv, "-objdir-as-tempdir", "-MD", "-MF", c.Depfile, "-o", c.Output, c.Source)
-	return argv
+	if c.Emit == "" {
+		argv = append(argv, "--objdir-as-tempdir")
+	}
+	return append(argv, "-MD", "-MF", c.Depfile, "-o", c.Output, c.Source)
+}
+
+// LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, under the name
+// that it returns: no nvcc up to 12.4 has an option that writes it.
+func (n NVCC) LTOIR(c Compile, keep string, o DeviceOptions) (argv []string, file string) {
+	c.Emit, c.Mode = "", "lto"
+	c.Output = keep + "/out.o"
+	argv = n.Compile(c, o)
+	argv = slices.Insert(slices.DeleteFunc(argv, func(a string) bool { return a == "--objdir-as-tempdir" }), 1, "--keep", "--keep-dir", keep)
+	return argv, strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source)) + ".ltoir"
 }
 
 func (n NVCC) start() []string {
@@ -191,7 +205,7 @@ func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
 		argv = append(argv, forward("-Xptxas", o.PTXAS)...)
 	}
 	argv = append(argv, forward("-Xnvlink", l.NVLink)...)
-	argv = append(argv, "-objdir-as-tempdir", "-o", l.Output)
+	argv = append(argv, "-o", l.Output)
 	argv = append(argv, l.Inputs...)
 	return append(argv, libArgs(l.LibDirs, l.Libs)...)
 }

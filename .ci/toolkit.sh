@@ -1,0 +1,72 @@
+#!/bin/sh
+# Installs what is missing: the CUDA compiler, and with "test" also the tools the tests look at
+# pictures and databases with. Asks for root only when something must be installed.
+set -eu
+
+say() { printf '%s\n' "toolkit: $*" >&2; }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"
+	elif command -v sudo >/dev/null 2>&1; then sudo "$@"
+	else
+		say "root is needed for: $*"
+		say "run that as root, or install a CUDA toolkit (11.2 or newer) yourself and put its bin folder into PATH"
+		exit 1
+	fi
+}
+
+find_nvcc() {
+	command -v nvcc 2>/dev/null && return
+	for d in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
+		[ -n "$d" ] && [ -x "$d/bin/nvcc" ] && echo "$d/bin/nvcc" && return
+	done
+	return 1
+}
+
+# Debian keeps the CUDA toolkit in its component "non-free".
+enable_non_free() {
+	[ -f /etc/debian_version ] || return 0
+	for f in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+		[ -f "$f" ] || continue
+		as_root sed -i -E '/^deb.*debian/{/ non-free( |$)/!s/ main/ main contrib non-free/}' "$f"
+	done
+	for f in /etc/apt/sources.list.d/*.sources; do
+		[ -f "$f" ] && grep -q debian.org "$f" || continue
+		as_root sed -i -E '/^Components:/{/ non-free( |$)/!s/ main/ main contrib non-free/}' "$f"
+	done
+}
+
+install() {
+	if ! command -v apt-get >/dev/null 2>&1; then
+		say "cannot install $* here: there is no apt-get. Install them with this system's own tools, then run make again."
+		exit 1
+	fi
+	as_root apt-get update -q
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+if ! find_nvcc >/dev/null; then
+	say "no nvcc found; installing nvidia-cuda-toolkit (1.6 GB)"
+	enable_non_free
+	install nvidia-cuda-toolkit
+fi
+
+# Debian's package puts libnvvm where nvlink -dlto does not look.
+here=/usr/lib/nvidia-cuda-toolkit
+if [ -d $here ] && [ ! -e $here/lib64/libnvvm.so ]; then
+	lib=$(ls /usr/lib/*-linux-gnu/libnvvm.so 2>/dev/null | head -n 1 || true)
+	if [ -n "$lib" ]; then
+		say "linking $lib to where nvlink looks for it"
+		as_root mkdir -p $here/lib64
+		as_root ln -sf "$lib" $here/lib64/libnvvm.so
+	fi
+fi
+
+if [ "${1:-}" = test ]; then
+	missing=
+	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
+	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
+	command -v clangd >/dev/null 2>&1 || missing="$missing clangd"
+	# shellcheck disable=SC2086
+	[ -z "$missing" ] || install $missing
+fi

@@ -1,0 +1,41 @@
+# Two commands set everything up on a fresh machine: `make demo` and `make test`.
+
+GO ?= go
+BIN = bin/kbuild
+
+.PHONY: all demo test race lint bench install clean
+
+all: $(BIN)
+
+$(BIN): FORCE
+	@command -v $(GO) >/dev/null || { echo "make: Go 1.26 or newer is needed: https://go.dev/dl" >&2; exit 1; }
+	@$(GO) build -trimpath -o $@ ./cmd/kbuild
+
+demo: $(BIN)
+	@.ci/toolkit.sh
+	@.ci/demo.sh
+
+# The real compiler is part of the tests: with KBUILD_REQUIRE_TOOLS a test that would skip fails.
+test: $(BIN)
+	@.ci/toolkit.sh test
+	KBUILD_REQUIRE_NVCC=1 KBUILD_REQUIRE_TOOLS=1 $(GO) test ./...
+
+race:
+	$(GO) test -race ./actions/... ./cache/...
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l . >&2; echo "make: run gofmt" >&2; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+
+bench:
+	$(GO) test -run - -bench . ./...
+
+install: $(BIN)
+	install -D -m 755 $(BIN) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/kbuild
+
+clean:
+	rm -rf bin
+
+FORCE:

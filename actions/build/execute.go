@@ -1,0 +1,385 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// Execute implements sched.Runner.
+func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
+	r.mu.Lock()
+	p := r.pending[a.ID]
+	delete(r.pending, a.ID)
+	r.mu.Unlock()
+
+	res := r.execute(ctx, a, p)
+	res.Reason = p.reason
+	if res.Status == sched.Failed {
+		r.forgetOutputs(a)
+	}
+	return res
+}
+
+// forgetOutputs drops what is known of a failed action's outputs; a command that writes them itself
+// may have left half of them.
+func (r *Runner) forgetOutputs(a *graph.Action) {
+	for _, o := range a.Outputs {
+		if a.InPlace {
+			os.Remove(r.abs(o))
+		}
+		r.Files.Forget(o)
+	}
+}
+
+func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.Result {
+	start := time.Now()
+	dir, err := r.tempDir(a)
+	if err != nil {
+		return failed(err)
+	}
+	defer os.RemoveAll(dir)
+	if a.InPlace {
+		if err := r.clearOutputs(a); err != nil {
+			return failed(err)
+		}
+	}
+	var res sched.Result
+	var text string
+	switch a.Kind {
+	case graph.Copy, graph.Embed:
+		res = sched.Result{Status: sched.Ran}
+		if err := r.builtin(a, dir); err != nil {
+			return failed(err)
+		}
+	default:
+		res, text = r.command(ctx, a, dir)
+	}
+	if res.Status == sched.Failed {
+		return res
+	}
+	if a.KeepDir != "" {
+		if err := os.Rename(filepath.Join(dir, "keep", a.KeepFile), tempName(dir, 0, a.Outputs[0])); err != nil {
+			return failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
+		}
+	}
+	rec, stable, err := r.record(a, p, dir, start)
+	if err != nil {
+		res.Status, res.Err = sched.Failed, err
+		return res
+	}
+	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
+	return r.keep(ctx, a, rec, res, dir, stable)
+}
+
+// clearOutputs removes the outputs of a command that writes them itself, so that it cannot succeed
+// by leaving an old one.
+func (r *Runner) clearOutputs(a *graph.Action) error {
+	for _, o := range a.Outputs {
+		if err := os.MkdirAll(filepath.Dir(r.abs(o)), 0o777); err != nil {
+			return fmt.Errorf("making the folder of %s: %w", o, err)
+		}
+		if err := os.Remove(r.abs(o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the old %s: %w", o, err)
+		}
+		r.Files.Forget(o)
+	}
+	return nil
+}
+
+// command runs the process of a. text is what a later hit replays.
+func (r *Runner) command(ctx context.Context, a *graph.Action, dir string) (res sched.Result, text string) {
+	argv, err := r.commandLine(a, dir)
+	if err != nil {
+		return failed(err), ""
+	}
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: append(append(slices.Clone(r.Env), "TMPDIR="+dir), a.Env...)})
+	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: a.Argv, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
+	fail := func(err error) (sched.Result, string) {
+		res.Status, res.Err = sched.Failed, err
+		return res, ""
+	}
+	if err != nil {
+		return fail(err)
+	}
+	said := strings.ReplaceAll(string(out.Output), r.relTemp(dir)+"/", "")
+	res.Output = []byte(said)
+	var faults []toolchain.Fault
+	if a.Link != nil {
+		said, faults = toolchain.ReadNVLink(said, a.Link.NonLTO)
+		res.Output = []byte(said)
+	}
+	if err := exitError(out); err != nil {
+		return fail(r.explainFailure(a, said, err))
+	}
+	if len(faults) > 0 {
+		return fail(linkError(a, faults))
+	}
+	return res, said
+}
+
+// exitError is nil for a process that ended well.
+func exitError(out run.Result) error {
+	switch {
+	case out.OOM:
+		return fmt.Errorf("killed, most likely for memory (it had grown to %d MiB): build with a smaller -j, or give the target memory = \"...\"", out.MaxRSS>>20)
+	case out.Signal != 0:
+		return fmt.Errorf("ended by signal %v", out.Signal)
+	case out.ExitCode == 127:
+		return errors.New("exit status 127: a tool it runs was not found, or was given a command line longer than Linux allows")
+	case out.ExitCode != 0:
+		return fmt.Errorf("exit status %d", out.ExitCode)
+	}
+	return nil
+}
+
+// explainFailure adds what kbuild knows and the compiler does not: that a header it did not find is
+// made by a generate block which the target does not depend on.
+func (r *Runner) explainFailure(a *graph.Action, said string, err error) error {
+	for _, line := range strings.Split(said, "\n") {
+		before, _, ok := strings.Cut(line, ": No such file or directory")
+		if !ok {
+			continue
+		}
+		name := before[strings.LastIndex(before, ": ")+1:]
+		name = strings.TrimSpace(name)
+		if g := r.generator(a, name); g != nil {
+			return fmt.Errorf("%w: %s is made by %s (%s): add it to the deps of %s", err, name, g.Target, g.Pos, a.Target)
+		}
+	}
+	return err
+}
+
+// generator is the generate action outside of a's dependencies that writes a file spelled name.
+func (r *Runner) generator(a *graph.Action, name string) *graph.Action {
+	if name == "" {
+		return nil
+	}
+	for _, g := range r.Graph.Actions {
+		for _, o := range g.Outputs {
+			if g.Kind == graph.Generate && (o == name || strings.HasSuffix(o, "/"+name)) && !r.Graph.Needs(a.ID, g.ID) {
+				return g
+			}
+		}
+	}
+	return nil
+}
+
+// linkError is the message about a device link that ended with status 0 and dropped code.
+func linkError(a *graph.Action, faults []toolchain.Fault) error {
+	var say []string
+	for _, f := range faults {
+		file, _, _ := strings.Cut(f.Culprit, ":")
+		who := f.Culprit
+		if owner := a.Link.Owners[file]; owner != "" {
+			who = fmt.Sprintf("%s of %s (%s)", f.Culprit, owner, a.Link.OwnerPos[file])
+		}
+		switch f.Kind {
+		case "partial-lto":
+			say = append(say, fmt.Sprintf("%s is not built for LTO, so this would be partial LTO; declare lto = \"none\" on a prebuilt to accept it", who))
+		case "no-arch":
+			say = append(say, fmt.Sprintf("%s holds no code for %s; the program would lack it", who, f.Arch))
+		case "no-lto":
+			say = append(say, "nvlink found no LTO-IR and ignored -dlto; the program would hold no code")
+		default:
+			say = append(say, f.Line)
+		}
+	}
+	slices.Sort(say)
+	return errors.New("the device link lost code: " + strings.Join(slices.Compact(say), "; "))
+}
+
+// tempDir is the folder for temporary files of a: its own, since nvcc names its temporary files after
+// the source, and the same on every run, since a compiler may record the name of its output.
+func (r *Runner) tempDir(a *graph.Action) (string, error) {
+	name := "a" + strconv.Itoa(int(a.ID))
+	if len(a.Outputs) > 0 {
+		name = strings.ReplaceAll(strings.TrimPrefix(a.Outputs[0], r.Graph.BuildDir+"/"), "/", "+")
+	}
+	if len(name) > 200 {
+		name = name[len(name)-200:]
+	}
+	dir := filepath.Join(r.State, "tmp", name)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("clearing %s: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", fmt.Errorf("making a temporary folder: %w", err)
+	}
+	return dir, nil
+}
+
+// tempName is where output i is written. Outputs of one base name get folders of their own.
+func tempName(dir string, i int, output string) string {
+	if i == 0 {
+		return filepath.Join(dir, filepath.Base(output))
+	}
+	sub := filepath.Join(dir, strconv.Itoa(i))
+	os.MkdirAll(sub, 0o777)
+	return filepath.Join(sub, filepath.Base(output))
+}
+
+const depName = "kbuild.d"
+
+// relTemp is dir as commands see it: relative to the root where possible, so that no absolute path
+// gets into an output.
+func (r *Runner) relTemp(dir string) string {
+	if rel, err := filepath.Rel(r.Root, dir); err == nil && !strings.HasPrefix(rel, "..") {
+		return filepath.ToSlash(rel)
+	}
+	return dir
+}
+
+// maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and environment.
+const maxArgs = 128 << 10
+
+// commandLine is a's argv with temporary names for what it writes, and a response file if it is long.
+func (r *Runner) commandLine(a *graph.Action, dir string) ([]string, error) {
+	argv := slices.Clone(a.Argv)
+	if !a.InPlace {
+		rel := r.relTemp(dir)
+		names := map[string]string{}
+		for i, o := range a.Outputs {
+			tempName(dir, i, o)
+			names[o] = tempName(rel, i, o)
+		}
+		if a.Depfile != "" {
+			names[a.Depfile] = rel + "/" + depName
+		}
+		if a.KeepDir != "" {
+			names[a.KeepDir] = rel + "/keep"
+			if err := os.MkdirAll(filepath.Join(dir, "keep"), 0o777); err != nil {
+				return nil, fmt.Errorf("making a temporary folder: %w", err)
+			}
+		}
+		for i, arg := range argv {
+			if t, ok := names[arg]; ok {
+				argv[i] = t
+			} else if rest, ok := strings.CutPrefix(arg, a.KeepDir+"/"); ok && a.KeepDir != "" {
+				argv[i] = rel + "/keep/" + rest
+			}
+		}
+	}
+	size := 0
+	for _, arg := range argv {
+		size += len(arg) + 1
+	}
+	if a.Response == 0 || size < maxArgs {
+		return argv, nil
+	}
+	file := filepath.Join(dir, "args.rsp")
+	if err := os.WriteFile(file, responseFile(argv[a.Response:]), 0o666); err != nil {
+		return nil, fmt.Errorf("writing a response file: %w", err)
+	}
+	return append(argv[:a.Response:a.Response], a.ResponseFlag+r.relTemp(dir)+"/args.rsp"), nil
+}
+
+// responseFile quotes arguments as gcc, ar and ld read them: one a line, a backslash before blanks,
+// quotes and backslashes.
+func responseFile(args []string) []byte {
+	var b strings.Builder
+	for _, arg := range args {
+		for _, c := range arg {
+			if strings.ContainsRune(" \t\n\\\"'", c) {
+				b.WriteByte('\\')
+			}
+			b.WriteRune(c)
+		}
+		b.WriteByte('\n')
+	}
+	return []byte(b.String())
+}
+
+// record describes what the command wrote and read. stable is false if an input changed meanwhile:
+// then the outputs are used and not recorded.
+func (r *Runner) record(a *graph.Action, p pending, dir string, start time.Time) (rec *cache.Record, stable bool, err error) {
+	rec = &cache.Record{Command: p.key, Fields: p.fields, Made: start}
+	for i, o := range a.Outputs {
+		file := r.abs(o)
+		if !a.InPlace {
+			file = tempName(dir, i, o)
+		}
+		out, err := digestOutput(file, o)
+		if err != nil {
+			return nil, false, fmt.Errorf("the command ended well and did not write %s: %w", o, err)
+		}
+		rec.Outputs = append(rec.Outputs, out)
+	}
+	stable = true
+	for in, d := range p.inputs {
+		stable = stable && r.Files.Unchanged(in, d, time.Time{})
+	}
+	if a.Depfile != "" {
+		found, err := r.discovered(a, filepath.Join(dir, depName))
+		if err != nil {
+			return nil, false, err
+		}
+		for _, f := range found {
+			if _, made := r.Graph.Producer(f.Path); made {
+				rec.Discovered = append(rec.Discovered, f)
+				continue
+			}
+			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
+			rec.Discovered = append(rec.Discovered, f)
+		}
+		if err := r.undeclared(a, rec.Discovered); err != nil {
+			return nil, false, err
+		}
+		rec.Absent = r.absent(a, rec.Discovered)
+	}
+	return rec, stable, nil
+}
+
+func digestOutput(file, name string) (cache.Output, error) {
+	info, err := os.Lstat(file)
+	if err != nil {
+		return cache.Output{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return cache.Output{}, fmt.Errorf("%s is no regular file", name)
+	}
+	d, err := cache.DigestFile(file)
+	return cache.Output{Path: name, Digest: d, Size: info.Size(), Exec: info.Mode()&0o100 != 0}, err
+}
+
+// keep moves the outputs into place and records the run.
+func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir string, stable bool) sched.Result {
+	fail := func(err error) sched.Result {
+		res.Status, res.Err = sched.Failed, err
+		return res
+	}
+	if !a.InPlace {
+		for i, o := range rec.Outputs {
+			if err := r.place(tempName(dir, i, o.Path), o); err != nil {
+				return fail(err)
+			}
+		}
+	}
+	if !stable {
+		r.Journal.Remove(a.Outputs[0])
+		res.Output = append(res.Output, []byte("kbuild: "+a.Name+": an input changed while it was being built; it will be built again next time\n")...)
+		return res
+	}
+	if err := r.Journal.Append(rec); err != nil {
+		return fail(fmt.Errorf("writing the build journal: %w", err))
+	}
+	if r.Store != nil {
+		if err := r.Store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {
+			r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
+		}
+	}
+	return res
+}

@@ -1,0 +1,314 @@
+// Package build does the work of actions in a real build tree: it decides by content whether an
+// action is up to date, takes its outputs from the cache, or runs it and records what happened.
+//
+// The rules that keep a build right:
+//
+//   - Nothing is decided by time. An action is done when a record exists whose key (tools, argv,
+//     environment, declared inputs, all by content) and whose discovered inputs equal today's, and
+//     its outputs on disk have the digests that the record names.
+//   - A command writes to temporary names; its outputs are moved into place after it succeeded. So a
+//     killed build leaves old outputs or new ones, and the records tell which.
+//   - What cannot be known is run: a record with a doubt is no record.
+//   - An output that comes out equal keeps its old file, so nothing downstream runs.
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Runner implements sched.Runner.
+type Runner struct {
+	Graph   *graph.Graph
+	Root    string            // project root, absolute: the folder every command runs in
+	State   string            // folder for temporary files, absolute
+	Files   *cache.Files      // digests of files, memoised by stat
+	Listing *cache.Listing    // which paths exist, by folder
+	Journal *cache.Journal    // the last records of this build tree
+	Store   cache.Store       // the shared cache; nil without
+	Tools   map[string]string // identity by content of the tools that actions name
+	Env     []string          // the complete environment of commands
+	KeyEnv  []string          // the part of Env that can change an output
+	Warn    func(string)      // told once of what is wrong with the cache
+
+	mu       sync.Mutex
+	pending  map[graph.ActionID]pending
+	warned   bool
+	counters cache.Counters
+}
+
+// pending is what Check learned of an action that must run.
+type pending struct {
+	key    cache.Key
+	fields []cache.Field
+	inputs map[string]cache.Digest
+	reason string
+}
+
+// Check implements sched.Runner.
+func (r *Runner) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
+	p, err := r.key(a)
+	if err != nil {
+		return failed(err), true
+	}
+	if rec := r.Journal.ByCommand(p.key); rec != nil && r.holds(rec) && r.inPlace(rec) {
+		if err := r.undeclared(a, rec.Discovered); err != nil {
+			return failed(err), true
+		}
+		return sched.Result{Status: sched.UpToDate}, true
+	}
+	if rec := r.stored(ctx, p.key); rec != nil {
+		if err := r.undeclared(a, rec.Discovered); err != nil {
+			return failed(err), true
+		}
+		if res, ok := r.restore(ctx, a, rec); ok {
+			return res, true
+		}
+	}
+	p.reason = r.reason(a, p)
+	r.mu.Lock()
+	if r.pending == nil {
+		r.pending = map[graph.ActionID]pending{}
+	}
+	r.pending[a.ID] = p
+	r.counters.Misses++
+	r.mu.Unlock()
+	return sched.Result{Reason: p.reason}, false
+}
+
+func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, Err: err} }
+
+// key computes the command key of a and the text that explains it.
+func (r *Runner) key(a *graph.Action) (pending, error) {
+	p := pending{inputs: map[string]cache.Digest{}}
+	for _, in := range a.Inputs {
+		d, err := r.Files.Digest(in)
+		if err != nil {
+			return p, r.inputError(a, in, err)
+		}
+		p.inputs[in] = d
+	}
+	program, err := r.program(a)
+	if err != nil {
+		return p, err
+	}
+	text := &cache.Text{}
+	r.writeKey(text, a, p.inputs, program)
+	h := cache.NewHasher()
+	for _, f := range text.Fields {
+		h.Field(f.Name, f.Value)
+	}
+	p.key, p.fields = h.Sum(), text.Fields
+	return p, nil
+}
+
+// writeKey is the one traversal that makes both the key and its explanation.
+func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, inputs map[string]cache.Digest, program string) {
+	w.Field("kind", string(a.Kind))
+	for _, t := range a.Tools {
+		w.Field("tool "+t, r.Tools[t])
+	}
+	if program != "" {
+		w.Field("program", program)
+	}
+	for i, arg := range a.Argv {
+		if i == 0 && len(a.Tools) > 0 {
+			arg = filepath.Base(arg) // its identity is its content
+		}
+		w.Field("arg", arg)
+	}
+	for _, o := range a.Outputs {
+		w.Field("output", o)
+	}
+	if len(a.Tools) > 0 || a.Kind == graph.Generate {
+		for _, e := range r.KeyEnv {
+			w.Field("env", e)
+		}
+	}
+	for _, e := range a.Env {
+		w.Field("env", e)
+	}
+	if a.CwdInKey {
+		w.Field("folder", r.Root)
+	}
+	if a.Link != nil {
+		w.Field("not LTO", strings.Join(a.Link.NonLTO, "\n"))
+	}
+	for _, in := range a.Inputs {
+		w.Field("input "+in, inputs[in].String())
+	}
+}
+
+// program is the content of the command a generate block runs.
+func (r *Runner) program(a *graph.Action) (string, error) {
+	if a.Kind != graph.Generate || len(a.Argv) == 0 {
+		return "", nil
+	}
+	path, err := lookPath(a.Argv[0], r.Root, r.Env)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", a.Target, err)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	d, err := r.Files.Digest(path)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	return d.String(), nil
+}
+
+func (r *Runner) inputError(a *graph.Action, in string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist; %s needs it", in, a.Target)
+	}
+	return fmt.Errorf("reading %s for %s: %w", in, a.Target, err)
+}
+
+// holds reports whether everything a record discovered is still as it was.
+func (r *Runner) holds(rec *cache.Record) bool {
+	for _, f := range rec.Discovered {
+		if d, err := r.Files.Digest(f.Path); err != nil || d != f.Digest {
+			return false
+		}
+	}
+	for _, p := range rec.Absent {
+		if r.Listing.Exists(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// inPlace reports whether the outputs on disk are the ones of the record.
+func (r *Runner) inPlace(rec *cache.Record) bool {
+	for _, o := range rec.Outputs {
+		if !r.isPlaced(o) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Runner) isPlaced(o cache.Output) bool {
+	info, err := os.Lstat(r.abs(o.Path))
+	if err != nil || !info.Mode().IsRegular() || info.Size() != o.Size || (info.Mode()&0o100 != 0) != o.Exec {
+		return false
+	}
+	d, err := r.Files.Digest(o.Path)
+	return err == nil && d == o.Digest
+}
+
+func (r *Runner) abs(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(r.Root, p)
+}
+
+// stored is the record of the shared cache that holds today, nil if there is none.
+func (r *Runner) stored(ctx context.Context, key cache.Key) *cache.Record {
+	if r.Store == nil {
+		return nil
+	}
+	recs, err := r.Store.Records(ctx, key)
+	if err != nil {
+		r.warn(fmt.Sprintf("the cache cannot be read: %v", err))
+	}
+	for _, rec := range recs {
+		if r.holds(rec) {
+			return rec
+		}
+	}
+	return nil
+}
+
+// restore puts the outputs of rec in place. ok is false if a blob is gone or damaged: then the action runs.
+func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record) (sched.Result, bool) {
+	start := time.Now()
+	if r.inPlace(rec) {
+		if err := r.Journal.Append(rec); err != nil {
+			return failed(err), true
+		}
+		return sched.Result{Status: sched.UpToDate}, true
+	}
+	dir, err := r.tempDir(a)
+	if err != nil {
+		return failed(err), true
+	}
+	defer os.RemoveAll(dir)
+	for i, o := range rec.Outputs {
+		if err := r.Store.Restore(ctx, o, tempName(dir, i, o.Path)); err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				r.warn(fmt.Sprintf("the cache has a damaged entry for %s, which is built instead: %v", o.Path, err))
+			}
+			return sched.Result{}, false
+		}
+	}
+	for i, o := range rec.Outputs {
+		if err := r.place(tempName(dir, i, o.Path), o); err != nil {
+			return failed(err), true
+		}
+	}
+	r.Store.Used(rec)
+	if err := r.Journal.Append(rec); err != nil {
+		return failed(err), true
+	}
+	r.mu.Lock()
+	r.counters.Hits++
+	r.counters.Saved += rec.Elapsed
+	for _, o := range rec.Outputs {
+		r.counters.Bytes += o.Size
+	}
+	r.mu.Unlock()
+	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text), Elapsed: time.Since(start)}, true
+}
+
+// place moves a finished file to its name in the build tree, unless the file there is equal already.
+func (r *Runner) place(temp string, o cache.Output) error {
+	if r.isPlaced(o) {
+		return os.Remove(temp)
+	}
+	final := r.abs(o.Path)
+	if err := os.MkdirAll(filepath.Dir(final), 0o777); err != nil {
+		return fmt.Errorf("making the folder of %s: %w", o.Path, err)
+	}
+	if info, err := os.Lstat(final); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder; it is where kbuild writes a file: remove it", o.Path)
+	}
+	if err := os.Rename(temp, final); err != nil {
+		return fmt.Errorf("moving %s into place: %w", o.Path, err)
+	}
+	r.Files.Forget(o.Path)
+	r.Listing.Forget(filepath.Dir(final))
+	return nil
+}
+
+// warn tells of trouble with the cache, once: it costs time, never a build.
+func (r *Runner) warn(text string) {
+	r.mu.Lock()
+	first := !r.warned
+	r.warned = true
+	r.mu.Unlock()
+	if first && r.Warn != nil {
+		r.Warn(text)
+	}
+}
+
+// Counters are the cache's hits and misses so far.
+func (r *Runner) Counters() cache.Counters {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counters
+}
