@@ -16,6 +16,8 @@ type Project struct {
 	Toolchains map[string]Toolchain // "cuda", "hip"
 	Targets    []*Target            // in order of declaration; matrix instances in order of the matrix
 	Groups     []Group
+
+	sources map[string][]byte // text of Files, for diagnostics
 }
 
 // Pos is a place in a manifest. Line and Column count from 1; File is relative to Project.Root.
@@ -119,6 +121,7 @@ type Target struct {
 	Flags                        Flags
 	Memory                       int64
 	StripUnused                  bool
+	Split                        *bool // attribute split: false keeps nvcc in one piece; nil: not set
 
 	// library
 	Shared     bool

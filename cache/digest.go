@@ -1,0 +1,232 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Files knows the digests of files and remembers them by stat, within a run and in a memo file
+// between runs. Deleting the memo costs time, never correctness.
+//
+// A remembered digest is trusted if device, inode, size, mode, mtime and ctime are all as they were:
+// equality, never order. The mtime alone would not do: tools set it back (cp -p, tar, rsync), and
+// then a file of the same size with other content looks untouched. The ctime cannot be set.
+//
+// Equal times prove nothing while the clock tick that they name still runs: a file can be written,
+// hashed and written again within one tick, and all three have the same stat. That is git's "racy"
+// problem, solved as git does: a digest is trusted only if both times lay a whole tick before the
+// moment its hashing began. A younger one is hashed again when it is next asked for, and trusted from
+// then on. The tick is 10 ms at most where a file system keeps nanoseconds (it stamps with the
+// kernel's coarse clock, 100 to 1000 Hz) and up to 2 s where it keeps seconds (FAT, ext3, old NFS);
+// which one it is shows in the ctime itself, see stamp.tick.
+//
+// Within one run a path is looked at once, since a build asks for the same headers once for each
+// source. Forget makes the next Digest look again: call it for every path the build writes.
+// Unchanged always looks.
+//
+// All methods may be called concurrently; files are hashed side by side, one path only once.
+type Files struct {
+	memo  string // the memo file; empty if none is kept
+	root  string
+	now   func() time.Time
+	old   map[string]*entry // what the memo file held; read only
+	gen   int64             // of this run: one more than the memo file's
+	slots sync.Map          // canonical path -> *slot
+	dirty atomic.Bool       // there is something to save
+}
+
+// stamp is the identity of a file's content by stat.
+type stamp struct {
+	Dev, Ino     uint64
+	Size         int64
+	Mtime, Ctime int64 // ns since 1970
+	Mode         uint32
+}
+
+// entry is a digest with the stat it was taken under.
+type entry struct {
+	stamp
+	Hashed int64 // ns since 1970: just before the first byte was read
+	Used   int64 // generation of the last run that asked
+	Digest Digest
+}
+
+// slot is one path in this run.
+type slot struct {
+	known atomic.Pointer[entry] // settled in this run
+	mu    sync.Mutex            // held while looking
+	last  *entry                // latest digest of the path, perhaps outdated; nil if never hashed
+}
+
+// OpenFiles reads the memo file; a damaged or absent one is an empty one. Relative paths given to
+// the methods are relative to root. An empty name keeps no memo.
+func OpenFiles(memo string, root string) *Files {
+	f := &Files{memo: memo, root: filepath.Clean(root), now: time.Now, old: map[string]*entry{}}
+	if memo == "" {
+		return f
+	}
+	if b, err := os.ReadFile(memo); err == nil {
+		if old, gen, err := decodeMemo(b); err == nil {
+			f.old, f.gen = old, gen
+		}
+	}
+	f.gen++
+	return f
+}
+
+// Digest gives the digest of a regular file. The error for a path that does not exist is
+// fs.ErrNotExist. Errors are not remembered.
+func (f *Files) Digest(path string) (Digest, error) {
+	name := f.canonical(path)
+	s := f.slot(name)
+	if e := s.known.Load(); e != nil {
+		return e.Digest, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.known.Load(); e != nil { // settled by whoever held the lock
+		return e.Digest, nil
+	}
+	e, err := f.look(name, s)
+	if err != nil {
+		return Digest{}, err
+	}
+	return e.Digest, nil
+}
+
+// Unchanged looks at the file anew and reports whether it has digest d and was not modified at since
+// or later. With a zero since only the digest counts. A time within one clock tick before since
+// counts as later: file times come from a clock that lags.
+func (f *Files) Unchanged(path string, d Digest, since time.Time) bool {
+	name := f.canonical(path)
+	s := f.slot(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := f.look(name, s)
+	if err != nil || e.Digest != d {
+		return false
+	}
+	return since.IsZero() || e.before(since.UnixNano())
+}
+
+// Forget makes the next Digest of path look at the file again.
+func (f *Files) Forget(path string) {
+	s := f.slot(f.canonical(path))
+	s.mu.Lock() // a look under way must not settle what it saw before the change
+	defer s.mu.Unlock()
+	s.known.Store(nil)
+}
+
+// look settles the slot, whose lock is held, by stat if that is enough and else by content.
+func (f *Files) look(name string, s *slot) (*entry, error) {
+	s.known.Store(nil)
+	last := s.last
+	if last == nil {
+		last = f.old[name]
+	}
+	if last != nil {
+		info, err := statFile(f.abs(name))
+		if err != nil {
+			return nil, err
+		}
+		now, ok := stampOf(info)
+		if ok && now == last.stamp && last.before(last.Hashed) {
+			return f.settle(s, last), nil
+		}
+	}
+	e, err := f.hash(f.abs(name))
+	if err != nil {
+		return nil, err
+	}
+	f.dirty.Store(true)
+	return f.settle(s, e), nil
+}
+
+// settle keeps a copy, since entries of the memo file may be shared.
+func (f *Files) settle(s *slot, e *entry) *entry {
+	c := *e
+	c.Used = f.gen
+	s.last = &c
+	s.known.Store(&c)
+	return &c
+}
+
+// hashTries bounds how often a file that is being written is read before giving up.
+const hashTries = 3
+
+// hash reads the file until it holds still.
+func (f *Files) hash(name string) (*entry, error) {
+	for try := 1; ; try++ {
+		e, err := f.hashOnce(name)
+		if try == hashTries || !errors.Is(err, errMoved) {
+			return e, err
+		}
+	}
+}
+
+// hashOnce reads the file between two equal stats, so that the digest belongs to them.
+func (f *Files) hashOnce(name string) (*entry, error) {
+	hashed := f.now().UnixNano()
+	d, info, err := digestFile(name)
+	if err != nil {
+		return nil, err
+	}
+	again, err := statFile(name)
+	if err != nil {
+		return nil, err
+	}
+	before, _ := stampOf(info)
+	if after, _ := stampOf(again); before != after {
+		return nil, fmt.Errorf("hashing %s: %w", name, errMoved)
+	}
+	return &entry{stamp: before, Hashed: hashed, Digest: d}, nil
+}
+
+const (
+	fineTick   = int64(20 * time.Millisecond) // twice the slowest kernel clock
+	coarseTick = int64(2 * time.Second)       // FAT's
+)
+
+// tick is how long files written one after the other may get the same times here. A ctime without
+// any digit below 10 ms tells of a file system that keeps no more (or, once in ten million files,
+// of chance, which costs one hashing).
+func (s *stamp) tick() int64 {
+	if s.Ctime%int64(10*time.Millisecond) == 0 {
+		return coarseTick
+	}
+	return fineTick
+}
+
+// before reports whether the file was last modified at least one tick before t.
+func (s *stamp) before(t int64) bool { return max(s.Mtime, s.Ctime)+s.tick() < t }
+
+// slot finds or makes the state of a canonical path.
+func (f *Files) slot(name string) *slot {
+	if s, ok := f.slots.Load(name); ok {
+		return s.(*slot)
+	}
+	s, _ := f.slots.LoadOrStore(name, &slot{})
+	return s.(*slot)
+}
+
+// canonical gives paths under root relative to it, so that both spellings are one file.
+func (f *Files) canonical(path string) string {
+	path = filepath.Clean(path)
+	if rest, ok := strings.CutPrefix(path, f.root); ok && len(rest) > 1 && rest[0] == filepath.Separator {
+		return rest[1:]
+	}
+	return path
+}
+
+func (f *Files) abs(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(f.root, name)
+}

@@ -1,0 +1,382 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func writeFile(t testing.TB, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func digestOf(s string) Digest { return sha256.Sum256([]byte(s)) }
+
+// openAt opens files at a moment of an imagined clock, so many seconds after now.
+func openAt(memo, root string, seconds int) *Files {
+	f := OpenFiles(memo, root)
+	at := time.Now().Add(time.Duration(seconds) * time.Second)
+	f.now = func() time.Time { return at }
+	return f
+}
+
+func mustDigest(t testing.TB, f *Files, path, content string) {
+	t.Helper()
+	d, err := f.Digest(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d != digestOf(content) {
+		t.Fatalf("%s does not have the digest of %q", path, content)
+	}
+}
+
+// poison saves the memo with every digest replaced, so that using it shows.
+func poison(t *testing.T, f *Files) Digest {
+	t.Helper()
+	wrong := digestOf("wrong on purpose")
+	f.slots.Range(func(_, s any) bool {
+		s.(*slot).last.Digest = wrong
+		return true
+	})
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	return wrong
+}
+
+func TestMemoIsUsedBetweenRuns(t *testing.T) {
+	root := t.TempDir()
+	memo := filepath.Join(root, "state", "files")
+	writeFile(t, filepath.Join(root, "a.h"), "one")
+	f := openAt(memo, root, 60)
+	mustDigest(t, f, "a.h", "one")
+	wrong := poison(t, f)
+	for _, path := range []string{"a.h", "./a.h", filepath.Join(root, "a.h")} {
+		if d, err := openAt(memo, root, 61).Digest(path); err != nil || d != wrong {
+			t.Errorf("%s was hashed though its stat is known (%v)", path, err)
+		}
+	}
+}
+
+func TestYoungFileIsHashedAgain(t *testing.T) {
+	root := t.TempDir()
+	memo := filepath.Join(root, "files")
+	name := filepath.Join(root, "a.h")
+	writeFile(t, name, "one")
+	f := OpenFiles(memo, root)
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := stampOf(info)
+	f.now = func() time.Time { return time.Unix(0, s.Ctime+s.tick()) } // one ns too early to be trusted
+	mustDigest(t, f, "a.h", "one")
+	poison(t, f)
+	f = openAt(memo, root, 60)
+	mustDigest(t, f, "a.h", "one") // not the poisoned digest
+	wrong := poison(t, f)          // and trusted from now on
+	if d, _ := openAt(memo, root, 61).Digest("a.h"); d != wrong {
+		t.Error("a file hashed long after its last change is hashed again")
+	}
+}
+
+func TestTickFollowsTheFileSystem(t *testing.T) {
+	for _, c := range []struct {
+		ctime int64
+		want  int64
+	}{
+		{1700000000_000000000, coarseTick}, // seconds only
+		{1700000000_120000000, coarseTick}, // exFAT keeps 10 ms
+		{1700000000_123456789, fineTick},
+	} {
+		s := stamp{Ctime: c.ctime}
+		if s.tick() != c.want {
+			t.Errorf("tick of ctime %d is %d, want %d", c.ctime, s.tick(), c.want)
+		}
+	}
+}
+
+func TestFutureTimeIsNotTrusted(t *testing.T) {
+	s := stamp{Mtime: 2000e9 + 1, Ctime: 1000e9 + 1}
+	if s.before(1500e9) {
+		t.Error("a file with an mtime in the future is trusted")
+	}
+}
+
+// cp -p, tar and rsync -t set the mtime back; only the ctime tells.
+func TestSameSizeAndMtimeWithNewContent(t *testing.T) {
+	root := t.TempDir()
+	memo, name := filepath.Join(root, "files"), filepath.Join(root, "a.h")
+	past := time.Now().Add(-time.Hour)
+	writeFile(t, name, "one")
+	os.Chtimes(name, past, past)
+	f := openAt(memo, root, 60)
+	mustDigest(t, f, "a.h", "one")
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(name)
+	old, _ := stampOf(before)
+	for now := old; now.Ctime == old.Ctime; { // until the clock of the file system has moved
+		writeFile(t, name, "two")
+		os.Chtimes(name, past, past)
+		info, _ := os.Stat(name)
+		now, _ = stampOf(info)
+		if now.Mtime != old.Mtime || now.Size != old.Size || now.Ino != old.Ino {
+			t.Fatal("the test did not keep size, mtime and inode")
+		}
+	}
+	mustDigest(t, openAt(memo, root, 120), "a.h", "two")
+}
+
+func TestDigestWithinOneRun(t *testing.T) {
+	root := t.TempDir()
+	name := filepath.Join(root, "a.o")
+	writeFile(t, name, "one")
+	f := OpenFiles("", root)
+	mustDigest(t, f, "a.o", "one")
+	writeFile(t, name, "three")
+	mustDigest(t, f, "a.o", "one") // looked at once
+	f.Forget(name)                 // the other spelling
+	mustDigest(t, f, "a.o", "three")
+	writeFile(t, name, "four")
+	if f.Unchanged("a.o", digestOf("three"), time.Time{}) {
+		t.Error("an edit was not seen")
+	}
+	mustDigest(t, f, "a.o", "four") // Unchanged looked
+}
+
+func TestUnchanged(t *testing.T) {
+	root := t.TempDir()
+	name := filepath.Join(root, "a.cu")
+	writeFile(t, name, "one")
+	info, _ := os.Stat(name)
+	s, _ := stampOf(info)
+	changed := time.Unix(0, max(s.Mtime, s.Ctime))
+	tick := time.Duration(s.tick())
+	f := OpenFiles("", root)
+	for _, c := range []struct {
+		what  string
+		path  string
+		d     Digest
+		since time.Time
+		want  bool
+	}{
+		{"no time", "a.cu", digestOf("one"), time.Time{}, true},
+		{"modified long before", "a.cu", digestOf("one"), changed.Add(time.Hour), true},
+		{"modified after", "a.cu", digestOf("one"), changed.Add(-time.Hour), false},
+		{"modified at that moment", "a.cu", digestOf("one"), changed, false},
+		{"modified within a tick before", "a.cu", digestOf("one"), changed.Add(tick), false},
+		{"modified a tick before", "a.cu", digestOf("one"), changed.Add(tick + 1), true},
+		{"other content", "a.cu", digestOf("two"), time.Time{}, false},
+		{"missing", "b.cu", digestOf("one"), time.Time{}, false},
+	} {
+		if got := f.Unchanged(c.path, c.d, c.since); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+func TestDigestErrors(t *testing.T) {
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "dir", "a.h"), "one")
+	f := OpenFiles("", root)
+	for path, missing := range map[string]bool{"no.h": true, "dir/a.h/b.h": true, "dir": false, "/dev/null": false} {
+		_, err := f.Digest(path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) != missing {
+			t.Errorf("%s: %v; fs.ErrNotExist should be %v", path, err, missing)
+		}
+	}
+	writeFile(t, filepath.Join(root, "no.h"), "now") // an error is not remembered
+	mustDigest(t, f, "no.h", "now")
+}
+
+func TestDigestOfOnePathIsComputedOnce(t *testing.T) {
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "a.h"), strings.Repeat("x", 1<<20))
+	f := OpenFiles("", root)
+	var mu sync.Mutex
+	hashed := 0
+	f.now = func() time.Time { mu.Lock(); hashed++; mu.Unlock(); return time.Now() }
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { f.Digest("a.h"); f.Digest("./a.h") })
+	}
+	wg.Wait()
+	if hashed != 1 {
+		t.Errorf("hashed %d times", hashed)
+	}
+}
+
+func TestMemoDropsUnusedEntries(t *testing.T) {
+	root := t.TempDir()
+	memo := filepath.Join(root, "files")
+	writeFile(t, filepath.Join(root, "once.h"), "x")
+	for i := range memoLife + 1 {
+		f := openAt(memo, root, 60)
+		if i == 0 {
+			f.Digest("once.h")
+		}
+		name := fmt.Sprint("new", i)
+		writeFile(t, filepath.Join(root, name), "x")
+		f.Digest(name)
+		if err := f.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := OpenFiles(memo, root).old["once.h"]; ok != (i < memoLife) {
+			t.Fatalf("after %d saves: kept %v", i, ok)
+		}
+	}
+}
+
+func TestDamagedMemoIsEmpty(t *testing.T) {
+	root := t.TempDir()
+	memo := filepath.Join(root, "files")
+	writeFile(t, filepath.Join(root, "a.h"), "one")
+	f := openAt(memo, root, 60)
+	mustDigest(t, f, "a.h", "one")
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(memo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := decodeMemo(good); err != nil {
+		t.Fatal(err)
+	}
+	for i := range good {
+		bad := append([]byte(nil), good...)
+		bad[i] ^= 1
+		if _, _, err := decodeMemo(bad); err == nil {
+			t.Fatalf("flipped bit in byte %d is not noticed", i)
+		}
+		if _, _, err := decodeMemo(good[:i]); err == nil {
+			t.Fatalf("memo cut to %d bytes is not noticed", i)
+		}
+	}
+	writeFile(t, memo, "garbage")
+	mustDigest(t, OpenFiles(memo, root), "a.h", "one")
+}
+
+func TestMemoRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		entries := map[string]*entry{}
+		for i := range rng.IntN(20) {
+			entries[fmt.Sprint("dir/ä ", i)] = &entry{
+				stamp:  stamp{rng.Uint64(), rng.Uint64(), rng.Int64(), -rng.Int64(), rng.Int64(), rng.Uint32()},
+				Hashed: rng.Int64(), Used: rng.Int64(), Digest: digestOf(fmt.Sprint(i)),
+			}
+		}
+		gen := rng.Int64()
+		got, gotGen, err := decodeMemo(encodeMemo(entries, gen))
+		if err != nil || gotGen != gen || len(got) != len(entries) {
+			t.Fatal(err, gotGen, gen, len(got), len(entries))
+		}
+		for name, e := range entries {
+			if *got[name] != *e {
+				t.Fatalf("%s: %+v, want %+v", name, *got[name], *e)
+			}
+		}
+	}
+}
+
+func TestFilesConcurrently(t *testing.T) {
+	root := t.TempDir()
+	memo := filepath.Join(root, "files")
+	f := OpenFiles(memo, root)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 50 {
+				name := fmt.Sprint("f", i%10)
+				switch (g + i) % 4 {
+				case 0:
+					writeFile(t, filepath.Join(root, name), "x")
+					f.Forget(name)
+				case 1:
+					f.Unchanged(name, digestOf("x"), time.Now())
+				case 2:
+					f.Save()
+				default:
+					f.Digest(name)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := f.Save(); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzMemo(f *testing.F) {
+	f.Add(encodeMemo(map[string]*entry{"a": {Digest: digestOf("a")}}, 3))
+	f.Add([]byte(memoMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// The sum would keep the fuzzer out, so it is given one that is right.
+		for _, b := range [][]byte{b, sealed(append([]byte(memoMagic), b...))} {
+			entries, gen, err := decodeMemo(b)
+			if err != nil {
+				continue
+			}
+			again, gen2, err := decodeMemo(encodeMemo(entries, gen))
+			if err != nil || gen2 != gen || len(again) != len(entries) {
+				t.Fatalf("round trip: %v", err)
+			}
+		}
+	})
+}
+
+func sealed(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+func BenchmarkDigestKnown(b *testing.B) {
+	root := b.TempDir()
+	writeFile(b, filepath.Join(root, "a.h"), "one")
+	f := OpenFiles("", root)
+	for b.Loop() {
+		f.Digest("a.h")
+	}
+}
+
+func BenchmarkOpenFiles10k(b *testing.B) {
+	entries := map[string]*entry{}
+	for i := range 10000 {
+		entries[fmt.Sprintf("/usr/local/cuda/include/cub/device/header_%d.cuh", i)] = &entry{stamp: stamp{1, 2, 3, 4, 5, 6}}
+	}
+	memo := filepath.Join(b.TempDir(), "files")
+	writeFile(b, memo, string(encodeMemo(entries, 1)))
+	for b.Loop() {
+		OpenFiles(memo, "/")
+	}
+}
+
+func BenchmarkDigestByStat(b *testing.B) {
+	root := b.TempDir()
+	writeFile(b, filepath.Join(root, "a.h"), "one")
+	f := openAt("", root, 60)
+	f.Digest("a.h")
+	for b.Loop() {
+		f.Forget("a.h")
+		f.Digest("a.h")
+	}
+}

@@ -1,0 +1,164 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sort"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// maxRecords bounds the records under one command key: each edit of a header makes one, and each
+// lookup reads them all. The least recently used goes.
+const maxRecords = 64
+
+// Put implements cache.Store. When it fails, blobs that were finished before may stay, without a
+// record; gc collects them.
+func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output) string) error {
+	content, err := encodeRecord(r)
+	if err != nil {
+		return err
+	}
+	for _, o := range r.Outputs {
+		if err := s.putBlob(ctx, o, file(o)); err != nil {
+			return err
+		}
+	}
+	if err := s.putRecord(r, content); err != nil {
+		return s.unwritable(err)
+	}
+	s.prune(r.Command)
+	return nil
+}
+
+// putBlob stores one file, or checks it only if its content is there already.
+func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error {
+	src, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", o.Path, err)
+	}
+	defer src.Close()
+	blob := s.blob(o.Digest)
+	if s.reuse(blob, o.Size) {
+		return checkContent(ctx, o, src)
+	}
+	tmp, err := s.temp()
+	if err != nil {
+		return s.unwritable(err)
+	}
+	defer os.Remove(tmp.Name()) // without effect once renamed
+	defer tmp.Close()
+	t := transfer{ctx: ctx, fault: s.step}
+	d, n, err := t.copy(tmp, src)
+	var read readError
+	switch {
+	case errors.As(err, &read):
+		return fmt.Errorf("storing %s: %w", o.Path, err)
+	case err != nil:
+		return s.unwritable(err)
+	}
+	if err := same(o, d, n); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil { // quota errors of network file systems appear here
+		return s.unwritable(err)
+	}
+	return s.unwritable(s.publish(tmp.Name(), blob))
+}
+
+// reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it for
+// the record to come. The content of an existing blob is not read: Restore does that. One that cannot
+// be touched (another user's) is written anew.
+func (s *Store) reuse(blob string, size int64) bool {
+	info, err := os.Lstat(blob)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+		return false
+	}
+	now := s.now()
+	return os.Chtimes(blob, now, now) == nil
+}
+
+func checkContent(ctx context.Context, o cache.Output, src io.Reader) error {
+	t := transfer{ctx: ctx}
+	d, n, err := t.hash(src)
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", o.Path, err)
+	}
+	return same(o, d, n)
+}
+
+// same compares content with what the record says of it.
+func same(o cache.Output, d cache.Digest, n int64) error {
+	if d != o.Digest || n != o.Size {
+		return fmt.Errorf("storing %s: the file is not what the action wrote (%d bytes, %s; expected %d bytes, %s)", o.Path, n, d, o.Size, o.Digest)
+	}
+	return nil
+}
+
+func (s *Store) putRecord(r *cache.Record, content []byte) error {
+	tmp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	err = s.step("write")
+	if err == nil {
+		_, err = tmp.Write(content)
+	}
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return s.publish(tmp.Name(), s.record(r))
+}
+
+// prune keeps the number of records under a command key bounded, as well as it can.
+func (s *Store) prune(command cache.Key) {
+	dir := s.command(command)
+	found := recordFiles(dir)
+	if len(found) <= maxRecords {
+		return
+	}
+	for _, f := range found[maxRecords:] {
+		os.Remove(f.name)
+	}
+}
+
+// recordFile is a file by name and age.
+type recordFile struct {
+	name string
+	id   string
+	used time.Time
+}
+
+// recordFiles lists the records of one command key, last used first.
+func recordFiles(dir string) []recordFile {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // absent, as a rule
+	}
+	var found []recordFile
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !isDigest(e.Name()) || info.Mode()&fs.ModeType != 0 {
+			continue
+		}
+		found = append(found, recordFile{dir + string(os.PathSeparator) + e.Name(), e.Name(), info.ModTime()})
+	}
+	sort.SliceStable(found, func(a, b int) bool { // ReadDir sorted by name
+		return found[a].used.After(found[b].used)
+	})
+	return found
+}
+
+func isDigest(name string) bool {
+	_, err := cache.ParseDigest(name)
+	return err == nil
+}

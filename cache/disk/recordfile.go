@@ -1,0 +1,141 @@
+package disk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// A record file is text:
+//
+//	kbuild record 1
+//	blob <digest>          one for each output
+//	json <bytes>
+//	{...}
+//	sha256 <digest>        of all before this line
+//
+// The blobs come first so that gc learns them from a few hundred bytes; the JSON with all headers of a
+// CUDA source is 80 KB. Any doubt makes the file corrupt: a missing or surplus byte, a wrong sum, a
+// record of another key, blobs that are not the outputs'.
+
+const (
+	recordMagic = "kbuild record 1\n"
+	sumPrefix   = "sha256 "
+	sumLine     = len(sumPrefix) + 2*sha256.Size + 1
+	maxRecord   = 64 << 20 // bytes of a record file
+)
+
+func encodeRecord(r *cache.Record) ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a cache record: %w", err)
+	}
+	var b bytes.Buffer
+	b.Grow(len(text) + 512)
+	b.WriteString(recordMagic)
+	for _, o := range r.Outputs {
+		fmt.Fprintf(&b, "blob %s\n", o.Digest)
+	}
+	fmt.Fprintf(&b, "json %d\n%s\n", len(text), text)
+	fmt.Fprintf(&b, "%s%x\n", sumPrefix, sha256.Sum256(b.Bytes()))
+	return b.Bytes(), nil
+}
+
+// decodeRecord reads what encodeRecord wrote; every other text is cache.ErrCorrupt.
+func decodeRecord(b []byte) (*cache.Record, error) {
+	n := len(b) - sumLine
+	if n < 0 || string(b[n:]) != fmt.Sprintf("%s%x\n", sumPrefix, sha256.Sum256(b[:n])) {
+		return nil, fmt.Errorf("%w: a record of %d bytes has a wrong sum", cache.ErrCorrupt, len(b))
+	}
+	blobs, rest, ok := recordHead(b[:n])
+	if !ok {
+		return nil, fmt.Errorf("%w: a record has a wrong head", cache.ErrCorrupt)
+	}
+	r := new(cache.Record)
+	if err := json.Unmarshal(rest, r); err != nil {
+		return nil, fmt.Errorf("%w: a record: %w", cache.ErrCorrupt, err)
+	}
+	if len(blobs) != len(r.Outputs) {
+		return nil, fmt.Errorf("%w: a record names other blobs than outputs", cache.ErrCorrupt)
+	}
+	for i, o := range r.Outputs {
+		if o.Digest != blobs[i] {
+			return nil, fmt.Errorf("%w: a record names other blobs than outputs", cache.ErrCorrupt)
+		}
+	}
+	return r, nil
+}
+
+// recordHead gives the blobs, and the JSON if b holds all of it and a newline.
+func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
+	b, ok = bytes.CutPrefix(b, []byte(recordMagic))
+	for ok {
+		var line []byte
+		if line, b, ok = bytes.Cut(b, []byte("\n")); !ok {
+			break
+		}
+		if size, found := strings.CutPrefix(string(line), "json "); found {
+			if len(b) == 0 || fmt.Sprint(len(b)-1) != size || b[len(b)-1] != '\n' {
+				return blobs, nil, false
+			}
+			return blobs, b[:len(b)-1], true
+		}
+		name, found := strings.CutPrefix(string(line), "blob ")
+		d, err := cache.ParseDigest(name)
+		if !found || err != nil {
+			break
+		}
+		blobs = append(blobs, d)
+	}
+	return blobs, nil, false
+}
+
+// readRecord reads and checks a record file; its names must be its key and id.
+func readRecord(name string) (*cache.Record, error) {
+	b, err := readAtMost(name, maxRecord)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decodeRecord(b)
+	if err != nil {
+		return nil, err
+	}
+	if filepath.Base(name) != r.ID().String() || filepath.Base(filepath.Dir(name)) != r.Command.String() {
+		return nil, fmt.Errorf("%w: a record under the name of another", cache.ErrCorrupt)
+	}
+	return r, nil
+}
+
+func readAtMost(name string, most int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most+1)) // a longer one fails its sum
+}
+
+// readHead gives the blobs that a record names, unchecked: enough to know what must stay. ok is false
+// if the file is no record.
+func readHead(name string) (blobs []cache.Digest, ok bool) {
+	for most := int64(4 << 10); ; most *= 16 {
+		b, err := readAtMost(name, most)
+		if err != nil {
+			return nil, false
+		}
+		if head, _, found := bytes.Cut(b, []byte("\njson ")); found {
+			blobs, _, _ = recordHead(append(head, "\njson \n"...))
+			return blobs, true
+		}
+		if int64(len(b)) <= most || most > maxRecord {
+			return nil, false
+		}
+	}
+}

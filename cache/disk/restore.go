@@ -1,0 +1,83 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Records implements cache.Store.
+func (s *Store) Records(ctx context.Context, command cache.Key) ([]*cache.Record, error) {
+	var records []*cache.Record
+	for _, f := range recordFiles(s.command(command)) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r, err := readRecord(f.name)
+		switch {
+		case err == nil:
+			records = append(records, r)
+		case errors.Is(err, cache.ErrCorrupt):
+			os.Remove(f.name) // a miss either way; the next Put writes it anew
+		}
+	}
+	return records, nil
+}
+
+// Used implements cache.Store. It stamps the record at each use: one system call beside the many of a
+// restore, for an exact order. On a store that cannot be written nothing happens.
+func (s *Store) Used(r *cache.Record) {
+	now := s.now()
+	os.Chtimes(s.record(r), now, now)
+}
+
+// Restore implements cache.Store. The mode is 0644 or 0755, less the umask.
+func (s *Store) Restore(ctx context.Context, out cache.Output, name string) error {
+	blob := s.blob(out.Digest)
+	src, err := os.Open(blob)
+	if err != nil {
+		return fmt.Errorf("restoring %s: %w", out.Path, err)
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode(out))
+	if err != nil {
+		return fmt.Errorf("restoring %s: %w", out.Path, err)
+	}
+	err = s.fill(ctx, dst, src, out)
+	if e := dst.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		return nil
+	}
+	os.Remove(name)
+	if errors.Is(err, cache.ErrCorrupt) {
+		os.Remove(blob)
+	}
+	return fmt.Errorf("restoring %s: %w", out.Path, err)
+}
+
+// fill copies and checks.
+func (s *Store) fill(ctx context.Context, dst, src *os.File, out cache.Output) error {
+	t := transfer{ctx: ctx, fault: s.step}
+	d, _, err := t.copy(dst, src)
+	var read readError
+	switch {
+	case err == nil && d != out.Digest:
+		return fmt.Errorf("%w: the content of blob %s has digest %s", cache.ErrCorrupt, out.Digest, d)
+	case errors.As(err, &read) && ctx.Err() == nil: // a folder in its place, a bad sector
+		return fmt.Errorf("%w: reading blob %s: %w", cache.ErrCorrupt, out.Digest, err)
+	}
+	return err
+}
+
+func mode(out cache.Output) fs.FileMode {
+	if out.Exec {
+		return 0o755
+	}
+	return 0o644
+}

@@ -1,0 +1,75 @@
+package disk
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 256<<10); return &b }}
+
+// readError is a failure of the source of a copy; all others are the destination's.
+type readError struct{ error }
+
+// Unwrap gives the cause.
+func (e readError) Unwrap() error { return e.error }
+
+// transfer copies and hashes in one go, chunk by chunk, until its context ends.
+type transfer struct {
+	ctx   context.Context
+	fault func(step string) error // asked before each write; may be nil
+}
+
+// copy gives dst the content of src and hashes what dst holds then. dst is empty. A reflink shares the
+// content without reading it, so it is read back.
+func (t *transfer) copy(dst, src *os.File) (cache.Digest, int64, error) {
+	if clone(dst, src) {
+		return t.run(nil, dst)
+	}
+	return t.run(dst, src)
+}
+
+// hash only reads.
+func (t *transfer) hash(src io.Reader) (cache.Digest, int64, error) { return t.run(nil, src) }
+
+func (t *transfer) run(dst io.Writer, src io.Reader) (cache.Digest, int64, error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	h := sha256.New()
+	var size int64
+	for {
+		if err := t.ctx.Err(); err != nil {
+			return cache.Digest{}, size, readError{err}
+		}
+		n, err := src.Read(*buf)
+		h.Write((*buf)[:n])
+		size += int64(n)
+		if werr := t.write(dst, (*buf)[:n]); werr != nil {
+			return cache.Digest{}, size, werr
+		}
+		if errors.Is(err, io.EOF) {
+			return cache.Digest(h.Sum(nil)), size, nil
+		}
+		if err != nil {
+			return cache.Digest{}, size, readError{err}
+		}
+	}
+}
+
+func (t *transfer) write(dst io.Writer, b []byte) error {
+	if t.fault != nil {
+		if err := t.fault("write"); err != nil {
+			return err
+		}
+	}
+	if dst == nil || len(b) == 0 {
+		return nil
+	}
+	_, err := dst.Write(b)
+	return err
+}

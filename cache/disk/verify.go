@@ -1,0 +1,127 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Problem is a broken entry of the store.
+type Problem struct {
+	Path     string // of the entry's file
+	Err      error  // what is wrong with it; cache.ErrCorrupt, or fs.ErrNotExist for a blob that is missing
+	Repaired bool   // the entry was removed
+}
+
+// VerifyResult counts what Verify saw.
+type VerifyResult struct {
+	Records  int   `json:"records"`
+	Blobs    int   `json:"blobs"`
+	Bytes    int64 `json:"bytes"` // of the blobs, all read
+	Problems int   `json:"problems"`
+	Repaired int   `json:"repaired"`
+}
+
+// Verify checks that every blob has its digest, every record is whole, and the blobs of every record are
+// there; each problem is reported, blobs first, in the order of names. With repair, broken entries are
+// removed: a removed entry is a miss. Builds may run meanwhile; entries that vanish are no problems.
+func (s *Store) Verify(ctx context.Context, repair bool, report func(Problem)) (VerifyResult, error) {
+	v := &verification{s: s, ctx: ctx, repair: repair, report: report, bad: map[cache.Digest]bool{}}
+	err := s.eachBlob(ctx, v.blob)
+	if err == nil {
+		err = s.eachRecord(ctx, v.record)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		err = fmt.Errorf("verifying the cache in %s: %w", s.dir, err)
+	}
+	return v.res, err
+}
+
+// verification is one run of Verify.
+type verification struct {
+	s      *Store
+	ctx    context.Context
+	repair bool
+	report func(Problem)
+	bad    map[cache.Digest]bool // blobs with wrong content
+	res    VerifyResult
+}
+
+func (v *verification) blob(b blobFile) {
+	d, n, err := v.hash(b.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || v.ctx.Err() != nil:
+		return
+	case err != nil:
+		err = fmt.Errorf("%w: %w", cache.ErrCorrupt, err)
+	case d != b.digest:
+		err = fmt.Errorf("%w: the content has digest %s", cache.ErrCorrupt, d)
+	}
+	v.res.Blobs++
+	v.res.Bytes += n
+	if err != nil {
+		v.bad[b.digest] = true
+		v.problem(b.name, err)
+	}
+}
+
+func (v *verification) hash(name string) (cache.Digest, int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return cache.Digest{}, 0, err
+	}
+	defer f.Close()
+	t := transfer{ctx: v.ctx}
+	return t.hash(f)
+}
+
+func (v *verification) record(name string, _ fs.FileInfo) {
+	r, err := readRecord(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	v.res.Records++
+	if err == nil {
+		err = v.blobsOf(r)
+	}
+	if err != nil && exists(name) { // gc removes a record before its blobs: if it is gone, all is well
+		v.problem(name, err)
+	}
+}
+
+// blobsOf looks for the outputs of a record.
+func (v *verification) blobsOf(r *cache.Record) error {
+	for _, o := range r.Outputs {
+		info, err := os.Lstat(v.s.blob(o.Digest))
+		switch {
+		case v.bad[o.Digest]: // removed already, with repair
+			return fmt.Errorf("%w: the content of %s is damaged", cache.ErrCorrupt, o.Path)
+		case err != nil:
+			return fmt.Errorf("the content of %s is missing: %w", o.Path, err)
+		case info.Size() != o.Size:
+			return fmt.Errorf("%w: the content of %s has %d bytes, the record says %d", cache.ErrCorrupt, o.Path, info.Size(), o.Size)
+		}
+	}
+	return nil
+}
+
+func (v *verification) problem(name string, err error) {
+	p := Problem{Path: name, Err: err}
+	if v.repair {
+		p.Repaired = remove(name) == nil
+	}
+	v.res.Problems++
+	if p.Repaired {
+		v.res.Repaired++
+	}
+	if v.report != nil {
+		v.report(p)
+	}
+}

@@ -1,0 +1,133 @@
+package disk
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// blobFile is a blob by name, size and age.
+type blobFile struct {
+	name    string
+	digest  cache.Digest
+	size    int64
+	written time.Time
+}
+
+// Stats describes a store.
+type Stats struct {
+	Dir      string         `json:"dir"`
+	Records  int            `json:"records"`
+	Blobs    int            `json:"blobs"`
+	Bytes    int64          `json:"bytes"`            // of blobs and records, by their lengths
+	Oldest   time.Time      `json:"oldest,omitzero"`  // last use of the record unused for longest
+	Counters cache.Counters `json:"counters"`         // of all builds so far
+	LastGC   time.Time      `json:"last_gc,omitzero"` // start of the last automatic gc
+}
+
+// Stats counts the entries without reading them.
+func (s *Store) Stats(ctx context.Context) (Stats, error) {
+	st := Stats{Dir: s.dir}
+	err := s.eachRecord(ctx, func(name string, info fs.FileInfo) {
+		st.Records++
+		st.Bytes += info.Size()
+		if used := info.ModTime(); st.Oldest.IsZero() || used.Before(st.Oldest) {
+			st.Oldest = used
+		}
+	})
+	if err != nil {
+		return st, err
+	}
+	if err := s.eachBlob(ctx, func(b blobFile) { st.Blobs++; st.Bytes += b.size }); err != nil {
+		return st, err
+	}
+	if info, err := os.Stat(s.path("gc")); err == nil {
+		st.LastGC = info.ModTime()
+	}
+	st.Counters, err = s.counted()
+	return st, err
+}
+
+// eachRecord visits the record files, sorted by name. A folder that cannot be read ends the walk with
+// an error; a file that vanishes meanwhile is passed over.
+func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.FileInfo)) error {
+	return s.eachDir(ctx, "records", func(dir string) error {
+		commands, err := readDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, command := range commands {
+			if !command.IsDir() || !isDigest(command.Name()) {
+				continue
+			}
+			sub := filepath.Join(dir, command.Name())
+			if err := eachFile(ctx, sub, func(info fs.FileInfo) { visit(filepath.Join(sub, info.Name()), info) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachBlob visits the blobs, sorted by name.
+func (s *Store) eachBlob(ctx context.Context, visit func(blobFile)) error {
+	return s.eachDir(ctx, "blobs", func(dir string) error {
+		return eachFile(ctx, dir, func(info fs.FileInfo) {
+			if d, err := cache.ParseDigest(info.Name()); err == nil {
+				visit(blobFile{filepath.Join(dir, info.Name()), d, info.Size(), info.ModTime()})
+			}
+		})
+	})
+}
+
+// eachDir visits the 256 folders of a kind.
+func (s *Store) eachDir(ctx context.Context, kind string, visit func(dir string) error) error {
+	dirs, err := readDir(s.path(kind))
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !d.IsDir() || len(d.Name()) != 2 {
+			continue
+		}
+		if err := visit(s.path(kind, d.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachFile visits the regular files of a folder that are named by a digest.
+func eachFile(ctx context.Context, dir string, visit func(fs.FileInfo)) error {
+	entries, err := readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && isDigest(e.Name()) {
+			visit(info)
+		}
+	}
+	return nil
+}
+
+// readDir is os.ReadDir, and empty for a folder that is not there (any more).
+func readDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !exists(dir) {
+		return nil, nil
+	}
+	sort.Slice(entries, func(a, b int) bool { return entries[a].Name() < entries[b].Name() })
+	return entries, err
+}

@@ -1,0 +1,143 @@
+package cache
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+)
+
+// entries collects what is to be appended to a journal. The tables of the journal grow with it.
+type entries struct {
+	j *Journal
+	b []byte
+}
+
+// add appends one entry and gives its size.
+func (w *entries) add(payload []byte) int {
+	w.b = binary.LittleEndian.AppendUint32(w.b, uint32(len(payload)))
+	w.b = binary.LittleEndian.AppendUint32(w.b, crc32.Checksum(payload, castagnoli))
+	w.b = append(w.b, payload...)
+	return entryHead + len(payload)
+}
+
+// str gives the number of s, after its entry if s is new.
+func (w *entries) str(s string) uint64 {
+	id, fresh := w.j.strings.id(s)
+	if fresh {
+		w.add(append([]byte{kindString}, s...))
+	}
+	return id
+}
+
+func (w *entries) pair(p FileDigest) uint64 {
+	id, fresh := w.j.pairs.id(p)
+	if fresh {
+		b := binary.AppendUvarint([]byte{kindPair}, w.str(p.Path))
+		w.add(append(b, p.Digest[:]...))
+	}
+	return id
+}
+
+func (w *entries) removal(output string) int {
+	return w.add(binary.AppendUvarint([]byte{kindRemoval}, w.str(output)))
+}
+
+// record appends r. Its payload:
+//
+//	command key, number of the first output's path,
+//	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent (count,
+//	numbers of paths), outputs (count; number of the path, digest, size, executable bit),
+//	text, elapsed, CPU, MaxRSS, made (ns since 1970, or the smallest integer for no time)
+func (w *entries) record(r *Record) int {
+	b := append([]byte{kindRecord}, r.Command[:]...)
+	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
+	b = binary.AppendUvarint(b, uint64(len(r.Fields)))
+	for _, f := range r.Fields {
+		b = binary.AppendUvarint(b, w.str(f.Name))
+		b = binary.AppendUvarint(b, w.str(f.Value))
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.Discovered)))
+	for _, p := range r.Discovered {
+		b = binary.AppendUvarint(b, w.pair(p))
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.Absent)))
+	for _, p := range r.Absent {
+		b = binary.AppendUvarint(b, w.str(p))
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.Outputs)))
+	for _, o := range r.Outputs {
+		b = binary.AppendUvarint(b, w.str(o.Path))
+		b = append(b, o.Digest[:]...)
+		b = binary.AppendVarint(b, o.Size)
+		b = binary.AppendUvarint(b, bit(o.Exec))
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.Text)))
+	b = append(b, r.Text...)
+	for _, v := range []int64{int64(r.Elapsed), int64(r.CPU), r.MaxRSS, nanos(r.Made)} {
+		b = binary.AppendVarint(b, v)
+	}
+	return w.add(b)
+}
+
+// parseRecord reads what record wrote, or gives nil.
+func (j *Journal) parseRecord(b []byte) *Record {
+	r, rec := &reader{b: b}, &Record{}
+	copy(rec.Command[:], r.bytes(uint64(len(rec.Command))))
+	j.strings.at(r)
+	rec.Fields = list(r, func() Field { return Field{j.strings.at(r), j.strings.at(r)} })
+	rec.Discovered = list(r, func() FileDigest { return j.pairs.at(r) })
+	rec.Absent = list(r, func() string { return j.strings.at(r) })
+	rec.Outputs = list(r, func() Output {
+		o := Output{Path: j.strings.at(r)}
+		copy(o.Digest[:], r.bytes(uint64(len(o.Digest))))
+		o.Size, o.Exec = r.varint(), r.uvarint() == 1
+		return o
+	})
+	rec.Text = string(r.bytes(r.uvarint()))
+	rec.Elapsed, rec.CPU = time.Duration(r.varint()), time.Duration(r.varint())
+	rec.MaxRSS, rec.Made = r.varint(), moment(r.varint())
+	if r.bad || len(r.b) != 0 || len(rec.Outputs) == 0 {
+		return nil
+	}
+	return rec
+}
+
+// list reads a count and so many values; none is nil. A count beyond the bytes left is bad.
+func list[T any](r *reader, value func() T) []T {
+	n := r.uvarint()
+	if n > uint64(len(r.b)) {
+		r.bad = true
+	}
+	if n == 0 || r.bad {
+		return nil
+	}
+	l := make([]T, n)
+	for i := range l {
+		l[i] = value()
+	}
+	return l
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// noTime stands for the zero time, which has no count of nanoseconds since 1970.
+const noTime = -1 << 63
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return noTime
+	}
+	return t.UnixNano()
+}
+
+func moment(ns int64) time.Time {
+	if ns == noTime {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}

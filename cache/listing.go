@@ -1,0 +1,99 @@
+package cache
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// Listing answers whether paths exist from folder listings that are read once in a run. A compile
+// has hundreds of paths that must stay absent; this makes each a map lookup instead of a stat.
+//
+// A link that leads nowhere does not exist, as for a compiler; a folder does exist. A folder that
+// may be entered and not read is asked path by path.
+type Listing struct {
+	root string
+	dirs sync.Map // clean folder path -> *folder
+}
+
+// folder is one listing.
+type folder struct {
+	once   sync.Once
+	names  map[string]bool // true for what may be a link and must be followed
+	opaque bool            // cannot be read
+}
+
+// NewListing starts with nothing read. Relative paths are relative to root.
+func NewListing(root string) *Listing { return &Listing{root: root} }
+
+// Exists reports whether there is a file or folder of that name, as of the first time its folder was
+// asked for in this run.
+func (l *Listing) Exists(path string) bool {
+	path = l.abs(path)
+	dir, base := filepath.Split(path)
+	if base == "" {
+		return l.stat(path)
+	}
+	d := l.folder(filepath.Clean(dir))
+	if d.opaque {
+		return l.stat(path)
+	}
+	link, ok := d.names[base]
+	return ok && (!link || l.stat(path))
+}
+
+// Forget drops the listing of a folder that the build writes into, and those of the folders above
+// that do not know it yet.
+func (l *Listing) Forget(dir string) {
+	dir = l.abs(dir)
+	for {
+		l.dirs.Delete(dir)
+		parent, base := filepath.Dir(dir), filepath.Base(dir)
+		d, ok := l.dirs.Load(parent)
+		if !ok || parent == dir {
+			return
+		}
+		if _, known := l.load(d.(*folder), parent).names[base]; known {
+			return
+		}
+		dir = parent
+	}
+}
+
+func (l *Listing) folder(dir string) *folder {
+	d, ok := l.dirs.Load(dir)
+	if !ok {
+		d, _ = l.dirs.LoadOrStore(dir, &folder{})
+	}
+	return l.load(d.(*folder), dir)
+}
+
+func (l *Listing) load(d *folder, dir string) *folder {
+	d.once.Do(func() {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			d.opaque = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+			return
+		}
+		d.names = make(map[string]bool, len(entries))
+		for _, e := range entries {
+			d.names[e.Name()] = e.Type()&(fs.ModeSymlink|fs.ModeIrregular) != 0
+		}
+	})
+	return d
+}
+
+func (l *Listing) stat(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (l *Listing) abs(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(l.root, path)
+}

@@ -1,0 +1,19 @@
+package cache
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// stampOf gives the identity of a file by stat; ok is false if the system tells too little.
+func stampOf(info fs.FileInfo) (s stamp, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return stamp{}, false
+	}
+	return stamp{
+		Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mode: st.Mode,
+		Mtime: int64(st.Mtim.Sec)*1e9 + int64(st.Mtim.Nsec),
+		Ctime: int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec),
+	}, true
+}

@@ -1,0 +1,115 @@
+package term
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// events writes one JSON object a line. New fields may come; those here keep their names and meaning.
+// A nil *events writes nothing.
+type events struct{ enc *json.Encoder }
+
+func newEvents(w io.Writer) *events {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &events{enc}
+}
+
+type startedEvent struct {
+	Event string `json:"event"`
+	Total int    `json:"total"`
+}
+
+// actionEvent names an action; both action events begin with it.
+type actionEvent struct {
+	Event  string         `json:"event"`
+	ID     graph.ActionID `json:"id"`
+	Kind   graph.Kind     `json:"kind"`
+	Target string         `json:"target"`
+	Name   string         `json:"name"`
+	Archs  []string       `json:"archs"`
+}
+
+type actionFinishedEvent struct {
+	actionEvent
+	Status    sched.Status `json:"status"`
+	ElapsedMS int64        `json:"elapsed_ms"`
+	CPUMS     int64        `json:"cpu_ms"`
+	MaxRSS    int64        `json:"max_rss"`          // bytes
+	Reason    string       `json:"reason,omitempty"` // why it ran
+	Output    string       `json:"output,omitempty"` // what the command said, invalid UTF-8 replaced
+	Error     string       `json:"error,omitempty"`
+	Argv      []string     `json:"argv,omitempty"` // of failures
+}
+
+type diagnosticEvent struct {
+	Event    string `json:"event"`
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail,omitempty"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+}
+
+type finishedEvent struct {
+	Event    string `json:"event"`
+	OK       bool   `json:"ok"`
+	Actions  int    `json:"actions"`
+	Ran      int    `json:"ran"`
+	Cached   int    `json:"cached"`
+	UpToDate int    `json:"up_to_date"`
+	Failed   int    `json:"failed"`
+	Skipped  int    `json:"skipped"`
+	WallMS   int64  `json:"wall_ms"`
+}
+
+// write drops errors: a reader that went away must not fail a build.
+func (e *events) write(v any) {
+	if e != nil {
+		_ = e.enc.Encode(v)
+	}
+}
+
+func (e *events) started(total int) { e.write(startedEvent{"started", total}) }
+
+func actionEventOf(event string, a *graph.Action) actionEvent {
+	archs := a.Archs
+	if archs == nil {
+		archs = []string{}
+	}
+	return actionEvent{event, a.ID, a.Kind, a.Target, a.Name, archs}
+}
+
+func (e *events) actionStarted(a *graph.Action) { e.write(actionEventOf("action_started", a)) }
+
+func (e *events) actionFinished(a *graph.Action, r sched.Result) {
+	ev := actionFinishedEvent{
+		actionEvent: actionEventOf("action_finished", a),
+		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS,
+		Reason: r.Reason, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"),
+	}
+	if r.Err != nil {
+		ev.Error = r.Err.Error()
+	}
+	if r.Status == sched.Failed {
+		if ev.Argv = r.Argv; len(ev.Argv) == 0 {
+			ev.Argv = a.Argv
+		}
+	}
+	e.write(ev)
+}
+
+func (e *events) diagnostic(d Diagnostic) {
+	e.write(diagnosticEvent{"diagnostic", d.Severity, d.Summary, d.Detail, d.File, d.Line, d.Column})
+}
+
+func (e *events) finished(s sched.Summary, ok bool, wall time.Duration) {
+	ok = ok && s.Failed == 0 && s.Skipped == 0 && !s.Interrupted
+	e.write(finishedEvent{"finished", ok, s.Actions, s.Ran, s.Cached, s.UpToDate, s.Failed, s.Skipped, wall.Milliseconds()})
+}

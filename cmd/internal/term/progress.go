@@ -1,0 +1,291 @@
+// Package term shows a build to people and to programs: a live status on a terminal, plain lines
+// elsewhere, JSON events and traces. It knows how things look and refuses to know how they are built.
+package term
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Options configure a Progress. The zero value shows plain lines on standard error.
+type Options struct {
+	Err  io.Writer // progress, failures, diagnostics; nil is standard error
+	JSON io.Writer // gets the event stream; nil is none
+
+	Mode    Mode   // "" is Auto
+	Color   string // "auto" or "", "always", "never"
+	Verbose bool   // command lines, and lines for actions that needed no process
+	Quiet   bool   // failures only
+
+	Jobs     int                                            // processes at once, for the estimate
+	Actions  []*graph.Action                                // what this run covers, for the estimate
+	Expected func(*graph.Action) (d time.Duration, ok bool) // from past runs; nil if there are none
+
+	Env  func(string) string     // nil is os.Getenv
+	Size func() (cols, rows int) // of the terminal; nil asks it
+}
+
+// redrawInterval limits how often the live lines change: ten times a second reads as live and costs
+// nothing even when a thousand actions end in that time.
+const redrawInterval = 100 * time.Millisecond
+
+// liveLines is the height of the live part.
+const liveLines = 5
+
+// Progress shows one run. It is a sched.Observer; its other methods may be called from any goroutine.
+// Finish must be called at the end, whatever happened, or the live lines stay on the terminal.
+type Progress struct {
+	opts   Options
+	mode   Mode
+	color  bool
+	hushed bool // no summary of a run without failures: quiet, or make -s
+	events *events
+
+	mu       sync.Mutex
+	live     live
+	drawn    bool // the live lines were shown since Start
+	done     int
+	total    int
+	failed   int
+	errors   int // diagnostics that fail the run
+	running  []runningAction
+	forecast *forecast
+	quit     chan struct{} // stops the ticker
+	gone     chan struct{} // the ticker has stopped
+}
+
+type runningAction struct {
+	action *graph.Action
+	start  time.Time
+}
+
+var _ sched.Observer = (*Progress)(nil)
+
+// New makes a Progress. Nothing is written before the first event.
+func New(o Options) *Progress {
+	if o.Err == nil {
+		o.Err = os.Stderr
+	}
+	if o.Env == nil {
+		o.Env = os.Getenv
+	}
+	if o.Size == nil {
+		o.Size = func() (int, int) { return windowSize(o.Err) }
+	}
+	isTerminal := IsTerminal(o.Err)
+	p := &Progress{
+		opts:     o,
+		mode:     o.Mode.resolve(isTerminal, o.Env),
+		color:    Color(o.Color, isTerminal, o.Env),
+		hushed:   o.Quiet || makeIsSilent(o.Env("MAKEFLAGS")),
+		live:     live{w: o.Err},
+		forecast: newForecast(o),
+	}
+	if o.Quiet {
+		p.mode = None
+	}
+	if o.JSON != nil {
+		p.events = newEvents(o.JSON)
+	}
+	return p
+}
+
+// makeIsSilent reads `make -s` out of MAKEFLAGS: its first word holds the one-letter flags without a
+// dash, and is empty if there are none.
+func makeIsSilent(makeflags string) bool {
+	flags, _, _ := strings.Cut(makeflags, " ")
+	return !strings.HasPrefix(flags, "-") && !strings.Contains(flags, "=") && strings.Contains(flags, "s")
+}
+
+// Color reports whether text for this Progress may be coloured.
+func (p *Progress) Color() bool { return p.color }
+
+// Start implements sched.Observer.
+func (p *Progress) Start(total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = total
+	p.events.started(total)
+	if p.mode == TTY && p.quit == nil {
+		p.quit, p.gone = make(chan struct{}), make(chan struct{})
+		go p.tick(p.quit, p.gone)
+	}
+}
+
+// tick redraws until quit closes. The first redraw comes after one interval, so that a run with
+// nothing to do never flashes.
+func (p *Progress) tick(quit, gone chan struct{}) {
+	defer close(gone)
+	t := time.NewTicker(redrawInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-t.C:
+			p.mu.Lock()
+			p.drawn = true
+			p.redraw(nil)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// Started implements sched.Observer.
+func (p *Progress) Started(a *graph.Action) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = append(p.running, runningAction{a, time.Now()})
+	p.events.actionStarted(a)
+}
+
+// Finished implements sched.Observer.
+func (p *Progress) Finished(a *graph.Action, r sched.Result, done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done, p.total = done, total
+	for i, run := range p.running {
+		if run.action.ID == a.ID {
+			p.running = append(p.running[:i], p.running[i+1:]...)
+			break
+		}
+	}
+	if r.Status == sched.Failed {
+		p.failed++
+	}
+	p.forecast.finished(a, r.Status == sched.Ran, r.Elapsed)
+	p.events.actionFinished(a, r)
+	p.permanent(p.report(a, r))
+}
+
+// Diagnostic is a message about a manifest, the plan or the machine. Rendered is its text for people,
+// with source line and caret; the other fields are for programs.
+type Diagnostic struct {
+	Severity string // "error" or "warning"
+	Summary  string
+	Detail   string
+	File     string // relative to the project root; "" if there is no place
+	Line     int
+	Column   int
+	Rendered string
+}
+
+// Diagnostic shows d. An error makes the finished event say that the run is not ok.
+func (p *Progress) Diagnostic(d Diagnostic) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d.Severity == "error" {
+		p.errors++
+	}
+	p.events.diagnostic(d)
+	if p.opts.Quiet && d.Severity != "error" {
+		return
+	}
+	text := d.Rendered
+	if text == "" {
+		text = d.Severity + ": " + d.Summary + "\n"
+	}
+	p.permanent(wholeLines(text))
+}
+
+// Print shows text that stays, above the live lines.
+func (p *Progress) Print(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.permanent(wholeLines(text))
+}
+
+func wholeLines(s string) []byte {
+	if s != "" && !strings.HasSuffix(s, "\n") {
+		s += "\n"
+	}
+	return []byte(s)
+}
+
+// Finish clears the live lines, prints the summary and ends the event stream.
+func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
+	if p.quit != nil {
+		close(p.quit)
+		<-p.gone
+		p.quit = nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drawn = false
+	p.running = nil
+	p.redraw([]byte(p.summary(s, wall)))
+	p.events.finished(s, p.errors == 0, wall)
+}
+
+// permanent writes text that stays, as one piece.
+func (p *Progress) permanent(text []byte) {
+	if len(text) > 0 {
+		p.redraw(text)
+	}
+}
+
+// redraw writes text above the live lines, which are shown only while a ticker runs.
+func (p *Progress) redraw(text []byte) {
+	if !p.drawn {
+		p.live.draw(text, nil, p.columns())
+		return
+	}
+	cols, rows := p.opts.Size()
+	p.live.draw(text, p.status(time.Now(), cols, rows), cols)
+}
+
+func (p *Progress) columns() int {
+	if len(p.live.widths) == 0 {
+		return 80 // nothing to erase
+	}
+	cols, _ := p.opts.Size()
+	return cols
+}
+
+// status are the live lines: a header, and what has been running longest.
+func (p *Progress) status(now time.Time, cols, rows int) []liveLine {
+	room := max(1, min(liveLines, rows-1))
+	lines := []liveLine{p.line(bold, p.header(now), cols)}
+	shown := p.running
+	if len(shown) > room-1 {
+		shown = shown[:max(0, room-2)]
+	}
+	for _, r := range shown {
+		text := fmt.Sprintf("%7s  %s", brief(now.Sub(r.start)), describe(r.action))
+		lines = append(lines, p.line("", text, cols))
+	}
+	if more := len(p.running) - len(shown); more > 0 && room > 1 {
+		lines = append(lines, p.line(dim, fmt.Sprintf("%7s  and %d more", "", more), cols))
+	}
+	return lines
+}
+
+// line keeps the last column free: some terminals wrap as soon as it is written.
+func (p *Progress) line(i ink, text string, cols int) liveLine {
+	text = truncate(oneLine(text), cols-1)
+	if i == "" {
+		return liveLine{text, text}
+	}
+	return liveLine{text, p.ink(i, text)}
+}
+
+// header is "[12/17] 2 running, eta 0:12, 1 failed".
+func (p *Progress) header(now time.Time) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "[%d/%d] %d running", p.done, p.total, len(p.running))
+	if left, ok := p.forecast.left(now, p.running); ok {
+		fmt.Fprintf(&b, ", eta %s", clock(left))
+	}
+	if p.failed > 0 {
+		fmt.Fprintf(&b, ", %d failed", p.failed)
+	}
+	return b.String()
+}

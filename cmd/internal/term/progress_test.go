@@ -1,0 +1,297 @@
+package term
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if value, ok := strings.CutPrefix(p, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func action(id int, kind graph.Kind, name string, archs ...string) *graph.Action {
+	return &graph.Action{ID: graph.ActionID(id), Kind: kind, Target: "library.solver", Name: name, Archs: archs,
+		Argv: []string{"nvcc", "-c", name, "-o", "out dir/" + name + ".o"}, Pos: graph.Pos{File: "kernels.hcl", Line: 12, Column: 1}}
+}
+
+// drama is a run with one of everything. Only its seams take time.
+func drama(o sched.Observer) sched.Summary {
+	a := []*graph.Action{
+		action(0, graph.Compile, "src/a.cu", "sm_80", "sm_90"), action(1, graph.Compile, "src/b.cu", "sm_80", "sm_90"),
+		action(2, graph.Compile, "src/c.cu", "lto_80"), action(3, graph.HostCompile, "src/main.cpp"),
+		action(4, graph.Archive, "libsolver.a"), action(5, graph.DeviceLink, "bench", "sm_80"), action(6, graph.HostLink, "bin/bench"),
+	}
+	o.Start(7)
+	o.Finished(a[3], sched.Result{Status: sched.UpToDate}, 1, 7)
+	o.Finished(a[2], sched.Result{Status: sched.Cached, Output: []byte("src/c.cu(7): warning #177-D: \x1b[1mvariable\x1b[0m \"x\" is unused\r\n")}, 2, 7)
+	o.Started(a[0])
+	o.Started(a[1])
+	time.Sleep(1500 * time.Millisecond)
+	o.Finished(a[0], sched.Result{Status: sched.Ran, Reason: "no record", Argv: a[0].Argv, Elapsed: 1500 * time.Millisecond, CPU: 1400 * time.Millisecond, MaxRSS: 300 << 20}, 3, 7)
+	time.Sleep(time.Second)
+	o.Finished(a[1], sched.Result{Status: sched.Failed, Err: errors.New("exit status 2"), Reason: "input src/b.cu changed", Argv: a[1].Argv,
+		Output: []byte("src/b.cu(3): error: identifier \"foo\" is undefined\n1 error detected"), Elapsed: 2500 * time.Millisecond, CPU: 2 * time.Second, MaxRSS: 1 << 20}, 4, 7)
+	for i, skipped := range a[4:] {
+		o.Finished(skipped, sched.Result{Status: sched.Skipped}, 5+i, 7)
+	}
+	return sched.Summary{Actions: 7, Ran: 1, Cached: 1, UpToDate: 1, Failed: 1, Skipped: 3}
+}
+
+func TestStreams(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		opts Options
+		json bool
+	}{
+		{name: "plain", opts: Options{Mode: Plain}},
+		{name: "plain_verbose", opts: Options{Mode: Plain, Verbose: true}},
+		{name: "plain_color", opts: Options{Mode: Plain, Color: "always"}},
+		{name: "quiet", opts: Options{Mode: Plain, Quiet: true}},
+		{name: "none", opts: Options{Mode: None}},
+		{name: "json", opts: Options{Mode: None}, json: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var stderr, stdout bytes.Buffer
+				o := tc.opts
+				o.Err, o.Env = &stderr, environment()
+				if tc.json {
+					o.JSON = &stdout
+				}
+				p := New(o)
+				p.Diagnostic(Diagnostic{Severity: "warning", Summary: "partial LTO", File: "kernels.hcl", Line: 3, Column: 5, Rendered: "warning: partial LTO\n  on kernels.hcl line 3"})
+				p.Finish(drama(p), 2500*time.Millisecond)
+				got := stderr.Bytes()
+				if tc.json {
+					got = stdout.Bytes()
+				}
+				golden(t, tc.name, got)
+			})
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// onTerminal makes a TTY Progress that draws on a model screen.
+func onTerminal(t *testing.T, cols, rows int, o Options) (*Progress, *terminal) {
+	screen := newTerminal(t, cols)
+	o.Mode, o.Err, o.Env = TTY, screen, environment("TERM=xterm")
+	o.Size = func() (int, int) { return screen.width(), rows }
+	return New(o), screen
+}
+
+// settle lets the ticker draw once more.
+func settle() {
+	time.Sleep(redrawInterval)
+	synctest.Wait()
+}
+
+func TestTerminalScreens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var film bytes.Buffer
+		p, screen := onTerminal(t, 60, 24, Options{Jobs: 8, Expected: func(a *graph.Action) (time.Duration, bool) { return 10 * time.Second, true },
+			Actions: []*graph.Action{action(0, graph.Compile, "src/a0.cu"), action(1, graph.Compile, "src/a1.cu"), action(2, graph.Compile, "src/a2.cu")}})
+		shot := func(what string) {
+			settle()
+			fmt.Fprintf(&film, "== %s\n%s\n", what, screen.screen())
+		}
+		p.Start(9)
+		var a []*graph.Action
+		for i := range 6 {
+			a = append(a, action(i, graph.Compile, fmt.Sprintf("src/a%d.cu", i), "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"))
+			p.Started(a[i])
+			if i == 2 {
+				shot("three running")
+			}
+			time.Sleep(time.Second)
+		}
+		shot("six running")
+		p.Finished(a[0], sched.Result{Status: sched.Ran, Elapsed: 6 * time.Second, Output: []byte("a0.cu: a warning\n")}, 1, 9)
+		p.Finished(a[1], sched.Result{Status: sched.Failed, Err: errors.New("exit status 1"), Output: []byte("a1.cu: an error")}, 2, 9)
+		shot("one warned, one failed")
+		for i, b := range a[2:] {
+			p.Finished(b, sched.Result{Status: sched.Ran, Elapsed: time.Minute}, 3+i, 9)
+		}
+		shot("none running")
+		p.Finish(sched.Summary{Actions: 9, Ran: 5, Failed: 1, Skipped: 3}, 75*time.Second)
+		shot("finished")
+		golden(t, "tty", film.Bytes())
+	})
+}
+
+// TestPermanentLinesStay mixes live and permanent text in many ways: what stays must read as if there
+// had been no live lines at all.
+func TestPermanentLinesStay(t *testing.T) {
+	for _, rows := range []int{1, 2, 4, 24} {
+		synctest.Test(t, func(t *testing.T) {
+			p, screen := onTerminal(t, 40, rows, Options{Jobs: 4})
+			p.Start(50)
+			var want []string
+			for i := range 50 {
+				a := action(i, graph.Compile, strings.Repeat("long/", i%12)+"größe.cu", "sm_80")
+				p.Started(a)
+				if i%3 == 0 {
+					settle()
+				}
+				line := fmt.Sprintf("line %d", i)
+				p.Print(line)
+				want = append(want, line)
+				if i%5 != 0 {
+					p.Finished(a, sched.Result{Status: sched.Ran}, i, 50)
+				}
+				if i == 25 {
+					settle()
+					screen.resize(23)
+				}
+			}
+			settle()
+			p.Finish(sched.Summary{Actions: 50, Ran: 50}, time.Second)
+			want = append(want, "kbuild: 50 actions: 50 ran in 1.0s")
+			got := strings.Split(screen.screen(), "\n")
+			if !sameText(got, want) {
+				t.Errorf("rows %d:\n%s", rows, cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
+// sameText compares without the places where a narrow screen wraps.
+func sameText(a, b []string) bool {
+	squeeze := func(s []string) string { return strings.ReplaceAll(strings.Join(s, ""), " ", "") }
+	return squeeze(a) == squeeze(b)
+}
+
+func TestRedrawIsRateLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, screen := onTerminal(t, 80, 24, Options{Jobs: 4})
+		p.Start(1000)
+		for i := range 1000 {
+			a := action(i, graph.Compile, "src/a.cu")
+			p.Started(a)
+			p.Finished(a, sched.Result{Status: sched.Ran}, i+1, 1000)
+		}
+		settle()
+		if screen.writes != 1 {
+			t.Errorf("%d writes for 1000 actions within one interval", screen.writes)
+		}
+		p.Finish(sched.Summary{Actions: 1000, Ran: 1000}, time.Second)
+	})
+}
+
+// TestNothingToDoIsOneLine: the live lines must not flash in a run that ends at once.
+func TestNothingToDoIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, screen := onTerminal(t, 80, 24, Options{})
+		p.Start(1)
+		p.Finished(action(0, graph.Compile, "src/a.cu"), sched.Result{Status: sched.UpToDate}, 1, 1)
+		p.Finish(sched.Summary{Actions: 1, UpToDate: 1}, time.Millisecond)
+		if got, want := screen.screen(), "kbuild: nothing to do (1 action up to date)\n"; got != want || screen.writes != 1 {
+			t.Errorf("%d writes, screen %q, want %q", screen.writes, got, want)
+		}
+	})
+}
+
+func TestSummaries(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		summary   sched.Summary
+		quiet     bool
+		makeflags string
+		want      string
+	}{
+		{name: "mixed", summary: sched.Summary{Actions: 17, Ran: 3, Cached: 12, UpToDate: 2}, want: "kbuild: 17 actions: 3 ran, 12 cached, 2 up to date in 4.2s\n"},
+		{name: "nothing", summary: sched.Summary{Actions: 17, UpToDate: 17}, want: "kbuild: nothing to do (17 actions up to date)\n"},
+		{name: "quiet", summary: sched.Summary{Actions: 17, Ran: 17}, quiet: true},
+		{name: "make -s", summary: sched.Summary{Actions: 17, Ran: 17}, makeflags: "ks -j2 --jobserver-auth=3,4"},
+		{name: "make with a variable", summary: sched.Summary{Actions: 1, UpToDate: 1}, makeflags: "CFLAGS=s", want: "kbuild: nothing to do (1 action up to date)\n"},
+		{name: "make -j", summary: sched.Summary{Actions: 1, UpToDate: 1}, makeflags: " -j2 --jobserver-auth=fifo:/s", want: "kbuild: nothing to do (1 action up to date)\n"},
+		{name: "failed", summary: sched.Summary{Actions: 17, Ran: 3, UpToDate: 7, Failed: 2, Skipped: 5}, quiet: true, want: "kbuild: 2 failed, 5 skipped, 3 ran, 7 up to date in 4.2s\n"},
+		{name: "interrupted", summary: sched.Summary{Actions: 17, Ran: 3, Skipped: 14, Interrupted: true}, want: "kbuild: interrupted: 14 skipped, 3 ran in 4.2s\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			New(Options{Err: &out, Quiet: tc.quiet, Env: environment("MAKEFLAGS=" + tc.makeflags)}).Finish(tc.summary, 4200*time.Millisecond)
+			if out.String() != tc.want {
+				t.Errorf("got %q, want %q", out.String(), tc.want)
+			}
+		})
+	}
+}
+
+func TestForecast(t *testing.T) {
+	a := []*graph.Action{action(0, graph.Compile, "a"), action(1, graph.Compile, "b"), action(2, graph.DeviceLink, "c"), action(3, graph.HostLink, "new")}
+	history := map[graph.ActionID]time.Duration{0: 4 * time.Second, 1: 6 * time.Second, 2: 20 * time.Second}
+	start := time.Unix(1000, 0)
+	f := newForecast(Options{Jobs: 2, Actions: a, Expected: func(a *graph.Action) (time.Duration, bool) { d, ok := history[a.ID]; return d, ok }})
+	check := func(what string, at time.Duration, running []runningAction, want time.Duration, wantOK bool) {
+		t.Helper()
+		if got, ok := f.left(start.Add(at), running); got != want || ok != wantOK {
+			t.Errorf("%s: %v %v, want %v %v", what, got, ok, want, wantOK)
+		}
+	}
+	check("an action without history and nothing measured", 0, nil, 0, false)
+	f.finished(a[0], true, 10*time.Second)
+	check("6 + 20 + 10 for two jobs", 0, nil, 18*time.Second, true)
+	check("one second into b", time.Second, []runningAction{{a[1], start}}, 17500*time.Millisecond, true)
+	f.finished(a[1], false, 0)
+	f.finished(a[3], false, 0)
+	check("the longest bounds it", 5*time.Second, []runningAction{{a[2], start}}, 15*time.Second, true)
+	check("overdue", time.Minute, []runningAction{{a[2], start}}, 0, true)
+}
+
+func TestSpelling(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0:00", 12 * time.Second: "0:12", 185 * time.Second: "3:05", 3723 * time.Second: "1:02:03"} {
+		if got := clock(d); got != want {
+			t.Errorf("clock(%v) = %q, want %q", d, got, want)
+		}
+	}
+	for in, want := range map[string]string{"short": "short", "exactly te": "exactly te", "eleven char": "eleven ch…", "矢量矢量矢量": "矢量矢量…"} {
+		if got := truncate(in, 10); got != want {
+			t.Errorf("truncate(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if got := oneLine("a\x1b[2Jb\nc\xff"); got != "a?[2Jb?c?" {
+		t.Errorf("oneLine: %q", got)
+	}
+}

@@ -1,0 +1,137 @@
+package term
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// describe names an action in one line: "compile src/a.cu (sm_80, sm_90)".
+func describe(a *graph.Action) string {
+	s := string(a.Kind) + " " + a.Name
+	if len(a.Archs) > 0 {
+		s += " (" + strings.Join(a.Archs, ", ") + ")"
+	}
+	return oneLine(s)
+}
+
+// report is what stays of a finished action; nil if nothing does.
+func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
+	switch {
+	case r.Status == sched.Failed:
+		return p.failure(a, r)
+	case r.Status == sched.Skipped || p.opts.Quiet:
+		return nil
+	}
+	said := commandOutput(r.Output, p.color)
+	if r.Status == sched.UpToDate && !p.opts.Verbose {
+		said = nil
+	}
+	if len(said) == 0 && !p.hasLine(r.Status) {
+		return nil
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status))
+	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
+		fmt.Fprintf(&b, "  %s\n", ShellQuote(r.Argv))
+	}
+	b.Write(said)
+	return b.Bytes()
+}
+
+// hasLine reports whether an action that said nothing gets a line: on a terminal the live lines are
+// enough, elsewhere what ran does.
+func (p *Progress) hasLine(s sched.Status) bool {
+	if p.opts.Verbose {
+		return p.mode != None
+	}
+	return p.mode == Plain && s == sched.Ran
+}
+
+// settled says how an action came by its outputs without a process.
+func settled(s sched.Status) string {
+	switch s {
+	case sched.Cached:
+		return ": cached"
+	case sched.UpToDate:
+		return ": up to date"
+	}
+	return ""
+}
+
+// failure is all that a person needs to act: what failed, for which target and where that is
+// written, why it ran, the command to paste, and what it said. Nothing else.
+func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
+	var b bytes.Buffer
+	head := p.ink(red, "FAILED") + " " + p.ink(bold, describe(a))
+	if r.Err != nil {
+		head += ": " + strings.TrimRight(r.Err.Error(), "\n")
+	}
+	fmt.Fprintf(&b, "%s\n", head)
+	field := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, fmt.Sprintf("%-8s", name)), value)
+		}
+	}
+	target := oneLine(a.Target)
+	if pos := a.Pos.String(); pos != "" {
+		target += " (" + oneLine(pos) + ")"
+	}
+	field("target", target)
+	field("why", oneLine(r.Reason))
+	argv := r.Argv
+	if len(argv) == 0 {
+		argv = a.Argv
+	}
+	field("command", ShellQuote(argv))
+	b.Write(commandOutput(r.Output, p.color))
+	return b.Bytes()
+}
+
+// summary is the last line, or "" if nothing needs to be said.
+func (p *Progress) summary(s sched.Summary, wall time.Duration) string {
+	took := brief(wall)
+	good := s.Failed == 0 && s.Skipped == 0 && !s.Interrupted
+	switch {
+	case good && (p.hushed || p.errors > 0):
+		return ""
+	case good && s.Ran == 0 && s.Cached == 0:
+		return fmt.Sprintf("kbuild: nothing to do (%s up to date)\n", actions(s.Actions))
+	case good:
+		return fmt.Sprintf("kbuild: %s: %s in %s\n", actions(s.Actions), counts(s, false), took)
+	case s.Interrupted:
+		return fmt.Sprintf("kbuild: %s: %s in %s\n", p.ink(red, "interrupted"), counts(s, true), took)
+	}
+	return fmt.Sprintf("kbuild: %s in %s\n", counts(s, true), took)
+}
+
+func actions(n int) string {
+	if n == 1 {
+		return "1 action"
+	}
+	return fmt.Sprintf("%d actions", n)
+}
+
+// counts lists what happened, without zeros. After a failure the bad comes first.
+func counts(s sched.Summary, badFirst bool) string {
+	type part struct {
+		n    int
+		word string
+	}
+	parts := []part{{s.Ran, "ran"}, {s.Cached, "cached"}, {s.UpToDate, "up to date"}}
+	bad := []part{{s.Failed, "failed"}, {s.Skipped, "skipped"}}
+	if badFirst {
+		parts = append(bad, parts...)
+	}
+	var words []string
+	for _, q := range parts {
+		if q.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", q.n, q.word))
+		}
+	}
+	return strings.Join(words, ", ")
+}

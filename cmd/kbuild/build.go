@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/jobserver"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+type buildCmd struct {
+	Targets []string `arg:"" optional:"" help:"Targets, outputs or sources to build (default: group default, or everything)."`
+}
+
+func (cmd buildCmd) Run(c *cli) error {
+	c.fromMake(os.Getenv("MAKEFLAGS"))
+	start := time.Now()
+	s, err := c.plan()
+	if err != nil {
+		return err
+	}
+	want, err := s.selectAll(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	tree, err := s.openTree()
+	if err != nil {
+		return err
+	}
+	defer tree.close()
+	opts, closeJobs := c.schedule(tree)
+	defer closeJobs()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	progress, err := c.progress(opts, tree)
+	if err != nil {
+		return err
+	}
+	tree.runner.Warn = progress.Warn
+	var runner sched.Runner = tree.runner
+	if c.DryRun {
+		runner = build.NewDryRun(tree.runner)
+	}
+	sum, err := sched.Run(ctx, s.graph, want, opts, runner, progress)
+	progress.Finish(sum, time.Since(start))
+	if err != nil {
+		return err
+	}
+	return status(sum)
+}
+
+func status(sum sched.Summary) error {
+	switch {
+	case sum.Interrupted:
+		return exitError{status: exitInterrupted}
+	case sum.Failed > 0:
+		return exitError{status: exitFailed}
+	}
+	return nil
+}
+
+// fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under
+// make -n as well, and must not build then.
+func (c *cli) fromMake(makeflags string) {
+	first, _, _ := strings.Cut(makeflags, " ")
+	if strings.HasPrefix(first, "-") {
+		return
+	}
+	c.DryRun = c.DryRun || strings.Contains(first, "n")
+	c.Quiet = c.Quiet || strings.Contains(first, "s")
+	if strings.Contains(first, "k") && c.Keep == nil {
+		c.Keep = new(int)
+	}
+}
+
+// tree is an open build tree.
+type tree struct {
+	lock    *run.Lock
+	runner  *build.Runner
+	journal *cache.Journal
+	files   *cache.Files
+	store   *disk.Store
+	dry     bool
+}
+
+// openTree locks the build tree and opens its journal and the cache.
+func (s *session) openTree() (*tree, error) {
+	c := s.cli
+	state := c.state(s.project, "")
+	if err := os.MkdirAll(state, 0o777); err != nil {
+		return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
+	}
+	t := &tree{dry: c.DryRun}
+	var err error
+	if t.lock, err = run.AcquireLock(filepath.Join(state, "lock")); err != nil {
+		return nil, err
+	}
+	t.files = cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)
+	if t.journal, err = cache.OpenJournal(filepath.Join(state, "journal")); err != nil {
+		t.lock.Release()
+		return nil, err
+	}
+	os.RemoveAll(filepath.Join(state, "tmp"))
+	env := run.Environ(os.Environ(), nil)
+	t.runner = &build.Runner{
+		Graph: s.graph, Root: s.project.Root, State: filepath.Clean(state), Files: t.files,
+		Listing: cache.NewListing(s.project.Root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
+		Tools: map[string]string{"cxx": s.facts.CXX.ID, "cc": s.facts.CC.ID, "ar": s.facts.AR.ID},
+	}
+	if s.facts.CUDA != nil {
+		t.runner.Tools["nvcc"] = s.facts.CUDA.NVCC.ID
+	}
+	if !c.NoCache {
+		if err := t.openStore(c); err != nil {
+			t.close()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *tree) openStore(c *cli) error {
+	dir, err := c.cacheDir()
+	if err != nil {
+		return err
+	}
+	store, err := disk.Open(dir)
+	if err != nil {
+		return fmt.Errorf("%w; build without it: --no-cache", err)
+	}
+	t.store, t.runner.Store = store, store
+	return nil
+}
+
+func (c *cli) cacheDir() (string, error) {
+	if c.CacheDir != "" {
+		return filepath.Abs(c.CacheDir)
+	}
+	return disk.Dir(os.Getenv)
+}
+
+// close saves what was learned. Trouble here costs the next run time, nothing else.
+func (t *tree) close() {
+	t.files.Save()
+	t.journal.Close()
+	if t.store != nil && !t.dry {
+		t.store.Count(t.runner.Counters())
+		t.store.MaybeGC(context.Background())
+	}
+	t.lock.Release()
+}
+
+// schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
+func (c *cli) schedule(t *tree) (sched.Options, func()) {
+	o := sched.Options{Jobs: c.Jobs, KeepGoing: 1, MaxLoad: c.Load, Pools: map[string]int{}}
+	if c.Keep != nil {
+		o.KeepGoing = *c.Keep
+	}
+	o.Cost = func(a *graph.Action) time.Duration {
+		if d, ok := t.expected(a); ok {
+			return d
+		}
+		return defaultCost(a)
+	}
+	closeJobs := func() {}
+	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
+	switch {
+	case err != nil:
+		fmt.Fprintf(c.err, "kbuild: warning: %v; running one process at a time\n", err)
+		o.Jobs = 1
+	case client != nil:
+		o.Jobserver = client
+		closeJobs = func() { client.Close() }
+		if o.Jobs == 0 {
+			o.Jobs = 256
+		}
+	}
+	if o.Jobs <= 0 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	return o, closeJobs
+}
+
+// expected is how long an action took the last time.
+func (t *tree) expected(a *graph.Action) (time.Duration, bool) {
+	if len(a.Outputs) == 0 {
+		return 0, false
+	}
+	rec := t.journal.Last(a.Outputs[0])
+	if rec == nil || rec.Elapsed == 0 {
+		return 0, false
+	}
+	return rec.Elapsed, true
+}
+
+// defaultCost orders actions that never ran here: long ones first.
+func defaultCost(a *graph.Action) time.Duration {
+	n := time.Duration(max(1, len(a.Archs)))
+	switch a.Kind {
+	case graph.Compile, graph.ModuleEmit:
+		return n * 2 * time.Second
+	case graph.DeviceLink:
+		return n * 4 * time.Second
+	}
+	return time.Second
+}
+
+func (c *cli) progress(o sched.Options, t *tree) (*term.Progress, error) {
+	return term.New(term.Options{
+		Out: c.out, Err: c.err, JSON: c.JSON, Mode: c.Progress, Color: c.colored(),
+		Verbose: c.Verbose, Quiet: c.Quiet, DryRun: c.DryRun, Jobs: o.Jobs, Trace: c.Trace, Expected: t.expected,
+	})
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+type compdbCmd struct {
+	Targets []string `arg:"" optional:"" help:"Targets to list (default: all)."`
+}
+
+// compdbEntry is one element of compile_commands.json, as clang documents it.
+type compdbEntry struct {
+	Directory string   `json:"directory"`
+	File      string   `json:"file"`
+	Arguments []string `json:"arguments"`
+	Output    string   `json:"output"`
+}
+
+func (cmd compdbCmd) Run(c *cli) error {
+	s, err := c.plan()
+	if err != nil {
+		return err
+	}
+	want, err := s.selectAll(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	entries := []compdbEntry{}
+	for _, id := range s.graph.Closure(want) {
+		a := s.graph.Actions[id]
+		e := compdbEntry{Directory: s.project.Root, Output: a.Outputs[0]}
+		switch a.Kind {
+		case graph.HostCompile:
+			e.Arguments = dropDepfile(a.Argv)
+		case graph.Compile, graph.ModuleEmit:
+			e.Arguments = clangArgs(a.Argv, s.facts.CUDA.Root)
+		default:
+			continue
+		}
+		e.File = a.Inputs[0]
+		entries = append(entries, e)
+	}
+	enc := json.NewEncoder(c.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(entries)
+}
+
+// clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a language
+// and none of nvcc's own options.
+func clangArgs(argv []string, toolkit string) []string {
+	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
+	arch := ""
+	for i := 1; i < len(argv); i++ {
+		a := argv[i]
+		switch {
+		case a == "-gencode":
+			i++
+			if arch == "" {
+				arch = strings.TrimPrefix(strings.SplitN(argv[i], ",", 2)[0], "arch=compute_")
+			}
+		case a == "-Xcompiler":
+			i++
+			out = append(out, strings.ReplaceAll(argv[i], `\,`, ","))
+		case a == "-ccbin" || a == "-Xptxas" || a == "-Xcicc" || a == "-Xnvlink" || a == "-x" || a == "-MF":
+			i++
+		case strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-std="), strings.HasPrefix(a, "-O"), a == "-g":
+			out = append(out, a)
+		}
+	}
+	if arch != "" {
+		out = append(out, "--cuda-gpu-arch=sm_"+arch)
+	}
+	return append(out, "-c", argv[len(argv)-1])
+}
+
+func dropDepfile(argv []string) []string {
+	var out []string
+	for i := 0; i < len(argv); i++ {
+		if argv[i] == "-MD" {
+			continue
+		}
+		if argv[i] == "-MF" {
+			i++
+			continue
+		}
+		out = append(out, argv[i])
+	}
+	out[0] = filepath.ToSlash(out[0])
+	return out
+}

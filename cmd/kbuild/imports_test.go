@@ -1,0 +1,74 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed is the import policy: which of our packages each package may import. Do not change it to
+// fix a build; it says which way data flows.
+var allowed = map[string]string{
+	"cmd/kbuild":        "*",
+	"cmd/internal/term": "hcl/manifest graph actions/sched",
+	"hcl/manifest":      "graph/gencode",
+	"graph":             "",
+	"graph/gencode":     "",
+	"graph/toolchain":   "graph graph/gencode",
+	"graph/plan":        "hcl/manifest graph graph/gencode graph/toolchain",
+	"actions/probe":     "graph/gencode graph/plan actions/fatbin",
+	"actions/fatbin":    "graph/gencode",
+	"actions/run":       "graph",
+	"actions/jobserver": "",
+	"actions/sched":     "graph cache",
+	"actions/build":     "graph graph/toolchain cache actions/run actions/sched",
+	"cache":             "",
+	"cache/disk":        "cache",
+}
+
+func TestImports(t *testing.T) {
+	const module = "github.com/kbuild-dev/kbuild/"
+	root := "../.."
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && p != root) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, "_test.go") {
+			return nil
+		}
+		rel, _ := filepath.Rel(root, filepath.Dir(p))
+		pkg := filepath.ToSlash(rel)
+		rule, ok := allowed[pkg]
+		if !ok {
+			t.Errorf("package %s is not in the import policy", pkg)
+			return nil
+		}
+		seen[pkg] = true
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, imp := range f.Imports {
+			path, _ := strconv.Unquote(imp.Path.Value)
+			if ours, ok := strings.CutPrefix(path, module); ok && rule != "*" && !slices.Contains(strings.Fields(rule), ours) {
+				t.Errorf("%s imports %s", p, ours)
+			}
+			if pkg != "hcl/manifest" && (strings.HasPrefix(path, "github.com/hashicorp/hcl") || strings.HasPrefix(path, "github.com/zclconf")) {
+				t.Errorf("%s imports %s: only hcl/manifest may", p, path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) < len(allowed)/2 {
+		t.Errorf("only %d packages seen", len(seen))
+	}
+}

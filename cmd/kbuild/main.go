@@ -1,0 +1,134 @@
+// Command kbuild builds multi-architecture GPU programs from a kernels.hcl.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// version is set at link time for releases.
+var version = "0.1.0-dev"
+
+// cli is the command line. Options may stand before or after the command's name.
+type cli struct {
+	Dir      string            `short:"C" placeholder:"DIR" default:"." help:"Change to DIR first."`
+	File     string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
+	Jobs     int               `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of cores)."`
+	Keep     *int              `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
+	Load     float64           `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD."`
+	DryRun   bool              `short:"n" help:"Show what would run, and run nothing."`
+	Verbose  bool              `short:"v" help:"Show command lines, and what was restored from the cache."`
+	Quiet    bool              `short:"q" help:"Show failures only."`
+	Arch     []string          `placeholder:"LIST" help:"Ship code for these architectures, for example sm_80,sm_90."`
+	Profile  string            `placeholder:"P" help:"Use the values of profile P; build under build/P."`
+	Var      map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Set a variable of the manifest."`
+	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build)."`
+	CacheDir string            `placeholder:"DIR" env:"KBUILD_CACHE_DIR" help:"The action cache (default: kbuild in the user's cache folder)."`
+	NoCache  bool              `help:"Neither read nor write the action cache."`
+	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
+	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto."`
+	Progress string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`
+	Color    string            `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"auto, always or never."`
+
+	Build      buildCmd      `cmd:"" default:"withargs" help:"Build targets (the default command)."`
+	Plan       planCmd       `cmd:"" help:"Show every action of the build, with its command line."`
+	Graph      graphCmd      `cmd:"" help:"Draw the build graph: kbuild graph | dot -Tsvg > graph.svg"`
+	Why        whyCmd        `cmd:"" help:"Say why something would run, field by field."`
+	Inspect    inspectCmd    `cmd:"" help:"Show the device code in objects, archives, libraries and programs."`
+	Cache      cacheCmd      `cmd:"" help:"Look after the action cache."`
+	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`
+	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
+	Clean      cleanCmd      `cmd:"" help:"Remove the build tree."`
+	Doctor     doctorCmd     `cmd:"" help:"Check toolkits, compilers and folders."`
+	Init       initCmd       `cmd:"" help:"Write a kernels.hcl for the sources of this folder."`
+	Completion completionCmd `cmd:"" help:"Write a completion script for bash, zsh or fish."`
+	Version    versionCmd    `cmd:"" help:"Show the version."`
+
+	out, err io.Writer
+}
+
+// Exit statuses.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitRequirement = 3
+	exitInterrupted = 130
+)
+
+// exitError carries an exit status. A nil err was reported already.
+type exitError struct {
+	status int
+	err    error
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e exitError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// Main runs kbuild and returns its exit status.
+func Main(args []string, stdout, stderr io.Writer) (status int) {
+	c := cli{out: stdout, err: stderr}
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("kbuild"), kong.Writers(stdout, stderr),
+		kong.Description("kbuild builds multi-architecture GPU programs with link-time optimisation, from a kernels.hcl."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Exit(func(s int) { exited = s; panic(exitPanic{}) }))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(exitPanic); !ok {
+				panic(r)
+			}
+			status = exited
+		}
+	}()
+	k, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "kbuild: %v\n", err)
+		fmt.Fprintln(stderr, "Try: kbuild --help")
+		return exitUsage
+	}
+	return report(&c, k.Run(&c))
+}
+
+// exitPanic unwinds out of kong after --help.
+type exitPanic struct{}
+
+func report(c *cli, err error) int {
+	if err == nil {
+		return 0
+	}
+	var e exitError
+	if !errors.As(err, &e) {
+		e = exitError{exitFailed, err}
+	}
+	if e.err != nil {
+		fmt.Fprintf(c.err, "kbuild: %s\n", strings.TrimRight(e.err.Error(), "\n"))
+	}
+	return e.status
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(c *cli) error {
+	fmt.Fprintln(c.out, "kbuild", version)
+	return nil
+}

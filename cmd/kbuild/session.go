@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// session is a planned project.
+type session struct {
+	cli     *cli
+	project *manifest.Project
+	facts   plan.Facts
+	graph   *graph.Graph
+}
+
+const manifestFile = "kernels.hcl"
+
+func (c *cli) manifestName() string {
+	if c.File == "" {
+		return manifestFile
+	}
+	return c.File
+}
+
+// load reads and evaluates the manifest. Diagnostics are printed; an error is only a status.
+func (c *cli) load() (*manifest.Project, error) {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, usagef("-C %s: there is no such folder", c.Dir)
+	}
+	p, diags := manifest.Load(manifest.Options{
+		Dir: dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
+		Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version,
+	})
+	c.diagnose(diags)
+	if diags.HasErrors() {
+		return nil, exitError{status: exitUsage}
+	}
+	return p, nil
+}
+
+// plan loads the project, looks at the world and plans.
+func (c *cli) plan() (*session, error) {
+	p, err := c.load()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cli: c, project: p}
+	if s.facts, err = probe.Collect(context.Background(), c.request(p)); err != nil {
+		return nil, err
+	}
+	g, problems := plan.Build(p, s.facts)
+	c.diagnose(diagnostics(p, problems))
+	if g == nil {
+		return nil, exitError{status: exitUsage}
+	}
+	s.graph = g
+	return s, nil
+}
+
+// request says what the planner will ask about the world.
+func (c *cli) request(p *manifest.Project) probe.Request {
+	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: c.state(p, "tools")}
+	if tc, ok := p.Toolchains["cuda"]; ok {
+		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
+	}
+	for _, t := range p.Targets {
+		for _, s := range t.Sources {
+			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
+		}
+		for _, code := range t.Gencode.Code {
+			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
+		}
+		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
+			r.Prebuilt = append(r.Prebuilt, f)
+			r.NeedCUDA = true
+		}
+	}
+	return r
+}
+
+// state is a file under the build tree that is no output.
+func (c *cli) state(p *manifest.Project, name string) string {
+	dir := p.BuildDir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(p.Root, dir)
+	}
+	return filepath.Join(dir, ".kbuild", name)
+}
+
+// diagnostics gives the planner's problems their source lines.
+func diagnostics(p *manifest.Project, problems []plan.Problem) manifest.Diagnostics {
+	var out manifest.Diagnostics
+	for _, q := range problems {
+		d := p.Diagnose(q.Pos, q.Summary, q.Detail)
+		if q.Warning {
+			d.Severity = manifest.Warning
+		}
+		if q.Also != (manifest.Pos{}) {
+			d = p.WithAlso(d, q.Also, q.AlsoSay)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// diagnose prints diagnostics: to standard error, and as events with --json.
+func (c *cli) diagnose(diags manifest.Diagnostics) {
+	if c.JSON {
+		enc := json.NewEncoder(c.out)
+		enc.SetEscapeHTML(false)
+		for _, d := range diags {
+			enc.Encode(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
+				"detail": d.Detail, "file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column})
+		}
+		return
+	}
+	if c.Quiet && !diags.HasErrors() {
+		return
+	}
+	diags.Write(c.err, c.colored())
+}
+
+func (c *cli) colored() bool {
+	switch c.Color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	return os.Getenv("NO_COLOR") == "" && (isTerminal(c.err) || os.Getenv("CLICOLOR_FORCE") != "")
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
+}
+
+// selectAll resolves target names, all default targets if there are none.
+func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
+	if len(names) == 0 {
+		names = s.graph.Default
+	}
+	want, unknown := s.graph.Select(names)
+	if len(unknown) > 0 {
+		var say []string
+		for _, u := range unknown {
+			hint := ""
+			if near := nearest(u, s.graph.Names()); near != "" {
+				hint = fmt.Sprintf("; did you mean %s?", near)
+			}
+			say = append(say, fmt.Sprintf("no target, source or output is called %q%s", u, hint))
+		}
+		return nil, exitError{exitUsage, fmt.Errorf("%s", strings.Join(say, "\nkbuild: "))}
+	}
+	return want, nil
+}
+
+// nearest is the known name with the fewest edits, if that is few enough to be meant.
+func nearest(name string, known []string) string {
+	best, dist := "", len(name)/3+2
+	for _, k := range known {
+		if d := editDistance(name, k); d < dist {
+			best, dist = k, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diag := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diag, row[j] = row[j], min(diag+cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// writeFile replaces a file at once, so that nobody sees half of it.
+func writeFile(name string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".kbuild-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if _, err := tmp.Write(data); err != nil {
+		tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	os.Chmod(tmp.Name(), 0o644)
+	return os.Rename(tmp.Name(), name)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+type planCmd struct {
+	Targets []string `arg:"" optional:"" help:"Targets to plan (default: what kbuild would build)."`
+	List    bool     `help:"List targets, groups and variables instead."`
+}
+
+// Run shows the plan. It never runs a compiler.
+func (cmd planCmd) Run(c *cli) error {
+	s, err := c.plan()
+	if err != nil {
+		return err
+	}
+	if cmd.List {
+		return s.list()
+	}
+	want, err := s.selectAll(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	ids := s.graph.Closure(want)
+	if c.JSON {
+		return s.graph.WriteJSON(c.out, graph.DrawOptions{Want: want})
+	}
+	target := ""
+	for _, id := range ids {
+		a := s.graph.Actions[id]
+		if a.Target != target {
+			target = a.Target
+			fmt.Fprintf(c.out, "%s (%s)\n", target, a.Pos)
+		}
+		fmt.Fprintf(c.out, "  %s %s%s\n", a.Kind, a.Name, codes(a))
+		fmt.Fprintf(c.out, "    %s\n", term.ShellQuote(a.Argv))
+	}
+	return nil
+}
+
+// codes is " [lto: lto_80 lto_90]", or nothing for host work.
+func codes(a *graph.Action) string {
+	if len(a.Archs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" [%s: %s]", a.Mode, strings.Join(a.Archs, " "))
+}
+
+func (s *session) list() error {
+	out := s.cli.out
+	for _, t := range s.graph.Targets {
+		fmt.Fprintf(out, "%-40s %s\n", t.Label, strings.Join(t.Outputs, " "))
+	}
+	for _, v := range s.project.Variables {
+		fmt.Fprintf(out, "%-40s %s = %s (%s)\n", "var."+v.Name, v.Type, v.Value, v.Source)
+	}
+	return nil
+}
+
+type graphCmd struct {
+	Targets  []string `arg:"" optional:"" help:"Targets to draw with all they need (default: what kbuild would build)."`
+	Format   string   `enum:"dot,json,mermaid" default:"dot" help:"dot, json or mermaid."`
+	Collapse bool     `help:"One node for each target and kind of action."`
+}
+
+func (cmd graphCmd) Run(c *cli) error {
+	s, err := c.plan()
+	if err != nil {
+		return err
+	}
+	want, err := s.selectAll(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	opts := graph.DrawOptions{Want: want, Collapse: cmd.Collapse}
+	switch {
+	case cmd.Format == "json" || c.JSON:
+		return s.graph.WriteJSON(c.out, opts)
+	case cmd.Format == "mermaid":
+		return s.graph.WriteMermaid(c.out, opts)
+	}
+	return s.graph.WriteDOT(c.out, opts)
+}
+
+type whyCmd struct {
+	What []string `arg:"" optional:"" help:"Targets, outputs or sources (default: everything)."`
+}
+
+// whyEntry is one action of `kbuild why --json`.
+type whyEntry struct {
+	Event  string   `json:"event"`
+	Target string   `json:"target"`
+	Name   string   `json:"name"`
+	Output string   `json:"output"`
+	State  string   `json:"state"` // "up_to_date", "cached", "run", "failed"
+	Why    []string `json:"why"`
+}
+
+// Run says for each action what a build would do and why.
+func (cmd whyCmd) Run(c *cli) error {
+	s, err := c.plan()
+	if err != nil {
+		return err
+	}
+	want, err := s.selectAll(cmd.What)
+	if err != nil {
+		return err
+	}
+	c.DryRun = true
+	t, err := s.openTree()
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	ids := s.graph.Closure(want)
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	quiet := 0
+	for _, v := range t.runner.Explain(ids) {
+		a := v.Action
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why}
+		switch {
+		case c.JSON:
+			if err := enc.Encode(e); err != nil {
+				return err
+			}
+		case v.State == "up_to_date" && len(cmd.What) == 0:
+			quiet++
+		default:
+			fmt.Fprintf(c.out, "%s %s %s (%s): %s\n", a.Target, a.Kind, a.Name, a.Pos, stateWords[v.State])
+			for _, w := range v.Why {
+				fmt.Fprintf(c.out, "  %s\n", w)
+			}
+		}
+	}
+	if quiet > 0 {
+		fmt.Fprintf(c.out, "%d actions are up to date\n", quiet)
+	}
+	return nil
+}
+
+var stateWords = map[string]string{
+	"up_to_date": "is up to date",
+	"cached":     "would be restored from the cache",
+	"run":        "would run",
+	"failed":     "cannot run",
+}

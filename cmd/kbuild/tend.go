@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+type fmtCmd struct {
+	Check bool     `help:"Change nothing; exit 1 and name the files that are not formatted."`
+	Files []string `arg:"" optional:"" help:"Files (default: kernels.hcl and kernels.local.hcl)."`
+}
+
+func (cmd fmtCmd) Run(c *cli) error {
+	files := cmd.Files
+	if len(files) == 0 {
+		files = []string{c.manifestName()}
+		if _, err := os.Lstat(filepath.Join(c.Dir, "kernels.local.hcl")); err == nil {
+			files = append(files, "kernels.local.hcl")
+		}
+	}
+	differ := false
+	for _, f := range files {
+		changed, err := c.format(f, cmd.Check)
+		if err != nil {
+			return err
+		}
+		differ = differ || changed
+	}
+	if cmd.Check && differ {
+		return exitError{status: exitFailed}
+	}
+	return nil
+}
+
+// format rewrites one file, and names it on standard output if it changed.
+func (c *cli) format(file string, check bool) (changed bool, err error) {
+	name := file
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(c.Dir, file)
+	}
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return false, exitError{exitUsage, err}
+	}
+	out, diags := manifest.Format(src, file)
+	if diags.HasErrors() {
+		c.diagnose(diags)
+		return false, exitError{status: exitUsage}
+	}
+	if bytes.Equal(src, out) {
+		return false, nil
+	}
+	fmt.Fprintln(c.out, file)
+	if check {
+		return true, nil
+	}
+	return true, writeFile(name, out)
+}
+
+type cleanCmd struct{}
+
+// Run removes the build tree, if kbuild made it. The cache stays.
+func (cleanCmd) Run(c *cli) error {
+	p, err := c.load()
+	if err != nil {
+		return err
+	}
+	state := c.state(p, "")
+	dir := filepath.Dir(filepath.Clean(state))
+	if _, err := os.Stat(dir); os.IsNotExist(err) {
+		return nil
+	}
+	if _, err := os.Stat(state); err != nil {
+		return usagef("%s was not made by kbuild (it has no .kbuild folder); remove it yourself", dir)
+	}
+	lock, err := run.AcquireLock(filepath.Join(state, "lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	return os.RemoveAll(dir)
+}
+
+type doctorCmd struct{}
+
+// Run checks what a build needs; a manifest is not needed.
+func (doctorCmd) Run(c *cli) error {
+	dir, err := c.cacheDir()
+	if err != nil {
+		return err
+	}
+	r := probe.Request{Root: c.Dir, Env: os.Getenv, NeedCUDA: true, NeedNative: true}
+	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err == nil {
+		if p, diags := manifest.Load(manifest.Options{Dir: c.Dir, File: c.File, Env: os.LookupEnv, Version: version}); !diags.HasErrors() {
+			r = c.request(p)
+			r.NeedCUDA, r.NeedNative, r.MemoPath = true, true, ""
+		}
+	}
+	if !probe.Doctor(context.Background(), c.out, r, dir) {
+		return exitError{status: exitRequirement}
+	}
+	return nil
+}
+
+type inspectCmd struct {
+	Files []string `arg:"" help:"Objects, archives, libraries, programs, fatbins."`
+}
+
+// Run shows member x architecture x kind.
+func (cmd inspectCmd) Run(c *cli) error {
+	for _, name := range cmd.Files {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(c.Dir, name)
+		}
+		f, err := fatbin.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := c.showFile(name, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) showFile(name string, f fatbin.File) error {
+	if c.JSON {
+		return json.NewEncoder(c.out).Encode(map[string]any{"event": "file", "file": name, "kind": f.Kind.String(), "members": f.Members})
+	}
+	fmt.Fprintf(c.out, "%s: %s\n", name, f.Kind)
+	for _, m := range f.Members {
+		for _, img := range m.Images {
+			link := ""
+			if m.Relocatable {
+				link = "relocatable"
+			}
+			fmt.Fprintf(c.out, "  %-32s %-12s %8d bytes %s\n", m.Name, img.Code(), img.Size, link)
+		}
+	}
+	return nil
+}
+
+type cacheCmd struct {
+	Stats  cacheStatsCmd  `cmd:"" help:"Show size, hits and time saved."`
+	GC     cacheGCCmd     `cmd:"" name:"gc" help:"Remove what was not used for longest."`
+	Verify cacheVerifyCmd `cmd:"" help:"Check every entry against its digest, and remove broken ones."`
+	Path   cachePathCmd   `cmd:"" help:"Show where the cache is."`
+}
+
+func (c *cli) store() (*disk.Store, error) {
+	dir, err := c.cacheDir()
+	if err != nil {
+		return nil, err
+	}
+	return disk.Open(dir)
+}
+
+type cachePathCmd struct{}
+
+func (cachePathCmd) Run(c *cli) error {
+	dir, err := c.cacheDir()
+	if err == nil {
+		fmt.Fprintln(c.out, dir)
+	}
+	return err
+}
+
+type cacheStatsCmd struct{}
+
+func (cacheStatsCmd) Run(c *cli) error {
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	st, err := store.Stats(context.Background())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(c.out).Encode(st)
+	}
+	asked := st.Hits + st.Misses
+	fmt.Fprintf(c.out, "records     %d\nblobs       %d, %s\nlooked up   %d\nhits        %d (%s)\nmisses      %d\nrestored    %s\ntime saved  %v\n",
+		st.Records, st.Blobs, size(st.Bytes), asked, st.Hits, percent(st.Hits, asked), st.Misses, size(st.Restored), st.Saved.Round(time.Second))
+	return nil
+}
+
+func percent(n, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}
+
+type cacheGCCmd struct {
+	MaxSize int64         `default:"20" placeholder:"GIB" help:"Keep at most this many GiB (default: 20)."`
+	MaxAge  time.Duration `placeholder:"DURATION" help:"Remove what was not used for this long, for example 720h."`
+}
+
+func (cmd cacheGCCmd) Run(c *cli) error {
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	res, err := store.GC(context.Background(), cmd.MaxSize<<30, cmd.MaxAge)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(c.out).Encode(res)
+	}
+	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, size(res.Freed), size(res.Left))
+	return nil
+}
+
+type cacheVerifyCmd struct{}
+
+func (cacheVerifyCmd) Run(c *cli) error {
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	broken := 0
+	res, err := store.Verify(context.Background(), true, func(p disk.Problem) {
+		broken++
+		fmt.Fprintf(c.err, "kbuild: %s: %s; removed\n", p.Path, p.Reason)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, broken)
+	if broken > 0 {
+		return exitError{status: exitRequirement}
+	}
+	return nil
+}

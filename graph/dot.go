@@ -1,0 +1,241 @@
+package graph
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The palette is Okabe and Ito's, which stays apart for the colour-blind, as tints with a dark rim so
+// that it prints; every node also names its kind, so no meaning rests on colour alone. The one full
+// colour is the LTO device link, where a build spends its time.
+type paint struct {
+	fill, rim, ink string
+	width          float64
+	style          string
+}
+
+func paintOf(kind Kind, lto bool) paint {
+	p := paint{fill: "#ffffff", rim: "#6b7280", ink: "#1f2937", width: 1.2, style: "filled,rounded"}
+	switch kind {
+	case Compile:
+		p.fill, p.rim = "#d6eaf8", "#0072b2"
+	case HostCompile:
+		p.fill, p.rim = "#eceff1", "#78909c"
+	case Archive:
+		p.fill, p.rim = "#faf3c0", "#a89200"
+	case DeviceLink:
+		p.fill, p.rim, p.width = "#fbe0cf", "#d55e00", 1.6
+		if lto {
+			p.fill, p.rim, p.ink, p.width = "#c24e00", "#7a3100", "#ffffff", 2.4
+		}
+	case HostLink, SharedLink:
+		p.fill, p.rim, p.width = "#cdeee2", "#00805c", 1.8
+	case ModuleEmit, Embed:
+		p.fill, p.rim = "#f4dfeb", "#a8487e"
+	case Generate:
+		p.fill, p.rim = "#fdeac6", "#b87a00"
+	case drawPrebuilt:
+		p.rim, p.width, p.style = "#1f2937", 1.6, "filled"
+	case drawSource:
+		p.rim, p.ink, p.width, p.style = "#b0b7c0", "#4b5563", 0.8, "filled"
+	}
+	return p
+}
+
+const (
+	ltoInk    = "#c24e00"
+	opaqueInk = "#1f2937"
+	plainInk  = "#9aa3ae"
+	mutedInk  = "#6b7280"
+)
+
+// WriteDOT draws the graph for Graphviz. Targets are clusters with their mode and codes; actions are
+// nodes; an edge is the artifact that one action makes and another reads. In an LTO link, full edges
+// bring LTO-IR and dashed ones bring code that it cannot optimise.
+func (g *Graph) WriteDOT(w io.Writer, opts DrawOptions) error {
+	d := g.draw(opts)
+	b := bufio.NewWriter(w)
+	if s := d.suggestion(opts); s != "" {
+		fmt.Fprintf(b, "// %s\n", s)
+	}
+	fmt.Fprintf(b, "digraph kbuild {\n")
+	dotDefaults(b, d)
+	for _, c := range d.clusters {
+		dotCluster(b, c)
+	}
+	for _, n := range d.loose {
+		dotNode(b, "  ", n)
+	}
+	for _, e := range d.bundled() {
+		dotEdge(b, d, e)
+	}
+	fmt.Fprintf(b, "}\n")
+	return b.Flush()
+}
+
+func dotDefaults(b *bufio.Writer, d *drawing) {
+	fmt.Fprintf(b, "  graph [rankdir=LR, fontname=\"Helvetica\", fontsize=11, fontcolor=%q, bgcolor=\"#ffffff\",\n", mutedInk)
+	fmt.Fprintf(b, "    compound=true, nodesep=0.16, ranksep=0.6, pad=0.3, labelloc=b, labeljust=l, tooltip=\"kbuild\",\n")
+	fmt.Fprintf(b, "    label=<%s>];\n", dotLegend(d))
+	fmt.Fprintf(b, "  node [shape=box, fontname=\"Helvetica\", fontsize=11, margin=\"0.10,0.04\", height=0.3];\n")
+	fmt.Fprintf(b, "  edge [fontname=\"Helvetica\", fontsize=8, fontcolor=%q, color=%q, arrowsize=0.6, penwidth=1.0];\n", mutedInk, plainInk)
+}
+
+// dotLegend is a row of swatches under the picture. It is the label of the graph, so that it never
+// takes part in the layout.
+func dotLegend(d *drawing) string {
+	var s strings.Builder
+	s.WriteString(`<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td align="left">`)
+	s.WriteString(`<table border="0" cellborder="0" cellspacing="5" cellpadding="3"><tr>`)
+	for _, k := range d.kinds {
+		if k == DeviceLink && d.hasDeviceLink(true) {
+			s.WriteString(swatch(paintOf(k, true), "device-link, LTO"))
+		}
+		if k != DeviceLink || d.hasDeviceLink(false) {
+			s.WriteString(swatch(paintOf(k, false), string(k)))
+		}
+	}
+	if len(d.kinds) == 0 {
+		s.WriteString(`<td></td>`) // dot takes no empty rows
+	}
+	fmt.Fprintf(&s, `</tr></table></td></tr><tr><td align="left" cellpadding="6">%s</td></tr></table>`, dotText(d.caption()))
+	return s.String()
+}
+
+func swatch(p paint, text string) string {
+	return fmt.Sprintf(`<td border="1" bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s </font></td>`, p.fill, p.rim, p.ink, text)
+}
+
+func (d *drawing) hasDeviceLink(lto bool) bool {
+	for _, c := range d.clusters {
+		for _, n := range c.nodes {
+			if n.kind == DeviceLink && n.lto == lto {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func dotCluster(b *bufio.Writer, c *drawCluster) {
+	label := fmt.Sprintf(`<b>%s</b>`, dotText(elide(c.label, 48)))
+	if say := details(c.modes, c.archs); say != "" {
+		label += fmt.Sprintf(`  <font point-size="9" color="%s">%s</font>`, mutedInk, dotText(say))
+	}
+	fmt.Fprintf(b, "  subgraph cluster_%d {\n", c.index)
+	fmt.Fprintf(b, "    graph [label=<%s>, style=\"rounded,filled\", color=\"#d5dae0\", fillcolor=\"#f8f9fb\",\n", label)
+	fmt.Fprintf(b, "      fontcolor=\"#1f2937\", fontsize=12, labelloc=t, labeljust=l, margin=10, tooltip=%s];\n", dotString(c.label))
+	for _, n := range c.nodes {
+		dotNode(b, "    ", n)
+	}
+	fmt.Fprintf(b, "  }\n")
+}
+
+// details are modes and codes in one line: "lto, rdc · sm_80 sm_90".
+func details(modes, archs []string) string {
+	var parts []string
+	if len(modes) > 0 {
+		parts = append(parts, strings.Join(modes, ", "))
+	}
+	if len(archs) > 0 {
+		parts = append(parts, shortList(archs))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func dotNode(b *bufio.Writer, indent string, n *drawNode) {
+	p := paintOf(n.kind, n.lto)
+	fmt.Fprintf(b, "%s%s [label=<%s>, style=%q, fillcolor=%q, color=%q, fontcolor=%q, penwidth=%g", indent, n.id,
+		dotLabel(n, p), p.style, p.fill, p.rim, p.ink, p.width)
+	switch n.kind {
+	case drawSource:
+		fmt.Fprintf(b, ", shape=note, fontsize=9")
+	case drawPrebuilt:
+		fmt.Fprintf(b, ", shape=box3d, margin=\"0.14,0.09\"")
+	}
+	fmt.Fprintf(b, ", tooltip=%s];\n", dotString(n.tooltip()))
+}
+
+func (n *drawNode) tooltip() string {
+	if n.file != "" {
+		return n.file
+	}
+	return strings.TrimSpace(string(n.kind) + " " + n.title + " · " + n.target)
+}
+
+func dotLabel(n *drawNode, p paint) string {
+	title, sub := n.lines()
+	if n.kind == drawSource {
+		return dotText(title)
+	}
+	if sub == "" { // dot takes no empty <font>
+		return "<b>" + dotText(title) + "</b>"
+	}
+	ink := "#4b5563"
+	if p.ink == "#ffffff" {
+		ink = p.ink
+	}
+	return fmt.Sprintf(`<table border="0" cellborder="0" cellspacing="0" cellpadding="1"><tr><td><b>%s</b></td></tr>`+
+		`<tr><td><font point-size="9" color="%s">%s</font></td></tr></table>`, dotText(title), ink, dotText(sub))
+}
+
+// lines are the two lines of a node: what it makes, and how.
+func (n *drawNode) lines() (title, sub string) {
+	title = elide(n.title, 40)
+	if title == "" {
+		title = n.id
+	}
+	switch {
+	case n.kind == drawSource:
+		return title, ""
+	case n.kind == drawPrebuilt:
+		return title, elide(n.file, 44)
+	case len(n.actions) > 1:
+		title = fmt.Sprintf("%s %s", n.kind, n.size())
+		return title, details(n.modes, n.archs)
+	}
+	sub = string(n.kind)
+	if say := details(n.modes, n.archs); say != "" {
+		sub += " · " + say
+	}
+	return title, sub
+}
+
+func dotEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
+	fmt.Fprintf(b, "  %s -> %s [tooltip=%s", e.from.id, e.to.id, dotString(e.text(4)))
+	if say := e.say(d); say != "" {
+		fmt.Fprintf(b, ", label=<%s>", dotText(say))
+	}
+	switch {
+	case e.opaque && !e.lto:
+		fmt.Fprintf(b, ", style=dashed, color=%q, penwidth=1.4", opaqueInk)
+	case e.opaque:
+		fmt.Fprintf(b, ", style=dashed, color=%q, penwidth=2.0", ltoInk)
+	case e.lto:
+		fmt.Fprintf(b, ", color=%q, penwidth=2.0", ltoInk)
+	case e.orderOnly:
+		fmt.Fprintf(b, ", style=dotted, arrowhead=vee")
+	}
+	if e.tail != nil {
+		fmt.Fprintf(b, ", ltail=cluster_%d", e.tail.index)
+	}
+	if e.head != nil {
+		fmt.Fprintf(b, ", lhead=cluster_%d", e.head.index)
+	}
+	fmt.Fprintf(b, "];\n")
+}
+
+var dotEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", `\`, "&#92;&#8203;")
+
+// dotText escapes for an HTML-like label. Graphviz decodes entities first and then expands \N to the
+// name of the node, so a blank without width stands behind each backslash.
+func dotText(s string) string { return dotEscapes.Replace(printable(s)) }
+
+var dotQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// dotString quotes an attribute. Graphviz expands entities and backslashes in it, so both are escaped.
+func dotString(s string) string {
+	return `"` + dotQuotes.Replace(strings.ReplaceAll(printable(s), "&", "&amp;")) + `"`
+}

@@ -1,0 +1,367 @@
+package graph
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// DrawOptions choose what a drawing shows.
+type DrawOptions struct {
+	Want     []ActionID // draw these and everything they need; empty draws the whole graph
+	Collapse bool       // one node for all actions of one kind in one target
+}
+
+// A drawing is what the renderers (DOT, Mermaid, JSON) share: the graph reduced to nodes in clusters
+// and edges between them. The renderers only spell it.
+type drawing struct {
+	clusters []*drawCluster // in the order of the manifest
+	loose    []*drawNode    // prebuilt libraries, and sources that several targets share
+	edges    []*drawEdge    // in the order of consumers, then of what they read
+	kinds    []Kind         // what a legend must explain, in drawKinds order
+	actions  int            // how many actions are behind the nodes
+	nodes    int
+	small    bool // room for sources and file names
+
+	collapsed bool
+}
+
+// Kinds of nodes that are not actions.
+const (
+	drawSource   Kind = "source"
+	drawPrebuilt Kind = "prebuilt"
+)
+
+// drawKinds is the order of a legend: along the flow of a build.
+var drawKinds = []Kind{Generate, Compile, HostCompile, ModuleEmit, Embed, Archive, drawPrebuilt,
+	DeviceLink, HostLink, SharedLink, Copy}
+
+// Above smallActions a drawing has no source files and no file names on its edges: they would be
+// most of the ink. Above crowdedNodes nobody reads a picture, and a comment says what to do.
+const (
+	smallActions = 24
+	crowdedNodes = 400
+)
+
+type drawCluster struct {
+	index       int
+	label, kind string
+	modes       []string
+	archs       []string
+	nodes       []*drawNode
+}
+
+type drawNode struct {
+	id      string // "a12" for an action, "g3" for a group, "s0" for a source, "p1" for a prebuilt
+	kind    Kind
+	target  string
+	cluster *drawCluster // nil if it stands outside of all
+	title   string
+	file    string // of a source or prebuilt
+	modes   []string
+	archs   []string
+	lto     bool // a device link that optimises
+	actions []ActionID
+}
+
+// drawIndex builds a drawing.
+type drawIndex struct {
+	g        *Graph
+	opts     DrawOptions
+	d        *drawing
+	node     map[ActionID]*drawNode
+	external map[string]*drawNode // sources and prebuilts by path
+	owners   map[string]string    // path of a prebuilt -> its label
+	edge     map[[2]*drawNode]*drawEdge
+	carried  map[carriedFile]bool // a collapsed edge carries thousands of files, each once
+}
+
+type carriedFile struct {
+	edge *drawEdge
+	file string
+}
+
+func (g *Graph) draw(opts DrawOptions) *drawing {
+	ids := g.drawn(opts.Want)
+	x := &drawIndex{
+		g: g, opts: opts,
+		d:        &drawing{actions: len(ids), collapsed: opts.Collapse, small: !opts.Collapse && len(ids) <= smallActions},
+		node:     map[ActionID]*drawNode{},
+		external: map[string]*drawNode{},
+		owners:   g.prebuiltOwners(),
+		edge:     map[[2]*drawNode]*drawEdge{},
+		carried:  map[carriedFile]bool{},
+	}
+	x.place(ids)
+	for _, id := range ids {
+		x.connect(g.Actions[id])
+	}
+	x.placeSources()
+	x.finish()
+	return x.d
+}
+
+// drawn are the actions to draw, in order.
+func (g *Graph) drawn(want []ActionID) []ActionID {
+	if len(want) > 0 {
+		return g.Closure(want)
+	}
+	ids := make([]ActionID, len(g.Actions))
+	for i := range ids {
+		ids[i] = ActionID(i)
+	}
+	return ids
+}
+
+// prebuiltOwners finds the label of each prebuilt file: from the target itself if it says, else from
+// the device links that read it.
+func (g *Graph) prebuiltOwners() map[string]string {
+	owners := map[string]string{}
+	for _, a := range g.Actions {
+		if a.Link == nil {
+			continue
+		}
+		for file, label := range a.Link.Owners {
+			owners[file] = label
+		}
+	}
+	for _, t := range g.Targets {
+		if t.Kind == "prebuilt" {
+			for _, file := range t.Outputs {
+				owners[file] = t.Label
+			}
+		}
+	}
+	return owners
+}
+
+// place makes a cluster for every target and a node for every action or group of actions.
+func (x *drawIndex) place(ids []ActionID) {
+	clusters := map[string]*drawCluster{}
+	for _, t := range x.g.Targets {
+		clusters[t.Label] = &drawCluster{label: t.Label, kind: t.Kind}
+		x.d.clusters = append(x.d.clusters, clusters[t.Label])
+	}
+	groups := map[groupKey]*drawNode{}
+	for _, id := range ids {
+		a := x.g.Actions[id]
+		c := clusters[a.Target]
+		if c == nil {
+			c = &drawCluster{label: a.Target}
+			clusters[a.Target] = c
+			x.d.clusters = append(x.d.clusters, c)
+		}
+		n := x.nodeOf(a, groups)
+		if len(n.actions) == 0 {
+			c.nodes = append(c.nodes, n)
+			n.cluster = c
+		}
+		n.add(a)
+		c.modes = union(c.modes, a.Mode)
+		c.archs = union(c.archs, a.Archs...)
+		x.node[id] = n
+	}
+}
+
+func (x *drawIndex) nodeOf(a *Action, groups map[groupKey]*drawNode) *drawNode {
+	if x.opts.Collapse {
+		return groupOf(a, groups)
+	}
+	return &drawNode{id: fmt.Sprintf("a%d", a.ID), kind: a.Kind, target: a.Target, title: a.Name}
+}
+
+func (n *drawNode) add(a *Action) {
+	n.actions = append(n.actions, a.ID)
+	n.modes = union(n.modes, a.Mode)
+	n.archs = union(n.archs, a.Archs...)
+	n.lto = n.lto || a.Link != nil && a.Link.LTO
+}
+
+// union appends what is new and keeps the order of the manifest.
+func union(have []string, more ...string) []string {
+	for _, m := range more {
+		if m != "" && !slices.Contains(have, m) {
+			have = append(have, m)
+		}
+	}
+	return have
+}
+
+func (x *drawIndex) connect(a *Action) {
+	for _, in := range a.Inputs {
+		x.file(a, in, false)
+	}
+	for _, in := range a.OrderOnly {
+		x.file(a, in, true)
+	}
+}
+
+func (x *drawIndex) file(a *Action, in string, orderOnly bool) {
+	from := x.origin(a, in, orderOnly)
+	to := x.node[a.ID]
+	if from == nil || from == to {
+		return
+	}
+	e := x.edge[[2]*drawNode{from, to}]
+	if e == nil {
+		e = &drawEdge{from: from, to: to, orderOnly: true}
+		x.edge[[2]*drawNode{from, to}] = e
+		x.d.edges = append(x.d.edges, e)
+	}
+	if !x.carried[carriedFile{e, in}] {
+		x.carried[carriedFile{e, in}] = true
+		e.files = append(e.files, in)
+	}
+	e.orderOnly = e.orderOnly && orderOnly
+	if a.Link != nil && a.Link.LTO {
+		opaque := slices.Contains(a.Link.NonLTO, in)
+		e.opaque = e.opaque || opaque
+		e.lto = e.lto || !opaque
+	}
+}
+
+// origin is the node that brings a file: an action, a prebuilt library or a source. nil is a file
+// that is not drawn.
+func (x *drawIndex) origin(a *Action, in string, orderOnly bool) *drawNode {
+	if id, ok := x.g.Producer(in); ok {
+		return x.node[id]
+	}
+	n := x.external[in]
+	switch {
+	case n != nil || orderOnly:
+	case isLibrary(in):
+		n = &drawNode{id: fmt.Sprintf("p%d", len(x.external)), kind: drawPrebuilt, target: x.owners[in], file: in, title: x.owners[in]}
+		if n.title == "" {
+			n.title = path.Base(in)
+		}
+		x.d.loose = append(x.d.loose, n)
+		x.external[in] = n
+	case x.d.small:
+		n = &drawNode{id: fmt.Sprintf("s%d", len(x.external)), kind: drawSource, target: a.Target, file: in, title: in}
+		x.external[in] = n
+	}
+	return n
+}
+
+func isLibrary(file string) bool {
+	return strings.HasSuffix(file, ".a") || strings.HasSuffix(file, ".so") || strings.Contains(path.Base(file), ".so.")
+}
+
+// placeSources puts a source into the cluster of its only target; shared ones stay outside.
+func (x *drawIndex) placeSources() {
+	targets := map[*drawNode][]string{}
+	for _, e := range x.d.edges {
+		if e.from.kind == drawSource {
+			targets[e.from] = union(targets[e.from], e.to.target)
+		}
+	}
+	for _, n := range sortedNodes(x.external) {
+		if n.kind != drawSource {
+			continue
+		}
+		if len(targets[n]) > 1 {
+			x.d.loose = append(x.d.loose, n)
+			continue
+		}
+		for _, c := range x.d.clusters {
+			if c.label == n.target {
+				c.nodes = append(c.nodes, n)
+			}
+		}
+	}
+}
+
+func sortedNodes(m map[string]*drawNode) []*drawNode {
+	paths := make([]string, 0, len(m))
+	for p := range m {
+		paths = append(paths, p)
+	}
+	sort.Strings(paths)
+	nodes := make([]*drawNode, len(paths))
+	for i, p := range paths {
+		nodes[i] = m[p]
+	}
+	return nodes
+}
+
+// finish drops empty clusters and counts.
+func (x *drawIndex) finish() {
+	d := x.d
+	d.clusters = slices.DeleteFunc(d.clusters, func(c *drawCluster) bool { return len(c.nodes) == 0 })
+	seen := map[Kind]bool{}
+	for i, c := range d.clusters {
+		c.index = i
+		for _, n := range c.nodes {
+			seen[n.kind] = true
+		}
+		d.nodes += len(c.nodes)
+	}
+	for _, n := range d.loose {
+		seen[n.kind] = true
+	}
+	d.nodes += len(d.loose)
+	for _, k := range drawKinds {
+		if seen[k] {
+			d.kinds = append(d.kinds, k)
+		}
+	}
+}
+
+// partial reports an LTO link in the drawing that takes code it cannot optimise.
+func (d *drawing) partial() bool {
+	return slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque })
+}
+
+// caption is the one line below a picture.
+func (d *drawing) caption() string {
+	s := fmt.Sprintf("%s in %s", count(d.actions, "action"), count(len(d.clusters), "target"))
+	if d.partial() {
+		s += " · partial LTO: dashed edges bring code that the link cannot optimise"
+	}
+	return s
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// suggestion is the comment in a drawing too large to read, or "".
+func (d *drawing) suggestion(opts DrawOptions) string {
+	if opts.Collapse || d.nodes <= crowdedNodes {
+		return ""
+	}
+	return fmt.Sprintf("%d nodes: `kbuild graph --collapse` draws one for each target and kind of action", d.nodes)
+}
+
+// shortList spells architectures; a long list keeps its ends.
+func shortList(items []string) string {
+	if len(items) > 6 {
+		return fmt.Sprintf("%s … %s (%d)", strings.Join(items[:2], " "), items[len(items)-1], len(items))
+	}
+	return strings.Join(items, " ")
+}
+
+// elide keeps both ends of a long name; the end of a path says most.
+func elide(s string, limit int) string {
+	r := []rune(s)
+	if len(r) <= limit {
+		return s
+	}
+	head := limit / 3
+	return string(r[:head]) + "…" + string(r[len(r)-(limit-head-1):])
+}
+
+// printable makes a name safe to draw: valid UTF-8 on one line, without control characters.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '␣'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+}

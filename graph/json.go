@@ -1,0 +1,147 @@
+package graph
+
+import (
+	"encoding/json"
+	"io"
+	"sort"
+)
+
+// jsonSchema changes only when a reader of the old form would go wrong. New fields do not change it.
+const jsonSchema = 1
+
+type jsonGraph struct {
+	Schema    int          `json:"schema"`
+	Collapsed bool         `json:"collapsed"`
+	BuildDir  string       `json:"build_dir"`
+	Default   []string     `json:"default"`
+	Targets   []jsonTarget `json:"targets"`
+	Actions   []jsonAction `json:"actions"`
+	Groups    []jsonGroup  `json:"groups,omitempty"`
+	Edges     []jsonEdge   `json:"edges"`
+}
+
+type jsonTarget struct {
+	Label   string     `json:"label"`
+	Kind    string     `json:"kind"`
+	Outputs []string   `json:"outputs"`
+	Deps    []string   `json:"deps"`
+	Actions []ActionID `json:"actions"`
+	Pos     Pos        `json:"pos"`
+}
+
+type jsonAction struct {
+	ID        ActionID `json:"id"`
+	Kind      Kind     `json:"kind"`
+	Target    string   `json:"target"`
+	Name      string   `json:"name"`
+	Archs     []string `json:"archs"`
+	Mode      string   `json:"mode"`
+	LTO       bool     `json:"lto"`
+	Inputs    []string `json:"inputs"`
+	OrderOnly []string `json:"order_only"`
+	Outputs   []string `json:"outputs"`
+	Pos       Pos      `json:"pos"`
+}
+
+type jsonGroup struct {
+	ID      string     `json:"id"`
+	Kind    Kind       `json:"kind"`
+	Target  string     `json:"target"`
+	Count   int        `json:"count"`
+	Archs   []string   `json:"archs"`
+	Modes   []string   `json:"modes"`
+	Actions []ActionID `json:"actions"`
+}
+
+type jsonEdge struct {
+	From      string   `json:"from"`
+	To        string   `json:"to"`
+	Files     []string `json:"files"`
+	OrderOnly bool     `json:"order_only"`
+	LTO       bool     `json:"lto"`
+}
+
+// WriteJSON writes the graph as one JSON object, schema 1:
+//
+//	schema     1
+//	collapsed  whether edges join groups instead of actions
+//	build_dir  the build tree, relative to the project root or absolute
+//	default    labels that are built when none are named
+//	targets    [{label, kind, outputs, deps (labels), actions (ids), pos}]
+//	actions    [{id, kind, target (label), name, archs, mode, lto, inputs, order_only, outputs, pos}],
+//	           in a valid order of execution; lto marks device links that optimise
+//	groups     only if collapsed: [{id "gN", kind, target, count, archs, modes, actions (ids)}]
+//	edges      [{from, to, files, order_only, lto}]: from and to are "aN" for action N, "gN" for a group,
+//	           or, as from, "file:PATH" for a library that no action makes; lto marks edges that bring
+//	           LTO-IR to a device link that optimises it
+//
+// pos is {file, line, column}. Lists are [] when empty, never null. Command lines are in `kbuild plan --json`.
+func (g *Graph) WriteJSON(w io.Writer, opts DrawOptions) error {
+	d := g.draw(opts)
+	out := jsonGraph{Schema: jsonSchema, Collapsed: opts.Collapse, BuildDir: g.BuildDir, Default: list(g.Default),
+		Targets: []jsonTarget{}, Actions: []jsonAction{}, Edges: []jsonEdge{}}
+	drawn := map[ActionID]bool{}
+	for _, id := range g.drawn(opts.Want) {
+		drawn[id] = true
+		out.Actions = append(out.Actions, g.jsonAction(id))
+	}
+	for _, t := range g.Targets {
+		if jt := jsonTargetOf(t, drawn); len(opts.Want) == 0 || len(jt.Actions) > 0 {
+			out.Targets = append(out.Targets, jt)
+		}
+	}
+	if opts.Collapse {
+		out.Groups = jsonGroups(d)
+	}
+	for _, e := range d.edges {
+		if e.from.kind != drawSource {
+			out.Edges = append(out.Edges, jsonEdge{e.from.ref(), e.to.ref(), e.files, e.orderOnly, e.lto})
+		}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}
+
+func (n *drawNode) ref() string {
+	if n.file != "" {
+		return "file:" + n.file
+	}
+	return n.id
+}
+
+func (g *Graph) jsonAction(id ActionID) jsonAction {
+	a := g.Actions[id]
+	return jsonAction{ID: a.ID, Kind: a.Kind, Target: a.Target, Name: a.Name, Archs: list(a.Archs), Mode: a.Mode,
+		LTO: a.Link != nil && a.Link.LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos}
+}
+
+func jsonTargetOf(t *Target, drawn map[ActionID]bool) jsonTarget {
+	jt := jsonTarget{Label: t.Label, Kind: t.Kind, Outputs: list(t.Outputs), Deps: list(t.Deps), Actions: []ActionID{}, Pos: t.Pos}
+	for _, id := range t.Actions {
+		if drawn[id] {
+			jt.Actions = append(jt.Actions, id)
+		}
+	}
+	return jt
+}
+
+func jsonGroups(d *drawing) []jsonGroup {
+	groups := []jsonGroup{}
+	for _, c := range d.clusters {
+		for _, n := range c.nodes {
+			groups = append(groups, jsonGroup{n.id, n.kind, n.target, len(n.actions), list(n.archs), list(n.modes), n.actions})
+		}
+	}
+	sort.Slice(groups, func(i, j int) bool { return groups[i].Actions[0] < groups[j].Actions[0] })
+	return groups
+}
+
+// list keeps null out of the JSON.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

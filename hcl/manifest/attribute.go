@@ -1,0 +1,388 @@
+package manifest
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// Phase four starts here: attributes to plain Go values. An attribute that is null counts as not
+// written, as in Terraform; one of unknown value was reported already and reads as not written.
+
+// reader reads the attributes of one block, for one instance of a matrix.
+type reader struct {
+	l     *loader
+	b     *block
+	extra map[string]cty.Value // matrix, self
+}
+
+func (l *loader) reader(b *block, extra map[string]cty.Value) *reader {
+	return &reader{l: l, b: b, extra: extra}
+}
+
+// field is an attribute with its value.
+type field struct {
+	name string
+	rng  hcl.Range // of the expression
+	expr hclsyntax.Expression
+	val  cty.Value
+}
+
+// item is an element of a list of texts.
+type item struct {
+	text string
+	rng  hcl.Range
+}
+
+// find gives the attribute of the block, or of `defaults`.
+func (r *reader) find(name string) *hclsyntax.Attribute {
+	if a := r.b.body.Attributes[name]; a != nil {
+		return a
+	}
+	d := r.l.named["defaults"]
+	if d == nil || !inherits(r.b.kind, name) || r.l.replaced(r.b, name) {
+		return nil
+	}
+	return d.body.Attributes[name]
+}
+
+// field gives the value of an attribute; nil if there is none, or none to work with.
+func (r *reader) field(name string) *field {
+	a := r.find(name)
+	if a == nil {
+		return nil
+	}
+	v := r.value(name, a)
+	if !v.IsWhollyKnown() || v.IsNull() {
+		return nil
+	}
+	return &field{name, a.Expr.Range(), a.Expr, v}
+}
+
+// value takes the value of the attribute's node where there is one and it is not of one instance.
+func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
+	if r.extra == nil || !r.l.refs[a.Expr].matrix {
+		if addr := r.b.key() + "." + name; r.l.nodes[addr] != nil && r.b.kind != "generate" {
+			return r.l.value(addr)
+		}
+	}
+	return r.l.eval(a.Expr, r.extra)
+}
+
+func (r *reader) wrong(f *field, needs string) {
+	r.l.errorAt(f.rng, "", "%s needs %s, not %s", f.name, needs, typeName(f.val))
+}
+
+// typeName says what a value is, in words of the language.
+func typeName(v cty.Value) string {
+	switch t := v.Type(); {
+	case v.IsNull():
+		return "null"
+	case t == referenceType:
+		return v.EncapsulatedValue().(*target).label()
+	case t.IsTupleType() || t.IsListType():
+		return "a list"
+	case t.IsSetType():
+		return "a set"
+	case t.IsObjectType() || t.IsMapType():
+		return "a map"
+	default:
+		return "a " + t.FriendlyName()
+	}
+}
+
+// asText converts strings, numbers and booleans.
+func asText(v cty.Value) (string, bool) {
+	if v.IsNull() || !v.Type().IsPrimitiveType() {
+		return "", false
+	}
+	s, err := convert.Convert(v, cty.String)
+	if err != nil || s.IsNull() || !s.IsKnown() {
+		return "", false
+	}
+	return s.AsString(), true
+}
+
+// text reads a string. ok is false if it is not there.
+func (r *reader) text(name string) (s string, ok bool) {
+	f := r.field(name)
+	if f == nil {
+		return "", false
+	}
+	if s, ok = asText(f.val); !ok {
+		r.wrong(f, "a string")
+	}
+	return s, ok
+}
+
+// enum reads one of a few words.
+func (r *reader) enum(name string, words ...string) string {
+	s, ok := r.text(name)
+	if ok && !slices.Contains(words, s) {
+		rng := r.find(name).Expr.Range()
+		r.l.errorAt(rng, "One of: "+strings.Join(words, ", ")+".", "%s = %q is not known%s", name, s, didYouMean(s, words))
+		return ""
+	}
+	return s
+}
+
+// boolean reads true or false; nil if it is not there.
+func (r *reader) boolean(name string) *bool {
+	f := r.field(name)
+	if f == nil {
+		return nil
+	}
+	v, err := convert.Convert(f.val, cty.Bool)
+	if err != nil || v.IsNull() {
+		r.wrong(f, "true or false")
+		return nil
+	}
+	b := v.True()
+	return &b
+}
+
+func (r *reader) isTrue(name string) bool {
+	b := r.boolean(name)
+	return b != nil && *b
+}
+
+// integer reads a whole number between low and high; 0 if it is not there.
+func (r *reader) integer(name string, low, high int64) int {
+	f := r.field(name)
+	if f == nil {
+		return 0
+	}
+	v, err := convert.Convert(f.val, cty.Number)
+	if err != nil || v.IsNull() {
+		r.wrong(f, "a number")
+		return 0
+	}
+	n, accuracy := v.AsBigFloat().Int64()
+	if accuracy != big.Exact || n < low || n > high {
+		r.l.errorAt(f.rng, "", "%s needs a whole number from %d to %d", name, low, high)
+		return 0
+	}
+	return int(n)
+}
+
+// size reads memory = "4GiB" or a number of bytes.
+func (r *reader) size(name string) int64 {
+	f := r.field(name)
+	if f == nil {
+		return 0
+	}
+	s, ok := asText(f.val)
+	if !ok {
+		r.wrong(f, `a size such as "4GiB"`)
+		return 0
+	}
+	n, err := ParseSize(s)
+	if err != nil {
+		r.l.errorAt(f.rng, "", "%s: %v", name, err)
+	}
+	return n
+}
+
+// elements gives the elements of a list or set with the place where each is written. Elements that
+// come from glob() or a variable have the place of the attribute.
+func (r *reader) elements(f *field, of string) []cty.Value {
+	if t := f.val.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+		r.wrong(f, "a list of "+of)
+		return nil
+	}
+	return f.val.AsValueSlice()
+}
+
+// texts reads a list of strings.
+func (r *reader) texts(name string) []item {
+	f := r.field(name)
+	if f == nil {
+		return nil
+	}
+	return r.textItems(f)
+}
+
+func (r *reader) textItems(f *field) []item {
+	var out []item
+	places := literals(f.expr)
+	for _, e := range r.elements(f, "strings") {
+		s, ok := asText(e)
+		if !ok {
+			r.l.errorAt(f.rng, "", "%s needs a list of strings, and one element is %s", f.name, typeName(e))
+			continue
+		}
+		out = append(out, item{s, places.take(s, f.rng)})
+	}
+	return out
+}
+
+// plain drops the places.
+func plainTexts(items []item) []string {
+	var out []string
+	for _, it := range items {
+		out = append(out, it.text)
+	}
+	return out
+}
+
+// places are where texts and references are written in an expression.
+type places map[string][]hcl.Range
+
+// take gives the next place of s; the last one stays for all that follow.
+func (p places) take(s string, otherwise hcl.Range) hcl.Range {
+	list := p[s]
+	switch len(list) {
+	case 0:
+		return otherwise
+	case 1:
+		return list[0]
+	}
+	p[s] = list[1:]
+	return list[0]
+}
+
+// literals finds the strings that are written out in an expression, wherever they stand in it.
+func literals(e hclsyntax.Expression) places {
+	p := places{}
+	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.TemplateExpr:
+			if n.IsStringLiteral() {
+				if v, diags := n.Value(nil); !diags.HasErrors() && v.IsKnown() {
+					p[v.AsString()] = append(p[v.AsString()], n.Range())
+				}
+			}
+		case *hclsyntax.ScopeTraversalExpr:
+			p[n.Traversal.RootName()] = append(p[n.Traversal.RootName()], n.Range())
+		}
+		return nil
+	})
+	return p
+}
+
+// textMap reads a map of strings; a null value gives nil.
+func (r *reader) textMap(name string) map[string]*string {
+	f := r.field(name)
+	if f == nil {
+		return nil
+	}
+	if t := f.val.Type(); !t.IsObjectType() && !t.IsMapType() {
+		r.wrong(f, "a map")
+		return nil
+	}
+	out := map[string]*string{}
+	for key, v := range f.val.AsValueMap() {
+		if v.IsNull() {
+			out[key] = nil
+			continue
+		}
+		s, ok := asText(v)
+		if !ok {
+			r.l.errorAt(r.keyRange(f, key), "", "%s: the value of %q must be a string, a number or a boolean, not %s", name, key, typeName(v))
+			continue
+		}
+		out[key] = &s
+	}
+	return out
+}
+
+// keyRange is where a key of a map is written, or the whole attribute.
+func (r *reader) keyRange(f *field, key string) hcl.Range {
+	obj, ok := f.expr.(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return f.rng
+	}
+	for _, it := range obj.Items {
+		k := hcl.ExprAsKeyword(it.KeyExpr)
+		if k == "" {
+			if v, diags := it.KeyExpr.Value(nil); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
+				k = v.AsString()
+			}
+		}
+		if k == key {
+			return it.KeyExpr.Range()
+		}
+	}
+	return f.rng
+}
+
+func (r *reader) labels() map[string]string {
+	m := r.textMap("labels")
+	if m == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for k, v := range m {
+		if v != nil {
+			out[k] = *v
+		}
+	}
+	return out
+}
+
+// reservedWords answers for words that the language keeps for later.
+func (r *reader) reservedWords() {
+	for _, name := range reserved {
+		if a := r.b.body.Attributes[name]; a != nil {
+			r.l.errorAt(a.NameRange, "Remove it; kbuild works without.", "%s is reserved and not built yet", name)
+		}
+	}
+}
+
+// require reports an attribute that is missing.
+func (r *reader) require(names ...string) {
+	for _, name := range names {
+		if r.b.body.Attributes[name] == nil {
+			r.l.errorAt(r.b.rng, "", "%s has no %s", r.b.heading(), name)
+		}
+	}
+}
+
+// attrPos lists where each attribute is written.
+func (r *reader) attrPos() map[string]Pos {
+	out := map[string]Pos{}
+	for _, name := range r.b.schema.attrs {
+		a := r.find(name)
+		switch {
+		case a == nil:
+		case r.b.body.Attributes[name] != nil:
+			out[name] = position(a.NameRange)
+		default:
+			out["defaults."+name] = position(a.NameRange)
+		}
+	}
+	return out
+}
+
+var cIdentifier = func(s string) bool {
+	for i, c := range s {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// noPrefix refuses options where their operand belongs: libs = ["-lm"].
+func (r *reader) noPrefix(name, option string) []string {
+	var out []string
+	for _, it := range r.texts(name) {
+		if rest, ok := strings.CutPrefix(it.text, option); ok {
+			r.l.errorAt(it.rng, fmt.Sprintf("Write %q.", rest), "%s takes names, not options", name)
+			continue
+		}
+		if it.text == "" {
+			r.l.errorAt(it.rng, "", "%s has an empty element", name)
+			continue
+		}
+		out = append(out, it.text)
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Severity says whether a diagnostic stops the build.
+type Severity int
+
+const (
+	Error   Severity = iota // the build cannot start
+	Warning                 // it can, and the user should know
+)
+
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// Diagnostic is a mistake of the user: what is wrong, where, and what to do. Only Summary must be
+// set; a zero Pos means that no file is at fault (a command line option, the environment).
+type Diagnostic struct {
+	Severity Severity
+	Summary  string // what is wrong, one line
+	Detail   string // what to do, or more about it; may have several lines
+	Pos      Pos
+	End      int    // column behind the last one of the fault, on the line of Pos; 0 is one column
+	Source   string // the line of Pos, without its newline
+	Also     *Place // the second position, where two sides disagree
+}
+
+// Place is a further position of a diagnostic.
+type Place struct {
+	Pos    Pos
+	End    int
+	Source string
+	Say    string // what is there
+}
+
+// Error makes a single diagnostic usable as an error: "kernels.hcl:3:1: no library named ...".
+func (d Diagnostic) Error() string {
+	if d.Pos.Line == 0 {
+		return d.Summary
+	}
+	return d.Pos.String() + ": " + d.Summary
+}
+
+// String is file:line:column.
+func (p Pos) String() string {
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// Diagnostics are all that one run found, in the order of the files.
+type Diagnostics []Diagnostic
+
+// HasErrors reports whether one of them is an error.
+func (ds Diagnostics) HasErrors() bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
+}
+
+func (ds Diagnostics) sort() {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
+}
+
+// Diagnose makes an error at a position that Load gave out, with its source line filled in.
+func (p *Project) Diagnose(pos Pos, summary, detail string) Diagnostic {
+	at := p.Place(pos, "")
+	return Diagnostic{Summary: summary, Detail: detail, Pos: pos, End: at.End, Source: at.Source}
+}
+
+// Place fills in the source line of a position, for Diagnostic.Also.
+func (p *Project) Place(pos Pos, say string) Place {
+	at := Place{Pos: pos, Say: say}
+	if pos.Line == 0 {
+		return at
+	}
+	src, ok := p.sources[pos.File]
+	if !ok {
+		src, _ = os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(pos.File)))
+	}
+	at.Source = lineOf(src, pos.Line)
+	at.End = wordEnd(at.Source, pos.Column)
+	return at
+}
+
+// lineOf gives line n of src, counted from 1, without its newline.
+func lineOf(src []byte, n int) string {
+	rest := string(src)
+	for ; n > 1; n-- {
+		_, after, ok := strings.Cut(rest, "\n")
+		if !ok {
+			return ""
+		}
+		rest = after
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSuffix(line, "\r")
+}
+
+// wordEnd gives the column behind the string, reference or word that starts at column.
+func wordEnd(line string, column int) int {
+	runes := []rune(line)
+	i := column - 1
+	if i < 0 || i >= len(runes) {
+		return column + 1
+	}
+	if runes[i] == '"' {
+		for i++; i < len(runes) && runes[i] != '"'; i++ {
+		}
+		return min(i, len(runes)) + 2
+	}
+	for i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsDigit(runes[i]) || strings.ContainsRune("_-.", runes[i])) {
+		i++
+	}
+	return max(i+1, column+1)
+}
+
+// add keeps each diagnostic once: a mistake in `defaults` or in a matrix is found many times.
+func (l *loader) add(d Diagnostic) {
+	for _, o := range l.diags {
+		if o.Pos == d.Pos && o.Summary == d.Summary && o.Detail == d.Detail {
+			return
+		}
+	}
+	l.diags = append(l.diags, d)
+}
+
+// errorAt reports an error at a range of a manifest.
+func (l *loader) errorAt(r hcl.Range, detail, format string, args ...any) {
+	l.add(l.at(r, detail, fmt.Sprintf(format, args...)))
+}
+
+// warnAt reports a warning at a range of a manifest.
+func (l *loader) warnAt(r hcl.Range, detail, format string, args ...any) {
+	d := l.at(r, detail, fmt.Sprintf(format, args...))
+	d.Severity = Warning
+	l.add(d)
+}
+
+// bothAt reports two ranges that disagree.
+func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...any) {
+	d := l.at(r, detail, fmt.Sprintf(format, args...))
+	second := l.at(also, "", "")
+	d.Also = &Place{Pos: second.Pos, End: second.End, Source: second.Source, Say: say}
+	l.add(d)
+}
+
+// errorf reports an error that no file is to blame for.
+func (l *loader) errorf(detail, format string, args ...any) {
+	l.add(Diagnostic{Summary: fmt.Sprintf(format, args...), Detail: detail})
+}
+
+func (l *loader) at(r hcl.Range, detail, summary string) Diagnostic {
+	d := Diagnostic{Summary: summary, Detail: detail, Pos: position(r)}
+	d.Source = lineOf(l.project.sources[r.Filename], r.Start.Line)
+	d.End = r.End.Column
+	if r.End.Line != r.Start.Line {
+		d.End = wordEnd(d.Source, r.Start.Column)
+	}
+	return d
+}
+
+func position(r hcl.Range) Pos {
+	return Pos{File: r.Filename, Line: r.Start.Line, Column: r.Start.Column}
+}
+
+// addHCL takes over what the HCL library found.
+func (l *loader) addHCL(diags hcl.Diagnostics) {
+	for _, h := range diags {
+		summary, detail := inOurWords(h)
+		d := Diagnostic{Summary: summary, Detail: detail}
+		if h.Subject != nil {
+			d = l.at(*h.Subject, detail, summary)
+		}
+		if h.Severity == hcl.DiagWarning {
+			d.Severity = Warning
+		}
+		l.add(d)
+	}
+}
+
+// inOurWords puts the reason of a failed function call first; HCL hides it behind "Invalid function
+// argument".
+func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
+	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h); ok && call.FunctionCallError() != nil {
+		return call.CalledFunctionName() + "(): " + call.FunctionCallError().Error(), ""
+	}
+	summary = h.Summary
+	if summary != "" {
+		summary = strings.ToLower(summary[:1]) + summary[1:]
+	}
+	return summary, h.Detail
+}

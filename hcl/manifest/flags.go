@@ -1,0 +1,97 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// flags = { nvcc = [...], ... }: what kbuild has no attribute for. What it derives itself, and what
+// must agree across a link, is refused here: it would work against the attribute without a word.
+
+var flagTools = []string{"cicc", "host", "link", "nvcc", "nvlink", "ptxas"}
+
+// derived are options of nvcc that an attribute stands for, by their first letters.
+var derived = []struct{ options, attribute string }{
+	{"-gencode --generate-code -arch --gpu-architecture -code --gpu-code", "gencode"},
+	{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link", "mode"},
+	{"-use_fast_math --use_fast_math", "fast_math"},
+	{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"}, {"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
+	{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"}, {"-std --std", "std"},
+	{"-ccbin --compiler-bindir", "host_compiler of toolchain \"cuda\""},
+}
+
+func (r *reader) flags() Flags {
+	var out Flags
+	f := r.field("flags")
+	if f == nil {
+		return out
+	}
+	if t := f.val.Type(); !t.IsObjectType() && !t.IsMapType() {
+		r.l.errorAt(f.rng, "", `flags needs a map by tool, such as { nvcc = ["-lineinfo"] }, not %s`, typeName(f.val))
+		return out
+	}
+	places := literals(f.expr)
+	values := f.val.AsValueMap()
+	for _, tool := range sortedKeys(values) {
+		if !slices.Contains(flagTools, tool) {
+			r.l.errorAt(r.keyRange(f, tool), knownNames("tool", flagTools), "flags has no tool %q%s", tool, didYouMean(tool, flagTools))
+			continue
+		}
+		*out.of(tool) = r.toolFlags(f, tool, values[tool], places)
+	}
+	return out
+}
+
+func (f *Flags) of(tool string) *[]string {
+	return map[string]*[]string{
+		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "host": &f.Host, "link": &f.Link,
+	}[tool]
+}
+
+func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []string {
+	if v.IsNull() {
+		return nil
+	}
+	if t := v.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+		r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, not %s", tool, typeName(v))
+		return nil
+	}
+	var out []string
+	for _, e := range v.AsValueSlice() {
+		s, ok := asText(e)
+		if !ok {
+			r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
+			continue
+		}
+		if attr := derivedFrom(tool, s); attr != "" {
+			r.l.errorAt(places.take(s, f.rng), fmt.Sprintf("Use the attribute %s.", attr), "kbuild derives %s itself", s)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func derivedFrom(tool, flag string) string {
+	if tool != "nvcc" {
+		return ""
+	}
+	name, _, _ := strings.Cut(flag, "=")
+	for _, d := range derived {
+		if slices.Contains(strings.Fields(d.options), name) {
+			return d.attribute
+		}
+	}
+	return ""
+}
+
+// with appends more, in a copy.
+func (f Flags) with(more Flags) Flags {
+	for _, tool := range flagTools {
+		*f.of(tool) = slices.Concat(*f.of(tool), *more.of(tool))
+	}
+	return f
+}

@@ -1,0 +1,19 @@
+package manifest
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// Format gives src in the canonical layout: indentation and aligned equal signs, comments and
+// everything else untouched. A file that does not parse comes back as diagnostics, never half done.
+func Format(src []byte, file string) ([]byte, Diagnostics) {
+	_, diags := hclsyntax.ParseConfig(src, file, hcl.InitialPos)
+	if diags.HasErrors() {
+		l := &loader{project: &Project{sources: map[string][]byte{file: src}}}
+		l.addHCL(diags)
+		return nil, l.diags
+	}
+	return hclwrite.Format(src), nil
+}

@@ -1,0 +1,161 @@
+package manifest
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// A gencode block is a named list of code to ship; a target names one, or carries a list of its own
+// in the attribute code. --arch replaces what either ships.
+
+// decodeGencode checks a block for itself; targets read it again through their reference.
+func (l *loader) decodeGencode(b *block) {
+	r := l.reader(b, nil)
+	r.require("code")
+	l.gencodeOf(b)
+}
+
+// gencodeOf reads a gencode block.
+func (l *loader) gencodeOf(b *block) Gencode {
+	r := l.reader(b, nil)
+	g := Gencode{Name: b.name, Pos: position(b.rng)}
+	g.Code = l.replaceArch(r.codes("code"))
+	g.ArchList = r.codes("arch_list")
+	return g
+}
+
+// gencode reads the attribute gencode or code of a target.
+func (r *reader) gencode() Gencode {
+	if a, b := r.b.body.Attributes["code"], r.b.body.Attributes["gencode"]; a != nil && b != nil {
+		r.l.bothAt(a.NameRange, b.NameRange, "and here", "Keep one of them.", "%s says what it ships twice", r.b.heading())
+		return Gencode{}
+	}
+	if a := r.find("code"); a != nil {
+		return Gencode{Code: r.l.replaceArch(r.codes("code")), Pos: position(a.NameRange)}
+	}
+	f := r.field("gencode")
+	if f == nil {
+		return Gencode{}
+	}
+	if f.val.Type() != referenceType {
+		r.gencodeHint(f)
+		return Gencode{}
+	}
+	t := f.val.EncapsulatedValue().(*target)
+	if t.kind != "gencode" {
+		r.l.errorAt(f.rng, "Write gencode = gencode.NAME.", "%s is no gencode", t.label())
+		return Gencode{}
+	}
+	return r.l.gencodeOf(r.l.named[t.label()])
+}
+
+func (r *reader) gencodeHint(f *field) {
+	s, ok := asText(f.val)
+	switch {
+	case ok && slices.Contains(r.l.names["gencode"], s):
+		r.l.errorAt(f.rng, "Write gencode."+s+", without quotes.", "gencode needs a reference, not a string")
+	case ok || f.val.CanIterateElements():
+		r.l.errorAt(f.rng, `Write gencode.NAME, or code = ["sm_90"] for a list of its own.`, "gencode needs a reference, not %s", typeName(f.val))
+	default:
+		r.wrong(f, "a reference such as gencode.NAME")
+	}
+}
+
+// codes reads a list of code names.
+func (r *reader) codes(name string) []gencode.Code {
+	f := r.field(name)
+	if f == nil {
+		return nil
+	}
+	var out []gencode.Code
+	first := map[gencode.Code]hcl.Range{}
+	items := r.textItems(f)
+	for _, it := range items {
+		c, err := gencode.Parse(it.text)
+		if err != nil {
+			r.l.errorAt(it.rng, codeHelp, "%q is no architecture%s", it.text, codeMeant(it.text))
+			continue
+		}
+		if _, ok := first[c]; !ok {
+			out = append(out, c)
+		}
+		first[c] = it.rng
+	}
+	if len(items) == 0 && f.val.LengthInt() == 0 {
+		r.l.errorAt(f.rng, codeHelp, "%s is empty", name)
+	}
+	if mixed(out) {
+		r.l.errorAt(f.rng, "Make two targets, one for each vendor.", "%s mixes CUDA and HIP code", name)
+	}
+	return out
+}
+
+const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a HIP; native, all and all-major are sets."
+
+var looseCode = regexp.MustCompile(`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
+
+// codeMeant guesses at spellings of other tools: sm80, 8.0, 80-real, SM_90.
+func codeMeant(s string) string {
+	if m := looseCode.FindStringSubmatch(s); m != nil {
+		prefix := strings.ToLower(m[1])
+		if prefix == "" {
+			prefix = "sm"
+		}
+		return `; did you mean "` + prefix + "_" + m[2] + m[3] + strings.ToLower(m[4]) + `"?`
+	}
+	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode.MatchString(n) {
+		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)
+	}
+	return didYouMean(s, []string{"native", "all", "all-major", "gfx90a", "gfx942", "gfx1100", "sm_80", "sm_90"})
+}
+
+func mixed(codes []gencode.Code) bool {
+	return slices.ContainsFunc(codes, isGFX) && slices.ContainsFunc(codes, func(c gencode.Code) bool { return !isGFX(c) })
+}
+
+func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }
+
+// replaceArch applies --arch: new code in place of shipped code of the same vendor. LTO-IR for
+// run-time linking stays, and so does a list that has nothing else.
+func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
+	for _, vendor := range []func(gencode.Code) bool{isGFX, shipsNVIDIA} {
+		want := slices.DeleteFunc(l.archs(), func(c gencode.Code) bool { return !vendor(c) })
+		if len(want) == 0 || !slices.ContainsFunc(codes, vendor) {
+			continue
+		}
+		rest := slices.DeleteFunc(slices.Clone(codes), vendor)
+		codes = append(want, rest...)
+	}
+	return codes
+}
+
+// shipsNVIDIA holds for SASS and PTX, and for the sets that stand for them.
+func shipsNVIDIA(c gencode.Code) bool {
+	return c.Kind == gencode.SASS || c.Kind == gencode.PTX || c.Kind == gencode.Set
+}
+
+// archs parses --arch; elements may be joined by commas.
+func (l *loader) archs() []gencode.Code {
+	var out []gencode.Code
+	for _, arg := range l.opts.Arch {
+		for s := range strings.SplitSeq(arg, ",") {
+			s = strings.TrimSpace(s)
+			c, err := gencode.Parse(s)
+			switch {
+			case err != nil:
+				l.errorf("Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.", "--arch: %q is no architecture%s", s, codeMeant(s))
+			case c.Kind == gencode.LTO:
+				l.errorf("--arch replaces SASS and PTX, or gfx code; LTO-IR in a gencode stays as it is. Pass for example --arch "+c.As(gencode.SASS).String()+".",
+					"--arch: %s is LTO-IR and does not run on a GPU", s)
+			case !slices.Contains(out, c):
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}

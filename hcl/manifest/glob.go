@@ -1,0 +1,224 @@
+package manifest
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// glob() sees the files below the manifest's folder and nothing else: not the build tree (its folder,
+// and any folder that holds .kbuild, which marks one), no hidden files unless the pattern spells the
+// dot, and `..` is refused. `*` and `?` stay inside a path element, `**` spans any number of them.
+// `**` does not follow symbolic links to folders, which could lead in circles; an element that is
+// spelled out does.
+
+// globMatch is a remembered evaluation.
+type globMatch struct {
+	glob Glob
+	err  error
+}
+
+// globFunc is glob("src/*.cu", ["more/**/*.cu"]): a sorted list without repeats. A pattern that
+// matches nothing is an error, since it is nearly always a typo.
+func (l *loader) globFunc() function.Function {
+	return function.New(&function.Spec{
+		VarParam: &function.Parameter{Name: "patterns", Type: cty.DynamicPseudoType},
+		Type:     function.StaticReturnType(cty.List(cty.String)),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			patterns, err := globPatterns(args)
+			if err != nil {
+				return cty.DynamicVal, err
+			}
+			key := strings.Join(patterns, "\x00")
+			m, ok := l.matches[key]
+			if !ok {
+				m.glob.Patterns = patterns
+				m.glob.Matches, m.err = Expand(l.fsys, l.project.BuildDir, patterns)
+				l.matches[key] = m
+			}
+			if m.err != nil {
+				return cty.DynamicVal, m.err
+			}
+			return stringList(m.glob.Matches), nil
+		},
+	})
+}
+
+func stringList(list []string) cty.Value {
+	if len(list) == 0 {
+		return cty.ListValEmpty(cty.String)
+	}
+	vals := make([]cty.Value, len(list))
+	for i, s := range list {
+		vals[i] = cty.StringVal(s)
+	}
+	return cty.ListVal(vals)
+}
+
+func globPatterns(args []cty.Value) ([]string, error) {
+	var out []string
+	for _, a := range args {
+		elems := []cty.Value{a}
+		if t := a.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+			elems = a.AsValueSlice()
+		}
+		for _, e := range elems {
+			if e.IsNull() || e.Type() != cty.String {
+				return nil, fmt.Errorf(`patterns are strings such as "src/**/*.cu"`)
+			}
+			out = append(out, e.AsString())
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf(`it needs a pattern such as "src/**/*.cu"`)
+	}
+	return out, nil
+}
+
+// recordGlobs puts what glob() saw into the project, sorted.
+func (l *loader) recordGlobs() {
+	for _, key := range sortedKeys(l.matches) {
+		if m := l.matches[key]; m.err == nil {
+			l.project.Globs = append(l.project.Globs, m.glob)
+		}
+	}
+}
+
+// Expand evaluates patterns as glob() does: fsys is the manifest's folder, buildDir is
+// Project.BuildDir. A later run compares its answer with Glob.Matches.
+func Expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
+	var out []string
+	for _, p := range patterns {
+		w := globWalk{fsys: fsys, buildDir: buildDir}
+		elems := strings.Split(path.Clean(p), "/")
+		switch {
+		case strings.HasPrefix(p, "/") || strings.Contains(p, `\`):
+			return nil, fmt.Errorf("%q: patterns are relative to the manifest and use /", p)
+		case slices.Contains(strings.Split(p, "/"), ".."):
+			return nil, fmt.Errorf("%q: glob sees only files under the manifest's folder", p)
+		}
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, fmt.Errorf("%q: a bracket is not closed", p)
+		}
+		w.walk(".", elems)
+		if len(w.found) == 0 {
+			return nil, fmt.Errorf("%q matches no file%s", p, w.hint(p))
+		}
+		out = append(out, w.found...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// globWalk is the walk for one pattern.
+type globWalk struct {
+	fsys     fs.FS
+	buildDir string
+	found    []string
+	built    bool // the pattern led into the build tree
+}
+
+func (w *globWalk) hint(p string) string {
+	switch {
+	case w.built:
+		return " outside of the build tree; for generated files write generate.NAME.outputs"
+	case strings.ContainsAny(p, "{}"):
+		return "; for alternatives give several patterns"
+	}
+	return ""
+}
+
+// walk matches the elements of a pattern below dir.
+func (w *globWalk) walk(dir string, elems []string) {
+	entries, err := fs.ReadDir(w.fsys, dir)
+	if err != nil {
+		return
+	}
+	if w.isBuildTree(dir, entries) {
+		w.built = true
+		return
+	}
+	head, rest := elems[0], elems[1:]
+	if head == "**" {
+		w.deep(dir, entries, rest)
+		return
+	}
+	for _, e := range entries {
+		if !matchElement(head, e.Name()) {
+			continue
+		}
+		name := path.Join(dir, e.Name())
+		switch {
+		case len(rest) > 0 && w.isDir(name, e):
+			w.walk(name, rest)
+		case len(rest) == 0 && !w.isDir(name, e):
+			w.found = append(w.found, name)
+		}
+	}
+}
+
+// deep is `**`: the rest here, and again in every folder below.
+func (w *globWalk) deep(dir string, entries []fs.DirEntry, rest []string) {
+	if len(rest) == 0 {
+		rest = []string{"*"}
+	}
+	if rest[0] == "**" {
+		w.deep(dir, entries, rest[1:])
+		return
+	}
+	w.walk(dir, rest)
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			w.walk(path.Join(dir, e.Name()), append([]string{"**"}, rest...))
+		}
+	}
+}
+
+func (w *globWalk) isBuildTree(dir string, entries []fs.DirEntry) bool {
+	return dir != "." && dir == w.buildDir || dir != "." && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".kbuild" })
+}
+
+func (w *globWalk) isDir(name string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	st, err := fs.Stat(w.fsys, name)
+	return err != nil || st.IsDir() // a dangling link is no file
+}
+
+// matchElement matches one path element; a leading dot must be spelled.
+func matchElement(pattern, name string) bool {
+	if strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") {
+		return false
+	}
+	ok, _ := path.Match(pattern, name)
+	return ok
+}
+
+// matchPath matches a whole path against a pattern, as partitions do.
+func matchPath(pattern, name string) bool {
+	return matchElems(strings.Split(path.Clean(pattern), "/"), strings.Split(name, "/"))
+}
+
+func matchElems(pattern, name []string) bool {
+	for len(pattern) > 0 {
+		if pattern[0] == "**" {
+			for i := range len(name) + 1 {
+				if matchElems(pattern[1:], name[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(name) == 0 || !matchElement(pattern[0], name[0]) {
+			return false
+		}
+		pattern, name = pattern[1:], name[1:]
+	}
+	return len(name) == 0
+}

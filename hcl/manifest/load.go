@@ -1,0 +1,159 @@
+package manifest
+
+import (
+	"cmp"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Options say which manifest to load and what overrides it.
+type Options struct {
+	Dir      string                      // project folder, "" is the current one
+	File     string                      // manifest, relative to Dir or absolute; "" is kernels.hcl
+	Vars     map[string]string           // --var, as text
+	Profile  string                      // --profile
+	Arch     []string                    // --arch
+	Env      func(string) (string, bool) // looks up KBUILD_VAR_name; nil: no environment
+	Environ  []string                    // KEY=VALUE, only to find a misspelt KBUILD_VAR_name
+	BuildDir string                      // relative to Dir or absolute; "" is build, or build/PROFILE, beside the manifest
+	Version  string                      // of kbuild, for required_version; "" is DefaultVersion
+	FS       fs.FS                       // the files of the manifest's folder; nil reads the disk
+}
+
+// DefaultVersion is the version of kbuild that Load assumes when it is not told.
+const DefaultVersion = "0.1.0"
+
+// DefaultFile and LocalFile are the names of the manifest and of the file beside it that sets
+// variables for one checkout.
+const (
+	DefaultFile = "kernels.hcl"
+	LocalFile   = "kernels.local.hcl"
+)
+
+// loader holds one load while it runs.
+type loader struct {
+	opts    Options
+	fsys    fs.FS
+	project *Project
+	diags   Diagnostics
+
+	blocks    []*block            // top-level blocks in order
+	named     map[string]*block   // "library.solver", "variable.archs", "defaults"
+	names     map[string][]string // names by kind, in order
+	variables map[string]*variable
+	local     map[string]*hclsyntax.Attribute // values of kernels.local.hcl
+
+	nodes map[string]*node // everything that has a value, by address
+	path  []*node          // nodes under evaluation, for cycles
+	ctx   *hcl.EvalContext
+	refs  map[hclsyntax.Expression]*references
+
+	generated map[string]string    // label of the generate block by path of its output
+	matches   map[string]globMatch // by patterns
+}
+
+// Load reads the manifest of a folder with everything that overrides it. The diagnostics are all of
+// one run; the project is complete only if none of them is an error.
+func Load(opts Options) (*Project, Diagnostics) {
+	l := newLoader(opts)
+	if l.read() && l.collect() {
+		l.declare()
+		l.checkOverrides()
+		l.resolveAll()
+		l.evaluateVariables()
+		l.decode()
+	}
+	l.diags.sort()
+	return l.project, l.diags
+}
+
+func newLoader(opts Options) *loader {
+	opts.Version = cmp.Or(opts.Version, DefaultVersion)
+	dir, err := filepath.Abs(cmp.Or(opts.Dir, "."))
+	if err != nil {
+		dir = opts.Dir
+	}
+	file := cmp.Or(opts.File, DefaultFile)
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(dir, file)
+	}
+	root := filepath.Dir(file)
+	l := &loader{
+		opts: opts,
+		fsys: opts.FS,
+		project: &Project{
+			Root: root, File: filepath.Base(file), BuildDir: buildDir(dir, root, opts),
+			Toolchains: map[string]Toolchain{}, sources: map[string][]byte{},
+		},
+		named:     map[string]*block{},
+		names:     map[string][]string{},
+		variables: map[string]*variable{},
+		nodes:     map[string]*node{},
+		refs:      map[hclsyntax.Expression]*references{},
+		generated: map[string]string{},
+		matches:   map[string]globMatch{},
+	}
+	if l.fsys == nil {
+		l.fsys = os.DirFS(root)
+	}
+	l.ctx = &hcl.EvalContext{Functions: l.functions()}
+	return l
+}
+
+// buildDir normalises the build folder: relative to root and slash-separated when it is inside.
+func buildDir(dir, root string, opts Options) string {
+	abs := opts.BuildDir
+	switch {
+	case abs == "":
+		abs = filepath.Join(root, "build", opts.Profile)
+	case !filepath.IsAbs(abs):
+		abs = filepath.Join(dir, abs)
+	}
+	rel, err := filepath.Rel(root, abs)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return filepath.ToSlash(filepath.Clean(abs))
+	}
+	return filepath.ToSlash(rel)
+}
+
+// decode turns blocks into the project, once every expression is resolved. Generated files come
+// first: sources of other targets may be among them.
+func (l *loader) decode() {
+	l.decodeKbuild()
+	l.decodeDefaults()
+	l.collectOutputs()
+	for _, b := range l.blocks {
+		switch b.kind {
+		case "toolchain":
+			l.decodeToolchain(b)
+		case "gencode":
+			l.decodeGencode(b)
+		case "library":
+			l.decodeLibrary(b)
+		case "executable":
+			l.decodeExecutable(b)
+		case "module":
+			l.decodeModule(b)
+		case "prebuilt":
+			l.decodePrebuilt(b)
+		case "generate":
+			l.decodeGenerate(b)
+		case "group":
+			l.decodeGroup(b)
+		}
+	}
+	l.evaluateRest()
+	l.checkDeps()
+	l.recordGlobs()
+}
+
+// buildPath is a path inside the build tree, as Project spells paths.
+func (l *loader) buildPath(elem ...string) string {
+	return path.Join(append([]string{l.project.BuildDir}, elem...)...)
+}

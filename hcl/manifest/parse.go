@@ -1,0 +1,257 @@
+package manifest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// Phase one: files to blocks whose kind, labels and attribute names are all known.
+
+// block is a top-level block or, with a parent, a nested one.
+type block struct {
+	kind, name string
+	schema     schema
+	body       *hclsyntax.Body
+	rng        hcl.Range // of the header
+	nameRng    hcl.Range // of the label
+	nested     []*block
+}
+
+// key is the address of a block: "library.solver", "defaults".
+func (b *block) key() string {
+	if b.name == "" {
+		return b.kind
+	}
+	return b.kind + "." + b.name
+}
+
+// attrs gives the attributes in the order they are written.
+func (b *block) attrs() []*hclsyntax.Attribute {
+	var list []*hclsyntax.Attribute
+	for _, a := range b.body.Attributes {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(x, y *hclsyntax.Attribute) int {
+		return cmp.Compare(x.SrcRange.Start.Byte, y.SrcRange.Start.Byte)
+	})
+	return list
+}
+
+// read parses the manifest and kernels.local.hcl. False: there is no tree to go on with.
+func (l *loader) read() bool {
+	p := l.project
+	src, err := fs.ReadFile(l.fsys, p.File)
+	if err != nil {
+		l.cannotRead(err)
+		return false
+	}
+	body := l.parse(p.File, src)
+	local, err := fs.ReadFile(l.fsys, LocalFile)
+	if err == nil && p.File != LocalFile {
+		l.readLocal(local)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.errorf("It is optional; remove it or make it readable.", "cannot read %s: %v", LocalFile, reason(err))
+	}
+	if l.diags.HasErrors() {
+		return false
+	}
+	l.blocksOf(body)
+	return true
+}
+
+func (l *loader) cannotRead(err error) {
+	p := l.project
+	if errors.Is(err, fs.ErrNotExist) {
+		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.", "no %s in %s", p.File, p.Root)
+		return
+	}
+	l.errorf("", "cannot read %s in %s: %v", p.File, p.Root, reason(err))
+}
+
+// reason strips operation and path from an error of the file system.
+func reason(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// parse gives the body of a file; syntax errors become diagnostics.
+func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
+	l.project.Files = append(l.project.Files, file)
+	l.project.sources[file] = src
+	f, diags := hclsyntax.ParseConfig(src, file, hcl.InitialPos)
+	l.addHCL(diags)
+	if f == nil {
+		return &hclsyntax.Body{}
+	}
+	return f.Body.(*hclsyntax.Body)
+}
+
+// readLocal reads kernels.local.hcl: values of variables and nothing else, because a file that is
+// not under version control must not change what the manifest means.
+func (l *loader) readLocal(src []byte) {
+	body := l.parse(LocalFile, src)
+	for _, b := range body.Blocks {
+		l.errorAt(b.DefRange(), "It sets variables, one `name = value` a line. Blocks belong into "+l.project.File+".",
+			"%s may not hold a block %s", LocalFile, b.Type)
+	}
+	l.local = body.Attributes
+}
+
+// blocksOf checks every block against the schema and keeps the known ones.
+func (l *loader) blocksOf(body *hclsyntax.Body) {
+	for _, a := range (&block{body: body}).attrs() {
+		l.errorAt(a.NameRange, topLevelHelp(a.Name), "attribute %q outside of a block%s", a.Name, didYouMean(a.Name, sortedKeys(blocks)))
+	}
+	for _, hb := range body.Blocks {
+		s, ok := blocks[hb.Type]
+		if !ok {
+			l.unknownBlock(hb, "a manifest", blocks)
+			continue
+		}
+		if b := l.block(hb, s); b != nil {
+			l.blocks = append(l.blocks, b)
+		}
+	}
+}
+
+func topLevelHelp(name string) string {
+	if _, ok := blocks[name]; ok {
+		return fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", name, name)
+	}
+	return "Values with a name of their own go into locals { ... }."
+}
+
+func (l *loader) unknownBlock(hb *hclsyntax.Block, where string, known map[string]schema) {
+	help := knownNames("block", sortedKeys(known))
+	switch hb.Type {
+	case "import", "include":
+		help = "One manifest describes one project; kbuild reads no second one."
+	case "x", "extension":
+		help = "Use labels = { ... } on a target."
+	}
+	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, where, didYouMean(hb.Type, sortedKeys(known)))
+}
+
+// targetName is what may become part of a file name.
+var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+
+// block checks labels, attributes and nested blocks. It is nil if its label is missing.
+func (l *loader) block(hb *hclsyntax.Block, s schema) *block {
+	b := &block{kind: hb.Type, schema: s, body: hb.Body, rng: hb.DefRange()}
+	switch {
+	case s.label == "" && len(hb.Labels) > 0:
+		l.errorAt(hb.LabelRanges[0], "", "a block %s takes no label", b.kind)
+	case s.label != "" && len(hb.Labels) == 0:
+		l.errorAt(hb.TypeRange, fmt.Sprintf("Write %s \"NAME\" { ... }.", b.kind), "a block %s needs a label: %s", b.kind, s.label)
+		return nil
+	case len(hb.Labels) > 1:
+		l.errorAt(hb.LabelRanges[1], "", "a block %s takes one label", b.kind)
+	}
+	if s.label != "" {
+		b.name, b.nameRng = hb.Labels[0], hb.LabelRanges[0]
+		if !targetName.MatchString(b.name) {
+			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.", "%q is no name for a %s", b.name, b.kind)
+		}
+	}
+	l.checkAttrs(b)
+	l.checkNested(b)
+	return b
+}
+
+func (l *loader) checkAttrs(b *block) {
+	if b.schema.open != "" {
+		return
+	}
+	for _, a := range b.attrs() {
+		if slices.Contains(b.schema.attrs, a.Name) {
+			continue
+		}
+		help := knownNames("attribute", b.schema.attrs)
+		if _, ok := b.schema.blocks[a.Name]; ok {
+			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
+		}
+		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, didYouMean(a.Name, b.schema.attrs))
+		delete(b.body.Attributes, a.Name)
+	}
+}
+
+func (l *loader) checkNested(b *block) {
+	seen := map[string]*block{}
+	for _, hb := range b.body.Blocks {
+		s, ok := b.schema.blocks[hb.Type]
+		switch {
+		case slices.Contains(b.schema.attrs, hb.Type) || b.schema.open != "":
+			l.errorAt(hb.TypeRange, fmt.Sprintf("%s is an attribute: write %s = { ... }.", hb.Type, hb.Type), "unknown block %q in %s", hb.Type, b.kind)
+			continue
+		case !ok:
+			l.unknownBlock(hb, b.kind, b.schema.blocks)
+			continue
+		}
+		n := l.block(hb, s)
+		if n == nil {
+			continue
+		}
+		if first := seen[n.key()]; first != nil && (s.once || n.name != "") {
+			l.bothAt(n.rng, first.rng, "first here", "", "%s has two blocks %s", b.key(), n.heading())
+			continue
+		}
+		seen[n.key()] = n
+		b.nested = append(b.nested, n)
+	}
+}
+
+// heading spells a block as it is written: library "solver".
+func (b *block) heading() string {
+	if b.name == "" {
+		return b.kind
+	}
+	return fmt.Sprintf("%s %q", b.kind, b.name)
+}
+
+// collect gives blocks their names; two of one kind with one name are an error. It reports whether
+// there is anything to go on with.
+func (l *loader) collect() bool {
+	kept := l.blocks[:0]
+	for _, b := range l.blocks {
+		first := l.named[b.key()]
+		switch {
+		case first != nil && b.schema.once:
+			l.bothAt(b.rng, first.rng, "first here", "Join them.", "a manifest has one block %s", b.kind)
+		case first != nil && b.name != "":
+			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice", b.heading())
+		default:
+			l.named[b.key()] = b
+			l.names[b.kind] = append(l.names[b.kind], b.name)
+			kept = append(kept, b)
+		}
+	}
+	l.blocks = kept
+	l.checkCase()
+	return true
+}
+
+// checkCase finds names that one folder cannot hold side by side on every file system.
+func (l *loader) checkCase() {
+	seen := map[string]*block{}
+	for _, b := range l.blocks {
+		if !isTarget(b.kind) {
+			continue
+		}
+		k := strings.ToLower(b.key())
+		if first := seen[k]; first != nil {
+			l.bothAt(b.rng, first.rng, "first here", "Their files would be one on macOS and Windows.", "%s and %s differ only in case", b.heading(), first.heading())
+		}
+		seen[k] = b
+	}
+}

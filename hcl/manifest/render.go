@@ -1,0 +1,117 @@
+package manifest
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Colours of the terminal, as rustc and terraform use them.
+const (
+	red    = "\x1b[1;31m"
+	yellow = "\x1b[1;33m"
+	blue   = "\x1b[1;34m"
+	bold   = "\x1b[1m"
+	plain  = "\x1b[0m"
+)
+
+// Write renders every diagnostic with its source line and a caret, one blank line between two. What
+// a diagnostic does not have is left out, so that one of only a summary is one line.
+func (ds Diagnostics) Write(w io.Writer, color bool) {
+	for i, d := range ds {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		io.WriteString(w, d.render(color))
+	}
+}
+
+// painter colours text, or does not.
+type painter bool
+
+func (p painter) paint(color, text string) string {
+	if !p || text == "" {
+		return text
+	}
+	return color + text + plain
+}
+
+func (d Diagnostic) render(color bool) string {
+	var b strings.Builder
+	p := painter(color)
+	tone := red
+	if d.Severity == Warning {
+		tone = yellow
+	}
+	fmt.Fprintf(&b, "%s%s\n", p.paint(tone, d.Severity.String()), p.paint(bold, ": "+d.Summary))
+	width := gutter(d)
+	if d.Pos.Line > 0 {
+		snippet(&b, p, width, "-->", "^", tone, Place{Pos: d.Pos, End: d.End, Source: d.Source})
+	}
+	if d.Also != nil && d.Also.Pos.Line > 0 {
+		snippet(&b, p, width, ":::", "-", blue, *d.Also)
+	}
+	for i, line := range strings.Split(strings.TrimRight(d.Detail, "\n"), "\n") {
+		switch {
+		case line == "":
+		case i == 0:
+			fmt.Fprintf(&b, "%*s %s help: %s\n", width, "", p.paint(blue, "="), line)
+		default:
+			fmt.Fprintf(&b, "%*s         %s\n", width, "", line)
+		}
+	}
+	return b.String()
+}
+
+// gutter is the room for line numbers.
+func gutter(d Diagnostic) int {
+	n := d.Pos.Line
+	if d.Also != nil {
+		n = max(n, d.Also.Pos.Line)
+	}
+	if n == 0 {
+		return 1
+	}
+	return max(2, len(fmt.Sprint(n)))
+}
+
+// snippet draws one place: where it is, its line, and a mark below.
+func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string, at Place) {
+	fmt.Fprintf(b, "%*s%s %s\n", width, "", p.paint(blue, arrow), at.Pos)
+	if at.Source == "" {
+		if at.Say != "" {
+			fmt.Fprintf(b, "%*s %s %s\n", width, "", p.paint(blue, "="), at.Say)
+		}
+		return
+	}
+	bar := p.paint(blue, "|")
+	fmt.Fprintf(b, "%*s %s\n", width, "", bar)
+	fmt.Fprintf(b, "%s %s %s\n", p.paint(blue, fmt.Sprintf("%*d", width, at.Pos.Line)), bar, at.Source)
+	marks := strings.Repeat(mark, markLength(at))
+	if at.Say != "" {
+		marks += " " + at.Say
+	}
+	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column), p.paint(tone, marks))
+}
+
+// markLength keeps the mark on its line.
+func markLength(at Place) int {
+	n := at.End - at.Pos.Column
+	return max(1, min(n, utf8.RuneCountInString(at.Source)-at.Pos.Column+1))
+}
+
+// indent reaches below column of line: tabs stay tabs, whatever their width is.
+func indent(line string, column int) string {
+	var b strings.Builder
+	for i, r := range []rune(line) {
+		if i >= column-1 {
+			break
+		}
+		if r != '\t' {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,286 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Phase two: every traversal such as library.solver.sources is resolved to an address before
+// anything is evaluated, and the expression is rewritten to name that address in one step
+// ("library.solver.sources" becomes a plain variable of the evaluation context). That makes three
+// things simple: a misspelt name is known with the names it may have meant; what an expression needs
+// is a list of addresses, each attribute on its own, so that only true cycles are cycles; and a
+// context is a flat map that fills up as values become known.
+
+// references are what one expression needs.
+type references struct {
+	addrs  []string             // nodes to evaluate first
+	places map[string]hcl.Range // where each address stands, first occurrence
+	matrix bool                 // uses matrix.x
+	bad    bool                 // names something unknown: do not evaluate
+}
+
+// scope says which names are known beside the global ones.
+type scope struct {
+	block *block
+	attr  string
+}
+
+// resolveAll resolves every expression of the manifest.
+func (l *loader) resolveAll() {
+	for _, b := range l.blocks {
+		l.resolveBlock(b, b)
+	}
+	for _, name := range sortedKeys(l.local) {
+		l.resolve(l.local[name].Expr, scope{})
+	}
+}
+
+func (l *loader) resolveBlock(top, b *block) {
+	for _, a := range b.attrs() {
+		if b.kind == "variable" && a.Name == "type" {
+			continue // a type is no expression
+		}
+		l.resolve(a.Expr, scope{top, a.Name})
+	}
+	for _, n := range b.nested {
+		l.resolveBlock(top, n)
+	}
+}
+
+// resolve rewrites one expression. It must run once: afterwards the old names are gone.
+func (l *loader) resolve(e hclsyntax.Expression, sc scope) {
+	if l.refs[e] != nil {
+		return
+	}
+	r := &references{places: map[string]hcl.Range{}}
+	l.refs[e] = r
+	hclsyntax.Walk(e, &resolver{l: l, refs: r, scope: sc})
+}
+
+// resolver visits an expression; loop variables of `for` hide global names.
+type resolver struct {
+	l      *loader
+	refs   *references
+	scope  scope
+	hidden []map[string]struct{}
+}
+
+func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
+	switch n := n.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		r.traversal(n)
+	case *hclsyntax.FunctionCallExpr:
+		r.call(n)
+	case hclsyntax.ChildScope:
+		r.hidden = append(r.hidden, n.LocalNames)
+	}
+	return nil
+}
+
+func (r *resolver) Exit(n hclsyntax.Node) hcl.Diagnostics {
+	if _, ok := n.(hclsyntax.ChildScope); ok {
+		r.hidden = r.hidden[:len(r.hidden)-1]
+	}
+	return nil
+}
+
+func (r *resolver) fail(rng hcl.Range, detail, format string, args ...any) {
+	r.refs.bad = true
+	r.l.errorAt(rng, detail, format, args...)
+}
+
+func (r *resolver) call(n *hclsyntax.FunctionCallExpr) {
+	if _, ok := r.l.ctx.Functions[n.Name]; ok {
+		return
+	}
+	help := ""
+	switch n.Name {
+	case "file", "templatefile", "exec", "run", "shell", "env", "getenv", "timestamp", "uuid", "abspath":
+		help = "Functions are pure: they read no file, environment or clock. Set a variable, or make the file with a generate block."
+	case "fileset", "wildcard":
+		help = "Use glob(\"src/*.cu\")."
+	}
+	r.fail(n.NameRange, help, "no function named %q%s", n.Name, didYouMean(n.Name, sortedKeys(r.l.ctx.Functions)))
+}
+
+func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
+	root := n.Traversal.RootName()
+	for _, h := range r.hidden {
+		if _, ok := h[root]; ok {
+			return
+		}
+	}
+	switch {
+	case root == "var":
+		r.named(n, "variable", 0)
+	case root == "local":
+		r.named(n, "local", 0)
+	case root == "gencode":
+		r.named(n, "gencode", 1)
+	case isTarget(root):
+		r.named(n, root, 1)
+	case root == "matrix":
+		r.matrix(n)
+	case root == "self":
+		r.self(n)
+	default:
+		r.unknownRoot(n, root)
+	}
+}
+
+// named resolves KIND.NAME and, with deep = 1, KIND.NAME.ATTRIBUTE.
+func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int) {
+	root := n.Traversal.RootName()
+	name, rng, ok := step(n.Traversal, 1)
+	if !ok {
+		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME; %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
+		return
+	}
+	if !slices.Contains(r.l.names[kind], name) {
+		r.fail(rng, r.elsewhere(kind, name), "no %s named %q%s", kind, name, didYouMean(name, r.l.names[kind]))
+		return
+	}
+	addr, used := root+"."+name, 2
+	if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
+		if known := r.l.readable(kind); !slices.Contains(known, attr) {
+			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
+			return
+		}
+		addr, used = addr+"."+attr, 3
+	}
+	r.rewrite(n, addr, used)
+}
+
+// elsewhere helps when the name is right and the kind is wrong.
+func (r *resolver) elsewhere(kind, name string) string {
+	for _, k := range slices.Concat(targetKinds, []string{"variable", "local", "gencode"}) {
+		if k == kind || !slices.Contains(r.l.names[k], name) {
+			continue
+		}
+		if k == "variable" {
+			k = "var"
+		}
+		return fmt.Sprintf("There is a %s.%s.", k, name)
+	}
+	return knownNames(kind, r.l.names[kind])
+}
+
+// readable are the attributes of a kind that references may read.
+func (l *loader) readable(kind string) []string { return blocks[kind].attrs }
+
+func (r *resolver) rewrite(n *hclsyntax.ScopeTraversalExpr, addr string, used int) {
+	r.refs.addrs = append(r.refs.addrs, addr)
+	if _, ok := r.refs.places[addr]; !ok {
+		r.refs.places[addr] = n.SrcRange
+	}
+	t := hcl.Traversal{hcl.TraverseRoot{Name: addr, SrcRange: n.SrcRange}}
+	n.Traversal = append(t, n.Traversal[used:]...)
+}
+
+// step gives the name at position i of a traversal: .name or ["name"].
+func step(t hcl.Traversal, i int) (string, hcl.Range, bool) {
+	if i >= len(t) {
+		return "", hcl.Range{}, false
+	}
+	switch s := t[i].(type) {
+	case hcl.TraverseAttr:
+		rng := s.SrcRange
+		if rng.End.Byte-rng.Start.Byte == len(s.Name)+1 { // without the dot
+			rng.Start.Byte++
+			rng.Start.Column++
+		}
+		return s.Name, rng, true
+	case hcl.TraverseIndex:
+		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() {
+			return s.Key.AsString(), s.SrcRange, true
+		}
+	}
+	return "", hcl.Range{}, false
+}
+
+func (r *resolver) matrix(n *hclsyntax.ScopeTraversalExpr) {
+	b := r.scope.block
+	if b == nil || b.kind != "module" || b.body.Attributes["matrix"] == nil {
+		r.fail(n.SrcRange, "Give the module an attribute matrix = { axis = [...] }.", "matrix is known only in a module that has one")
+		return
+	}
+	if r.scope.attr == "matrix" || r.scope.attr == "exclude" {
+		r.fail(n.SrcRange, "", "matrix is not known in the attribute %s", r.scope.attr)
+		return
+	}
+	r.refs.matrix = true
+	axes, all := literalKeys(b.body.Attributes["matrix"].Expr)
+	axis, rng, ok := step(n.Traversal, 1)
+	if ok && all && !slices.Contains(axes, axis) {
+		r.fail(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s", b.heading(), axis, didYouMean(axis, axes))
+	}
+}
+
+// literalKeys are the keys of an object written out, if all are plain.
+func literalKeys(e hclsyntax.Expression) ([]string, bool) {
+	obj, ok := e.(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return nil, false
+	}
+	var keys []string
+	for _, item := range obj.Items {
+		k := hcl.ExprAsKeyword(item.KeyExpr)
+		if k == "" {
+			v, diags := item.KeyExpr.Value(nil)
+			if diags.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+				return nil, false
+			}
+			k = v.AsString()
+		}
+		keys = append(keys, k)
+	}
+	return keys, true
+}
+
+// selfNames are what `self` offers in the command of a generate block.
+var selfNames = []string{"inputs", "name", "outputs"}
+
+func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
+	b := r.scope.block
+	if b == nil || b.kind != "generate" || r.scope.attr != "command" {
+		r.fail(n.SrcRange, "", "self is known only in the command of a generate block")
+		return
+	}
+	name, rng, ok := step(n.Traversal, 1)
+	if ok && !slices.Contains(selfNames, name) {
+		r.fail(rng, knownNames("name", selfNames), "self has no %q%s", name, didYouMean(name, selfNames))
+		return
+	}
+	for _, attr := range []string{"outputs", "inputs"} {
+		r.refs.addrs = append(r.refs.addrs, b.key()+"."+attr)
+	}
+}
+
+func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
+	roots := slices.Concat(targetKinds, []string{"var", "local", "gencode"})
+	help := fmt.Sprintf("If text is meant, put it in quotes: %q. References start with var, local, gencode, or a kind of target.", root)
+	switch root {
+	case "variable":
+		help = "Variables are read as var.NAME."
+	case "locals":
+		help = "Local values are read as local.NAME."
+	case "each", "count", "path", "module_path", "data":
+		help = "This is a word of Terraform. For many alike targets use a module with a matrix."
+	case "defaults", "profile", "toolchain", "group", "kbuild":
+		help = "A " + root + " block has no value to refer to."
+	}
+	if len(n.Traversal) > 1 {
+		help = strings.TrimPrefix(help, fmt.Sprintf("If text is meant, put it in quotes: %q. ", root))
+	}
+	meant := didYouMean(root, roots)
+	if root == "variable" || root == "locals" {
+		meant = ""
+	}
+	r.fail(n.Traversal[0].SourceRange(), help, "nothing is named %q here%s", root, meant)
+}

@@ -1,0 +1,88 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// synonyms are words of other build tools for what a manifest calls differently.
+var synonyms = map[string]string{
+	"srcs": "sources", "src": "sources", "files": "sources",
+	"dependencies": "deps", "link": "deps", "link_libraries": "deps", "depends": "deps",
+	"include_dirs": "includes", "include_directories": "includes", "hdrs": "includes", "inherits": "defaults",
+	"definitions": "defines", "copts": "flags", "cflags": "flags", "options": "flags", "nvcc_flags": "flags",
+	"arch": "gencode", "archs": "gencode", "architectures": "gencode", "cuda_architectures": "gencode",
+	"cxx_std": "std", "standard": "std", "regs": "max_registers", "maxrregcount": "max_registers",
+	"args": "command", "cmd": "command", "optimize": "opt", "optimization": "opt", "use_fast_math": "fast_math",
+	"static_library": "library", "shared_library": "library", "binary": "executable", "program": "executable",
+	"custom_command": "generate", "target": "executable", "local": "locals", "vars": "variable",
+}
+
+// nearest gives the known name closest to a misspelt one, "" if none is close.
+func nearest(name string, known []string) string {
+	known = slices.Clone(known)
+	slices.Sort(known)
+	if s := synonyms[name]; s != "" && slices.Contains(known, s) {
+		return s
+	}
+	best, limit := "", 1+len(name)/4
+	if len(name) < 3 {
+		limit = 1
+	}
+	for _, k := range known {
+		d := distance(strings.ToLower(name), strings.ToLower(k))
+		if d <= limit && d < len(name) {
+			best, limit = k, d-1
+		}
+	}
+	return best
+}
+
+// didYouMean is the end of a summary: `; did you mean "solver"?`, or nothing.
+func didYouMean(name string, known []string) string {
+	if n := nearest(name, known); n != "" {
+		return fmt.Sprintf("; did you mean %q?", n)
+	}
+	return ""
+}
+
+// knownNames is a help line for short lists.
+func knownNames(what string, known []string) string {
+	if len(known) == 0 {
+		return "There is no " + what + " in this manifest."
+	}
+	known = slices.Clone(known)
+	slices.Sort(known)
+	if len(known) > 12 {
+		return ""
+	}
+	return "Known: " + strings.Join(known, ", ") + "."
+}
+
+// distance counts insertions, deletions, substitutions and swaps of neighbours (optimal string
+// alignment): swaps are what fingers do.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	d := make([][]int, len(x)+1)
+	for i := range d {
+		d[i] = make([]int, len(y)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(x)][len(y)]
+}

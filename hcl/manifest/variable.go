@@ -1,0 +1,275 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// Variables: a declaration gives type and default; default < profile < kernels.local.hcl <
+// KBUILD_VAR_name < --var decides which value is in force. Only that value is converted to the type
+// of the variable and validated.
+
+// EnvPrefix starts the names of environment variables that set variables.
+const EnvPrefix = "KBUILD_VAR_"
+
+// variable is a variable block with the source of its value.
+type variable struct {
+	block    *block
+	typ      cty.Type
+	typeText string
+	source   string    // as Variable.Source
+	rng      hcl.Range // of the value in force, or of the block
+	value    cty.Value
+}
+
+func (l *loader) declareVariable(b *block) {
+	v := &variable{block: b, typ: cty.DynamicPseudoType, rng: b.rng}
+	if a := b.body.Attributes["type"]; a != nil {
+		typ, diags := typeexpr.TypeConstraint(a.Expr)
+		l.addHCL(diags)
+		if !diags.HasErrors() {
+			v.typ = typ
+		}
+		v.typeText = string(a.Expr.Range().SliceBytes(l.project.sources[l.project.File]))
+	}
+	l.names["variable"] = append(l.names["variable"], b.name)
+	l.variables[b.name] = v
+	addr := "var." + b.name
+	l.nodes[addr] = &node{addr: addr, rng: b.rng, compute: func() cty.Value {
+		v.value = l.variableValue(v)
+		return v.value
+	}}
+}
+
+// checkOverrides finds overrides of variables that do not exist.
+func (l *loader) checkOverrides() {
+	l.names["variable"] = slices.Compact(slices.Sorted(slices.Values(l.names["variable"])))
+	known := l.names["variable"]
+	for _, b := range l.blocks {
+		if b.kind == "profile" {
+			l.checkProfile(b)
+		}
+	}
+	if l.opts.Profile != "" && l.named["profile."+l.opts.Profile] == nil {
+		l.errorf(knownNames("profile", l.names["profile"]), "no profile named %q%s", l.opts.Profile, didYouMean(l.opts.Profile, l.names["profile"]))
+	}
+	for _, name := range sortedKeys(l.local) {
+		if l.variables[name] == nil {
+			l.errorAt(l.local[name].NameRange, knownNames("variable", known), "no variable named %q%s", name, didYouMean(name, known))
+		}
+	}
+	for _, name := range sortedKeys(l.opts.Vars) {
+		if l.variables[name] == nil {
+			l.errorf(knownNames("variable", known), "--var %s: no variable named %q%s", name, name, didYouMean(name, known))
+		}
+	}
+	l.checkEnviron(known)
+}
+
+// checkEnviron warns of KBUILD_VAR_* that set nothing: the environment is shared between projects,
+// so it is no error.
+func (l *loader) checkEnviron(known []string) {
+	for _, kv := range slices.Sorted(slices.Values(l.opts.Environ)) {
+		key, _, _ := strings.Cut(kv, "=")
+		name, ok := strings.CutPrefix(key, EnvPrefix)
+		if !ok || l.variables[name] != nil {
+			continue
+		}
+		l.add(Diagnostic{Severity: Warning, Detail: knownNames("variable", known),
+			Summary: fmt.Sprintf("environment %s: no variable named %q%s", key, name, didYouMean(name, known))})
+	}
+}
+
+// variableValue picks the value in force and converts it to the type.
+func (l *loader) variableValue(v *variable) cty.Value {
+	name := v.block.name
+	if text, ok := l.opts.Vars[name]; ok {
+		v.source = "--var"
+		return l.textValue(v, "--var "+name, text)
+	}
+	if l.opts.Env != nil {
+		if text, ok := l.opts.Env(EnvPrefix + name); ok {
+			v.source = "environment " + EnvPrefix + name
+			return l.textValue(v, v.source, text)
+		}
+	}
+	if a := l.local[name]; a != nil {
+		v.source = LocalFile
+		return l.exprValue(v, a.Expr, l.typeOf(v))
+	}
+	if b := l.named["profile."+l.opts.Profile]; b != nil && l.opts.Profile != "" {
+		if a := b.body.Attributes[name]; a != nil {
+			v.source = "profile " + b.name
+			return l.exprValue(v, a.Expr, l.typeOf(v))
+		}
+	}
+	if a := v.block.body.Attributes["default"]; a != nil {
+		v.source = "default"
+		return l.exprValue(v, a.Expr, v.typ)
+	}
+	l.errorAt(v.block.rng, fmt.Sprintf("Pass --var %s=VALUE, set %s%s, or give it a default.", name, EnvPrefix, name), "variable %q has no value", name)
+	return cty.DynamicVal
+}
+
+// typeOf is the declared type; without one, a default of a plain type decides.
+func (l *loader) typeOf(v *variable) cty.Type {
+	a := v.block.body.Attributes["default"]
+	if v.typ != cty.DynamicPseudoType || a == nil || v.typeText != "" {
+		return v.typ
+	}
+	if t := l.eval(a.Expr, nil).Type(); t.IsPrimitiveType() {
+		return t
+	}
+	return v.typ
+}
+
+func (l *loader) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) cty.Value {
+	v.rng = e.Range()
+	val := l.eval(e, nil)
+	if holdsReference(val) {
+		l.errorAt(e.Range(), "Variables hold text, numbers, booleans, and lists and maps of them.", "variable %q cannot hold a target or gencode", v.block.name)
+		return cty.DynamicVal
+	}
+	out, err := convert.Convert(val, typ)
+	if err != nil {
+		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name, typeError(err, typ))
+		return cty.DynamicVal
+	}
+	if out.IsNull() {
+		l.errorAt(e.Range(), "", "variable %q is null", v.block.name)
+		return cty.DynamicVal
+	}
+	return out
+}
+
+func typeError(err error, typ cty.Type) string {
+	if typ.IsPrimitiveType() {
+		return "a " + typ.FriendlyName() + " is required"
+	}
+	return err.Error()
+}
+
+func holdsReference(v cty.Value) bool {
+	found := false
+	cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) {
+		found = found || e.Type() == referenceType
+		return !found, nil
+	})
+	return found
+}
+
+// textValue reads a value given as text: plain types as they are, a list of plain values also as
+// "a,b,c", everything else as an expression.
+func (l *loader) textValue(v *variable, from, text string) cty.Value {
+	typ := l.typeOf(v)
+	val, err := parseText(text, typ)
+	if err == nil {
+		return val
+	}
+	d := l.at(v.block.rng, "", fmt.Sprintf("%s=%s: %s", from, text, err))
+	if typ.IsListType() || typ.IsSetType() {
+		d.Detail = `Write a,b,c or ["a", "b", "c"].`
+	}
+	l.add(d)
+	return cty.DynamicVal
+}
+
+func parseText(text string, typ cty.Type) (cty.Value, error) {
+	if typ.IsPrimitiveType() {
+		v, err := convert.Convert(cty.StringVal(text), typ)
+		if err != nil {
+			return v, fmt.Errorf("a %s is required", typ.FriendlyName())
+		}
+		return v, nil
+	}
+	trimmed := strings.TrimSpace(text)
+	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() && !strings.HasPrefix(trimmed, "[") {
+		return convert.Convert(commaList(trimmed), typ)
+	}
+	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
+	if typ == cty.DynamicPseudoType && (diags.HasErrors() || len(e.Variables()) > 0) {
+		return cty.StringVal(text), nil
+	}
+	if diags.HasErrors() {
+		return cty.DynamicVal, fmt.Errorf("no %s: %s", typ.FriendlyName(), diags[0].Summary)
+	}
+	val, diags := e.Value(nil)
+	if diags.HasErrors() {
+		return cty.DynamicVal, fmt.Errorf("no %s: %s", typ.FriendlyName(), diags[0].Summary)
+	}
+	val, err := convert.Convert(val, typ)
+	if err == nil && val.IsNull() {
+		err = fmt.Errorf("null is no value")
+	}
+	return val, err
+}
+
+func commaList(text string) cty.Value {
+	var vals []cty.Value
+	for part := range strings.SplitSeq(text, ",") {
+		if p := strings.TrimSpace(part); p != "" {
+			vals = append(vals, cty.StringVal(p))
+		}
+	}
+	return cty.TupleVal(vals)
+}
+
+// evaluateVariables evaluates and validates every variable, used or not.
+func (l *loader) evaluateVariables() {
+	for _, b := range l.blocks {
+		if b.kind != "variable" {
+			continue
+		}
+		l.value("var." + b.name)
+	}
+	for _, b := range l.blocks {
+		if b.kind == "variable" {
+			v := l.variables[b.name]
+			l.validate(v)
+			l.project.Variables = append(l.project.Variables, l.asVariable(v))
+		}
+	}
+}
+
+func (l *loader) asVariable(v *variable) Variable {
+	out := Variable{Name: v.block.name, Type: v.typeText, Source: v.source, Pos: position(v.block.rng)}
+	if out.Type == "" {
+		out.Type = "any"
+	}
+	r := l.reader(v.block, nil)
+	out.Description, _ = r.text("description")
+	if v.value.IsWhollyKnown() && v.value != cty.NilVal {
+		if text, err := ctyjson.Marshal(v.value, v.value.Type()); err == nil {
+			out.Value = string(text)
+		}
+	}
+	return out
+}
+
+// validate reports a failed condition in the words of the author, at the value that fails it.
+func (l *loader) validate(v *variable) {
+	for _, n := range v.block.nested {
+		r := l.reader(n, nil)
+		message, _ := r.text("error_message")
+		cond := n.body.Attributes["condition"]
+		if cond == nil || n.body.Attributes["error_message"] == nil {
+			l.errorAt(n.rng, "", "a validation needs condition and error_message")
+			continue
+		}
+		val, err := convert.Convert(l.eval(cond.Expr, nil), cty.Bool)
+		switch {
+		case err != nil || val.IsNull():
+			l.errorAt(cond.Expr.Range(), "", "a condition must be true or false")
+		case val.IsKnown() && val.False():
+			l.bothAt(v.rng, cond.Expr.Range(), "does not hold", fmt.Sprintf("The value is from: %s.", v.source), "variable %q: %s", v.block.name, message)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package manifest
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Constraint is a condition on versions: ">= 11.2, < 13". The zero value allows all.
+type Constraint []bound
+
+type bound struct {
+	op      string
+	version []int
+}
+
+var boundRE = regexp.MustCompile(`^(>=|<=|!=|~>|>|<|=)?\s*([0-9]{1,9}(?:\.[0-9]{1,9})*)$`)
+
+// ParseConstraint reads bounds separated by commas, all of which must hold. "~> 11.2" allows every
+// later 11.x.
+func ParseConstraint(s string) (Constraint, error) {
+	var c Constraint
+	for part := range strings.SplitSeq(s, ",") {
+		m := boundRE.FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
+			return nil, fmt.Errorf(`%q is no version constraint; write for example ">= 11.2, < 13"`, strings.TrimSpace(part))
+		}
+		op := m[1]
+		if op == "" {
+			op = "="
+		}
+		c = append(c, bound{op, versionNumbers(m[2])})
+	}
+	return c, nil
+}
+
+// Allows reports whether a version such as "11.8.89" meets every bound. What is behind the numbers
+// ("-dev") is ignored.
+func (c Constraint) Allows(version string) bool {
+	v := versionNumbers(version)
+	for _, b := range c {
+		if !b.allows(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b bound) allows(v []int) bool {
+	n := compareVersions(v, b.version)
+	switch b.op {
+	case ">=":
+		return n >= 0
+	case ">":
+		return n > 0
+	case "<=":
+		return n <= 0
+	case "<":
+		return n < 0
+	case "!=":
+		return n != 0
+	case "~>":
+		fixed := max(1, len(b.version)-1)
+		return n >= 0 && compareVersions(pad(v, fixed), b.version[:fixed]) == 0
+	}
+	return n == 0
+}
+
+func versionNumbers(s string) []int {
+	var out []int
+	for part := range strings.SplitSeq(strings.TrimPrefix(s, "v"), ".") {
+		end := 0
+		for end < len(part) && part[end] >= '0' && part[end] <= '9' {
+			end++
+		}
+		n, err := strconv.Atoi(part[:end])
+		if err != nil {
+			break
+		}
+		out = append(out, n)
+		if end < len(part) {
+			break
+		}
+	}
+	return out
+}
+
+// pad gives v exactly n numbers.
+func pad(v []int, n int) []int {
+	out := make([]int, n)
+	copy(out, v)
+	return out
+}
+
+func compareVersions(a, b []int) int {
+	for i := range max(len(a), len(b)) {
+		var x, y int
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return x - y
+		}
+	}
+	return 0
+}
