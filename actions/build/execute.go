@@ -268,6 +268,8 @@ func (r *Runner) commandLine(a *graph.Action, dir string) ([]string, error) {
 		for i, arg := range argv {
 			if t, ok := names[arg]; ok {
 				argv[i] = t
+			} else if arg == toolchain.DependencyFile+a.Depfile {
+				argv[i] = toolchain.DependencyFile + names[a.Depfile]
 			} else if rest, ok := strings.CutPrefix(arg, a.KeepDir+"/"); ok && a.KeepDir != "" {
 				argv[i] = rel + "/keep/" + rest
 			}

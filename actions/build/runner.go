@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -155,7 +156,7 @@ func (r *Runner) program(a *graph.Action) (string, error) {
 	if a.Kind != graph.Generate || len(a.Argv) == 0 {
 		return "", nil
 	}
-	path, err := lookPath(a.Argv[0], r.Root, r.Env)
+	path, err := run.LookPath(a.Argv[0], r.Root, r.Env)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", a.Target, err)
 	}

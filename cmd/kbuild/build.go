@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -45,21 +46,17 @@ func (cmd buildCmd) Run(c *cli) error {
 	defer closeJobs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	progress, err := c.progress(opts, tree)
-	if err != nil {
-		return err
+	progress, observer := c.progress(s, want, opts, tree)
+	tree.runner.Warn = func(text string) {
+		progress.Diagnostic(term.Diagnostic{Severity: "warning", Summary: text})
 	}
-	tree.runner.Warn = progress.Warn
 	var runner sched.Runner = tree.runner
 	if c.DryRun {
 		runner = build.NewDryRun(tree.runner)
 	}
-	sum, err := sched.Run(ctx, s.graph, want, opts, runner, progress)
+	sum, err := sched.Run(ctx, s.graph, want, opts, runner, observer)
 	progress.Finish(sum, time.Since(start))
-	if err != nil {
-		return err
-	}
-	return status(sum)
+	return errors.Join(err, c.finishTrace(), status(sum))
 }
 
 func status(sum sched.Summary) error {
@@ -218,9 +215,28 @@ func defaultCost(a *graph.Action) time.Duration {
 	return time.Second
 }
 
-func (c *cli) progress(o sched.Options, t *tree) (*term.Progress, error) {
-	return term.New(term.Options{
-		Out: c.out, Err: c.err, JSON: c.JSON, Mode: c.Progress, Color: c.colored(),
-		Verbose: c.Verbose, Quiet: c.Quiet, DryRun: c.DryRun, Jobs: o.Jobs, Trace: c.Trace, Expected: t.expected,
-	})
+// progress makes what the user sees of a build; observer is it, or it and the trace.
+func (c *cli) progress(s *session, want []graph.ActionID, o sched.Options, t *tree) (p *term.Progress, observer sched.Observer) {
+	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, Quiet: c.Quiet,
+		Jobs: o.Jobs, Expected: t.expected, Env: os.Getenv}
+	if c.JSON {
+		opts.JSON = c.out
+	}
+	for _, id := range s.graph.Closure(want) {
+		opts.Actions = append(opts.Actions, s.graph.Actions[id])
+	}
+	p = term.New(opts)
+	if c.Trace == "" {
+		return p, p
+	}
+	c.trace = term.NewTrace(c.Trace)
+	return p, term.Tee{p, c.trace}
+}
+
+// finishTrace writes the trace, also of a build that failed or was interrupted.
+func (c *cli) finishTrace() error {
+	if c.trace == nil {
+		return nil
+	}
+	return c.trace.Finish()
 }

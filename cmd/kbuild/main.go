@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
 // version is set at link time for releases.
@@ -50,6 +52,7 @@ type cli struct {
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 
 	out, err io.Writer
+	trace    *term.Trace
 }
 
 // Exit statuses.

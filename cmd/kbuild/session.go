@@ -87,6 +87,9 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 		for _, code := range t.Gencode.Code {
 			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
 		}
+		for _, l := range t.Libs {
+			r.Libs = append(r.Libs, probe.Lib{Name: l, Dirs: t.LibDirs})
+		}
 		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
 			r.Prebuilt = append(r.Prebuilt, f)
 			r.NeedCUDA = true
@@ -113,7 +116,8 @@ func diagnostics(p *manifest.Project, problems []plan.Problem) manifest.Diagnost
 			d.Severity = manifest.Warning
 		}
 		if q.Also != (manifest.Pos{}) {
-			d = p.WithAlso(d, q.Also, q.AlsoSay)
+			place := p.Place(q.Also, q.AlsoSay)
+			d.Also = &place
 		}
 		out = append(out, d)
 	}

@@ -190,9 +190,10 @@ func (cacheStatsCmd) Run(c *cli) error {
 	if c.JSON {
 		return json.NewEncoder(c.out).Encode(st)
 	}
-	asked := st.Hits + st.Misses
+	n := st.Counters
+	asked := n.Hits + n.Misses
 	fmt.Fprintf(c.out, "records     %d\nblobs       %d, %s\nlooked up   %d\nhits        %d (%s)\nmisses      %d\nrestored    %s\ntime saved  %v\n",
-		st.Records, st.Blobs, size(st.Bytes), asked, st.Hits, percent(st.Hits, asked), st.Misses, size(st.Restored), st.Saved.Round(time.Second))
+		st.Records, st.Blobs, size(st.Bytes), asked, n.Hits, percent(n.Hits, asked), n.Misses, size(n.Bytes), n.Saved.Round(time.Second))
 	return nil
 }
 
@@ -230,7 +231,7 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 	if c.JSON {
 		return json.NewEncoder(c.out).Encode(res)
 	}
-	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, size(res.Freed), size(res.Left))
+	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, size(res.Freed), size(res.Bytes))
 	return nil
 }
 
@@ -244,7 +245,7 @@ func (cacheVerifyCmd) Run(c *cli) error {
 	broken := 0
 	res, err := store.Verify(context.Background(), true, func(p disk.Problem) {
 		broken++
-		fmt.Fprintf(c.err, "kbuild: %s: %s; removed\n", p.Path, p.Reason)
+		fmt.Fprintf(c.err, "kbuild: %s: %v; removed\n", p.Path, p.Err)
 	})
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	}
 	parts := b.parts(t, l)
 	link := toolchain.DeviceLink{Codes: t.codes.sass, StripUnused: t.StripUnused,
-		Libs: l.libs, LibDirs: l.libDirs, NVLink: t.Flags.NVLink}
+		NVLink: t.Flags.NVLink}
 	for _, p := range parts {
 		link.LTO = link.LTO || p.lto
 	}
@@ -95,6 +95,10 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 			check.Owners[f], check.OwnerPos[f] = p.t.label, graphPos(p.t.Pos)
 		}
 		link.Inputs = append(link.Inputs, files...)
+	}
+	for _, file := range b.deviceLibs(t, l.libs, link.Codes) {
+		link.Inputs = append(link.Inputs, file)
+		check.Owners[file], check.OwnerPos[file] = t.label, graphPos(t.attr("libs"))
 	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
@@ -329,4 +333,25 @@ func (b *builder) checkClosed(t *target) {
 			inside[u] = s
 		}
 	}
+}
+
+// deviceLibs are the archives behind -l that hold relocatable device code. They are given to nvlink by
+// file: it says nothing when it does not find a -l.
+func (b *builder) deviceLibs(t *target, libs []string, codes []gencode.Code) []string {
+	var out []string
+	for _, l := range libs {
+		file := b.facts.Static[l]
+		if file == "" {
+			continue
+		}
+		out = append(out, file)
+		for _, m := range b.facts.Prebuilt[file].Members {
+			for _, want := range codes {
+				if m.Relocatable && !anyLinks(m.Images, want, true) {
+					b.errorf(t.attr("libs"), "Drop the architecture, or use a newer library.", "%s needs %s, but %s:%s has %s only", t.label, want, file, m.Name, spellImages(m.Images))
+				}
+			}
+		}
+	}
+	return out
 }

@@ -5,13 +5,14 @@ import "github.com/kbuild-dev/kbuild/graph/gencode"
 // Facts is what the planner may know about the world. actions/probe collects it before planning;
 // tests write it by hand. Nothing in here is looked up again during planning.
 type Facts struct {
-	CUDA      *Toolkit // nil when none was found or none is needed
-	CUDAError string   // why CUDA is nil: what was looked for, where, and what to do
-	CXX, CC   Tool     // host compilers for C++ and C sources and for links
-	AR        Tool
-	NativeGPU []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
-	Prebuilt  map[string]Library // by path as written in the manifest
-	Exists    map[string]bool    // project files asked for by the manifest (sources, includes, generate inputs)
+	CUDA        *Toolkit // nil when none was found or none is needed
+	CUDAError   string   // why CUDA is nil: what was looked for, where, and what to do
+	CXX, CC     Tool     // host compilers for C++ and C sources and for links
+	AR          Tool
+	LinkDepfile bool               // the linker knows --dependency-file
+	NativeGPU   []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
+	Prebuilt    map[string]Library // by path as written in the manifest
+	Static      map[string]string  // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
 }
 
 // Tool is a program with its identity by content.

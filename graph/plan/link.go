@@ -129,6 +129,7 @@ func (b *builder) prebuilt(t *target) {
 	if t.file == "" {
 		t.file = t.SharedFile
 	}
+	t.node.Outputs = []string{t.file}
 	for _, d := range t.deps {
 		t.headers = append(t.headers, d.headers...)
 	}
@@ -153,7 +154,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	argv, inputs := b.linkArgv(t, l, append(objs, l.embeds...), deviceLink, kind)
 	b.emit(t, &graph.Action{
 		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Inputs: inputs,
-		Outputs: []string{out}, Tools: []string{"cxx"}, Response: 1, ResponseFlag: "@",
+		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Response: 1, ResponseFlag: "@",
 	})
 }
 
@@ -164,7 +165,7 @@ func (b *builder) checkCompiler(t *target) {
 }
 
 func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
-	h := toolchain.HostLink{Objects: objs, Libs: l.libs, LibDirs: l.libDirs, Flags: t.Flags.Link, Output: t.file}
+	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Objects: objs, Libs: l.libs, LibDirs: l.libDirs, Flags: t.Flags.Link, Output: t.file}
 	inputs = append(inputs, objs...)
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		h.Archives = append(h.Archives, s.file)
@@ -217,4 +218,22 @@ func (b *builder) usesCUDA(t *target, l linkage) bool {
 		}
 	}
 	return false
+}
+
+// linkDepfile is where the linker writes which files it opened: the libraries of -l and the system's
+// start files are found by it and by nobody else.
+func (b *builder) linkDepfile(t *target) string {
+	if !b.facts.LinkDepfile {
+		return ""
+	}
+	return b.out("obj", fileName(t), "link.d")
+}
+
+// linkTools are the tools behind a host link. The toolkit is one where its libraries are linked, in case
+// the linker cannot say that it read them.
+func (b *builder) linkTools(t *target, l linkage) []string {
+	if b.facts.CUDA != nil && b.usesCUDA(t, l) {
+		return []string{"cxx", "nvcc"}
+	}
+	return []string{"cxx"}
 }

@@ -52,6 +52,9 @@ func Archive(ar, output string, members []string) []string {
 	return append([]string{ar, "qcsD", output}, members...)
 }
 
+// DependencyFile is the linker option that writes what it read: GNU ld from 2.35 and lld.
+const DependencyFile = "-Wl,--dependency-file="
+
 // HostLink is the link of an executable or a shared library.
 type HostLink struct {
 	Objects  []string // own objects and the linked device code, which names members of Archives
@@ -64,6 +67,7 @@ type HostLink struct {
 	RPaths   []string // "$ORIGIN/../lib"
 	SOName   string   // shared library: DT_SONAME
 	Flags    []string
+	Depfile  string // written by the linker: every file it opened; "" for a linker that cannot
 	Output   string
 }
 
@@ -73,6 +77,9 @@ func Link(compiler string, l HostLink) []string {
 	argv := []string{compiler}
 	if l.SOName != "" {
 		argv = append(argv, "-shared", "-Wl,-soname,"+l.SOName)
+	}
+	if l.Depfile != "" {
+		argv = append(argv, DependencyFile+l.Depfile)
 	}
 	argv = append(argv, "-o", l.Output)
 	argv = append(argv, l.Objects...)
@@ -109,4 +116,15 @@ func CUDALibs(cudart string, deviceLink bool) []string {
 		libs = append(libs, "cudart_static")
 	}
 	return append(libs, "rt", "pthread", "dl")
+}
+
+func libArgs(dirs, libs []string) []string {
+	var argv []string
+	for _, d := range dirs {
+		argv = append(argv, "-L"+d)
+	}
+	for _, l := range libs {
+		argv = append(argv, "-l"+l)
+	}
+	return argv
 }

@@ -164,10 +164,8 @@ type DeviceLink struct {
 	Output      string
 	Codes       []gencode.Code // SASS
 	LTO         bool
-	StripUnused bool   // let nvlink drop kernels that no host code of Inputs names
-	Emit        string // "" for an object, or "cubin", "fatbin", "ptx"
-	Libs        []string
-	LibDirs     []string
+	StripUnused bool     // let nvlink drop kernels that no host code of Inputs names
+	Emit        string   // "" for an object, or "cubin", "fatbin", "ptx"
 	NVLink      []string // extra flags
 }
 
@@ -206,17 +204,5 @@ func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
 	}
 	argv = append(argv, forward("-Xnvlink", l.NVLink)...)
 	argv = append(argv, "-o", l.Output)
-	argv = append(argv, l.Inputs...)
-	return append(argv, libArgs(l.LibDirs, l.Libs)...)
-}
-
-func libArgs(dirs, libs []string) []string {
-	var argv []string
-	for _, d := range dirs {
-		argv = append(argv, "-L"+d)
-	}
-	for _, l := range libs {
-		argv = append(argv, "-l"+l)
-	}
-	return argv
+	return append(argv, l.Inputs...)
 }

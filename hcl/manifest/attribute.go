@@ -65,10 +65,11 @@ func (r *reader) field(name string) *field {
 	return &field{name, a.Expr.Range(), a.Expr, v}
 }
 
-// value takes the value of the attribute's node where there is one and it is not of one instance.
+// value takes the value of the attribute's node where there is one and it is not of one instance. The
+// node of outputs holds paths in the build tree; here they are wanted as declared.
 func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
 	if r.extra == nil || !r.l.refs[a.Expr].matrix {
-		if addr := r.b.key() + "." + name; r.l.nodes[addr] != nil && r.b.kind != "generate" {
+		if addr := attrAddr(r.b.key(), name); r.l.nodes[addr] != nil && !(r.b.kind == "generate" && name == "outputs") {
 			return r.l.value(addr)
 		}
 	}
@@ -338,7 +339,7 @@ func (r *reader) reservedWords() {
 // require reports an attribute that is missing.
 func (r *reader) require(names ...string) {
 	for _, name := range names {
-		if r.b.body.Attributes[name] == nil {
+		if r.b.body.Attributes[name] == nil && !r.b.misspelt[name] {
 			r.l.errorAt(r.b.rng, "", "%s has no %s", r.b.heading(), name)
 		}
 	}

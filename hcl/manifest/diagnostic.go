@@ -81,6 +81,13 @@ func (p *Project) Diagnose(pos Pos, summary, detail string) Diagnostic {
 	return Diagnostic{Summary: summary, Detail: detail, Pos: pos, End: at.End, Source: at.Source}
 }
 
+// WithAlso gives d a second position, with what is there.
+func (p *Project) WithAlso(d Diagnostic, pos Pos, say string) Diagnostic {
+	at := p.Place(pos, say)
+	d.Also = &at
+	return d
+}
+
 // Place fills in the source line of a position, for Diagnostic.Also.
 func (p *Project) Place(pos Pos, say string) Place {
 	at := Place{Pos: pos, Say: say}
@@ -153,8 +160,10 @@ func (l *loader) warnAt(r hcl.Range, detail, format string, args ...any) {
 // bothAt reports two ranges that disagree.
 func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...any) {
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
-	second := l.at(also, "", "")
-	d.Also = &Place{Pos: second.Pos, End: second.End, Source: second.Source, Say: say}
+	if also != r {
+		second := l.at(also, "", "")
+		d.Also = &Place{Pos: second.Pos, End: second.End, Source: second.Source, Say: say}
+	}
 	l.add(d)
 }
 

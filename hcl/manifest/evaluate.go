@@ -31,6 +31,12 @@ const (
 	known
 )
 
+// attrAddr is the address of an attribute. The zero byte keeps the attribute `sources` of a target
+// "a" apart from a target "a.sources"; shown drops it.
+func attrAddr(key, attr string) string { return key + "\x00." + attr }
+
+func shown(addr string) string { return strings.ReplaceAll(addr, "\x00", "") }
+
 // target is a reference to a block as a whole: library.solver, gencode.server.
 type target struct{ kind, name string }
 
@@ -49,6 +55,8 @@ func (l *loader) declare() {
 			l.declareVariable(b)
 		case b.kind == "locals":
 			l.declareLocals(b)
+		case b.kind == "group":
+			l.ctx.Variables[b.key()] = cty.CapsuleVal(referenceType, &target{b.kind, b.name})
 		case b.kind == "gencode" || isTarget(b.kind):
 			l.ctx.Variables[b.key()] = cty.CapsuleVal(referenceType, &target{b.kind, b.name})
 			l.declareAttrs(b)
@@ -74,7 +82,7 @@ func (l *loader) declareLocals(b *block) {
 // value of `defaults`, or null.
 func (l *loader) declareAttrs(b *block) {
 	for _, name := range b.schema.attrs {
-		n := &node{addr: b.key() + "." + name, rng: b.rng}
+		n := &node{addr: attrAddr(b.key(), name), rng: b.rng}
 		if a := b.body.Attributes[name]; a != nil {
 			n.rng, n.expr = a.NameRange, a.Expr
 		} else {
@@ -83,13 +91,18 @@ func (l *loader) declareAttrs(b *block) {
 		l.nodes[n.addr] = n
 	}
 	if b.kind == "generate" {
-		l.nodes[b.key()+".outputs"].compute = func() cty.Value { return l.outputPaths(b) }
+		n := l.nodes[attrAddr(b.key(), "outputs")]
+		n.expr, n.compute = nil, func() cty.Value { return l.outputPaths(b) }
+		if a := b.body.Attributes["command"]; a != nil {
+			n := l.nodes[attrAddr(b.key(), "command")]
+			n.expr, n.compute = nil, func() cty.Value { return l.eval(a.Expr, l.self(b)) }
+		}
 	}
 }
 
 func (l *loader) inherited(b *block, name string) cty.Value {
 	if inherits(b.kind, name) && l.named["defaults"] != nil && !l.replaced(b, name) {
-		return l.value("defaults." + name)
+		return l.value(attrAddr("defaults", name))
 	}
 	return cty.NullVal(cty.DynamicPseudoType)
 }
@@ -139,12 +152,12 @@ func (l *loader) cycle(n *node) {
 	loop := l.path[i:]
 	var steps []string
 	for _, m := range append(slices.Clone(loop), n) {
-		steps = append(steps, m.addr+" ("+position(m.rng).String()+")")
+		steps = append(steps, shown(m.addr)+" ("+position(m.rng).String()+")")
 	}
 	for _, m := range loop {
 		m.state = known
 	}
-	l.errorAt(n.rng, strings.Join(steps, "\n  needs "), "%s needs its own value", n.addr)
+	l.errorAt(n.rng, strings.Join(steps, "\n  needs "), "%s needs its own value", shown(n.addr))
 }
 
 // eval evaluates an expression after everything it needs; extra are names known only here.
@@ -161,6 +174,9 @@ func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Va
 			return cty.DynamicVal
 		}
 		l.value(addr)
+		if _, known := l.ctx.Variables[addr]; !known {
+			return cty.DynamicVal // part of a cycle
+		}
 	}
 	ctx := l.ctx
 	if r.matrix && extra == nil {
@@ -184,7 +200,7 @@ func (l *loader) instanceless(addr string, r *references) bool {
 	if n == nil || n.expr == nil || l.refs[n.expr] == nil || !l.refs[n.expr].matrix {
 		return true
 	}
-	l.errorAt(r.places[addr], "It uses matrix, and so it differs between the instances of the module.", "%s has no single value", addr)
+	l.errorAt(r.places[addr], "It uses matrix, and so it differs between the instances of the module.", "%s has no single value", shown(addr))
 	return false
 }
 

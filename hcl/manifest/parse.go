@@ -23,6 +23,7 @@ type block struct {
 	rng        hcl.Range // of the header
 	nameRng    hcl.Range // of the label
 	nested     []*block
+	misspelt   map[string]bool // attributes that an unknown one seems to mean
 }
 
 // key is the address of a block: "library.solver", "defaults".
@@ -111,7 +112,11 @@ func (l *loader) readLocal(src []byte) {
 // blocksOf checks every block against the schema and keeps the known ones.
 func (l *loader) blocksOf(body *hclsyntax.Body) {
 	for _, a := range (&block{body: body}).attrs() {
-		l.errorAt(a.NameRange, topLevelHelp(a.Name), "attribute %q outside of a block%s", a.Name, didYouMean(a.Name, sortedKeys(blocks)))
+		meant := didYouMean(a.Name, sortedKeys(blocks))
+		if _, ok := blocks[a.Name]; ok {
+			meant = ""
+		}
+		l.errorAt(a.NameRange, topLevelHelp(a.Name), "attribute %q outside of a block%s", a.Name, meant)
 	}
 	for _, hb := range body.Blocks {
 		s, ok := blocks[hb.Type]
@@ -148,7 +153,7 @@ var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 
 // block checks labels, attributes and nested blocks. It is nil if its label is missing.
 func (l *loader) block(hb *hclsyntax.Block, s schema) *block {
-	b := &block{kind: hb.Type, schema: s, body: hb.Body, rng: hb.DefRange()}
+	b := &block{kind: hb.Type, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
 	switch {
 	case s.label == "" && len(hb.Labels) > 0:
 		l.errorAt(hb.LabelRanges[0], "", "a block %s takes no label", b.kind)
@@ -181,6 +186,7 @@ func (l *loader) checkAttrs(b *block) {
 		if _, ok := b.schema.blocks[a.Name]; ok {
 			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
 		}
+		b.misspelt[nearest(a.Name, b.schema.attrs)] = true
 		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, didYouMean(a.Name, b.schema.attrs))
 		delete(b.body.Attributes, a.Name)
 	}

@@ -125,6 +125,8 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 		r.named(n, "gencode", 1)
 	case isTarget(root):
 		r.named(n, root, 1)
+	case root == "group" && r.scope.block != nil && r.scope.block.kind == "group":
+		r.named(n, "group", 0)
 	case root == "matrix":
 		r.matrix(n)
 	case root == "self":
@@ -139,7 +141,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	root := n.Traversal.RootName()
 	name, rng, ok := step(n.Traversal, 1)
 	if !ok {
-		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME; %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
+		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
 		return
 	}
 	if !slices.Contains(r.l.names[kind], name) {
@@ -152,7 +154,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
 			return
 		}
-		addr, used = addr+"."+attr, 3
+		addr, used = attrAddr(addr, attr), 3
 	}
 	r.rewrite(n, addr, used)
 }
@@ -258,7 +260,7 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 		return
 	}
 	for _, attr := range []string{"outputs", "inputs"} {
-		r.refs.addrs = append(r.refs.addrs, b.key()+"."+attr)
+		r.refs.addrs = append(r.refs.addrs, attrAddr(b.key(), attr))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // synonyms are words of other build tools for what a manifest calls differently.
@@ -26,10 +27,7 @@ func nearest(name string, known []string) string {
 	if s := synonyms[name]; s != "" && slices.Contains(known, s) {
 		return s
 	}
-	best, limit := "", 1+len(name)/4
-	if len(name) < 3 {
-		limit = 1
-	}
+	best, limit := "", max(1, (utf8.RuneCountInString(name)+2)/4)
 	for _, k := range known {
 		d := distance(strings.ToLower(name), strings.ToLower(k))
 		if d <= limit && d < len(name) {

@@ -34,7 +34,7 @@ func (l *loader) declareVariable(b *block) {
 	v := &variable{block: b, typ: cty.DynamicPseudoType, rng: b.rng}
 	if a := b.body.Attributes["type"]; a != nil {
 		typ, diags := typeexpr.TypeConstraint(a.Expr)
-		l.addHCL(diags)
+		l.typeErrors(diags)
 		if !diags.HasErrors() {
 			v.typ = typ
 		}
@@ -47,6 +47,14 @@ func (l *loader) declareVariable(b *block) {
 		v.value = l.variableValue(v)
 		return v.value
 	}}
+}
+
+// typeErrors adds the nearest name to what HCL says about a type.
+func (l *loader) typeErrors(diags hcl.Diagnostics) {
+	for _, d := range diags {
+		word := string(d.Subject.SliceBytes(l.project.sources[l.project.File]))
+		l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word, didYouMean(word, []string{"any", "bool", "list", "map", "number", "object", "set", "string", "tuple"}))
+	}
 }
 
 // checkOverrides finds overrides of variables that do not exist.

@@ -1,0 +1,95 @@
+package probe
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sort"
+	"syscall"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// memoVersion changes when the memo or what is probed does.
+const memoVersion = 1
+
+// memo is what the last probing found and looked at. It is only a memo: any doubt, and the world is
+// probed again.
+type memo struct {
+	Key    string
+	Files  []stamp
+	Absent []string
+	Made   int64 // Unix ns
+	Facts  plan.Facts
+}
+
+// stamp tells whether a file is the one that was read.
+type stamp struct {
+	Path               string
+	Dev, Ino           uint64
+	Size, Mtime, Ctime int64
+}
+
+func stampOf(path string) (stamp, bool) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		return stamp{}, false
+	}
+	return stamp{path, uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, true
+}
+
+func loadMemo(file, key string) (plan.Facts, bool) {
+	if file == "" {
+		return plan.Facts{}, false
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return plan.Facts{}, false
+	}
+	var m memo
+	if json.Unmarshal(text, &m) != nil || m.Key != key {
+		return plan.Facts{}, false
+	}
+	for _, s := range m.Files {
+		now, ok := stampOf(s.Path)
+		if !ok || now != s || s.Ctime > m.Made-int64(2*time.Second) {
+			return plan.Facts{}, false // changed, or so young that a change could hide
+		}
+	}
+	for _, p := range m.Absent {
+		if exists(p) {
+			return plan.Facts{}, false
+		}
+	}
+	return m.Facts, true
+}
+
+// saveMemo is best effort: without it the next run probes again. A world without a toolkit is not
+// remembered, so that one installed in whatever way is found at once.
+func saveMemo(file, key string, f plan.Facts, w *world) {
+	if file == "" || w.req.NeedCUDA && f.CUDA == nil || f.CXX.Path == "" {
+		return
+	}
+	m := memo{Key: key, Made: time.Now().UnixNano(), Facts: f}
+	for p := range w.read {
+		s, ok := stampOf(p)
+		if !ok {
+			return
+		}
+		m.Files = append(m.Files, s)
+	}
+	sort.Slice(m.Files, func(i, j int) bool { return m.Files[i].Path < m.Files[j].Path })
+	for p := range w.absent {
+		m.Absent = append(m.Absent, p)
+	}
+	sort.Strings(m.Absent)
+	text, err := json.Marshal(m)
+	if err != nil || os.MkdirAll(filepath.Dir(file), 0o777) != nil {
+		return
+	}
+	tmp := file + ".new"
+	if os.WriteFile(tmp, text, 0o666) == nil {
+		os.Rename(tmp, file)
+	}
+}

@@ -1,0 +1,289 @@
+// Package probe looks at the world and writes down the Facts that the planner needs: toolkits, host
+// compilers, GPUs, what prebuilt files hold. It plans nothing.
+//
+// A tool's identity is the content of everything it runs or reads on its own account. What a file is
+// called and when it was installed do not matter; a ptxas replaced under the same nvcc does.
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// Request says what to find out.
+type Request struct {
+	Root         string // project root; relative paths of Prebuilt start here
+	Compiler     string // nvcc by name or path; "" is nvcc
+	HostCompiler string // "" lets the probe choose one that the toolkit supports
+	Version      string // constraint on the toolkit, ">= 11.2, < 13"; "" is any
+	NeedCUDA     bool
+	NeedNative   bool // look for GPUs
+	Prebuilt     []string
+	Libs         []Lib
+	Env          func(string) string
+	MemoPath     string // file that remembers answers between runs; "" is none
+}
+
+// Lib is a library named by -l, to be found as a linker would.
+type Lib struct {
+	Name string
+	Dirs []string
+}
+
+// Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since only
+// the planner knows whether it is needed; the error is for a broken world.
+func Collect(ctx context.Context, r Request) (plan.Facts, error) {
+	key := r.key()
+	facts, ok := loadMemo(r.MemoPath, key)
+	if !ok {
+		w := &world{ctx: ctx, req: r}
+		facts = w.collect()
+		saveMemo(r.MemoPath, key, facts, w)
+	}
+	facts.Prebuilt = map[string]plan.Library{}
+	for _, f := range r.Prebuilt {
+		facts.Prebuilt[f] = inspect(r.Root, f)
+	}
+	facts.Static = map[string]string{}
+	for _, l := range r.Libs {
+		if file := findStatic(r.Root, l, facts.CUDA); file != "" {
+			facts.Prebuilt[file] = inspect(r.Root, file)
+			facts.Static[l.Name] = file
+		}
+	}
+	if r.NeedNative {
+		facts.NativeGPU = gpus(ctx, r.Env)
+	}
+	return facts, ctx.Err()
+}
+
+// inspect reads what a prebuilt file holds.
+func inspect(root, name string) plan.Library {
+	file := name
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(root, file)
+	}
+	f, err := fatbin.ReadFile(file)
+	if err != nil {
+		if os.IsNotExist(err) {
+			return plan.Library{Error: "there is no such file"}
+		}
+		return plan.Library{Error: err.Error()}
+	}
+	lib := plan.Library{}
+	for _, m := range f.Members {
+		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable}
+		for _, i := range m.Images {
+			pm.Images = append(pm.Images, i.Image)
+		}
+		lib.Members = append(lib.Members, pm)
+	}
+	return lib
+}
+
+// findStatic is the archive that -lNAME means, if it is one and holds device code; a shared library
+// in the same folder wins, as it does for ld.
+func findStatic(root string, l Lib, k *plan.Toolkit) string {
+	dirs := append([]string(nil), l.Dirs...)
+	if k != nil {
+		dirs = append(dirs, k.LibDirs...)
+	}
+	dirs = append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+	for _, d := range dirs {
+		at := d
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(root, d)
+		}
+		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".so")); err == nil {
+			return ""
+		}
+		file := filepath.Join(d, "lib"+l.Name+".a")
+		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".a")); err == nil {
+			for _, m := range inspect(root, file).Members {
+				if m.Relocatable {
+					return file
+				}
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// gpus asks the driver's tool for the GPUs of this machine.
+func gpus(ctx context.Context, env func(string) string) []gencode.Code {
+	smi := find("nvidia-smi", env("PATH"))
+	if smi == "" {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, smi, "--query-gpu=compute_cap", "--format=csv,noheader").Output()
+	if err != nil {
+		return nil
+	}
+	var codes []gencode.Code
+	for _, line := range strings.Fields(string(out)) {
+		if c, err := gencode.Parse("sm_" + strings.ReplaceAll(line, ".", "")); err == nil {
+			codes = append(codes, c)
+		}
+	}
+	return codes
+}
+
+// world is one probing; it remembers what it looked at, for the memo.
+type world struct {
+	ctx    context.Context
+	req    Request
+	read   map[string]bool // files whose content entered an identity
+	absent map[string]bool // paths that would have been preferred
+}
+
+func (w *world) env(name string) string { return w.req.Env(name) }
+
+func (w *world) collect() plan.Facts {
+	w.read, w.absent = map[string]bool{}, map[string]bool{}
+	var f plan.Facts
+	if w.req.NeedCUDA {
+		f.CUDA, f.CUDAError = w.toolkit()
+	}
+	if f.CUDA != nil {
+		f.CXX = f.CUDA.HostCXX
+		f.CC = w.compiler(cFor(f.CXX.Path), "gcc", "clang", "cc")
+	} else {
+		f.CXX = w.compiler(w.req.HostCompiler, "g++", "clang++", "c++")
+		f.CC = w.compiler(cFor(w.req.HostCompiler), "gcc", "clang", "cc")
+	}
+	f.AR = w.program("ar")
+	f.LinkDepfile = w.linkDepfile(f.CXX.Path)
+	return f
+}
+
+// find looks a program up in a PATH.
+func find(name, path string) string {
+	if strings.Contains(name, "/") {
+		if isProgram(name) {
+			return name
+		}
+		return ""
+	}
+	for _, d := range filepath.SplitList(path) {
+		if p := filepath.Join(d, name); filepath.IsAbs(d) && isProgram(p) {
+			return p
+		}
+	}
+	return ""
+}
+
+func isProgram(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
+// lookup is find, remembering the better places that were empty.
+func (w *world) lookup(name, path string) string {
+	if strings.Contains(name, "/") {
+		p := name
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(w.req.Root, p)
+		}
+		if isProgram(p) {
+			return p
+		}
+		w.absent[p] = true
+		return ""
+	}
+	for _, d := range filepath.SplitList(path) {
+		p := filepath.Join(d, name)
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		if isProgram(p) {
+			return p
+		}
+		w.absent[p] = true
+	}
+	return ""
+}
+
+// output runs a program and gives its standard output and error.
+func (w *world) output(argv ...string) (string, error) {
+	cmd := exec.CommandContext(w.ctx, argv[0], argv[1:]...)
+	cmd.Dir = os.TempDir()
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "NVCC_APPEND_FLAGS=", "NVCC_PREPEND_FLAGS=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// identity digests the content of files under the roles they play. An empty path is noted as absent.
+func (w *world) identity(parts map[string]string, texts ...string) (string, error) {
+	roles := make([]string, 0, len(parts))
+	for r := range parts {
+		roles = append(roles, r)
+	}
+	sort.Strings(roles)
+	h := sha256.New()
+	for _, r := range roles {
+		if parts[r] == "" {
+			fmt.Fprintf(h, "%s absent\n", r)
+			continue
+		}
+		d, err := w.digest(parts[r])
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %s\n", r, d)
+	}
+	for _, t := range texts {
+		fmt.Fprintf(h, "text %d %s\n", len(t), t)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func (w *world) digest(name string) (string, error) {
+	w.read[name] = true
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("reading a tool: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// program is a tool that is one file.
+func (w *world) program(name string) plan.Tool {
+	p := w.lookup(name, w.env("PATH"))
+	if p == "" {
+		return plan.Tool{Error: fmt.Sprintf("%s was not found in PATH; install binutils.", name)}
+	}
+	id, err := w.identity(map[string]string{name: p})
+	if err != nil {
+		return plan.Tool{Error: err.Error()}
+	}
+	return plan.Tool{Path: p, ID: id}
+}
+
+// key is everything the answers depend on besides the files themselves.
+func (r Request) key() string {
+	env := map[string]string{}
+	for _, n := range []string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"} {
+		env[n] = r.Env(n)
+	}
+	b, _ := json.Marshal([]any{memoVersion, r.Root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, env})
+	return string(b)
+}

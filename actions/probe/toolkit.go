@@ -1,0 +1,273 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// toolkit finds and identifies the CUDA toolkit. Where its parts are is asked of nvcc itself, by a
+// dry run, and not guessed from a layout.
+func (w *world) toolkit() (*plan.Toolkit, string) {
+	nvcc, looked := w.findNVCC()
+	if nvcc == "" {
+		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME."
+	}
+	k := &plan.Toolkit{NVCC: plan.Tool{Path: nvcc}}
+	if msg := w.versionOf(k); msg != "" {
+		return nil, msg
+	}
+	if w.req.Version != "" && !satisfies(k.Version, w.req.Version) {
+		return nil, fmt.Sprintf("%s is CUDA %s; the manifest wants %s. Set CUDA_HOME or the compiler of the toolchain block.", nvcc, k.Version, w.req.Version)
+	}
+	d, msg := w.dryRun(nvcc)
+	if msg != "" {
+		return nil, msg
+	}
+	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
+	if k.HostCXX.Path == "" {
+		return nil, k.HostCXX.Error
+	}
+	k.Root = filepath.Dir(d.here)
+	k.LibDirs, k.Includes = d.libDirs, d.includes
+	k.LTOFault = d.ltoFault()
+	parts := d.parts(w, nvcc)
+	id, err := w.identity(parts, k.Build, k.HostCXX.ID, d.text())
+	if err != nil {
+		return nil, err.Error()
+	}
+	k.NVCC.ID, k.NVCC.Version = id, k.Build
+	return k, ""
+}
+
+// findNVCC looks where nvcc usually is; looked lists the places.
+func (w *world) findNVCC() (nvcc string, looked []string) {
+	name := w.req.Compiler
+	if name == "" {
+		name = "nvcc"
+	}
+	try := func(p, say string) bool {
+		looked = append(looked, say)
+		if isProgram(p) {
+			nvcc = p
+			return true
+		}
+		w.absent[p] = true
+		return false
+	}
+	for _, v := range []string{"CUDA_HOME", "CUDA_PATH"} {
+		if dir := w.env(v); dir != "" && name == "nvcc" && try(filepath.Join(dir, "bin", "nvcc"), "$"+v+"/bin/nvcc") {
+			return nvcc, looked
+		}
+	}
+	looked = append(looked, name+" in PATH")
+	if p := w.lookup(name, w.env("PATH")); p != "" {
+		return p, looked
+	}
+	if name != "nvcc" {
+		return "", looked
+	}
+	if try("/usr/local/cuda/bin/nvcc", "/usr/local/cuda/bin/nvcc") {
+		return nvcc, looked
+	}
+	dirs, _ := filepath.Glob("/usr/local/cuda-*/bin/nvcc")
+	sort.Strings(dirs)
+	looked = append(looked, "/usr/local/cuda-*/bin/nvcc")
+	if len(dirs) > 0 {
+		return dirs[len(dirs)-1], looked
+	}
+	return "", looked
+}
+
+var versionRE = regexp.MustCompile(`release (\d+\.\d+), V(\d+\.\d+\.\d+)`)
+
+func (w *world) versionOf(k *plan.Toolkit) string {
+	out, err := w.output(k.NVCC.Path, "--version")
+	m := versionRE.FindStringSubmatch(out)
+	if err != nil || m == nil {
+		return fmt.Sprintf("%s --version says what kbuild does not understand: %.200s", k.NVCC.Path, strings.TrimSpace(out))
+	}
+	k.Version, k.Build = m[1], m[2]
+	out, err = w.output(k.NVCC.Path, "--list-gpu-code")
+	if err != nil {
+		return fmt.Sprintf("%s --list-gpu-code failed: %.200s; kbuild needs CUDA 11.2 or newer", k.NVCC.Path, strings.TrimSpace(out))
+	}
+	for _, word := range strings.Fields(out) {
+		if c, err := gencode.Parse(word); err == nil && c.Kind == gencode.SASS {
+			k.Archs = append(k.Archs, c)
+		}
+	}
+	return ""
+}
+
+// dry is what `nvcc --dryrun` tells of the toolkit.
+type dry struct {
+	here, path, nvvmPath, linkStub, irLibs string
+	libDirs, includes                      []string
+}
+
+var (
+	assignRE = regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`)
+	nvvmRE   = regexp.MustCompile(`-nvvmpath="?([^" ]+)`)
+	stubRE   = regexp.MustCompile(`"([^"]*link\.stub)"`)
+	pathRE   = regexp.MustCompile(`"?-[LI]"?([^" ]+)"?`)
+)
+
+// dryRun asks for the steps of an LTO link; it runs none and needs no input file.
+func (w *world) dryRun(nvcc string) (dry, string) {
+	out, err := w.output(nvcc, "--dryrun", "-dlto", "-gencode", "arch=compute_80,code=sm_80", "kbuild-probe.o", "-o", "kbuild-probe")
+	if err != nil {
+		return dry{}, fmt.Sprintf("%s --dryrun failed: %.300s; kbuild needs CUDA 11.2 or newer", nvcc, strings.TrimSpace(out))
+	}
+	var d dry
+	for _, line := range strings.Split(out, "\n") {
+		m := assignRE.FindStringSubmatch(line)
+		if m == nil {
+			if n := nvvmRE.FindStringSubmatch(line); n != nil {
+				d.nvvmPath = n[1]
+			}
+			if s := stubRE.FindStringSubmatch(line); s != nil {
+				d.linkStub = s[1]
+			}
+			continue
+		}
+		switch m[1] {
+		case "_HERE_":
+			d.here = m[2]
+		case "PATH":
+			d.path = m[2]
+		case "NVVMIR_LIBRARY_DIR":
+			d.irLibs = m[2]
+		case "LIBRARIES":
+			d.libDirs = dirsOf(m[2])
+		case "INCLUDES":
+			d.includes = dirsOf(m[2])
+		}
+	}
+	if d.here == "" {
+		return dry{}, fmt.Sprintf("%s --dryrun says nothing of where it is", nvcc)
+	}
+	return d, ""
+}
+
+func dirsOf(flags string) []string {
+	var out []string
+	for _, m := range pathRE.FindAllStringSubmatch(flags, -1) {
+		out = append(out, filepath.Clean(m[1]))
+	}
+	return out
+}
+
+func (d dry) text() string { return strings.Join([]string{d.nvvmPath, d.irLibs}, "\n") }
+
+// header finds a header of the toolkit; "" if there is none.
+func (d dry) header(name string) string {
+	for _, dir := range append(append([]string(nil), d.includes...), filepath.Join(d.here, "..", "include"), filepath.Join(d.here, "..", "targets", "x86_64-linux", "include"), "/usr/include") {
+		if p := filepath.Join(dir, name); exists(p) {
+			return p
+		}
+	}
+	return ""
+}
+
+func exists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
+
+// parts are the files a compile or a link of this toolkit runs or reads unasked.
+func (d dry) parts(w *world, nvcc string) map[string]string {
+	parts := map[string]string{"nvcc": nvcc}
+	if real := filepath.Join(d.here, "nvcc"); exists(real) {
+		parts["nvcc itself"] = real
+	}
+	if p := filepath.Join(d.here, "nvcc.profile"); exists(p) {
+		parts["nvcc.profile"] = p
+	}
+	for _, t := range []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"} {
+		parts[t] = w.lookup(t, d.path)
+	}
+	if d.nvvmPath != "" {
+		if p := filepath.Join(d.nvvmPath, "lib64", "libnvvm.so"); exists(p) {
+			parts["libnvvm"] = p
+		} else {
+			parts["libnvvm"] = ""
+			w.absent[p] = true
+		}
+	}
+	if d.linkStub != "" && exists(d.linkStub) {
+		parts["link.stub"] = d.linkStub
+	}
+	bc, _ := filepath.Glob(filepath.Join(d.irLibs, "*.bc"))
+	for _, p := range bc {
+		parts[filepath.Base(p)] = p
+	}
+	for _, h := range []string{"crt/host_runtime.h", "fatbinary_section.h"} {
+		parts[h] = d.header(h)
+	}
+	for _, l := range []string{"libcudadevrt.a", "libcudart_static.a"} {
+		parts[l] = ""
+		for _, dir := range append(append([]string(nil), d.libDirs...), "/usr/lib/x86_64-linux-gnu", "/usr/lib64") {
+			if p := filepath.Join(dir, l); exists(p) {
+				parts[l] = p
+				break
+			}
+		}
+	}
+	return parts
+}
+
+// ltoFault knows the packaging fault of Debian's and Ubuntu's toolkit: nvlink looks for libnvvm where
+// the package does not put it, and says "elfLink linker library load error".
+func (d dry) ltoFault() string {
+	if d.nvvmPath == "" {
+		return ""
+	}
+	want := filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
+	if exists(want) {
+		return ""
+	}
+	have, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvvm.so")
+	if len(have) == 0 {
+		return fmt.Sprintf("nvlink -dlto needs %s, which is missing; install the toolkit's nvvm package.", want)
+	}
+	return fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. As root: mkdir -p %s && ln -s %s %s", want, filepath.Dir(want), have[0], want)
+}
+
+// satisfies checks a version against a constraint such as ">= 11.2, < 13".
+func satisfies(version, constraint string) bool {
+	for _, c := range strings.Split(constraint, ",") {
+		c = strings.TrimSpace(c)
+		op := strings.TrimRight(c, "0123456789. ")
+		n := compareVersions(version, strings.TrimSpace(strings.TrimPrefix(c, op)))
+		ok := map[string]bool{">=": n >= 0, ">": n > 0, "<=": n <= 0, "<": n < 0, "=": n == 0, "==": n == 0, "": n == 0, "!=": n != 0}[strings.TrimSpace(op)]
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func compareVersions(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range max(len(as), len(bs)) {
+		var x, y int
+		if i < len(as) {
+			x, _ = strconv.Atoi(as[i])
+		}
+		if i < len(bs) {
+			y, _ = strconv.Atoi(bs[i])
+		}
+		if x != y {
+			return x - y
+		}
+	}
+	return 0
+}

@@ -1,0 +1,105 @@
+package manifest
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The attributes that library, executable and module share.
+
+// Modes of device code: whole is what nvcc does by default, and so the default here.
+var modes = []string{"whole", "rdc", "lto"}
+
+// newTarget reads what all kinds of targets have.
+func (r *reader) newTarget(kind Kind) *Target {
+	r.reservedWords()
+	return &Target{
+		Kind: kind, Name: r.b.name, Base: r.b.name, Pos: position(r.b.rng),
+		AttrPos: r.attrPos(), Deps: r.deps("deps"), Labels: r.labels(),
+	}
+}
+
+// compile reads how sources are compiled and linked.
+func (r *reader) compile(t *Target) {
+	t.Gencode = r.gencode()
+	if t.Mode = r.enum("mode", modes...); t.Mode == "" {
+		t.Mode = "whole"
+	}
+	t.Std, t.CStd = r.std()
+	t.Includes = r.paths("includes")
+	t.Libs = r.noPrefix("libs", "-l")
+	t.LibDirs = r.paths("lib_dirs")
+	t.CudaRT = r.enum("cudart", "static", "shared", "none")
+	t.Opt = r.enum("opt", "0", "1", "2", "3", "s", "fast")
+	t.Debug, t.DeviceDebug, t.LineInfo = r.isTrue("debug"), r.isTrue("device_debug"), r.isTrue("lineinfo")
+	t.FastMath = r.isTrue("fast_math")
+	t.FTZ, t.PrecDiv, t.PrecSqrt, t.FMAD = r.boolean("ftz"), r.boolean("prec_div"), r.boolean("prec_sqrt"), r.boolean("fmad")
+	t.MaxRegisters = r.integer("max_registers", 1, 255)
+	t.Flags = r.flags()
+	t.Memory = r.size("memory")
+	t.StripUnused = r.isTrue("strip_unused")
+	t.Split = r.boolean("split")
+}
+
+// cleanPath is the spelling of paths in a project: slash-separated, relative to its root.
+func cleanPath(s string) string { return path.Clean(filepath.ToSlash(s)) }
+
+// paths reads a list of folders or files.
+func (r *reader) paths(name string) []string {
+	option := map[string]string{"includes": "-I", "lib_dirs": "-L"}[name]
+	var out []string
+	for _, p := range r.noPrefix(name, option) {
+		out = append(out, cleanPath(p))
+	}
+	return out
+}
+
+var standardRE = regexp.MustCompile(`^(?:c|gnu)(\+\+)?[0-9][0-9a-z]$`)
+
+var standards = []string{
+	"c++03", "c++11", "c++14", "c++17", "c++20", "c++23", "gnu++11", "gnu++14", "gnu++17", "gnu++20", "gnu++23",
+	"c89", "c90", "c99", "c11", "c17", "c23", "gnu99", "gnu11", "gnu17", "gnu23",
+}
+
+// std reads one standard, or a list of one for C++ and one for C.
+func (r *reader) std() (cxx, c string) {
+	f := r.field("std")
+	if f == nil {
+		return "", ""
+	}
+	var items []item
+	if s, ok := asText(f.val); ok {
+		items = []item{{s, f.rng}}
+	} else if t := f.val.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+		items = r.textItems(f)
+	} else {
+		r.wrong(f, `a standard such as "c++17"`)
+	}
+	for _, it := range items {
+		m := standardRE.FindStringSubmatch(it.text)
+		into := &c
+		switch {
+		case m == nil:
+			r.l.errorAt(it.rng, `Write for example "c++17", "gnu++17", "c11", or a list of one of each.`, "std: %q is no standard of C or C++%s", it.text, stdMeant(it.text))
+			continue
+		case m[1] != "":
+			into = &cxx
+		}
+		if *into != "" {
+			r.l.errorAt(it.rng, "", "std names %s and %s for one language", *into, it.text)
+		}
+		*into = it.text
+	}
+	return cxx, c
+}
+
+func stdMeant(s string) string {
+	if strings.Trim(s, "0123456789") == "" && slices.Contains(standards, "c++"+s) {
+		return fmt.Sprintf("; did you mean %q?", "c++"+s)
+	}
+	return didYouMean(s, standards)
+}

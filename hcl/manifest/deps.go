@@ -1,0 +1,116 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// deps reads a list of references to targets; a target named twice counts once.
+func (r *reader) deps(name string) []Dep {
+	f := r.field(name)
+	if f == nil {
+		return nil
+	}
+	var out []Dep
+	places := literals(f.expr)
+	for _, e := range r.elements(f, "references") {
+		if e.IsNull() || e.Type() != referenceType {
+			r.noReference(f, e, places)
+			continue
+		}
+		t := e.EncapsulatedValue().(*target)
+		rng := places.take(t.label(), f.rng)
+		if !isTarget(t.kind) && !(t.kind == "group" && name == "targets") {
+			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds, ", ")+".", "%s is no target", t.label())
+			continue
+		}
+		if slices.ContainsFunc(out, func(d Dep) bool { return d.Label == t.label() }) {
+			continue
+		}
+		out = append(out, Dep{Label: t.label(), Pos: position(rng)})
+	}
+	return out
+}
+
+func (r *reader) noReference(f *field, e cty.Value, places places) {
+	s, ok := asText(e)
+	if !ok || e.Type() != cty.String {
+		r.l.errorAt(f.rng, "", "%s takes references such as library.solver, and one element is %s", f.name, typeName(e))
+		return
+	}
+	help := "System libraries go into libs."
+	for _, k := range targetKinds {
+		name := strings.TrimPrefix(s, k+".")
+		if slices.Contains(r.l.names[k], name) {
+			help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)
+		}
+	}
+	r.l.errorAt(places.take(s, f.rng), help, "%s takes references such as library.solver, not strings", f.name)
+}
+
+// checkDeps finds targets that need themselves, also through a source that a generate block makes.
+func (l *loader) checkDeps() {
+	edges := map[string][]Dep{}
+	for _, t := range l.project.Targets {
+		label := string(t.Kind) + "." + t.Base
+		edges[label] = append(edges[label], t.Deps...)
+		for _, s := range t.Sources {
+			if s.Generated != "" {
+				edges[label] = append(edges[label], Dep{s.Generated, s.Pos})
+			}
+		}
+	}
+	for _, g := range l.project.Groups {
+		edges["group."+g.Name] = g.Targets
+	}
+	c := depCycles{l: l, edges: edges, state: map[string]nodeState{}}
+	for _, b := range l.blocks {
+		if isTarget(b.kind) || b.kind == "group" {
+			c.visit(b.key())
+		}
+	}
+}
+
+// depCycles walks targets depth first.
+type depCycles struct {
+	l      *loader
+	edges  map[string][]Dep
+	state  map[string]nodeState
+	path   []string
+	places []Pos // of the dep that led to each element of path
+}
+
+func (c *depCycles) visit(label string) {
+	c.state[label] = running
+	c.path = append(c.path, label)
+	for _, d := range c.edges[label] {
+		switch c.state[d.Label] {
+		case untouched:
+			c.places = append(c.places, d.Pos)
+			c.visit(d.Label)
+			c.places = c.places[:len(c.places)-1]
+		case running:
+			c.report(d)
+		}
+	}
+	c.path = c.path[:len(c.path)-1]
+	c.state[label] = known
+}
+
+func (c *depCycles) report(d Dep) {
+	i := slices.Index(c.path, d.Label)
+	steps := c.path[i]
+	for j, label := range c.path[i+1:] {
+		steps += fmt.Sprintf("\n  needs %s (%s)", label, c.places[i+j])
+	}
+	steps += fmt.Sprintf("\n  needs %s (%s)", d.Label, d.Pos)
+	rng := hcl.Range{Filename: d.Pos.File, Start: hcl.Pos{Line: d.Pos.Line, Column: d.Pos.Column}}
+	rng.End = rng.Start
+	line := lineOf(c.l.project.sources[d.Pos.File], d.Pos.Line)
+	rng.End.Column = wordEnd(line, d.Pos.Column)
+	c.l.errorAt(rng, steps, "%s depends on itself", d.Label)
+}

@@ -1,0 +1,165 @@
+package manifest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// A matrix is a map of lists; its instances are the product, axes sorted by name, values in the order
+// written, the last axis changing fastest. exclude takes away what agrees with one of its objects in
+// every axis that the object names.
+
+// maxInstances stops a product that cannot be meant.
+const maxInstances = 10000
+
+// instance is one point of a matrix.
+type instance struct {
+	axes   []MatrixValue
+	values map[string]cty.Value
+}
+
+// name is gemm:dtype=f16,tile=64.
+func (i instance) name(base string) string {
+	var parts []string
+	for _, a := range i.axes {
+		parts = append(parts, a.Name+"="+a.Value)
+	}
+	return base + ":" + strings.Join(parts, ",")
+}
+
+func (l *loader) matrix(b *block) []instance {
+	r := l.reader(b, nil)
+	f := r.field("matrix")
+	if f == nil {
+		return nil
+	}
+	if t := f.val.Type(); !t.IsObjectType() && !t.IsMapType() {
+		r.wrong(f, "a map of lists, such as { tile = [64, 128] }")
+		return nil
+	}
+	axes := f.val.AsValueMap()
+	if len(axes) == 0 {
+		l.errorAt(f.rng, "", "the matrix of %s has no axis", b.heading())
+		return nil
+	}
+	points := []instance{{values: map[string]cty.Value{}}}
+	for _, name := range sortedKeys(axes) {
+		values := r.axis(f, name, axes[name])
+		if len(points)*len(values) > maxInstances {
+			l.errorAt(f.rng, "", "the matrix of %s has more than %d instances", b.heading(), maxInstances)
+			return nil
+		}
+		points = multiply(points, name, values)
+	}
+	return r.exclude(f, points, sortedKeys(axes))
+}
+
+func multiply(points []instance, axis string, values []cty.Value) []instance {
+	var out []instance
+	for _, p := range points {
+		for _, v := range values {
+			s, _ := asText(v)
+			q := instance{axes: append(slices.Clone(p.axes), MatrixValue{axis, s}), values: map[string]cty.Value{axis: v}}
+			for k, old := range p.values {
+				q.values[k] = old
+			}
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// axis checks the values of one axis.
+func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
+	rng := r.keyRange(f, name)
+	if !hclsyntax.ValidIdentifier(name) {
+		r.l.errorAt(rng, "It is read as matrix.NAME.", "%q is no name for an axis", name)
+	}
+	if t := v.Type(); v.IsNull() || !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+		r.l.errorAt(rng, "", "the axis %s needs a list, not %s", name, typeName(v))
+		return nil
+	}
+	var out []cty.Value
+	seen := map[string]bool{}
+	for _, e := range v.AsValueSlice() {
+		s, ok := asText(e)
+		switch {
+		case !ok:
+			r.l.errorAt(rng, "", "the axis %s needs strings, numbers or booleans, and one element is %s", name, typeName(e))
+		case !targetName.MatchString(s) && !targetName.MatchString(strings.TrimPrefix(s, "-")):
+			r.l.errorAt(rng, "Letters, digits and _ . + - may be used: values become parts of file names.", "%q cannot be a value of the axis %s", s, name)
+		case seen[s]:
+			r.l.errorAt(rng, "", "the axis %s has the value %s twice", name, s)
+		default:
+			seen[s] = true
+			out = append(out, e)
+		}
+	}
+	if len(out) == 0 && v.LengthInt() == 0 {
+		r.l.errorAt(rng, "", "the axis %s has no value", name)
+	}
+	return out
+}
+
+// exclude drops points. An object that drops nothing is reported: its author meant something.
+func (r *reader) exclude(matrix *field, points []instance, axes []string) []instance {
+	f := r.field("exclude")
+	if f == nil {
+		return points
+	}
+	before := len(points)
+	for i, e := range r.elements(f, "objects") {
+		rng := elementRange(f, i)
+		if t := e.Type(); e.IsNull() || !t.IsObjectType() && !t.IsMapType() || len(e.AsValueMap()) == 0 {
+			r.l.errorAt(rng, "", "exclude needs objects such as { tile = 128 }, and one element is %s", typeName(e))
+			continue
+		}
+		if !r.knownAxes(e, rng, axes) {
+			continue
+		}
+		n := len(points)
+		points = slices.DeleteFunc(points, func(p instance) bool { return p.agrees(e) })
+		if len(points) == n {
+			r.l.warnAt(rng, "", "this exclude matches no instance of %s", r.b.heading())
+		}
+	}
+	if before > 0 && len(points) == 0 {
+		r.l.errorAt(f.rng, "", "exclude leaves no instance of %s", r.b.heading())
+	}
+	return points
+}
+
+func (r *reader) knownAxes(e cty.Value, rng hcl.Range, axes []string) bool {
+	ok := true
+	for _, key := range sortedKeys(e.AsValueMap()) {
+		if !slices.Contains(axes, key) {
+			r.l.errorAt(rng, knownNames("axis", axes), "the matrix of %s has no axis %q%s", r.b.heading(), key, didYouMean(key, axes))
+			ok = false
+		}
+	}
+	return ok
+}
+
+// agrees compares as text: 128 and "128" are one value, as they are one name.
+func (i instance) agrees(e cty.Value) bool {
+	for key, want := range e.AsValueMap() {
+		a, ok := asText(i.values[key])
+		b, ok2 := asText(want)
+		if !ok || !ok2 || a != b {
+			return false
+		}
+	}
+	return true
+}
+
+// elementRange is the place of element i of a list written out.
+func elementRange(f *field, i int) hcl.Range {
+	if t, ok := f.expr.(*hclsyntax.TupleConsExpr); ok && i < len(t.Exprs) {
+		return t.Exprs[i].Range()
+	}
+	return f.rng
+}

@@ -1,0 +1,191 @@
+package manifest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Sources: which files, in which language, and that they are there.
+
+var languages = []string{"c", "c++", "cuda", "hip"}
+
+// byEnding is the language of a source. A .cu file is HIP where its target ships gfx code.
+var byEnding = map[string]string{
+	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++", ".cu": "cuda", ".hip": "hip",
+}
+
+var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".inc", ".ipp", ".tpp"}
+
+// sources reads the sources of t with what its partitions change.
+func (r *reader) sources(t *Target) []Source {
+	items := r.texts("sources")
+	if r.b.body.Attributes["sources"] == nil && !r.b.misspelt["sources"] {
+		r.l.errorAt(r.b.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
+	} else if f := r.field("sources"); f != nil && len(items) == 0 && f.val.CanIterateElements() && f.val.LengthInt() == 0 {
+		r.l.errorAt(f.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
+	}
+	for i := range items {
+		items[i].text = r.sourcePath(items[i].text)
+	}
+	items = r.distinct(items)
+	parts := r.partitions(items)
+	target := r.partition(nil)
+	target.Mode, target.Defines, target.Flags, target.Memory = t.Mode, r.defines(), t.Flags, t.Memory
+	hip := slices.ContainsFunc(t.Gencode.Code, isGFX)
+	var out []Source
+	for _, it := range items {
+		s := target
+		if p, ok := parts[it.text]; ok {
+			s = p.over(target)
+		}
+		s.Path, s.Pos, s.Generated = it.text, position(it.rng), r.l.generated[it.text]
+		if r.checkSource(&s, it.rng, hip) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// sourcePath spells a path as Project does: one inside the project is relative.
+func (r *reader) sourcePath(s string) string {
+	if s == "" {
+		return s
+	}
+	p := cleanPath(s)
+	if filepath.IsAbs(p) {
+		if rel, err := filepath.Rel(r.l.project.Root, p); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return p
+}
+
+// distinct refuses a source that is named twice: its object would be linked twice.
+func (r *reader) distinct(items []item) []item {
+	first := map[string]item{}
+	var out []item
+	for _, it := range items {
+		if f, ok := first[it.text]; ok {
+			r.l.bothAt(it.rng, f.rng, "first here", "Wrap lists that overlap in distinct().", "%s is twice among the sources of %s", it.text, r.b.heading())
+			continue
+		}
+		first[it.text] = it
+		out = append(out, it)
+	}
+	return out
+}
+
+// checkSource finds the language of s and looks for its file.
+func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
+	ending := path.Ext(s.Path)
+	switch {
+	case s.Path == "":
+		r.l.errorAt(rng, "", "sources has an empty element")
+		return false
+	case r.l.isFolder(s.Path):
+		r.l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"), "%s is a folder", s.Path)
+		return false
+	case s.Language != "":
+	case slices.Contains(headers, ending):
+		r.l.errorAt(rng, "Drop it from sources: compilers find headers through includes, and kbuild learns which were read.", "%s is a header", s.Path)
+		return false
+	case byEnding[ending] == "":
+		r.l.errorAt(rng, endingHelp(ending), "cannot tell the language of %s", s.Path)
+		return false
+	default:
+		s.Language = byEnding[ending]
+	}
+	if hip && s.Language == "cuda" {
+		s.Language = "hip"
+	}
+	if s.Language == "c" || s.Language == "c++" {
+		s.Mode = ""
+	}
+	return s.Generated != "" || r.l.mustExist(s.Path, rng)
+}
+
+func endingHelp(ending string) string {
+	switch ending {
+	case ".a", ".so", ".lib":
+		return "Declare it as a prebuilt and name that in deps."
+	case ".o", ".obj":
+		return "Put it into an archive, declare that as a prebuilt and name it in deps."
+	case ".ptx", ".cubin", ".fatbin":
+		return "Device code is loaded at run time or embedded by a module; it is no source."
+	}
+	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip; for others set language to one of %s.", strings.Join(languages, ", "))
+}
+
+func (l *loader) isFolder(p string) bool {
+	st, err := l.stat(p)
+	return err == nil && st.IsDir()
+}
+
+// mustExist looks for a file of the project. One in the build tree does not count: it is left over
+// from an earlier build, or an output that nothing here waits for.
+func (l *loader) mustExist(p string, rng hcl.Range) bool {
+	_, err := l.stat(p)
+	switch {
+	case l.inBuildTree(p):
+		l.errorAt(rng, "Declare it among the outputs of a generate block.", "%s is in the build tree, and no generate block makes it", p)
+	case err == nil:
+		return true
+	case l.generatedNamed(p) != "":
+		l.errorAt(rng, "Write "+l.generatedNamed(p)+".outputs: generated files are in the build tree.", "there is no file %s", p)
+	case strings.ContainsAny(p, "*?["):
+		l.errorAt(rng, fmt.Sprintf("Write glob(%q).", p), "there is no file %s", p)
+	default:
+		l.errorAt(rng, "", "there is no file %s%s", p, l.fileMeant(p))
+	}
+	return false
+}
+
+func (l *loader) stat(p string) (fs.FileInfo, error) {
+	if filepath.IsLocal(p) {
+		return fs.Stat(l.fsys, p)
+	}
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(l.project.Root, p)
+	}
+	return os.Stat(p)
+}
+
+// fileMeant suggests a file beside a missing one.
+func (l *loader) fileMeant(p string) string {
+	if !filepath.IsLocal(p) {
+		return ""
+	}
+	entries, _ := fs.ReadDir(l.fsys, path.Dir(p))
+	var out []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	if n := nearest(path.Base(p), out); n != "" {
+		return fmt.Sprintf("; did you mean %q?", path.Join(path.Dir(p), n))
+	}
+	return ""
+}
+
+func (l *loader) inBuildTree(p string) bool {
+	return strings.HasPrefix(p, l.project.BuildDir+"/")
+}
+
+// generatedNamed finds the generate block with an output of this name.
+func (l *loader) generatedNamed(p string) string {
+	for _, made := range sortedKeys(l.generated) {
+		label := l.generated[made]
+		if made == l.buildPath("gen", strings.TrimPrefix(label, "generate."), p) {
+			return label
+		}
+	}
+	return ""
+}

@@ -1,0 +1,7 @@
+library "a" {
+  sources = library.b.sources
+}
+
+library "b" {
+  sources = library.a.sources
+}

@@ -1,0 +1,4 @@
+library "a" {
+  sources = ["src/a.cu"]
+  deps    = [library.a]
+}

@@ -1,0 +1,5 @@
+library "a" {
+  sources     = ["src/a.cu"]
+  type        = "shared"
+  device_link = true
+}

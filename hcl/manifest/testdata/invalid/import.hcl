@@ -1,0 +1,3 @@
+import "sub" {
+  path = "sub/kernels.hcl"
+}

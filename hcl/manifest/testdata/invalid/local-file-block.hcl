@@ -1,0 +1,4 @@
+# local: library "a" {}
+variable "lto" {
+  default = true
+}

@@ -1,0 +1,4 @@
+# local: lot = true
+variable "lto" {
+  default = true
+}

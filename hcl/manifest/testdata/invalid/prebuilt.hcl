@@ -1,0 +1,8 @@
+prebuilt "a" {
+  lto = "maybe"
+}
+
+prebuilt "b" {
+  archive = "libb.a"
+  shared  = "libb.so"
+}

@@ -1,0 +1,6 @@
+# profile: deb
+profile "dev" {
+}
+
+profile "release" {
+}

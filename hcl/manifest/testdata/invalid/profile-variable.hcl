@@ -1,0 +1,7 @@
+variable "archs" {
+  default = ["sm_80"]
+}
+
+profile "dev" {
+  arch = ["native"]
+}

@@ -1,0 +1,3 @@
+kbuild {
+  required_version = ">= 2.0"
+}

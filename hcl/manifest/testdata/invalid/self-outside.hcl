@@ -1,0 +1,7 @@
+library "a" {
+  sources = [self.outputs[0]]
+}
+
+locals {
+  a = matrix.x
+}

@@ -1,0 +1,5 @@
+library "a" {
+  source = ["src/a.cu"]
+  srcs = ["src/a.cu"]
+  zzz = 1
+}

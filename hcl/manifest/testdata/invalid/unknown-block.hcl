@@ -1,0 +1,3 @@
+libary "a" {
+  sources = ["src/a.cu"]
+}

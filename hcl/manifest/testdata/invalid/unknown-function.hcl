@@ -1,0 +1,5 @@
+locals {
+  a = contact(["x"], ["y"])
+  b = file("x")
+  c = fileset(".", "*.cu")
+}

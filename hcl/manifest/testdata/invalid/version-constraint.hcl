@@ -1,0 +1,10 @@
+kbuild {
+  required_version = "new"
+}
+
+toolchain "cuda" {
+  version = ">= eleven"
+}
+
+toolchain "cuda11" {
+}
