@@ -202,7 +202,7 @@ func rpath(from, to string) string {
 	if dir != "." {
 		rel = strings.TrimPrefix(strings.TrimPrefix(rel, dir), "/")
 	}
-	return path.Join("$ORIGIN"+up, rel)
+	return strings.TrimSuffix("$ORIGIN"+up+"/"+rel, "/") // not path.Join, which would take $ORIGIN/.. for nothing
 }
 
 // usesCUDA reports whether the program needs the CUDA runtime: a CUDA source anywhere in the link.

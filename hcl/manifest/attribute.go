@@ -98,6 +98,21 @@ func typeName(v cty.Value) string {
 	}
 }
 
+// isList reports whether v is a list, a set or a tuple, and not null.
+func isList(v cty.Value) bool {
+	t := v.Type()
+	return !v.IsNull() && (t.IsTupleType() || t.IsListType() || t.IsSetType())
+}
+
+// isEmpty reports whether v is a list without elements.
+func isEmpty(v cty.Value) bool { return isList(v) && v.LengthInt() == 0 }
+
+// isMap reports whether v is a map or an object, and not null.
+func isMap(v cty.Value) bool {
+	t := v.Type()
+	return !v.IsNull() && (t.IsObjectType() || t.IsMapType())
+}
+
 // asText converts strings, numbers and booleans.
 func asText(v cty.Value) (string, bool) {
 	if v.IsNull() || !v.Type().IsPrimitiveType() {
@@ -193,7 +208,7 @@ func (r *reader) size(name string) int64 {
 // elements gives the elements of a list or set with the place where each is written. Elements that
 // come from glob() or a variable have the place of the attribute.
 func (r *reader) elements(f *field, of string) []cty.Value {
-	if t := f.val.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+	if !isList(f.val) {
 		r.wrong(f, "a list of "+of)
 		return nil
 	}
@@ -273,7 +288,7 @@ func (r *reader) textMap(name string) map[string]*string {
 	if f == nil {
 		return nil
 	}
-	if t := f.val.Type(); !t.IsObjectType() && !t.IsMapType() {
+	if !isMap(f.val) {
 		r.wrong(f, "a map")
 		return nil
 	}

@@ -74,7 +74,7 @@ func (r *reader) std() (cxx, c string) {
 	var items []item
 	if s, ok := asText(f.val); ok {
 		items = []item{{s, f.rng}}
-	} else if t := f.val.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+	} else if isList(f.val) {
 		items = r.textItems(f)
 	} else {
 		r.wrong(f, `a standard such as "c++17"`)

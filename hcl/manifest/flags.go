@@ -29,7 +29,7 @@ func (r *reader) flags() Flags {
 	if f == nil {
 		return out
 	}
-	if t := f.val.Type(); !t.IsObjectType() && !t.IsMapType() {
+	if !isMap(f.val) {
 		r.l.errorAt(f.rng, "", `flags needs a map by tool, such as { nvcc = ["-lineinfo"] }, not %s`, typeName(f.val))
 		return out
 	}
@@ -55,7 +55,7 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []
 	if v.IsNull() {
 		return nil
 	}
-	if t := v.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+	if !isList(v) {
 		r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, not %s", tool, typeName(v))
 		return nil
 	}

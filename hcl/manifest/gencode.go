@@ -59,7 +59,7 @@ func (r *reader) gencodeHint(f *field) {
 	switch {
 	case ok && slices.Contains(r.l.names["gencode"], s):
 		r.l.errorAt(f.rng, "Write gencode."+s+", without quotes.", "gencode needs a reference, not a string")
-	case ok || f.val.CanIterateElements():
+	case ok || isList(f.val):
 		r.l.errorAt(f.rng, `Write gencode.NAME, or code = ["sm_90"] for a list of its own.`, "gencode needs a reference, not %s", typeName(f.val))
 	default:
 		r.wrong(f, "a reference such as gencode.NAME")
@@ -74,8 +74,7 @@ func (r *reader) codes(name string) []gencode.Code {
 	}
 	var out []gencode.Code
 	first := map[gencode.Code]hcl.Range{}
-	items := r.textItems(f)
-	for _, it := range items {
+	for _, it := range r.textItems(f) {
 		c, err := gencode.Parse(it.text)
 		if err != nil {
 			r.l.errorAt(it.rng, codeHelp, "%q is no architecture%s", it.text, codeMeant(it.text))
@@ -86,7 +85,7 @@ func (r *reader) codes(name string) []gencode.Code {
 		}
 		first[c] = it.rng
 	}
-	if len(items) == 0 && f.val.LengthInt() == 0 {
+	if isEmpty(f.val) {
 		r.l.errorAt(f.rng, codeHelp, "%s is empty", name)
 	}
 	if mixed(out) {

@@ -17,7 +17,7 @@ func (l *loader) decodeGenerate(b *block) {
 	t := r.newTarget(Generate)
 	t.Outputs = plainTexts(l.outputs(b))
 	t.Command = plainTexts(r.texts("command"))
-	if f := r.field("command"); f != nil && (len(t.Command) == 0 || t.Command[0] == "") && f.val.CanIterateElements() {
+	if f := r.field("command"); f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
 		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", self.outputs[0]]. There is no shell.`, "the command of %s is empty", b.heading())
 	}
 	for _, it := range r.texts("inputs") {

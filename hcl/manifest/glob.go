@@ -64,7 +64,7 @@ func globPatterns(args []cty.Value) ([]string, error) {
 	var out []string
 	for _, a := range args {
 		elems := []cty.Value{a}
-		if t := a.Type(); t.IsTupleType() || t.IsListType() || t.IsSetType() {
+		if isList(a) {
 			elems = a.AsValueSlice()
 		}
 		for _, e := range elems {

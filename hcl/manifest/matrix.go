@@ -37,7 +37,7 @@ func (l *loader) matrix(b *block) []instance {
 	if f == nil {
 		return nil
 	}
-	if t := f.val.Type(); !t.IsObjectType() && !t.IsMapType() {
+	if !isMap(f.val) {
 		r.wrong(f, "a map of lists, such as { tile = [64, 128] }")
 		return nil
 	}
@@ -79,7 +79,7 @@ func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
 	if !hclsyntax.ValidIdentifier(name) {
 		r.l.errorAt(rng, "It is read as matrix.NAME.", "%q is no name for an axis", name)
 	}
-	if t := v.Type(); v.IsNull() || !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+	if !isList(v) {
 		r.l.errorAt(rng, "", "the axis %s needs a list, not %s", name, typeName(v))
 		return nil
 	}
@@ -99,7 +99,7 @@ func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
 			out = append(out, e)
 		}
 	}
-	if len(out) == 0 && v.LengthInt() == 0 {
+	if isEmpty(v) {
 		r.l.errorAt(rng, "", "the axis %s has no value", name)
 	}
 	return out
@@ -114,7 +114,7 @@ func (r *reader) exclude(matrix *field, points []instance, axes []string) []inst
 	before := len(points)
 	for i, e := range r.elements(f, "objects") {
 		rng := elementRange(f, i)
-		if t := e.Type(); e.IsNull() || !t.IsObjectType() && !t.IsMapType() || len(e.AsValueMap()) == 0 {
+		if !isMap(e) || len(e.AsValueMap()) == 0 {
 			r.l.errorAt(rng, "", "exclude needs objects such as { tile = 128 }, and one element is %s", typeName(e))
 			continue
 		}

@@ -28,7 +28,7 @@ func (r *reader) sources(t *Target) []Source {
 	items := r.texts("sources")
 	if r.b.body.Attributes["sources"] == nil && !r.b.misspelt["sources"] {
 		r.l.errorAt(r.b.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
-	} else if f := r.field("sources"); f != nil && len(items) == 0 && f.val.CanIterateElements() && f.val.LengthInt() == 0 {
+	} else if f := r.field("sources"); f != nil && isEmpty(f.val) {
 		r.l.errorAt(f.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
 	}
 	for i := range items {

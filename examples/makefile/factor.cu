@@ -1,0 +1,1 @@
+__device__ float factor(int i) { return i + 1.0f; }
