@@ -40,6 +40,8 @@ func TestReadOnlyStore(t *testing.T) {
 		os.Chmod(d, 0o755) // a way in for nobody
 	}
 	os.Chmod(out, 0o777)
+	old := filepath.Join(dir, "old") // a store inside the folder, for its permissions
+	os.Remove(open(t, old).path("tmp"))
 	var folders []string
 	filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if d.IsDir() {
@@ -73,6 +75,9 @@ func TestReadOnlyStore(t *testing.T) {
 		}
 		if _, err := s.MaybeGC(t.Context()); err != nil {
 			t.Error(err)
+		}
+		if _, err := Open(old); err != nil {
+			t.Errorf("Open of a store without tmp: %v", err)
 		}
 		if _, err := Open(filepath.Join(dir, "new")); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), EnvDir) {
 			t.Errorf("Open where nothing can be made: %v", err)

@@ -105,7 +105,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	b.emit(t, &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: nvcc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
-		Tools: []string{"nvcc"}, Pool: devicePool, Link: check,
+		Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file=",
 	})
 	return link.Output
 }
@@ -117,12 +117,8 @@ func linkMode(lto bool) string {
 	return "rdc"
 }
 
-// maxLinkArgs bounds what nvcc can be given on one device link: it runs nvlink through a shell, and
-// Linux takes no single argument above 128 KiB; nvcc then ends with status 127 and no message.
-const maxLinkArgs = 64 << 10
-
 // linkInputs are the files of p that the device link of t reads: own relocatable objects, or the
-// archive of a library. Very many objects go through an archive, of which nvlink takes every member.
+// archive of a library, of which nvlink takes every member.
 func (b *builder) linkInputs(t *target, p part, check *graph.LinkCheck) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {
@@ -130,26 +126,17 @@ func (b *builder) linkInputs(t *target, p part, check *graph.LinkCheck) []string
 		}
 		return []string{p.t.file}
 	}
-	var objs []string
-	size := 0
-	for _, o := range p.t.objects {
-		if relocatable(o.source) {
-			objs = append(objs, o.path)
-			size += len(o.path) + 3
-		}
-	}
 	archive := ""
-	switch {
-	case p.t != t:
+	if p.t != t {
 		archive = p.t.file
-	case size > maxLinkArgs:
-		archive = b.out("obj", fileName(t), "device.a")
-		b.emit(t, &graph.Action{Kind: graph.Archive, Name: path.Base(archive),
-			Argv:   toolchain.Archive(b.facts.AR.Path, archive, objs),
-			Inputs: objs, Outputs: []string{archive}, Tools: []string{"ar"}, Response: 3, ResponseFlag: "@"})
 	}
+	var objs []string
 	for _, o := range p.t.objects {
-		if relocatable(o.source) && o.source.Mode == "rdc" {
+		if !relocatable(o.source) {
+			continue
+		}
+		objs = append(objs, o.path)
+		if o.source.Mode == "rdc" {
 			name := o.path
 			if archive != "" {
 				name = archive + ":" + path.Base(o.path)

@@ -128,6 +128,7 @@ func (b *builder) emitAction(t *target, nvcc toolchain.NVCC, s *manifest.Source,
 	} else {
 		argv = nvcc.Compile(c, b.deviceOptions(t, *s, inc))
 	}
+	b.checkShell(s.Pos, s.Path, argv)
 	return &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(out), Archs: names(codes), Mode: c.Mode,
 		Argv: argv, KeepDir: keep, KeepFile: kept,
@@ -177,7 +178,7 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []arti
 		link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, StripUnused: t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
 		b.emit(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   nvcc.DeviceLink(link, b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check})
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="})
 		arts = append(arts, artifact{out, kind, arch})
 	}
 	return arts

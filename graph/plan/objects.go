@@ -127,9 +127,11 @@ func (b *builder) deviceCompile(t *target, s manifest.Source, out string, inc []
 		return nil
 	}
 	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}
+	argv := nvcc.Compile(c, b.deviceOptions(t, s, inc))
+	b.checkShell(s.Pos, s.Path, argv)
 	return &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode,
-		Argv:   nvcc.Compile(c, b.deviceOptions(t, s, inc)),
+		Argv:   argv,
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC) || asksForDebug(s.Flags.Host),
@@ -216,4 +218,15 @@ func compact(sorted []string) []string {
 		}
 	}
 	return out
+}
+
+// checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
+// what stands in backquotes is run. No quoting gets through (tried with 11.8).
+func (b *builder) checkShell(pos manifest.Pos, source string, argv []string) {
+	for _, arg := range argv {
+		if strings.ContainsAny(arg, "$`") {
+			b.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
+				"%s would be compiled with %q, which holds '$' or a backquote", source, arg)
+		}
+	}
 }

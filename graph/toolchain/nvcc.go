@@ -92,8 +92,12 @@ func (o DeviceOptions) args() []string {
 	if o.Std != "" {
 		add("-std=" + o.Std)
 	}
-	if o.Opt != "" {
+	switch o.Opt {
+	case "":
+	case "0", "1", "2", "3":
 		add("-O" + o.Opt)
+	default: // nvcc wants a number
+		add("-Xcompiler", "-O"+o.Opt)
 	}
 	argv = append(argv, o.floats()...)
 	if o.MaxRegisters > 0 {
@@ -169,8 +173,11 @@ type DeviceLink struct {
 	NVLink      []string // extra flags
 }
 
-// DeviceLink gives the argv of `nvcc -dlink`. The number of leading arguments that must stay out of
-// a response file is 1 (nvcc itself).
+// DeviceLink gives the argv of `nvcc -dlink`. All but nvcc itself may go into an options file: for links
+// nvcc hands very long lists on to nvlink and g++ in files of its own (11.8; it does not for compiles).
+//
+// Its registration functions are hidden. Exported, those of a program take the place of a shared
+// library's for a static library that both link, and the shared library's kernels are never registered.
 //
 // Objects of nvcc say which kernels their host code names; if nvlink sees such objects only, it drops
 // every kernel that none of them names, with status 0. A kernel that a plain C++ file names would
@@ -193,11 +200,11 @@ func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
 	if o.MaxRegisters > 0 {
 		argv = append(argv, "-maxrregcount="+strconv.Itoa(o.MaxRegisters))
 	}
-	if o.DeviceDebug && !l.LTO {
-		argv = append(argv, "-G")
-	}
-	if o.PIC {
-		argv = append(argv, "-Xcompiler", "-fPIC")
+	if l.Emit == "" {
+		argv = append(argv, "-Xcompiler", "-fvisibility=hidden")
+		if o.PIC {
+			argv = append(argv, "-Xcompiler", "-fPIC")
+		}
 	}
 	if l.LTO {
 		argv = append(argv, forward("-Xptxas", o.PTXAS)...)

@@ -238,7 +238,7 @@ func (r *reader) textItems(f *field) []item {
 	return out
 }
 
-// plain drops the places.
+// plainTexts drops the places.
 func plainTexts(items []item) []string {
 	var out []string
 	for _, it := range items {
@@ -373,10 +373,14 @@ func (r *reader) attrPos() map[string]Pos {
 			out["defaults."+name] = position(a.NameRange)
 		}
 	}
+	if pos, ok := out["code"]; ok {
+		out["gencode"] = pos // a list of its own stands for a gencode
+	}
 	return out
 }
 
-var cIdentifier = func(s string) bool {
+// cIdentifier reports whether s can be a name in C.
+func cIdentifier(s string) bool {
 	for i, c := range s {
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (i == 0 || c < '0' || c > '9') {

@@ -43,11 +43,11 @@ func (l *loader) self(b *block) map[string]cty.Value {
 func (l *loader) outputs(b *block) []item {
 	var out []item
 	first := map[string]hcl.Range{}
-	items := l.reader(b, nil).texts("outputs")
-	if a := b.body.Attributes["outputs"]; a != nil && len(items) == 0 && !l.refs[a.Expr].bad {
-		l.errorAt(a.Expr.Range(), "Name the files that the command writes.", "%s has no outputs", b.heading())
+	r := l.reader(b, nil)
+	if f := r.field("outputs"); f != nil && isEmpty(f.val) {
+		l.errorAt(f.rng, "Name the files that the command writes.", "%s has no outputs", b.heading())
 	}
-	for _, it := range items {
+	for _, it := range r.texts("outputs") {
 		p := cleanPath(it.text)
 		switch prev, twice := first[p]; {
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "../") || p == "..":

@@ -30,6 +30,9 @@ func (l *loader) globFunc() function.Function {
 		VarParam: &function.Parameter{Name: "patterns", Type: cty.DynamicPseudoType},
 		Type:     function.StaticReturnType(cty.List(cty.String)),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if !cty.TupleVal(args).IsWhollyKnown() {
+				return cty.UnknownVal(cty.List(cty.String)), nil
+			}
 			patterns, err := globPatterns(args)
 			if err != nil {
 				return cty.DynamicVal, err

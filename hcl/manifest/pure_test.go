@@ -107,6 +107,50 @@ error: no source
 	}
 }
 
+// TestOneMistakeOneDiagnostic: what depends on a faulty value is passed over in silence.
+func TestOneMistakeOneDiagnostic(t *testing.T) {
+	_, diags := try(`
+locals {
+  bad = "x" + 1
+}
+library "a" {
+  sources = concat(glob(["src/*.cu", local.bad]), [local.bad, "${local.bad}.cu"])
+  deps    = [local.bad]
+  defines = { X = local.bad }
+  flags   = { nvcc = [local.bad] }
+  mode    = local.bad
+
+  partition "p" {
+    match = [local.bad]
+  }
+}
+module "m" {
+  sources = [length(local.bad) > 0 ? "src/a.cu" : local.bad]
+  matrix  = { x = [local.bad] }
+}
+generate "g" {
+  command = [local.bad, self.outputs[0]]
+  outputs = [local.bad]
+}
+library "b" {
+  sources = generate.g.outputs
+}
+`, Options{})
+	if len(diags) != 1 {
+		t.Errorf("%d diagnostics:\n%s", len(diags), rendered(diags))
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	src, err := os.ReadFile("testdata/worked/kernels.hcl")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		try(string(src), Options{})
+	}
+}
+
 // FuzzLoad feeds arbitrary manifests: diagnostics are fine, a panic is not.
 func FuzzLoad(f *testing.F) {
 	f.Add(threeVariables)
