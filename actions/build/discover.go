@@ -32,7 +32,7 @@ func (r *Runner) discovered(a *graph.Action, depfile string) ([]cache.FileDigest
 	var out []cache.FileDigest
 	for _, d := range deps {
 		name := r.name(d)
-		if seen[name] {
+		if seen[name] || name == os.DevNull {
 			continue
 		}
 		seen[name] = true

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -15,6 +16,18 @@ type DryRun struct {
 	mu sync.Mutex
 	// unknown holds the outputs that a real build would make anew.
 	unknown map[string]bool
+}
+
+// restored makes the digests of outputs that would be restored stand for the files that are not there.
+func (d *DryRun) restored(rec *cache.Record) {
+	d.r.mu.Lock()
+	defer d.r.mu.Unlock()
+	if d.r.assumed == nil {
+		d.r.assumed = map[string]cache.Digest{}
+	}
+	for _, o := range rec.Outputs {
+		d.r.assumed[o.Path] = o.Digest
+	}
 }
 
 // NewDryRun wraps r.
@@ -32,10 +45,8 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if rec := d.r.Journal.ByCommand(p.key); rec != nil && d.r.holds(rec) && d.r.inPlace(rec) {
 		return sched.Result{Status: sched.UpToDate}, true
 	}
-	if rec := d.r.stored(ctx, p.key); rec != nil {
-		if !d.r.inPlace(rec) {
-			d.mark(a) // its content is known, but not in the build tree
-		}
+	if rec := d.r.stored(ctx, a, p.key); rec != nil {
+		d.restored(rec)
 		return sched.Result{Status: sched.Cached}, true
 	}
 	return sched.Result{Reason: d.r.reason(a, p)}, false

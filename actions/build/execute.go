@@ -322,7 +322,11 @@ func (r *Runner) record(a *graph.Action, p pending, dir string, start time.Time)
 	}
 	stable = true
 	for in, d := range p.inputs {
-		stable = stable && r.Files.Unchanged(in, d, time.Time{})
+		since := start
+		if _, made := r.Graph.Producer(in); made {
+			since = time.Time{} // ours, and possibly made a moment ago
+		}
+		stable = stable && r.Files.Unchanged(in, d, since)
 	}
 	if a.Depfile != "" {
 		found, err := r.discovered(a, filepath.Join(dir, depName))

@@ -47,6 +47,18 @@ type Runner struct {
 	pending  map[graph.ActionID]pending
 	warned   bool
 	counters cache.Counters
+	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
+}
+
+// digest is the content of a file, or the content that a dry run found it would have.
+func (r *Runner) digest(path string) (cache.Digest, error) {
+	r.mu.Lock()
+	d, ok := r.assumed[path]
+	r.mu.Unlock()
+	if ok {
+		return d, nil
+	}
+	return r.Files.Digest(path)
 }
 
 // pending is what Check learned of an action that must run.
@@ -69,7 +81,7 @@ func (r *Runner) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 		}
 		return sched.Result{Status: sched.UpToDate}, true
 	}
-	if rec := r.stored(ctx, p.key); rec != nil {
+	if rec := r.stored(ctx, a, p.key); rec != nil {
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
 		}
@@ -94,7 +106,7 @@ func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, 
 func (r *Runner) key(a *graph.Action) (pending, error) {
 	p := pending{inputs: map[string]cache.Digest{}}
 	for _, in := range a.Inputs {
-		d, err := r.Files.Digest(in)
+		d, err := r.digest(in)
 		if err != nil {
 			return p, r.inputError(a, in, err)
 		}
@@ -180,7 +192,7 @@ func (r *Runner) inputError(a *graph.Action, in string, err error) error {
 // holds reports whether everything a record discovered is still as it was.
 func (r *Runner) holds(rec *cache.Record) bool {
 	for _, f := range rec.Discovered {
-		if d, err := r.Files.Digest(f.Path); err != nil || d != f.Digest {
+		if d, err := r.digest(f.Path); err != nil || d != f.Digest {
 			return false
 		}
 	}
@@ -219,7 +231,7 @@ func (r *Runner) abs(p string) string {
 }
 
 // stored is the record of the shared cache that holds today, nil if there is none.
-func (r *Runner) stored(ctx context.Context, key cache.Key) *cache.Record {
+func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *cache.Record {
 	if r.Store == nil {
 		return nil
 	}
@@ -228,11 +240,25 @@ func (r *Runner) stored(ctx context.Context, key cache.Key) *cache.Record {
 		r.warn(fmt.Sprintf("the cache cannot be read: %v", err))
 	}
 	for _, rec := range recs {
-		if r.holds(rec) {
+		if r.holds(rec) && sameOutputs(rec, a) {
 			return rec
 		}
 	}
 	return nil
+}
+
+// sameOutputs reports whether a record writes exactly what a writes. Keys hold the names of outputs, so
+// this only guards the build tree against a record that is not what its key says.
+func sameOutputs(rec *cache.Record, a *graph.Action) bool {
+	if len(rec.Outputs) != len(a.Outputs) {
+		return false
+	}
+	for i, o := range rec.Outputs {
+		if o.Path != a.Outputs[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // restore puts the outputs of rec in place. ok is false if a blob is gone or damaged: then the action runs.

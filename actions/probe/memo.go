@@ -88,8 +88,12 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o777) != nil {
 		return
 	}
-	tmp := file + ".new"
-	if os.WriteFile(tmp, text, 0o666) == nil {
-		os.Rename(tmp, file)
+	tmp, err := os.CreateTemp(filepath.Dir(file), "new-*")
+	if err != nil {
+		return
+	}
+	_, err = tmp.Write(text)
+	if tmp.Close() != nil || err != nil || os.Rename(tmp.Name(), file) != nil {
+		os.Remove(tmp.Name())
 	}
 }

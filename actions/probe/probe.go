@@ -47,6 +47,9 @@ type Lib struct {
 // the planner knows whether it is needed; the error is for a broken world.
 func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	key := r.key()
+	if r.MemoPath != "" {
+		r.MemoPath = fmt.Sprintf("%s/%x.json", r.MemoPath, sha256.Sum256([]byte(key)))
+	}
 	facts, ok := loadMemo(r.MemoPath, key)
 	if !ok {
 		w := &world{ctx: ctx, req: r}
@@ -284,6 +287,10 @@ func (r Request) key() string {
 	for _, n := range []string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"} {
 		env[n] = r.Env(n)
 	}
-	b, _ := json.Marshal([]any{memoVersion, r.Root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, env})
+	root := ""
+	if strings.Contains(r.Compiler+r.HostCompiler, "/") {
+		root = r.Root // a relative path starts there
+	}
+	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, env})
 	return string(b)
 }

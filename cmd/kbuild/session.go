@@ -76,7 +76,7 @@ func (c *cli) plan() (*session, error) {
 
 // request says what the planner will ask about the world.
 func (c *cli) request(p *manifest.Project) probe.Request {
-	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: c.state(p, "tools")}
+	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: c.toolMemo(p)}
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
 	}
@@ -96,6 +96,17 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 		}
 	}
 	return r
+}
+
+// toolMemo is where answers about tools are remembered: beside the cache, so that a second checkout
+// need not ask again, or in the build tree without one.
+func (c *cli) toolMemo(p *manifest.Project) string {
+	if !c.NoCache {
+		if dir, err := c.cacheDir(); err == nil {
+			return filepath.Join(dir, "tools")
+		}
+	}
+	return c.state(p, "tools")
 }
 
 // state is a file under the build tree that is no output.

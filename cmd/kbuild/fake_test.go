@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+)
+
+// The fake toolchain behaves as measured of nvcc 11.8 where scripts look: it writes dependency files
+// for all passes, leaves comments out of objects, reports missing headers as gcc does, and its device
+// link prints nvlink's messages with status 0. Its objects are text: the architectures, the flags that
+// change code, and the text of the source with its headers.
+
+// fakeNVCC is nvcc.
+func fakeNVCC() int {
+	args := append(strings.Fields(os.Getenv("NVCC_PREPEND_FLAGS")), os.Args[1:]...)
+	args = append(args, strings.Fields(os.Getenv("NVCC_APPEND_FLAGS"))...)
+	f := parseFake(args)
+	switch {
+	case f.has["--version"]:
+		fmt.Println("Cuda compilation tools, release 11.8, V11.8.89")
+	case f.has["--list-gpu-code"]:
+		fmt.Println("sm_70\nsm_75\nsm_80\nsm_86\nsm_90")
+	case f.has["--dryrun"]:
+		exe, _ := os.Executable()
+		fmt.Printf("#$ _HERE_=%s\n#$ PATH=%s\n#$ LIBRARIES=\n", filepath.Dir(exe), os.Getenv("PATH"))
+	case f.has["-dlink"]:
+		return fakeDeviceLink(f)
+	default:
+		return fakeCompile(f)
+	}
+	return 0
+}
+
+// fakeCXX is g++ and gcc.
+func fakeCXX() int {
+	f := parseFake(os.Args[1:])
+	switch {
+	case f.has["-dumpfullversion"]:
+		fmt.Println("11.3.0")
+	case f.has["-c"]:
+		return fakeCompile(f)
+	case f.out != "":
+		return fakeJoin(f.out, "LINKED", f.inputs)
+	}
+	return 0
+}
+
+// fakeAR is ar qcsD OUT MEMBERS.
+func fakeAR() int { return fakeJoin(os.Args[2], "ARCHIVE", os.Args[3:]) }
+
+type fakeArgs struct {
+	out, depfile string
+	includes     []string
+	codes        []string
+	flags        []string // that change code
+	inputs       []string
+	has          map[string]bool
+}
+
+func parseFake(args []string) fakeArgs {
+	f := fakeArgs{has: map[string]bool{}}
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		f.has[a] = true
+		switch {
+		case a == "-o":
+			i++
+			f.out = args[i]
+		case a == "-MF":
+			i++
+			f.depfile = args[i]
+		case a == "-gencode":
+			i++
+			_, code, _ := strings.Cut(args[i], "code=")
+			f.codes = append(f.codes, code)
+		case a == "-ccbin" || a == "-x" || strings.HasPrefix(a, "-X"):
+			i++
+		case strings.HasPrefix(a, "-I"):
+			f.includes = append(f.includes, a[2:])
+		case strings.HasPrefix(a, "-D") || strings.HasPrefix(a, "-O") || a == "-use_fast_math":
+			f.flags = append(f.flags, a)
+		case !strings.HasPrefix(a, "-"):
+			f.inputs = append(f.inputs, a)
+		}
+	}
+	return f
+}
+
+var (
+	includeRE = regexp.MustCompile(`^\s*#include "([^"]+)"`)
+	archRE    = regexp.MustCompile(`^#if ARCH (\w+)$`)
+)
+
+// fakeCompile writes an object and a dependency file. A source may say: #include "x", #warning, #error,
+// #crash (ends by a signal), #wait FILE (until the file exists), and "#if ARCH sm_90" for one line that
+// only that pass sees.
+func fakeCompile(f fakeArgs) int {
+	src := f.inputs[len(f.inputs)-1]
+	deps := map[string]bool{}
+	text, status := fakeRead(f, src, src, deps)
+	if status != 0 {
+		return status
+	}
+	if f.depfile != "" {
+		var names []string
+		for d := range deps {
+			names = append(names, strings.ReplaceAll(d, " ", `\ `))
+		}
+		sort.Strings(names)
+		os.WriteFile(f.depfile, []byte(f.out+" : "+strings.Join(names, " \\\n    ")+"\n"), 0o666)
+	}
+	out := fmt.Sprintf("OBJECT %s %s\n%s", strings.Join(f.codes, ","), strings.Join(f.flags, " "), text)
+	if err := os.WriteFile(f.out, []byte(out), 0o666); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func fakeRead(f fakeArgs, name, from string, deps map[string]bool) (string, int) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "cc1plus: fatal error: %s: No such file or directory\n", name)
+		return "", 1
+	}
+	deps[name] = true
+	var out strings.Builder
+	for n, line := range strings.Split(string(text), "\n") {
+		line, _, _ = strings.Cut(line, "//")
+		directive, rest, _ := strings.Cut(line, " ")
+		switch directive {
+		case "#warning":
+			fmt.Fprintf(os.Stderr, "%s:%d:2: warning: #warning %s\n", name, n+1, rest)
+		case "#error":
+			fmt.Fprintf(os.Stderr, "%s:%d:2: error: #error %s\n", name, n+1, rest)
+			return "", 1
+		case "#hang":
+			os.WriteFile(rest, nil, 0o666)
+			select {}
+		case "#touch":
+			os.WriteFile(rest, []byte("changed while compiling\n"), 0o666)
+		case "#kill":
+			p, _ := os.FindProcess(os.Getpid())
+			p.Kill()
+			select {}
+		}
+		if m := includeRE.FindStringSubmatch(line); m != nil {
+			inner := ""
+			for _, dir := range append([]string{filepath.Dir(name)}, f.includes...) {
+				if p := filepath.Join(dir, m[1]); fileExists(p) {
+					inner = p
+					break
+				}
+			}
+			if inner == "" {
+				fmt.Fprintf(os.Stderr, "%s:%d:10: fatal error: %s: No such file or directory\n", name, n+1, m[1])
+				return "", 1
+			}
+			text, status := fakeRead(f, inner, name, deps)
+			if status != 0 {
+				return "", status
+			}
+			line = text
+		}
+		if strings.TrimSpace(line) != "" {
+			out.WriteString(strings.TrimSpace(line) + "\n")
+		}
+	}
+	return out.String(), 0
+}
+
+func fileExists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
+
+// fakeDeviceLink prints what nvlink prints, and ends with status 0 as it does.
+func fakeDeviceLink(f fakeArgs) int {
+	for _, code := range f.codes {
+		for _, in := range f.inputs {
+			text, err := os.ReadFile(in)
+			if err != nil {
+				fmt.Fprintf(os.Stderr, "nvlink fatal   : Could not open input file '%s' (target: %s)\n", in, code)
+				return 1
+			}
+			arch := strings.TrimPrefix(code, "sm_")
+			switch {
+			case !strings.Contains(string(text), "lto_") && f.has["-dlto"]:
+				fmt.Fprintf(os.Stderr, "nvlink info    : requested LTO but '%s' not built for LTO so doing partial LTO (target: %s)\n", in, code)
+			case strings.Contains(string(text), "DROP_"+arch):
+				fmt.Fprintf(os.Stderr, "nvlink warning : SM Arch ('%s') not found in '%s'\n", code, in)
+			}
+		}
+	}
+	return fakeJoin(f.out, "DLINK "+strings.Join(f.codes, ","), f.inputs)
+}
+
+func fakeJoin(out, head string, inputs []string) int {
+	var b strings.Builder
+	b.WriteString(head + "\n")
+	for _, in := range inputs {
+		text, err := os.ReadFile(in)
+		if err != nil {
+			if strings.HasPrefix(in, "@") {
+				continue
+			}
+			fmt.Fprintf(os.Stderr, "ld: cannot find %s\n", in)
+			return 1
+		}
+		b.Write(text)
+	}
+	if err := os.WriteFile(out, []byte(b.String()), 0o777); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
