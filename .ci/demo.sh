@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds examples/partial-lto for two architectures and shows in the linked program what LTO did.
 set -eu
+unset MAKEFLAGS
 cd "$(dirname "$0")/.."
 kbuild=$PWD/bin/kbuild
 PATH=$PATH:/usr/local/cuda/bin
@@ -22,11 +23,14 @@ step "After rm -rf build: all from the cache"
 rm -rf build
 "$kbuild" --arch sm_80,sm_90
 
-step "The linked program: which architectures, and which calls are left"
-cuobjdump --list-elf build/bin/bench
-for arch in sm_80 sm_90; do
-	calls=$(cuobjdump --dump-sass -arch "$arch" build/bin/bench | sed -n 's/.*CALL[^`]*`(\([^)]*\)).*/\1/p' | sort | uniq -c)
-	printf '%s, calls left:\n%s\n' "$arch" "${calls:-  none}"
+step "The linked program: its architectures, functions, and the calls that are left"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+bin=$PWD/build/bin/bench
+(cd "$dir" && cuobjdump --extract-elf all "$bin" >/dev/null)
+for cubin in "$dir"/*.cubin; do
+	printf '%s\n' "$(basename "$cubin" | sed 's/.*\(sm_[0-9a-z]*\).*/\1/'):"
+	nvdisasm -c "$cubin" | sed -n -e 's/^\.text\.\(.*\):$/  function \1/p' -e 's/.*CALL[^`]*`(\([^)]*\)).*/    calls \1/p'
 done
 echo
 echo "The solver's own functions, in another file, are inlined: no call to them is left."

@@ -46,6 +46,7 @@ func (r *Runner) forgetOutputs(a *graph.Action) {
 }
 
 func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.Result {
+	r.settle()
 	start := time.Now()
 	dir, err := r.tempDir(a)
 	if err != nil {
@@ -83,6 +84,18 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.
 	}
 	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
 	return r.keep(ctx, a, rec, res, dir, stable)
+}
+
+// clockTick is longer than the step of any kernel's file clock.
+const clockTick = 25 * time.Millisecond
+
+// settle waits until a file that was written before this kbuild started looks older than any command.
+// Times of files lag behind by up to a tick, and a header written just before `kbuild` would be taken for
+// one that changed while it was compiled.
+func (r *Runner) settle() {
+	if wait := clockTick - time.Since(r.Begun); wait > 0 {
+		time.Sleep(wait)
+	}
 }
 
 // clearOutputs removes the outputs of a command that writes them itself, so that it cannot succeed

@@ -41,6 +41,7 @@ type Runner struct {
 	Tools   map[string]string // identity by content of the tools that actions name
 	Env     []string          // the complete environment of commands
 	KeyEnv  []string          // the part of Env that can change an output
+	Begun   time.Time         // when this kbuild started
 	Warn    func(string)      // told once of what is wrong with the cache
 
 	mu       sync.Mutex

@@ -167,6 +167,9 @@ func (r *Runner) Explain(ids []graph.ActionID) []Explanation {
 			e.State, e.Why = "failed", []string{res.Err.Error()}
 		case settled:
 			e.State = string(res.Status)
+			if p, err := r.key(a); err == nil && res.Status == sched.Cached {
+				e.Why = r.differences(a, p)
+			}
 		case d.stale(a):
 			e.State, e.Why = "run", d.because(a)
 			d.mark(a)

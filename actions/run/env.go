@@ -19,12 +19,13 @@ var passed = map[string]bool{ // true: in keys
 }
 
 // Environ is the environment of commands: an allow-list of the parent's, with messages in plain English
-// (LC_ALL=C), since they are read and replayed, and times in UTC, plus extra.
+// (LC_ALL=C), since they are read and replayed, and times in UTC,
+// plus extra. An empty variable is as none.
 func Environ(parent, extra []string) []string {
 	var out []string
 	for _, e := range parent {
-		name, _, _ := strings.Cut(e, "=")
-		if _, ok := passed[name]; ok {
+		name, value, _ := strings.Cut(e, "=")
+		if _, ok := passed[name]; ok && value != "" {
 			out = append(out, e)
 		}
 	}

@@ -120,6 +120,7 @@ type loop struct {
 	tokens    chan tokenEvent
 	maxChecks int
 
+	checks      map[int]bool // nodes being checked
 	failures    int
 	stopping    bool // start nothing more
 	implicit    bool // the free slot of the jobserver is taken
@@ -132,7 +133,7 @@ type loop struct {
 }
 
 func (l *loop) run() {
-	l.statuses = map[Status]int{}
+	l.statuses, l.checks = map[Status]int{}, map[int]bool{}
 	cancelled := l.ctx.Done()
 	for {
 		l.start()
@@ -169,6 +170,7 @@ func (l *loop) start() {
 	for len(l.ready.items) > 0 && l.count[checking] < l.maxChecks {
 		i := l.ready.pop(l.core)
 		l.set(i, checking)
+		l.checks[i] = true
 		go func() {
 			res, ok := l.runner.Check(l.ctx, l.nodes[i].action)
 			l.events <- event{i, res, ok}
@@ -184,7 +186,7 @@ func (l *loop) start() {
 // pass.
 func (l *loop) startCommands() {
 	var passed []int
-	for len(l.toRun.items) > 0 && l.count[running] < l.opts.Jobs && !l.overloaded() {
+	for len(l.toRun.items) > 0 && l.count[running] < l.opts.Jobs && !l.betterInCheck() && !l.overloaded() {
 		i := l.toRun.pop(l.core)
 		if l.poolFull(l.nodes[i].action.Pool) {
 			passed = append(passed, i)
@@ -203,6 +205,17 @@ func (l *loop) startCommands() {
 	for _, i := range passed {
 		l.toRun.push(l.core, i)
 	}
+}
+
+// betterInCheck reports that something more urgent than the best queued action is being checked: a check
+// takes milliseconds, a command in the wrong order costs its whole length.
+func (l *loop) betterInCheck() bool {
+	for i := range l.checks {
+		if l.toRun.less(l.core, i, l.toRun.items[0]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *loop) poolFull(pool string) bool {
@@ -270,6 +283,7 @@ func (l *loop) gotToken(t tokenEvent) {
 
 func (l *loop) ended(e event) {
 	n := &l.nodes[e.node]
+	delete(l.checks, e.node)
 	if n.state == checking && !e.settled {
 		l.set(e.node, queued)
 		return

@@ -114,7 +114,7 @@ func (s *session) openTree() (*tree, error) {
 	env := run.Environ(os.Environ(), nil)
 	t.runner = &build.Runner{
 		Graph: s.graph, Root: s.project.Root, State: filepath.Clean(state), Files: t.files,
-		Listing: cache.NewListing(s.project.Root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
+		Begun: time.Now(), Listing: cache.NewListing(s.project.Root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
 		Tools: map[string]string{"cxx": s.facts.CXX.ID, "cc": s.facts.CC.ID, "ar": s.facts.AR.ID},
 	}
 	if s.facts.CUDA != nil {
