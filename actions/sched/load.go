@@ -4,7 +4,30 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// loadInterval is how long a run that is held back by the load waits before it looks again, if
+// nothing ends before.
+const loadInterval = time.Second
+
+// overloaded reports that the load forbids another process. One may always run.
+//
+// The average follows what happens by a minute: asked alone it lets a build start everything it has
+// at once (ninja reached a load of 562 where make stayed at 132). So the processes of this run count
+// as load from the moment they start, and the average speaks for everybody else's.
+func (l *loop) overloaded() bool {
+	if l.opts.MaxLoad <= 0 || l.count[running] == 0 {
+		return false
+	}
+	if float64(l.count[running]) < l.opts.MaxLoad && l.opts.Load() < l.opts.MaxLoad {
+		return false
+	}
+	if l.loadTimer == nil {
+		l.loadTimer = time.After(loadInterval)
+	}
+	return true
+}
 
 // systemLoad is the 1-minute load average; 0 where the system does not tell.
 func systemLoad() float64 {

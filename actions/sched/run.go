@@ -4,153 +4,93 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Run builds want and everything it needs. The error is about the graph; failures of actions are in
-// the summary and went to o.
+// Run builds want and everything it needs. The error is about the graph (an id that is none, a cycle);
+// failures of actions are in the summary and went to o.
 //
-// One goroutine owns all state. Checks, commands and the wait for a jobserver token run in goroutines
-// of their own and report to it by channel, so the state needs no lock and o is called in order.
+// One goroutine, the caller's, owns all state. Checks, commands and the wait for a jobserver token run
+// in goroutines of their own and report to it by channel, so the state needs no lock and o is called
+// in order. When ctx is cancelled nothing new starts, those at work see ctx, and Run returns when the
+// last of them has. No token of opts.Jobserver is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
 	c, err := newCore(g, want, opts.Cost)
 	if err != nil {
 		return Summary{}, err
 	}
-	l := &loop{core: c, ctx: ctx, opts: opts, runner: r, observer: o,
-		events: make(chan event, 64), tokens: make(chan tokenEvent, 1), maxChecks: max(2, runtime.GOMAXPROCS(0))}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := &loop{core: c, ctx: ctx, cancel: cancel, opts: opts, runner: r, observer: o,
+		events: make(chan event, 64), maxChecks: max(4, runtime.GOMAXPROCS(0)),
+		tokens:   tokens{server: opts.Jobserver, arrived: make(chan tokenAnswer, 1)},
+		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if l.opts.Load == nil {
 		l.opts.Load = systemLoad
 	}
 	o.Start(len(c.nodes))
+	for i := range c.nodes {
+		c.set(int32(i), waiting)
+	}
 	l.run()
 	return l.summary(), nil
 }
 
-// newCore makes the nodes of a run, with their order and priorities.
-func newCore(g *graph.Graph, want []graph.ActionID, cost func(*graph.Action) time.Duration) (*core, error) {
-	for _, id := range want {
-		if id < 0 || int(id) >= len(g.Actions) {
-			return nil, fmt.Errorf("there is no action %d", id)
-		}
-	}
-	ids := g.Closure(want)
-	c := &core{nodes: make([]node, len(ids)), pools: map[string]int{}, poison: make([]bool, len(ids))}
-	at := make(map[graph.ActionID]int, len(ids))
-	for i, id := range ids {
-		at[id] = i
-		c.nodes[i].action = g.Actions[id]
-	}
-	for i, id := range ids {
-		for _, d := range g.Deps(id) {
-			c.nodes[at[d]].users = append(c.nodes[at[d]].users, i)
-			c.nodes[i].blockers++
-		}
-	}
-	if err := c.prioritise(cost); err != nil {
-		return nil, err
-	}
-	for i := range c.nodes {
-		c.set(i, waiting)
-	}
-	return c, nil
-}
-
-// prioritise walks the nodes users first, and finds cycles on the way.
-func (c *core) prioritise(cost func(*graph.Action) time.Duration) error {
-	blockers := make([]int, len(c.nodes))
-	var order []int
-	for i := range c.nodes {
-		blockers[i] = c.nodes[i].blockers
-		if blockers[i] == 0 {
-			order = append(order, i)
-		}
-	}
-	for k := 0; k < len(order); k++ {
-		for _, u := range c.nodes[order[k]].users {
-			if blockers[u]--; blockers[u] == 0 {
-				order = append(order, u)
-			}
-		}
-	}
-	if len(order) < len(c.nodes) {
-		for i, b := range blockers {
-			if b > 0 {
-				return fmt.Errorf("the graph has a cycle through %s", c.nodes[i].action.Name)
-			}
-		}
-	}
-	for k := len(order) - 1; k >= 0; k-- {
-		n := &c.nodes[order[k]]
-		for _, u := range n.users {
-			n.priority = max(n.priority, c.nodes[u].priority)
-		}
-		own := int64(1)
-		if cost != nil {
-			own = int64(cost(n.action))
-		}
-		n.priority += own
-	}
-	return nil
-}
-
 // event is the end of a check or of a command.
 type event struct {
-	node    int
-	result  Result
+	node    int32
 	settled bool
-}
-
-type tokenEvent struct {
-	token byte
-	err   error
+	result  Result
+	crash   any // what the runner panicked with
 }
 
 // loop drives a core.
 type loop struct {
 	*core
+	tokens
 	ctx       context.Context
+	cancel    context.CancelFunc
 	opts      Options
 	runner    Runner
 	observer  Observer
 	events    chan event
-	tokens    chan tokenEvent
-	maxChecks int
+	maxChecks int // checks at once; they read and hash files, so more than there are processors helps a little
 
-	checks      map[int]bool // nodes being checked
 	failures    int
 	stopping    bool // start nothing more
-	implicit    bool // the free slot of the jobserver is taken
-	asking      bool // a goroutine waits for a token
-	cancelAsk   context.CancelFunc
-	spare       []byte // tokens held by nobody, given back at once
-	loadTimer   <-chan time.Time
-	statuses    map[Status]int
 	interrupted bool
+	crash       any
+	loadTimer   <-chan time.Time
+	passed      []int32 // scratch of startCommands
+	statuses    map[Status]int
 }
 
+// run is the core loop. Whenever nothing is at work the slots are all free, so start could have started
+// what is queued: there is nothing left to start, or stopping is set.
 func (l *loop) run() {
-	l.statuses, l.checks = map[Status]int{}, map[int]bool{}
 	cancelled := l.ctx.Done()
 	for {
 		l.start()
-		if l.count[checking]+l.count[running] == 0 && !l.asking && l.loadTimer == nil {
+		if l.count[checking]+l.count[running] == 0 && !l.asking {
 			break
 		}
 		select {
 		case e := <-l.events:
-			l.ended(e)
-		case t := <-l.tokens:
-			l.gotToken(t)
+			l.handle(e)
+		case a := <-l.arrived:
+			l.answer(a)
 		case <-l.loadTimer:
 			l.loadTimer = nil
 		case <-cancelled:
 			cancelled = nil
-			l.interrupted, l.stopping = true, true
 		}
+	}
+	if l.crash != nil {
+		panic(l.crash)
 	}
 	l.skipRest()
 }
@@ -160,62 +100,69 @@ func (l *loop) start() {
 	if l.ctx.Err() != nil {
 		l.interrupted, l.stopping = true, true
 	}
-	if l.stopping {
-		l.loadTimer = nil
-		if l.asking {
-			l.cancelAsk()
-		}
-		return
+	if !l.stopping {
+		l.startChecks()
+		l.startCommands()
 	}
+	if l.stopping || len(l.queued.items) == 0 {
+		l.loadTimer = nil
+		l.unask()
+	}
+	l.giveBack()
+}
+
+func (l *loop) startChecks() {
 	for len(l.ready.items) > 0 && l.count[checking] < l.maxChecks {
 		i := l.ready.pop(l.core)
 		l.set(i, checking)
-		l.checks[i] = true
-		go func() {
-			res, ok := l.runner.Check(l.ctx, l.nodes[i].action)
-			l.events <- event{i, res, ok}
-		}()
+		go l.check(i, l.nodes[i].action)
 	}
-	l.startCommands()
-	if l.asking && len(l.toRun.items) == 0 {
-		l.cancelAsk()
+}
+
+// check runs in a goroutine of its own, as does execute. A panic of the runner is taken to the loop,
+// which stops the others first: a dead process could give no token back and end no compiler.
+func (l *loop) check(i int32, a *graph.Action) {
+	e := event{node: i}
+	defer l.send(&e)
+	e.result, e.settled = l.runner.Check(l.ctx, a)
+}
+
+func (l *loop) execute(i int32, a *graph.Action) {
+	e := event{node: i, settled: true}
+	defer l.send(&e)
+	e.result = l.runner.Execute(l.ctx, a)
+}
+
+func (l *loop) send(e *event) {
+	if v := recover(); v != nil {
+		e.crash = fmt.Sprintf("%v\n\n%s", v, debug.Stack())
 	}
+	l.events <- *e
 }
 
 // startCommands gives slots to queued actions, best first. An action whose pool is full lets others
 // pass.
 func (l *loop) startCommands() {
-	var passed []int
-	for len(l.toRun.items) > 0 && l.count[running] < l.opts.Jobs && !l.betterInCheck() && !l.overloaded() {
-		i := l.toRun.pop(l.core)
-		if l.poolFull(l.nodes[i].action.Pool) {
+	passed := l.passed[:0]
+	for len(l.queued.items) > 0 && l.count[running] < l.opts.Jobs && !l.overloaded() {
+		i := l.queued.pop(l.core)
+		n := &l.nodes[i]
+		if l.poolFull(n.action.Pool) {
 			passed = append(passed, i)
 			continue
 		}
-		if !l.takeSlot(i) {
+		if !l.take(l.ctx, n) {
 			passed = append(passed, i)
 			break
 		}
 		l.set(i, running)
-		l.observer.Started(l.nodes[i].action)
-		go func() {
-			l.events <- event{i, l.runner.Execute(l.ctx, l.nodes[i].action), true}
-		}()
+		l.observer.Started(n.action)
+		go l.execute(i, n.action)
 	}
 	for _, i := range passed {
-		l.toRun.push(l.core, i)
+		l.queued.push(l.core, i)
 	}
-}
-
-// betterInCheck reports that something more urgent than the best queued action is being checked: a check
-// takes milliseconds, a command in the wrong order costs its whole length.
-func (l *loop) betterInCheck() bool {
-	for i := range l.checks {
-		if l.toRun.less(l.core, i, l.toRun.items[0]) {
-			return true
-		}
-	}
-	return false
+	l.passed = passed
 }
 
 func (l *loop) poolFull(pool string) bool {
@@ -223,109 +170,52 @@ func (l *loop) poolFull(pool string) bool {
 	return pool != "" && depth > 0 && l.pools[pool] >= depth
 }
 
-// overloaded reports that the load average forbids another process. One may always run. The load is
-// asked again when something ends, or after a second.
-func (l *loop) overloaded() bool {
-	if l.opts.MaxLoad <= 0 || l.count[running] == 0 || l.opts.Load() < l.opts.MaxLoad {
-		return false
+// handle takes the end of a check or of a command.
+func (l *loop) handle(e event) {
+	n := &l.nodes[e.node]
+	if n.state == running {
+		l.free(n)
 	}
-	if l.loadTimer == nil {
-		l.loadTimer = time.After(time.Second)
-	}
-	return true
-}
-
-// takeSlot gives node i the right to run a process: the free slot, a token that just came, or else it
-// asks for a token and answers false.
-func (l *loop) takeSlot(i int) bool {
-	if l.opts.Jobserver == nil {
-		return true
-	}
-	if !l.implicit {
-		l.implicit = true
-		return true
-	}
-	if len(l.spare) > 0 {
-		n := &l.nodes[i]
-		n.token, n.hasToken = l.spare[0], true
-		l.spare = l.spare[1:]
-		return true
-	}
-	if !l.asking {
-		l.asking = true
-		var ctx context.Context
-		ctx, l.cancelAsk = context.WithCancel(l.ctx)
-		go func() {
-			t, err := l.opts.Jobserver.Acquire(ctx)
-			l.tokens <- tokenEvent{t, err}
-		}()
-	}
-	return false
-}
-
-// gotToken uses a token for the best queued action, or gives it back: an idle client that holds a
-// token takes it from make's other jobs.
-func (l *loop) gotToken(t tokenEvent) {
-	l.asking = false
-	l.cancelAsk()
-	if t.err != nil {
+	if e.crash != nil {
+		l.crash = e.crash
+		l.set(e.node, skipped)
+		l.cancel()
 		return
 	}
-	l.spare = append(l.spare, t.token)
-	if !l.stopping {
-		l.startCommands()
-	}
-	for _, token := range l.spare {
-		l.opts.Jobserver.Release(token)
-	}
-	l.spare = l.spare[:0]
-}
-
-func (l *loop) ended(e event) {
-	n := &l.nodes[e.node]
-	delete(l.checks, e.node)
-	if n.state == checking && !e.settled {
+	if !e.settled {
 		l.set(e.node, queued)
 		return
-	}
-	if n.state == running {
-		l.freeSlot(n)
 	}
 	if e.result.Status == Failed && l.ctx.Err() != nil {
 		e.result.Status = Skipped // it was stopped, it did not fail
 	}
-	switch e.result.Status {
-	case Failed:
-		l.set(e.node, failed)
-		l.report(e.node, e.result)
-		l.fail(e.node)
-	case Skipped:
-		l.set(e.node, skipped)
-		l.report(e.node, e.result)
-	default:
-		l.set(e.node, done)
-		l.report(e.node, e.result)
-	}
+	l.finish(e.node, e.result)
 }
 
-func (l *loop) freeSlot(n *node) {
-	if l.opts.Jobserver == nil {
-		return
+// finish ends node i as its result says.
+func (l *loop) finish(i int32, r Result) {
+	switch r.Status {
+	case Ran, Cached, UpToDate:
+		l.set(i, done)
+	case Failed:
+		l.set(i, failed)
+	case Skipped:
+		l.set(i, skipped)
+	default:
+		panic(fmt.Sprintf("BUG: action %d (%s) ends as %q", l.nodes[i].action.ID, l.nodes[i].action.Name, r.Status))
 	}
-	if n.hasToken {
-		n.hasToken = false
-		l.opts.Jobserver.Release(n.token)
-		return
+	l.report(i, r)
+	if r.Status == Failed {
+		l.fail(i)
 	}
-	l.implicit = false
 }
 
 // fail skips what needs node i, and stops the run after too many failures.
-func (l *loop) fail(i int) {
+func (l *loop) fail(i int32) {
 	l.failures++
-	for _, u := range l.poisoned(i) {
-		l.set(u, skipped)
-		l.report(u, Result{Status: Skipped, Reason: "it needs " + l.nodes[i].action.Name + ", which failed"})
+	reason := "it needs " + l.nodes[i].action.Name + ", which failed"
+	for _, u := range l.poison(i) {
+		l.finish(u, Result{Status: Skipped, Reason: reason})
 	}
 	if l.opts.KeepGoing > 0 && l.failures >= l.opts.KeepGoing {
 		l.stopping = true
@@ -336,16 +226,15 @@ func (l *loop) fail(i int) {
 func (l *loop) skipRest() {
 	for i := range l.nodes {
 		switch l.nodes[i].state {
-		case waiting, queued:
-			l.set(i, skipped)
-			l.report(i, Result{Status: Skipped})
+		case waiting, ready, queued:
+			l.finish(int32(i), Result{Status: Skipped})
 		}
 	}
 }
 
-func (l *loop) report(i int, r Result) {
+func (l *loop) report(i int32, r Result) {
 	l.statuses[r.Status]++
-	l.observer.Finished(l.nodes[i].action, r, l.finished(), len(l.nodes))
+	l.observer.Finished(l.nodes[i].action, r, l.ended(), len(l.nodes))
 }
 
 func (l *loop) summary() Summary {

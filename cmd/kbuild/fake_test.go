@@ -90,14 +90,10 @@ func parseFake(args []string) fakeArgs {
 	return f
 }
 
-var (
-	includeRE = regexp.MustCompile(`^\s*#include "([^"]+)"`)
-	archRE    = regexp.MustCompile(`^#if ARCH (\w+)$`)
-)
+var includeRE = regexp.MustCompile(`^\s*#include "([^"]+)"`)
 
 // fakeCompile writes an object and a dependency file. A source may say: #include "x", #warning, #error,
-// #crash (ends by a signal), #wait FILE (until the file exists), and "#if ARCH sm_90" for one line that
-// only that pass sees.
+// #kill (ends by SIGKILL), #hang FILE (makes the file and never ends), #touch FILE (writes to it).
 func fakeCompile(f fakeArgs) int {
 	src := f.inputs[len(f.inputs)-1]
 	deps := map[string]bool{}

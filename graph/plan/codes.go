@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -138,11 +137,4 @@ func names(list []gencode.Code) []string {
 		s = append(s, c.String())
 	}
 	return s
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, one)
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }
