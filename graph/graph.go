@@ -93,12 +93,13 @@ type LinkCheck struct {
 
 // Target is a named node of the manifest and the actions that make it.
 type Target struct {
-	Label   string     `json:"label"`   // "executable.bench"
-	Name    string     `json:"name"`    // "bench"
-	Kind    string     `json:"kind"`    // "executable", "library", "module", "prebuilt", "generate", "group"
-	Outputs []string   `json:"outputs"` // final files that a user asks for
-	Actions []ActionID `json:"actions"` // all that belong to it, in order
-	Deps    []string   `json:"deps"`    // labels
+	Label   string     `json:"label"`             // "executable.bench"
+	Name    string     `json:"name"`              // "bench"
+	Kind    string     `json:"kind"`              // "executable", "library", "module", "prebuilt", "generate", "group"
+	Outputs []string   `json:"outputs"`           // final files that a user asks for
+	Actions []ActionID `json:"actions"`           // all that belong to it, in order
+	Deps    []string   `json:"deps"`              // labels
+	Unbuilt string     `json:"unbuilt,omitempty"` // why nothing of it can be built; such a target has no actions
 	Pos     Pos        `json:"pos"`
 }
 

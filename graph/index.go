@@ -181,6 +181,22 @@ func (g *Graph) targetActions(t *Target) []ActionID {
 	return ids
 }
 
+// Unbuilt are the targets among names that cannot be built.
+func (g *Graph) Unbuilt(names []string) []*Target {
+	var out []*Target
+	for _, n := range names {
+		for _, t := range g.FindTarget(n) {
+			if t.Unbuilt != "" {
+				out = append(out, t)
+			}
+			if t.Kind == "group" {
+				out = append(out, g.Unbuilt(t.Deps)...)
+			}
+		}
+	}
+	return out
+}
+
 // Names are the labels and names a user may write, for completion and did-you-mean.
 func (g *Graph) Names() []string {
 	var names []string

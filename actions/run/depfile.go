@@ -1,30 +1,50 @@
 package run
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
 
-// ParseDepfile reads a make-style dependency file as gcc and nvcc write it: blanks and '#' escaped by
-// a backslash, '$' doubled, lines continued by a backslash, several rules. nvcc 11.8 and 12.4 do not
-// escape the target, so everything before the first ": " (or ":" at the end of a line) is taken as one
-// target when it cannot be split otherwise.
+// ParseDepfile reads a dependency file as gcc, clang and nvcc write it, with any number of rules; the
+// errors of broken files name the line.
+//
+// There are two dialects, told apart by the first rule. gcc and clang write "target: dep dep", with
+// blanks and '#' escaped by a backslash, the backslashes before an escaped blank doubled, and '$'
+// doubled. nvcc (11.8 and 12.4) writes "target : dep", escapes blanks in names and nothing else (not
+// even tabs, '#' and '$'), and its target is what -o or -MT said, verbatim. So everything before the
+// colon of a rule is one target, with or without blanks.
 func ParseDepfile(b []byte) (targets, deps []string, err error) {
-	text := strings.ReplaceAll(string(b), "\r\n", "\n")
-	text = strings.ReplaceAll(text, "\\\n", " ")
-	if strings.ContainsRune(text, 0) {
-		return nil, nil, fmt.Errorf("it holds a zero byte")
-	}
-	for n, line := range strings.Split(text, "\n") {
-		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+	var d *dialect
+	lines := bytes.Split(b, []byte("\n"))
+	for n := 0; n < len(lines); {
+		first := n + 1
+		var rule string
+		if rule, n, err = logicalLine(lines, n); err != nil {
+			return nil, nil, err
+		}
+		if strings.TrimSpace(rule) == "" || rule[0] == '#' {
 			continue
 		}
-		colon := ruleColon(line)
+		colon := ruleColon(rule)
 		if colon < 0 {
-			return nil, nil, fmt.Errorf("rule %d has no colon: %.60q", n+1, line)
+			return nil, nil, fmt.Errorf("line %d is no rule (it has no colon): %.60q", first, rule)
 		}
-		targets = append(targets, strings.TrimSpace(line[:colon]))
-		deps = append(deps, words(line[colon+1:])...)
+		target := strings.TrimSpace(rule[:colon])
+		if target == "" {
+			return nil, nil, fmt.Errorf("line %d is a rule without a target: %.60q", first, rule)
+		}
+		if d == nil {
+			d = &gccDialect
+			if rule[colon-1] == ' ' {
+				d = &nvccDialect
+			}
+		}
+		if d == &gccDialect {
+			target = strings.Join(d.words(target), " ")
+		}
+		targets = append(targets, target)
+		deps = append(deps, d.words(rule[colon+1:])...)
 	}
 	if len(targets) == 0 {
 		return nil, nil, fmt.Errorf("it holds no rule")
@@ -32,42 +52,100 @@ func ParseDepfile(b []byte) (targets, deps []string, err error) {
 	return targets, deps, nil
 }
 
-// ruleColon is the colon that ends the targets: the first one before a blank or the end of the line.
-func ruleColon(line string) int {
-	for i := range len(line) {
-		if line[i] == ':' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == '\t') {
+// logicalLine joins the lines from n on that are continued by a backslash, and gives the number of
+// the line after them.
+func logicalLine(lines [][]byte, n int) (string, int, error) {
+	var rule strings.Builder
+	for ; n < len(lines); n++ {
+		line := bytes.TrimSuffix(lines[n], []byte("\r"))
+		if bytes.IndexByte(line, 0) >= 0 {
+			return "", n, fmt.Errorf("line %d holds a zero byte", n+1)
+		}
+		head, continued := bytes.CutSuffix(line, []byte(`\`))
+		rule.Write(head)
+		if !continued {
+			return rule.String(), n + 1, nil
+		}
+		rule.WriteByte(' ')
+	}
+	return "", n, fmt.Errorf("line %d is cut off: the file ends in the middle of a rule", n)
+}
+
+// ruleColon is the colon that ends the target: the first one before a blank or the end of the line,
+// since names hold colons.
+func ruleColon(rule string) int {
+	for i := range len(rule) {
+		if rule[i] == ':' && (i+1 == len(rule) || rule[i+1] == ' ' || rule[i+1] == '\t') {
 			return i
 		}
 	}
 	return -1
 }
 
-// words splits at blanks that no backslash escapes. A backslash before anything but a blank, '#' or a
-// further backslash that ends up before one of these is an ordinary character, as in GNU make.
-func words(s string) []string {
+// dialect is how a compiler writes names.
+type dialect struct {
+	separators string // characters between names
+	doubles    bool   // '$' is doubled, and so are backslashes before a blank
+	escaped    string // characters other than blanks that a backslash protects
+}
+
+var (
+	gccDialect  = dialect{separators: " \t", doubles: true, escaped: "#:"}
+	nvccDialect = dialect{separators: " "}
+)
+
+// words splits at separators that no backslash escapes, and undoes the escapes.
+func (d *dialect) words(s string) []string {
 	var out []string
-	var w strings.Builder
+	var w []byte
 	flush := func() {
-		if w.Len() > 0 {
-			out = append(out, w.String())
-			w.Reset()
+		if len(w) > 0 {
+			out = append(out, string(w))
+			w = w[:0]
 		}
 	}
 	for i := 0; i < len(s); i++ {
-		c := s[i]
 		switch {
-		case c == '\\' && i+1 < len(s) && strings.IndexByte(" \t#", s[i+1]) >= 0:
+		case s[i] == '\\':
+			var used int
+			w, used = d.backslashes(w, s[i:])
+			i += used - 1
+		case d.doubles && strings.HasPrefix(s[i:], "$$"):
+			w = append(w, '$')
 			i++
-			w.WriteByte(s[i])
-		case c == '$' && i+1 < len(s) && s[i+1] == '$':
-			i++
-			w.WriteByte('$')
-		case c == ' ' || c == '\t':
+		case strings.IndexByte(d.separators, s[i]) >= 0:
 			flush()
 		default:
-			w.WriteByte(c)
+			w = append(w, s[i])
 		}
 	}
 	flush()
 	return out
+}
+
+// backslashes appends to w what the backslashes at the start of s and the character that they protect
+// stand for, and says how much of s that was. Before a blank, 2n+1 backslashes are n of them and the
+// blank, 2n are n of them at the end of a name; elsewhere a backslash is an ordinary character.
+func (d *dialect) backslashes(w []byte, s string) ([]byte, int) {
+	n := len(s) - len(strings.TrimLeft(s, `\`))
+	var next byte
+	if n < len(s) {
+		next = s[n]
+	}
+	keep, used := n, n
+	switch {
+	case next != 0 && strings.IndexByte(d.separators, next) >= 0:
+		if d.doubles {
+			keep = n / 2
+		} else {
+			keep = n - 1
+		}
+		if n%2 == 1 || !d.doubles {
+			used++
+		}
+	case next != 0 && strings.IndexByte(d.escaped, next) >= 0:
+		keep, used = n-1, n+1
+	}
+	w = append(w, s[:keep]...)
+	return append(w, s[n:used]...), used
 }

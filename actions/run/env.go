@@ -1,14 +1,19 @@
 package run
 
 import (
-	"slices"
 	"sort"
 	"strings"
 )
 
-// passed are the variables a command may see. Those that can change an output are in keys as well.
-// The list is what nvcc, its sub-tools, gcc and ld read, found by logging getenv under nvcc 11.8 and 12.4.
-var passed = map[string]bool{ // true: in keys
+// passed are the variables of the user that a command sees; true are those that can change an output.
+// The list is what nvcc, its sub-tools, gcc and ld read, found by logging getenv under nvcc 11.8 and
+// 12.4. What they read and is not here (DEPENDENCIES_OUTPUT, EDG_BASE, DUMP_KNOBS_TO_FILE, ...) would
+// make a build depend on what nobody wrote down.
+//
+// TMPDIR and its like are not passed: a command gets a temporary folder of its own. MAKEFLAGS is not
+// passed either: the jobserver in it is spoken to by kbuild alone, and a token that a child takes and
+// never returns stops the whole make.
+var passed = map[string]bool{
 	"PATH": false, "HOME": false, "USER": false, "LOGNAME": false, "LD_LIBRARY_PATH": false,
 	"NVCC_PREPEND_FLAGS": true, "NVCC_APPEND_FLAGS": true, "NVCC_CCBIN": true,
 	"INCLUDES": true, "LIBRARIES": true, "CUDAFE_FLAGS": true, "PTXAS_FLAGS": true, "NVVM_FLAGS": true,
@@ -18,20 +23,23 @@ var passed = map[string]bool{ // true: in keys
 	"LD_RUN_PATH": true, "GNUTARGET": true, "LDEMULATION": true, "SOURCE_DATE_EPOCH": true,
 }
 
-// Environ is the environment of commands: an allow-list of the parent's, with messages in plain English
-// (LC_ALL=C), since they are read and replayed, and times in UTC,
-// plus extra. An empty variable is as none.
+// fixed are the same for everybody: messages are read, kept in the cache and shown to others, so they
+// are in plain English; the hour that __TIME__ gives is not the user's.
+var fixed = []string{"LC_ALL=C", "TZ=UTC"}
+
+// Environ is the environment of commands: what of parent is on the allow-list, sorted; LC_ALL=C and
+// TZ=UTC; then extra, which wins over both.
 func Environ(parent, extra []string) []string {
 	var out []string
 	for _, e := range parent {
-		name, value, _ := strings.Cut(e, "=")
-		if _, ok := passed[name]; ok && value != "" {
+		name, _, _ := strings.Cut(e, "=")
+		if _, ok := passed[name]; ok {
 			out = append(out, e)
 		}
 	}
-	out = append(out, "LC_ALL=C", "TZ=UTC")
+	out = append(out, fixed...)
 	sort.Strings(out)
-	return append(slices.Compact(out), extra...)
+	return append(out, extra...)
 }
 
 // KeyEnviron are the variables of env that can change an output, sorted. PATH is not among them: the

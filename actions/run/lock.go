@@ -10,27 +10,48 @@ import (
 )
 
 // Lock is the right to change a build tree. The kernel releases it when the process ends, however it
-// ends.
+// ends; commands do not inherit it.
 type Lock struct{ f *os.File }
 
-// AcquireLock takes the lock in the named file, or says who holds it.
+// AcquireLock takes the lock in the named file, which it creates, or says who holds it. The file
+// stays when the lock is released: removing it would let two processes lock two files of one name.
 func AcquireLock(name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("locking the build tree: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
+	if err := flock(f); err != nil {
+		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			holder, _ := os.ReadFile(name)
-			return nil, fmt.Errorf("another kbuild works in this build tree (%s); wait for it, or use another --build-dir", strings.TrimSpace(string(holder)))
+			return nil, fmt.Errorf("another kbuild works in this build tree%s; wait for it, or use another --build-dir", holder(name))
 		}
-		return nil, fmt.Errorf("locking the build tree: %w", err)
+		return nil, fmt.Errorf("locking the build tree: %s: %w; if its file system has no locks, use another --build-dir", name, err)
 	}
 	host, _ := os.Hostname()
-	f.Truncate(0)
-	fmt.Fprintf(f, "process %d on %s, since %s\n", os.Getpid(), host, time.Now().Format(time.DateTime))
+	text := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().Format(time.DateTime))
+	// The words are for people only. They are written before the rest of longer ones is cut off, so
+	// that whoever reads meanwhile does not find nothing.
+	f.WriteAt([]byte(text), 0)
+	f.Truncate(int64(len(text)))
 	return &Lock{f}, nil
+}
+
+func flock(f *os.File) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+// holder is who took the lock, in parentheses; nothing if that is not known.
+func holder(name string) string {
+	text, _ := os.ReadFile(name)
+	first, _, _ := strings.Cut(string(text), "\n")
+	if first == "" {
+		return ""
+	}
+	return " (" + first + ")"
 }
 
 // Release gives the lock back.

@@ -51,7 +51,7 @@ type event struct {
 // loop drives a core.
 type loop struct {
 	*core
-	tokens
+	tokens    tokens
 	ctx       context.Context
 	cancel    context.CancelFunc
 	opts      Options
@@ -75,14 +75,15 @@ func (l *loop) run() {
 	cancelled := l.ctx.Done()
 	for {
 		l.start()
-		if l.count[checking]+l.count[running] == 0 && !l.asking {
+		if l.count[checking]+l.count[running] == 0 && !l.tokens.asking {
 			break
 		}
 		select {
 		case e := <-l.events:
 			l.handle(e)
-		case a := <-l.arrived:
-			l.answer(a)
+			l.drain()
+		case a := <-l.tokens.arrived:
+			l.tokens.answer(a)
 		case <-l.loadTimer:
 			l.loadTimer = nil
 		case <-cancelled:
@@ -93,6 +94,18 @@ func (l *loop) run() {
 		panic(l.crash)
 	}
 	l.skipRest()
+}
+
+// drain takes what else has ended by now, so that the best of all that is queued starts next.
+func (l *loop) drain() {
+	for {
+		select {
+		case e := <-l.events:
+			l.handle(e)
+		default:
+			return
+		}
+	}
 }
 
 // start begins whatever may begin now.
@@ -106,9 +119,9 @@ func (l *loop) start() {
 	}
 	if l.stopping || len(l.queued.items) == 0 {
 		l.loadTimer = nil
-		l.unask()
+		l.tokens.unask()
 	}
-	l.giveBack()
+	l.tokens.giveBack()
 }
 
 func (l *loop) startChecks() {
@@ -151,7 +164,7 @@ func (l *loop) startCommands() {
 			passed = append(passed, i)
 			continue
 		}
-		if !l.take(l.ctx, n) {
+		if !l.tokens.take(l.ctx, n) {
 			passed = append(passed, i)
 			break
 		}
@@ -174,12 +187,12 @@ func (l *loop) poolFull(pool string) bool {
 func (l *loop) handle(e event) {
 	n := &l.nodes[e.node]
 	if n.state == running {
-		l.free(n)
+		l.tokens.free(n)
 	}
 	if e.crash != nil {
 		l.crash = e.crash
-		l.set(e.node, skipped)
 		l.cancel()
+		l.finish(e.node, Result{Status: Skipped})
 		return
 	}
 	if !e.settled {

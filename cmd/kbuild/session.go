@@ -172,6 +172,10 @@ func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
 	if len(names) == 0 {
 		names = s.graph.Default
 	}
+	if unbuilt := s.graph.Unbuilt(names); len(unbuilt) > 0 {
+		t := unbuilt[0]
+		return nil, usagef("%s (%s) cannot be built: %s", t.Label, t.Pos, t.Unbuilt)
+	}
 	want, unknown := s.graph.Select(names)
 	if len(unknown) > 0 {
 		var say []string

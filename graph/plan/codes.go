@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,7 +30,9 @@ func (b *builder) expand(t *target) codes {
 		*list = slices.Compact(*list)
 	}
 	if len(c.gfx) > 0 {
-		b.errorf(t.attr("gencode"), "Ship sm_*, compute_* or lto_* code for now.", "%s wants %s: HIP is not built yet", t.label, c.gfx[0])
+		t.unbuilt = fmt.Sprintf("HIP is not built yet, and it ships %s", c.gfx[0])
+		b.warnf(t.attr("gencode"), "The other targets are built.", "%s is left out: %s", t.label, t.unbuilt)
+		return c
 	}
 	if c.empty() && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
 		c = b.inheritCodes(t)

@@ -79,8 +79,9 @@ type target struct {
 	deps  []*target // in order of declaration
 	node  *graph.Target
 
-	codes   codes // expanded gencode
-	pic     bool  // reachable from a shared library
+	codes   codes  // expanded gencode
+	unbuilt string // why it cannot be built, "" if it can
+	pic     bool   // reachable from a shared library
 	objects []object
 	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
 	dlink   string   // object of an own device link (shared library, executable, closed static library)
@@ -190,6 +191,11 @@ func (b *builder) checkCycles() {
 func (b *builder) inherit() {
 	for _, t := range b.order {
 		t.codes = b.expand(t)
+		for _, d := range t.deps {
+			if t.unbuilt == "" && d.unbuilt != "" {
+				t.unbuilt = fmt.Sprintf("it needs %s: %s", d.label, d.unbuilt)
+			}
+		}
 	}
 	for i := len(b.order) - 1; i >= 0; i-- {
 		t := b.order[i]
@@ -211,6 +217,9 @@ func (b *builder) target(t *target) {
 		t.node.Deps = append(t.node.Deps, d.label)
 	}
 	b.graph.Targets = append(b.graph.Targets, t.node)
+	if t.node.Unbuilt = t.unbuilt; t.unbuilt != "" {
+		return
+	}
 	switch t.Kind {
 	case manifest.Generate:
 		b.generate(t)
@@ -286,7 +295,7 @@ func (b *builder) groups() {
 	}
 	if b.graph.Default == nil {
 		for _, t := range b.order {
-			if t.Kind != manifest.Prebuilt {
+			if t.Kind != manifest.Prebuilt && t.unbuilt == "" {
 				b.graph.Default = append(b.graph.Default, t.label)
 			}
 		}

@@ -1,0 +1,221 @@
+package probe
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that it is of
+// the given version and supports g++ up to limit.
+func toolkitDir(t *testing.T, version, limit string) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := func(name, text string) { write(t, filepath.Join(dir, name), "#!/bin/sh\n"+text, 0o755) }
+	script("bin/nvcc", `here=$(cd "$(dirname "$0")" && pwd)
+case $* in
+*--version*) echo "Cuda compilation tools, release `+version+`, V`+version+`.89";;
+*--list-gpu-code*) echo sm_80; echo sm_90;;
+*--dryrun*)
+	echo "#\$ _HERE_=$here"
+	echo "#\$ PATH=$here:$PATH"
+	echo "#\$ LIBRARIES=  \"-L$here/../lib64/stubs\" \"-L$here/../lib64\""
+	echo "#\$ INCLUDES=\"-I$here/../include\""
+	echo "#\$ nvlink -dlto -nvvmpath=\"$here/../nvvm\" x.o"
+	;;
+esac
+`)
+	for _, tool := range []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"} {
+		script("bin/"+tool, "echo "+tool+"\n")
+	}
+	write(t, filepath.Join(dir, "bin/nvcc.profile"), "PROFILE\n", 0o644)
+	write(t, filepath.Join(dir, "nvvm/lib64/libnvvm.so"), "nvvm\n", 0o644)
+	write(t, filepath.Join(dir, "include/crt/host_config.h"), "#error -- unsupported GNU version! gcc versions later than "+limit+" are not supported!\n", 0o644)
+	return dir
+}
+
+// compilers makes a PATH folder with g++ of version 12, g++-11, gcc, gcc-11 and ar.
+func compilers(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, version := range map[string]string{"g++": "12.2.0", "gcc": "12.2.0", "g++-11": "11.3.0", "gcc-11": "11.3.0"} {
+		write(t, filepath.Join(dir, name), "#!/bin/sh\ncase $1 in -dump*) echo "+version+";; -print*) echo "+dir+"/cc1plus;; esac\n", 0o755)
+	}
+	write(t, filepath.Join(dir, "cc1plus"), "the compiler proper\n", 0o755)
+	write(t, filepath.Join(dir, "ar"), "#!/bin/sh\n", 0o755)
+	for _, tool := range []string{"dirname"} { // what the scripts use; /usr/bin would bring real compilers
+		real, err := exec.LookPath(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(real, filepath.Join(dir, tool)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func write(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour) // the memo does not trust files that were just written
+	os.Chtimes(name, old, old)
+}
+
+func env(vars map[string]string) func(string) string {
+	return func(n string) string { return vars[n] }
+}
+
+func collect(t *testing.T, r Request) plan.Facts {
+	t.Helper()
+	f, err := Collect(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestToolkit(t *testing.T) {
+	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
+	f := collect(t, Request{Root: t.TempDir(), NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk})})
+	if f.CUDA == nil {
+		t.Fatal(f.CUDAError)
+	}
+	if f.CUDA.Version != "12.4" || len(f.CUDA.Archs) != 2 || f.CUDA.LTOFault != "" {
+		t.Errorf("toolkit %+v", f.CUDA)
+	}
+	if want := filepath.Join(tk, "lib64"); len(f.CUDA.LibDirs) != 2 || f.CUDA.LibDirs[1] != want {
+		t.Errorf("library folders %q, want the second to be %s", f.CUDA.LibDirs, want)
+	}
+	if filepath.Base(f.CUDA.HostCXX.Path) != "g++" || filepath.Base(f.CC.Path) != "gcc" {
+		t.Errorf("host compilers %s and %s", f.CUDA.HostCXX.Path, f.CC.Path)
+	}
+}
+
+func TestHostCompilerWithinTheToolkitsLimit(t *testing.T) {
+	tk, path := toolkitDir(t, "11.8", "11"), compilers(t)
+	vars := map[string]string{"PATH": path, "CUDA_HOME": tk}
+	f := collect(t, Request{NeedCUDA: true, Env: env(vars)})
+	if f.CUDA == nil || filepath.Base(f.CUDA.HostCXX.Path) != "g++-11" || filepath.Base(f.CC.Path) != "gcc-11" {
+		t.Errorf("chose %+v and %s: %s", f.CUDA, f.CC.Path, f.CUDAError)
+	}
+	os.Remove(filepath.Join(path, "g++-11"))
+	f = collect(t, Request{NeedCUDA: true, Env: env(vars)})
+	if f.CUDA != nil || !strings.Contains(f.CUDAError, "install g++-11") {
+		t.Errorf("without g++-11: %q", f.CUDAError)
+	}
+}
+
+// Whatever a build runs or reads on its own account is in the identity; times are not.
+func TestIdentity(t *testing.T) {
+	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
+	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	last := collect(t, r).CUDA.NVCC.ID
+	if again := collect(t, r).CUDA.NVCC.ID; again != last {
+		t.Errorf("two probings differ: %s, %s", last, again)
+	}
+	os.Chtimes(filepath.Join(tk, "bin/ptxas"), time.Now(), time.Now())
+	if touched := collect(t, r).CUDA.NVCC.ID; touched != last {
+		t.Error("touch changes the identity")
+	}
+	for _, file := range []string{"bin/nvcc.profile", "bin/ptxas", "bin/cicc", "bin/nvlink", "nvvm/lib64/libnvvm.so", path + "/cc1plus"} {
+		name := file
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(tk, file)
+		}
+		write(t, name, "#!/bin/sh\n# replaced\n", 0o755)
+		now := collect(t, r).CUDA.NVCC.ID
+		if now == last {
+			t.Errorf("replacing %s does not change the identity", file)
+		}
+		last = now
+	}
+}
+
+func TestMissing(t *testing.T) {
+	path := compilers(t)
+	f := collect(t, Request{NeedCUDA: true, Compiler: "no-such-nvcc", Env: env(map[string]string{"PATH": path})})
+	if f.CUDA != nil || !strings.Contains(f.CUDAError, "no-such-nvcc in PATH") || !strings.Contains(f.CUDAError, "Install") {
+		t.Errorf("CUDAError %q", f.CUDAError)
+	}
+	f = collect(t, Request{Env: env(map[string]string{"PATH": t.TempDir()})})
+	if f.CXX.Path != "" || !strings.Contains(f.CXX.Error, "build-essential") {
+		t.Errorf("no compiler: %+v", f.CXX)
+	}
+}
+
+func TestVersionConstraint(t *testing.T) {
+	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
+	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
+	for constraint, ok := range map[string]bool{">= 11.2": true, ">= 11.2, < 12": true, ">= 12": false, "11.8": true, "!= 11.8": false} {
+		f := collect(t, Request{NeedCUDA: true, Version: constraint, Env: vars})
+		if (f.CUDA != nil) != ok {
+			t.Errorf("%s: %v, %s", constraint, f.CUDA != nil, f.CUDAError)
+		}
+	}
+}
+
+func TestMissingLibnvvm(t *testing.T) {
+	tk, path := toolkitDir(t, "11.8", "13"), compilers(t)
+	os.Remove(filepath.Join(tk, "nvvm/lib64/libnvvm.so"))
+	vars := env(map[string]string{"PATH": path, "CUDA_HOME": tk})
+	f := collect(t, Request{NeedCUDA: true, Env: vars})
+	if f.CUDA == nil || !strings.Contains(f.CUDA.LTOFault, "libnvvm.so") {
+		t.Fatalf("fault not seen: %+v", f.CUDA)
+	}
+	var out strings.Builder
+	if Doctor(context.Background(), &out, Request{NeedCUDA: true, Env: vars}, t.TempDir()) {
+		t.Error("doctor finds nothing wrong")
+	}
+	if !strings.Contains(out.String(), "fail    LTO") {
+		t.Errorf("doctor says:\n%s", out.String())
+	}
+}
+
+func TestPrebuilt(t *testing.T) {
+	root := t.TempDir()
+	text, err := os.ReadFile("../fatbin/testdata/lib.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "third_party/lib.a"), string(text), 0o644)
+	f := collect(t, Request{Root: root, Prebuilt: []string{"third_party/lib.a", "gone.a"}, Env: env(nil)})
+	if lib := f.Prebuilt["third_party/lib.a"]; lib.Error != "" || len(lib.Members) != 3 || !lib.Members[0].Relocatable {
+		t.Errorf("%+v", lib)
+	}
+	if lib := f.Prebuilt["gone.a"]; lib.Error != "there is no such file" {
+		t.Errorf("%+v", lib)
+	}
+}
+
+// TestRealToolkit holds the probe against the installed toolkit.
+func TestRealToolkit(t *testing.T) {
+	if find("nvcc", os.Getenv("PATH")) == "" && find("/usr/local/cuda/bin/nvcc", "") == "" {
+		if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
+			t.Fatal("nvcc is required here and was not found")
+		}
+		t.Skip("needs nvcc, which is not in PATH")
+	}
+	r := Request{NeedCUDA: true, Env: os.Getenv, MemoPath: t.TempDir()}
+	f := collect(t, r)
+	if f.CUDA == nil {
+		t.Fatal(f.CUDAError)
+	}
+	if len(f.CUDA.Archs) < 5 || f.CUDA.HostCXX.Path == "" || len(f.CUDA.NVCC.ID) != 64 || !f.LinkDepfile {
+		t.Errorf("%+v", f)
+	}
+	if again := collect(t, r); again.CUDA.NVCC.ID != f.CUDA.NVCC.ID {
+		t.Error("two probings differ")
+	}
+}

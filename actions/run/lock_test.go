@@ -1,0 +1,88 @@
+package run
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	writeFile(t, name, strings.Repeat("left by a longer holder ", 20))
+	l, err := AcquireLock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = AcquireLock(name)
+	host, _ := os.Hostname()
+	want := fmt.Sprintf("another kbuild works in this build tree (process %d on %s, since 2", os.Getpid(), host)
+	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "); wait for it, or use another --build-dir") || strings.Contains(err.Error(), "longer holder") {
+		t.Errorf("error %v, want %s...", err, want)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = AcquireLock(name); err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	l.Release()
+}
+
+func TestLockOfUnknownHolder(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	l, err := AcquireLock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	writeFile(t, name, "")
+	if _, err = AcquireLock(name); err == nil || !strings.HasPrefix(err.Error(), "another kbuild works in this build tree;") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLockInMissingFolder(t *testing.T) {
+	if _, err := AcquireLock(filepath.Join(t.TempDir(), "no", "lock")); err == nil || !strings.HasPrefix(err.Error(), "locking the build tree: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The kernel releases the lock of a killed process. The child is this test, told by the environment
+// to hold the lock until it is killed.
+func TestLockOfKilledProcess(t *testing.T) {
+	if name := os.Getenv("RUN_TEST_HOLD_LOCK"); name != "" {
+		_, err := AcquireLock(name)
+		fmt.Println("held:", err)
+		io.Copy(io.Discard, os.Stdin) // never ends
+	}
+	name := filepath.Join(t.TempDir(), "lock")
+	child := exec.Command(os.Args[0], "-test.run=^TestLockOfKilledProcess$")
+	child.Env = append(os.Environ(), "RUN_TEST_HOLD_LOCK="+name)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := child.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	_, err = AcquireLock(name)
+	if line != "held: <nil>\n" || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d on ", child.Process.Pid)) {
+		t.Errorf("child says %q, error %v; want its id in it", line, err)
+	}
+	child.Process.Kill()
+	child.Wait()
+	l, err := AcquireLock(name)
+	if err != nil {
+		t.Fatalf("after the holder was killed: %v", err)
+	}
+	l.Release()
+}

@@ -1,0 +1,8 @@
+bs.o : bs.cu \
+    inc\ dir/sp\ ace.h \
+    p$q/d$l.h \
+    h#sh/x#y.h \
+    ünï/ß.h \
+    co:lon.h \
+    b/s.h \
+    b/\ t.h

@@ -1,0 +1,3 @@
+dol.o : dol.cu \
+    dd/a$$b.h \
+    dd/t	b.h

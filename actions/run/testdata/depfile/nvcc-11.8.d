@@ -1,0 +1,6 @@
+o ut.o : a\ b.cu \
+    inc\ dir/sp\ ace.h \
+    p$q/d$l.h \
+    h#sh/x#y.h \
+    ünï/ß.h \
+    co:lon.h

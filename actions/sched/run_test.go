@@ -1,0 +1,354 @@
+package sched
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// executing are fates that all run, each for a second.
+func executing(n int) []fate {
+	fates := make([]fate, n)
+	for i := range fates {
+		fates[i] = fate{execute: Ran, takes: time.Second}
+	}
+	return fates
+}
+
+// independent makes n actions that need nothing, and wants them all.
+func independent(n int) (g *graph.Graph, want []graph.ActionID) {
+	g = &graph.Graph{}
+	for i := range n {
+		want = append(want, g.Add(&graph.Action{Name: fmt.Sprint("n", i), Outputs: []string{fmt.Sprint("o", i)}}).ID)
+	}
+	return g, want
+}
+
+func (w *world) mustRun(ctx context.Context, want ...graph.ActionID) Summary {
+	w.t.Helper()
+	sum, err := Run(ctx, w.g, want, w.opts, w, w)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return sum
+}
+
+func TestNothingWanted(t *testing.T) {
+	g, _ := independent(3)
+	w := newWorld(t, g, executing(3), Options{})
+	if sum := w.mustRun(t.Context()); sum != (Summary{}) {
+		t.Errorf("summary %+v, want all zero", sum)
+	}
+}
+
+func TestCriticalPathFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := makeGraph([]string{"holder"}, []string{"b short"}, []string{"c wide"}, []string{"d long"}, []string{"e short"},
+			[]string{"f after d", "d long"}, []string{"g after f", "f after d"}, []string{"h after b", "b short"})
+		cost := []time.Duration{9, 1, 4, 2, 2, 2, 1, 1} // on the path to an end: 9, 2, 4, 5, 2, 3, 1, 1
+		fates := executing(8)
+		fates[0].takes = time.Hour
+		for i := 1; i <= 4; i++ { // they are all queued when the holder ends
+			fates[i].checks = time.Minute
+		}
+		for i := 5; i <= 7; i++ {
+			fates[i] = fate{check: UpToDate}
+		}
+		w := newWorld(t, g, fates, Options{Jobs: 1, Cost: func(a *graph.Action) time.Duration { return cost[a.ID] }})
+		w.mustRun(t.Context(), 0, 1, 2, 4, 6, 7)
+		if diff := cmp.Diff([]graph.ActionID{0, 3, 2, 1, 4}, w.order); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPriorities(t *testing.T) {
+	g := makeGraph([]string{"a"}, []string{"b", "a"}, []string{"c", "a"}, []string{"d", "b", "c"}, []string{"e"})
+	cost := []time.Duration{1, 10, 3, 5, 7}
+	c, err := newCore(g, []graph.ActionID{3, 4}, func(a *graph.Action) time.Duration { return cost[a.ID] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for _, n := range c.nodes {
+		got = append(got, n.priority)
+	}
+	if diff := cmp.Diff([]int64{16, 15, 8, 5, 7}, got); diff != "" {
+		t.Errorf("priorities (-want +got):\n%s", diff)
+	}
+}
+
+func TestQueueOrder(t *testing.T) {
+	g, want := independent(50)
+	c, err := newCore(g, want, func(a *graph.Action) time.Duration { return time.Duration(a.ID * 7 % 5) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.nodes {
+		c.set(int32(49-i), waiting)
+	}
+	last := c.ready.pop(c)
+	for len(c.ready.items) > 0 {
+		i := c.ready.pop(c)
+		a, b := c.nodes[last], c.nodes[i]
+		if a.priority < b.priority || a.priority == b.priority && a.action.ID > b.action.ID {
+			t.Errorf("%s (%d) comes before %s (%d)", a.action.Name, a.priority, b.action.Name, b.priority)
+		}
+		last = i
+	}
+}
+
+func TestIllegalTransition(t *testing.T) {
+	g, want := independent(1)
+	c, err := newCore(g, want, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.set(0, waiting)
+	defer func() {
+		if v := fmt.Sprint(recover()); v != "BUG: action 0 (n0) goes from ready to running" {
+			t.Errorf("panic %q", v)
+		}
+	}()
+	c.set(0, running)
+}
+
+func TestBrokenGraphs(t *testing.T) {
+	cyclic := makeGraph([]string{"free"}, []string{"before", "free"}, []string{"a", "c", "before"}, []string{"b", "a"}, []string{"c", "b"}, []string{"after", "c"})
+	tests := []struct {
+		name string
+		want graph.ActionID
+		err  string // holds
+	}{
+		{"cycle", 5, "the graph has a cycle: "},
+		{"unknown", 6, "there is no action 6"},
+		{"negative", -1, "there is no action -1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, cyclic, executing(6), Options{})
+			_, err := Run(t.Context(), cyclic, []graph.ActionID{test.want}, Options{}, w, w)
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want %q", err, test.err)
+			}
+			if strings.Contains(err.Error(), "after") || strings.Contains(err.Error(), "before") {
+				t.Errorf("error %q names what is not on the cycle", err)
+			}
+			if test.name == "cycle" && strings.Count(err.Error(), " needs ") != 3 {
+				t.Errorf("error %q does not show the cycle of 3", err)
+			}
+		})
+	}
+	// The part outside of the cycle can be built.
+	fates := make([]fate, 6)
+	fates[0].execute, fates[1].execute = Ran, Ran
+	w := newWorld(t, cyclic, fates, Options{})
+	if sum := w.mustRun(t.Context(), 1); sum.Ran != 2 {
+		t.Errorf("summary %+v, want 2 ran", sum)
+	}
+}
+
+func TestReasonOfSkipped(t *testing.T) {
+	g := makeGraph([]string{"a"}, []string{"b", "a"}, []string{"c", "b"})
+	fates := make([]fate, 3)
+	fates[0].execute = Failed
+	r := &reasons{world: newWorld(t, g, fates, Options{})}
+	if _, err := Run(t.Context(), g, []graph.ActionID{2}, Options{}, r, r); err != nil {
+		t.Fatal(err)
+	}
+	const why = "it needs a, which failed"
+	if diff := cmp.Diff([]string{"", why, why}, r.list); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+type reasons struct {
+	*world
+	list []string
+}
+
+func (r *reasons) Finished(a *graph.Action, res Result, done, total int) {
+	r.list = append(r.list, res.Reason)
+	r.world.Finished(a, res, done, total)
+}
+
+func TestChecksNeedNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, want := independent(4)
+		fates := executing(4)
+		fates[0].takes = time.Hour // holds the only slot
+		for i := range fates[1:] {
+			fates[1+i] = fate{check: UpToDate, checks: time.Minute}
+		}
+		w := newWorld(t, g, fates, Options{Jobs: 1})
+		go w.mustRun(t.Context(), want...)
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		w.mu.Lock()
+		if len(w.ended) != 3 {
+			t.Errorf("%d actions are settled while the slot is taken, want 3", len(w.ended))
+		}
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestPanicOfRunnerStopsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, want := independent(3)
+		fates := executing(3)
+		for i := range fates {
+			fates[i].takes = time.Hour
+		}
+		srv := newServer(t, 2)
+		w := newWorld(t, g, fates, Options{Jobs: 3, Jobserver: srv})
+		begin := time.Now()
+		defer func() {
+			if v := fmt.Sprint(recover()); !strings.Contains(v, "BUG: a test panics") || !strings.Contains(v, "panicking.Execute") {
+				t.Errorf("panic %q, want the runner's with its stack", v)
+			}
+			if time.Since(begin) != time.Minute {
+				t.Errorf("over after %v, want at once after the panic", time.Since(begin))
+			}
+			w.checkServer(2)
+		}()
+		Run(t.Context(), g, want, w.opts, panicking{w}, w)
+	})
+}
+
+type panicking struct{ *world }
+
+func (p panicking) Execute(ctx context.Context, a *graph.Action) Result {
+	if a.ID == 1 {
+		time.Sleep(time.Minute)
+		panic("BUG: a test panics")
+	}
+	return p.world.Execute(ctx, a)
+}
+
+func TestLoadLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		busy := func() float64 { // others keep the machine busy for 90 s
+			if time.Since(begin) < 90*time.Second {
+				return 9
+			}
+			return 0
+		}
+		g, want := independent(6)
+		fates := executing(6)
+		for i := range fates {
+			fates[i].takes = time.Minute
+		}
+		w := newWorld(t, g, fates, Options{Jobs: 6, MaxLoad: 4, Load: busy})
+		w.mustRun(t.Context(), want...)
+		// One from 0 s to 60 s, one from 60 s. At 90 s three more may join it; at 120 s the last.
+		if w.peak != 4 || time.Since(begin) != 180*time.Second {
+			t.Errorf("at most %d at once, over after %v, want 4 and 3m0s", w.peak, time.Since(begin))
+		}
+	})
+}
+
+func TestLoadLimitDoesNotDelayTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		g, want := independent(2)
+		fates := executing(2)
+		fates[0].takes, fates[1].takes = 10*time.Millisecond, 10*time.Millisecond
+		w := newWorld(t, g, fates, Options{Jobs: 2, MaxLoad: 1, Load: func() float64 { return 5 }})
+		w.mustRun(t.Context(), want...)
+		if d := time.Since(begin); d != 20*time.Millisecond {
+			t.Errorf("two actions of 10ms took %v", d)
+		}
+	})
+}
+
+func TestJobserverGivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, want := independent(5)
+		w := newWorld(t, g, executing(5), Options{Jobs: 5, Jobserver: newServer(t, 0)})
+		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
+			t.Errorf("%+v, %d at once, want 5 ran one by one", sum, w.peak)
+		}
+	})
+}
+
+func TestJobserverBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, want := independent(5)
+		srv := newServer(t, 3)
+		srv.err = errServer
+		w := newWorld(t, g, executing(5), Options{Jobs: 5, Jobserver: srv})
+		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
+			t.Errorf("%+v, %d at once, want 5 ran one by one", sum, w.peak)
+		}
+	})
+}
+
+// A token is held exactly while its process runs: not by the long last action, which has the free
+// slot or its own token, and not by a run that waits for a pool.
+func TestTokensAreNotHoarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, want := independent(4)
+		fates := executing(4)
+		fates[0].takes = time.Hour
+		for _, a := range g.Actions[1:] {
+			a.Pool = "link"
+		}
+		srv := newServer(t, 3)
+		w := newWorld(t, g, fates, Options{Jobs: 4, Pools: map[string]int{"link": 1}, Jobserver: srv})
+		done := make(chan Summary)
+		go func() { done <- w.mustRun(t.Context(), want...) }()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if n := srv.taken(); n != 1 {
+			t.Errorf("%d tokens are held by two processes, want 1", n)
+		}
+		time.Sleep(10 * time.Second) // the three of the pool are over
+		synctest.Wait()
+		if n := srv.taken(); n > 1 {
+			t.Errorf("%d tokens are held by one process", n)
+		}
+		<-done
+		w.checkServer(3)
+	})
+}
+
+func TestCancelWhileWaitingForToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, want := independent(2)
+		fates := executing(2)
+		fates[0].takes, fates[1].takes = time.Hour, time.Hour
+		w := newWorld(t, g, fates, Options{Jobs: 2, Jobserver: newServer(t, 0)})
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, func() { w.cancel(stop) })
+		begin := time.Now()
+		sum := w.mustRun(ctx, want...)
+		if diff := cmp.Diff(Summary{Actions: 2, Skipped: 2, Interrupted: true}, sum); diff != "" {
+			t.Errorf("summary (-want +got):\n%s", diff)
+		}
+		if time.Since(begin) != time.Minute {
+			t.Errorf("cancelled after a minute, over after %v", time.Since(begin))
+		}
+	})
+}
+
+func TestCancelledBefore(t *testing.T) {
+	g, want := independent(3)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	w := newWorld(t, g, executing(3), Options{Jobs: 3})
+	if diff := cmp.Diff(Summary{Actions: 3, Skipped: 3, Interrupted: true}, w.mustRun(ctx, want...)); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
+	}
+	if len(w.checked) != 0 {
+		t.Errorf("%d actions were checked", len(w.checked))
+	}
+}
