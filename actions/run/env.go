@@ -28,12 +28,13 @@ var passed = map[string]bool{
 var fixed = []string{"LC_ALL=C", "TZ=UTC"}
 
 // Environ is the environment of commands: what of parent is on the allow-list, sorted; LC_ALL=C and
-// TZ=UTC; then extra, which wins over both.
+// TZ=UTC; then extra, which wins over both. An empty variable is as none, so that unsetting one in
+// either way gives the same keys.
 func Environ(parent, extra []string) []string {
 	var out []string
 	for _, e := range parent {
-		name, _, _ := strings.Cut(e, "=")
-		if _, ok := passed[name]; ok {
+		name, value, _ := strings.Cut(e, "=")
+		if _, ok := passed[name]; ok && value != "" {
 			out = append(out, e)
 		}
 	}
