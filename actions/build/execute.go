@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -136,12 +138,21 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, dir string) (res 
 		res.Output = []byte(said)
 	}
 	if err := exitError(out); err != nil {
+		if r.diskFull() {
+			err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
+		}
 		return fail(r.explainFailure(a, said, err))
 	}
 	if len(faults) > 0 {
 		return fail(linkError(a, faults))
 	}
 	return res, said
+}
+
+// diskFull reports a build tree without space: compilers say so in many ways, some of them misleading.
+func (r *Runner) diskFull() bool {
+	var st unix.Statfs_t
+	return unix.Statfs(r.State, &st) == nil && st.Bavail*uint64(st.Bsize) < 16<<20 // what the failing command had written is gone by now
 }
 
 // exitError is nil for a process that ended well.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -37,7 +38,7 @@ func (cmd compdbCmd) Run(c *cli) error {
 		case graph.HostCompile:
 			e.Arguments = dropDepfile(a.Argv)
 		case graph.Compile, graph.ModuleEmit:
-			e.Arguments = clangArgs(a.Argv, s.facts.CUDA.Root)
+			e.Arguments = clangArgs(a.Argv, clangToolkit(s.facts.CUDA.Root))
 		default:
 			continue
 		}
@@ -53,7 +54,7 @@ func (cmd compdbCmd) Run(c *cli) error {
 // clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a language
 // and none of nvcc's own options.
 func clangArgs(argv []string, toolkit string) []string {
-	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
+	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-nocudalib", "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
 	arch := ""
 	for i := 1; i < len(argv); i++ {
 		a := argv[i]
@@ -76,6 +77,18 @@ func clangArgs(argv []string, toolkit string) []string {
 		out = append(out, "--cuda-gpu-arch=sm_"+arch)
 	}
 	return append(out, "-c", argv[len(argv)-1])
+}
+
+// clangToolkit is the folder that clang takes for a CUDA installation. Debian spreads the toolkit over /usr
+// and keeps a folder of that shape for clang.
+func clangToolkit(root string) string {
+	const debian = "/usr/lib/cuda"
+	if _, err := os.Stat(filepath.Join(root, "include", "cuda.h")); err != nil {
+		if _, err := os.Stat(debian); err == nil {
+			return debian
+		}
+	}
+	return root
 }
 
 func dropDepfile(argv []string) []string {

@@ -379,3 +379,17 @@ func TestExampleCMake(t *testing.T) {
 		t.Errorf("the second build links:\n%s", out)
 	}
 }
+
+// clangd takes the compile commands of .cu files.
+func TestClangd(t *testing.T) {
+	t.Parallel()
+	e := realExample(t, "partial-lto")
+	needTools(t, e.path, "clangd")
+	e.run("make", "-C", "third_party")
+	db, _ := e.run("kbuild", "compdb")
+	e.write("compile_commands.json", db)
+	_, said := e.run("clangd", "--check=src/relax.cu")
+	if !strings.Contains(said, "All checks completed, 0 errors") {
+		t.Errorf("clangd says:\n%s", said)
+	}
+}
