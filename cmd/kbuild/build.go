@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -188,7 +190,25 @@ func (c *cli) schedule(t *tree) (sched.Options, func()) {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
+	for pool, depth := range t.runner.Graph.Pools {
+		if depth == 0 {
+			depth = linksAtOnce()
+		}
+		o.Pools[pool] = depth
+	}
 	return o, closeJobs
+}
+
+// linkMemory is what one LTO device link is reckoned to take; up to 2.2 GB were seen.
+const linkMemory = 3 << 30
+
+// linksAtOnce bounds device links by the memory of the machine: the compiles beside them need some too.
+func linksAtOnce() int {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 2
+	}
+	return max(1, int(info.Totalram*uint64(info.Unit)/linkMemory))
 }
 
 // expected is how long an action took the last time.
