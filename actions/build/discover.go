@@ -180,16 +180,40 @@ func spellings(p string, dirs []string) []spelling {
 
 var hasInclude = regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*["<]([^">\n]+)[">]`)
 
-// addHasInclude adds what the project's own files ask for by __has_include and do not find: no
-// depfile tells of it.
-func (r *Runner) addHasInclude(a *graph.Action, found []cache.FileDigest, dirs []string, add func(dir, rel string)) {
+var tellsTime = regexp.MustCompile(`__(?:DATE|TIME|TIMESTAMP)__`)
+
+// tellsTime reports that the project's own text puts the time into an output. Such an output belongs to its
+// build tree and is not shared, unless SOURCE_DATE_EPOCH fixes the time.
+func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
+	if a.Depfile == "" || slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") }) {
+		return false
+	}
+	for _, f := range r.ownFiles(a, found) {
+		if text, err := os.ReadFile(r.abs(f)); err == nil && tellsTime.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownFiles are the source and the project's headers.
+func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
+	if a.Kind == graph.HostLink || a.Kind == graph.SharedLink {
+		return nil
+	}
 	files := slices.Clone(a.Inputs)
 	for _, f := range found {
 		if !path.IsAbs(f.Path) {
 			files = append(files, f.Path)
 		}
 	}
-	for _, f := range files {
+	return files
+}
+
+// addHasInclude adds what the project's own files ask for by __has_include and do not find: no
+// depfile tells of it.
+func (r *Runner) addHasInclude(a *graph.Action, found []cache.FileDigest, dirs []string, add func(dir, rel string)) {
+	for _, f := range r.ownFiles(a, found) {
 		text, err := os.ReadFile(r.abs(f))
 		if err != nil {
 			continue

@@ -406,7 +406,7 @@ func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, r
 	if err := r.Journal.Append(rec); err != nil {
 		return fail(fmt.Errorf("writing the build journal: %w", err))
 	}
-	if r.Store != nil {
+	if r.Store != nil && !r.tellsTime(a, rec.Discovered) {
 		if err := r.Store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {
 			r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
 		}

@@ -48,6 +48,7 @@ type Runner struct {
 	pending  map[graph.ActionID]pending
 	warned   bool
 	counters cache.Counters
+	named    map[string][]string     // files that arguments name
 	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
 }
 
@@ -113,12 +114,20 @@ func (r *Runner) key(a *graph.Action) (pending, error) {
 		}
 		p.inputs[in] = d
 	}
+	named := r.namedFiles(a)
+	for _, f := range named {
+		d, err := r.digest(f)
+		if err != nil {
+			return p, r.inputError(a, f, err)
+		}
+		p.inputs[f] = d
+	}
 	program, err := r.program(a)
 	if err != nil {
 		return p, err
 	}
 	text := &cache.Text{}
-	r.writeKey(text, a, p.inputs, program)
+	r.writeKey(text, a, named, p.inputs, program)
 	h := cache.NewHasher()
 	for _, f := range text.Fields {
 		h.Field(f.Name, f.Value)
@@ -128,7 +137,7 @@ func (r *Runner) key(a *graph.Action) (pending, error) {
 }
 
 // writeKey is the one traversal that makes both the key and its explanation.
-func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, inputs map[string]cache.Digest, program string) {
+func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, inputs map[string]cache.Digest, program string) {
 	w.Field("kind", string(a.Kind))
 	for _, t := range a.Tools {
 		w.Field("tool "+t, r.Tools[t])
@@ -159,9 +168,69 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, inputs map[string]
 	if a.Link != nil {
 		w.Field("not LTO", strings.Join(a.Link.NonLTO, "\n"))
 	}
-	for _, in := range a.Inputs {
-		w.Field("input "+in, inputs[in].String())
+	for _, list := range [2][]string{a.Inputs, named} {
+		for _, in := range list {
+			w.Field("input "+in, inputs[in].String())
+		}
 	}
+}
+
+// namedFiles are the files that a's arguments name besides its inputs: an options file, a linker script, a
+// header that is forced in, the script of a generate block. No compiler lists all of these as dependencies.
+func (r *Runner) namedFiles(a *graph.Action) []string {
+	if len(a.Tools) == 0 && a.Kind != graph.Generate {
+		return nil
+	}
+	known := map[string]bool{a.Depfile: true}
+	for _, list := range [2][]string{a.Inputs, a.Outputs} {
+		for _, f := range list {
+			known[f] = true
+		}
+	}
+	var out []string
+	for _, arg := range a.Argv[1:] {
+		if known[arg] {
+			continue
+		}
+		for _, f := range r.filesIn(arg) {
+			if _, made := r.Graph.Producer(f); !made && !known[f] {
+				known[f] = true
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// filesIn are the existing files in an argument such as "-Wl,--version-script=api.map" or "@options".
+// Arguments repeat from action to action, so the answer is remembered.
+func (r *Runner) filesIn(arg string) []string {
+	r.mu.Lock()
+	found, ok := r.named[arg]
+	r.mu.Unlock()
+	if ok {
+		return found
+	}
+	for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
+		if strings.HasPrefix(part, "-") || filepath.IsAbs(part) && part == arg && isProgram(part) {
+			continue // an option; a program, which is in the key by its content as a tool
+		}
+		if info, err := os.Stat(r.abs(part)); err == nil && info.Mode().IsRegular() {
+			found = append(found, part)
+		}
+	}
+	r.mu.Lock()
+	if r.named == nil {
+		r.named = map[string][]string{}
+	}
+	r.named[arg] = found
+	r.mu.Unlock()
+	return found
+}
+
+func isProgram(p string) bool {
+	info, err := os.Stat(p)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // program is the content of the command a generate block runs.
