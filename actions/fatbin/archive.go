@@ -13,7 +13,10 @@ func readArchive(r io.ReaderAt, size int64) (File, error) {
 	f := File{Kind: Archive}
 	var longNames string
 	var h [60]byte
-	for off := int64(8); off+60 <= size; {
+	for off := int64(8); off < size; {
+		if off+60 > size {
+			return f, fmt.Errorf("the archive is cut short at %d", off)
+		}
 		if _, err := r.ReadAt(h[:], off); err != nil {
 			return f, fmt.Errorf("archive member at %d: %w", off, err)
 		}

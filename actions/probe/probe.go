@@ -25,10 +25,11 @@ import (
 
 // Request says what to find out.
 type Request struct {
-	Root         string // project root; relative paths of Prebuilt start here
-	Compiler     string // nvcc by name or path; "" is nvcc
-	HostCompiler string // "" lets the probe choose one that the toolkit supports
-	Version      string // constraint on the toolkit, ">= 11.2, < 13"; "" is any
+	Root         string                    // project root; relative paths of Prebuilt start here
+	Compiler     string                    // nvcc by name or path; "" is nvcc
+	HostCompiler string                    // "" lets the probe choose one that the toolkit supports
+	Version      string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
+	Accepts      func(version string) bool // whether that allows a version; nil is any
 	NeedCUDA     bool
 	NeedNative   bool // look for GPUs
 	Prebuilt     []string

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"sort"
-	"strconv"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -24,7 +23,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	if msg := w.versionOf(k); msg != "" {
 		return nil, msg
 	}
-	if w.req.Version != "" && !satisfies(k.Version, w.req.Version) {
+	if w.req.Accepts != nil && !w.req.Accepts(k.Version) {
 		return nil, fmt.Sprintf("%s is CUDA %s; the manifest wants %s. Set CUDA_HOME or the compiler of the toolchain block.", nvcc, k.Version, w.req.Version)
 	}
 	d, msg := w.dryRun(nvcc)
@@ -239,35 +238,4 @@ func (d dry) ltoFault() string {
 		return fmt.Sprintf("nvlink -dlto needs %s, which is missing; install the toolkit's nvvm package.", want)
 	}
 	return fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. As root: mkdir -p %s && ln -s %s %s", want, filepath.Dir(want), have[0], want)
-}
-
-// satisfies checks a version against a constraint such as ">= 11.2, < 13".
-func satisfies(version, constraint string) bool {
-	for _, c := range strings.Split(constraint, ",") {
-		c = strings.TrimSpace(c)
-		op := strings.TrimRight(c, "0123456789. ")
-		n := compareVersions(version, strings.TrimSpace(strings.TrimPrefix(c, op)))
-		ok := map[string]bool{">=": n >= 0, ">": n > 0, "<=": n <= 0, "<": n < 0, "=": n == 0, "==": n == 0, "": n == 0, "!=": n != 0}[strings.TrimSpace(op)]
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
-func compareVersions(a, b string) int {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range max(len(as), len(bs)) {
-		var x, y int
-		if i < len(as) {
-			x, _ = strconv.Atoi(as[i])
-		}
-		if i < len(bs) {
-			y, _ = strconv.Atoi(bs[i])
-		}
-		if x != y {
-			return x - y
-		}
-	}
-	return 0
 }

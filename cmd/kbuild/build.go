@@ -31,11 +31,7 @@ type buildCmd struct {
 func (cmd buildCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	start := time.Now()
-	s, err := c.plan()
-	if err != nil {
-		return err
-	}
-	want, err := s.selectAll(cmd.Targets)
+	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
 		return err
 	}

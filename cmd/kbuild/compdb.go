@@ -22,11 +22,7 @@ type compdbEntry struct {
 }
 
 func (cmd compdbCmd) Run(c *cli) error {
-	s, err := c.plan()
-	if err != nil {
-		return err
-	}
-	want, err := s.selectAll(cmd.Targets)
+	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
 		return err
 	}

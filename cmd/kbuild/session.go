@@ -79,6 +79,9 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: c.toolMemo(p)}
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
+		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
+			r.Accepts = want.Allows
+		}
 	}
 	for _, t := range p.Targets {
 		for _, s := range t.Sources {
@@ -167,6 +170,16 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
 }
 
+// planned is the plan of this project and the actions that names stand for in it.
+func (c *cli) planned(names []string) (*session, []graph.ActionID, error) {
+	s, err := c.plan()
+	if err != nil {
+		return nil, nil, err
+	}
+	want, err := s.selectAll(names)
+	return s, want, err
+}
+
 // selectAll resolves target names, all default targets if there are none.
 func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
 	if len(names) == 0 {
@@ -181,7 +194,7 @@ func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
 		var say []string
 		for _, u := range unknown {
 			hint := ""
-			if near := nearest(u, s.graph.Names()); near != "" {
+			if near := manifest.Nearest(u, s.graph.Names()); near != "" {
 				hint = fmt.Sprintf("; did you mean %s?", near)
 			}
 			say = append(say, fmt.Sprintf("no target, source or output is called %q%s", u, hint))
@@ -189,36 +202,6 @@ func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
 		return nil, exitError{exitUsage, fmt.Errorf("%s", strings.Join(say, "\nkbuild: "))}
 	}
 	return want, nil
-}
-
-// nearest is the known name with the fewest edits, if that is few enough to be meant.
-func nearest(name string, known []string) string {
-	best, dist := "", len(name)/3+2
-	for _, k := range known {
-		if d := editDistance(name, k); d < dist {
-			best, dist = k, d
-		}
-	}
-	return best
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			diag, row[j] = row[j], min(diag+cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // writeFile replaces a file at once, so that nobody sees half of it.

@@ -70,11 +70,7 @@ type graphCmd struct {
 }
 
 func (cmd graphCmd) Run(c *cli) error {
-	s, err := c.plan()
-	if err != nil {
-		return err
-	}
-	want, err := s.selectAll(cmd.Targets)
+	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
 		return err
 	}
@@ -104,11 +100,7 @@ type whyEntry struct {
 
 // Run says for each action what a build would do and why.
 func (cmd whyCmd) Run(c *cli) error {
-	s, err := c.plan()
-	if err != nil {
-		return err
-	}
-	want, err := s.selectAll(cmd.What)
+	s, want, err := c.planned(cmd.What)
 	if err != nil {
 		return err
 	}

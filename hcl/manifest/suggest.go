@@ -20,6 +20,10 @@ var synonyms = map[string]string{
 	"custom_command": "generate", "target": "executable", "local": "locals", "vars": "variable",
 }
 
+// Nearest gives the known name closest to a misspelt one, "" if none is close: for names outside of
+// manifests, such as targets on the command line.
+func Nearest(name string, known []string) string { return nearest(name, known) }
+
 // nearest gives the known name closest to a misspelt one, "" if none is close.
 func nearest(name string, known []string) string {
 	known = slices.Clone(known)
