@@ -2,6 +2,9 @@ package fatbin
 
 import (
 	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +17,9 @@ import (
 //	mixed.o       -dc, lto_80, lto_90, sm_90, compute_90
 //	whole.o       -c, sm_80
 //	bare.fatbin   -fatbin -dc, lto_75, sm_80
+//	bare.ltoir    -dc --keep, lto_75
+//	lines.o       -dc -lineinfo, sm_80, compute_80
+//	libshared.so  -shared, sm_80, compute_80
 //	lib.a         an object of sm_80 with a long name, a plain C object, mixed.o, whole.o
 var files = []struct{ name, want string }{
 	{"mixed.o", "object: (relocatable) lto_80 compute_90 lto_90 sm_90"},
@@ -21,6 +27,9 @@ var files = []struct{ name, want string }{
 	{"bare.fatbin", "fatbin: () lto_75 sm_80"},
 	{"lib.a", "archive: a_member_with_a_rather_long_name.o(relocatable) sm_80; mixed.o(relocatable) lto_80 compute_90 lto_90 sm_90; whole.o() sm_80"},
 	{"plain.o", "object: "},
+	{"bare.ltoir", "LTO-IR: () lto_75"},
+	{"lines.o", "object: (relocatable) compute_80 sm_80"},
+	{"libshared.so", "shared library: () compute_80 sm_80"},
 }
 
 func describe(f File) string {
@@ -64,15 +73,37 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	f, err := ReadFile("testdata/mixed.o")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range f.Members[0].Images {
-		if strings.HasPrefix(i.Code().String(), "lto") && !strings.Contains(i.Options, "-ftz=0") {
-			t.Errorf("%s: options %q", i.Code(), i.Options)
+// What nvcc noted beside the code comes out as well.
+func TestNotes(t *testing.T) {
+	images := map[string]Image{}
+	for _, name := range []string{"mixed.o", "lines.o", "libshared.so"} {
+		f, err := ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, i := range f.Members[0].Images {
+			images[name+" "+i.Code().String()] = i
+		}
+	}
+	tests := []struct {
+		image, options, source string
+		compressed             bool
+	}{
+		{"mixed.o lto_80", "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1", "", true},
+		{"mixed.o compute_90", "--compile-only", "", true},
+		{"lines.o sm_80", "", "a.cu", true},
+		{"lines.o compute_80", "--compile-only --generate-line-info", "a.cu", true},
+		{"libshared.so sm_80", "", "", false},
+	}
+	for _, tt := range tests {
+		i := images[tt.image]
+		if i.Options != tt.options || i.Source != tt.source || (i.Unpacked > 0) != tt.compressed || i.Size == 0 {
+			t.Errorf("%s: %+v", tt.image, i)
+		}
+	}
+	text, err := json.Marshal(images["lines.o sm_80"])
+	if want := `{"code":"sm_80","size":1120,"unpacked":2880,"options":"","source":"a.cu"}`; err != nil || string(text) != want {
+		t.Errorf("JSON %s, %v, want %s", text, err, want)
 	}
 }
 
@@ -90,6 +121,28 @@ func TestWrongFiles(t *testing.T) {
 		"thin":      {[]byte("!<thin>\nxxxxxxxx"), "thin archive"},
 		"truncated": {whole[:len(whole)/2], "damaged|EOF|longer|fatbin|member"},
 	}
+	object, err := os.ReadFile("testdata/whole.o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(name, want string, data []byte) {
+		tests[name] = struct {
+			data []byte
+			want string
+		}{data, want}
+	}
+	add("a last member without its end", "cut short", append(bytes.Clone(whole), "/0     "...))
+	add("a section compressed as a whole", "compressed as a whole", edit(t, object, func(h section) {
+		h.set(0x08, h.get(0x08)|uint64(elf.SHF_COMPRESSED))
+	}))
+	add("a section longer than its file", "longer than its file", edit(t, object, func(h section) { h.set(0x20, 1<<40) }))
+	add("a fatbin longer than its section", "longer than its file", edit(t, object, func(h section) {
+		h.file[h.get(0x18)+8+4] = 1 // 4 GiB more
+	}))
+	add("an entry longer than its fatbin", "impossible sizes", edit(t, object, func(h section) {
+		h.file[h.get(0x18)+16+8+4] = 1
+	}))
+	add("LTO-IR without its head", "cut short", []byte("\xed\x43\x4e\x7f\x01\x36"))
 	for name, tt := range tests {
 		_, err := Read(bytes.NewReader(tt.data), int64(len(tt.data)))
 		if err == nil {
@@ -103,6 +156,56 @@ func TestWrongFiles(t *testing.T) {
 		if !ok {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
 		}
+	}
+}
+
+// section is a place in an ELF file: the header of .nv_fatbin.
+type section struct {
+	file []byte
+	at   int
+}
+
+func (s section) get(field int) uint64    { return binary.LittleEndian.Uint64(s.file[s.at+field:]) }
+func (s section) set(field int, v uint64) { binary.LittleEndian.PutUint64(s.file[s.at+field:], v) }
+
+// edit changes a copy of a file at the header of its section .nv_fatbin.
+func edit(t *testing.T, file []byte, change func(section)) []byte {
+	t.Helper()
+	e, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := int(binary.LittleEndian.Uint64(file[0x28:]))
+	for i, s := range e.Sections {
+		if s.Name == ".nv_fatbin" {
+			c := bytes.Clone(file)
+			change(section{c, headers + 64*i})
+			return c
+		}
+	}
+	t.Fatal("no section .nv_fatbin")
+	return nil
+}
+
+// Padding of any length is passed over; bytes that are no header are not.
+func TestPadding(t *testing.T) {
+	bare, err := os.ReadFile("testdata/bare.fatbin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{8, 4096, 4104, 100000} {
+		data := append(append(bytes.Clone(bare), make([]byte, n)...), bare...)
+		if n%8 != 0 {
+			t.Fatal("fatbins stand at multiples of 8")
+		}
+		images, err := readImages(bytes.NewReader(data), int64(len(data)))
+		if err != nil || len(images) != 4 {
+			t.Errorf("%d zeros: %d images, %v", n, len(images), err)
+		}
+	}
+	data := append(append(bytes.Clone(bare), make([]byte, 64)...), "no header, but bytes"...)
+	if _, err := readImages(bytes.NewReader(data), int64(len(data))); err == nil {
+		t.Error("garbage after padding is no error")
 	}
 }
 
