@@ -43,7 +43,7 @@ func (r *Runner) forgetOutputs(a *graph.Action) {
 		if a.InPlace {
 			os.Remove(r.abs(o))
 		}
-		r.Files.Forget(o)
+		r.written(o)
 	}
 }
 
@@ -110,7 +110,7 @@ func (r *Runner) clearOutputs(a *graph.Action) error {
 		if err := os.Remove(r.abs(o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing the old %s: %w", o, err)
 		}
-		r.Files.Forget(o)
+		r.written(o)
 	}
 	return nil
 }
@@ -391,11 +391,11 @@ func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, r
 		res.Status, res.Err = sched.Failed, err
 		return res
 	}
-	if !a.InPlace {
-		for i, o := range rec.Outputs {
-			if err := r.place(tempName(dir, i, o.Path), o); err != nil {
-				return fail(err)
-			}
+	for i, o := range rec.Outputs {
+		if a.InPlace {
+			r.written(o.Path)
+		} else if err := r.place(tempName(dir, i, o.Path), o); err != nil {
+			return fail(err)
 		}
 	}
 	if !stable {

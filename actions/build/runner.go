@@ -387,9 +387,14 @@ func (r *Runner) place(temp string, o cache.Output) error {
 	if err := os.Rename(temp, final); err != nil {
 		return fmt.Errorf("moving %s into place: %w", o.Path, err)
 	}
-	r.Files.Forget(o.Path)
-	r.Listing.Forget(filepath.Dir(final))
+	r.written(o.Path)
 	return nil
+}
+
+// written drops what is remembered of a file of the build tree.
+func (r *Runner) written(path string) {
+	r.Files.Forget(path)
+	r.Listing.Forget(filepath.Dir(r.abs(path)))
 }
 
 // warn tells of trouble with the cache, once: it costs time, never a build.
