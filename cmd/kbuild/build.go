@@ -30,6 +30,9 @@ type buildCmd struct {
 
 func (cmd buildCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
+	if c.Dir != "." && !c.Quiet && !c.JSON {
+		fmt.Fprintf(c.err, "kbuild: Entering directory '%s'\n", c.Dir) // so that editors find the files in messages
+	}
 	start := time.Now()
 	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
