@@ -7,36 +7,114 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // Doctor prints what a build would find, with a fix for each fault, and reports whether everything
-// that a CUDA build needs works.
+// that a CUDA build needs works. It asks the world anew, whatever a memo says.
 func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool {
-	f, err := Collect(ctx, r)
-	if err != nil {
-		fmt.Fprintln(out, "fail  ", err)
+	w := newWorld(ctx, r)
+	f := w.collect()
+	if err := ctx.Err(); err != nil {
+		fmt.Fprintln(out, "fail   ", err)
 		return false
 	}
 	d := &report{out: out, good: true}
-	if k := f.CUDA; k == nil {
+	if f.CUDA != nil {
+		d.toolkit(w, f.CUDA)
+	} else if r.NeedCUDA {
 		d.fail("CUDA toolkit", f.CUDAError)
-	} else {
-		d.ok("CUDA toolkit", fmt.Sprintf("%s at %s", k.Build, k.NVCC.Path))
-		d.ok("GPU code", fmt.Sprint(k.Archs[0], " to ", k.Archs[len(k.Archs)-1]))
-		d.ok("host compiler of nvcc", fmt.Sprintf("%s (%s)", k.HostCXX.Path, k.HostCXX.Version))
-		d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
-		d.check("cuobjdump", missing("cuobjdump", filepath.Join(k.Root, "bin")+":"+r.Env("PATH")), "found")
 	}
-	d.check("C++ compiler", f.CXX.Error, fmt.Sprintf("%s (%s)", f.CXX.Path, f.CXX.Version))
-	d.check("C compiler", f.CC.Error, fmt.Sprintf("%s (%s)", f.CC.Path, f.CC.Version))
-	d.check("archiver", f.AR.Error, f.AR.Path)
+	d.check("C++ compiler", f.CXX.Error, described(f.CXX))
+	d.check("C compiler", f.CC.Error, described(f.CC))
+	d.check("archiver", f.AR.Error, described(f.AR))
+	if r.NeedNative {
+		f.NativeGPU = gpus(ctx, r.Env)
+	}
 	if len(f.NativeGPU) == 0 {
 		d.warn("GPU", "none here; that is fine for building, code = [\"native\"] needs one")
 	} else {
-		d.ok("GPU", fmt.Sprint(f.NativeGPU))
+		d.ok("GPU", codes(f.NativeGPU))
 	}
 	d.check("cache folder", unwritable(cacheDir), cacheDir)
 	return d.good
+}
+
+// toolkit says whether the toolkit that a build would take is whole, and which others there are.
+func (d *report) toolkit(w *world, k *plan.Toolkit) {
+	d.ok("CUDA toolkit", fmt.Sprintf("%s at %s", k.Build, k.NVCC.Path))
+	for _, other := range w.others(k.NVCC.Path) {
+		d.ok("", "not used: "+other)
+	}
+	if len(k.Archs) == 0 {
+		d.fail("GPU code", k.NVCC.Path+" --list-gpu-code names none; install the toolkit anew.")
+	} else {
+		d.ok("GPU code", codes(k.Archs))
+	}
+	good := true
+	for _, part := range append(append([]string(nil), subTools...), "link.stub", "libcudadevrt.a", "libcudart_static.a") {
+		if w.parts[part] == "" {
+			good = false
+			d.fail(part, "is missing from the toolkit; install it whole (on Debian and Ubuntu: apt install --reinstall nvidia-cuda-toolkit nvidia-cuda-dev).")
+		}
+	}
+	if good {
+		d.ok("parts of the toolkit", strings.Join(subTools, ", "))
+	}
+	if w.fits(k.HostCXX) {
+		d.ok("host compiler of nvcc", described(k.HostCXX))
+	} else {
+		d.warn("host compiler of nvcc", fmt.Sprintf("%s is newer than g++ %d, the last that this toolkit accepts; name g++-%d as host_compiler of the toolchain block.", described(k.HostCXX), w.limit, w.limit))
+	}
+	d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
+	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
+		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
+	}
+}
+
+// others are toolkits that a build would not take, each once however many names lead to it.
+func (w *world) others(used string) []string {
+	seen := map[string]bool{}
+	first := func(p string) bool {
+		real, err := filepath.EvalSymlinks(p)
+		if err != nil || !isProgram(p) || seen[real] {
+			return false
+		}
+		seen[real] = true
+		return true
+	}
+	first(used)
+	var dirs, found []string
+	for _, v := range []string{"CUDA_HOME", "CUDA_PATH"} {
+		if dir := w.env(v); dir != "" {
+			dirs = append(dirs, filepath.Join(dir, "bin"))
+		}
+	}
+	dirs = append(dirs, filepath.SplitList(w.env("PATH"))...)
+	local, _ := filepath.Glob("/usr/local/cuda*/bin")
+	for _, dir := range append(dirs, local...) {
+		if p := filepath.Join(dir, "nvcc"); filepath.IsAbs(dir) && first(p) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func described(t plan.Tool) string {
+	if t.Version == "" {
+		return t.Path
+	}
+	return fmt.Sprintf("%s (%s)", t.Path, t.Version)
+}
+
+// codes spells a sorted list by its ends where it is long.
+func codes(list []gencode.Code) string {
+	if len(list) > 3 {
+		return fmt.Sprintf("%s to %s", list[0], list[len(list)-1])
+	}
+	return strings.Trim(fmt.Sprint(list), "[]")
 }
 
 type report struct {
@@ -57,13 +135,6 @@ func (d *report) check(what, fault, found string) {
 		return
 	}
 	d.ok(what, found)
-}
-
-func missing(name, path string) string {
-	if find(name, path) == "" {
-		return name + " was not found; it shows device code and comes with the toolkit."
-	}
-	return ""
 }
 
 // unwritable says why a folder cannot take files.

@@ -47,12 +47,16 @@ func (w *world) gcc(path string) plan.Tool {
 		"libgcc.a", "libgcc_eh.a", "libstdc++.so"} {
 		parts[f] = w.ask(path, "-print-file-name="+f, "")
 	}
-	version, err := w.output(path, "-dumpfullversion", "-dumpversion")
+	version, err := w.answer(path, "-dumpfullversion", "-dumpversion")
 	if err != nil {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
-	version = strings.TrimSpace(version)
-	id, err := w.identity(parts, version)
+	// clang keeps its compiler in shared libraries; the text names the build of the package.
+	text, err := w.answer(path, "--version")
+	if err != nil {
+		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
+	}
+	id, err := w.identity(parts, version, text)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}
@@ -62,8 +66,7 @@ func (w *world) gcc(path string) plan.Tool {
 // ask is the absolute path a compiler gives for a part of it. A bare program name means PATH; a bare
 // file name means that it has none.
 func (w *world) ask(compiler, question, program string) string {
-	out, err := w.output(compiler, question)
-	p := strings.TrimSpace(out)
+	p, err := w.answer(compiler, question)
 	if err != nil || p == "" || strings.Contains(p, "\n") {
 		return ""
 	}
@@ -73,7 +76,7 @@ func (w *world) ask(compiler, question, program string) string {
 		}
 		return w.lookup(p, w.env("PATH"))
 	}
-	if _, err := os.Stat(p); err != nil {
+	if !w.there(p) {
 		return ""
 	}
 	return p
@@ -83,28 +86,47 @@ var hostLimit = regexp.MustCompile(`gcc versions later than (\d+)`)
 
 // hostCXX chooses the host compiler for nvcc: the one asked for, or g++ if the toolkit supports its
 // version, or the newest installed g++-N that it does.
+//
+// nvcc is always told which one (-ccbin). Left alone, Debian's 11.8 asks the g++ of PATH (12) for its
+// version and then runs the g++-11 of its own folder, so that the device code is compiled for a
+// compiler that is not there. Host sources and links take the same one: two libstdc++ do not mix.
 func (w *world) hostCXX(hostConfig string) plan.Tool {
+	w.limit = w.gccLimit(hostConfig)
 	if w.req.HostCompiler != "" {
 		return w.compiler(w.req.HostCompiler)
 	}
-	limit := 0
-	if text, err := os.ReadFile(hostConfig); err == nil {
-		w.read[hostConfig] = true
-		if m := hostLimit.FindSubmatch(text); m != nil {
-			limit, _ = strconv.Atoi(string(m[1]))
-		}
-	}
 	tool := w.compiler("", "g++", "clang++")
-	major, _, _ := strings.Cut(tool.Version, ".")
-	if n, err := strconv.Atoi(major); tool.Path == "" || limit == 0 || err == nil && n <= limit || strings.Contains(tool.Path, "clang") {
+	if tool.Path == "" || w.fits(tool) {
 		return tool
 	}
-	for n := limit; n >= 5; n-- {
+	for n := w.limit; n >= 5; n-- {
 		if p := w.lookup(fmt.Sprintf("g++-%d", n), w.env("PATH")); p != "" {
 			return w.gcc(p)
 		}
 	}
-	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", limit, tool.Path, tool.Version, limit)}
+	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, tool.Path, tool.Version, w.limit)}
+}
+
+// gccLimit is the newest major version of gcc that the toolkit's headers accept; 0 if they do not say.
+func (w *world) gccLimit(hostConfig string) int {
+	text, err := os.ReadFile(hostConfig)
+	if err != nil {
+		return 0
+	}
+	w.reads(hostConfig)
+	m := hostLimit.FindSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(string(m[1]))
+	return n
+}
+
+// fits reports whether the toolkit accepts a compiler, as far as is known.
+func (w *world) fits(tool plan.Tool) bool {
+	major, _, _ := strings.Cut(tool.Version, ".")
+	n, err := strconv.Atoi(major)
+	return w.limit == 0 || err == nil && n <= w.limit || strings.Contains(filepath.Base(tool.Path), "clang")
 }
 
 // linkDepfile asks the linker whether it can write what it read.

@@ -12,7 +12,7 @@ import (
 )
 
 // memoVersion changes when the memo or what is probed does.
-const memoVersion = 1
+const memoVersion = 2
 
 // memo is what the last probing found and looked at. It is only a memo: any doubt, and the world is
 // probed again.
@@ -72,11 +72,7 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 		return
 	}
 	m := memo{Key: key, Made: time.Now().UnixNano(), Facts: f}
-	for p := range w.read {
-		s, ok := stampOf(p)
-		if !ok {
-			return
-		}
+	for _, s := range w.read {
 		m.Files = append(m.Files, s)
 	}
 	sort.Slice(m.Files, func(i, j int) bool { return m.Files[i].Path < m.Files[j].Path })

@@ -15,8 +15,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -35,7 +38,9 @@ type Request struct {
 	Prebuilt     []string
 	Libs         []Lib
 	Env          func(string) string
-	MemoPath     string // file that remembers answers between runs; "" is none
+	MemoPath     string // folder that remembers answers between runs; "" is none
+
+	now func() time.Time // nil is time.Now
 }
 
 // Lib is a library named by -l, to be found as a linker would.
@@ -53,7 +58,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	}
 	facts, ok := loadMemo(r.MemoPath, key)
 	if !ok {
-		w := &world{ctx: ctx, req: r}
+		w := newWorld(ctx, r)
 		facts = w.collect()
 		saveMemo(r.MemoPath, key, facts, w)
 	}
@@ -137,27 +142,38 @@ func gpus(ctx context.Context, env func(string) string) []gencode.Code {
 	if err != nil {
 		return nil
 	}
+	return capabilities(string(out))
+}
+
+// capabilities reads lines such as 9.0, one for each GPU, into a sorted set of codes.
+func capabilities(text string) []gencode.Code {
 	var codes []gencode.Code
-	for _, line := range strings.Fields(string(out)) {
+	for _, line := range strings.Fields(text) {
 		if c, err := gencode.Parse("sm_" + strings.ReplaceAll(line, ".", "")); err == nil {
 			codes = append(codes, c)
 		}
 	}
-	return codes
+	slices.SortFunc(codes, gencode.Compare)
+	return slices.Compact(codes)
 }
 
 // world is one probing; it remembers what it looked at, for the memo.
 type world struct {
 	ctx    context.Context
 	req    Request
-	read   map[string]bool // files whose content entered an identity
-	absent map[string]bool // paths that would have been preferred
+	read   map[string]stamp  // files whose content entered an identity, as they were before they were read
+	absent map[string]bool   // paths that would have been preferred
+	parts  map[string]string // of the toolkit, by role; "" is absent
+	limit  int               // newest major version of g++ that the toolkit takes; 0 if it does not say
+}
+
+func newWorld(ctx context.Context, r Request) *world {
+	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}}
 }
 
 func (w *world) env(name string) string { return w.req.Env(name) }
 
 func (w *world) collect() plan.Facts {
-	w.read, w.absent = map[string]bool{}, map[string]bool{}
 	var f plan.Facts
 	if w.req.NeedCUDA {
 		f.CUDA, f.CUDAError = w.toolkit()
@@ -223,11 +239,21 @@ func (w *world) lookup(name, path string) string {
 
 // output runs a program and gives its standard output and error.
 func (w *world) output(argv ...string) (string, error) {
+	out, err := w.command(argv).CombinedOutput()
+	return string(out), err
+}
+
+// answer runs a program and gives its standard output, trimmed.
+func (w *world) answer(argv ...string) (string, error) {
+	out, err := w.command(argv).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func (w *world) command(argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(w.ctx, argv[0], argv[1:]...)
 	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "NVCC_APPEND_FLAGS=", "NVCC_PREPEND_FLAGS=")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }
 
 // identity digests the content of files under the roles they play. An empty path is noted as absent.
@@ -255,8 +281,28 @@ func (w *world) identity(parts map[string]string, texts ...string) (string, erro
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// reads notes that an answer depends on a file. The stamp is taken before the content, so that a
+// change while it is read cannot hide.
+func (w *world) reads(name string) {
+	if _, ok := w.read[name]; ok {
+		return
+	}
+	s, _ := stampOf(name) // without one the memo does not match, and the world is probed again
+	s.Path = name
+	w.read[name] = s
+}
+
+// there reports whether a file exists, and remembers if not.
+func (w *world) there(name string) bool {
+	if exists(name) {
+		return true
+	}
+	w.absent[name] = true
+	return false
+}
+
 func (w *world) digest(name string) (string, error) {
-	w.read[name] = true
+	w.reads(name)
 	f, err := os.Open(name)
 	if err != nil {
 		return "", fmt.Errorf("reading a tool: %w", err)
@@ -279,8 +325,12 @@ func (w *world) program(name string) plan.Tool {
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}
-	return plan.Tool{Path: p, ID: id}
+	text, _ := w.answer(p, "--version")
+	return plan.Tool{Path: p, Version: dottedRE.FindString(text), ID: id}
 }
+
+// dottedRE finds the version in "GNU ar (GNU Binutils for Debian) 2.40".
+var dottedRE = regexp.MustCompile(`\d+(\.\d+)+`)
 
 // key is everything the answers depend on besides the files themselves.
 func (r Request) key() string {

@@ -27,7 +27,9 @@ case $* in
 	echo "#\$ PATH=$here:$PATH"
 	echo "#\$ LIBRARIES=  \"-L$here/../lib64/stubs\" \"-L$here/../lib64\""
 	echo "#\$ INCLUDES=\"-I$here/../include\""
+	echo "#\$ NVVMIR_LIBRARY_DIR=$here/../nvvm/libdevice"
 	echo "#\$ nvlink -dlto -nvvmpath=\"$here/../nvvm\" x.o"
+	echo "#\$ g++ \"$here/crt/link.stub\" -o x.o"
 	;;
 esac
 `)
@@ -35,7 +37,9 @@ esac
 		script("bin/"+tool, "echo "+tool+"\n")
 	}
 	write(t, filepath.Join(dir, "bin/nvcc.profile"), "PROFILE\n", 0o644)
-	write(t, filepath.Join(dir, "nvvm/lib64/libnvvm.so"), "nvvm\n", 0o644)
+	for _, lib := range []string{"nvvm/lib64/libnvvm.so", "lib64/libcudadevrt.a", "lib64/libcudart_static.a", "nvvm/libdevice/libdevice.10.bc", "bin/crt/link.stub", "include/fatbinary_section.h"} {
+		write(t, filepath.Join(dir, lib), lib+"\n", 0o644)
+	}
 	write(t, filepath.Join(dir, "include/crt/host_config.h"), "#error -- unsupported GNU version! gcc versions later than "+limit+" are not supported!\n", 0o644)
 	return dir
 }
@@ -129,7 +133,9 @@ func TestIdentity(t *testing.T) {
 	if touched := collect(t, r).CUDA.NVCC.ID; touched != last {
 		t.Error("touch changes the identity")
 	}
-	for _, file := range []string{"bin/nvcc.profile", "bin/ptxas", "bin/cicc", "bin/nvlink", "nvvm/lib64/libnvvm.so", path + "/cc1plus"} {
+	for _, file := range []string{"bin/nvcc.profile", "bin/ptxas", "bin/cicc", "bin/cudafe++", "bin/fatbinary", "bin/nvlink",
+		"bin/crt/link.stub", "include/fatbinary_section.h", "lib64/libcudadevrt.a", "lib64/libcudart_static.a",
+		"nvvm/lib64/libnvvm.so", "nvvm/libdevice/libdevice.10.bc", path + "/cc1plus"} {
 		name := file
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(tk, file)

@@ -5,7 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -37,8 +38,8 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	k.Root = filepath.Dir(d.here)
 	k.LibDirs, k.Includes = d.libDirs, d.includes
 	k.LTOFault = d.ltoFault()
-	parts := d.parts(w, nvcc)
-	id, err := w.identity(parts, k.Build, k.HostCXX.ID, d.text())
+	w.parts = d.parts(w, nvcc)
+	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.text())
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -76,13 +77,28 @@ func (w *world) findNVCC() (nvcc string, looked []string) {
 	if try("/usr/local/cuda/bin/nvcc", "/usr/local/cuda/bin/nvcc") {
 		return nvcc, looked
 	}
-	dirs, _ := filepath.Glob("/usr/local/cuda-*/bin/nvcc")
-	sort.Strings(dirs)
 	looked = append(looked, "/usr/local/cuda-*/bin/nvcc")
-	if len(dirs) > 0 {
-		return dirs[len(dirs)-1], looked
+	return newest("/usr/local"), looked
+}
+
+// newest is the nvcc of the newest cuda-N.M below dir; "" if there is none.
+func newest(dir string) string {
+	found, _ := filepath.Glob(filepath.Join(dir, "cuda-*", "bin", "nvcc"))
+	version := func(nvcc string) (v []int) { // 12.4 is newer than 9.2
+		name := filepath.Base(filepath.Dir(filepath.Dir(nvcc)))
+		for _, part := range strings.Split(strings.TrimPrefix(name, "cuda-"), ".") {
+			n, _ := strconv.Atoi(part)
+			v = append(v, n)
+		}
+		return v
 	}
-	return "", looked
+	slices.SortStableFunc(found, func(a, b string) int { return slices.Compare(version(a), version(b)) })
+	for i := len(found) - 1; i >= 0; i-- {
+		if isProgram(found[i]) {
+			return found[i]
+		}
+	}
+	return ""
 }
 
 var versionRE = regexp.MustCompile(`release (\d+\.\d+), V(\d+\.\d+\.\d+)`)
@@ -108,15 +124,15 @@ func (w *world) versionOf(k *plan.Toolkit) string {
 
 // dry is what `nvcc --dryrun` tells of the toolkit.
 type dry struct {
-	here, path, nvvmPath, linkStub, irLibs string
-	libDirs, includes                      []string
+	here, path, ciccPath, nvvmPath, linkStub, irLibs string
+	libDirs, includes                                []string
 }
 
 var (
 	assignRE = regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`)
 	nvvmRE   = regexp.MustCompile(`-nvvmpath="?([^" ]+)`)
 	stubRE   = regexp.MustCompile(`"([^"]*link\.stub)"`)
-	pathRE   = regexp.MustCompile(`"?-[LI]"?([^" ]+)"?`)
+	pathRE   = regexp.MustCompile(`-(?:[LI]|isystem)"?\s*"?([^" ]+)`)
 )
 
 // dryRun asks for the steps of an LTO link; it runs none and needs no input file.
@@ -142,12 +158,16 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 			d.here = m[2]
 		case "PATH":
 			d.path = m[2]
+		case "CICC_PATH": // 12.5 and newer: cicc is not in PATH any more
+			d.ciccPath = m[2]
 		case "NVVMIR_LIBRARY_DIR":
 			d.irLibs = m[2]
 		case "LIBRARIES":
 			d.libDirs = dirsOf(m[2])
 		case "INCLUDES":
-			d.includes = dirsOf(m[2])
+			d.includes = append(dirsOf(m[2]), d.includes...)
+		case "SYSTEM_INCLUDES": // 13 and newer: CUB and Thrust have a folder of their own
+			d.includes = append(d.includes, dirsOf(m[2])...)
 		}
 	}
 	if d.here == "" {
@@ -181,59 +201,69 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// parts are the files a compile or a link of this toolkit runs or reads unasked.
+// subTools are the programs that nvcc runs.
+var subTools = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
+
+// parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role that
+// nothing plays is "".
 func (d dry) parts(w *world, nvcc string) map[string]string {
 	parts := map[string]string{"nvcc": nvcc}
-	if real := filepath.Join(d.here, "nvcc"); exists(real) {
-		parts["nvcc itself"] = real
+	for _, t := range subTools {
+		path := d.path
+		if t == "cicc" && d.ciccPath != "" {
+			path = d.ciccPath + string(filepath.ListSeparator) + path
+		}
+		parts[t] = w.lookup(t, path)
 	}
-	if p := filepath.Join(d.here, "nvcc.profile"); exists(p) {
-		parts["nvcc.profile"] = p
-	}
-	for _, t := range []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"} {
-		parts[t] = w.lookup(t, d.path)
-	}
-	if d.nvvmPath != "" {
-		if p := filepath.Join(d.nvvmPath, "lib64", "libnvvm.so"); exists(p) {
-			parts["libnvvm"] = p
-		} else {
-			parts["libnvvm"] = ""
-			w.absent[p] = true
+	only := func(role, file string) {
+		parts[role] = ""
+		if file != "" && w.there(file) {
+			parts[role] = file
 		}
 	}
-	if d.linkStub != "" && exists(d.linkStub) {
-		parts["link.stub"] = d.linkStub
-	}
+	only("nvcc itself", filepath.Join(d.here, "nvcc")) // where nvcc is a script that runs it
+	only("nvcc.profile", filepath.Join(d.here, "nvcc.profile"))
+	only("link.stub", d.linkStub)
+	only("libnvvm", d.libnvvm())
 	bc, _ := filepath.Glob(filepath.Join(d.irLibs, "*.bc"))
 	for _, p := range bc {
-		parts[filepath.Base(p)] = p
+		only(filepath.Base(p), p)
 	}
-	for _, h := range []string{"crt/host_runtime.h", "fatbinary_section.h"} {
-		parts[h] = d.header(h)
+	for _, h := range []string{"crt/host_runtime.h", "crt/host_defines.h", "fatbinary_section.h"} {
+		only(h, d.header(h))
 	}
 	for _, l := range []string{"libcudadevrt.a", "libcudart_static.a"} {
-		parts[l] = ""
-		for _, dir := range append(append([]string(nil), d.libDirs...), "/usr/lib/x86_64-linux-gnu", "/usr/lib64") {
-			if p := filepath.Join(dir, l); exists(p) {
-				parts[l] = p
-				break
-			}
-		}
+		only(l, d.library(l))
 	}
 	return parts
+}
+
+// libnvvm is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
+func (d dry) libnvvm() string {
+	if d.nvvmPath == "" {
+		return ""
+	}
+	return filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
+}
+
+// library finds a library of the toolkit; "" if there is none.
+func (d dry) library(name string) string {
+	for _, dir := range append(append([]string(nil), d.libDirs...), "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64") {
+		if p := filepath.Join(dir, name); exists(p) {
+			return p
+		}
+	}
+	return ""
 }
 
 // ltoFault knows the packaging fault of Debian's and Ubuntu's toolkit: nvlink looks for libnvvm where
 // the package does not put it, and says "elfLink linker library load error".
 func (d dry) ltoFault() string {
-	if d.nvvmPath == "" {
+	want := d.libnvvm()
+	if want == "" || exists(want) {
 		return ""
 	}
-	want := filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
-	if exists(want) {
-		return ""
-	}
-	have, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvvm.so")
+	have, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvvm.so*")
 	if len(have) == 0 {
 		return fmt.Sprintf("nvlink -dlto needs %s, which is missing; install the toolkit's nvvm package.", want)
 	}
