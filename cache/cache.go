@@ -86,9 +86,9 @@ type Text struct{ Fields []Field }
 // Field appends.
 func (w *Text) Field(name, value string) { w.Fields = append(w.Fields, Field{name, value}) }
 
-// FileDigest is a file with its content.
+// FileDigest is a file with its content, or a macro of the command line with its value.
 type FileDigest struct {
-	Path   string `json:"p"` // as the action names it: relative to the project root, or absolute
+	Path   string `json:"p"` // as the action names it: relative to the project root, or absolute; -DNAME for a macro
 	Digest Digest `json:"d"`
 }
 
@@ -98,6 +98,7 @@ type Output struct {
 	Digest Digest `json:"d"`
 	Size   int64  `json:"s"`
 	Exec   bool   `json:"x,omitempty"` // the executable bit
+	Unkept bool   `json:"u,omitempty"` // no store has the content; who needs it runs the action again
 }
 
 // Record is one successful run of an action.

@@ -16,7 +16,7 @@ func sampleRecord(i int) *Record {
 	r := &Record{
 		Command: digestOf(fmt.Sprint("command", i)),
 		Fields:  []Field{{"arg", "-O2"}, {"input", fmt.Sprint("src/ä ", i, ".cu")}},
-		Outputs: []Output{{fmt.Sprint("build/", i, ".o"), digestOf(fmt.Sprint(i)), int64(i), i%2 == 0}, {"build/x.d", digestOf("d"), 1 << 40, false}},
+		Outputs: []Output{{fmt.Sprint("build/", i, ".o"), digestOf(fmt.Sprint(i)), int64(i), i%2 == 0, i%3 == 0}, {"build/x.d", digestOf("d"), 1 << 40, false, true}},
 		Absent:  []string{"a/b.h"},
 		Text:    "warning: ä\n",
 		Elapsed: time.Second, CPU: 2 * time.Second, MaxRSS: 1 << 33,

@@ -46,7 +46,7 @@ func (w *entries) removal(output string) int {
 //
 //	command key, number of the first output's path,
 //	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent (count,
-//	numbers of paths), outputs (count; number of the path, digest, size, executable bit),
+//	numbers of paths), outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, elapsed, CPU, MaxRSS, made (ns since 1970, or the smallest integer for no time)
 func (w *entries) record(r *Record) int {
 	b := append([]byte{kindRecord}, r.Command[:]...)
@@ -69,7 +69,7 @@ func (w *entries) record(r *Record) int {
 		b = binary.AppendUvarint(b, w.str(o.Path))
 		b = append(b, o.Digest[:]...)
 		b = binary.AppendVarint(b, o.Size)
-		b = binary.AppendUvarint(b, bit(o.Exec))
+		b = binary.AppendUvarint(b, bit(o.Exec)|bit(o.Unkept)<<1)
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.Text)))
 	b = append(b, r.Text...)
@@ -90,7 +90,9 @@ func (j *Journal) parseRecord(b []byte) *Record {
 	rec.Outputs = list(r, func() Output {
 		o := Output{Path: j.strings.at(r)}
 		copy(o.Digest[:], r.bytes(uint64(len(o.Digest))))
-		o.Size, o.Exec = r.varint(), r.uvarint() == 1
+		o.Size = r.varint()
+		bits := r.uvarint()
+		o.Exec, o.Unkept = bits&1 != 0, bits&2 != 0
 		return o
 	})
 	rec.Text = string(r.bytes(r.uvarint()))

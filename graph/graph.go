@@ -33,6 +33,15 @@ const (
 	SharedLink  Kind = "shared-link"  // shared library
 	ModuleEmit  Kind = "emit"         // .cu to ptx, cubin, fatbin or ltoir
 	Generate    Kind = "generate"     // the user's own command
+	Preprocess  Kind = "preprocess"   // .cu to preprocessed text, for one architecture or for the host
+	CICC        Kind = "cicc"         // preprocessed text to PTX or LTO-IR of one architecture
+	PTXAS       Kind = "ptxas"        // PTX to a cubin
+	Fatbinary   Kind = "fatbinary"    // device code of all architectures to one fatbin
+	Cudafe      Kind = "cudafe++"     // preprocessed text to host code without device code
+	HostPart    Kind = "host-part"    // host code that nvcc's tools made, to an object
+	Join        Kind = "join"         // in process: host object and fatbin to the object that nvcc would make
+	Slice       Kind = "slice"        // in process: what a device link of one architecture reads of an object or archive
+	NVLink      Kind = "nvlink"       // slices to linked device code of one architecture
 	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
 	Embed       Kind = "embed"        // in process: writes the assembler source and the header of an embedded module
 )
@@ -77,9 +86,48 @@ type Action struct {
 	KeepDir  string `json:"keep_dir,omitempty"`
 	KeepFile string `json:"keep_file,omitempty"`
 
+	// A Part is a step inside what nvcc does as one command. Its outputs are kept in the cache and stand in the
+	// build tree only while something reads them; those of a Transient one are not even kept in the cache, but
+	// made again for who needs them.
+	Part      bool `json:"part,omitempty"`
+	Transient bool `json:"transient,omitempty"`
+
+	// Weak are read as well and can change only what the command says, not what it makes: line numbers. They
+	// are in the key if the command said something. Aloud is the argv to run then instead.
+	Weak  []string `json:"weak,omitempty"`
+	Aloud []string `json:"aloud,omitempty"`
+
+	Mentions []string `json:"mentions,omitempty"` // files that Argv names and that are not read: the source, for messages
+
+	Stage  []Staged `json:"stage,omitempty"`  // files that the executor puts into a folder of the action's own
+	Texts  []Text   `json:"texts,omitempty"`  // outputs that the executor makes of other outputs
+	Macros []string `json:"macros,omitempty"` // macros that Argv defines whose value is in the key only if the text uses them
+	Apart  bool     `json:"apart,omitempty"`  // runs in an empty folder, with absolute paths: it must not find the sources
+
+	Plain []string `json:"-"`               // the nvcc command that this action is a pass of
+	Whole string   `json:"whole,omitempty"` // why nvcc was not taken apart
+
 	Link *LinkCheck `json:"link,omitempty"` // set on device links: what nvlink may say
 
 	Pos Pos `json:"pos"` // of the block that made it
+}
+
+// StageDir is the folder of Action.Stage in argv: "<stage>/kernels.stub.c".
+const StageDir = "<stage>"
+
+// Staged is a file of Action.Stage: Text, or the content of the file From.
+type Staged struct {
+	Name string `json:"name"`
+	Text string `json:"text,omitempty"`
+	From string `json:"from,omitempty"`
+}
+
+// Text says that the output Canon is the canonical form of the preprocessed text Raw: without line numbers and
+// blank space. DropFalse leaves out what stands in #if 0.
+type Text struct {
+	Raw       string `json:"raw"`
+	Canon     string `json:"canon"`
+	DropFalse bool   `json:"drop_false,omitempty"`
 }
 
 // LinkCheck says which messages of nvlink are expected in a device link. nvlink exits 0 while it

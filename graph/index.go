@@ -60,7 +60,7 @@ func (g *Graph) Seal() error {
 func (g *Graph) Deps(id ActionID) []ActionID {
 	a := g.Actions[id]
 	var deps []ActionID
-	for _, list := range [2][]string{a.Inputs, a.OrderOnly} {
+	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Weak} {
 		for _, in := range list {
 			if p, ok := g.Producer(in); ok && p != id {
 				deps = append(deps, p)
@@ -154,8 +154,22 @@ func (g *Graph) selectOne(n string) []ActionID {
 			return []ActionID{id}
 		}
 	}
+	return g.compiledFrom(n)
+}
+
+// compiledFrom are the actions that compile a source; where nvcc is taken apart, those that end its parts.
+func (g *Graph) compiledFrom(source string) []ActionID {
+	var ids []ActionID
+	within := map[ActionID]bool{}
 	for _, a := range g.Actions {
-		if len(a.Inputs) > 0 && a.Inputs[0] == n {
+		from := len(a.Inputs) > 0 && a.Inputs[0] == source
+		for _, d := range g.Deps(a.ID) {
+			from = from || within[d]
+		}
+		switch {
+		case from && a.Part:
+			within[a.ID] = true
+		case from:
 			ids = append(ids, a.ID)
 		}
 	}

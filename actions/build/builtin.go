@@ -6,7 +6,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/object"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // builtin does the actions that need no process.
@@ -21,7 +23,52 @@ func (r *Runner) builtin(a *graph.Action, dir string) error {
 		}
 		return os.WriteFile(tempName(dir, 1, a.Outputs[1]), []byte(header), 0o666)
 	}
+	switch a.Kind {
+	case graph.Join:
+		return r.join(a, tempName(dir, 0, a.Outputs[0]))
+	case graph.Slice:
+		return r.slice(a, tempName(dir, 0, a.Outputs[0]))
+	}
 	panic("BUG: no builtin for " + string(a.Kind))
+}
+
+// join makes the object that nvcc would make: host code with the device code of all architectures.
+func (r *Runner) join(a *graph.Action, name string) error {
+	host, err := os.ReadFile(r.abs(a.Inputs[0]))
+	if err != nil {
+		return err
+	}
+	code, err := os.ReadFile(r.abs(a.Inputs[1]))
+	if err != nil {
+		return err
+	}
+	out, err := object.WithFatbin(host, code)
+	if err != nil {
+		return fmt.Errorf("joining the host and device code of %s: %w", a.Name, err)
+	}
+	return os.WriteFile(name, out, 0o666)
+}
+
+// slice cuts what a device link of one architecture reads out of an object or archive; all of it, if it is
+// not understood.
+func (r *Runner) slice(a *graph.Action, name string) error {
+	whole, err := os.ReadFile(r.abs(a.Inputs[0]))
+	if err != nil {
+		return err
+	}
+	code, err := gencode.Parse(a.Archs[0])
+	if err != nil {
+		panic("BUG: a slice for " + a.Archs[0])
+	}
+	cut := object.ForLink
+	if strings.HasSuffix(a.Inputs[0], ".a") {
+		cut = object.ArchiveForLink
+	}
+	out, err := cut(whole, code)
+	if err != nil {
+		out = whole
+	}
+	return os.WriteFile(name, out, 0o666)
 }
 
 func copyFile(from, to string) error {

@@ -32,6 +32,9 @@ func (r *Runner) discovered(a *graph.Action, depfile string) ([]cache.FileDigest
 	var out []cache.FileDigest
 	for _, d := range deps {
 		name := r.name(d)
+		if strings.HasPrefix(name, r.relTemp(filepath.Dir(depfile))+"/") {
+			continue // staged
+		}
 		if seen[name] || name == os.DevNull {
 			continue
 		}

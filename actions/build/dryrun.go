@@ -19,13 +19,13 @@ type DryRun struct {
 }
 
 // restored makes the digests of outputs that would be restored stand for the files that are not there.
-func (d *DryRun) restored(rec *cache.Record) {
+func (d *DryRun) restored(a *graph.Action, rec *cache.Record) {
 	d.r.mu.Lock()
 	defer d.r.mu.Unlock()
 	if d.r.assumed == nil {
 		d.r.assumed = map[string]cache.Digest{}
 	}
-	for _, o := range rec.Outputs {
+	for _, o := range outputsOf(a, rec) {
 		d.r.assumed[o.Path] = o.Digest
 	}
 }
@@ -42,11 +42,14 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	if rec := d.r.Journal.ByCommand(p.key); rec != nil && d.r.holds(rec) && d.r.inPlace(rec) {
+	if rec := d.r.Journal.ByCommand(p.key); rec != nil && d.r.holds(a, rec) && d.r.inPlace(a, rec) {
+		if a.Part {
+			d.restored(a, rec)
+		}
 		return sched.Result{Status: sched.UpToDate}, true
 	}
 	if rec := d.r.stored(ctx, a, p.key); rec != nil {
-		d.restored(rec)
+		d.restored(a, rec)
 		return sched.Result{Status: sched.Cached}, true
 	}
 	return sched.Result{Reason: d.r.reason(a, p)}, false
@@ -67,7 +70,7 @@ func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
 func (d *DryRun) stale(a *graph.Action) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, list := range [2][]string{a.Inputs, a.OrderOnly} {
+	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Weak} {
 		for _, in := range list {
 			if d.unknown[in] {
 				return true
@@ -90,7 +93,7 @@ func (d *DryRun) because(a *graph.Action) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []string
-	for _, list := range [2][]string{a.Inputs, a.OrderOnly} {
+	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Weak} {
 		for _, in := range list {
 			if d.unknown[in] {
 				out = append(out, in+" would be built first")

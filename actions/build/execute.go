@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	if res.Status == sched.Failed {
 		r.forgetOutputs(a)
 	}
+	r.done(a)
 	return res
 }
 
@@ -60,17 +62,7 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.
 			return failed(err)
 		}
 	}
-	var res sched.Result
-	var text string
-	switch a.Kind {
-	case graph.Copy, graph.Embed:
-		res = sched.Result{Status: sched.Ran}
-		if err := r.builtin(a, dir); err != nil {
-			return failed(err)
-		}
-	default:
-		res, text = r.command(ctx, a, dir)
-	}
+	res, text := r.perform(ctx, a, dir)
 	if res.Status == sched.Failed {
 		return res
 	}
@@ -79,13 +71,47 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.
 			return failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
 		}
 	}
+	used, err := r.texts(a, dir)
+	if err != nil {
+		return failed(fmt.Errorf("the command ended well and did not write its output: %w", err))
+	}
 	rec, stable, err := r.record(a, p, dir, start)
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
 		return res
 	}
+	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, used, text != "")...)
 	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
+	if a.Part {
+		return r.keepPart(ctx, a, rec, res, dir, stable)
+	}
 	return r.keep(ctx, a, rec, res, dir, stable)
+}
+
+// perform does what an action is for. text is what a later hit replays.
+func (r *Runner) perform(ctx context.Context, a *graph.Action, dir string) (res sched.Result, text string) {
+	if err := r.bring(ctx, a, a.Argv); err != nil {
+		return failed(err), ""
+	}
+	switch a.Kind {
+	case graph.Copy, graph.Embed, graph.Join, graph.Slice:
+		if err := r.builtin(a, dir); err != nil {
+			return failed(err), ""
+		}
+		return sched.Result{Status: sched.Ran}, ""
+	}
+	if err := r.stage(a, dir); err != nil {
+		return failed(err), ""
+	}
+	res, text = r.command(ctx, a, a.Argv, dir)
+	if a.Aloud == nil || text == "" && res.Status != sched.Failed {
+		return res, text
+	}
+	// It has something to say: again, of the text with the true line numbers.
+	if err := r.bring(ctx, a, a.Aloud); err != nil {
+		return failed(err), ""
+	}
+	return r.command(ctx, a, a.Aloud, dir)
 }
 
 // clockTick is longer than the step of any kernel's file clock.
@@ -116,12 +142,19 @@ func (r *Runner) clearOutputs(a *graph.Action) error {
 }
 
 // command runs the process of a. text is what a later hit replays.
-func (r *Runner) command(ctx context.Context, a *graph.Action, dir string) (res sched.Result, text string) {
-	argv, err := r.commandLine(a, dir)
+func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir string) (res sched.Result, text string) {
+	argv, err := r.commandLine(a, argv, dir)
 	if err != nil {
 		return failed(err), ""
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: append(append(slices.Clone(r.Env), "TMPDIR="+dir), a.Env...)})
+	cwd := r.Root
+	if a.Apart {
+		cwd = filepath.Join(dir, "apart")
+		if err := os.MkdirAll(cwd, 0o777); err != nil {
+			return failed(err), ""
+		}
+	}
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: append(append(slices.Clone(r.Env), "TMPDIR="+dir), a.Env...)})
 	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: a.Argv, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
 	fail := func(err error) (sched.Result, string) {
 		res.Status, res.Err = sched.Failed, err
@@ -130,7 +163,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, dir string) (res 
 	if err != nil {
 		return fail(err)
 	}
-	said := strings.ReplaceAll(string(out.Output), r.relTemp(dir)+"/", "")
+	said := r.plain(a, string(out.Output), dir)
 	res.Output = []byte(said)
 	var faults []toolchain.Fault
 	if a.Link != nil {
@@ -147,6 +180,18 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, dir string) (res 
 		return fail(linkError(a, faults))
 	}
 	return res, said
+}
+
+// plain takes folders of kbuild's own out of what a command said.
+func (r *Runner) plain(a *graph.Action, said, dir string) string {
+	if a.Apart {
+		said = strings.ReplaceAll(said, r.Root+"/", "")
+	}
+	said = strings.ReplaceAll(said, r.relTemp(dir)+"/", "")
+	if a.Kind == graph.NVLink {
+		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, ".kbuild/parts/slice", a.Archs[0])+"/", r.Graph.BuildDir+"/")
+	}
+	return said
 }
 
 // diskFull reports a build tree without space: compilers say so in many ways, some of them misleading.
@@ -240,8 +285,14 @@ func (r *Runner) tempDir(a *graph.Action) (string, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return "", fmt.Errorf("clearing %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return "", fmt.Errorf("making a temporary folder: %w", err)
+	folders := []string{dir}
+	for i := 1; i < len(a.Outputs); i++ {
+		folders = append(folders, filepath.Join(dir, strconv.Itoa(i)))
+	}
+	for _, f := range folders {
+		if err := os.MkdirAll(f, 0o777); err != nil {
+			return "", fmt.Errorf("making a temporary folder: %w", err)
+		}
 	}
 	return dir, nil
 }
@@ -251,9 +302,7 @@ func tempName(dir string, i int, output string) string {
 	if i == 0 {
 		return filepath.Join(dir, filepath.Base(output))
 	}
-	sub := filepath.Join(dir, strconv.Itoa(i))
-	os.MkdirAll(sub, 0o777)
-	return filepath.Join(sub, filepath.Base(output))
+	return filepath.Join(dir, strconv.Itoa(i), filepath.Base(output))
 }
 
 const depName = "kbuild.d"
@@ -271,13 +320,18 @@ func (r *Runner) relTemp(dir string) string {
 const maxArgs = 128 << 10
 
 // commandLine is a's argv with temporary names for what it writes, and a response file if it is long.
-func (r *Runner) commandLine(a *graph.Action, dir string) ([]string, error) {
-	argv := slices.Clone(a.Argv)
-	if !a.InPlace {
+func (r *Runner) commandLine(a *graph.Action, argv []string, dir string) ([]string, error) {
+	argv = slices.Clone(argv)
+	switch {
+	case a.Part || a.Plain != nil:
+		names := r.partNames(a, dir)
+		for i, arg := range argv {
+			argv[i] = names.Replace(arg)
+		}
+	case !a.InPlace:
 		rel := r.relTemp(dir)
 		names := map[string]string{}
 		for i, o := range a.Outputs {
-			tempName(dir, i, o)
 			names[o] = tempName(rel, i, o)
 		}
 		if a.Depfile != "" {
@@ -313,6 +367,29 @@ func (r *Runner) commandLine(a *graph.Action, dir string) ([]string, error) {
 	return append(argv[:a.Response:a.Response], a.ResponseFlag+r.relTemp(dir)+"/args.rsp"), nil
 }
 
+// partNames replaces the names of files in the command of a part, also inside of arguments.
+func (r *Runner) partNames(a *graph.Action, dir string) *strings.Replacer {
+	rel := r.relTemp(dir)
+	if a.Apart {
+		rel = dir
+	}
+	pairs := [][2]string{{graph.StageDir, rel + "/in"}}
+	for i, o := range a.Outputs {
+		pairs = append(pairs, [2]string{o, tempName(rel, i, o)})
+	}
+	if a.Depfile != "" {
+		pairs = append(pairs, [2]string{a.Depfile, rel + "/" + depName})
+	}
+	if a.Apart {
+		for _, list := range [2][]string{a.Inputs, a.Weak} {
+			for _, in := range list {
+				pairs = append(pairs, [2]string{in, r.abs(in)})
+			}
+		}
+	}
+	return replacer(pairs)
+}
+
 // responseFile quotes arguments as gcc, ar and ld read them: one a line, a backslash before blanks,
 // quotes and backslashes.
 func responseFile(args []string) []byte {
@@ -346,6 +423,10 @@ func (r *Runner) record(a *graph.Action, p pending, dir string, start time.Time)
 	}
 	stable = true
 	for in, d := range p.inputs {
+		if now, ok := r.partDigest(in); ok {
+			stable = stable && now == d
+			continue
+		}
 		since := start
 		if _, made := r.Graph.Producer(in); made {
 			since = time.Time{} // ours, and possibly made a moment ago

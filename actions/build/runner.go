@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -38,12 +39,14 @@ type Runner struct {
 	Listing *cache.Listing    // which paths exist, by folder
 	Journal *cache.Journal    // the last records of this build tree
 	Store   cache.Store       // the shared cache; nil without
+	Keep    cache.Store       // keeps what parts make: the shared cache, or one of the build tree; nil without
 	Tools   map[string]string // identity by content of the tools that actions name
 	Env     []string          // the complete environment of commands
 	KeyEnv  []string          // the part of Env that can change an output
 	Begun   time.Time         // when this kbuild started
 	Warn    func(string)      // told once of what is wrong with the cache
 
+	parts    parts
 	mu       sync.Mutex
 	pending  map[graph.ActionID]pending
 	warned   bool
@@ -53,14 +56,17 @@ type Runner struct {
 }
 
 // digest is the content of a file, or the content that a dry run found it would have.
-func (r *Runner) digest(path string) (cache.Digest, error) {
+func (r *Runner) digest(file string) (cache.Digest, error) {
 	r.mu.Lock()
-	d, ok := r.assumed[path]
+	d, ok := r.assumed[file]
 	r.mu.Unlock()
 	if ok {
 		return d, nil
 	}
-	return r.Files.Digest(path)
+	if d, ok := r.partDigest(file); ok {
+		return d, nil
+	}
+	return r.Files.Digest(file)
 }
 
 // pending is what Check learned of an action that must run.
@@ -73,13 +79,24 @@ type pending struct {
 
 // Check implements sched.Runner.
 func (r *Runner) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
+	res, settled := r.check(ctx, a)
+	if settled {
+		r.done(a)
+	}
+	return res, settled
+}
+
+func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
 	p, err := r.key(a)
 	if err != nil {
 		return failed(err), true
 	}
-	if rec := r.Journal.ByCommand(p.key); rec != nil && r.holds(rec) && r.inPlace(rec) {
+	if rec := r.Journal.ByCommand(p.key); rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
+		}
+		if a.Part {
+			r.know(outputsOf(a, rec))
 		}
 		return sched.Result{Status: sched.UpToDate}, true
 	}
@@ -145,14 +162,26 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if program != "" {
 		w.Field("program", program)
 	}
+	if a.Kind == graph.Slice {
+		w.Field("arch", a.Archs[0]) // others say it in their arguments
+	}
+	spell := r.spelling(a)
 	for i, arg := range a.Argv {
 		if i == 0 && len(a.Tools) > 0 {
 			arg = filepath.Base(arg) // its identity is its content
 		}
-		w.Field("arg", arg)
+		for _, m := range a.Macros {
+			if strings.HasPrefix(arg, "-D"+m+"=") {
+				arg = "-D" + m + "=" // the record has the value, if it matters
+			}
+		}
+		w.Field("arg", spell(arg))
 	}
 	for _, o := range a.Outputs {
-		w.Field("output", o)
+		w.Field("output", spell(o))
+	}
+	for _, s := range a.Stage {
+		w.Field("staged "+s.Name, s.Text)
 	}
 	if len(a.Tools) > 0 || a.Kind == graph.Generate {
 		for _, e := range r.KeyEnv {
@@ -170,7 +199,11 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	}
 	for _, list := range [2][]string{a.Inputs, named} {
 		for _, in := range list {
-			w.Field("input "+in, inputs[in].String())
+			name := in
+			if r.isPart(in) {
+				name = path.Base(in)
+			}
+			w.Field("input "+name, inputs[in].String())
 		}
 	}
 }
@@ -182,7 +215,7 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 		return nil
 	}
 	known := map[string]bool{a.Depfile: true}
-	for _, list := range [2][]string{a.Inputs, a.Outputs} {
+	for _, list := range [4][]string{a.Inputs, a.Outputs, a.Weak, a.Mentions} {
 		for _, f := range list {
 			known[f] = true
 		}
@@ -260,9 +293,13 @@ func (r *Runner) inputError(a *graph.Action, in string, err error) error {
 }
 
 // holds reports whether everything a record discovered is still as it was.
-func (r *Runner) holds(rec *cache.Record) bool {
+func (r *Runner) holds(a *graph.Action, rec *cache.Record) bool {
 	for _, f := range rec.Discovered {
-		if d, err := r.digest(f.Path); err != nil || d != f.Digest {
+		if m, ok := strings.CutPrefix(f.Path, "-D"); ok {
+			if macroValue(a, m) != f.Digest {
+				return false
+			}
+		} else if d, err := r.digest(f.Path); err != nil || d != f.Digest {
 			return false
 		}
 	}
@@ -274,8 +311,11 @@ func (r *Runner) holds(rec *cache.Record) bool {
 	return true
 }
 
-// inPlace reports whether the outputs on disk are the ones of the record.
-func (r *Runner) inPlace(rec *cache.Record) bool {
+// inPlace reports whether the outputs on disk are the ones of the record. A part has none there.
+func (r *Runner) inPlace(a *graph.Action, rec *cache.Record) bool {
+	if a.Part {
+		return len(rec.Outputs) == len(a.Outputs)
+	}
 	for _, o := range rec.Outputs {
 		if !r.isPlaced(o) {
 			return false
@@ -302,15 +342,19 @@ func (r *Runner) abs(p string) string {
 
 // stored is the record of the shared cache that holds today, nil if there is none.
 func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *cache.Record {
-	if r.Store == nil {
+	store := r.Store
+	if a.Part {
+		store = r.Keep
+	}
+	if store == nil {
 		return nil
 	}
-	recs, err := r.Store.Records(ctx, key)
+	recs, err := store.Records(ctx, key)
 	if err != nil {
 		r.warn(fmt.Sprintf("the cache cannot be read: %v", err))
 	}
 	for _, rec := range recs {
-		if r.holds(rec) && sameOutputs(rec, a) {
+		if r.holds(a, rec) && sameOutputs(rec, a) {
 			return rec
 		}
 	}
@@ -324,7 +368,7 @@ func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 		return false
 	}
 	for i, o := range rec.Outputs {
-		if o.Path != a.Outputs[i] {
+		if o.Path != a.Outputs[i] && !a.Part {
 			return false
 		}
 	}
@@ -334,7 +378,10 @@ func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 // restore puts the outputs of rec in place. ok is false if a blob is gone or damaged: then the action runs.
 func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record) (sched.Result, bool) {
 	start := time.Now()
-	if r.inPlace(rec) {
+	if a.Part {
+		return r.restorePart(a, rec), true
+	}
+	if r.inPlace(a, rec) {
 		if err := r.Journal.Append(rec); err != nil {
 			return failed(err), true
 		}
@@ -362,14 +409,31 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 	if err := r.Journal.Append(rec); err != nil {
 		return failed(err), true
 	}
+	r.hit(rec)
+	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text), Elapsed: time.Since(start)}, true
+}
+
+// restorePart takes a part's record over. Its files come when something reads them.
+func (r *Runner) restorePart(a *graph.Action, rec *cache.Record) sched.Result {
+	mine := *rec
+	mine.Outputs = outputsOf(a, rec)
+	r.know(mine.Outputs)
+	r.Keep.Used(rec)
+	if err := r.Journal.Append(&mine); err != nil {
+		return failed(err)
+	}
+	r.hit(rec)
+	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text)}
+}
+
+func (r *Runner) hit(rec *cache.Record) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.counters.Hits++
 	r.counters.Saved += rec.Elapsed
 	for _, o := range rec.Outputs {
 		r.counters.Bytes += o.Size
 	}
-	r.mu.Unlock()
-	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text), Elapsed: time.Since(start)}, true
 }
 
 // place moves a finished file to its name in the build tree, unless the file there is equal already.

@@ -34,7 +34,13 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 	}
 	out := DiffFields(last.Fields, p.fields)
 	for _, f := range last.Discovered {
-		switch d, err := r.Files.Digest(f.Path); {
+		if m, ok := strings.CutPrefix(f.Path, "-D"); ok {
+			if macroValue(a, m) != f.Digest {
+				out = append(out, m+" changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same")
+			}
+			continue
+		}
+		switch d, err := r.digest(f.Path); {
 		case err != nil:
 			out = append(out, f.Path+" is gone")
 		case d != f.Digest:
@@ -47,6 +53,9 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 		}
 	}
 	for _, o := range last.Outputs {
+		if a.Part {
+			break
+		}
 		if _, err := os.Lstat(r.abs(o.Path)); err != nil {
 			out = append(out, "output "+o.Path+" is missing, and the cache does not hold it")
 		} else if !r.isPlaced(o) {

@@ -12,7 +12,7 @@ import (
 )
 
 // memoVersion changes when the memo or what is probed does.
-const memoVersion = 2
+const memoVersion = 3
 
 // memo is what the last probing found and looked at. It is only a memo: any doubt, and the world is
 // probed again.
@@ -84,6 +84,11 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o777) != nil {
 		return
 	}
+	replaceFile(file, text)
+}
+
+// replaceFile writes a file at once, or not at all.
+func replaceFile(file string, text []byte) {
 	tmp, err := os.CreateTemp(filepath.Dir(file), "new-*")
 	if err != nil {
 		return

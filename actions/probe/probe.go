@@ -19,7 +19,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -39,8 +38,6 @@ type Request struct {
 	Libs         []Lib
 	Env          func(string) string
 	MemoPath     string // folder that remembers answers between runs; "" is none
-
-	now func() time.Time // nil is time.Now
 }
 
 // Lib is a library named by -l, to be found as a linker would.

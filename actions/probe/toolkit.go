@@ -44,7 +44,37 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		return nil, err.Error()
 	}
 	k.NVCC.ID, k.NVCC.Version = id, k.Build
+	k.Programs = map[string]string{}
+	for _, t := range subTools {
+		k.Programs[t] = w.parts[t]
+	}
+	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
 	return k, ""
+}
+
+// fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A toolkit
+// that does not do so is left out: nvcc then stays whole.
+func (w *world) fatbinC(fatbinary string) map[string]string {
+	dir, err := os.MkdirTemp("", "kbuild-ask-")
+	if err != nil || fatbinary == "" {
+		return nil
+	}
+	defer os.RemoveAll(dir)
+	ptx, out := filepath.Join(dir, "a.ptx"), filepath.Join(dir, "a.fatbin.c")
+	if os.WriteFile(ptx, []byte(".version 7.0\n.target sm_70\n.address_size 64\n"), 0o666) != nil {
+		return nil
+	}
+	texts := map[string]string{}
+	for form, option := range map[string][]string{"whole": nil, "rdc": {"--device-c"}} {
+		argv := append([]string{fatbinary, "-64", "--embedded-fatbin=" + out, "--image3=kind=ptx,sm=70,file=" + ptx}, option...)
+		if _, err := w.answer(argv...); err != nil {
+			continue
+		}
+		if text, err := os.ReadFile(out); err == nil {
+			texts[form] = string(text)
+		}
+	}
+	return texts
 }
 
 // findNVCC looks where nvcc usually is; looked lists the places.

@@ -25,6 +25,9 @@ func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output
 		return err
 	}
 	for _, o := range r.Outputs {
+		if o.Unkept {
+			continue
+		}
 		if err := s.putBlob(ctx, o, file(o)); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -40,8 +41,8 @@ func encodeRecord(r *cache.Record) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(len(text) + 512)
 	b.WriteString(recordMagic)
-	for _, o := range r.Outputs {
-		fmt.Fprintf(&b, "blob %s\n", o.Digest)
+	for _, d := range kept(r) {
+		fmt.Fprintf(&b, "blob %s\n", d)
 	}
 	fmt.Fprintf(&b, "json %d\n%s\n", len(text), text)
 	fmt.Fprintf(&b, "%s%x\n", sumPrefix, sha256.Sum256(b.Bytes()))
@@ -62,15 +63,21 @@ func decodeRecord(b []byte) (*cache.Record, error) {
 	if err := json.Unmarshal(rest, r); err != nil {
 		return nil, fmt.Errorf("%w: a record: %w", cache.ErrCorrupt, err)
 	}
-	if len(blobs) != len(r.Outputs) {
+	if !slices.Equal(blobs, kept(r)) {
 		return nil, fmt.Errorf("%w: a record names other blobs than outputs", cache.ErrCorrupt)
 	}
-	for i, o := range r.Outputs {
-		if o.Digest != blobs[i] {
-			return nil, fmt.Errorf("%w: a record names other blobs than outputs", cache.ErrCorrupt)
+	return r, nil
+}
+
+// kept are the digests of the outputs that the store holds.
+func kept(r *cache.Record) []cache.Digest {
+	var out []cache.Digest
+	for _, o := range r.Outputs {
+		if !o.Unkept {
+			out = append(out, o.Digest)
 		}
 	}
-	return r, nil
+	return out
 }
 
 // recordHead gives the blobs, and the JSON if b holds all of it and a newline.

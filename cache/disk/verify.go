@@ -99,6 +99,9 @@ func (v *verification) record(name string, _ fs.FileInfo) {
 // blobsOf looks for the outputs of a record.
 func (v *verification) blobsOf(r *cache.Record) error {
 	for _, o := range r.Outputs {
+		if o.Unkept {
+			continue
+		}
 		info, err := os.Lstat(v.s.blob(o.Digest))
 		switch {
 		case v.bad[o.Digest]: // removed already, with repair

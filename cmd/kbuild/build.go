@@ -56,6 +56,9 @@ func (cmd buildCmd) Run(c *cli) error {
 		runner = build.NewDryRun(tree.runner)
 	}
 	sum, err := sched.Run(ctx, s.graph, want, opts, runner, observer)
+	if err == nil && len(c.KeepCode) > 0 && !c.DryRun {
+		err = s.keepCode(ctx, tree, want)
+	}
 	progress.Finish(sum, time.Since(start))
 	return errors.Join(err, c.finishTrace(), status(sum))
 }
@@ -91,6 +94,7 @@ type tree struct {
 	journal *cache.Journal
 	files   *cache.Files
 	store   *disk.Store
+	own     *disk.Store // of the build tree, with --no-cache
 	dry     bool
 }
 
@@ -112,6 +116,7 @@ func (s *session) openTree() (*tree, error) {
 		return nil, err
 	}
 	os.RemoveAll(filepath.Join(state, "tmp"))
+	os.RemoveAll(filepath.Join(state, "parts"))
 	env := run.Environ(os.Environ(), nil)
 	t.runner = &build.Runner{
 		Graph: s.graph, Root: s.project.Root, State: filepath.Clean(state), Files: t.files,
@@ -121,11 +126,14 @@ func (s *session) openTree() (*tree, error) {
 	if s.facts.CUDA != nil {
 		t.runner.Tools["nvcc"] = s.facts.CUDA.NVCC.ID
 	}
-	if !c.NoCache {
-		if err := t.openStore(c); err != nil {
-			t.close()
-			return nil, err
-		}
+	if c.NoCache {
+		err = t.openParts(state)
+	} else {
+		err = t.openStore(c)
+	}
+	if err != nil {
+		t.close()
+		return nil, err
 	}
 	return t, nil
 }
@@ -139,7 +147,18 @@ func (t *tree) openStore(c *cli) error {
 	if err != nil {
 		return fmt.Errorf("%w; build without it: --no-cache", err)
 	}
-	t.store, t.runner.Store = store, store
+	t.store, t.runner.Store, t.runner.Keep = store, store, store
+	return nil
+}
+
+// openParts gives a build tree without the shared cache a small one of its own, for what stands between the
+// passes of nvcc.
+func (t *tree) openParts(state string) error {
+	store, err := disk.Open(filepath.Join(state, "cache"))
+	if err != nil {
+		return fmt.Errorf("the build tree cannot be written: %w", err)
+	}
+	t.own, t.runner.Keep = store, store
 	return nil
 }
 
@@ -158,6 +177,10 @@ func (t *tree) close() {
 		t.store.Count(t.runner.Counters())
 		t.store.MaybeGC(context.Background())
 	}
+	if t.own != nil && !t.dry {
+		t.own.MaybeGC(context.Background())
+	}
+	os.RemoveAll(filepath.Join(t.runner.State, "parts"))
 	t.lock.Release()
 }
 
@@ -226,10 +249,12 @@ func (t *tree) expected(a *graph.Action) (time.Duration, bool) {
 func defaultCost(a *graph.Action) time.Duration {
 	n := time.Duration(max(1, len(a.Archs)))
 	switch a.Kind {
-	case graph.Compile, graph.ModuleEmit:
+	case graph.Compile, graph.ModuleEmit, graph.CICC:
 		return n * 2 * time.Second
-	case graph.DeviceLink:
+	case graph.DeviceLink, graph.NVLink:
 		return n * 4 * time.Second
+	case graph.Join, graph.Slice:
+		return time.Millisecond
 	}
 	return time.Second
 }

@@ -22,6 +22,7 @@ type compdbEntry struct {
 }
 
 func (cmd compdbCmd) Run(c *cli) error {
+	c.NoSplit = true // an editor wants one command for each source
 	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
 		return err

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,8 +119,27 @@ func (e *example) run(argv ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// counts are the numbers of the last JSON event.
-type counts struct{ Actions, Ran, Cached, Up_to_date, Failed, Skipped int }
+// counts are the numbers of the last JSON event, and what ran by kind: "cicc 2, preprocess 3".
+type counts struct {
+	Actions, Ran, Cached, Up_to_date, Failed, Skipped int
+	Kinds                                             string `json:"-"`
+}
+
+// kinds counts the actions that ran by kind.
+func kinds(events []string) string {
+	ran := map[string]int{}
+	for _, line := range events {
+		var e struct{ Event, Kind, Status string }
+		if json.Unmarshal([]byte(line), &e) == nil && e.Event == "action_finished" && e.Status == "ran" {
+			ran[e.Kind]++
+		}
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(ran)) {
+		out = append(out, fmt.Sprint(k, " ", ran[k]))
+	}
+	return strings.Join(out, ", ")
+}
 
 func (e *example) kbuild(args ...string) counts {
 	e.t.Helper()
@@ -128,6 +149,7 @@ func (e *example) kbuild(args ...string) counts {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &c); err != nil {
 		e.t.Fatalf("the last line is no event: %v\n%s", err, out)
 	}
+	c.Kinds = kinds(lines)
 	if c.Ran+c.Cached+c.Up_to_date+c.Failed+c.Skipped != c.Actions {
 		e.t.Errorf("counts do not add up: %+v", c)
 	}
@@ -185,13 +207,13 @@ func (e *example) settled(outputs ...string) {
 		e.t.Errorf("after touch: %+v", c)
 	}
 	e.run("rm", "-rf", "build")
-	if c := e.kbuild(); c.Cached != c.Actions {
+	if c := e.kbuild(); c.Ran != 0 || c.Failed != 0 {
 		e.t.Errorf("after rm -rf build: %+v", c)
 	}
 	second := &example{t: e.t, dir: filepath.Join(e.t.TempDir(), "second"), path: e.path, env: e.env}
 	copyTree(e.t, e.dir, second.dir)
 	e.run("sh", "-c", `[ ! -f third_party/libspectra.a ] || cp third_party/libspectra.a "$1/third_party"`, "sh", second.dir)
-	if c := second.kbuild(); c.Cached != c.Actions {
+	if c := second.kbuild(); c.Ran != 0 || c.Failed != 0 {
 		e.t.Errorf("second checkout: %+v", c)
 	}
 	for _, o := range outputs {
@@ -220,7 +242,7 @@ func (e *example) write(name, text string) {
 func TestExampleHello(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "hello")
-	if c := e.kbuild(); c.Ran != 2 {
+	if c := e.kbuild(); c.Kinds != "cicc 2, cudafe++ 1, fatbinary 1, host-part 1, join 1, link 1, preprocess 3, ptxas 2" {
 		t.Errorf("cold: %+v", c)
 	}
 	if got := e.elfs("build/bin/hello"); got != "sm_80 sm_90" {
@@ -271,15 +293,17 @@ func TestExamplePartialLTO(t *testing.T) {
 	e.run("build/bin/bench")
 	e.settled("build/bin/bench")
 
-	// A comment changes no code: nothing behind the compile runs.
+	// A comment changes no code, and neither does a line that is new: nothing behind the preprocessor runs.
 	relax := string(e.read("src/relax.cu"))
-	e.write("src/relax.cu", relax+"// a comment\n")
-	if c := e.kbuild(); c.Ran != 1 || c.Up_to_date != c.Actions-1 {
-		t.Errorf("a comment: %+v", c)
+	for what, text := range map[string]string{"a comment": relax + "// a comment\n", "a line": "// a line\n" + relax, "blanks": strings.ReplaceAll(relax, "  ", "    ")} {
+		e.write("src/relax.cu", text)
+		if c := e.kbuild(); c.Kinds != "preprocess 3" {
+			t.Errorf("%s: %+v", what, c)
+		}
 	}
-	// An edit runs its compile, the archive, the device link and the link.
+	// An edit runs what comes after it.
 	e.write("src/relax.cu", strings.Replace(relax, "* spectra", "+ spectra", 1))
-	if c := e.kbuild(); c.Ran != 4 {
+	if c := e.kbuild(); c.Kinds != "archive 1, cicc 2, cudafe++ 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 2, preprocess 3, slice 2" {
 		t.Errorf("an edit: %+v", c)
 	}
 	e.write("src/relax.cu", relax)
@@ -289,11 +313,13 @@ func TestExamplePartialLTO(t *testing.T) {
 	// What the device sees of another architecture only, and what only the host sees, is noticed.
 	const kernel = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 	e.write("src/relax.cu", strings.Replace(relax, kernel, kernel+"#if __CUDA_ARCH__ >= 900\n  if (i == 7) out[i] = 42;\n#endif\n", 1))
-	if c := e.kbuild(); c.Ran != 4 {
+	if c := e.kbuild(); c.Kinds != "archive 1, cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2" {
 		t.Errorf("an edit for sm_90 only: %+v", c)
 	}
+	e.write("src/relax.cu", relax)
+	e.kbuild()
 	e.write("src/relax.cu", strings.Replace(relax, "int n) {\n  float *next", "int n) {\n#ifndef __CUDA_ARCH__\n  if (n < 0) return cudaErrorInvalidValue;\n#endif\n  float *next", 1))
-	if c := e.kbuild(); c.Ran < 3 {
+	if c := e.kbuild(); c.Kinds != "archive 1, cudafe++ 1, host-part 1, join 1, link 1, preprocess 3, slice 2" {
 		t.Errorf("an edit for the host only: %+v", c)
 	}
 }
@@ -320,7 +346,7 @@ func TestExampleGenerate(t *testing.T) {
 		t.Errorf("it says %q", out)
 	}
 	e.settled("build/bin/lookup")
-	if c := e.kbuild("--var", "size=32"); c.Ran != 3 {
+	if c := e.kbuild("--var", "size=32"); !strings.HasPrefix(c.Kinds, "cicc 2, ") || !strings.Contains(c.Kinds, "generate 1, ") {
 		t.Errorf("another size: %+v", c)
 	}
 }

@@ -26,7 +26,9 @@ var allowed = map[string]string{
 	"actions/run":       "graph",
 	"actions/jobserver": "",
 	"actions/sched":     "graph cache",
-	"actions/build":     "graph graph/toolchain cache actions/run actions/sched",
+	"actions/pptext":    "",
+	"actions/object":    "graph/gencode",
+	"actions/build":     "graph graph/gencode graph/toolchain cache actions/pptext actions/object actions/run actions/sched",
 	"cache":             "",
 	"cache/disk":        "cache",
 }

@@ -32,6 +32,8 @@ type cli struct {
 	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build)."`
 	CacheDir string            `placeholder:"DIR" env:"KBUILD_CACHE_DIR" help:"The action cache (default: kbuild in the user's cache folder)."`
 	NoCache  bool              `help:"Neither read nor write the action cache."`
+	NoSplit  bool              `help:"Run nvcc as one command; do not take it apart by architecture."`
+	KeepCode []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
 	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
 	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto."`
 	Progress string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`

@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -65,13 +66,32 @@ func (c *cli) plan() (*session, error) {
 	if s.facts, err = probe.Collect(context.Background(), c.request(p)); err != nil {
 		return nil, err
 	}
-	g, problems := plan.Build(p, s.facts)
-	c.diagnose(diagnostics(p, problems))
-	if g == nil {
+	made, err := s.make()
+	if err != nil {
+		return nil, err
+	}
+	c.diagnose(diagnostics(p, made.Problems))
+	if made.Graph == nil {
 		return nil, exitError{status: exitUsage}
 	}
-	s.graph = g
+	s.graph = made.Graph
 	return s, nil
+}
+
+// make plans, and asks nvcc for its steps as long as the plan wants to know some.
+func (s *session) make() (plan.Plan, error) {
+	env := run.Environ(os.Environ(), nil)
+	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts.CUDA, env, run.KeyEnviron(env))
+	s.facts.DryRuns = steps.Runs
+	for {
+		made := plan.New(s.project, s.facts, plan.Options{NoSplit: s.cli.NoSplit})
+		if len(made.Questions) == 0 {
+			return made, nil
+		}
+		if err := steps.Ask(context.Background(), made.Questions); err != nil {
+			return made, err
+		}
+	}
 }
 
 // request says what the planner will ask about the world.

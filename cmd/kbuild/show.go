@@ -96,6 +96,7 @@ type whyEntry struct {
 	Output string   `json:"output"`
 	State  string   `json:"state"` // "up_to_date", "cached", "run", "failed"
 	Why    []string `json:"why"`
+	Whole  string   `json:"whole,omitempty"` // why nvcc runs as one command
 }
 
 // Run says for each action what a build would do and why.
@@ -116,7 +117,7 @@ func (cmd whyCmd) Run(c *cli) error {
 	quiet := 0
 	for _, v := range t.runner.Explain(ids) {
 		a := v.Action
-		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why}
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, a.Whole}
 		switch {
 		case c.JSON:
 			if err := enc.Encode(e); err != nil {
@@ -128,6 +129,9 @@ func (cmd whyCmd) Run(c *cli) error {
 			fmt.Fprintf(c.out, "%s %s %s (%s): %s\n", a.Target, a.Kind, a.Name, a.Pos, stateWords[v.State])
 			for _, w := range v.Why {
 				fmt.Fprintf(c.out, "  %s\n", w)
+			}
+			if a.Whole != "" {
+				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Whole)
 			}
 		}
 	}

@@ -102,11 +102,11 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
-	b.emit(t, &graph.Action{
+	b.emitLink(t, &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: nvcc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
 		Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file=",
-	})
+	}, nvcc, link, o)
 	return link.Output
 }
 

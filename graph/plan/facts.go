@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/kbuild-dev/kbuild/graph/gencode"
+import (
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
 
 // Facts is what the planner may know about the world. actions/probe collects it before planning;
 // tests write it by hand. Nothing in here is looked up again during planning.
@@ -12,8 +16,18 @@ type Facts struct {
 	LinkDepfile bool               // the linker knows --dependency-file
 	NativeGPU   []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
 	Prebuilt    map[string]Library // by path as written in the manifest
+	DryRuns     map[string]DryRun  // nvcc's answers to Plan.Questions, by Question
 	Static      map[string]string  // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
 }
+
+// DryRun is what `nvcc --dryrun` printed, or why it could not be asked.
+type DryRun struct {
+	Text  string `json:"text,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Question is the key of a dry run: the arguments of nvcc, each ended by a newline.
+func Question(argv []string) string { return strings.Join(argv, "\n") + "\n" }
 
 // Tool is a program with its identity by content.
 type Tool struct {
@@ -26,15 +40,17 @@ type Tool struct {
 // Toolkit is an installed CUDA toolkit.
 type Toolkit struct {
 	NVCC     Tool
-	HostCXX  Tool           // what nvcc is told to use (-ccbin), g++-11 for CUDA 11.8 of Debian 12
-	Version  string         // "11.8"
-	Build    string         // "11.8.89"
-	Root     string         // folder that holds bin/, nvvm/ ...
-	LibDirs  []string       // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
-	Includes []string       // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
-	Archs    []gencode.Code // SASS codes that nvcc --list-gpu-code names
-	LTOFault string         // "" or why `nvlink -dlto` cannot work here, with the fix
-	NVVMPath string         // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
+	HostCXX  Tool              // what nvcc is told to use (-ccbin), g++-11 for CUDA 11.8 of Debian 12
+	Version  string            // "11.8"
+	Build    string            // "11.8.89"
+	Root     string            // folder that holds bin/, nvvm/ ...
+	LibDirs  []string          // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
+	Includes []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
+	Archs    []gencode.Code    // SASS codes that nvcc --list-gpu-code names
+	LTOFault string            // "" or why `nvlink -dlto` cannot work here, with the fix
+	Programs map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
+	FatbinC  map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
+	NVVMPath string            // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
 }
 
 // Library is what a prebuilt archive or shared file holds.

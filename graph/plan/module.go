@@ -73,7 +73,7 @@ func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) []art
 				arch = set[0].String()
 			}
 			out := b.artifactPath(t, s, arch, kind)
-			b.emit(t, b.emitAction(t, nvcc, s, kind, set, out, inc, headers))
+			b.emitArtifact(t, nvcc, s, kind, set, out, inc, headers)
 			arts = append(arts, artifact{out, kind, arch})
 		}
 	}
@@ -114,28 +114,32 @@ func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
 	return sets
 }
 
-func (b *builder) emitAction(t *target, nvcc toolchain.NVCC, s *manifest.Source, kind string, codes []gencode.Code, out string, inc, headers []string) *graph.Action {
+func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Source, kind string, codes []gencode.Code, out string, inc, headers []string) {
 	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: b.out("obj", fileName(t), path.Base(out)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
 	}
-	var argv []string
+	o := b.deviceOptions(t, *s, inc)
+	var argv, ask []string
 	var keep, kept string
 	if kind == "ltoir" {
 		keep = c.Depfile + ".keep"
-		argv, kept = nvcc.LTOIR(c, keep, b.deviceOptions(t, *s, inc))
+		argv, kept = nvcc.LTOIR(c, keep, o)
+		c.Emit = "fatbin" // taken apart, cicc's output is it
+		ask = nvcc.Compile(c, o)
 	} else {
-		argv = nvcc.Compile(c, b.deviceOptions(t, *s, inc))
+		argv = nvcc.Compile(c, o)
+		ask = argv
 	}
 	b.checkShell(s.Pos, s.Path, argv)
-	return &graph.Action{
+	b.emitCompile(t, *s, &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(out), Archs: names(codes), Mode: c.Mode,
 		Argv: argv, KeepDir: keep, KeepFile: kept,
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: []string{out}, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),
-	}
+	}, ask)
 }
 
 // emitLinked plans the compiles of an rdc or lto module and one device link per artifact.
@@ -176,9 +180,10 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []arti
 		}
 		out := b.artifactPath(t, nil, arch, kind)
 		link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, StripUnused: t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
-		b.emit(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
-			Argv:   nvcc.DeviceLink(link, b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="})
+		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
+			Argv:   nvcc.DeviceLink(link, o),
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o)
 		arts = append(arts, artifact{out, kind, arch})
 	}
 	return arts

@@ -25,7 +25,11 @@ func (b *builder) compileAll(t *target) {
 			continue
 		}
 		a.OrderOnly = headers
-		b.emit(t, a)
+		if o.device {
+			b.emitCompile(t, s, a, a.Argv)
+		} else {
+			b.emit(t, a)
+		}
 		t.objects = append(t.objects, o)
 	}
 }
@@ -206,9 +210,13 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 		Kind: graph.HostCompile, Name: s.Path,
 		Argv:   toolchain.HostCompile(compiler.Path, s.Path, out, out+".d", languageFlag(s), o),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
-		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, CwdInKey: t.Debug || asksForDebug(s.Flags.Host),
+		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, Env: []string{anywhere},
 	}
 }
+
+// anywhere makes compilers record /proc/self/cwd for the folder that they run in: outputs with debug information
+// are the same in every checkout, and a debugger that is started in the project's root finds the sources.
+const anywhere = "PWD=/proc/self/cwd"
 
 func compact(sorted []string) []string {
 	var out []string

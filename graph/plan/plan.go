@@ -23,9 +23,28 @@ type Problem struct {
 	AlsoSay string       // what is there
 }
 
-// Build plans p. The graph is nil if a problem is an error.
+// Plan is what planning gives.
+type Plan struct {
+	Graph     *graph.Graph // nil if a problem is an error
+	Problems  []Problem
+	Questions [][]string // arguments of nvcc --dryrun that Facts.DryRuns does not answer; without an answer nvcc is not taken apart
+}
+
+// Build plans p with what f knows.
 func Build(p *manifest.Project, f Facts) (*graph.Graph, []Problem) {
+	plan := New(p, f, Options{})
+	return plan.Graph, plan.Problems
+}
+
+// Options are the choices of a run.
+type Options struct {
+	NoSplit bool // run nvcc as one command
+}
+
+// New plans p with what f knows.
+func New(p *manifest.Project, f Facts, o Options) Plan {
 	b := &builder{
+		options: o,
 		project: p,
 		facts:   f,
 		graph:   &graph.Graph{BuildDir: p.BuildDir},
@@ -43,12 +62,12 @@ func Build(p *manifest.Project, f Facts) (*graph.Graph, []Problem) {
 		b.groups()
 	}
 	if b.failed {
-		return nil, b.problems
+		return Plan{Problems: b.problems, Questions: b.questions}
 	}
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return b.graph, b.problems
+	return Plan{b.graph, b.problems, b.questions}
 }
 
 // devicePool bounds device links: an LTO link takes gigabytes. 0 leaves the bound to the executor.
@@ -58,6 +77,7 @@ const devicePool = "device-link"
 type builder struct {
 	project  *manifest.Project
 	facts    Facts
+	options  Options
 	graph    *graph.Graph
 	targets  map[string]*target // by label
 	order    []*target          // dependencies first
@@ -65,6 +85,12 @@ type builder struct {
 	problems []Problem
 	failed   bool
 	nvccSaid bool // the missing toolkit was reported
+
+	questions [][]string
+	asked     map[string]bool
+	compiles  map[string]learned[toolchain.CompilePasses] // by Question
+	links     map[string]learned[toolchain.LinkPasses]
+	slices    map[string]bool // paths of planned slices
 }
 
 type writer struct {

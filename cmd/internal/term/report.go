@@ -38,6 +38,9 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status))
 	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", ShellQuote(r.Argv))
+		if a.Whole != "" {
+			fmt.Fprintf(&b, "  nvcc runs as one command: %s\n", oneLine(a.Whole))
+		}
 	}
 	b.Write(said)
 	return b.Bytes()
@@ -86,6 +89,9 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	argv := r.Argv
 	if len(argv) == 0 {
 		argv = a.Argv
+	}
+	if a.Part {
+		argv = a.Plain // the files of a part are gone
 	}
 	field("command", ShellQuote(argv))
 	b.Write(commandOutput(r.Output, p.color))

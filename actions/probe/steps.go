@@ -1,0 +1,93 @@
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// Steps remembers what nvcc --dryrun said, for one toolkit and one environment. It is only a memo: without
+// its file nvcc is asked again.
+type Steps struct {
+	Runs map[string]plan.DryRun // by plan.Question
+
+	nvcc, file string
+	env        []string
+}
+
+// OpenSteps reads what is remembered in the folder dir. env is the complete environment that nvcc gets,
+// keyEnv the part of it that can change an answer.
+func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
+	s := &Steps{Runs: map[string]plan.DryRun{}, env: env}
+	if k == nil {
+		return s
+	}
+	s.nvcc = k.NVCC.Path
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{k.NVCC.Path, k.NVCC.ID}, keyEnv...), "\x00")))
+	s.file = filepath.Join(dir, fmt.Sprintf("steps-%x.json", sum[:12]))
+	if text, err := os.ReadFile(s.file); err == nil && json.Unmarshal(text, &s.Runs) != nil {
+		s.Runs = map[string]plan.DryRun{}
+	}
+	return s
+}
+
+// Ask puts questions to nvcc and remembers the answers.
+func (s *Steps) Ask(ctx context.Context, questions [][]string) error {
+	answers := make([]plan.DryRun, len(questions))
+	var g errgroup.Group
+	g.SetLimit(4)
+	for i, q := range questions {
+		g.Go(func() error {
+			answers[i] = s.ask(ctx, q)
+			return nil
+		})
+	}
+	g.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i, q := range questions {
+		s.Runs[plan.Question(q)] = answers[i]
+	}
+	s.save()
+	return nil
+}
+
+func (s *Steps) ask(ctx context.Context, question []string) plan.DryRun {
+	dir, err := os.MkdirTemp("", "kbuild-ask-")
+	if err != nil {
+		return plan.DryRun{Error: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.CommandContext(ctx, s.nvcc, question...)
+	cmd.Dir, cmd.Env = dir, append(s.env[:len(s.env):len(s.env)], "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	text := strings.ReplaceAll(string(out), dir+"/", "")
+	if err != nil {
+		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, lastLine(text)))}
+	}
+	return plan.DryRun{Text: text}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// save is best effort.
+func (s *Steps) save() {
+	text, err := json.Marshal(s.Runs)
+	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o777) != nil {
+		return
+	}
+	replaceFile(s.file, text)
+}

@@ -1,0 +1,439 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// One nvcc command is taken apart into the passes that it runs, each an action:
+//
+//	a.cu -> preprocess [80] -> cicc [80] -> ptxas [80] --\
+//	a.cu -> preprocess [90] -> cicc [90] -> ptxas [90] ---> fatbinary ---\
+//	                 cicc [90] -> stub --\                                > join -> a.cu.o
+//	a.cu -> preprocess [host] -> cudafe++ -> host-part ------------------/
+//
+// nvcc compiles the host code last, with the device code inside. Here it is compiled with a placeholder, and join
+// puts the device code in afterwards: a change of device code compiles no host code, and the other way round.
+//
+// Three things keep every output the same in every folder and on every run: PWD=/proc/self/cwd, which the
+// compilers believe to be the folder they run in; a module id of our own in place of nvcc's, which is made of the
+// absolute path, the time and the process id; and an empty folder for ptxas and nvlink, which put time and
+// size of the sources into line tables if they find them.
+
+// learned remembers passes, since all sources of a target ask the same question.
+type learned[P any] struct {
+	passes *P
+	err    error
+}
+
+// answer looks a dry run up. An unanswered question is noted.
+func (b *builder) answer(argv []string) (string, error) {
+	key := Question(argv)
+	run, ok := b.facts.DryRuns[key]
+	switch {
+	case !ok:
+		if b.asked == nil {
+			b.asked = map[string]bool{}
+		}
+		if !b.asked[key] {
+			b.asked[key] = true
+			b.questions = append(b.questions, argv)
+		}
+		return "", fmt.Errorf("nvcc was not asked for its steps")
+	case run.Error != "":
+		return "", fmt.Errorf("nvcc --dryrun: %s", run.Error)
+	}
+	return run.Text, nil
+}
+
+func (b *builder) compilePasses(argv []string) (*toolchain.CompilePasses, error) {
+	key := Question(argv)
+	l, ok := b.compiles[key]
+	if !ok {
+		if text, err := b.answer(argv); err != nil {
+			l.err = err
+		} else {
+			l.passes, l.err = toolchain.LearnCompile(text)
+		}
+		if b.compiles == nil {
+			b.compiles = map[string]learned[toolchain.CompilePasses]{}
+		}
+		b.compiles[key] = l
+	}
+	return l.passes, l.err
+}
+
+func (b *builder) linkPasses(argv []string) (*toolchain.LinkPasses, error) {
+	key := Question(argv)
+	l, ok := b.links[key]
+	if !ok {
+		if text, err := b.answer(argv); err != nil {
+			l.err = err
+		} else {
+			l.passes, l.err = toolchain.LearnLink(text)
+		}
+		if b.links == nil {
+			b.links = map[string]learned[toolchain.LinkPasses]{}
+		}
+		b.links[key] = l
+	}
+	return l.passes, l.err
+}
+
+// unsplit says why nvcc stays whole for t, before it is asked anything.
+func (b *builder) unsplit(t *target) string {
+	switch {
+	case b.options.NoSplit:
+		return "--no-split"
+	case t.Split != nil && !*t.Split:
+		return "split = false"
+	}
+	for _, tool := range []string{"cicc", "ptxas", "fatbinary", "cudafe++", "nvlink"} {
+		if b.facts.CUDA.Programs[tool] == "" {
+			return "the toolkit's " + tool + " was not found"
+		}
+	}
+	return ""
+}
+
+// split is one nvcc command being taken apart.
+type split struct {
+	b     *builder
+	t     *target
+	whole *graph.Action // the command in one piece
+	env   []string
+	dir   string // of the parts
+	lines bool   // outputs record line numbers
+	out   string // file of RoleOutput
+}
+
+// partsDir holds the parts of the file out.
+func (b *builder) partsDir(out string) string {
+	return b.out(".kbuild", "parts", b.inTree(strings.TrimPrefix(out, b.project.BuildDir+"/")))
+}
+
+// emitCompile plans a compile of nvcc, taken apart if possible. ask is the argv that tells the passes; it is
+// whole's where nvcc makes the output by itself.
+func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) {
+	whole.Whole = b.unsplit(t)
+	if whole.Whole == "" {
+		passes, err := b.compilePasses(toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile))
+		if err == nil {
+			err = b.splitCompile(t, s, whole, passes)
+		}
+		if err == nil {
+			return
+		}
+		whole.Whole = err.Error()
+	}
+	b.emit(t, whole)
+}
+
+// askedOutput is the argument after -o.
+func askedOutput(argv []string) string {
+	i := slices.Index(argv, "-o")
+	return argv[i+1]
+}
+
+func (b *builder) newSplit(t *target, whole *graph.Action, env []string) *split {
+	return &split{b: b, t: t, whole: whole, env: append([]string{anywhere}, env...),
+		dir: b.partsDir(whole.Outputs[0]), out: whole.Outputs[0]}
+}
+
+// splitCompile emits the passes of one source.
+func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action, c *toolchain.CompilePasses) error {
+	if c.Host != nil && b.facts.CUDA.FatbinC[placeholder(s.Mode)] == "" {
+		return fmt.Errorf("fatbinary was not asked for the form of its output")
+	}
+	p := b.newSplit(t, whole, c.Env)
+	p.lines = whole.CwdInKey || recordsLines(c)
+	if c.Host != nil {
+		p.out = p.dir + "/host.o"
+	}
+	ltoir := len(whole.Archs) == 1 && strings.HasSuffix(whole.Outputs[0], ".ltoir") // fatbinary would only wrap it
+	for _, pass := range c.CICC {
+		p.preprocess(s, c.Preprocess[pass.Arch])
+		p.cicc(s, pass, ltoir)
+	}
+	if ltoir {
+		return nil
+	}
+	for _, pass := range c.PTXAS {
+		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
+		a.Archs, a.Apart = []string{pass.Arch}, true
+		p.emit(a)
+	}
+	if c.Fatbinary != nil {
+		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
+		a.Transient = a.Part
+		p.emit(a)
+	}
+	if c.Host != nil {
+		p.preprocess(s, c.Preprocess["host"])
+		p.cudafe(c.Cudafe)
+		p.host(s, c)
+		p.join()
+	}
+	return nil
+}
+
+// recordsLines reports an option of any pass that puts positions of the source into an output: debug
+// information, line tables, coverage, sanitizers.
+func recordsLines(c *toolchain.CompilePasses) bool {
+	passes := append(append(slices.Clone(c.CICC), c.PTXAS...), c.Cudafe, c.Host)
+	for _, p := range passes {
+		if p == nil {
+			continue
+		}
+		for _, a := range p.Argv("", func(toolchain.Role) string { return "" }) {
+			for _, sign := range []string{"-g", "-fsanitize", "--coverage", "-fprofile", "-ftest-coverage", "-finstrument"} {
+				if strings.HasPrefix(a, sign) {
+					return true
+				}
+			}
+			if strings.Contains(a, "line-info") || strings.Contains(a, "lineinfo") || strings.Contains(a, "debug") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func placeholder(mode string) string {
+	if mode == "whole" {
+		return "whole"
+	}
+	return "rdc"
+}
+
+func (p *split) program(tool string) string { return p.b.facts.CUDA.Programs[tool] }
+
+// file is where a role's file is.
+func (p *split) file(r toolchain.Role) string {
+	kind, arch, _ := strings.Cut(string(r), ":")
+	switch toolchain.Role(kind) {
+	case toolchain.RoleSource:
+		return p.whole.Inputs[0]
+	case toolchain.RoleOutput:
+		return p.out
+	case toolchain.RoleModuleID:
+		return graph.StageDir + "/module_id"
+	case toolchain.RoleScratch:
+		return graph.StageDir + "/unread." + arch
+	case toolchain.RoleLinkInput:
+		return toolchain.Inputs
+	case toolchain.RoleText:
+		return p.dir + "/" + arch + ".ii"
+	case toolchain.RoleStub:
+		return p.dir + "/" + arch + ".stub.c"
+	case toolchain.RoleHostCode:
+		return p.dir + "/" + p.stem() + ".cudafe1.cpp"
+	case toolchain.RoleFatbin, toolchain.RoleFatbinC:
+		return p.dir + "/" + kind
+	case toolchain.RoleRegister:
+		return p.dir + "/" + arch + ".reg.c"
+	}
+	return p.dir + "/" + arch + "." + kind // ptx, ltoir, cubin
+}
+
+func (p *split) stem() string {
+	base := path.Base(p.whole.Inputs[0])
+	return strings.TrimSuffix(base, path.Ext(base))
+}
+
+// canon is the file with the canonical form of a text.
+func (p *split) canon(file string) string { return strings.TrimSuffix(file, path.Ext(file)) + ".text" }
+
+// action makes the action of a pass. It is a part unless it writes the output that the user asked for.
+func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *graph.Action {
+	a := &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Env: p.env, Tools: []string{"nvcc"}, Part: true,
+		Argv: p.argv(pass, program), Memory: p.whole.Memory, Plain: p.whole.Argv}
+	if kind != graph.Preprocess {
+		a.Mentions = p.whole.Inputs[:1]
+	}
+	for _, r := range pass.In {
+		if r == toolchain.RoleSource && kind != graph.Preprocess {
+			continue // --ident of fatbinary names it
+		}
+		if r != toolchain.RoleModuleID && r != toolchain.RoleLinkInput {
+			a.Inputs = append(a.Inputs, p.file(r))
+		}
+	}
+	for _, r := range pass.Out {
+		a.Outputs = append(a.Outputs, p.file(r))
+	}
+	if a.Outputs[0] == p.whole.Outputs[0] {
+		a.Part = false
+	}
+	return a
+}
+
+// argv gives a pass its files, and the list of architectures that gencode's arch_list wants.
+func (p *split) argv(pass *toolchain.Pass, program string) []string {
+	argv := pass.Argv(program, p.file)
+	if list := p.t.Gencode.ArchList; len(list) > 0 {
+		for i, a := range argv {
+			if strings.HasPrefix(a, "-D"+toolchain.ListMacro+"=") {
+				argv[i] = "-D" + toolchain.ListMacro + "=" + archList(list)
+			}
+		}
+	}
+	return argv
+}
+
+// archList spells architectures as nvcc does: 700,800.
+func archList(list []gencode.Code) string {
+	var nums []int
+	for _, c := range list {
+		nums = append(nums, c.Num*10)
+	}
+	slices.Sort(nums)
+	var s []string
+	for _, n := range slices.Compact(nums) {
+		s = append(s, fmt.Sprint(n))
+	}
+	return strings.Join(s, ",")
+}
+
+func (p *split) emit(a *graph.Action) { p.b.emit(p.t, a) }
+
+// preprocess plans the text of one architecture, or of the host.
+func (p *split) preprocess(s manifest.Source, pass *toolchain.Pass) {
+	k := p.b.facts.CUDA
+	a := p.action(graph.Preprocess, pass, k.HostCXX.Path)
+	a.Archs, a.Transient = []string{pass.Arch}, true
+	a.Depfile = a.Outputs[0] + ".d"
+	if !strings.Contains(path.Base(k.HostCXX.Path), "clang") {
+		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
+		a.Macros = []string{toolchain.ListMacro}
+	}
+	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
+	a.SearchDirs, a.OrderOnly = p.whole.SearchDirs, p.whole.OrderOnly
+	p.text(a, a.Outputs[0], false)
+	p.emit(a)
+}
+
+// text adds the canonical form of an output, if the compile records no lines.
+func (p *split) text(a *graph.Action, raw string, dropFalse bool) {
+	if p.lines {
+		return
+	}
+	a.Texts = append(a.Texts, graph.Text{Raw: raw, Canon: p.canon(raw), DropFalse: dropFalse})
+	a.Outputs = append(a.Outputs, p.canon(raw))
+}
+
+// cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text is compiled
+// and its messages are right; LTO-IR has, and is made of the canonical text unless there is something to say.
+func (p *split) cicc(s manifest.Source, pass *toolchain.Pass, ltoirOnly bool) {
+	a := p.action(graph.CICC, pass, p.program("cicc"))
+	a.Archs = []string{pass.Arch}
+	a.Stage = []graph.Staged{{Name: "module_id", Text: p.moduleID(s)}}
+	if ltoirOnly {
+		from := p.file(toolchain.RoleLTOIR.Of(pass.Arch))
+		replace(a.Argv, from, p.whole.Outputs[0])
+		replace(a.Outputs, from, p.whole.Outputs[0])
+		a.Part = false
+	}
+	raw := p.file(toolchain.RoleText.Of(pass.Arch))
+	if !p.lines {
+		replace(a.Inputs, raw, p.canon(raw))
+		a.Weak = []string{raw}
+		if slices.ContainsFunc(pass.Out, func(r toolchain.Role) bool { return strings.HasPrefix(string(r), string(toolchain.RoleLTOIR)) }) {
+			a.Aloud = slices.Clone(a.Argv)
+			replace(a.Argv, raw, p.canon(raw))
+		}
+	}
+	for _, o := range slices.Clone(a.Outputs) {
+		if strings.HasSuffix(o, ".stub.c") {
+			p.text(a, o, false)
+		}
+	}
+	p.emit(a)
+}
+
+func replace(list []string, from, to string) {
+	for i := range list {
+		if list[i] == from {
+			list[i] = to
+		}
+	}
+}
+
+// moduleID names the source within any program: nvcc's form, made of the target, the path and the variant.
+func (p *split) moduleID(s manifest.Source) string {
+	h := sha256.Sum256([]byte(p.t.label + "\x00" + s.Path + "\x00" + s.Partition))
+	hash := hex.EncodeToString(h[:])
+	base := strings.Map(func(r rune) rune {
+		if r < 128 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '_'
+	}, path.Base(s.Path))
+	return fmt.Sprintf("_%s_%d_%s_%s", hash[:8], len(base), base, hash[8:16])
+}
+
+func (p *split) cudafe(pass *toolchain.Pass) {
+	a := p.action(graph.Cudafe, pass, p.program("cudafe++"))
+	a.Transient = true
+	a.Stage = []graph.Staged{{Name: "module_id", Text: p.moduleID(p.source())}}
+	raw := p.file(toolchain.RoleText.Of("host"))
+	if !p.lines {
+		replace(a.Inputs, raw, p.canon(raw))
+		a.Weak = []string{raw}
+	}
+	p.text(a, a.Outputs[0], true)
+	p.emit(a)
+}
+
+func (p *split) source() manifest.Source {
+	for _, s := range p.t.Sources {
+		if s.Path == p.whole.Inputs[0] {
+			return s
+		}
+	}
+	panic("BUG: " + p.whole.Inputs[0] + " is no source of " + p.t.label)
+}
+
+// host plans the compile of the host code, with a placeholder for the device code.
+func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
+	code, stub := p.file(toolchain.RoleHostCode), p.file(toolchain.RoleStub.Of(c.Primary))
+	a := p.action(graph.HostPart, c.Host, p.b.facts.CUDA.HostCXX.Path)
+	a.Depfile = a.Outputs[0] + ".d"
+	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
+	a.Macros = []string{toolchain.ListMacro}
+	staged := graph.StageDir + "/" + path.Base(code)
+	replace(a.Argv, code, staged)
+	a.Stage = []graph.Staged{
+		{Name: path.Base(code), From: code},
+		{Name: toolchain.StubName, From: stub},
+		{Name: toolchain.FatbinName, Text: p.b.facts.CUDA.FatbinC[placeholder(s.Mode)]},
+	}
+	// nvcc passes some architecture of the list, the last one named, and its headers ask only whether there is
+	// one. A fixed one keeps host code from being compiled again for another list.
+	for i, arg := range a.Argv {
+		if strings.HasPrefix(arg, "-D__CUDA_ARCH__=") && len(p.b.facts.CUDA.Archs) > 0 {
+			a.Argv[i] = fmt.Sprintf("-D__CUDA_ARCH__=%d", p.b.facts.CUDA.Archs[0].Num*10)
+		}
+	}
+	a.Inputs = []string{code, stub}
+	if !p.lines {
+		a.Inputs = []string{p.canon(code), p.canon(stub)}
+		a.Weak = []string{code, stub, p.file(toolchain.RoleText.Of("host"))}
+	}
+	p.emit(a)
+}
+
+// join plans the object that the user knows.
+func (p *split) join() {
+	p.emit(&graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
+		Inputs: []string{p.out, p.file(toolchain.RoleFatbin)}, Outputs: p.whole.Outputs, Plain: p.whole.Argv})
+}

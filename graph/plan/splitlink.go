@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// A device link is taken apart by architecture:
+//
+//	a.cu.o -> slice [80] -> nvlink [80] --\
+//	a.cu.o -> slice [90] -> nvlink [90] ---> fatbinary -> host-part -> dlink.o
+//
+// A slice is what nvlink for one architecture reads of an object: a change of host code or of another architecture
+// leaves it as it is, and the link is not run.
+
+// emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of.
+func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, link toolchain.DeviceLink, o toolchain.DeviceOptions) {
+	whole.Whole = b.unsplit(t)
+	if whole.Whole == "" {
+		link.Inputs = []string{toolchain.AskInput}
+		passes, err := b.linkPasses(toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, ""))
+		if err == nil {
+			err = b.splitLink(t, whole, passes)
+		}
+		if err == nil {
+			return
+		}
+		whole.Whole = err.Error()
+	}
+	b.emit(t, whole)
+}
+
+func (b *builder) splitLink(t *target, whole *graph.Action, c *toolchain.LinkPasses) error {
+	codes := map[string]gencode.Code{}
+	for _, pass := range c.NVLink {
+		code, err := gencode.Parse(pass.Arch)
+		if err != nil {
+			return fmt.Errorf("nvlink for %s: %w", pass.Arch, err)
+		}
+		codes[pass.Arch] = code
+	}
+	p := b.newSplit(t, whole, c.Env)
+	for _, pass := range c.NVLink {
+		p.nvlink(pass, codes[pass.Arch])
+	}
+	if c.Fatbinary != nil {
+		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
+		a.Transient = a.Part
+		p.emit(a)
+	}
+	if c.Host != nil {
+		p.linkStub(c.Host)
+	}
+	return nil
+}
+
+// nvlink plans the link of one architecture.
+func (p *split) nvlink(pass *toolchain.Pass, code gencode.Code) {
+	a := p.action(graph.NVLink, pass, p.program("nvlink"))
+	for _, in := range p.whole.Inputs {
+		a.Inputs = append(a.Inputs, p.slice(in, code))
+	}
+	at := slices.Index(a.Argv, toolchain.Inputs)
+	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
+	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, devicePool, p.whole.Link
+	a.Response, a.ResponseFlag = 1, "--options-file="
+	p.emit(a)
+}
+
+// slice is what a link for code reads of a file: of one that is built here, its own slice.
+func (p *split) slice(in string, code gencode.Code) string {
+	if _, ours := p.b.writers[in]; !ours {
+		return in
+	}
+	out := p.b.out(".kbuild", "parts", "slice", code.String(), p.b.inTree(in))
+	if p.b.slices == nil {
+		p.b.slices = map[string]bool{}
+	}
+	if !p.b.slices[out] {
+		p.b.slices[out] = true
+		p.emit(&graph.Action{Kind: graph.Slice, Name: strings.TrimPrefix(in, p.b.project.BuildDir+"/"), Archs: []string{code.String()},
+			Mode: p.whole.Mode, Inputs: []string{in}, Outputs: []string{out}, Part: true, Transient: true})
+	}
+	return out
+}
+
+// linkStub plans the compile of the toolkit's link.stub, which registers all linked modules.
+func (p *split) linkStub(pass *toolchain.Pass) {
+	a := p.action(graph.HostPart, pass, p.b.facts.CUDA.HostCXX.Path)
+	a.Name, a.Archs = p.whole.Name, p.whole.Archs
+	a.Depfile = a.Outputs[0] + ".d"
+	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
+	a.Macros = []string{toolchain.ListMacro}
+	p.emit(a)
+}

@@ -1,0 +1,74 @@
+package toolchain
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the wanted passes")
+
+// TestLearnRecorded reads recorded dry runs of every toolkit at hand.
+func TestLearnRecorded(t *testing.T) {
+	files, err := filepath.Glob("testdata/dryrun/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			got := describe(string(text))
+			want := strings.TrimSuffix(file, ".txt") + ".want"
+			if *update {
+				os.WriteFile(want, []byte(got), 0o666)
+			}
+			golden, _ := os.ReadFile(want)
+			if string(golden) != got {
+				t.Errorf("got:\n%s\nwant (-update rewrites):\n%s", got, golden)
+			}
+		})
+	}
+}
+
+func describe(text string) string {
+	var b strings.Builder
+	show := func(p *Pass) {
+		if p == nil {
+			return
+		}
+		b.WriteString(p.Tool + " [" + p.Arch + "]\n  " + strings.Join(p.Argv(p.Tool, func(r Role) string { return "<" + string(r) + ">" })[1:], "\n  ") + "\n")
+	}
+	if strings.Contains(text, "nvlink ") {
+		l, err := LearnLink(text)
+		if err != nil {
+			return "error: " + err.Error() + "\n"
+		}
+		for _, p := range l.NVLink {
+			show(p)
+		}
+		show(l.Fatbinary)
+		show(l.Host)
+		return b.String() + l.Said
+	}
+	c, err := LearnCompile(text)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	for _, p := range c.CICC {
+		show(c.Preprocess[p.Arch])
+		show(p)
+	}
+	for _, p := range c.PTXAS {
+		show(p)
+	}
+	show(c.Fatbinary)
+	show(c.Preprocess["host"])
+	show(c.Cudafe)
+	show(c.Host)
+	return b.String() + "primary " + c.Primary + "\n" + c.Said
+}
