@@ -105,6 +105,7 @@ type Action struct {
 	Apart  bool     `json:"apart,omitempty"`  // runs in an empty folder, with absolute paths: it must not find the sources
 
 	Plain []string `json:"-"`               // the nvcc command that this action is a pass of
+	Asked string   `json:"-"`               // the question to nvcc that the passes were learned from
 	Whole string   `json:"whole,omitempty"` // why nvcc was not taken apart
 
 	Link *LinkCheck `json:"link,omitempty"` // set on device links: what nvlink may say

@@ -33,6 +33,7 @@ func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	res.Reason = p.reason
 	if res.Status == sched.Failed {
 		r.forgetOutputs(a)
+		r.judge(ctx, a, res)
 	}
 	r.done(a)
 	return res
@@ -71,16 +72,16 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.
 			return failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
 		}
 	}
-	used, err := r.texts(a, dir)
+	m, err := r.texts(a, dir)
 	if err != nil {
 		return failed(fmt.Errorf("the command ended well and did not write its output: %w", err))
 	}
-	rec, stable, err := r.record(a, p, dir, start)
+	rec, stable, err := r.record(a, p, m.outputs, dir, start)
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
 		return res
 	}
-	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, used, text != "")...)
+	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, text != "")...)
 	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
 	if a.Part {
 		return r.keepPart(ctx, a, rec, res, dir, stable)
@@ -408,9 +409,13 @@ func responseFile(args []string) []byte {
 
 // record describes what the command wrote and read. stable is false if an input changed meanwhile:
 // then the outputs are used and not recorded.
-func (r *Runner) record(a *graph.Action, p pending, dir string, start time.Time) (rec *cache.Record, stable bool, err error) {
+func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Output, dir string, start time.Time) (rec *cache.Record, stable bool, err error) {
 	rec = &cache.Record{Command: p.key, Fields: p.fields, Made: start}
 	for i, o := range a.Outputs {
+		if out, ok := known[o]; ok {
+			rec.Outputs = append(rec.Outputs, out)
+			continue
+		}
 		file := r.abs(o)
 		if !a.InPlace {
 			file = tempName(dir, i, o)

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,6 +33,7 @@ type parts struct {
 	outputs map[string]cache.Output // of the parts that have been settled or run, by path
 	present map[string]bool         // files that stand in the build tree now
 	users   map[string]int          // actions that may still read a file
+	read    map[string]bool         // files that the command of some action reads
 	making  map[graph.ActionID]*sync.Mutex
 }
 
@@ -74,18 +78,7 @@ func (r *Runner) partDigest(path string) (cache.Digest, bool) {
 func (r *Runner) done(a *graph.Action) {
 	r.parts.mu.Lock()
 	defer r.parts.mu.Unlock()
-	if r.parts.users == nil {
-		r.parts.users = map[string]int{}
-		for _, b := range r.Graph.Actions {
-			for _, list := range [2][]string{b.Inputs, b.Weak} {
-				for _, in := range list {
-					if r.isPart(in) {
-						r.parts.users[in]++
-					}
-				}
-			}
-		}
-	}
+	r.count()
 	for _, list := range [2][]string{a.Inputs, a.Weak} {
 		for _, in := range list {
 			if n, ok := r.parts.users[in]; ok {
@@ -93,6 +86,24 @@ func (r *Runner) done(a *graph.Action) {
 				if n == 1 && r.parts.present[in] {
 					os.Remove(r.abs(in))
 					delete(r.parts.present, in)
+				}
+			}
+		}
+	}
+}
+
+// count finds once who uses which file. The lock is held.
+func (r *Runner) count() {
+	if r.parts.users != nil {
+		return
+	}
+	r.parts.users, r.parts.read = map[string]int{}, map[string]bool{}
+	for _, b := range r.Graph.Actions {
+		for _, list := range [2][]string{b.Inputs, b.Weak} {
+			for _, in := range list {
+				if r.isPart(in) {
+					r.parts.users[in]++
+					r.parts.read[in] = r.parts.read[in] || reads(b, b.Argv, in)
 				}
 			}
 		}
@@ -176,6 +187,12 @@ func (r *Runner) fetch(ctx context.Context, o cache.Output) error {
 
 // remake runs a part again for its files.
 func (r *Runner) remake(ctx context.Context, a *graph.Action) error {
+	r.parts.mu.Lock()
+	r.count()
+	for _, o := range a.Outputs {
+		r.parts.read[o] = true // as it turns out
+	}
+	r.parts.mu.Unlock()
 	p, err := r.key(a)
 	if err != nil {
 		return err
@@ -197,6 +214,9 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 		if err == nil {
 			err = os.Rename(tempName(dir, i, o.Path), name)
 		}
+		if errors.Is(err, fs.ErrNotExist) && a.Transient {
+			continue // nobody reads it
+		}
 		if err != nil {
 			res.Status, res.Err = sched.Failed, fmt.Errorf("moving %s into place: %w", o.Path, err)
 			return res
@@ -205,7 +225,9 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 	r.know(rec.Outputs)
 	r.parts.mu.Lock()
 	for _, o := range rec.Outputs {
-		r.parts.present[o.Path] = true
+		if _, err := os.Lstat(r.abs(o.Path)); err == nil {
+			r.parts.present[o.Path] = true
+		}
 	}
 	r.parts.mu.Unlock()
 	if !stable {
@@ -247,47 +269,97 @@ func (r *Runner) stage(a *graph.Action, dir string) error {
 	return nil
 }
 
-// texts makes the canonical forms of what a command wrote, and says which macros the text used.
-func (r *Runner) texts(a *graph.Action, dir string) (used []string, err error) {
-	if a.Kind == graph.Preprocess && len(a.Macros) > 0 {
-		name := tempName(dir, 0, a.Outputs[0])
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		text, used = pptext.TakeMacros(text, a.Macros...)
-		if err := os.WriteFile(name, text, 0o666); err != nil {
-			return nil, err
-		}
-	}
-	for i, o := range a.Outputs {
-		if strings.HasSuffix(o, ".stub.c") {
-			if err := r.nameless(tempName(dir, i, o), tempName(r.relTemp(dir), i, o)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, t := range a.Texts {
-		raw, canon := slices.Index(a.Outputs, t.Raw), slices.Index(a.Outputs, t.Canon)
-		text, err := os.ReadFile(tempName(dir, raw, t.Raw))
-		if err != nil {
-			return nil, err
-		}
-		out, _ := pptext.Canonical(make([]byte, 0, len(text)), text, pptext.Options{DropFalse: t.DropFalse})
-		if err := os.WriteFile(tempName(dir, canon, t.Canon), out, 0o666); err != nil {
-			return nil, err
-		}
-	}
-	return used, nil
+// made is what texts found: outputs by name that need no file, since nobody reads them, or are digested already;
+// and the macros that a text used.
+type made struct {
+	outputs map[string]cache.Output
+	used    []string
 }
 
-// nameless takes the temporary name of a generated text out of its line markers.
-func (r *Runner) nameless(file, name string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
+// texts makes the canonical forms of what a command wrote. Texts are large and most are only wanted for their
+// digests, so each is read once, and a file is left where some command reads it.
+func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
+	m := made{outputs: map[string]cache.Output{}}
+	for i, o := range a.Outputs {
+		raw := a.Kind == graph.Preprocess && i == 0
+		canon := slices.IndexFunc(a.Texts, func(t graph.Text) bool { return t.Raw == o })
+		stub := strings.HasSuffix(o, ".stub.c")
+		if !raw && canon < 0 && !stub {
+			continue
+		}
+		name := tempName(dir, i, o)
+		text, err := readInto(r.buffer(), name)
+		if err != nil {
+			return m, err
+		}
+		changed := false
+		switch {
+		case raw && len(a.Macros) > 0:
+			var used map[string]bool
+			text, used = pptext.TakeMacros(text, a.Macros...)
+			m.used, changed = slices.Sorted(maps.Keys(used)), true
+		case stub: // names itself, in line markers
+			text, changed = bytes.ReplaceAll(text, []byte(tempName(r.relTemp(dir), i, o)), []byte(toolchain.StubName)), true
+		}
+		if err := r.settleText(a, m, name, o, text, changed); err != nil {
+			return m, err
+		}
+		if canon >= 0 {
+			t := a.Texts[canon]
+			buf := bytes.NewBuffer(r.buffer())
+			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse}); err != nil {
+				return m, err
+			}
+			out := buf.Bytes()
+			if err := r.settleText(a, m, tempName(dir, slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
+				return m, err
+			}
+			r.buffers.Put(&out)
+		}
+		r.buffers.Put(&text)
 	}
-	return os.WriteFile(file, bytes.ReplaceAll(text, []byte(name), []byte(toolchain.StubName)), 0o666)
+	return m, nil
+}
+
+// settleText notes the digest of an output, and writes its file if it is new and somebody reads it.
+func (r *Runner) settleText(a *graph.Action, m made, name, output string, text []byte, changed bool) error {
+	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text), Size: int64(len(text)), Unkept: a.Transient}
+	switch {
+	case a.Transient && !r.isRead(output):
+		os.Remove(name)
+		return nil
+	case changed:
+		return os.WriteFile(name, text, 0o666)
+	}
+	return nil
+}
+
+// isRead reports whether the command of some action reads a part's output.
+func (r *Runner) isRead(output string) bool {
+	r.parts.mu.Lock()
+	defer r.parts.mu.Unlock()
+	r.count()
+	return r.parts.read[output]
+}
+
+// buffer is an empty slice with room, mostly.
+func (r *Runner) buffer() []byte {
+	if b, ok := r.buffers.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, 4<<20)
+}
+
+// readInto is os.ReadFile with a given buffer.
+func readInto(b []byte, name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	buf := bytes.NewBuffer(b)
+	_, err = buf.ReadFrom(f)
+	return buf.Bytes(), err
 }
 
 // conditions are what a record depends on besides files of the project: the values of macros that the text used,
@@ -341,14 +413,37 @@ func (r *Runner) mentioned(a *graph.Action, found []cache.FileDigest) []string {
 	}
 	var used []string
 	for _, f := range files {
-		text, err := os.ReadFile(r.abs(f))
 		for _, m := range a.Macros {
-			if (err != nil || strings.Contains(string(text), m)) && !slices.Contains(used, m) {
+			if !slices.Contains(used, m) && r.mentions(f, m) {
 				used = append(used, m)
 			}
 		}
 	}
 	return used
+}
+
+// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers are asked for
+// again and again, so their answers are remembered.
+func (r *Runner) mentions(file, name string) bool {
+	key := [2]string{file, name}
+	r.mu.Lock()
+	yes, known := r.found[key]
+	r.mu.Unlock()
+	if known {
+		return yes
+	}
+	text, err := readInto(r.buffer(), r.abs(file))
+	yes = err != nil || bytes.Contains(text, []byte(name))
+	r.buffers.Put(&text)
+	if filepath.IsAbs(file) {
+		r.mu.Lock()
+		if r.found == nil {
+			r.found = map[[2]string]bool{}
+		}
+		r.found[key] = yes
+		r.mu.Unlock()
+	}
+	return yes
 }
 
 // spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets

@@ -52,6 +52,9 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	named    map[string][]string     // files that arguments name
+	found    map[[2]string]bool      // whether a file of the system mentions a name
+	misread  []string                // see Misread
+	buffers  sync.Pool               // of *[]byte
 	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
 }
 

@@ -2,116 +2,253 @@ package pptext
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 )
 
-func canonical(s string, o Options) (string, bool) {
-	out, exact := Canonical(nil, []byte(s), o)
-	return string(out), exact
+// canon returns the canonical form of text.
+func canon(t testing.TB, text string, o Options) (string, Canon) {
+	t.Helper()
+	var b bytes.Buffer
+	c, err := Canonical(&b, []byte(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), c
 }
 
 func TestCanonical(t *testing.T) {
-	for _, c := range []struct{ name, a, b string }{ // a and b have one form
-		{"blank lines", "int a;\n\n\nint b;\n", "int a;\nint b;"},
-		{"indentation", "  int a;\t\n", "int a;\n"},
-		{"blanks inside", "int   a ;", "int a ;"},
-		{"a marker instead of blank lines", "# 1 \"a.cu\"\nint a;\n\n\nint b;", "# 1 \"a.cu\"\nint a;\n# 40 \"a.cu\"\nint b;"},
-		{"numbers of markers", "# 12 \"h.h\" 1\nint a;\n# 4 \"a.cu\" 2\n", "# 1 \"h.h\" 1\nint a;\n# 9 \"a.cu\" 2\n"},
-		{"comments", "a /* x  \"y */ b /**/", "a b"},
-		{"a line of comments", "a\n /* x */ /* y */\nb", "a\nb"},
-		{"line directive", "#line 12 \"h.h\"\nx", "# 99 \"h.h\"\nx"},
-		{"line directive without file", "# 1 \"a\"\nx\n# 12\ny", "# 1 \"a\"\nx\ny"},
-	} {
-		a, exactA := canonical(c.a, Options{})
-		b, exactB := canonical(c.b, Options{})
-		if a != b || exactA || exactB {
-			t.Errorf("%s: %q (%t) and %q (%t)", c.name, a, exactA, b, exactB)
-		}
+	lines := func(l ...string) string { return strings.Join(l, "\n") + "\n" }
+	tests := []struct {
+		name, text, want string
+		o                Options
+	}{
+		{name: "nothing"},
+		{name: "blank lines and ends", text: "\n\n  int a;  \n\t\n\n\tint b;\v\f\n\n", want: "int a;\nint b;\n"},
+		{name: "no newline at the end", text: "int a;", want: "int a;\n"},
+		{name: "runs of blanks", text: "int  a\t=  b  +\t\tc ;\n", want: "int a = b + c ;\n"},
+		{name: "blanks that part tokens stay", text: "a + + b; c - -d;\n", want: "a + + b; c - -d;\n"},
+		{name: "line breaks stay", text: "f(a,\n  b)\n", want: "f(a,\nb)\n"},
+
+		{name: "markers say line 1",
+			text: lines(`# 0 "a.cu"`, `# 12 "x y.h" 1`, "int a;", `# 9 "a.cu" 2`, "int b;"),
+			want: lines(`# 1 "a.cu"`, `# 1 "x y.h" 1`, "int a;", `# 1 "a.cu" 2`, "int b;")},
+		{name: "moves in one file",
+			text: lines(`# 1 "a.cu"`, "int a;", `# 30 "a.cu"`, "int b;", "# 40", "int c;"),
+			want: lines(`# 1 "a.cu"`, "int a;", "int b;", "int c;")},
+		{name: "flags of a move count",
+			text: lines(`# 1 "a.cu"`, "p =", `# 3 "a.cu" 3 4`, "   __null", `# 3 "a.cu"`, "   ;"),
+			want: lines(`# 1 "a.cu"`, "p =", `# 1 "a.cu" 3 4`, "__null", `# 1 "a.cu"`, ";")},
+		{name: "3 is not 3 4",
+			text: lines(`# 1 "a.h" 3`, "a", `# 3 "a.h" 3 4`, "b", `# 9 "a.h" 3 4`, "c"),
+			want: lines(`# 1 "a.h" 3`, "a", `# 1 "a.h" 3 4`, "b", "c")},
+		{name: "another file without entering it",
+			text: lines(`# 1 "a.cu"`, "a", `# 1 "gen.y"`, "b", `# 3 "a.cu"`, "c"),
+			want: lines(`# 1 "a.cu"`, "a", `# 1 "gen.y"`, "b", `# 1 "a.cu"`, "c")},
+		{name: "markers without text after them",
+			text: lines(`# 0 "a.cu"`, `# 0 "<built-in>"`, `# 0 "<command-line>"`, `# 1 "a.cu"`, "a", `# 7 "a.cu" 3 4`, `# 8 "a.cu"`, "b"),
+			want: lines(`# 1 "a.cu"`, "a", "b")},
+		{name: "a marker before an include names the includer",
+			text: lines(`# 0 "a.cu"`, `# 0 "<command-line>"`, `# 1 "pre.h" 1 3 4`, `# 0 "<command-line>" 2`, `# 1 "a.cu"`, "a"),
+			want: lines(`# 1 "a.cu"`, `# 1 "<command-line>"`, `# 1 "pre.h" 1 3 4`, `# 1 "<command-line>" 2`, `# 1 "a.cu"`, "a")},
+		{name: "a resync right after leaving",
+			text: lines(`# 1 "a.cu"`, `# 1 "b.h" 1`, `# 6 "a.cu" 2`, "", `# 6 "a.cu"`, "a"),
+			want: lines(`# 1 "a.cu"`, `# 1 "b.h" 1`, `# 1 "a.cu" 2`, "a")},
+		{name: "leaving to another file than the one that included",
+			text: lines(`# 1 "a.cu"`, `# 1 "b.h" 1`, `# 6 "c.cu" 2`, "a", `# 7 "c.cu"`, "b"),
+			want: lines(`# 1 "a.cu"`, `# 1 "b.h" 1`, `# 1 "c.cu" 2`, "a", `# 1 "c.cu"`, "b")},
+		{name: "the folder of g++ -g -E",
+			text: lines(`# 1 "a.c"`, `# 1 "/src//"`, `# 1 "<built-in>"`, `# 1 "a.c"`, "a"),
+			want: lines(`# 1 "a.c"`, `# 1 "/src//"`, `# 1 "a.c"`, "a")},
+		{name: "quotes in file names",
+			text: lines(`# 1 "a.cu"`, `# 2 "a\"b\\"`, "a", `# 9 "a\"b\\" 3`, "b"),
+			want: lines(`# 1 "a.cu"`, `# 1 "a\"b\\"`, "a", `# 1 "a\"b\\" 3`, "b")},
+		{name: "#line",
+			text: lines(`#line 5 "a.y"`, "a", `#line 8 "a.y"`, "b", `#line 9`, "c", `#line 9 "b.y"`, "d"),
+			want: lines(`#line 1 "a.y"`, "a", "b", "c", `#line 1 "b.y"`, "d")},
+		{name: "#line keeps flags that others do not know",
+			text: lines(`# 1 "a.h" 3`, "a", `#line 8 "a.h"`, "b", `# 9 "a.h" 3`, "c"),
+			want: lines(`# 1 "a.h" 3`, "a", `#line 1 "a.h"`, "b", `# 1 "a.h" 3`, "c")},
+
+		{name: "strings",
+			text: `a  = "x  y" "\"  //" L"  \\" "/*"  ;` + "\n", want: `a = "x  y" "\"  //" L"  \\" "/*" ;` + "\n"},
+		{name: "characters",
+			text: `a  = '"'  + '\''  + L'  ' + u8'/' + '//';` + "\n", want: `a = '"' + '\'' + L'  ' + u8'/' + '//';` + "\n"},
+		{name: "a character after a keyword", text: "case'\"':  return'  ';\n", want: "case'\"': return'  ';\n"},
+		{name: "digit separators",
+			text: "a = 1'000'000  + 0xAB'CD'EF  + 1.5e+1'0  + .5'0  ; b = '  ';\n", want: "a = 1'000'000 + 0xAB'CD'EF + 1.5e+1'0 + .5'0 ; b = '  ';\n"},
+		{name: "no number before the quote", text: "a = x.e+'\"'  + e-'  ' + x1'  ';\n", want: "a = x.e+'\"' + e-'  ' + x1'  ';\n"},
+		{name: "literal suffixes", text: `a = "x  "_s  + '  '_c + 12_km  + "s"s ;` + "\n", want: `a = "x  "_s + '  '_c + 12_km + "s"s ;` + "\n"},
+		{name: "raw strings",
+			text: lines(`a  = R"(x  "  y)"  ;`, `b  = u8R"-(  )" )-"  + LR"(\)"  ;`, `c = UR"("")"  "  "  uR"(  )";`),
+			want: lines(`a = R"(x  "  y)" ;`, `b = u8R"-(  )" )-" + LR"(\)" ;`, `c = UR"("")" "  " uR"(  )";`)},
+		{name: "raw strings that span lines",
+			text: lines(`a  = R"x(1  `, "", "  # 3 \"y\"", "#if 0", ` )" )x"  ;`, "", "b;"),
+			want: lines(`a = R"x(1  `, "", "  # 3 \"y\"", "#if 0", ` )" )x" ;`, "b;")},
+		{name: "no raw strings", text: `a = FOOR"(  " 1R"(  ";` + "\n", want: `a = FOOR"(  " 1R"(  ";` + "\n"},
+
+		{name: "comments are blanks",
+			text: lines("a/*  */b /* ' */ c; /* \" */", "/* x */ d", "/*", "  x */ e /*", "*/ f"),
+			want: lines("a b c;", "d", "e f")},
+		{name: "no comments", text: "a /  b; c / * d;\n", want: "a / b; c / * d;\n"},
+		{name: "directives keep their inside",
+			text: lines("#pragma   unroll  4  ", "#ident  \"x  y\"", "# pragma don't", "#", "#error it's  bad"),
+			want: lines("#pragma   unroll  4", "#ident  \"x  y\"", "# pragma don't", "#", "#error it's  bad")},
+		{name: "a pragma has a place",
+			text: lines(`# 1 "a.cu"`, `# 4 "a.cu" 3`, "#pragma GCC poison x", `# 4 "a.cu"`, "a"),
+			want: lines(`# 1 "a.cu"`, `# 1 "a.cu" 3`, "#pragma GCC poison x", `# 1 "a.cu"`, "a")},
+
+		{name: "conditionals stay",
+			text: lines("#if 0", "a  b", "#else", "#endif"), want: lines("#if 0", "a b", "#else", "#endif")},
+		{name: "after a marker in a conditional, the place is not known",
+			text: lines(`# 1 "a"`, "a", "#ifdef X", `# 9 "b"`, "b", "#endif", `# 3 "b"`, "c", "#if X", "#endif", `# 5 "b"`, "d"),
+			want: lines(`# 1 "a"`, "a", "#ifdef X", `# 1 "b"`, "b", "#endif", `# 1 "b"`, "c", "#if X", "#endif", "d")},
+		{name: "drop false text", o: Options{DropFalse: true},
+			text: lines(`# 1 "a"`, "a", "#if 0", `# 9 "b"`, "b", "#if X", "c", "#else", "#endif", "#endif", `# 5 "a"`, "d", "#if 1", "e", "#endif"),
+			want: lines(`# 1 "a"`, "a", "d", "#if 1", "e", "#endif")},
+		{name: "drop false text before an else", o: Options{DropFalse: true},
+			text: lines("#if 0", "b", "#elif X", "c", "#endif", "#  if  0", "d", "#  endif"),
+			want: lines("#if 0", "#elif X", "c", "#endif")},
+		{name: "false text with an endif in a literal", o: Options{DropFalse: true},
+			text: lines("#if 0", `a = R"(`, "#endif", `)";`, "#endif", "b"), want: lines("b")},
+
+		{name: "macros", o: Options{Macros: []string{"A"}},
+			text: lines(`# 1 "a.cu"`, "a  b", "#define A 1", "#undef B", `# 3 "a.cu"`, "c"), want: lines(`# 1 "a.cu"`, "a b", "c")},
+		{name: "macros are text when not asked for",
+			text: lines("#define A  1", "#undef B", "c"), want: lines("#define A  1", "#undef B", "c")},
 	}
-	for _, c := range []struct{ name, a, b string }{ // a and b have different forms
-		{"tokens", "int a;", "int b;"},
-		{"blanks in a string", `f("a  b")`, `f("a b")`},
-		{"blanks in a character", `' '`, `'  '`},
-		{"blanks after an escaped quote", `"\"  "`, `"\" "`},
-		{"blanks after a digit separator", `1'000 + f("a  b")`, `1'000 + f("a b")`},
-		{"a character after a number", `x == 1 ? '"' : "  "`, `x == 1 ? '"' : " "`},
-		{"file", "# 1 \"a\" 1\nx", "# 1 \"b\" 1\nx"},
-		{"system header", "# 1 \"a\" 1\nx", "# 1 \"a\" 1 3\nx"},
-		{"flags in the middle", "# 1 \"a\"\nx\n# 2 \"a\" 3 4\ny", "# 1 \"a\"\nx\ny"},
-		{"a pragma on a line of its own", "#pragma once\nx", "#pragma once x"},
-		{"two words", "a b", "ab"},
-	} {
-		a, _ := canonical(c.a, Options{})
-		b, _ := canonical(c.b, Options{})
-		if a == b {
-			t.Errorf("%s: both are %q", c.name, a)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, c := canon(t, tt.text, tt.o)
+			if got != tt.want || c.Copied {
+				t.Errorf("copied: %v; got\n%s\nwant\n%s", c.Copied, got, tt.want)
+			}
+			if again, _ := canon(t, got, tt.o); again != got {
+				t.Errorf("the canonical form of\n%s\nis\n%s", got, again)
+			}
+		})
+	}
+}
+
+// TestCopied lists what the lexer leaves alone. Each text would lose a blank if it did not.
+func TestCopied(t *testing.T) {
+	tests := []struct {
+		name, text string
+		lines      bool
+		o          Options
+	}{
+		{name: "string without end", text: "a  = \"b\n"},
+		{name: "character without end", text: "a  = don't\n"},
+		{name: "string that ends in an escaped newline", text: "a  = \"b\\\n\";\n"},
+		{name: "raw string without end", text: "a  = R\"(b\n"},
+		{name: "raw string with an odd delimiter", text: "a  = R\"a b(x)a b\";\n"},
+		{name: "raw string with a long delimiter", text: "a  = R\"12345678901234567(x)12345678901234567\";\n"},
+		{name: "raw or a suffix", text: "a  = \"b\"R\"(  )\";\n"},
+		{name: "separator or character", text: "a  = 1'+'1;\n"},
+		{name: "comment without end", text: "a  /* b\n"},
+		{name: "line comment", text: "a  b // c\n"},
+		{name: "line comment alone", text: "  // c\n"},
+		{name: "continued line", text: "a  b \\\nc\n"},
+		{name: "universal character name", text: "a  b \\u00e9\n"},
+		{name: "trigraph", text: "a  b ??/\nc\n"},
+		{name: "trigraph in a string", text: "a  = \"??/\";\n"},
+		{name: "carriage return", text: "a  b\r\n"},
+		{name: "null byte", text: "a  \x00b\n"},
+		{name: "indented directive", text: "a  b\n #pragma x\n"},
+		{name: "directive after a comment", text: "a  b\n/* */ #pragma x\n"},
+		{name: "directive in digraphs", text: "a  b\n %:pragma x\n"},
+		{name: "continued directive", text: "a  b\n#define x \\ \n  y\n"},
+		{name: "directive with a raw string", text: "a  b\n#define x R\"(\n  )\"\n"},
+		{name: "directive with a comment", text: "a  b\n#define x /*\n  */ y\n"},
+		{name: "marker without a number", text: "a  b\n#line N\n"},
+		{name: "marker without a quote", text: "a  b\n# 1 \"x\n"},
+		{name: "marker with another flag", text: "a  b\n# 1 \"x\" 5\n"},
+		{name: "marker with flags in disorder", text: "a  b\n# 1 \"x\" 3 1\n"},
+		{name: "marker that enters and leaves", text: "a  b\n# 1 \"x\" 1 2\n"},
+		{name: "marker with a tail", text: "a  b\n# 1 \"x\" y\n"},
+		{name: "#line with flags", text: "a  b\n#line 1 \"x\" 3\n"},
+		{name: "#endif alone", text: "a  b\n#endif\n"},
+		{name: "#if 0 without end", text: "a  b\n#if 0\nc\n", o: Options{DropFalse: true}},
+
+		{name: "line", text: "int  a = __builtin_LINE();\n", lines: true},
+		{name: "column", text: "int  a = __builtin_COLUMN();\n", lines: true},
+		{name: "source location", text: "auto  a = __builtin_source_location();\n", lines: true},
+		{name: "line in a pragma", text: "a  b\n#pragma omp x(__LINE__)\n", lines: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, c := canon(t, tt.text, tt.o)
+			if got != tt.text || !c.Copied || c.Lines != tt.lines {
+				t.Errorf("copied: %v, lines: %v, got %q", c.Copied, c.Lines, got)
+			}
+		})
+	}
+	for _, text := range []string{"int __LINE_, __builtin_FILE, LINE__, a_LINE__, __BUILTIN_COLUMN, LUMN, L;\n", "L", "INE LINE"} {
+		if _, c := canon(t, text, Options{}); c.Lines {
+			t.Errorf("%q asks for no position", text)
 		}
 	}
 }
 
-func TestExact(t *testing.T) {
-	for _, s := range []string{
-		"int l = __builtin_LINE();", "x = __builtin_source_location();", "__builtin_COLUMN ( )",
-		"s = R\"(\n\n  a)\";", "u8R\"x(a)x\"", "a // b", "a /* b", "a */ R\"(", "\"open", "f('a",
-	} {
-		text := "\n  " + s + "  \n\n"
-		got, exact := canonical(text, Options{})
-		if !exact || got != text {
-			t.Errorf("%q: %q, %t", text, got, exact)
-		}
+type full struct{}
+
+var errFull = errors.New("disk full")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWriteError(t *testing.T) {
+	if _, err := Canonical(full{}, []byte("a"), Options{}); !errors.Is(err, errFull) {
+		t.Errorf("got %v", err)
 	}
 }
 
-func TestDropFalse(t *testing.T) {
-	const a = "int f()\n#if 0\n{ return 1; }\n#ifdef X\n#else\n'\n#endif\n#endif\n;\n"
-	if got, exact := canonical(a, Options{DropFalse: true}); exact || got != "int f()\n;\n" {
-		t.Errorf("%q, %t", got, exact)
-	}
-	for _, odd := range []string{"#if 0\nx\n", "#if 0\n#else\nx\n#endif\n"} {
-		if got, exact := canonical(odd, Options{DropFalse: true}); !exact || got != odd {
-			t.Errorf("%q: %q, %t", odd, got, exact)
-		}
-	}
-	if got, _ := canonical("#if 0\nx\n#endif\n", Options{}); !strings.Contains(got, "x") {
-		t.Errorf("dropped without being asked: %q", got)
+// TestAllocs holds the promise that allocations do not grow with the text.
+func TestAllocs(t *testing.T) {
+	text := []byte(header(2000))
+	if n := testing.AllocsPerRun(5, func() { canonical(text, true) }); n > 8 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
-func TestTakeMacros(t *testing.T) {
-	const raw = "s = R\"x(\n#define IN 1\n)\"\n#undef IN\n)x\"; \"R\\\"(\";\n"
-	in := "#define A 1\nint a;\n#undef B\n#define F(x) \"\n" + raw + "#define C\n"
-	text, used := TakeMacros([]byte(in), "C", "B", "IN", "D")
-	if want := "\nint a;\n\n\n" + raw + "\n"; string(text) != want {
-		t.Errorf("%q, want %q", text, want)
-	}
-	if strings.Join(used, " ") != "B C" {
-		t.Errorf("used %q", used)
-	}
-}
+// header returns n declarations in the style of a C++ library's preprocessed headers.
+func header(n int) string {
+	var b strings.Builder
+	b.WriteString("# 0 \"a.cu\"\n# 1 \"/usr/include/c++/11/vector\" 1 3\n")
+	for range n {
+		b.WriteString(`  template<typename _Tp, typename _Alloc = std::allocator<_Tp> >
+    inline bool __attribute__((__always_inline__))
+    operator<(const vector<_Tp, _Alloc>& __x, const vector<_Tp, _Alloc>& __y) noexcept
 
-func FuzzCanonical(f *testing.F) {
-	f.Add("# 1 \"a\" 1 3\nint x = 1'000; '\\'' \"a  b\"\n#pragma x\n#if 0\nx\n#endif\n", true)
-	f.Add("u8R\"x(\n)x\" a // b\n", false)
-	f.Fuzz(func(t *testing.T, s string, drop bool) {
-		o := Options{DropFalse: drop}
-		once, exact := Canonical(nil, []byte(s), o)
-		if exact && string(once) != s {
-			t.Fatalf("exact and changed: %q", once)
-		}
-		twice, _ := Canonical(nil, once, o)
-		if !bytes.Equal(once, twice) {
-			t.Fatalf("%q\n%q\n%q", s, once, twice)
-		}
-		TakeMacros([]byte(s), "x")
-	})
+    { return std::lexicographical_compare(__x.begin(), __x.end(),
+       __y.begin(), __y.end()); }
+
+
+
+# 1976 "/usr/include/c++/11/vector" 3
+  void* __p = 
+# 1977 "/usr/include/c++/11/vector" 3 4
+             __null
+# 1977 "/usr/include/c++/11/vector" 3
+                 ;
+  static_assert(__v == 'x', "a vector's value type  \"here\" must be const");
+#pragma GCC visibility pop
+`)
+	}
+	b.WriteString("# 2 \"a.cu\" 2\nint a;\n")
+	return b.String()
 }
 
 func BenchmarkCanonical(b *testing.B) {
-	text := []byte(strings.Repeat("# 12 \"/usr/include/c++/11/bits/stl_vector.h\" 3\n      template<typename _Tp, typename _Alloc>\n\n    { typedef typename __gnu_cxx::__alloc_traits<_Alloc>::template rebind<_Tp>::other type; }\n  static_assert(sizeof(int) == 4, \"text\");\n", 5000))
+	text := []byte(header(8000))
+	var dst bytes.Buffer
+	dst.Grow(len(text))
 	b.SetBytes(int64(len(text)))
-	dst := make([]byte, 0, len(text))
+	b.ReportAllocs()
 	for b.Loop() {
-		Canonical(dst, text, Options{})
+		dst.Reset()
+		if c, err := Canonical(&dst, text, Options{DropFalse: true}); err != nil || c.Copied {
+			b.Fatal(c, err)
+		}
 	}
 }

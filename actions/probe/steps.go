@@ -78,6 +78,12 @@ func (s *Steps) ask(ctx context.Context, question []string) plan.DryRun {
 	return plan.DryRun{Text: text}
 }
 
+// Misread notes that an answer was understood wrongly: nvcc then runs as one command, now and later.
+func (s *Steps) Misread(question string) {
+	s.Runs[question] = plan.DryRun{Error: "a pass that it shows failed, and nvcc as one command did not"}
+	s.save()
+}
+
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]

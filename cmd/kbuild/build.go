@@ -33,14 +33,25 @@ func (cmd buildCmd) Run(c *cli) error {
 	if c.Dir != "." && !c.Quiet && !c.JSON {
 		fmt.Fprintf(c.err, "kbuild: Entering directory '%s'\n", c.Dir) // so that editors find the files in messages
 	}
+	for {
+		again, err := cmd.build(c)
+		if !again {
+			return err
+		}
+		fmt.Fprintln(c.err, "kbuild: warning: kbuild took nvcc apart wrongly; building again with nvcc as one command (please report this)")
+	}
+}
+
+// build builds once. again asks for another time, since nvcc was misread.
+func (cmd buildCmd) build(c *cli) (again bool, err error) {
 	start := time.Now()
 	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
-		return err
+		return false, err
 	}
 	tree, err := s.openTree()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tree.close()
 	opts, closeJobs := c.schedule(tree)
@@ -60,7 +71,11 @@ func (cmd buildCmd) Run(c *cli) error {
 		err = s.keepCode(ctx, tree, want)
 	}
 	progress.Finish(sum, time.Since(start))
-	return errors.Join(err, c.finishTrace(), status(sum))
+	for _, question := range tree.runner.Misread() {
+		s.steps.Misread(question)
+		again = true
+	}
+	return again && ctx.Err() == nil, errors.Join(err, c.finishTrace(), status(sum))
 }
 
 func status(sum sched.Summary) error {

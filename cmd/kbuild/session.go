@@ -25,6 +25,7 @@ type session struct {
 	project *manifest.Project
 	facts   plan.Facts
 	graph   *graph.Graph
+	steps   *probe.Steps
 }
 
 const manifestFile = "kernels.hcl"
@@ -82,7 +83,7 @@ func (c *cli) plan() (*session, error) {
 func (s *session) make() (plan.Plan, error) {
 	env := run.Environ(os.Environ(), nil)
 	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts.CUDA, env, run.KeyEnviron(env))
-	s.facts.DryRuns = steps.Runs
+	s.facts.DryRuns, s.steps = steps.Runs, steps
 	for {
 		made := plan.New(s.project, s.facts, plan.Options{NoSplit: s.cli.NoSplit})
 		if len(made.Questions) == 0 {

@@ -126,7 +126,9 @@ func (b *builder) partsDir(out string) string {
 func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) {
 	whole.Whole = b.unsplit(t)
 	if whole.Whole == "" {
-		passes, err := b.compilePasses(toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile))
+		question := toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)
+		whole.Asked = Question(question)
+		passes, err := b.compilePasses(question)
 		if err == nil {
 			err = b.splitCompile(t, s, whole, passes)
 		}
@@ -250,13 +252,16 @@ func (p *split) stem() string {
 	return strings.TrimSuffix(base, path.Ext(base))
 }
 
-// canon is the file with the canonical form of a text.
-func (p *split) canon(file string) string { return strings.TrimSuffix(file, path.Ext(file)) + ".text" }
+// canon is the file with the canonical form of a text. It keeps the ending, by which cicc knows its input.
+func (p *split) canon(file string) string {
+	ext := path.Ext(file)
+	return strings.TrimSuffix(file, ext) + ".canon" + ext
+}
 
 // action makes the action of a pass. It is a part unless it writes the output that the user asked for.
 func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *graph.Action {
 	a := &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Env: p.env, Tools: []string{"nvcc"}, Part: true,
-		Argv: p.argv(pass, program), Memory: p.whole.Memory, Plain: p.whole.Argv}
+		Argv: p.argv(pass, program), Memory: p.whole.Memory, Plain: p.whole.Argv, Asked: p.whole.Asked}
 	if kind != graph.Preprocess {
 		a.Mentions = p.whole.Inputs[:1]
 	}
@@ -435,5 +440,5 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 // join plans the object that the user knows.
 func (p *split) join() {
 	p.emit(&graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{p.out, p.file(toolchain.RoleFatbin)}, Outputs: p.whole.Outputs, Plain: p.whole.Argv})
+		Inputs: []string{p.out, p.file(toolchain.RoleFatbin)}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
 }

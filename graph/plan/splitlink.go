@@ -23,7 +23,9 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 	whole.Whole = b.unsplit(t)
 	if whole.Whole == "" {
 		link.Inputs = []string{toolchain.AskInput}
-		passes, err := b.linkPasses(toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, ""))
+		question := toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")
+		whole.Asked = Question(question)
+		passes, err := b.linkPasses(question)
 		if err == nil {
 			err = b.splitLink(t, whole, passes)
 		}

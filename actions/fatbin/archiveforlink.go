@@ -1,0 +1,121 @@
+package fatbin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+const (
+	arMagic      = "!<arch>\n"
+	arHeaderSize = 60
+)
+
+// ArchiveForLink gives the static library that nvlink reads in place of archive in the device link for
+// code: the same members, in the same order, with ForLink's objects in place of the whole ones. Members
+// that ForLink does not take stay as they are. The index of symbols is left out: it names host code,
+// and nvlink reads none. Times and owners are 0, as with `ar D`.
+func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
+	members, err := splitArchive(archive)
+	if err != nil {
+		return nil, err
+	}
+	var names bytes.Buffer // of those that do not fit into their headers
+	headers := make([]string, len(members))
+	for i, m := range members {
+		headers[i] = m.name + "/"
+		if len(headers[i]) > 16 || strings.Contains(m.name, "/") || m.name == "" {
+			headers[i] = "/" + strconv.Itoa(names.Len())
+			names.WriteString(m.name + "/\n")
+		}
+	}
+	out := []byte(arMagic)
+	if names.Len() > 0 {
+		out = appendMember(out, fmt.Sprintf("%-48s", "//"), names.Bytes())
+	}
+	for i, m := range members {
+		if thin, err := ForLink(m.content, code); err == nil {
+			m.content = thin
+		}
+		out = appendMember(out, fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s", headers[i], 0, 0, 0, "644"), m.content)
+	}
+	return out, nil
+}
+
+func appendMember(out []byte, head string, content []byte) []byte {
+	out = fmt.Appendf(out, "%s%-10d`\n", head, len(content))
+	out = append(out, content...)
+	if len(content)%2 != 0 {
+		out = append(out, '\n')
+	}
+	return out
+}
+
+// archiveMember is one file of an archive. Its content is a part of the archive's bytes.
+type archiveMember struct {
+	name    string
+	content []byte
+}
+
+// splitArchive takes a GNU or BSD archive apart. Indexes and tables of names are no members.
+func splitArchive(archive []byte) ([]archiveMember, error) {
+	switch {
+	case bytes.HasPrefix(archive, []byte("!<thin>\n")):
+		return nil, errors.New("it is a thin archive, which holds names instead of objects")
+	case !bytes.HasPrefix(archive, []byte(arMagic)):
+		return nil, errors.New("it is no archive")
+	}
+	var members []archiveMember
+	var longNames []byte
+	for off := len(arMagic); off < len(archive); {
+		h := archive[off:]
+		if len(h) < arHeaderSize || string(h[58:60]) != "`\n" {
+			return nil, fmt.Errorf("the archive is damaged at %d", off)
+		}
+		size, err := strconv.ParseUint(strings.TrimRight(string(h[48:58]), " "), 10, 63)
+		if err != nil || size > uint64(len(h)-arHeaderSize) {
+			return nil, fmt.Errorf("the archive is damaged at %d", off)
+		}
+		name, content := strings.TrimRight(string(h[:16]), " "), h[arHeaderSize:arHeaderSize+int(size)]
+		off += arHeaderSize + int(size) + int(size%2)
+		switch {
+		case name == "//":
+			longNames = content
+			continue
+		case name == "/" || name == "/SYM64/" || strings.HasPrefix(name, "__.SYMDEF"):
+			continue
+		}
+		if name, content, err = fullName(name, content, longNames); err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(name, "__.SYMDEF") {
+			members = append(members, archiveMember{name, content})
+		}
+	}
+	return members, nil
+}
+
+// fullName resolves "/123" in the table of long names, and BSD's "#1/20", whose name stands before the
+// content.
+func fullName(name string, content, longNames []byte) (string, []byte, error) {
+	if at, ok := strings.CutPrefix(name, "/"); ok {
+		n, err := strconv.ParseUint(at, 10, 31)
+		if err != nil || n >= uint64(len(longNames)) {
+			return "", nil, fmt.Errorf("the archive's member %q has no name", name)
+		}
+		line, _, _ := strings.Cut(string(longNames[n:]), "\n")
+		return strings.TrimSuffix(line, "/"), content, nil
+	}
+	if length, ok := strings.CutPrefix(name, "#1/"); ok {
+		n, err := strconv.ParseUint(length, 10, 31)
+		if err != nil || n > uint64(len(content)) {
+			return "", nil, fmt.Errorf("the archive's member %q has no name", name)
+		}
+		return strings.TrimRight(string(content[:n]), "\x00"), content[n:], nil
+	}
+	return strings.TrimSuffix(name, "/"), content, nil
+}

@@ -1,0 +1,279 @@
+package fatbin
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+const (
+	wrapperSection = ".nvFatBinSegment"
+	wrapperSize    = 24 // magic, version, pointer to a fatbin, pointer to a name
+	wrapperData    = 8  // where the pointer to the fatbin stands in it
+)
+
+// linkSections are the sections of an object that nvlink reads, in the order of the thin object, with
+// their alignment. The lists of kernels, variables and constants that host code refers to are
+// what nvlink removes unused ones by: it stops doing so if one object lacks them.
+var linkSections = []struct {
+	name  string
+	align uint64
+}{
+	{linkableSection, 8}, {wrapperSection, 8}, {"__nv_module_id", 1},
+	{".nvHRKE", 1}, {".nvHRKI", 1}, {".nvHRDE", 1}, {".nvHRDI", 1}, {".nvHRCE", 1}, {".nvHRCI", 1},
+}
+
+// ForLink gives the thin object that nvlink reads in place of object in the device link for code: the
+// sections that nvlink reads, with the images of that architecture alone. Nothing else of the object
+// is in it: its bytes are the same whatever the host code, the host compiler's options and the other
+// architectures are. An object without linkable device code gives one that is nearly empty, which
+// nvlink sees and passes over; what stays is its __nv_module_id, by which nvlink knows the objects that
+// an earlier device link has taken in. An error says that object is of a form that is better linked
+// whole.
+func ForLink(object []byte, code gencode.Code) ([]byte, error) {
+	o, err := parseRelocatable(object)
+	if err != nil {
+		return nil, err
+	}
+	t := thinner{object: o, numbers: map[int]int{}}
+	if t.fatbins, err = o.only(linkableSection); err != nil {
+		return nil, err
+	}
+	if t.wrappers, err = o.only(wrapperSection); err != nil {
+		return nil, err
+	}
+	w := objectWriter{machine: o.machine}
+	if err := t.sections(&w, code); err != nil {
+		return nil, err
+	}
+	if err := t.symbols(&w); err != nil {
+		return nil, err
+	}
+	return w.bytes(), nil
+}
+
+// thinner makes the thin object of object.
+type thinner struct {
+	object            *relocatable
+	fatbins, wrappers int               // sections of the object, -1 for none
+	numbers           map[int]int       // section of the object -> section of the thin one
+	moved             map[uint64]uint64 // where a fatbin stood -> where it stands
+}
+
+func (t *thinner) sections(w *objectWriter, code gencode.Code) error {
+	for _, want := range linkSections {
+		at, err := t.object.only(want.name)
+		if err != nil {
+			return err
+		}
+		if at < 0 || at == t.wrappers && t.fatbins < 0 {
+			continue
+		}
+		if err := t.object.plain(at); err != nil {
+			return err
+		}
+		if relocs := t.object.relocationsOf(at); len(relocs) > 0 && at != t.wrappers {
+			return fmt.Errorf("section %s has relocations", want.name)
+		}
+		content := t.object.content(at)
+		if at == t.fatbins {
+			if content, err = t.thinFatbins(content, code); err != nil {
+				return fmt.Errorf("section %s: %w", want.name, err)
+			}
+		}
+		t.numbers[at] = w.add(want.name, elf.Section64{Type: uint32(elf.SHT_PROGBITS),
+			Flags: uint64(elf.SHF_ALLOC), Addralign: want.align}, content)
+	}
+	return nil
+}
+
+func (t *thinner) thinFatbins(content []byte, code gencode.Code) ([]byte, error) {
+	list, err := splitContainers(content)
+	if err != nil {
+		return nil, err
+	}
+	t.moved = map[uint64]uint64{}
+	var out []byte
+	for _, c := range list {
+		t.moved[c.at] = uint64(len(out)+7) &^ 7
+		out = c.forLink(code).appendTo(out)
+	}
+	return out, nil
+}
+
+// symbols writes the symbols of the kept sections and the relocations of the wrappers. They stand in
+// the order of place and name: the compiler's order follows the host code.
+func (t *thinner) symbols(w *objectWriter) error {
+	found, err := t.object.symbols(func(section int) bool { return t.numbers[section] > 0 })
+	if err != nil {
+		return err
+	}
+	relocs, err := t.relocations(found)
+	if err != nil {
+		return err
+	}
+	var list []symbol
+	if len(relocs) > 0 { // with the symbol that they refer to
+		list = append(list, symbol{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: t.numbers[t.fatbins]})
+	}
+	for _, s := range found {
+		if elf.ST_TYPE(s.info) == elf.STT_SECTION {
+			continue // the compiler writes them where something refers to them: host code, maybe
+		}
+		if s.section == t.fatbins {
+			to, ok := t.moved[s.value]
+			if !ok || s.size != 0 {
+				return fmt.Errorf("symbol %s is not at the start of a fatbin", s.name)
+			}
+			s.value = to
+		}
+		s.section = t.numbers[s.section]
+		list = append(list, s)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, compareSymbols)
+	table := w.addSymbols(list)
+	if len(relocs) > 0 {
+		for i := range relocs {
+			relocs[i].symbol = 1 // fatbins are in the first section, and this symbol has no name
+		}
+		w.addRelocations(".rela"+wrapperSection, t.numbers[t.wrappers], table, relocs)
+	}
+	return nil
+}
+
+// compareSymbols puts local symbols first, as ELF wants it.
+func compareSymbols(a, b symbol) int {
+	local := func(s symbol) int {
+		if elf.ST_BIND(s.info) == elf.STB_LOCAL {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(local(a)-local(b), a.section-b.section, cmp.Compare(a.value, b.value), strings.Compare(a.name, b.name),
+		cmp.Compare(a.size, b.size), cmp.Compare(a.info, b.info), cmp.Compare(a.other, b.other))
+}
+
+// relocations gives those of the wrappers, each with the new place of its fatbin as its addend.
+func (t *thinner) relocations(symbols map[uint32]symbol) ([]relocation, error) {
+	if t.wrappers < 0 || t.fatbins < 0 {
+		return nil, nil
+	}
+	size := uint64(len(t.object.content(t.wrappers)))
+	absolute := map[elf.Machine]uint32{elf.EM_X86_64: uint32(elf.R_X86_64_64), elf.EM_AARCH64: uint32(elf.R_AARCH64_ABS64)}
+	var out []relocation
+	for _, i := range t.object.relocationsOf(t.wrappers) {
+		err := t.object.eachRelocation(i, func(r relocation) error {
+			s, ok := symbols[r.symbol]
+			place, known := t.moved[s.value+uint64(r.addend)]
+			switch {
+			case r.kind != absolute[t.object.machine], r.offset%wrapperSize != wrapperData, r.offset >= size:
+				return fmt.Errorf("section %s has a relocation of an unknown form", wrapperSection)
+			case !ok || s.section != t.fatbins || !known:
+				return fmt.Errorf("section %s points to no fatbin", wrapperSection)
+			}
+			out = append(out, relocation{offset: r.offset, kind: r.kind, addend: int64(place)})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b relocation) int { return cmp.Compare(a.offset, b.offset) })
+	return out, nil
+}
+
+// objectWriter writes a relocatable object.
+type objectWriter struct {
+	machine  elf.Machine
+	sections []objectSection // without section 0
+	contents [][]byte
+}
+
+// add gives the section's number.
+func (w *objectWriter) add(name string, s elf.Section64, content []byte) int {
+	s.Size = uint64(len(content))
+	w.sections = append(w.sections, objectSection{Section64: s, label: name})
+	w.contents = append(w.contents, content)
+	return len(w.sections)
+}
+
+// addSymbols writes the symbol table and gives its number. Local symbols come first in list.
+func (w *objectWriter) addSymbols(list []symbol) int {
+	le, body, names := binary.LittleEndian, make([]byte, symbolSize), []byte{0}
+	locals := 1
+	for _, s := range list {
+		name := 0
+		if s.name != "" {
+			name = len(names)
+			names = append(append(names, s.name...), 0)
+		}
+		if elf.ST_BIND(s.info) == elf.STB_LOCAL {
+			locals++
+		}
+		body = le.AppendUint32(body, uint32(name))
+		body = append(body, s.info, s.other)
+		body = le.AppendUint16(body, uint16(s.section))
+		body = le.AppendUint64(le.AppendUint64(body, s.value), s.size)
+	}
+	table := w.add(".symtab", elf.Section64{Type: uint32(elf.SHT_SYMTAB), Link: uint32(len(w.sections) + 2),
+		Info: uint32(locals), Addralign: 8, Entsize: symbolSize}, body)
+	w.add(".strtab", elf.Section64{Type: uint32(elf.SHT_STRTAB), Addralign: 1}, names)
+	return table
+}
+
+func (w *objectWriter) addRelocations(name string, of, symbols int, list []relocation) {
+	le, body := binary.LittleEndian, []byte(nil)
+	for _, r := range list {
+		body = le.AppendUint32(le.AppendUint32(le.AppendUint64(body, r.offset), r.kind), r.symbol)
+		body = le.AppendUint64(body, uint64(r.addend))
+	}
+	w.add(name, elf.Section64{Type: uint32(elf.SHT_RELA), Flags: uint64(elf.SHF_INFO_LINK), Link: uint32(symbols),
+		Info: uint32(of), Addralign: 8, Entsize: relaSize}, body)
+}
+
+// bytes adds the table of names and writes everything down.
+func (w *objectWriter) bytes() []byte {
+	const label = ".shstrtab"
+	names := []byte{0}
+	for i := range w.sections {
+		w.sections[i].Name = uint32(len(names))
+		names = append(append(names, w.sections[i].label...), 0)
+	}
+	s := elf.Section64{Name: uint32(len(names)), Type: uint32(elf.SHT_STRTAB), Addralign: 1}
+	w.add(label, s, append(append(names, label...), 0))
+
+	out := make([]byte, elfHeaderSize)
+	align := func(n uint64) { out = append(out, make([]byte, -uint64(len(out))&(n-1))...) }
+	for i := range w.sections {
+		align(w.sections[i].Addralign)
+		w.sections[i].Off = uint64(len(out))
+		out = append(out, w.contents[i]...)
+	}
+	align(8)
+	h := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(w.machine), Version: 1, Ehsize: elfHeaderSize,
+		Shoff: uint64(len(out)), Shentsize: sectionHeaderSize, Shnum: uint16(len(w.sections) + 1), Shstrndx: uint16(len(w.sections))}
+	copy(h.Ident[:], elf.ELFMAG)
+	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA], h.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1
+	out = append(out, make([]byte, sectionHeaderSize)...)
+	for i := range w.sections {
+		out = encode(out, w.sections[i].Section64)
+	}
+	copy(out, encode(nil, h))
+	return out
+}
+
+func encode(out []byte, record any) []byte {
+	out, err := binary.Append(out, binary.LittleEndian, record)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return out
+}

@@ -1,0 +1,252 @@
+package fatbin
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Sizes of the records of ELF64.
+const (
+	elfHeaderSize     = 64
+	sectionHeaderSize = 64
+	symbolSize        = 24
+	relaSize          = 24
+)
+
+// relocatable is a host object that a compiler or ld -r made: ELF64, little endian, x86-64 or aarch64.
+// Every section lies within data.
+type relocatable struct {
+	data     []byte
+	machine  elf.Machine
+	headers  uint64 // where the section headers stand
+	sections []objectSection
+}
+
+type objectSection struct {
+	elf.Section64
+	label string // the name, which Section64 has as an offset
+}
+
+// symbol is one symbol of an object. section is -1 if it is in none (undefined, absolute, common).
+type symbol struct {
+	name    string
+	info    byte
+	other   byte
+	section int
+	value   uint64
+	size    uint64
+}
+
+type relocation struct {
+	offset uint64
+	kind   uint32
+	symbol uint32
+	addend int64
+}
+
+func parseRelocatable(data []byte) (*relocatable, error) {
+	if len(data) < elfHeaderSize || string(data[:4]) != elf.ELFMAG {
+		return nil, errors.New("it is no ELF object")
+	}
+	var h elf.Header64
+	if _, err := binary.Decode(data, binary.LittleEndian, &h); err != nil {
+		return nil, fmt.Errorf("ELF header: %w", err)
+	}
+	o := &relocatable{data: data, machine: elf.Machine(h.Machine), headers: h.Shoff}
+	switch {
+	case h.Ident[elf.EI_CLASS] != byte(elf.ELFCLASS64) || h.Ident[elf.EI_DATA] != byte(elf.ELFDATA2LSB):
+		return nil, errors.New("it is no ELF object of 64 bits, little endian")
+	case elf.Type(h.Type) != elf.ET_REL:
+		return nil, errors.New("it is no relocatable object")
+	case o.machine != elf.EM_X86_64 && o.machine != elf.EM_AARCH64:
+		return nil, fmt.Errorf("it is an object for %v, neither x86-64 nor aarch64", o.machine)
+	case h.Phnum != 0:
+		return nil, errors.New("it is an object with program headers")
+	case h.Shoff == 0:
+		return o, nil
+	case h.Shentsize != sectionHeaderSize:
+		return nil, fmt.Errorf("its section headers have %d bytes", h.Shentsize)
+	}
+	return o, o.readSections(uint64(h.Shnum), uint32(h.Shstrndx))
+}
+
+// readSections reads the headers. Numbers that do not fit into 16 bits are in section 0: objects with
+// 65280 sections and more exist, made of that many templates.
+func (o *relocatable) readSections(count uint64, names uint32) error {
+	room := uint64(len(o.data))
+	if o.headers > room || room-o.headers < sectionHeaderSize {
+		return errors.New("its section headers lie outside the file")
+	}
+	first := o.header(0)
+	if count == 0 {
+		count = first.Size
+	}
+	if names == uint32(elf.SHN_XINDEX) {
+		names = first.Link
+	}
+	if count > (room-o.headers)/sectionHeaderSize || uint64(names) >= count {
+		return errors.New("its section headers lie outside the file")
+	}
+	o.sections = make([]objectSection, count)
+	for i := range o.sections {
+		o.sections[i].Section64 = o.header(i)
+		if s := &o.sections[i]; s.fileSize() > room || s.fileSize() > 0 && s.Off > room-s.fileSize() {
+			return fmt.Errorf("section %d lies outside the file", i)
+		}
+	}
+	table := o.content(int(names))
+	for i := range o.sections {
+		o.sections[i].label = text0(table, o.sections[i].Name)
+	}
+	return nil
+}
+
+func (o *relocatable) header(i int) elf.Section64 {
+	b, le := o.data[o.headers+sectionHeaderSize*uint64(i):], binary.LittleEndian
+	return elf.Section64{
+		Name: le.Uint32(b), Type: le.Uint32(b[4:]), Flags: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
+		Off: le.Uint64(b[24:]), Size: le.Uint64(b[32:]), Link: le.Uint32(b[40:]), Info: le.Uint32(b[44:]),
+		Addralign: le.Uint64(b[48:]), Entsize: le.Uint64(b[56:]),
+	}
+}
+
+// fileSize is what the section takes in the file. Section 0 is none: its size may be the count of
+// sections.
+func (s *objectSection) fileSize() uint64 {
+	if t := elf.SectionType(s.Type); t == elf.SHT_NOBITS || t == elf.SHT_NULL {
+		return 0
+	}
+	return s.Size
+}
+
+// content is the section's bytes, a part of the object's.
+func (o *relocatable) content(i int) []byte {
+	if s := &o.sections[i]; s.fileSize() > 0 {
+		return o.data[s.Off : s.Off+s.Size : s.Off+s.Size]
+	}
+	return nil
+}
+
+// only finds the one section with the name. It gives -1 if there is none.
+func (o *relocatable) only(name string) (int, error) {
+	found := -1
+	for i := range o.sections {
+		if o.sections[i].label != name || elf.SectionType(o.sections[i].Type) == elf.SHT_NULL {
+			continue
+		}
+		if found >= 0 {
+			return 0, fmt.Errorf("it has more than one section %s", name)
+		}
+		found = i
+	}
+	return found, nil
+}
+
+// plain says why a section's bytes are not its content, if so.
+func (o *relocatable) plain(i int) error {
+	s := &o.sections[i]
+	if elf.SectionType(s.Type) != elf.SHT_PROGBITS || elf.SectionFlag(s.Flags)&elf.SHF_COMPRESSED != 0 {
+		return fmt.Errorf("section %s holds no plain bytes", s.label)
+	}
+	return nil
+}
+
+// symbols gives the symbols that keep wants, by their number. keep sees the section's number and gets
+// no symbols of none.
+func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, error) {
+	table, err := o.symbolTable()
+	if table < 0 || err != nil {
+		return nil, err
+	}
+	s := &o.sections[table]
+	if s.Entsize != symbolSize || int(s.Link) >= len(o.sections) {
+		return nil, errors.New("its symbol table is damaged")
+	}
+	var wide []byte // section numbers that do not fit into 16 bits
+	for i := range o.sections {
+		if elf.SectionType(o.sections[i].Type) == elf.SHT_SYMTAB_SHNDX && int(o.sections[i].Link) == table {
+			wide = o.content(i)
+		}
+	}
+	le, body, names := binary.LittleEndian, o.content(table), o.content(int(s.Link))
+	found := map[uint32]symbol{}
+	for n := 0; (n+1)*symbolSize <= len(body); n++ {
+		b := body[n*symbolSize:]
+		section := int(le.Uint16(b[6:]))
+		switch {
+		case section == int(elf.SHN_XINDEX) && (n+1)*4 <= len(wide):
+			section = int(le.Uint32(wide[n*4:]))
+		case section == 0 || section >= int(elf.SHN_LORESERVE):
+			continue
+		}
+		if keep(section) {
+			found[uint32(n)] = symbol{name: text0(names, le.Uint32(b)), info: b[4], other: b[5],
+				section: section, value: le.Uint64(b[8:]), size: le.Uint64(b[16:])}
+		}
+	}
+	return found, nil
+}
+
+func (o *relocatable) symbolTable() (int, error) {
+	found := -1
+	for i := range o.sections {
+		if elf.SectionType(o.sections[i].Type) != elf.SHT_SYMTAB {
+			continue
+		}
+		if found >= 0 {
+			return 0, errors.New("it has more than one symbol table")
+		}
+		found = i
+	}
+	return found, nil
+}
+
+// relocationsOf gives the numbers of the sections that hold relocations of section i.
+func (o *relocatable) relocationsOf(i int) []int {
+	var list []int
+	for n := range o.sections {
+		t := elf.SectionType(o.sections[n].Type)
+		if (t == elf.SHT_REL || t == elf.SHT_RELA) && int(o.sections[n].Info) == i {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// eachRelocation calls f for the relocations that section i holds, until f gives an error.
+func (o *relocatable) eachRelocation(i int, f func(relocation) error) error {
+	s := &o.sections[i]
+	if elf.SectionType(s.Type) != elf.SHT_RELA || s.Entsize != relaSize || s.Size%relaSize != 0 {
+		return fmt.Errorf("the relocations of %s are not in the form of this machine", s.label)
+	}
+	le := binary.LittleEndian
+	for b := o.content(i); len(b) > 0; b = b[relaSize:] {
+		r := relocation{offset: le.Uint64(b), kind: le.Uint32(b[8:]), symbol: le.Uint32(b[12:]), addend: int64(le.Uint64(b[16:]))}
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text0 is the text at an offset of a table, up to its 0 byte.
+func text0(table []byte, at uint32) string {
+	if uint64(at) >= uint64(len(table)) {
+		return ""
+	}
+	text, _, _ := bytes.Cut(table[at:], []byte{0})
+	return string(text)
+}
+
+// alignUp rounds up to a power of two. ok is false if that overflows or align is none.
+func alignUp(n, align uint64) (rounded uint64, ok bool) {
+	if align <= 1 {
+		return n, true
+	}
+	rounded = (n + align - 1) &^ (align - 1)
+	return rounded, bits.OnesCount64(align) == 1 && rounded >= n
+}

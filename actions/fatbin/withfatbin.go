@@ -1,0 +1,167 @@
+package fatbin
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// The sections that nvcc puts device code into: the first is still to be linked, the second is final.
+const (
+	linkableSection = "__nv_relfatbin"
+	finalSection    = ".nv_fatbin"
+)
+
+// WithFatbin puts a fatbin into an object that was compiled with another one in its place: the host
+// compiler then runs beside the device compilers, not after them. object has one section of device
+// code, __nv_relfatbin or .nv_fatbin, with the one symbol fatbinData at its start. The sections keep
+// their order and are laid out as GNU as lays them out, so the result is byte for byte the object that
+// the compiler makes of the fatbin itself. Errors are for objects that a fatbin cannot be put into.
+func WithFatbin(object, fatbin []byte) ([]byte, error) {
+	if !bytes.HasPrefix(fatbin, fatbinMagic) {
+		return nil, errors.New("what is to be put into the object is no fatbin")
+	}
+	o, err := parseRelocatable(object)
+	if err != nil {
+		return nil, err
+	}
+	at, err := o.deviceSection()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.replaceable(at); err != nil {
+		return nil, fmt.Errorf("section %s: %w", o.sections[at].label, err)
+	}
+	fill := -len(fatbin) & 7 // the compiler writes it in words of 8 bytes
+	return o.replace(at, append(bytes.Clone(fatbin), make([]byte, fill)...))
+}
+
+func (o *relocatable) deviceSection() (int, error) {
+	linkable, err := o.only(linkableSection)
+	if err != nil {
+		return 0, err
+	}
+	final, err := o.only(finalSection)
+	switch {
+	case err != nil:
+		return 0, err
+	case linkable >= 0 && final >= 0:
+		return 0, fmt.Errorf("it has both sections %s and %s", linkableSection, finalSection)
+	case linkable < 0 && final < 0:
+		return 0, errors.New("it has no section of device code")
+	}
+	return max(linkable, final), nil
+}
+
+// replaceable checks that nothing in the object depends on what the section holds.
+func (o *relocatable) replaceable(at int) error {
+	if err := o.plain(at); err != nil {
+		return err
+	}
+	if o.sections[at].Addralign < 8 {
+		return errors.New("it is not aligned to 8 bytes")
+	}
+	if len(o.relocationsOf(at)) > 0 {
+		return errors.New("it has relocations")
+	}
+	symbols, err := o.symbols(func(section int) bool { return section == at })
+	if err != nil {
+		return err
+	}
+	data := 0
+	for _, s := range symbols {
+		kind, bind := elf.ST_TYPE(s.info), elf.ST_BIND(s.info)
+		switch {
+		case s.value != 0 || s.size != 0 || bind != elf.STB_LOCAL || kind != elf.STT_SECTION && s.name != "fatbinData":
+			return fmt.Errorf("it has another symbol than fatbinData: %s", s.name)
+		case kind != elf.STT_SECTION:
+			data++
+		}
+	}
+	if data != 1 {
+		return fmt.Errorf("it has %d symbols fatbinData", data)
+	}
+	return o.onlyStart(symbols)
+}
+
+// onlyStart checks that relocations against the symbols mean the start of their section.
+func (o *relocatable) onlyStart(symbols map[uint32]symbol) error {
+	for i := range o.sections {
+		if elf.SectionType(o.sections[i].Type) != elf.SHT_RELA {
+			continue
+		}
+		err := o.eachRelocation(i, func(r relocation) error {
+			if _, ok := symbols[r.symbol]; ok && r.addend != 0 {
+				return fmt.Errorf("%s points into its middle", o.sections[i].label)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace lays the object out anew with other content in one section. What is between the sections
+// is 0.
+func (o *relocatable) replace(at int, content []byte) ([]byte, error) {
+	order := make([]int, len(o.sections)) // the last number, instead of section 0, is the headers
+	for i := range order {
+		order[i] = i + 1
+	}
+	table := objectSection{Section64: elf.Section64{Off: o.headers, Size: sectionHeaderSize * uint64(len(o.sections)), Addralign: 8}}
+	table.Type = uint32(elf.SHT_PROGBITS)
+	laid := append(slices.Clone(o.sections), table)
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(laid[a].Off, laid[b].Off), cmp.Compare(a, b))
+	})
+	was, pos := uint64(elfHeaderSize), uint64(elfHeaderSize)
+	for _, i := range order {
+		s := &laid[i]
+		if s.fileSize() > 0 {
+			if s.Off < was {
+				return nil, errors.New("its sections lie over each other")
+			}
+			was = s.Off + s.Size
+		}
+		if i == at {
+			s.Size = uint64(len(content))
+		}
+		var ok bool
+		if pos, ok = alignUp(pos, s.alignment()); !ok || pos > 2*uint64(len(o.data))+uint64(len(content)) {
+			return nil, fmt.Errorf("section %s has an impossible alignment", s.label)
+		}
+		s.Off = pos
+		pos += s.fileSize()
+	}
+	out := make([]byte, pos)
+	copy(out, o.data[:elfHeaderSize])
+	binary.LittleEndian.PutUint64(out[0x28:], laid[len(o.sections)].Off)
+	for i := range o.sections {
+		if i != at {
+			copy(out[laid[i].Off:], o.content(i))
+		}
+	}
+	copy(out[laid[at].Off:], content)
+	heads := out[laid[len(o.sections)].Off:]
+	copy(heads, o.data[o.headers:][:table.Size])
+	for i := 1; i < len(o.sections); i++ {
+		binary.LittleEndian.PutUint64(heads[sectionHeaderSize*i+0x18:], laid[i].Off)
+		binary.LittleEndian.PutUint64(heads[sectionHeaderSize*i+0x20:], laid[i].Size)
+	}
+	return out, nil
+}
+
+// alignment is what the section's place in the file keeps: not all that its address needs, if it did
+// not stand at such a place before.
+func (s *objectSection) alignment() uint64 {
+	if align := s.Addralign; align > 1 && s.Off%align == 0 {
+		return align
+	}
+	return 1
+}
