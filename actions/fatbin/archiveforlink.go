@@ -92,6 +92,9 @@ func splitArchive(archive []byte) ([]archiveMember, error) {
 		if name, content, err = fullName(name, content, longNames); err != nil {
 			return nil, err
 		}
+		if strings.ContainsAny(name, "\n\x00") {
+			return nil, fmt.Errorf("the archive's member %q has no name that another archive could hold", name)
+		}
 		if !strings.HasPrefix(name, "__.SYMDEF") {
 			members = append(members, archiveMember{name, content})
 		}

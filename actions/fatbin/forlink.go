@@ -168,8 +168,12 @@ func (t *thinner) relocations(symbols map[uint32]symbol) ([]relocation, error) {
 	}
 	size := uint64(len(t.object.content(t.wrappers)))
 	absolute := map[elf.Machine]uint32{elf.EM_X86_64: uint32(elf.R_X86_64_64), elf.EM_AARCH64: uint32(elf.R_AARCH64_ABS64)}
+	lists := t.object.relocationsOf(t.wrappers)
+	if len(lists) > 1 {
+		return nil, fmt.Errorf("section %s has its relocations in %d sections", wrapperSection, len(lists))
+	}
 	var out []relocation
-	for _, i := range t.object.relocationsOf(t.wrappers) {
+	for _, i := range lists {
 		err := t.object.eachRelocation(i, func(r relocation) error {
 			s, ok := symbols[r.symbol]
 			place, known := t.moved[s.value+uint64(r.addend)]

@@ -2,11 +2,13 @@ package fatbin
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Sizes of the records of ELF64.
@@ -18,12 +20,13 @@ const (
 )
 
 // relocatable is a host object that a compiler or ld -r made: ELF64, little endian, x86-64 or aarch64.
-// Every section lies within data.
+// Every section lies within data, and none over another: whatever walks them ends in linear time.
 type relocatable struct {
 	data     []byte
 	machine  elf.Machine
 	headers  uint64 // where the section headers stand
 	sections []objectSection
+	order    []int // of the sections in the file; the one number too many is the table of their headers
 }
 
 type objectSection struct {
@@ -31,7 +34,7 @@ type objectSection struct {
 	label string // the name, which Section64 has as an offset
 }
 
-// symbol is one symbol of an object. section is -1 if it is in none (undefined, absolute, common).
+// symbol is one symbol of a section.
 type symbol struct {
 	name    string
 	info    byte
@@ -98,11 +101,50 @@ func (o *relocatable) readSections(count uint64, names uint32) error {
 			return fmt.Errorf("section %d lies outside the file", i)
 		}
 	}
-	table := o.content(int(names))
+	if err := o.sortSections(); err != nil {
+		return err
+	}
+	table, left := o.content(int(names)), o.nameBudget()
 	for i := range o.sections {
 		o.sections[i].label = text0(table, o.sections[i].Name)
+		if left -= len(o.sections[i].label); left < 0 {
+			return errors.New("the names of its sections are longer than any real ones")
+		}
 	}
 	return nil
+}
+
+// nameBudget is how long all names of a kind may be. Names may share bytes in their table, so that
+// many long ones fit into a small file; in real objects few do.
+func (o *relocatable) nameBudget() int { return 4 * len(o.data) }
+
+func (o *relocatable) sortSections() error {
+	o.order = make([]int, len(o.sections))
+	for i := range o.order {
+		o.order[i] = i + 1 // section 0 is none
+	}
+	slices.SortFunc(o.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(o.place(a).Off, o.place(b).Off), cmp.Compare(a, b))
+	})
+	end := uint64(elfHeaderSize)
+	for _, i := range o.order {
+		if s := o.place(i); s.fileSize() > 0 {
+			if s.Off < end {
+				return errors.New("its sections lie over each other")
+			}
+			end = s.Off + s.Size
+		}
+	}
+	return nil
+}
+
+// place is a section, or the table of the section headers as if it were one.
+func (o *relocatable) place(i int) objectSection {
+	if i < len(o.sections) {
+		return o.sections[i]
+	}
+	return objectSection{Section64: elf.Section64{Type: uint32(elf.SHT_PROGBITS), Off: o.headers,
+		Size: sectionHeaderSize * uint64(len(o.sections)), Addralign: 8}}
 }
 
 func (o *relocatable) header(i int) elf.Section64 {
@@ -173,7 +215,7 @@ func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, e
 		}
 	}
 	le, body, names := binary.LittleEndian, o.content(table), o.content(int(s.Link))
-	found := map[uint32]symbol{}
+	found, left := map[uint32]symbol{}, o.nameBudget()
 	for n := 0; (n+1)*symbolSize <= len(body); n++ {
 		b := body[n*symbolSize:]
 		section := int(le.Uint16(b[6:]))
@@ -183,10 +225,15 @@ func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, e
 		case section == 0 || section >= int(elf.SHN_LORESERVE):
 			continue
 		}
-		if keep(section) {
-			found[uint32(n)] = symbol{name: text0(names, le.Uint32(b)), info: b[4], other: b[5],
-				section: section, value: le.Uint64(b[8:]), size: le.Uint64(b[16:])}
+		if !keep(section) {
+			continue
 		}
+		s := symbol{name: text0(names, le.Uint32(b)), info: b[4], other: b[5],
+			section: section, value: le.Uint64(b[8:]), size: le.Uint64(b[16:])}
+		if left -= len(s.name); left < 0 {
+			return nil, errors.New("the names of its symbols are longer than any real ones")
+		}
+		found[uint32(n)] = s
 	}
 	return found, nil
 }

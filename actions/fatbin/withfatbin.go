@@ -2,7 +2,6 @@ package fatbin
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -110,51 +109,47 @@ func (o *relocatable) onlyStart(symbols map[uint32]symbol) error {
 // replace lays the object out anew with other content in one section. What is between the sections
 // is 0.
 func (o *relocatable) replace(at int, content []byte) ([]byte, error) {
-	order := make([]int, len(o.sections)) // the last number, instead of section 0, is the headers
-	for i := range order {
-		order[i] = i + 1
+	laid, total, err := o.layout(at, uint64(len(content)))
+	if err != nil {
+		return nil, err
 	}
-	table := objectSection{Section64: elf.Section64{Off: o.headers, Size: sectionHeaderSize * uint64(len(o.sections)), Addralign: 8}}
-	table.Type = uint32(elf.SHT_PROGBITS)
-	laid := append(slices.Clone(o.sections), table)
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(laid[a].Off, laid[b].Off), cmp.Compare(a, b))
-	})
-	was, pos := uint64(elfHeaderSize), uint64(elfHeaderSize)
-	for _, i := range order {
-		s := &laid[i]
-		if s.fileSize() > 0 {
-			if s.Off < was {
-				return nil, errors.New("its sections lie over each other")
-			}
-			was = s.Off + s.Size
-		}
-		if i == at {
-			s.Size = uint64(len(content))
-		}
-		var ok bool
-		if pos, ok = alignUp(pos, s.alignment()); !ok || pos > 2*uint64(len(o.data))+uint64(len(content)) {
-			return nil, fmt.Errorf("section %s has an impossible alignment", s.label)
-		}
-		s.Off = pos
-		pos += s.fileSize()
-	}
-	out := make([]byte, pos)
+	out := make([]byte, total)
 	copy(out, o.data[:elfHeaderSize])
-	binary.LittleEndian.PutUint64(out[0x28:], laid[len(o.sections)].Off)
-	for i := range o.sections {
-		if i != at {
+	headers := laid[len(o.sections)]
+	binary.LittleEndian.PutUint64(out[0x28:], headers.Off)
+	copy(out[headers.Off:], o.data[o.headers:][:headers.Size])
+	for i := 1; i < len(o.sections); i++ {
+		if i == at {
+			copy(out[laid[i].Off:], content)
+		} else {
 			copy(out[laid[i].Off:], o.content(i))
 		}
-	}
-	copy(out[laid[at].Off:], content)
-	heads := out[laid[len(o.sections)].Off:]
-	copy(heads, o.data[o.headers:][:table.Size])
-	for i := 1; i < len(o.sections); i++ {
-		binary.LittleEndian.PutUint64(heads[sectionHeaderSize*i+0x18:], laid[i].Off)
-		binary.LittleEndian.PutUint64(heads[sectionHeaderSize*i+0x20:], laid[i].Size)
+		h := out[headers.Off+sectionHeaderSize*uint64(i):]
+		binary.LittleEndian.PutUint64(h[0x18:], laid[i].Off)
+		binary.LittleEndian.PutUint64(h[0x20:], laid[i].Size)
 	}
 	return out, nil
+}
+
+// layout places the sections, in the order that they have in the file, with another size for one of
+// them. It gives the sections, then the table of their headers, and the size of the file.
+func (o *relocatable) layout(at int, size uint64) (laid []objectSection, total uint64, err error) {
+	laid = append(slices.Clone(o.sections), o.place(len(o.sections)))
+	limit := 2*uint64(len(o.data)) + size // what alignment adds is less than what it aligns
+	total = elfHeaderSize
+	for _, i := range o.order {
+		s := &laid[i]
+		if i == at {
+			s.Size = size
+		}
+		var ok bool
+		if total, ok = alignUp(total, s.alignment()); !ok || total > limit {
+			return nil, 0, fmt.Errorf("section %s has an impossible alignment", s.label)
+		}
+		s.Off = total
+		total += s.fileSize()
+	}
+	return laid, total, nil
 }
 
 // alignment is what the section's place in the file keeps: not all that its address needs, if it did

@@ -103,6 +103,17 @@ func copyTree(t *testing.T, from, to string) {
 // run runs a program in the example's folder and gives its standard output and error.
 func (e *example) run(argv ...string) (stdout, stderr string) {
 	e.t.Helper()
+	cmd := e.command(argv...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		e.t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// command is a program to be run in the example's folder.
+func (e *example) command(argv ...string) *exec.Cmd {
 	program := argv[0]
 	if !strings.Contains(program, "/") {
 		program = which(e.path, program)
@@ -111,12 +122,7 @@ func (e *example) run(argv ...string) (stdout, stderr string) {
 	}
 	cmd := exec.Command(program, argv[1:]...)
 	cmd.Dir, cmd.Env = e.dir, e.env
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		e.t.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out.String(), errs.String())
-	}
-	return out.String(), errs.String()
+	return cmd
 }
 
 // counts are the numbers of the last JSON event, and what ran by kind: "cicc 2, preprocess 3".

@@ -126,7 +126,11 @@ func (cmd whyCmd) Run(c *cli) error {
 		case v.State == "up_to_date" && len(cmd.What) == 0:
 			quiet++
 		default:
-			fmt.Fprintf(c.out, "%s %s %s (%s): %s\n", a.Target, a.Kind, a.Name, a.Pos, stateWords[v.State])
+			arch := ""
+			if a.Part && len(a.Archs) > 0 {
+				arch = " " + a.Archs[0]
+			}
+			fmt.Fprintf(c.out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
 			for _, w := range v.Why {
 				fmt.Fprintf(c.out, "  %s\n", w)
 			}

@@ -112,3 +112,180 @@ func TestSplitReproducible(t *testing.T) {
 		t.Error("the program names the folder that it was built in")
 	}
 }
+
+// edit replaces text in a file.
+func (e *example) edit(file, from, to string) {
+	e.t.Helper()
+	text := string(e.read(file))
+	if !strings.Contains(text, from) {
+		e.t.Fatalf("%s does not say %q", file, from)
+	}
+	e.write(file, strings.Replace(text, from, to, 1))
+}
+
+// ran builds and compares what ran.
+func (e *example) ran(what, want string, args ...string) {
+	e.t.Helper()
+	if c := e.kbuild(args...); c.Kinds != want || c.Failed != 0 {
+		e.t.Errorf("%s: ran %q, want %q", what, c.Kinds, want)
+	}
+}
+
+func TestSplitEdits(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "edits")
+	e.kbuild()
+	program := e.read("build/bin/app")
+
+	// b.cu says nothing, so a new line in it costs its preprocessor.
+	e.edit("b.cu", "static", "// a line\nstatic")
+	e.ran("a line", "preprocess 3")
+	e.edit("b.cu", "* 3", "* /* three */  3")
+	e.ran("a comment", "preprocess 3")
+
+	// a.cu has warnings, and a new line moves them: they are said again, and nothing comes of it.
+	e.edit("shared.h", "#pragma once", "#pragma once\n\n// more\n")
+	e.ran("a line in a header", "cicc 2, host-part 1, preprocess 6")
+	e.edit("a.cu", "__global__", "\n\n__global__")
+	e.kbuild()
+	if !bytes.Equal(e.read("build/bin/app"), program) {
+		t.Error("lines and comments change the program")
+	}
+
+	e.edit("b.cu", "return quiet(x)", "return 1 + quiet(x)")
+	e.ran("host code", "cicc 2, cudafe++ 1, host-part 1, join 1, link 1, preprocess 3, slice 2")
+	e.edit("a.cu", "p[1] = 80", "p[1] = 81")
+	e.ran("code of one architecture", "cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
+
+	const more = `archs=["sm_70","sm_75","sm_80"]`
+	e.ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
+	e.ran("an architecture less", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
+	e.ran("back", "", "--var", more)
+	if got := e.elfs("build/bin/app"); got != "sm_70 sm_75 sm_80" {
+		t.Errorf("machine code %q", got)
+	}
+}
+
+// Messages have true positions after lines were inserted, whatever was taken from the cache.
+func TestSplitMessages(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "edits")
+	said := func() string {
+		_, errs := e.run("kbuild", "--progress", "plain")
+		return errs
+	}
+	expect := func(text string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("want %q in:\n%s", w, text)
+			}
+		}
+	}
+	expect(said(), "a.cu(3): warning", "never_used", "a.cu:11:", "Wsign-compare")
+	e.edit("a.cu", "__global__", "// one\n// two\n__global__")
+	expect(said(), "a.cu(5): warning", "a.cu:13:")
+	e.edit("a.cu", "// two\n", "")
+	expect(said(), "a.cu(4): warning", "a.cu:12:")
+}
+
+// A source that spells the list of architectures is compiled again for another list, unless arch_list fixes it.
+func TestSplitArchList(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "edits")
+	e.edit("kernels.hcl", `"b.cu",`, `"b.cu", "list.cu",`)
+	e.kbuild()
+	e.edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_70", "sm_75", "sm_80"]`)
+	why, _ := e.run("kbuild", "why", "app")
+	if strings.Count(why, "preprocess list.cu") != 4 || strings.Count(why, "changed, and the text spells it") != 3 {
+		t.Errorf("why:\n%s", why)
+	}
+	e.kbuild()
+	e.edit("kernels.hcl", "executable", "gencode \"g\" {\n  code      = var.archs\n  arch_list = [\"sm_70\", \"sm_75\", \"sm_80\", \"sm_90\"]\n}\n\nexecutable")
+	e.edit("kernels.hcl", "= var.archs\n  mode", "= var.archs\n  mode")
+	e.edit("kernels.hcl", "  code    = var.archs\n", "  gencode = gencode.g\n")
+	e.kbuild()
+	if c := e.kbuild("--var", `archs=["sm_75"]`); strings.Contains(c.Kinds, "cicc") || strings.Contains(c.Kinds, "preprocess") {
+		t.Errorf("with arch_list fewer architectures run %s", c.Kinds)
+	}
+	if text := string(e.read("build/bin/app")); !strings.Contains(text, "(700,750,800,900)") {
+		t.Error("the program does not spell arch_list")
+	}
+}
+
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "edits")
+	e.kbuild()
+	e.run("rm", "-rf", "build")
+	e.ran("--keep", "", "--keep", "ptx,ltoir,cubin,sass")
+	for _, f := range []string{"a.cu.compute_70.ltoir", "b.cu.compute_80.ltoir", "dlink.sm_70.cubin", "dlink.sm_80.sass"} {
+		if len(e.read("build/keep/executable.app/"+f)) == 0 {
+			t.Errorf("%s is empty", f)
+		}
+	}
+	if text := string(e.read("build/keep/executable.app/dlink.sm_80.sass")); !strings.Contains(text, "EF_CUDA_SM80") {
+		t.Errorf("no machine code:\n%.300s", text)
+	}
+	left, _ := filepath.Glob(filepath.Join(e.dir, "build/.kbuild/parts/*"))
+	if len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// nvccSaying is a compiler whose dry runs of compiles are changed by a sed program; all else is the real nvcc.
+func (e *example) nvccSaying(sed string) {
+	e.t.Helper()
+	e.write("nvcc", "#!/bin/sh\ncase \"$*\" in\n*--dryrun*-dc*) '"+which(e.path, "nvcc")+"' \"$@\" 2>&1 | sed '"+sed+"' >&2 ;;\n*) exec '"+which(e.path, "nvcc")+"' \"$@\" ;;\nesac\n")
+	e.run("chmod", "+x", "nvcc")
+	e.write("kernels.hcl", "toolchain \"cuda\" {\n  compiler = \"./nvcc\"\n}\n\n"+string(e.read("kernels.hcl")))
+}
+
+// What kbuild does not understand, nvcc does as one command.
+func TestSplitUnknown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, sed, say string }{
+		{"an unknown tool", `s/^#\$ cudafe++ /#$ cudafe2 /`, "a step that is not known: cudafe2"},
+		{"an unknown file", `s/^\(#\$ cicc .*\)/\1 --new-table kbuild_keep\/table.bin/`, `an argument that is not known: "kbuild_keep/table.bin"`},
+		{"a shell", `s/^\(#\$ ptxas .*\|#\$ fatbinary .*\)/\1 | tee log/`, "the shell's '|'"},
+		{"no answer", `s/.*/nothing/`, "shows no steps"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e := realProject(t, "edits")
+			e.nvccSaying(c.sed)
+			got := e.kbuild()
+			if !strings.Contains(got.Kinds, "compile 2,") || got.Failed != 0 {
+				t.Errorf("%+v", got)
+			}
+			why, _ := e.run("kbuild", "why", "a.cu")
+			if !strings.Contains(why, c.say) {
+				t.Errorf("why does not say %q:\n%s", c.say, why)
+			}
+			e.run("build/bin/app")
+		})
+	}
+}
+
+// A pass that fails where nvcc does not: kbuild has misread nvcc, and says so once.
+func TestSplitMisread(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "edits")
+	e.nvccSaying(`s/^#\$ cicc /#$ cicc --no-such-option /`)
+	out, said := e.run("kbuild", "--progress", "plain")
+	if !strings.Contains(said, "took nvcc apart wrongly") {
+		t.Errorf("it does not say so:\n%s%s", out, said)
+	}
+	e.run("build/bin/app")
+	if c := e.kbuild(); c.Up_to_date != c.Actions {
+		t.Errorf("again: %+v", c)
+	}
+	// A fault of the source is none of nvcc's.
+	e = realProject(t, "edits")
+	e.edit("a.cu", "p[0]", "q[0]")
+	cmd := e.command("kbuild", "--progress", "plain")
+	text, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), `a.cu(4): error: identifier "q" is undefined`) || strings.Contains(string(text), "apart") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

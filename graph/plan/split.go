@@ -157,7 +157,8 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		return fmt.Errorf("fatbinary was not asked for the form of its output")
 	}
 	p := b.newSplit(t, whole, c.Env)
-	p.lines = whole.CwdInKey || recordsLines(c)
+	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
+	p.lines = whole.CwdInKey || recordsLines(c) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
 	if c.Host != nil {
 		p.out = p.dir + "/host.o"
 	}
@@ -197,7 +198,7 @@ func recordsLines(c *toolchain.CompilePasses) bool {
 			continue
 		}
 		for _, a := range p.Argv("", func(toolchain.Role) string { return "" }) {
-			for _, sign := range []string{"-g", "-fsanitize", "--coverage", "-fprofile", "-ftest-coverage", "-finstrument"} {
+			for _, sign := range lineSigns {
 				if strings.HasPrefix(a, sign) {
 					return true
 				}
@@ -209,6 +210,11 @@ func recordsLines(c *toolchain.CompilePasses) bool {
 	}
 	return false
 }
+
+// lineSigns start options that put positions of the source into an output, or may: gcc's debug information, also
+// through the assembler, coverage and profiles, sanitizers, and outputs that are text or bytecode.
+var lineSigns = []string{"-g", "-fsanitize", "--coverage", "-fprofile", "-fauto-profile", "-fbranch-prob", "-ftest-coverage",
+	"-finstrument", "-fplugin", "-flto", "-fverbose-asm", "-fcallgraph-info", "-fdump", "-save-temps", "-Wa,", "-Xassembler"}
 
 func placeholder(mode string) string {
 	if mode == "whole" {

@@ -69,6 +69,8 @@ func (p *split) nvlink(pass *toolchain.Pass, code gencode.Code) {
 	}
 	at := slices.Index(a.Argv, toolchain.Inputs)
 	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
+	// nvcc wants messages to name the architecture where it links several.
+	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
 	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, devicePool, p.whole.Link
 	a.Response, a.ResponseFlag = 1, "--options-file="
 	p.emit(a)

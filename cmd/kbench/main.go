@@ -1,0 +1,181 @@
+// Command kbench compares kbuild with ninja, ninja with ccache and ninja with sccache on a CUDA project of a dozen
+// sources that it makes itself: wall time, CPU time and processes, edit by edit. It knows the tools' command lines
+// and nothing of kbuild's inside.
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// options are the command line, checked.
+type options struct {
+	tools     []string
+	variants  []variant
+	scenarios []scenario
+	archs     []string
+	add       string
+	jobs      int
+	sources   int
+	kbuild    string
+	toolkit   string // a folder with bin/nvcc, or "" for the nvcc of PATH
+	ccbin     string
+	dir       string
+	count     bool
+	markdown  bool
+	sha, sass bool
+	keep      bool
+}
+
+func main() {
+	o, err := parseOptions(os.Args[1:], os.Stderr)
+	if err == flag.ErrHelp {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kbench:", err)
+		os.Exit(2)
+	}
+	if err := run(o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "kbench:", err)
+		os.Exit(1)
+	}
+}
+
+func parseOptions(args []string, usage io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("kbench", flag.ContinueOnError)
+	f.SetOutput(usage)
+	tools := f.String("tools", "kbuild,ninja,ccache,sccache", "tools to compare")
+	variants := f.String("variants", "lto,rdc,cub-lto,cub-rdc", "kinds of project")
+	wanted := f.String("scenarios", "", "scenarios, in order; cold always runs first (default: all)")
+	archs := f.String("archs", "sm_70,sm_80,sm_90", "architectures; the scenario remove drops the first")
+	f.StringVar(&o.add, "add", "sm_86", "the architecture that the scenario add adds")
+	f.IntVar(&o.jobs, "j", 2, "processes at once")
+	f.IntVar(&o.sources, "sources", len(sourceNames), "number of CUDA sources, at least 2")
+	f.StringVar(&o.kbuild, "kbuild", "kbuild", "the kbuild to measure")
+	f.StringVar(&o.toolkit, "toolkit", "", "folder of the CUDA toolkit (default: the nvcc of PATH)")
+	f.StringVar(&o.ccbin, "ccbin", "g++-11", "nvcc's host compiler; kbuild chooses for itself, kbuild doctor says which")
+	f.StringVar(&o.dir, "dir", "", "folder for trees and caches (default: a temporary one, removed at the end)")
+	f.BoolVar(&o.keep, "keep", false, "keep the temporary folder")
+	f.BoolVar(&o.count, "count", false, "count processes too, with strace, in runs of their own")
+	f.BoolVar(&o.markdown, "md", false, "print Markdown, with ratios to ninja")
+	f.BoolVar(&o.sha, "sha", false, "compare kbuild's executables of two clones, and nothing else")
+	f.BoolVar(&o.sass, "sass", false, "compare the SASS of kbuild's executable with ninja's, and nothing else")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if o.sources < 2 || o.sources > len(sourceNames) {
+		return nil, fmt.Errorf("-sources is 2 to %d", len(sourceNames))
+	}
+	o.tools, o.archs = split(*tools), split(*archs)
+	for _, t := range o.tools {
+		if !slices.Contains(toolNames, t) {
+			return nil, fmt.Errorf("no tool %q; there are %s", t, strings.Join(toolNames, ", "))
+		}
+	}
+	for _, a := range append(o.archs, o.add) {
+		if !strings.HasPrefix(a, "sm_") {
+			return nil, fmt.Errorf("architecture %q is not sm_NN", a)
+		}
+	}
+	var err error
+	if o.variants, err = variantsNamed(split(*variants)); err != nil {
+		return nil, err
+	}
+	o.scenarios, err = scenariosNamed(split(*wanted))
+	return o, err
+}
+
+func split(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// run does what the options ask for, with all trees and caches below one folder.
+func run(o *options, out io.Writer) error {
+	if err := locate(o); err != nil {
+		return err
+	}
+	if o.dir == "" {
+		dir, err := os.MkdirTemp("", "kbench-")
+		if err != nil {
+			return err
+		}
+		o.dir = dir
+		if !o.keep {
+			defer os.RemoveAll(dir)
+		}
+	}
+	printVersions(o, out)
+	for _, v := range o.variants {
+		var err error
+		switch {
+		case o.sha:
+			err = compareClones(o, v, out)
+		case o.sass:
+			err = compareSASS(o, v, out)
+		default:
+			err = bench(o, v, out)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	return nil
+}
+
+// locate makes the tools' paths absolute: every run has a folder of its own.
+func locate(o *options) (err error) {
+	for _, p := range []*string{&o.dir, &o.toolkit} {
+		if *p == "" {
+			continue
+		}
+		if *p, err = filepath.Abs(*p); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(o.tools, "kbuild") || o.sha || o.sass {
+		path, err := exec.LookPath(o.kbuild)
+		if err != nil {
+			return err
+		}
+		if o.kbuild, err = filepath.Abs(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bench measures all scenarios of one variant, the tools in turn within each scenario, and prints the table.
+func bench(o *options, v variant, out io.Writer) error {
+	lanes, err := openLanes(o, v)
+	defer closeLanes(lanes)
+	if err != nil {
+		return err
+	}
+	t := &table{variant: v}
+	for i, s := range o.scenarios {
+		for k := range lanes {
+			l := lanes[(i+k)%len(lanes)] // nobody is always first
+			m := l.measure(s)
+			t.add(s, l, m)
+			fmt.Fprintf(os.Stderr, "kbench: %s: %s: %s\n", v.name, cmp.Or(s.title, s.name), l.describe(m))
+		}
+	}
+	if o.markdown {
+		t.markdown(out, o.tools)
+	} else {
+		t.text(out, o.tools)
+	}
+	return t.verdict()
+}

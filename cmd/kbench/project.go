@@ -1,0 +1,182 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+//go:embed project
+var embedded embed.FS
+
+// sourceNames are the CUDA sources in the order in which -sources takes them: the first two carry the edits.
+var sourceNames = []string{
+	"math", "gemm", "scan", "sort", "reduce", "stencil", "transform", "hist", "warp", "radix", "dreduce", "dscan",
+}
+
+// A variant is a kind of project.
+type variant struct {
+	name     string
+	lto, cub bool
+}
+
+var variants = []variant{
+	{name: "lto", lto: true},
+	{name: "rdc"},
+	{name: "cub-lto", lto: true, cub: true},
+	{name: "cub-rdc", cub: true},
+}
+
+func variantsNamed(names []string) ([]variant, error) {
+	var found []variant
+	for _, n := range names {
+		i := slices.IndexFunc(variants, func(v variant) bool { return v.name == n })
+		if i < 0 {
+			return nil, fmt.Errorf("no variant %q; there are lto, rdc, cub-lto, cub-rdc", n)
+		}
+		found = append(found, variants[i])
+	}
+	return found, nil
+}
+
+// A project is everything that decides the text of a tree.
+type project struct {
+	variant
+	archs   []string
+	sources []string
+	ccbin   string
+	libs    string // folder of the toolkit's libraries, or ""
+	edits   []edit
+}
+
+// An edit replaces one text of one file by another.
+type edit struct{ file, from, to string }
+
+// files are the paths and texts of the tree.
+func (p project) files() (map[string]string, error) {
+	files := map[string]string{
+		"src/main.cpp": p.mainText(),
+		"kernels.hcl":  p.manifest(),
+		"build.ninja":  p.ninja(),
+	}
+	for _, s := range p.sources {
+		text, err := embedded.ReadFile("project/cub/" + s + ".cu")
+		if err != nil || !p.cub {
+			text, err = embedded.ReadFile("project/plain/" + s + ".cu")
+		}
+		if err != nil {
+			return nil, err
+		}
+		files["src/"+s+".cu"] = string(text)
+	}
+	header, err := embedded.ReadFile("project/common.cuh")
+	if err != nil {
+		return nil, err
+	}
+	files["src/common.cuh"] = string(header)
+	for _, e := range p.edits {
+		if !strings.Contains(files[e.file], e.from) {
+			panic(fmt.Sprintf("BUG: %s has no %q to edit", e.file, e.from))
+		}
+		files[e.file] = strings.Replace(files[e.file], e.from, e.to, 1)
+	}
+	return files, nil
+}
+
+// write brings a folder up to date: a file whose text is right keeps its time.
+func (p project) write(dir string) error {
+	files, err := p.files()
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if old, err := os.ReadFile(path); err == nil && string(old) == text {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p project) mainText() string {
+	var b strings.Builder
+	b.WriteString("struct Params {\n    int n;\n    float a, b;\n    int rounds;\n};\n\n")
+	for _, s := range p.sources {
+		fmt.Fprintf(&b, "int run_%s(const float *, float *, Params);\n", s)
+	}
+	b.WriteString("\nint main() {\n    Params p{1024, 1, 2, 3};\n    int r = 0;\n")
+	for _, s := range p.sources {
+		fmt.Fprintf(&b, "    r |= run_%s(nullptr, nullptr, p);\n", s)
+	}
+	return b.String() + "    return r != 0;\n}\n"
+}
+
+// manifest is the project for kbuild.
+func (p project) manifest() string {
+	mode := "rdc"
+	if p.lto {
+		mode = "lto"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "executable \"app\" {\n  code = [%s]\n  mode = %q\n  std  = \"c++17\"\n  sources = [\n    \"src/main.cpp\",\n",
+		`"`+strings.Join(p.archs, `", "`)+`"`, mode)
+	for _, s := range p.sources {
+		fmt.Fprintf(&b, "    \"src/%s.cu\",\n", s)
+	}
+	return b.String() + "  ]\n}\n"
+}
+
+// ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a launcher in front
+// of the compilers, as CMake would write them.
+func (p project) ninja() string {
+	compile, link := "", ""
+	for _, a := range p.archs {
+		nn := strings.TrimPrefix(a, "sm_")
+		code := a
+		if p.lto {
+			code = "lto_" + nn
+		}
+		compile += fmt.Sprintf(" -gencode arch=compute_%s,code=%s", nn, code)
+		link += fmt.Sprintf(" -gencode arch=compute_%s,code=%s", nn, a)
+	}
+	if p.lto {
+		link = " -dlto" + link
+	}
+	libs := ""
+	if p.libs != "" {
+		libs = " -L" + p.libs
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `include launcher.ninja
+
+rule cuda
+  command = $launcher nvcc -ccbin %[1]s -dc%[2]s -std=c++17 -O2 -MD -MT $out -MF $out.d -o $out -x cu $in
+  depfile = $out.d
+  deps = gcc
+rule cxx
+  command = $launcher %[1]s -c -std=c++17 -O2 -MD -MF $out.d -o $out $in
+  depfile = $out.d
+  deps = gcc
+rule device_link
+  command = $launcher nvcc -ccbin %[1]s -dlink%[3]s -Xnvlink -ignore-host-info -Xcompiler -fvisibility=hidden -o $out $in
+rule link
+  command = %[1]s -o $out $in%[4]s -lcudadevrt -lcudart_static -lrt -lpthread -ldl
+
+`, p.ccbin, compile, link, libs)
+	objects := ""
+	for _, s := range p.sources {
+		fmt.Fprintf(&b, "build out/%[1]s.o: cuda src/%[1]s.cu\n", s)
+		objects += " out/" + s + ".o"
+	}
+	fmt.Fprintf(&b, "build out/main.o: cxx src/main.cpp\nbuild out/dlink.o: device_link%[1]s\nbuild out/app: link out/main.o%[1]s out/dlink.o\n", objects)
+	return b.String()
+}

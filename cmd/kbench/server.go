@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A server is sccache's: it compiles, so its time and its processes count. The methods of a nil server, which the
+// other tools have, do nothing.
+type server struct {
+	cmd   *exec.Cmd
+	trace string // strace's log, or ""
+}
+
+// startServer runs sccache's server as a child and returns when it answers.
+func startServer(l *lane) (*server, error) {
+	argv := []string{"sccache"}
+	s := &server{}
+	if l.tracing {
+		s.trace = filepath.Join(l.dir, "server-trace")
+		argv = traced(s.trace, argv)
+	}
+	s.cmd = exec.Command(argv[0], argv[1:]...)
+	s.cmd.Env = append(l.env, "SCCACHE_START_SERVER=1", "SCCACHE_NO_DAEMON=1")
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting sccache's server: %w", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("unix", filepath.Join(l.dir, "s")); err == nil {
+			c.Close()
+			return s, nil
+		}
+	}
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	return nil, fmt.Errorf("sccache's server does not answer")
+}
+
+func (s *server) stop(env []string) {
+	if s == nil {
+		return
+	}
+	stop := exec.Command("sccache", "--stop-server")
+	stop.Env = env
+	if stop.Run() != nil {
+		s.cmd.Process.Kill()
+	}
+	s.cmd.Wait()
+}
+
+// cpu is the time of the server and of the children that it has waited for.
+func (s *server) cpu() time.Duration {
+	if s == nil {
+		return 0
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	return cpuOfStat(string(stat))
+}
+
+// cpuOfStat adds utime, stime, cutime and cstime of /proc/PID/stat, which counts in hundredths of a second. The
+// second field is a name in parentheses that may hold anything.
+func cpuOfStat(stat string) time.Duration {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 15 {
+		return 0
+	}
+	ticks := 0
+	for _, f := range fields[11:15] {
+		n, _ := strconv.Atoi(f)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+func (s *server) traceSize() int64 {
+	if s == nil || s.trace == "" {
+		return 0
+	}
+	info, err := os.Stat(s.trace)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
