@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/object"
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -42,7 +42,7 @@ func (r *Runner) join(a *graph.Action, name string) error {
 	if err != nil {
 		return err
 	}
-	out, err := object.WithFatbin(host, code)
+	out, err := fatbin.WithFatbin(host, code)
 	if err != nil {
 		return fmt.Errorf("joining the host and device code of %s: %w", a.Name, err)
 	}
@@ -60,9 +60,9 @@ func (r *Runner) slice(a *graph.Action, name string) error {
 	if err != nil {
 		panic("BUG: a slice for " + a.Archs[0])
 	}
-	cut := object.ForLink
+	cut := fatbin.ForLink
 	if strings.HasSuffix(a.Inputs[0], ".a") {
-		cut = object.ArchiveForLink
+		cut = fatbin.ArchiveForLink
 	}
 	out, err := cut(whole, code)
 	if err != nil {

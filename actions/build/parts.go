@@ -467,6 +467,16 @@ func (r *Runner) spelling(a *graph.Action) func(string) string {
 	return replacer(pairs).Replace
 }
 
+// partName is what a part's file is to its reader: "stub.canon.c" for compute_80.stub.canon.c. Which architecture it is of
+// does not matter to the one that reads the host code of some architecture.
+func partName(file string) string {
+	base := path.Base(file)
+	if arch, rest, ok := strings.Cut(base, "."); ok && (strings.HasPrefix(arch, "compute_") || strings.HasPrefix(arch, "sm_")) {
+		return rest
+	}
+	return base
+}
+
 // replacer prefers longer names: x/fatbin.c is not x/fatbin and ".c".
 func replacer(pairs [][2]string) *strings.Replacer {
 	slices.SortStableFunc(pairs, func(a, b [2]string) int { return len(b[0]) - len(a[0]) })

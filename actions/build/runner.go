@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -204,7 +203,7 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 		for _, in := range list {
 			name := in
 			if r.isPart(in) {
-				name = path.Base(in)
+				name = partName(in)
 			}
 			w.Field("input "+name, inputs[in].String())
 		}

@@ -35,19 +35,22 @@ func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
 	}
 	out := []byte(arMagic)
 	if names.Len() > 0 {
-		out = appendMember(out, fmt.Sprintf("%-48s", "//"), names.Bytes())
+		out = appendMember(out, "//", names.Bytes())
 	}
 	for i, m := range members {
 		if thin, err := ForLink(m.content, code); err == nil {
 			m.content = thin
 		}
-		out = appendMember(out, fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s", headers[i], 0, 0, 0, "644"), m.content)
+		blank := strings.Repeat(" ", 16-len(headers[i])) // bytes, where Sprintf would count letters
+		out = appendMember(out, headers[i]+blank+"0           0     0     644     ", m.content)
 	}
 	return out, nil
 }
 
+// appendMember writes a member. head is its header up to the size; the table of names has a name alone.
 func appendMember(out []byte, head string, content []byte) []byte {
-	out = fmt.Appendf(out, "%s%-10d`\n", head, len(content))
+	out = append(append(out, head...), strings.Repeat(" ", 48-len(head))...)
+	out = fmt.Appendf(out, "%-10d`\n", len(content))
 	out = append(out, content...)
 	if len(content)%2 != 0 {
 		out = append(out, '\n')

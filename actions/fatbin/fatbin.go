@@ -1,5 +1,6 @@
-// Package fatbin finds device code in files: objects, archives, shared libraries, programs and bare
-// fatbins. It reads bytes and knows nothing of toolkits; it never trusts a size that a file states.
+// Package fatbin finds device code in files (objects, archives, shared libraries, programs and bare
+// fatbins), exchanges that of an object, and cuts objects down to what a device link reads. It turns bytes
+// into bytes and knows nothing of toolkits; it never trusts a size that a file states.
 package fatbin
 
 import (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -125,7 +126,7 @@ func (l *lane) executable() string {
 }
 
 // measure brings the tree into the scenario's state and builds it.
-func (l *lane) measure(s scenario) measure {
+func (l *lane) measure(ctx context.Context, s scenario) measure {
 	if l.broken {
 		return measure{skipped: true}
 	}
@@ -140,7 +141,7 @@ func (l *lane) measure(s scenario) measure {
 	if err := l.write(); err != nil {
 		return measure{err: err}
 	}
-	m := l.build()
+	m := l.build(ctx)
 	if m.err != nil {
 		l.broken = s.name == "cold"
 		return m
@@ -166,13 +167,15 @@ func (l *lane) write() error {
 }
 
 // build runs the tool once. Its CPU time is that of its whole process tree, and of its server's meanwhile.
-func (l *lane) build() measure {
+func (l *lane) build(ctx context.Context) measure {
 	argv, log := l.command(), filepath.Join(l.dir, "trace")
 	if l.tracing {
 		argv = traced(log, argv)
 	}
 	before, mark := l.server.cpu(), l.server.traceSize()
-	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // the tool stops its compilers
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Dir, cmd.Env = l.tree, l.env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -4,15 +4,17 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // options are the command line, checked.
@@ -43,7 +45,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, "kbench:", err)
 		os.Exit(2)
 	}
-	if err := run(o, os.Stdout); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "kbench:", err)
 		os.Exit(1)
 	}
@@ -102,7 +106,7 @@ func split(list string) []string {
 }
 
 // run does what the options ask for, with all trees and caches below one folder.
-func run(o *options, out io.Writer) error {
+func run(ctx context.Context, o *options, out io.Writer) error {
 	if err := locate(o); err != nil {
 		return err
 	}
@@ -121,11 +125,11 @@ func run(o *options, out io.Writer) error {
 		var err error
 		switch {
 		case o.sha:
-			err = compareClones(o, v, out)
+			err = compareClones(ctx, o, v, out)
 		case o.sass:
-			err = compareSASS(o, v, out)
+			err = compareSASS(ctx, o, v, out)
 		default:
-			err = bench(o, v, out)
+			err = bench(ctx, o, v, out)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
@@ -156,8 +160,9 @@ func locate(o *options) (err error) {
 	return nil
 }
 
-// bench measures all scenarios of one variant, the tools in turn within each scenario, and prints the table.
-func bench(o *options, v variant, out io.Writer) error {
+// bench measures all scenarios of one variant, the tools in turn within each scenario, and prints the table, which a
+// signal cuts short.
+func bench(ctx context.Context, o *options, v variant, out io.Writer) error {
 	lanes, err := openLanes(o, v)
 	defer closeLanes(lanes)
 	if err != nil {
@@ -167,15 +172,15 @@ func bench(o *options, v variant, out io.Writer) error {
 	for i, s := range o.scenarios {
 		for k := range lanes {
 			l := lanes[(i+k)%len(lanes)] // nobody is always first
-			m := l.measure(s)
+			m := l.measure(ctx, s)
+			if ctx.Err() != nil {
+				t.print(out, o)
+				return fmt.Errorf("stopped in %s", s.title)
+			}
 			t.add(s, l, m)
-			fmt.Fprintf(os.Stderr, "kbench: %s: %s: %s\n", v.name, cmp.Or(s.title, s.name), l.describe(m))
+			fmt.Fprintf(os.Stderr, "kbench: %s: %s: %s\n", v.name, s.title, l.describe(m))
 		}
 	}
-	if o.markdown {
-		t.markdown(out, o.tools)
-	} else {
-		t.text(out, o.tools)
-	}
+	t.print(out, o)
 	return t.verdict()
 }

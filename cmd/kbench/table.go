@@ -42,6 +42,14 @@ func (t *table) row(s scenario, tool string) *row {
 	return &t.rows[len(t.rows)-1]
 }
 
+func (t *table) print(out io.Writer, o *options) {
+	if o.markdown {
+		t.markdown(out, o.tools)
+	} else {
+		t.text(out, o.tools)
+	}
+}
+
 // text prints aligned columns.
 func (t *table) text(out io.Writer, tools []string) {
 	fmt.Fprintf(out, "\n%s\n", t.variant.name)
@@ -107,7 +115,7 @@ func (r *row) times(ninja measure) []string {
 		return []string{"-", "-"}
 	case m.err != nil:
 		return []string{"fails", "fails"}
-	case m.wall == 0:
+	case m.wall == 0: // never measured
 		return []string{"", ""}
 	default:
 		wall, cpu := seconds(m.wall.Seconds(), ninja.wall.Seconds()), seconds(m.cpu.Seconds(), ninja.cpu.Seconds())

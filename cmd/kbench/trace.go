@@ -15,7 +15,7 @@ var kinds = []string{
 	"cicc", "ptxas", "nvlink", "cudafe++", "preprocess", "host compile", "fatbinary", "nvcc", "as", "ld",
 }
 
-// counts are processes by kind; "all" counts every one.
+// counts are processes by kind; "all" counts every program started, shells and drivers too.
 type counts map[string]int
 
 // traced runs a command under strace, which writes every execve of the process tree into a log.
@@ -50,10 +50,8 @@ func (c counts) read(r io.Reader) error {
 			return
 		}
 		was[pid] = kind
+		c[kind]++
 		c["all"]++
-		if kind != "" {
-			c[kind]++
-		}
 	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -53,12 +54,12 @@ func processor() string {
 }
 
 // built opens a lane of its own and builds the project from nothing.
-func built(o *options, v variant, tool, name string) (*lane, error) {
+func built(ctx context.Context, o *options, v variant, tool, name string) (*lane, error) {
 	l, err := openLane(o, v, tool, name, false)
 	if err != nil {
 		return nil, err
 	}
-	m := l.measure(scenarios[0])
+	m := l.measure(ctx, scenarios[0])
 	if m.err == nil && m.stale != "" {
 		m.err = errors.New("stale " + m.stale)
 	}
@@ -67,10 +68,10 @@ func built(o *options, v variant, tool, name string) (*lane, error) {
 
 // compareClones builds two clones in folders of different names and depths, each with a cache of its own, and fails
 // unless their executables are equal.
-func compareClones(o *options, v variant, out io.Writer) error {
+func compareClones(ctx context.Context, o *options, v variant, out io.Writer) error {
 	sums := map[[sha256.Size]byte]bool{}
 	for _, name := range []string{"clone", "another clone/further down"} {
-		l, err := built(o, v, "kbuild", name)
+		l, err := built(ctx, o, v, "kbuild", name)
 		if err != nil {
 			return err
 		}
@@ -89,10 +90,10 @@ func compareClones(o *options, v variant, out io.Writer) error {
 }
 
 // compareSASS fails unless kbuild's executable has the device code of ninja's.
-func compareSASS(o *options, v variant, out io.Writer) error {
+func compareSASS(ctx context.Context, o *options, v variant, out io.Writer) error {
 	var dumps []string
 	for _, tool := range []string{"kbuild", "ninja"} {
-		l, err := built(o, v, tool, tool+"-sass")
+		l, err := built(ctx, o, v, tool, tool+"-sass")
 		if err != nil {
 			return err
 		}

@@ -425,3 +425,20 @@ func TestClangd(t *testing.T) {
 		t.Errorf("clangd says:\n%s", said)
 	}
 }
+
+func TestExamplePasses(t *testing.T) {
+	t.Parallel()
+	e := realExample(t, "passes")
+	e.kbuild()
+	if got := e.calls("build/bin/app", "normalise"); strings.Contains(got, "block_sum") {
+		t.Errorf("the kernel calls %s", got)
+	}
+	e.run("build/bin/app")
+	e.settled("build/bin/app")
+	e.edit("src/main.cu", "#include <cmath>", "// a line\n#include <cmath>")
+	e.ran("a line", "preprocess 3")
+	e.edit("src/main.cu", "x *= 1.0f", "x *= 2.0f")
+	e.ran("for sm_90", "cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
+	e.ran("sm_86", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--arch", "sm_80,sm_86,sm_90")
+	e.ran("sm_80 alone", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--arch", "sm_80")
+}

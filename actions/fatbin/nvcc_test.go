@@ -1,0 +1,226 @@
+package fatbin
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// lab is a folder with an NVIDIA toolkit at hand.
+type lab struct {
+	t   *testing.T
+	dir string
+}
+
+func newLab(t *testing.T) lab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles and links")
+	}
+	for _, tool := range []string{"nvcc", "nvlink", "g++-11"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			if os.Getenv("KBUILD_REQUIRE_NVCC") != "" {
+				t.Fatalf("KBUILD_REQUIRE_NVCC is set, and there is no %s in PATH", tool)
+			}
+			t.Skipf("needs %s, which is not in PATH", tool)
+		}
+	}
+	return lab{t, t.TempDir()}
+}
+
+func (l lab) write(name string, content []byte) {
+	l.t.Helper()
+	path := filepath.Join(l.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l lab) read(name string) []byte {
+	data, err := os.ReadFile(filepath.Join(l.dir, name))
+	if err != nil && !os.IsNotExist(err) {
+		l.t.Fatal(err)
+	}
+	return data
+}
+
+// run gives what the command said. It must work.
+func (l lab) run(args ...string) string {
+	l.t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = l.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		l.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func (l lab) nvcc(args ...string) string {
+	return l.run(append([]string{"nvcc", "-ccbin", "g++-11", "--keep", "--keep-dir", "."}, args...)...)
+}
+
+// link runs nvlink in a folder of the lab and gives all that it makes: code, registrations, messages.
+func (l lab) link(folder, arch string, flags, inputs []string) string {
+	args := append([]string{"-m64", "--arch=" + arch, "--register-link-binaries=reg.c", "-cpu-arch=X86_64",
+		"-nvvmpath=/usr/lib/nvidia-cuda-toolkit", "-L/usr/lib/x86_64-linux-gnu", "-o", "out.cubin"}, flags...)
+	for _, name := range []string{"reg.c", "out.cubin"} {
+		os.Remove(filepath.Join(l.dir, folder, name)) // nvlink does not write over a file of registrations
+	}
+	cmd := exec.Command("nvlink", append(append(args, inputs...), "-lcudadevrt")...)
+	cmd.Dir = filepath.Join(l.dir, folder)
+	said, err := cmd.CombinedOutput()
+	return fmt.Sprintf("%v\n%s\n%s\n%s", err, said, l.read(folder+"/reg.c"), l.read(folder+"/out.cubin"))
+}
+
+var sources = map[string]string{
+	"a.cu": `__device__ int f(int); extern __constant__ int shared; static __device__ int mine = 3;
+__global__ void used(int *p) { *p = f(*p) + mine + shared; }
+__global__ void unused(int *p) { *p = f(*p) * 77; }
+void a(int *p) { used<<<1, 1>>>(p); cudaMemcpyToSymbol(mine, p, 4); }
+`,
+	"b.cu": `__constant__ int shared = 1; static __device__ int mine = 5;
+__device__ int f(int x) { return x * mine; }
+__global__ void child(int *p) { atomicAdd(p, f(*p)); }
+__global__ void parent(int *p) { child<<<1, 1>>>(p); }
+void b(int *p) { parent<<<1, 1>>>(p); }
+int main() { int *p; cudaMalloc(&p, 4); b(p); return 0; }
+`,
+	"whole.cu": "__global__ void k(int *p) { *p = 1; }\nvoid w(int *p) { k<<<1, 1>>>(p); }\n",
+	"host.cc":  "int host() { return 1; }\n",
+}
+
+// TestLinksAlike links thin objects and whole ones: nvlink must make the same of them and say the same.
+func TestLinksAlike(t *testing.T) {
+	l := newLab(t)
+	for name, text := range sources {
+		l.write(name, []byte(text))
+	}
+	l.run("g++-11", "-c", "host.cc", "-o", "host.o")
+	l.nvcc("-c", "-arch=sm_80", "whole.cu", "-o", "whole.o")
+	gencodes := map[string][]string{
+		"sass":  {"-gencode", "arch=compute_70,code=sm_70", "-gencode", "arch=compute_80,code=[sm_80,compute_80]"},
+		"lto":   {"-gencode", "arch=compute_70,code=lto_70", "-gencode", "arch=compute_80,code=lto_80"},
+		"mixed": {"-lineinfo", "-gencode", "arch=compute_70,code=lto_70", "-gencode", "arch=compute_80,code=[sm_80,lto_80]"},
+		"older": {"-gencode", "arch=compute_70,code=lto_70", "-gencode", "arch=compute_80,code=sm_80"},
+		"debug": {"-g", "-G", "-gencode", "arch=compute_70,code=compute_70"},
+	}
+	for mode, flags := range gencodes {
+		a, b := mode+"_a.o", mode+"_the_second_object.o"
+		l.nvcc(append(flags, "-dc", "a.cu", "-o", a)...)
+		l.nvcc(append(flags, "-dc", "b.cu", "-o", b)...)
+		lib := mode + ".a"
+		l.run("ar", "cr", lib, "host.o", b, "whole.cu")
+		for _, arch := range []string{"sm_70", "sm_80"} {
+			for _, how := range [][]string{nil, {"-dlto"}, {"-dlto", "-ignore-host-info"}} {
+				l.alike(mode, arch, how, a, b)
+				l.alike(mode, arch, how, a, lib, "whole.o")
+			}
+		}
+	}
+	// What an earlier device link has taken in, nvlink leaves out.
+	l.nvcc("-dlink", "-arch=sm_80", "sass_a.o", "sass_the_second_object.o", "-o", "linked.o")
+	l.alike("linked before", "sm_80", nil, "sass_a.o", "sass_the_second_object.o", "linked.o")
+	l.run("ld", "-r", "sass_the_second_object.o", "sass_a.o", "-o", "joined.o")
+	l.alike("joined", "sm_80", nil, "joined.o")
+}
+
+func (l lab) alike(mode, arch string, flags []string, inputs ...string) {
+	l.t.Helper()
+	for _, name := range inputs {
+		whole := l.read(name)
+		thin, err := ForLink(whole, code(l.t, arch))
+		if strings.HasSuffix(name, ".a") {
+			thin, err = ArchiveForLink(whole, code(l.t, arch))
+		}
+		if err != nil {
+			l.t.Fatalf("%s: %v", name, err)
+		}
+		l.write("whole/"+name, whole)
+		l.write("thin/"+name, thin)
+	}
+	if l.link("whole", arch, flags, inputs) != l.link("thin", arch, flags, inputs) {
+		l.t.Errorf("%s: nvlink %s for %s makes another thing of the thin objects of %s", mode, flags, arch, inputs)
+	}
+}
+
+// TestThinObjectsOfEdits compiles one source with other host code and for more architectures.
+func TestThinObjectsOfEdits(t *testing.T) {
+	l := newLab(t)
+	compile := func(text string, flags ...string) []byte {
+		l.write("a.cu", []byte(text))
+		l.nvcc(append(flags, "-dc", "a.cu", "-o", "a.o")...)
+		thin, err := ForLink(l.read("a.o"), gencode.Code{Num: 80})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return thin
+	}
+	text, one := sources["a.cu"], []string{"-gencode", "arch=compute_80,code=[sm_80,lto_80]"}
+	first := compile(text, one...)
+	more := "#include <vector>\n#ifndef __CUDA_ARCH__\ninline int n() { static int i; return ++i; }\nint before() { std::vector<int> v(n()); return v.size(); }\n#endif\n"
+	if !bytes.Equal(compile(text+more, one...), first) {
+		t.Error("host code shows")
+	}
+	if !bytes.Equal(compile(text, append([]string{"-O2", "-Xcompiler", "-g,-fno-pie,-ffunction-sections"}, one...)...), first) {
+		t.Error("the host compiler's options show")
+	}
+	if !bytes.Equal(compile(text, append([]string{"-gencode", "arch=compute_70,code=[sm_70,lto_70]"}, one...)...), first) {
+		t.Error("another architecture shows")
+	}
+	if bytes.Equal(compile(strings.Replace(text, "77", "78", 1), one...), first) {
+		t.Error("device code does not show")
+	}
+}
+
+// TestWithFatbinIsTheCompilers puts the fatbin where the compiler puts it: the objects are the same.
+func TestWithFatbinIsTheCompilers(t *testing.T) {
+	l := newLab(t)
+	words := regexp.MustCompile(`(?m)^("\.quad .*\n)+`)
+	for mode, flags := range map[string][]string{
+		"whole": {"-c", "-arch=sm_80"}, "sass": {"-dc", "-arch=sm_80", "-O2"}, "lto": {"-dc", "-gencode", "arch=compute_80,code=lto_80"},
+		"sections": {"-dc", "-arch=sm_80", "-Xcompiler", "-fPIC,-ffunction-sections"},
+	} {
+		l.write("b.cu", []byte(strings.Replace(sources["b.cu"], "child<<<1, 1>>>(p)", "*p = f(*p)", 1)))
+		flags = append(flags, "b.cu", "-o", "b.o")
+		l.nvcc(flags...)
+		want := l.read("b.o")
+		plan := l.nvcc(append([]string{"--dryrun"}, flags...)...)
+		_, host, _ := strings.Cut(plan[strings.LastIndex(plan, "\n#$ g++-11"):], "#$ ")
+		l.write("b.fatbin.c", words.ReplaceAll(l.read("b.fatbin.c"), []byte("\".quad 0\\n\"\n")))
+		l.run("sh", "-c", host)
+		placed := l.read("b.o")
+		if bytes.Equal(placed, want) {
+			t.Fatalf("%s: the object is not compiled with a placeholder", mode)
+		}
+		got, err := WithFatbin(placed, l.read("b.fatbin"))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: not the object that the compiler makes of the fatbin: %v", mode, err)
+		}
+	}
+}
+
+// TestWithFatbinIsAnObject has the tools of binutils read an object with another fatbin.
+func TestWithFatbinIsAnObject(t *testing.T) {
+	l := newLab(t)
+	object, err := WithFatbin(testdata(t, "host2.o"), testdata(t, "bare.fatbin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write("a.o", object)
+	for _, tool := range []string{"readelf -aW a.o", "objdump -h a.o", "ld -r a.o -o r.o", "ar crD a.a a.o", "strip -g a.o -o s.o"} {
+		if said := l.run(strings.Fields(tool)...); strings.Contains(strings.ToLower(said), "warning") {
+			t.Errorf("%s: %s", tool, said)
+		}
+	}
+}

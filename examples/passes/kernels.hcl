@@ -1,0 +1,15 @@
+# What an edit runs when nvcc is taken apart by architecture.
+
+gencode "gpus" {
+  code      = ["sm_80", "sm_90"]
+  arch_list = ["sm_80", "sm_86", "sm_90"] # what CUB spells into its namespace, also in builds for fewer
+}
+
+defaults {
+  gencode = gencode.gpus
+  mode    = "lto"
+}
+
+executable "app" {
+  sources = ["src/main.cu", "src/sum.cu"]
+}
