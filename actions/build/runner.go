@@ -167,6 +167,9 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.Kind == graph.Slice {
 		w.Field("arch", a.Archs[0]) // others say it in their arguments
 	}
+	if len(a.Argv) == 0 || len(a.Texts) > 0 {
+		w.Field("method", method)
+	}
 	spell := r.spelling(a)
 	for i, arg := range a.Argv {
 		if i == 0 && len(a.Tools) > 0 {

@@ -136,7 +136,8 @@ func (p project) manifest() string {
 }
 
 // ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a launcher in front
-// of the compilers, as CMake would write them.
+// of the compilers. Architectures are spelled as CMake spells them: ccache takes -gencode for a debug option like -g3,
+// hashes the folder, and misses in every second checkout; with --generate-code= it hits there.
 func (p project) ninja() string {
 	compile, link := "", ""
 	for _, a := range p.archs {
@@ -145,8 +146,8 @@ func (p project) ninja() string {
 		if p.lto {
 			code = "lto_" + nn
 		}
-		compile += fmt.Sprintf(" -gencode arch=compute_%s,code=%s", nn, code)
-		link += fmt.Sprintf(" -gencode arch=compute_%s,code=%s", nn, a)
+		compile += fmt.Sprintf(" --generate-code=arch=compute_%s,code=%s", nn, code)
+		link += fmt.Sprintf(" --generate-code=arch=compute_%s,code=%s", nn, a)
 	}
 	if p.lto {
 		link = " -dlto" + link

@@ -62,8 +62,8 @@ func TestCommandLinesAgree(t *testing.T) {
 	p := sample("lto", 2)
 	ninja, manifest := p.ninja(), p.manifest()
 	for _, want := range []string{
-		"-dc -gencode arch=compute_70,code=lto_70 -gencode arch=compute_90,code=lto_90 ",
-		"-dlink -dlto -gencode arch=compute_70,code=sm_70 -gencode arch=compute_90,code=sm_90 ",
+		"-dc --generate-code=arch=compute_70,code=lto_70 --generate-code=arch=compute_90,code=lto_90 ",
+		"-dlink -dlto --generate-code=arch=compute_70,code=sm_70 --generate-code=arch=compute_90,code=sm_90 ",
 		"build out/dlink.o: device_link out/math.o out/gemm.o\n",
 	} {
 		if !strings.Contains(ninja, want) {
