@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,23 +30,23 @@ func randomOptions(t *testing.T, rng *rand.Rand) Options {
 func forEachSeed(t *testing.T, f func(t *testing.T, rng *rand.Rand)) {
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { f(t, rand.New(rand.NewPCG(seed, 1))) })
+			bubble(t, func(t *testing.T) { f(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
 	}
 }
 
 // sibling is another client of the jobserver, which takes and gives tokens as it likes.
-func sibling(ctx context.Context, s *fakeServer, seed uint64) {
+func sibling(ctx context.Context, s *fakeServer, seed uint64, unit time.Duration) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for {
 		select {
 		case b := <-s.pool:
-			pause(ctx, time.Duration(rng.IntN(10))*time.Millisecond)
+			pause(ctx, time.Duration(rng.IntN(10))*unit)
 			s.pool <- b
 		case <-ctx.Done():
 			return
 		}
-		if pause(ctx, time.Duration(rng.IntN(10))*time.Millisecond) != nil {
+		if pause(ctx, time.Duration(rng.IntN(10))*unit) != nil {
 			return
 		}
 	}
@@ -64,7 +65,7 @@ func TestRandomGraphs(t *testing.T) {
 		w := newWorld(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts)
 		ctx, stop := context.WithCancel(t.Context())
 		if w.srv != nil {
-			go sibling(ctx, w.srv, rng.Uint64())
+			go sibling(ctx, w.srv, rng.Uint64(), time.Millisecond)
 		}
 		want := randomWant(rng, len(g.Actions))
 		sum, err := Run(t.Context(), g, want, opts, w, w)
@@ -83,6 +84,51 @@ func TestRandomGraphs(t *testing.T) {
 			w.checkServer(cap(w.srv.pool))
 		}
 	})
+}
+
+// TestRandomInRealTime has the goroutines really race, with actions of some microseconds, and stops half of the runs.
+func TestRandomInRealTime(t *testing.T) {
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		g := randomGraph(rng)
+		opts := randomOptions(t, rng)
+		opts.MaxLoad = 0 // waits for seconds
+		fates := randomFates(rng, len(g.Actions), 0.05)
+		for i := range fates {
+			fates[i].checks /= 1000
+			fates[i].takes /= 1000
+		}
+		w := newWorld(t, g, fates, opts)
+		ctx, stop := context.WithCancel(t.Context())
+		var siblings sync.WaitGroup
+		if w.srv != nil {
+			siblings.Go(func() { sibling(ctx, w.srv, seed, time.Microsecond) })
+		}
+		runCtx, cancel := context.WithCancel(t.Context())
+		if rng.IntN(2) == 0 {
+			time.AfterFunc(time.Duration(rng.IntN(500))*time.Microsecond, cancel)
+		}
+		want := randomWant(rng, len(g.Actions))
+		sum, err := Run(runCtx, g, want, opts, w, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		predicted := w.predict(want)
+		for id, status := range w.ended {
+			if status != predicted[id] && (status != Skipped || !sum.Interrupted) {
+				t.Errorf("seed %d: %s ends as %s, want %s", seed, g.Actions[id].Name, status, predicted[id])
+			}
+		}
+		if len(w.ended) != len(predicted) {
+			t.Errorf("seed %d: %d actions end, want %d", seed, len(w.ended), len(predicted))
+		}
+		cancel()
+		stop()
+		siblings.Wait()
+		if w.srv != nil {
+			w.checkServer(cap(w.srv.pool))
+		}
+	}
 }
 
 func TestRandomFailureLimit(t *testing.T) {

@@ -49,7 +49,7 @@ func TestNothingWanted(t *testing.T) {
 }
 
 func TestCriticalPathFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"holder"}, []string{"b short"}, []string{"c wide"}, []string{"d long"}, []string{"e short"},
 			[]string{"f after d", "d long"}, []string{"g after f", "f after d"}, []string{"h after b", "b short"})
 		cost := []time.Duration{9, 1, 4, 2, 2, 2, 1, 1} // on the path to an end: 9, 2, 4, 5, 2, 3, 1, 1
@@ -180,7 +180,7 @@ func (r *reasons) Finished(a *graph.Action, res Result, done, total int) {
 }
 
 func TestChecksNeedNoSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, want := independent(4)
 		fates := executing(4)
 		fates[0].takes = time.Hour // holds the only slot
@@ -201,7 +201,7 @@ func TestChecksNeedNoSlot(t *testing.T) {
 }
 
 func TestPanicOfRunnerStopsTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, want := independent(3)
 		fates := executing(3)
 		for i := range fates {
@@ -234,7 +234,7 @@ func (p panicking) Execute(ctx context.Context, a *graph.Action) Result {
 }
 
 func TestLoadLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		begin := time.Now()
 		busy := func() float64 { // others keep the machine busy for 90 s
 			if time.Since(begin) < 90*time.Second {
@@ -258,7 +258,7 @@ func TestLoadLimit(t *testing.T) {
 }
 
 func TestLoadLimitDoesNotDelayTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		begin := time.Now()
 		g, want := independent(2)
 		fates := executing(2)
@@ -272,7 +272,7 @@ func TestLoadLimitDoesNotDelayTheEnd(t *testing.T) {
 }
 
 func TestJobserverGivesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, want := independent(5)
 		w := newWorld(t, g, executing(5), Options{Jobs: 5, Jobserver: newServer(t, 0)})
 		if sum := w.mustRun(t.Context(), want...); sum.Ran != 5 || w.peak != 1 {
@@ -282,7 +282,7 @@ func TestJobserverGivesNothing(t *testing.T) {
 }
 
 func TestJobserverBreaks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, want := independent(5)
 		srv := newServer(t, 3)
 		srv.err = errServer
@@ -295,7 +295,7 @@ func TestJobserverBreaks(t *testing.T) {
 
 // A request that was withdrawn because nothing was left to start is no broken jobserver.
 func TestJobserverIsAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"a"}, []string{"b"}, []string{"c", "a", "b"}, []string{"d", "a", "b"})
 		srv := newServer(t, 1)
 		theirs := <-srv.pool
@@ -314,7 +314,7 @@ func TestJobserverIsAskedAgain(t *testing.T) {
 // A token is held exactly while its process runs: not by the long last action, which has the free
 // slot or its own token, and not by a run that waits for a pool.
 func TestTokensAreNotHoarded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, want := independent(4)
 		fates := executing(4)
 		fates[0].takes = time.Hour
@@ -344,7 +344,7 @@ func TestTokensAreNotHoarded(t *testing.T) {
 }
 
 func TestCancelWhileWaitingForToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		g, want := independent(2)
 		fates := executing(2)
 		fates[0].takes, fates[1].takes = time.Hour, time.Hour
