@@ -113,6 +113,12 @@ type Action struct {
 	Pos Pos `json:"pos"` // of the block that made it
 }
 
+// Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices, by architecture.
+const (
+	PartsDir  = ".kbuild/parts"
+	SlicesDir = PartsDir + "/slice"
+)
+
 // StageDir is the folder of Action.Stage in argv: "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
 

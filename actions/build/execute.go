@@ -208,7 +208,7 @@ func (r *Runner) plain(a *graph.Action, said, dir string) string {
 	}
 	said = strings.ReplaceAll(said, r.relTemp(dir)+"/", "")
 	if a.Kind == graph.NVLink {
-		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, ".kbuild/parts/slice", a.Archs[0])+"/", r.Graph.BuildDir+"/")
+		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
 	}
 	return said
 }
@@ -515,10 +515,16 @@ func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, r
 	if err := r.Journal.Append(rec); err != nil {
 		return fail(fmt.Errorf("writing the build journal: %w", err))
 	}
-	if r.Store != nil && !r.tellsTime(a, rec.Discovered) {
-		if err := r.Store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {
-			r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
-		}
-	}
+	r.share(ctx, r.Store, a, rec)
 	return res
+}
+
+// share puts a record and its outputs into a store, if there is one. An output that tells the time is not for others.
+func (r *Runner) share(ctx context.Context, store cache.Store, a *graph.Action, rec *cache.Record) {
+	if store == nil || r.tellsTime(a, rec.Discovered) {
+		return
+	}
+	if err := store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {
+		r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
+	}
 }

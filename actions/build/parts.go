@@ -238,11 +238,7 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 		res.Status, res.Err = sched.Failed, fmt.Errorf("writing the build journal: %w", err)
 		return res
 	}
-	if r.Keep != nil && !r.tellsTime(a, rec.Discovered) {
-		if err := r.Keep.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {
-			r.warn(fmt.Sprintf("the cache cannot be written, building goes on without: %v", err))
-		}
-	}
+	r.share(ctx, r.Keep, a, rec)
 	return res
 }
 

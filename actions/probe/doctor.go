@@ -54,14 +54,14 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 		d.ok("GPU code", codes(k.Archs))
 	}
 	good := true
-	for _, part := range append(append([]string(nil), subTools...), "link.stub", "libcudadevrt.a", "libcudart_static.a") {
+	for _, part := range append(append([]string(nil), plan.ToolkitPrograms...), "link.stub", "libcudadevrt.a", "libcudart_static.a") {
 		if w.parts[part] == "" {
 			good = false
 			d.fail(part, "is missing from the toolkit; install it whole (on Debian and Ubuntu: apt install --reinstall nvidia-cuda-toolkit nvidia-cuda-dev).")
 		}
 	}
 	if good {
-		d.ok("parts of the toolkit", strings.Join(subTools, ", "))
+		d.ok("parts of the toolkit", strings.Join(plan.ToolkitPrograms, ", "))
 	}
 	if w.fits(k.HostCXX) {
 		d.ok("host compiler of nvcc", described(k.HostCXX))

@@ -45,7 +45,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	}
 	k.NVCC.ID, k.NVCC.Version = id, k.Build
 	k.Programs = map[string]string{}
-	for _, t := range subTools {
+	for _, t := range plan.ToolkitPrograms {
 		k.Programs[t] = w.parts[t]
 	}
 	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
@@ -231,14 +231,11 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// subTools are the programs that nvcc runs.
-var subTools = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
-
 // parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role that
 // nothing plays is "".
 func (d dry) parts(w *world, nvcc string) map[string]string {
 	parts := map[string]string{"nvcc": nvcc}
-	for _, t := range subTools {
+	for _, t := range plan.ToolkitPrograms {
 		path := d.path
 		if t == "cicc" && d.ciccPath != "" {
 			path = d.ciccPath + string(filepath.ListSeparator) + path

@@ -33,7 +33,7 @@ func (s *session) keepCode(ctx context.Context, t *tree, want []graph.ActionID) 
 				continue
 			}
 			name := filepath.Join(dir, keptName(s.graph.BuildDir, o))
-			if err := t.runner.CopyPart(ctx, a, o, name); err != nil {
+			if err := t.runner.CopyPart(ctx, o, name); err != nil {
 				return fmt.Errorf("keeping %s: %w", o, err)
 			}
 			if sass {
@@ -51,7 +51,7 @@ func (s *session) keepCode(ctx context.Context, t *tree, want []graph.ActionID) 
 
 // keptName is executable.app/src/a.cu.sm_80.cubin for the part obj/executable.app/src/a.cu.o/sm_80.cubin.
 func keptName(buildDir, part string) string {
-	part = strings.TrimPrefix(part, buildDir+"/.kbuild/parts/")
+	part = strings.TrimPrefix(part, buildDir+"/"+graph.PartsDir+"/")
 	part = strings.TrimPrefix(part, "obj/")
 	return strings.TrimSuffix(path.Dir(part), ".o") + "." + path.Base(part)
 }

@@ -20,6 +20,9 @@ type Facts struct {
 	Static      map[string]string  // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
 }
 
+// ToolkitPrograms are the programs of a toolkit that nvcc runs.
+var ToolkitPrograms = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
+
 // DryRun is what `nvcc --dryrun` printed, or why it could not be asked.
 type DryRun struct {
 	Text  string `json:"text,omitempty"`

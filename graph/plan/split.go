@@ -55,36 +55,19 @@ func (b *builder) answer(argv []string) (string, error) {
 	return run.Text, nil
 }
 
-func (b *builder) compilePasses(argv []string) (*toolchain.CompilePasses, error) {
+// learn has nvcc's answer read once for all that ask the same.
+func learn[P any](b *builder, known *map[string]learned[P], argv []string, read func(string) (*P, error)) (*P, error) {
 	key := Question(argv)
-	l, ok := b.compiles[key]
+	l, ok := (*known)[key]
 	if !ok {
-		if text, err := b.answer(argv); err != nil {
-			l.err = err
-		} else {
-			l.passes, l.err = toolchain.LearnCompile(text)
+		text, err := b.answer(argv)
+		if l.err = err; err == nil {
+			l.passes, l.err = read(text)
 		}
-		if b.compiles == nil {
-			b.compiles = map[string]learned[toolchain.CompilePasses]{}
+		if *known == nil {
+			*known = map[string]learned[P]{}
 		}
-		b.compiles[key] = l
-	}
-	return l.passes, l.err
-}
-
-func (b *builder) linkPasses(argv []string) (*toolchain.LinkPasses, error) {
-	key := Question(argv)
-	l, ok := b.links[key]
-	if !ok {
-		if text, err := b.answer(argv); err != nil {
-			l.err = err
-		} else {
-			l.passes, l.err = toolchain.LearnLink(text)
-		}
-		if b.links == nil {
-			b.links = map[string]learned[toolchain.LinkPasses]{}
-		}
-		b.links[key] = l
+		(*known)[key] = l
 	}
 	return l.passes, l.err
 }
@@ -97,7 +80,7 @@ func (b *builder) unsplit(t *target) string {
 	case t.Split != nil && !*t.Split:
 		return "split = false"
 	}
-	for _, tool := range []string{"cicc", "ptxas", "fatbinary", "cudafe++", "nvlink"} {
+	for _, tool := range ToolkitPrograms {
 		if b.facts.CUDA.Programs[tool] == "" {
 			return "the toolkit's " + tool + " was not found"
 		}
@@ -114,11 +97,12 @@ type split struct {
 	dir   string // of the parts
 	lines bool   // outputs record line numbers
 	out   string // file of RoleOutput
+	id    string // of the module, for compiles
 }
 
 // partsDir holds the parts of the file out.
 func (b *builder) partsDir(out string) string {
-	return b.out(".kbuild", "parts", b.inTree(strings.TrimPrefix(out, b.project.BuildDir+"/")))
+	return b.out(graph.PartsDir, b.inTree(out))
 }
 
 // emitCompile plans a compile of nvcc, taken apart if possible. ask is the argv that tells the passes; it is
@@ -128,7 +112,7 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action,
 	if whole.Whole == "" {
 		question := toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)
 		whole.Asked = Question(question)
-		passes, err := b.compilePasses(question)
+		passes, err := learn(b, &b.compiles, question, toolchain.LearnCompile)
 		if err == nil {
 			err = b.splitCompile(t, s, whole, passes)
 		}
@@ -157,6 +141,7 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		return fmt.Errorf("fatbinary was not asked for the form of its output")
 	}
 	p := b.newSplit(t, whole, c.Env)
+	p.id = moduleID(t.label, s)
 	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
 	p.lines = whole.CwdInKey || recordsLines(c) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
 	if c.Host != nil {
@@ -164,8 +149,8 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 	}
 	ltoir := len(whole.Archs) == 1 && strings.HasSuffix(whole.Outputs[0], ".ltoir") // fatbinary would only wrap it
 	for _, pass := range c.CICC {
-		p.preprocess(s, c.Preprocess[pass.Arch])
-		p.cicc(s, pass, ltoir)
+		p.preprocess(c.Preprocess[pass.Arch])
+		p.cicc(pass, ltoir)
 	}
 	if ltoir {
 		return nil
@@ -181,7 +166,7 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		p.emit(a)
 	}
 	if c.Host != nil {
-		p.preprocess(s, c.Preprocess["host"])
+		p.preprocess(c.Preprocess["host"])
 		p.cudafe(c.Cudafe)
 		p.host(s, c)
 		p.join()
@@ -318,19 +303,24 @@ func archList(list []gencode.Code) string {
 func (p *split) emit(a *graph.Action) { p.b.emit(p.t, a) }
 
 // preprocess plans the text of one architecture, or of the host.
-func (p *split) preprocess(s manifest.Source, pass *toolchain.Pass) {
+func (p *split) preprocess(pass *toolchain.Pass) {
 	k := p.b.facts.CUDA
 	a := p.action(graph.Preprocess, pass, k.HostCXX.Path)
 	a.Archs, a.Transient = []string{pass.Arch}, true
-	a.Depfile = a.Outputs[0] + ".d"
 	if !strings.Contains(path.Base(k.HostCXX.Path), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
 		a.Macros = []string{toolchain.ListMacro}
 	}
-	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
+	depends(a)
 	a.SearchDirs, a.OrderOnly = p.whole.SearchDirs, p.whole.OrderOnly
 	p.text(a, a.Outputs[0], false)
 	p.emit(a)
+}
+
+// depends has gcc write which files it read.
+func depends(a *graph.Action) {
+	a.Depfile = a.Outputs[0] + ".d"
+	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
 }
 
 // text adds the canonical form of an output, if the compile records no lines.
@@ -344,10 +334,10 @@ func (p *split) text(a *graph.Action, raw string, dropFalse bool) {
 
 // cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text is compiled
 // and its messages are right; LTO-IR has, and is made of the canonical text unless there is something to say.
-func (p *split) cicc(s manifest.Source, pass *toolchain.Pass, ltoirOnly bool) {
+func (p *split) cicc(pass *toolchain.Pass, ltoirOnly bool) {
 	a := p.action(graph.CICC, pass, p.program("cicc"))
 	a.Archs = []string{pass.Arch}
-	a.Stage = []graph.Staged{{Name: "module_id", Text: p.moduleID(s)}}
+	a.Stage = []graph.Staged{{Name: "module_id", Text: p.id}}
 	if ltoirOnly {
 		from := p.file(toolchain.RoleLTOIR.Of(pass.Arch))
 		replace(a.Argv, from, p.whole.Outputs[0])
@@ -358,7 +348,7 @@ func (p *split) cicc(s manifest.Source, pass *toolchain.Pass, ltoirOnly bool) {
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
 		a.Weak = []string{raw}
-		if slices.ContainsFunc(pass.Out, func(r toolchain.Role) bool { return strings.HasPrefix(string(r), string(toolchain.RoleLTOIR)) }) {
+		if slices.Contains(pass.Out, toolchain.RoleLTOIR.Of(pass.Arch)) {
 			a.Aloud = slices.Clone(a.Argv)
 			replace(a.Argv, raw, p.canon(raw))
 		}
@@ -380,8 +370,8 @@ func replace(list []string, from, to string) {
 }
 
 // moduleID names the source within any program: nvcc's form, made of the target, the path and the variant.
-func (p *split) moduleID(s manifest.Source) string {
-	h := sha256.Sum256([]byte(p.t.label + "\x00" + s.Path + "\x00" + s.Partition))
+func moduleID(label string, s manifest.Source) string {
+	h := sha256.Sum256([]byte(label + "\x00" + s.Path + "\x00" + s.Partition))
 	hash := hex.EncodeToString(h[:])
 	base := strings.Map(func(r rune) rune {
 		if r < 128 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
@@ -395,7 +385,7 @@ func (p *split) moduleID(s manifest.Source) string {
 func (p *split) cudafe(pass *toolchain.Pass) {
 	a := p.action(graph.Cudafe, pass, p.program("cudafe++"))
 	a.Transient = true
-	a.Stage = []graph.Staged{{Name: "module_id", Text: p.moduleID(p.source())}}
+	a.Stage = []graph.Staged{{Name: "module_id", Text: p.id}}
 	raw := p.file(toolchain.RoleText.Of("host"))
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
@@ -405,21 +395,11 @@ func (p *split) cudafe(pass *toolchain.Pass) {
 	p.emit(a)
 }
 
-func (p *split) source() manifest.Source {
-	for _, s := range p.t.Sources {
-		if s.Path == p.whole.Inputs[0] {
-			return s
-		}
-	}
-	panic("BUG: " + p.whole.Inputs[0] + " is no source of " + p.t.label)
-}
-
 // host plans the compile of the host code, with a placeholder for the device code.
 func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 	code, stub := p.file(toolchain.RoleHostCode), p.file(toolchain.RoleStub.Of(c.Primary))
 	a := p.action(graph.HostPart, c.Host, p.b.facts.CUDA.HostCXX.Path)
-	a.Depfile = a.Outputs[0] + ".d"
-	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
+	depends(a)
 	a.Macros = []string{toolchain.ListMacro}
 	staged := graph.StageDir + "/" + path.Base(code)
 	replace(a.Argv, code, staged)

@@ -25,7 +25,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 		link.Inputs = []string{toolchain.AskInput}
 		question := toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")
 		whole.Asked = Question(question)
-		passes, err := b.linkPasses(question)
+		passes, err := learn(b, &b.links, question, toolchain.LearnLink)
 		if err == nil {
 			err = b.splitLink(t, whole, passes)
 		}
@@ -81,7 +81,7 @@ func (p *split) slice(in string, code gencode.Code) string {
 	if _, ours := p.b.writers[in]; !ours {
 		return in
 	}
-	out := p.b.out(".kbuild", "parts", "slice", code.String(), p.b.inTree(in))
+	out := p.b.out(graph.SlicesDir, code.String(), p.b.inTree(in))
 	if p.b.slices == nil {
 		p.b.slices = map[string]bool{}
 	}
@@ -97,8 +97,7 @@ func (p *split) slice(in string, code gencode.Code) string {
 func (p *split) linkStub(pass *toolchain.Pass) {
 	a := p.action(graph.HostPart, pass, p.b.facts.CUDA.HostCXX.Path)
 	a.Name, a.Archs = p.whole.Name, p.whole.Archs
-	a.Depfile = a.Outputs[0] + ".d"
-	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
+	depends(a)
 	a.Macros = []string{toolchain.ListMacro}
 	p.emit(a)
 }
