@@ -160,6 +160,9 @@ func (r *Runner) clearOutputs(a *graph.Action) error {
 	return nil
 }
 
+// frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
+const frontEndMemory = 256 << 20
+
 // command runs the process of a. text is what a later hit replays.
 func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir string) (res sched.Result, text string) {
 	argv, err := r.commandLine(a, argv, dir)
@@ -173,7 +176,12 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 			return failed(err), ""
 		}
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: append(append(slices.Clone(r.Env), "TMPDIR="+dir), a.Env...)})
+	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir), a.Env...)
+	if a.Kind == graph.CICC || a.Kind == graph.Cudafe {
+		env = append(env, run.HugePages(r.hungry.Add(1)*frontEndMemory)...)
+		defer r.hungry.Add(-1)
+	}
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env})
 	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: a.Argv, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
 	fail := func(err error) (sched.Result, string) {
 		res.Status, res.Err = sched.Failed, err

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -54,6 +55,7 @@ type Runner struct {
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []string                // see Misread
 	buffers  sync.Pool               // of *[]byte
+	hungry   atomic.Int64            // front ends that run now, see run.HugePages
 	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
 }
 

@@ -17,11 +17,23 @@ func (w *world) compiler(asked string, usual ...string) plan.Tool {
 	if asked != "" {
 		names = []string{asked}
 	}
+	if p := w.first(names); p != "" {
+		return w.gcc(p)
+	}
+	return notFound(names)
+}
+
+// first is the first of some programs that PATH has.
+func (w *world) first(names []string) string {
 	for _, n := range names {
 		if p := w.lookup(n, w.env("PATH")); p != "" {
-			return w.gcc(p)
+			return p
 		}
 	}
+	return ""
+}
+
+func notFound(names []string) plan.Tool {
 	return plan.Tool{Error: fmt.Sprintf("%s was not found; install it (on Debian and Ubuntu: apt install build-essential) or name another as host_compiler of the toolchain block.", strings.Join(names, " or "))}
 }
 
@@ -47,7 +59,7 @@ func (w *world) gcc(path string) plan.Tool {
 		"libgcc.a", "libgcc_eh.a", "libstdc++.so"} {
 		parts[f] = w.ask(path, "-print-file-name="+f, "")
 	}
-	version, err := w.answer(path, "-dumpfullversion", "-dumpversion")
+	version, err := w.version(path)
 	if err != nil {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
@@ -61,6 +73,10 @@ func (w *world) gcc(path string) plan.Tool {
 		return plan.Tool{Error: err.Error()}
 	}
 	return plan.Tool{Path: path, Version: version, ID: id}
+}
+
+func (w *world) version(compiler string) (string, error) {
+	return w.answer(compiler, "-dumpfullversion", "-dumpversion")
 }
 
 // ask is the absolute path a compiler gives for a part of it. A bare program name means PATH; a bare
@@ -95,16 +111,22 @@ func (w *world) hostCXX(hostConfig string) plan.Tool {
 	if w.req.HostCompiler != "" {
 		return w.compiler(w.req.HostCompiler)
 	}
-	tool := w.compiler("", "g++", "clang++")
-	if tool.Path == "" || w.fits(tool) {
-		return tool
+	usual := []string{"g++", "clang++"}
+	path := w.first(usual)
+	if path == "" {
+		return notFound(usual)
 	}
+	version, err := w.version(path)
+	if err != nil || w.fits(plan.Tool{Path: path, Version: version}) {
+		return w.gcc(path)
+	}
+	w.reads(path)
 	for n := w.limit; n >= 5; n-- {
 		if p := w.lookup(fmt.Sprintf("g++-%d", n), w.env("PATH")); p != "" {
 			return w.gcc(p)
 		}
 	}
-	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, tool.Path, tool.Version, w.limit)}
+	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, path, version, w.limit)}
 }
 
 // gccLimit is the newest major version of gcc that the toolkit's headers accept; 0 if they do not say.

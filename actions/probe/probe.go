@@ -156,16 +156,17 @@ func capabilities(text string) []gencode.Code {
 
 // world is one probing; it remembers what it looked at, for the memo.
 type world struct {
-	ctx    context.Context
-	req    Request
-	read   map[string]stamp  // files whose content entered an identity, as they were before they were read
-	absent map[string]bool   // paths that would have been preferred
-	parts  map[string]string // of the toolkit, by role; "" is absent
-	limit  int               // newest major version of g++ that the toolkit takes; 0 if it does not say
+	ctx     context.Context
+	req     Request
+	read    map[string]stamp  // files whose content entered an identity, as they were before they were read
+	absent  map[string]bool   // paths that would have been preferred
+	digests map[string]string // by file
+	parts   map[string]string // of the toolkit, by role; "" is absent
+	limit   int               // newest major version of g++ that the toolkit takes; 0 if it does not say
 }
 
 func newWorld(ctx context.Context, r Request) *world {
-	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}}
+	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[string]string{}}
 }
 
 func (w *world) env(name string) string { return w.req.Env(name) }
@@ -298,7 +299,11 @@ func (w *world) there(name string) bool {
 	return false
 }
 
+// digest is the content of a file. C and C++ compilers share most of what they run.
 func (w *world) digest(name string) (string, error) {
+	if d, ok := w.digests[name]; ok {
+		return d, nil
+	}
 	w.reads(name)
 	f, err := os.Open(name)
 	if err != nil {
@@ -309,7 +314,9 @@ func (w *world) digest(name string) (string, error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	d := hex.EncodeToString(h.Sum(nil))
+	w.digests[name] = d
+	return d, nil
 }
 
 // program is a tool that is one file.
