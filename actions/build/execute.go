@@ -31,6 +31,7 @@ func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
 
 	res := r.execute(ctx, a, p)
 	res.Reason = p.reason
+	r.sayOnce(a, &res)
 	if res.Status == sched.Failed {
 		r.forgetOutputs(a)
 		r.judge(ctx, a, res)

@@ -204,6 +204,24 @@ func (r *Runner) remake(ctx context.Context, a *graph.Action) error {
 	return nil
 }
 
+// sayOnce drops what a pass of the same command has said in this run: a warning of the language comes from the compile
+// for every architecture.
+func (r *Runner) sayOnce(a *graph.Action, res *sched.Result) {
+	if !a.Part || res.Status == sched.Failed || len(res.Output) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := [2]string{path.Dir(a.Outputs[0]), string(res.Output)}
+	if r.said == nil {
+		r.said = map[[2]string]bool{}
+	}
+	if r.said[key] {
+		res.Output = nil
+	}
+	r.said[key] = true
+}
+
 // keepPart moves the outputs of a part to where they are read, records them and stores what is worth it.
 func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir string, stable bool) sched.Result {
 	for i := range rec.Outputs {

@@ -51,6 +51,7 @@ type Runner struct {
 	pending  map[graph.ActionID]pending
 	warned   bool
 	counters cache.Counters
+	said     map[[2]string]bool      // by source and text, see sayOnce
 	named    map[string][]string     // files that arguments name
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []string                // see Misread
@@ -85,6 +86,7 @@ type pending struct {
 func (r *Runner) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
 	res, settled := r.check(ctx, a)
 	if settled {
+		r.sayOnce(a, &res)
 		r.done(a)
 	}
 	return res, settled

@@ -182,11 +182,21 @@ func TestSplitMessages(t *testing.T) {
 			}
 		}
 	}
-	expect(said(), "a.cu(3): warning", "never_used", "a.cu:11:", "Wsign-compare")
+	first := said()
+	expect(first, "a.cu(3): warning", "never_used", "a.cu:11:", "Wsign-compare")
+	if n := strings.Count(first, "a.cu(3): warning"); n != 1 {
+		t.Errorf("two architectures warn %d times, want once:\n%s", n, first)
+	}
+	e.run("rm", "-rf", "build")
+	expect(said(), "a.cu(3): warning")
 	e.edit("a.cu", "__global__", "// one\n// two\n__global__")
 	expect(said(), "a.cu(5): warning", "a.cu:13:")
 	e.edit("a.cu", "// two\n", "")
 	expect(said(), "a.cu(4): warning", "a.cu:12:")
+	_, old := e.run("kbuild", "-n", "--var", `archs=["sm_35"]`)
+	if n := strings.Count(old, "architectures are deprecated"); n != 1 {
+		t.Errorf("nvcc's own warning comes %d times, want once:\n%s", n, old)
+	}
 }
 
 // A source that spells the list of architectures is compiled again for another list, unless arch_list fixes it.

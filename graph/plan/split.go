@@ -117,11 +117,20 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action,
 			err = b.splitCompile(t, s, whole, passes)
 		}
 		if err == nil {
+			b.nvccWarns(t, passes.Said)
 			return
 		}
 		whole.Whole = err.Error()
 	}
 	b.emit(t, whole)
+}
+
+// nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
+func (b *builder) nvccWarns(t *target, said string) {
+	for line := range strings.Lines(said) {
+		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
+		b.warnf(t.attr("gencode"), "", "nvcc: %s", text)
+	}
 }
 
 // askedOutput is the argument after -o.

@@ -30,6 +30,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 			err = b.splitLink(t, whole, passes)
 		}
 		if err == nil {
+			b.nvccWarns(t, passes.Said)
 			return
 		}
 		whole.Whole = err.Error()
