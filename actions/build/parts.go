@@ -1,13 +1,10 @@
 package build
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,11 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Parts are the steps inside an nvcc command. A build tree holds none of their outputs: a record of what a part
@@ -32,7 +27,8 @@ type parts struct {
 	mu      sync.Mutex
 	outputs map[string]cache.Output // of the parts that have been settled or run, by path
 	present map[string]bool         // files that stand in the build tree now
-	users   map[string]int          // actions that may still read a file
+	ended   map[graph.ActionID]bool // actions that read nothing any more, before users is known
+	users   map[string]int          // actions that may still read a file; nil until there is a file
 	read    map[string]bool         // files that the command of some action reads
 	making  map[graph.ActionID]*sync.Mutex
 }
@@ -78,7 +74,13 @@ func (r *Runner) partDigest(path string) (cache.Digest, bool) {
 func (r *Runner) done(a *graph.Action) {
 	r.parts.mu.Lock()
 	defer r.parts.mu.Unlock()
-	r.count()
+	if r.parts.users == nil {
+		if r.parts.ended == nil {
+			r.parts.ended = map[graph.ActionID]bool{}
+		}
+		r.parts.ended[a.ID] = true
+		return
+	}
 	for _, list := range [2][]string{a.Inputs, a.Weak} {
 		for _, in := range list {
 			if n, ok := r.parts.users[in]; ok {
@@ -92,22 +94,27 @@ func (r *Runner) done(a *graph.Action) {
 	}
 }
 
-// count finds once who uses which file. The lock is held.
+// count finds who uses which file, before the first one stands: a build that has nothing to do needs none. The lock is
+// held.
 func (r *Runner) count() {
 	if r.parts.users != nil {
 		return
 	}
 	r.parts.users, r.parts.read = map[string]int{}, map[string]bool{}
 	for _, b := range r.Graph.Actions {
+		reads := readBy(b, b.Argv)
 		for _, list := range [2][]string{b.Inputs, b.Weak} {
 			for _, in := range list {
 				if r.isPart(in) {
-					r.parts.users[in]++
-					r.parts.read[in] = r.parts.read[in] || reads(b, b.Argv, in)
+					if !r.parts.ended[b.ID] {
+						r.parts.users[in]++
+					}
+					r.parts.read[in] = r.parts.read[in] || reads(in)
 				}
 			}
 		}
 	}
+	r.parts.ended = nil
 }
 
 func (r *Runner) isPart(path string) bool {
@@ -117,9 +124,10 @@ func (r *Runner) isPart(path string) bool {
 
 // bring puts the parts' files that a command reads into the build tree.
 func (r *Runner) bring(ctx context.Context, a *graph.Action, argv []string) error {
+	reads := readBy(a, argv)
 	for _, list := range [2][]string{a.Inputs, a.Weak} {
 		for _, in := range list {
-			if r.isPart(in) && reads(a, argv, in) {
+			if r.isPart(in) && reads(in) {
 				if err := r.put(ctx, in); err != nil {
 					return err
 				}
@@ -129,17 +137,21 @@ func (r *Runner) bring(ctx context.Context, a *graph.Action, argv []string) erro
 	return nil
 }
 
-// reads reports whether a file is named by the command, or is for what kbuild does itself.
-func reads(a *graph.Action, argv []string, file string) bool {
+// readBy tells which files are named by a's command argv, or are for what kbuild does itself.
+func readBy(a *graph.Action, argv []string) func(file string) bool {
 	if len(argv) == 0 {
-		return true
+		return func(string) bool { return true }
+	}
+	named := map[string]bool{}
+	for _, arg := range argv {
+		named[arg] = true
 	}
 	for _, s := range a.Stage {
-		if s.From == file {
-			return true
-		}
+		named[s.From] = true
 	}
-	return slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, file) })
+	return func(file string) bool {
+		return named[file] || slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, file) })
+	}
 }
 
 // put brings one file: from the cache, or by running its part again.
@@ -179,10 +191,18 @@ func (r *Runner) fetch(ctx context.Context, o cache.Output) error {
 	if err := r.Keep.Restore(ctx, o, name); err != nil {
 		return err
 	}
-	r.parts.mu.Lock()
-	r.parts.present[o.Path] = true
-	r.parts.mu.Unlock()
+	r.stands(o.Path)
 	return nil
+}
+
+// stands notes that files of parts are in the build tree.
+func (r *Runner) stands(files ...string) {
+	r.parts.mu.Lock()
+	defer r.parts.mu.Unlock()
+	r.count()
+	for _, f := range files {
+		r.parts.present[f] = true
+	}
 }
 
 // remake runs a part again for its files.
@@ -224,6 +244,7 @@ func (r *Runner) sayOnce(a *graph.Action, res *sched.Result) {
 
 // keepPart moves the outputs of a part to where they are read, records them and stores what is worth it.
 func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir string, stable bool) sched.Result {
+	var moved []string
 	for i := range rec.Outputs {
 		o := &rec.Outputs[i]
 		o.Unkept = a.Transient || r.Keep == nil
@@ -239,15 +260,10 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 			res.Status, res.Err = sched.Failed, fmt.Errorf("moving %s into place: %w", o.Path, err)
 			return res
 		}
+		moved = append(moved, o.Path)
 	}
 	r.know(rec.Outputs)
-	r.parts.mu.Lock()
-	for _, o := range rec.Outputs {
-		if _, err := os.Lstat(r.abs(o.Path)); err == nil {
-			r.parts.present[o.Path] = true
-		}
-	}
-	r.parts.mu.Unlock()
+	r.stands(moved...)
 	if !stable {
 		r.Journal.Remove(a.Outputs[0])
 		return res
@@ -281,183 +297,6 @@ func (r *Runner) stage(a *graph.Action, dir string) error {
 		}
 	}
 	return nil
-}
-
-// made is what texts found: outputs by name that need no file, since nobody reads them, or are digested already;
-// and the macros that a text used.
-type made struct {
-	outputs map[string]cache.Output
-	used    []string
-}
-
-// texts makes the canonical forms of what a command wrote. Texts are large and most are only wanted for their
-// digests, so each is read once, and a file is left where some command reads it.
-func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
-	m := made{outputs: map[string]cache.Output{}}
-	for i, o := range a.Outputs {
-		raw := a.Kind == graph.Preprocess && i == 0
-		canon := slices.IndexFunc(a.Texts, func(t graph.Text) bool { return t.Raw == o })
-		stub := strings.HasSuffix(o, ".stub.c")
-		if !raw && canon < 0 && !stub {
-			continue
-		}
-		name := tempName(dir, i, o)
-		text, err := readInto(r.buffer(), name)
-		if err != nil {
-			return m, err
-		}
-		changed := false
-		switch {
-		case raw && len(a.Macros) > 0:
-			var used map[string]bool
-			text, used = pptext.TakeMacros(text, a.Macros...)
-			m.used, changed = slices.Sorted(maps.Keys(used)), true
-		case stub: // names itself, in line markers
-			text, changed = bytes.ReplaceAll(text, []byte(tempName(r.relTemp(dir), i, o)), []byte(toolchain.StubName)), true
-		}
-		if err := r.settleText(a, m, name, o, text, changed); err != nil {
-			return m, err
-		}
-		if canon >= 0 {
-			t := a.Texts[canon]
-			buf := bytes.NewBuffer(r.buffer())
-			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse}); err != nil {
-				return m, err
-			}
-			out := buf.Bytes()
-			if err := r.settleText(a, m, tempName(dir, slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
-				return m, err
-			}
-			r.buffers.Put(&out)
-		}
-		r.buffers.Put(&text)
-	}
-	return m, nil
-}
-
-// settleText notes the digest of an output, and writes its file if it is new and somebody reads it.
-func (r *Runner) settleText(a *graph.Action, m made, name, output string, text []byte, changed bool) error {
-	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text), Size: int64(len(text)), Unkept: a.Transient}
-	switch {
-	case a.Transient && !r.isRead(output):
-		os.Remove(name)
-		return nil
-	case changed:
-		return os.WriteFile(name, text, 0o666)
-	}
-	return nil
-}
-
-// isRead reports whether the command of some action reads a part's output.
-func (r *Runner) isRead(output string) bool {
-	r.parts.mu.Lock()
-	defer r.parts.mu.Unlock()
-	r.count()
-	return r.parts.read[output]
-}
-
-// buffer is an empty slice with room, mostly.
-func (r *Runner) buffer() []byte {
-	if b, ok := r.buffers.Get().(*[]byte); ok {
-		return (*b)[:0]
-	}
-	return make([]byte, 0, 4<<20)
-}
-
-// readInto is os.ReadFile with a given buffer.
-func readInto(b []byte, name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	buf := bytes.NewBuffer(b)
-	_, err = buf.ReadFrom(f)
-	return buf.Bytes(), err
-}
-
-// conditions are what a record depends on besides files of the project: the values of macros that the text used,
-// and the true text if the command said something about it.
-func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []string, said bool) []cache.FileDigest {
-	if a.Kind != graph.Preprocess {
-		used = r.mentioned(a, found)
-	}
-	var out []cache.FileDigest
-	for _, m := range used {
-		out = append(out, cache.FileDigest{Path: "-D" + m, Digest: macroValue(a, m)})
-	}
-	if said {
-		for _, w := range a.Weak {
-			if d, ok := r.partDigest(w); ok {
-				out = append(out, cache.FileDigest{Path: w, Digest: d})
-			}
-		}
-	}
-	return out
-}
-
-// macroValue is a digest over what a command defines a macro as.
-func macroValue(a *graph.Action, name string) cache.Digest {
-	for _, arg := range a.Argv {
-		if v, ok := strings.CutPrefix(arg, "-D"+name+"="); ok {
-			return sha256.Sum256([]byte(v))
-		}
-	}
-	return cache.Digest{}
-}
-
-// mentioned are the macros of a whose names stand in a file that it read.
-func (r *Runner) mentioned(a *graph.Action, found []cache.FileDigest) []string {
-	if len(a.Macros) == 0 {
-		return nil
-	}
-	var files []string
-	for _, f := range found {
-		files = append(files, f.Path)
-	}
-	for _, s := range a.Stage {
-		if s.From != "" {
-			files = append(files, s.From)
-		}
-	}
-	for _, arg := range a.Argv {
-		if path.Base(arg) == "link.stub" {
-			files = append(files, arg)
-		}
-	}
-	var used []string
-	for _, f := range files {
-		for _, m := range a.Macros {
-			if !slices.Contains(used, m) && r.mentions(f, m) {
-				used = append(used, m)
-			}
-		}
-	}
-	return used
-}
-
-// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers are asked for
-// again and again, so their answers are remembered.
-func (r *Runner) mentions(file, name string) bool {
-	key := [2]string{file, name}
-	r.mu.Lock()
-	yes, known := r.found[key]
-	r.mu.Unlock()
-	if known {
-		return yes
-	}
-	text, err := readInto(r.buffer(), r.abs(file))
-	yes = err != nil || bytes.Contains(text, []byte(name))
-	r.buffers.Put(&text)
-	if filepath.IsAbs(file) {
-		r.mu.Lock()
-		if r.found == nil {
-			r.found = map[[2]string]bool{}
-		}
-		r.found[key] = yes
-		r.mu.Unlock()
-	}
-	return yes
 }
 
 // spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets

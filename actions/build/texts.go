@@ -1,0 +1,194 @@
+package build
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/pptext"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// made is what texts found: outputs by name that need no file, since nobody reads them, or are digested already;
+// and the macros that a text used.
+type made struct {
+	outputs map[string]cache.Output
+	used    []string
+}
+
+// texts makes the canonical forms of what a command wrote. Texts are large and most are only wanted for their
+// digests, so each is read once, and a file is left where some command reads it.
+func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
+	m := made{outputs: map[string]cache.Output{}}
+	for i, o := range a.Outputs {
+		raw := a.Kind == graph.Preprocess && i == 0
+		canon := slices.IndexFunc(a.Texts, func(t graph.Text) bool { return t.Raw == o })
+		stub := strings.HasSuffix(o, ".stub.c")
+		if !raw && canon < 0 && !stub {
+			continue
+		}
+		name := tempName(dir, i, o)
+		text, err := readInto(r.buffer(), name)
+		if err != nil {
+			return m, err
+		}
+		changed := false
+		switch {
+		case raw && len(a.Macros) > 0:
+			var used map[string]bool
+			text, used = pptext.TakeMacros(text, a.Macros...)
+			m.used, changed = slices.Sorted(maps.Keys(used)), true
+		case stub: // names itself, in line markers
+			text, changed = bytes.ReplaceAll(text, []byte(tempName(r.relTemp(dir), i, o)), []byte(toolchain.StubName)), true
+		}
+		if err := r.settleText(a, m, name, o, text, changed); err != nil {
+			return m, err
+		}
+		if canon >= 0 {
+			t := a.Texts[canon]
+			buf := bytes.NewBuffer(r.buffer())
+			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse}); err != nil {
+				return m, err
+			}
+			out := buf.Bytes()
+			if err := r.settleText(a, m, tempName(dir, slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
+				return m, err
+			}
+			r.buffers.Put(&out)
+		}
+		r.buffers.Put(&text)
+	}
+	return m, nil
+}
+
+// settleText notes the digest of an output, and writes its file if it is new and somebody reads it.
+func (r *Runner) settleText(a *graph.Action, m made, name, output string, text []byte, changed bool) error {
+	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text), Size: int64(len(text)), Unkept: a.Transient}
+	switch {
+	case a.Transient && !r.isRead(output):
+		os.Remove(name)
+		return nil
+	case changed:
+		return os.WriteFile(name, text, 0o666)
+	}
+	return nil
+}
+
+// isRead reports whether the command of some action reads a part's output.
+func (r *Runner) isRead(output string) bool {
+	r.parts.mu.Lock()
+	defer r.parts.mu.Unlock()
+	r.count()
+	return r.parts.read[output]
+}
+
+// buffer is an empty slice with room, mostly.
+func (r *Runner) buffer() []byte {
+	if b, ok := r.buffers.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, 4<<20)
+}
+
+// readInto is os.ReadFile with a given buffer.
+func readInto(b []byte, name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	buf := bytes.NewBuffer(b)
+	_, err = buf.ReadFrom(f)
+	return buf.Bytes(), err
+}
+
+// conditions are what a record depends on besides files of the project: the values of macros that the text used,
+// and the true text if the command said something about it.
+func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []string, said bool) []cache.FileDigest {
+	if a.Kind != graph.Preprocess {
+		used = r.mentioned(a, found)
+	}
+	var out []cache.FileDigest
+	for _, m := range used {
+		out = append(out, cache.FileDigest{Path: "-D" + m, Digest: macroValue(a, m)})
+	}
+	if said {
+		for _, w := range a.Weak {
+			if d, ok := r.partDigest(w); ok {
+				out = append(out, cache.FileDigest{Path: w, Digest: d})
+			}
+		}
+	}
+	return out
+}
+
+// macroValue is a digest over what a command defines a macro as.
+func macroValue(a *graph.Action, name string) cache.Digest {
+	for _, arg := range a.Argv {
+		if v, ok := strings.CutPrefix(arg, "-D"+name+"="); ok {
+			return sha256.Sum256([]byte(v))
+		}
+	}
+	return cache.Digest{}
+}
+
+// mentioned are the macros of a whose names stand in a file that it read.
+func (r *Runner) mentioned(a *graph.Action, found []cache.FileDigest) []string {
+	if len(a.Macros) == 0 {
+		return nil
+	}
+	var files []string
+	for _, f := range found {
+		files = append(files, f.Path)
+	}
+	for _, s := range a.Stage {
+		if s.From != "" {
+			files = append(files, s.From)
+		}
+	}
+	for _, arg := range a.Argv {
+		if path.Base(arg) == "link.stub" {
+			files = append(files, arg)
+		}
+	}
+	var used []string
+	for _, f := range files {
+		for _, m := range a.Macros {
+			if !slices.Contains(used, m) && r.mentions(f, m) {
+				used = append(used, m)
+			}
+		}
+	}
+	return used
+}
+
+// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers are asked for
+// again and again, so their answers are remembered.
+func (r *Runner) mentions(file, name string) bool {
+	key := [2]string{file, name}
+	r.mu.Lock()
+	yes, known := r.found[key]
+	r.mu.Unlock()
+	if known {
+		return yes
+	}
+	text, err := readInto(r.buffer(), r.abs(file))
+	yes = err != nil || bytes.Contains(text, []byte(name))
+	r.buffers.Put(&text)
+	if filepath.IsAbs(file) {
+		r.mu.Lock()
+		if r.found == nil {
+			r.found = map[[2]string]bool{}
+		}
+		r.found[key] = yes
+		r.mu.Unlock()
+	}
+	return yes
+}
