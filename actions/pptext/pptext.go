@@ -44,9 +44,6 @@ type Options struct {
 	// such brackets, which host compilers skip: without it, an edit of device code is an edit of the host code.
 	// What stands after an #else or #elif of such an #if stays.
 	DropFalse bool
-	// Macros asks which of these macros the text depends on, for text made by g++ -E -dU: its #define and #undef
-	// lines are taken out first, as TakeMacros does. Without names they are text like any other.
-	Macros []string
 }
 
 // Canon is what Canonical found.
@@ -57,8 +54,6 @@ type Canon struct {
 	// Copied is true when the text was copied byte for byte, because of Lines or of something that the lexer does not
 	// know. Such text is no less sound as a key; only moved lines change it.
 	Copied bool
-	// Macros holds those of Options.Macros that the text uses: see TakeMacros.
-	Macros map[string]bool
 }
 
 // Canonical writes the canonical form of src, preprocessed C++ text, to dst. Two texts with one canonical form, and one
@@ -66,9 +61,6 @@ type Canon struct {
 // form is itself. The error is that of dst alone: text that is not understood is copied.
 func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
 	var c Canon
-	if len(o.Macros) > 0 {
-		src, c.Macros = TakeMacros(src, o.Macros...)
-	}
 	out := src
 	c.Lines = asksPosition(src)
 	c.Copied = c.Lines

@@ -1,0 +1,250 @@
+package toolchain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Role is what a file is to the passes of one compile or link. Roles of an architecture carry it after a
+// colon: "ptx:compute_80", "cubin:sm_80".
+type Role string
+
+// The roles of files.
+const (
+	RoleSource    Role = "source"    // the .cu file
+	RoleOutput    Role = "output"    // what the whole nvcc command makes
+	RoleText      Role = "text"      // preprocessed: "text:compute_80"; "text:host" for the host's pass
+	RolePTX       Role = "ptx"       // "ptx:compute_80"
+	RoleLTOIR     Role = "ltoir"     // "ltoir:compute_80"
+	RoleStub      Role = "stub"      // "stub:compute_80": host code that launches and registers kernels
+	RoleCubin     Role = "cubin"     // "cubin:sm_80"
+	RoleFatbin    Role = "fatbin"    // device code of all architectures
+	RoleFatbinC   Role = "fatbin.c"  // the same as C text
+	RoleHostCode  Role = "cudafe"    // cudafe1.cpp: the source with its device code taken out
+	RoleModuleID  Role = "module_id" // a name for the source that is unique in a program
+	RoleRegister  Role = "reg.c"     // "reg.c:sm_80": nvlink's list of the modules that it linked
+	RoleScratch   Role = "scratch"   // "scratch:gpu": written and never read
+	RoleLinkInput Role = "inputs"    // stands for all inputs of a device link
+)
+
+// Of gives the role of an architecture.
+func (r Role) Of(arch string) Role { return r + ":" + Role(arch) }
+
+// Pass is one command of nvcc with roles in place of its files.
+type Pass struct {
+	Tool string
+	Arch string // "compute_80" for preprocess and cicc, "sm_80" for ptxas and nvlink; "host"; "" if of none
+	argv []word
+	In   []Role // in the order of the command line
+	Out  []Role
+}
+
+// word is an argument with a role inside it: prefix, file, suffix. Without a role it is prefix alone.
+type word struct {
+	prefix string
+	role   Role
+	suffix string
+}
+
+// Argv gives the command with a file for each role. The program is program.
+func (p *Pass) Argv(program string, file func(Role) string) []string {
+	out := []string{program}
+	for _, w := range p.argv {
+		if w.role == "" {
+			out = append(out, w.prefix)
+		} else {
+			out = append(out, w.prefix+file(w.role)+w.suffix)
+		}
+	}
+	return out
+}
+
+// Inputs is the word that stands for all inputs in the argv of an nvlink pass.
+const Inputs = "<inputs>"
+
+// ListMacro is the macro that spells all architectures of a compile in every pass of it.
+const ListMacro = "__CUDA_ARCH_LIST__"
+
+// CompilePasses is one `nvcc -c`, `-dc`, `-ptx`, `-cubin` or `-fatbin` taken apart.
+type CompilePasses struct {
+	Env        []string
+	Preprocess map[string]*Pass // by "compute_80" and "host"; each writes one RoleText
+	CICC       []*Pass          // one for each virtual architecture
+	PTXAS      []*Pass
+	Fatbinary  *Pass  // nil if the output is PTX or a cubin; writes RoleFatbin or RoleOutput
+	Cudafe     *Pass  // nil if the output is no object
+	Host       *Pass  // g++ -c of RoleHostCode, nil if the output is no object
+	Primary    string // the architecture whose stub the host code includes
+	Said       string
+
+	texts []*Pass
+}
+
+// LinkPasses is one `nvcc -dlink` taken apart.
+type LinkPasses struct {
+	Env       []string
+	NVLink    []*Pass
+	Fatbinary *Pass // nil if the output is a cubin or PTX
+	Host      *Pass // g++ -c of the toolkit's link.stub; nil if the output is no object
+	Said      string
+}
+
+// LearnCompile finds the passes of a compile.
+func LearnCompile(text string) (*CompilePasses, error) {
+	d, err := ParseDryRun(text)
+	if err != nil {
+		return nil, err
+	}
+	l := &learner{files: map[string]Role{AskSource: RoleSource, AskOutput: RoleOutput}, stubs: map[string]string{}}
+	c := &CompilePasses{Env: d.Env, Said: d.Said, Preprocess: map[string]*Pass{}}
+	for _, s := range d.Steps {
+		p, err := l.step(s)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.place(p); err != nil {
+			return nil, err
+		}
+	}
+	c.Primary = l.stubs[l.stub]
+	if c.Host != nil && c.Primary == "" {
+		return nil, fmt.Errorf("no step writes %s, which cudafe++ includes", l.stub)
+	}
+	return c, c.complete()
+}
+
+// place puts a pass where it belongs.
+func (c *CompilePasses) place(p *Pass) error {
+	twice := false
+	switch p.Tool {
+	case "preprocess":
+		c.texts = append(c.texts, p) // it is known for which architecture when it is read
+	case "cicc":
+		c.CICC = append(c.CICC, p)
+	case "ptxas":
+		c.PTXAS = append(c.PTXAS, p)
+	case "fatbinary":
+		twice, c.Fatbinary = c.Fatbinary != nil, p
+	case "cudafe++":
+		twice, c.Cudafe = c.Cudafe != nil, p
+	case "host":
+		twice, c.Host = c.Host != nil, p
+	default:
+		return fmt.Errorf("a compile runs %s", p.Tool)
+	}
+	if twice {
+		return fmt.Errorf("a compile runs %s twice", p.Tool)
+	}
+	return nil
+}
+
+// complete checks that every file that a pass reads is made by another.
+func (c *CompilePasses) complete() error {
+	all := append(slices.Clone(c.CICC), c.PTXAS...)
+	for _, p := range c.texts {
+		if p.Arch == "" {
+			return fmt.Errorf("no step reads what a preprocessor writes")
+		}
+		c.Preprocess[p.Arch] = p
+		all = append(all, p)
+	}
+	for _, p := range []*Pass{c.Fatbinary, c.Cudafe, c.Host} {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	if err := complete(all, RoleSource, RoleModuleID); err != nil {
+		return err
+	}
+	if (c.Cudafe == nil) != (c.Host == nil) {
+		return fmt.Errorf("a compile runs only one of cudafe++ and a host compiler")
+	}
+	if c.Host != nil && c.Fatbinary == nil || len(c.CICC) == 0 {
+		return fmt.Errorf("a compile makes no device code")
+	}
+	if c.Host == nil {
+		for _, p := range c.CICC {
+			p.drop(1, RoleStub, RoleScratch)
+		}
+	}
+	slices.SortFunc(c.CICC, func(a, b *Pass) int { return strings.Compare(a.Arch, b.Arch) })
+	for _, p := range c.CICC {
+		if !slices.Contains(p.In, RoleText.Of(p.Arch)) {
+			return fmt.Errorf("cicc for %s reads the text of another architecture", p.Arch)
+		}
+	}
+	return nil
+}
+
+// drop leaves out files that nobody reads, with the options words before each.
+func (p *Pass) drop(options int, kinds ...Role) {
+	for i := options; i < len(p.argv); i++ {
+		if slices.Contains(kinds, p.argv[i].role.kind()) {
+			p.argv = slices.Delete(p.argv, i-options, i+1)
+			i -= options + 1
+		}
+	}
+	p.Out = slices.DeleteFunc(p.Out, func(r Role) bool { return slices.Contains(kinds, r.kind()) })
+}
+
+// complete wants a writer for each file, one only, except those given from outside.
+func complete(all []*Pass, given ...Role) error {
+	made := map[Role]bool{}
+	for _, p := range all {
+		for _, r := range p.Out {
+			if made[r] {
+				return fmt.Errorf("two steps write %s", r)
+			}
+			made[r] = true
+		}
+	}
+	if !made[RoleOutput] {
+		return fmt.Errorf("no step writes the output")
+	}
+	for _, p := range all {
+		for _, r := range p.In {
+			if !made[r] && !slices.Contains(given, r) {
+				return fmt.Errorf("no step writes %s, which %s reads", r, p.Tool)
+			}
+		}
+	}
+	return nil
+}
+
+// LearnLink finds the passes of a device link.
+func LearnLink(text string) (*LinkPasses, error) {
+	d, err := ParseDryRun(text)
+	if err != nil {
+		return nil, err
+	}
+	l := &learner{files: map[string]Role{AskInput: RoleLinkInput, AskOutput: RoleOutput}}
+	c := &LinkPasses{Env: d.Env, Said: d.Said}
+	var all []*Pass
+	for _, s := range d.Steps {
+		p, err := l.step(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+		switch p.Tool {
+		case "nvlink":
+			c.NVLink = append(c.NVLink, p)
+		case "fatbinary":
+			c.Fatbinary = p
+		case "host":
+			c.Host = p
+		default:
+			return nil, fmt.Errorf("a device link runs %s", p.Tool)
+		}
+	}
+	if len(c.NVLink) == 0 {
+		return nil, fmt.Errorf("a device link does not run nvlink")
+	}
+	if c.Host == nil { // for -ptx nvcc asks for it, and nvlink does not write it
+		for _, p := range c.NVLink {
+			p.drop(0, RoleRegister)
+		}
+	}
+	return c, complete(all, RoleLinkInput)
+}
