@@ -24,7 +24,7 @@ import (
 // moment its hashing began. A younger one is hashed again when it is next asked for, and trusted from
 // then on. The tick is 10 ms at most where a file system keeps nanoseconds (it stamps with the
 // kernel's coarse clock, 100 to 1000 Hz) and up to 2 s where it keeps seconds (FAT, ext3, old NFS);
-// which one it is shows in the ctime itself, see stamp.tick.
+// which one it is shows in the ctime itself, see Stat.tick.
 //
 // Within one run a path is looked at once, since a build asks for the same headers once for each
 // source. Forget makes the next Digest look again: call it for every path the build writes.
@@ -41,8 +41,8 @@ type Files struct {
 	dirty atomic.Bool       // there is something to save
 }
 
-// stamp is the identity of a file's content by stat.
-type stamp struct {
+// Stat is the identity of a file's content by stat.
+type Stat struct {
 	Dev, Ino     uint64
 	Size         int64
 	Mtime, Ctime int64 // ns since 1970
@@ -51,7 +51,7 @@ type stamp struct {
 
 // entry is a digest with the stat it was taken under.
 type entry struct {
-	stamp
+	Stat
 	Hashed int64 // ns since 1970: just before the first byte was read
 	Used   int64 // generation of the last run that asked
 	Digest Digest
@@ -136,7 +136,7 @@ func (f *Files) look(name string, s *slot) (*entry, error) {
 			return nil, err
 		}
 		now, ok := stampOf(info)
-		if ok && now == last.stamp && last.before(last.Hashed) {
+		if ok && now == last.Stat && last.before(last.Hashed) {
 			return f.settle(s, last), nil
 		}
 	}
@@ -185,7 +185,7 @@ func (f *Files) hashOnce(name string) (*entry, error) {
 	if after, _ := stampOf(again); before != after {
 		return nil, fmt.Errorf("hashing %s: %w", name, errMoved)
 	}
-	return &entry{stamp: before, Hashed: hashed, Digest: d}, nil
+	return &entry{Stat: before, Hashed: hashed, Digest: d}, nil
 }
 
 const (
@@ -196,7 +196,7 @@ const (
 // tick is how long files written one after the other may get the same times here. A ctime without
 // any digit below 10 ms tells of a file system that keeps no more (or, once in ten million files,
 // of chance, which costs one hashing).
-func (s *stamp) tick() int64 {
+func (s *Stat) tick() int64 {
 	if s.Ctime%int64(10*time.Millisecond) == 0 {
 		return coarseTick
 	}
@@ -204,7 +204,37 @@ func (s *stamp) tick() int64 {
 }
 
 // before reports whether the file was last modified at least one tick before t.
-func (s *stamp) before(t int64) bool { return max(s.Mtime, s.Ctime)+s.tick() < t }
+func (s *Stat) before(t int64) bool { return max(s.Mtime, s.Ctime)+s.tick() < t }
+
+// Before reports whether the file was last modified at least one tick of its clock before t: whoever read it since then has
+// read what it holds.
+func (s *Stat) Before(t time.Time) bool { return s.before(t.UnixNano()) }
+
+// StatFile is the identity of what path leads to.
+func StatFile(path string) (Stat, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Stat{}, err
+	}
+	st, ok := stampOf(info)
+	if !ok {
+		return Stat{}, fmt.Errorf("the system says too little about %s", path)
+	}
+	return st, nil
+}
+
+// Seen gives the files that were asked for in this run and what is known of them, in no order. A nil d is a file that is to be looked at
+// again, or could not be read.
+func (f *Files) Seen(visit func(path string, st Stat, d *Digest)) {
+	f.slots.Range(func(name, s any) bool {
+		if e := s.(*slot).known.Load(); e != nil {
+			visit(name.(string), e.Stat, &e.Digest)
+		} else {
+			visit(name.(string), Stat{}, nil)
+		}
+		return true
+	})
+}
 
 // slot finds or makes the state of a canonical path.
 func (f *Files) slot(name string) *slot {

@@ -104,7 +104,7 @@ func TestTickFollowsTheFileSystem(t *testing.T) {
 		{1700000000_120000000, coarseTick}, // exFAT keeps 10 ms
 		{1700000000_123456789, fineTick},
 	} {
-		s := stamp{Ctime: c.ctime}
+		s := Stat{Ctime: c.ctime}
 		if s.tick() != c.want {
 			t.Errorf("tick of ctime %d is %d, want %d", c.ctime, s.tick(), c.want)
 		}
@@ -112,7 +112,7 @@ func TestTickFollowsTheFileSystem(t *testing.T) {
 }
 
 func TestFutureTimeIsNotTrusted(t *testing.T) {
-	s := stamp{Mtime: 2000e9 + 1, Ctime: 1000e9 + 1}
+	s := Stat{Mtime: 2000e9 + 1, Ctime: 1000e9 + 1}
 	if s.before(1500e9) {
 		t.Error("a file with an mtime in the future is trusted")
 	}
@@ -283,7 +283,7 @@ func TestMemoRoundTrip(t *testing.T) {
 		entries := map[string]*entry{}
 		for i := range rng.IntN(20) {
 			entries[fmt.Sprint("dir/ä ", i)] = &entry{
-				stamp:  stamp{rng.Uint64(), rng.Uint64(), rng.Int64(), -rng.Int64(), rng.Int64(), rng.Uint32()},
+				Stat:   Stat{rng.Uint64(), rng.Uint64(), rng.Int64(), -rng.Int64(), rng.Int64(), rng.Uint32()},
 				Hashed: rng.Int64(), Used: rng.Int64(), Digest: digestOf(fmt.Sprint(i)),
 			}
 		}
@@ -364,7 +364,7 @@ func BenchmarkDigestKnown(b *testing.B) {
 func BenchmarkOpenFiles10k(b *testing.B) {
 	entries := map[string]*entry{}
 	for i := range 10000 {
-		entries[fmt.Sprintf("/usr/local/cuda/include/cub/device/header_%d.cuh", i)] = &entry{stamp: stamp{1, 2, 3, 4, 5, 6}}
+		entries[fmt.Sprintf("/usr/local/cuda/include/cub/device/header_%d.cuh", i)] = &entry{Stat: Stat{1, 2, 3, 4, 5, 6}}
 	}
 	memo := filepath.Join(b.TempDir(), "files")
 	writeFile(b, memo, string(encodeMemo(entries, 1)))

@@ -6,12 +6,12 @@ import (
 )
 
 // stampOf gives the identity of a file by stat; ok is false if the system tells too little.
-func stampOf(info fs.FileInfo) (s stamp, ok bool) {
+func stampOf(info fs.FileInfo) (s Stat, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return stamp{}, false
+		return Stat{}, false
 	}
-	return stamp{
+	return Stat{
 		Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mode: st.Mode,
 		Mtime: int64(st.Mtim.Sec)*1e9 + int64(st.Mtim.Nsec),
 		Ctime: int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec),

@@ -53,6 +53,7 @@ type Runner struct {
 	counters cache.Counters
 	said     map[[2]string]bool      // by source and text, see sayOnce
 	named    map[string][]string     // files that arguments name
+	missed   []string                // what in arguments would be files if they existed
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []string                // see Misread
 	buffers  sync.Pool               // of *[]byte
@@ -253,15 +254,21 @@ func (r *Runner) filesIn(arg string) []string {
 	if ok {
 		return found
 	}
+	var missed []string
 	for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
 		if strings.HasPrefix(part, "-") || filepath.IsAbs(part) && part == arg && isProgram(part) {
 			continue // an option; a program, which is in the key by its content as a tool
 		}
-		if info, err := os.Stat(r.abs(part)); err == nil && info.Mode().IsRegular() {
+		info, err := os.Stat(r.abs(part))
+		switch {
+		case err == nil && info.Mode().IsRegular():
 			found = append(found, part)
+		case errors.Is(err, fs.ErrNotExist):
+			missed = append(missed, part)
 		}
 	}
 	r.mu.Lock()
+	r.missed = append(r.missed, missed...)
 	if r.named == nil {
 		r.named = map[string][]string{}
 	}

@@ -65,6 +65,42 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 	return m.Facts, true
 }
 
+// Looked are the paths that r's answers about the world depend on: files that must stay as they are, and paths that must stay
+// absent. ok is false if that is not known: nothing was remembered of tools, or the machine's GPUs were asked for.
+func Looked(r Request, f plan.Facts) (present, absent []string, ok bool) {
+	file, key := r.memo()
+	text, err := os.ReadFile(file)
+	var m memo
+	if err != nil || r.NeedNative || json.Unmarshal(text, &m) != nil || m.Key != key {
+		return nil, nil, false
+	}
+	for _, s := range m.Files {
+		if now, ok := stampOf(s.Path); !ok || now != s {
+			return nil, nil, false
+		}
+		present = append(present, s.Path)
+	}
+	absent = m.Absent
+	for _, l := range r.Libs {
+		for _, d := range libDirs(l, f.CUDA) {
+			for _, ext := range []string{".so", ".a"} {
+				if p := filepath.Join(inside(r.Root, d), "lib"+l.Name+ext); exists(p) {
+					present = append(present, p)
+				} else {
+					absent = append(absent, p)
+				}
+			}
+		}
+	}
+	for _, p := range r.Prebuilt {
+		if p = inside(r.Root, p); !exists(p) {
+			return nil, nil, false
+		}
+		present = append(present, p)
+	}
+	return present, absent, true
+}
+
 // saveMemo is best effort: without it the next run probes again. A world without a toolkit is not
 // remembered, so that one installed in whatever way is found at once.
 func saveMemo(file, key string, f plan.Facts, w *world) {

@@ -49,15 +49,12 @@ type Lib struct {
 // Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since only
 // the planner knows whether it is needed; the error is for a broken world.
 func Collect(ctx context.Context, r Request) (plan.Facts, error) {
-	key := r.key()
-	if r.MemoPath != "" {
-		r.MemoPath = fmt.Sprintf("%s/%x.json", r.MemoPath, sha256.Sum256([]byte(key)))
-	}
-	facts, ok := loadMemo(r.MemoPath, key)
+	memo, key := r.memo()
+	facts, ok := loadMemo(memo, key)
 	if !ok {
 		w := newWorld(ctx, r)
 		facts = w.collect()
-		saveMemo(r.MemoPath, key, facts, w)
+		saveMemo(memo, key, facts, w)
 	}
 	facts.Prebuilt = map[string]plan.Library{}
 	for _, f := range r.Prebuilt {
@@ -78,11 +75,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 
 // inspect reads what a prebuilt file holds.
 func inspect(root, name string) plan.Library {
-	file := name
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(root, file)
-	}
-	f, err := fatbin.ReadFile(file)
+	f, err := fatbin.ReadFile(inside(root, name))
 	if err != nil {
 		if os.IsNotExist(err) {
 			return plan.Library{Error: "there is no such file"}
@@ -100,19 +93,28 @@ func inspect(root, name string) plan.Library {
 	return lib
 }
 
-// findStatic is the archive that -lNAME means, if it is one and holds device code; a shared library
-// in the same folder wins, as it does for ld.
-func findStatic(root string, l Lib, k *plan.Toolkit) string {
+// inside is a path of the project, absolute.
+func inside(root, p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(root, p)
+}
+
+// libDirs are the folders where a linker looks for a library.
+func libDirs(l Lib, k *plan.Toolkit) []string {
 	dirs := append([]string(nil), l.Dirs...)
 	if k != nil {
 		dirs = append(dirs, k.LibDirs...)
 	}
-	dirs = append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
-	for _, d := range dirs {
-		at := d
-		if !filepath.IsAbs(at) {
-			at = filepath.Join(root, d)
-		}
+	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+}
+
+// findStatic is the archive that -lNAME means, if it is one and holds device code; a shared library
+// in the same folder wins, as it does for ld.
+func findStatic(root string, l Lib, k *plan.Toolkit) string {
+	for _, d := range libDirs(l, k) {
+		at := inside(root, d)
 		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".so")); err == nil {
 			return ""
 		}
@@ -336,10 +338,22 @@ func (w *world) program(name string) plan.Tool {
 // dottedRE finds the version in "GNU ar (GNU Binutils for Debian) 2.40".
 var dottedRE = regexp.MustCompile(`\d+(\.\d+)+`)
 
+// memo is the file that remembers the answers, "" for none, and what they depend on besides files.
+func (r Request) memo() (file, key string) {
+	key = r.key()
+	if r.MemoPath == "" {
+		return "", key
+	}
+	return fmt.Sprintf("%s/%x.json", r.MemoPath, sha256.Sum256([]byte(key))), key
+}
+
+// EnvNames are the variables that the answers depend on.
+var EnvNames = []string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
+
 // key is everything the answers depend on besides the files themselves.
 func (r Request) key() string {
 	env := map[string]string{}
-	for _, n := range []string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"} {
+	for _, n := range EnvNames {
 		env[n] = r.Env(n)
 	}
 	root := ""

@@ -89,6 +89,9 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
+// File is where the answers are remembered; "" without a toolkit.
+func (s *Steps) File() string { return s.file }
+
 // save is best effort.
 func (s *Steps) save() {
 	text, err := json.Marshal(s.Runs)

@@ -33,8 +33,12 @@ func (cmd buildCmd) Run(c *cli) error {
 	if c.Dir != "." && !c.Quiet && !c.JSON {
 		fmt.Fprintf(c.err, "kbuild: Entering directory '%s'\n", c.Dir) // so that editors find the files in messages
 	}
+	q := c.openQuick(cmd.Targets)
+	if q != nil && q.nothingToDo(c) {
+		return nil
+	}
 	for {
-		again, err := cmd.build(c)
+		again, err := cmd.build(c, q)
 		if !again {
 			return err
 		}
@@ -43,8 +47,9 @@ func (cmd buildCmd) Run(c *cli) error {
 }
 
 // build builds once. again asks for another time, since nvcc was misread.
-func (cmd buildCmd) build(c *cli) (again bool, err error) {
+func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 	start := time.Now()
+	c.said.Reset()
 	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
 		return false, err
@@ -71,6 +76,9 @@ func (cmd buildCmd) build(c *cli) (again bool, err error) {
 		err = s.keepCode(ctx, tree, want)
 	}
 	progress.Finish(sum, time.Since(start))
+	if q != nil && err == nil && sum.UpToDate == sum.Actions && !sum.Interrupted {
+		q.save(s, tree, want, sum.Actions)
+	}
 	for _, question := range tree.runner.Misread() {
 		s.steps.Misread(question)
 		again = true

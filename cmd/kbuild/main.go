@@ -55,6 +55,7 @@ type cli struct {
 
 	out, err io.Writer
 	trace    *term.Trace
+	said     strings.Builder // diagnostics, as written to err
 }
 
 // Exit statuses.

@@ -33,9 +33,39 @@ func TestScripts(t *testing.T) {
 			e.Setenv("MAKEFLAGS", "")
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"quick": quickCommand, "settle": settleCommand},
 		Condition: func(cond string) (bool, error) {
 			_, err := exec.LookPath(cond)
 			return err == nil, nil
 		},
 	})
+}
+
+// looksLong runs kbuild and reports that it went the long way: that takes the lock of the build tree, and writes its own number
+// into it.
+func looksLong(ts *testscript.TestScript, args []string) bool {
+	lock := ts.MkAbs("build/.kbuild/lock")
+	was, _ := os.ReadFile(lock)
+	ts.Check(ts.Exec("kbuild", args...))
+	is, err := os.ReadFile(lock)
+	ts.Check(err)
+	return string(was) != string(is)
+}
+
+// quickCommand is `quick ARGS`: kbuild ARGS finds out from the snapshot that there is nothing to do, or does not.
+func quickCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if long := looksLong(ts, args); long != neg {
+		ts.Fatalf("kbuild %v: the long way: %v", args, long)
+	}
+}
+
+// settleCommand is `settle ARGS`: kbuild ARGS until it goes the quick way, which it does as soon as the clock of the file system
+// has moved on.
+func settleCommand(ts *testscript.TestScript, neg bool, args []string) {
+	for range 1000 {
+		if !looksLong(ts, args) {
+			return
+		}
+	}
+	ts.Fatalf("kbuild %v never goes the quick way", args)
 }

@@ -37,19 +37,17 @@ func (c *cli) manifestName() string {
 	return c.File
 }
 
+func (c *cli) options() manifest.Options {
+	return manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
+		Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version}
+}
+
 // load reads and evaluates the manifest. Diagnostics are printed; an error is only a status.
 func (c *cli) load() (*manifest.Project, error) {
-	dir, err := filepath.Abs(c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
 		return nil, usagef("-C %s: there is no such folder", c.Dir)
 	}
-	p, diags := manifest.Load(manifest.Options{
-		Dir: dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
-		Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version,
-	})
+	p, diags := manifest.Load(c.options())
 	c.diagnose(diags)
 	if diags.HasErrors() {
 		return nil, exitError{status: exitUsage}
@@ -94,6 +92,8 @@ func (s *session) make() (plan.Plan, error) {
 		}
 	}
 }
+
+func (s *session) request() probe.Request { return s.cli.request(s.project) }
 
 // request says what the planner will ask about the world.
 func (c *cli) request(p *manifest.Project) probe.Request {
@@ -173,7 +173,7 @@ func (c *cli) diagnose(diags manifest.Diagnostics) {
 	if c.Quiet && !diags.HasErrors() {
 		return
 	}
-	diags.Write(c.err, c.colored())
+	diags.Write(io.MultiWriter(c.err, &c.said), c.colored())
 }
 
 func (c *cli) colored() bool {

@@ -39,7 +39,7 @@ const (
 // loader holds one load while it runs.
 type loader struct {
 	opts    Options
-	fsys    fs.FS
+	fsys    *watcher
 	project *Project
 	diags   Diagnostics
 
@@ -69,24 +69,37 @@ func Load(opts Options) (*Project, Diagnostics) {
 		l.evaluateVariables()
 		l.decode()
 	}
+	l.project.Looks = l.fsys.looks
 	l.diags.sort()
 	return l.project, l.diags
 }
 
-func newLoader(opts Options) *loader {
-	opts.Version = cmp.Or(opts.Version, DefaultVersion)
-	dir, err := filepath.Abs(cmp.Or(opts.Dir, "."))
+// Locate gives what Project.Root and Project.BuildDir will be.
+func Locate(opts Options) (root, build string) {
+	dir, file := opts.place()
+	return filepath.Dir(file), buildDir(dir, filepath.Dir(file), opts)
+}
+
+// place is the project folder and the manifest, absolute.
+func (o Options) place() (dir, file string) {
+	dir, err := filepath.Abs(cmp.Or(o.Dir, "."))
 	if err != nil {
-		dir = opts.Dir
+		dir = o.Dir
 	}
-	file := cmp.Or(opts.File, DefaultFile)
+	file = cmp.Or(o.File, DefaultFile)
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
+	return dir, file
+}
+
+func newLoader(opts Options) *loader {
+	opts.Version = cmp.Or(opts.Version, DefaultVersion)
+	dir, file := opts.place()
 	root := filepath.Dir(file)
 	l := &loader{
 		opts: opts,
-		fsys: opts.FS,
+		fsys: &watcher{FS: opts.FS, seen: map[Look]bool{}},
 		project: &Project{
 			Root: root, File: filepath.Base(file), BuildDir: buildDir(dir, root, opts),
 			Toolchains: map[string]Toolchain{}, sources: map[string][]byte{},
@@ -99,8 +112,8 @@ func newLoader(opts Options) *loader {
 		generated: map[string]string{},
 		matches:   map[string]globMatch{},
 	}
-	if l.fsys == nil {
-		l.fsys = os.DirFS(root)
+	if opts.FS == nil {
+		l.fsys.FS = os.DirFS(root)
 	}
 	l.ctx = &hcl.EvalContext{Functions: l.functions()}
 	return l

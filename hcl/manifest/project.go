@@ -11,6 +11,7 @@ type Project struct {
 	File       string               // manifest, relative to Root
 	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl), relative to Root
 	Globs      []Glob               // every glob that was evaluated and what it matched
+	Looks      []Look               // every path that was looked at, in order
 	BuildDir   string               // of this run: relative to Root and slash-separated when inside, else absolute
 	Variables  []Variable           // in order of declaration, with the value in force
 	Toolchains map[string]Toolchain // "cuda", "hip"

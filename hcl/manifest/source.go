@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -154,7 +153,7 @@ func (l *loader) stat(p string) (fs.FileInfo, error) {
 	if !filepath.IsAbs(p) {
 		p = filepath.Join(l.project.Root, p)
 	}
-	return os.Stat(p)
+	return l.fsys.outside(p)
 }
 
 // fileMeant suggests a file beside a missing one.

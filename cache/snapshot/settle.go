@@ -1,0 +1,88 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unsafe"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Settle looks at what an entry stands for. ok is true if it is what it was, though its stat is another; st is the new one.
+func (s *Snapshot) Settle(root string, i int) (st cache.Stat, ok bool) {
+	e := &s.entries[i]
+	name := s.Path(i)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(root, name)
+	}
+	if e.kind == Absent {
+		return cache.Stat{}, absent(name)
+	}
+	st, err := cache.StatFile(name)
+	if err != nil || !s.same(e, i, name) {
+		return st, false
+	}
+	again, err := cache.StatFile(name)
+	return st, err == nil && st == again
+}
+
+// same compares content.
+func (s *Snapshot) same(e *entry, i int, name string) bool {
+	want := cache.Digest(s.digests[32*i : 32*i+32])
+	switch {
+	case e.kind == Guard:
+		for _, off := range s.names[e.names : e.names+e.nameCount] {
+			if !absent(filepath.Join(name, s.str(off))) {
+				return false
+			}
+		}
+		info, err := os.Stat(name)
+		return err == nil && info.IsDir()
+	case want == cache.Digest{}:
+		return false
+	case e.kind == Folder:
+		d, err := FolderDigest(name)
+		return err == nil && d == want
+	}
+	d, err := cache.DigestFile(name)
+	return err == nil && d == want
+}
+
+// absent reports that nothing is at path, or a link that leads to nothing.
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// FolderDigest digests the names in a folder, with what each is: file, folder, link.
+func FolderDigest(path string) (cache.Digest, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return cache.Digest{}, err
+	}
+	var b bytes.Buffer
+	for _, e := range entries {
+		b.WriteString(e.Name())
+		b.WriteByte(0)
+		binary.Write(&b, binary.LittleEndian, uint32(e.Type()))
+	}
+	d, _, err := cache.DigestReader(&b)
+	return d, err
+}
+
+// Refresh replaces the file name by this snapshot with other stats for some entries.
+func (s *Snapshot) Refresh(name string, stats map[int]cache.Stat) error {
+	data := bytes.Clone(s.data)
+	entries := unsafe.Slice((*entry)(unsafe.Pointer(&data[headSize])), len(s.entries))
+	for i, st := range stats {
+		e := &entries[i]
+		e.mode, e.dev, e.ino, e.size, e.mtime, e.ctime = st.Mode, st.Dev, st.Ino, st.Size, st.Mtime, st.Ctime
+	}
+	seal(data)
+	return replace(name, data)
+}

@@ -1,0 +1,253 @@
+// Package snapshot keeps what a build looked at when it found nothing to do: one flat file that the next run maps into
+// memory, so that finding nothing to do again costs one stat for each file and little else. It knows nothing of builds.
+//
+// # What it says
+//
+// A run of kbuild is a function of its command line, its environment and what it looks at: files, folders, paths that do
+// not exist. The first two are the Key; the rest are Entries, each with the stat that it had and a digest of what was
+// seen. If none has changed, a run would come to the same end.
+//
+// An entry is unchanged if device, inode, mode, size, mtime and ctime are all equal to what they were: equality, never
+// order. What stat does not settle, content does: Settle. Who writes a snapshot must have seen that every entry was last
+// changed a clock tick before the run began (cache.Stat.Before): then what the run saw is what the stat stands for.
+//
+// # Layout
+//
+// Little-endian. Every offset is checked when the file is opened; after that nothing is parsed.
+//
+//	magic, 16 bytes; CRC-32C of all that follows; numbers of entries and of absent names; length of the note
+//	key, 32 bytes
+//	entries, 64 bytes each, sorted by folder and name: see entry
+//	digests, 32 bytes for each entry
+//	absent names: offset into the text of each
+//	note
+//	text: paths and names, each ended by a zero byte, so that the kernel can read them where they are
+//
+// The file is replaced by renaming. Nothing is fsynced: a file that lost its end has a wrong sum, and is as none.
+package snapshot
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+const magic = "kbuild snap  1\r\n"
+
+// Kind says what was seen at a path.
+type Kind uint8
+
+const (
+	File   Kind = iota // a file of known content
+	Absent             // nothing
+	Folder             // a folder with exactly the names of Digest
+	Guard              // a folder without the names of Entry.Absent
+)
+
+// Entry is one path that was looked at.
+type Entry struct {
+	Path   string // relative to the root, or absolute
+	Kind   Kind
+	Stat   cache.Stat   // zero for Absent
+	Digest cache.Digest // of the content of a File, of the names of a Folder (FolderDigest); zero if only stat can settle it
+	Absent []string     // of a Guard
+}
+
+// entry is an Entry as it stands in the file.
+type entry struct {
+	path         uint32 // offset into the text
+	kind         Kind
+	_            byte
+	base         uint16 // where the last element of the path begins
+	mode         uint32
+	dir          uint32 // number of its folder; those of one folder stand together
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // ns
+	names        uint32
+	nameCount    uint32
+}
+
+const (
+	entrySize = int(unsafe.Sizeof(entry{})) // 64
+	headSize  = len(magic) + 4*4 + 32
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Snapshot is an open file.
+type Snapshot struct {
+	data    []byte // mapped
+	key     [32]byte
+	entries []entry
+	digests []byte
+	names   []uint32
+	note    []byte
+	text    []byte
+}
+
+// Key is what the file was written with.
+func (s *Snapshot) Key() [32]byte { return s.key }
+
+// Note is what the file was written with. It goes with Close.
+func (s *Snapshot) Note() []byte { return s.note }
+
+// Len is the number of entries.
+func (s *Snapshot) Len() int { return len(s.entries) }
+
+// Path is the path of an entry.
+func (s *Snapshot) Path(i int) string { return s.str(s.entries[i].path) }
+
+func (s *Snapshot) str(at uint32) string {
+	b := s.text[at:]
+	return string(b[:bytes.IndexByte(b, 0)])
+}
+
+var errDamaged = errors.New("damaged snapshot")
+
+// parse takes the file apart. data must stay as it is.
+func parse(data []byte) (*Snapshot, error) {
+	if len(data) < headSize || string(data[:len(magic)]) != magic {
+		return nil, errDamaged
+	}
+	u32 := func(at int) int { return int(binary.LittleEndian.Uint32(data[at:])) }
+	at := len(magic)
+	if crc32.Checksum(data[at+4:], castagnoli) != uint32(u32(at)) {
+		return nil, errDamaged
+	}
+	n, absent, note := u32(at+4), u32(at+8), u32(at+12)
+	s := &Snapshot{data: data, key: [32]byte(data[at+16:])}
+	rest := data[headSize:]
+	need := n*(entrySize+32) + absent*4 + note
+	if need > len(rest) || n > 0 && (len(rest) == need || rest[len(rest)-1] != 0) {
+		return nil, errDamaged
+	}
+	if n > 0 {
+		s.entries = unsafe.Slice((*entry)(unsafe.Pointer(&rest[0])), n) // aligned: headSize is 64
+	}
+	s.digests = rest[n*entrySize : n*(entrySize+32)]
+	rest = rest[n*(entrySize+32):]
+	if absent > 0 {
+		s.names = unsafe.Slice((*uint32)(unsafe.Pointer(&rest[0])), absent)
+	}
+	s.note, s.text = rest[absent*4:absent*4+note], rest[absent*4+note:]
+	for i := range s.entries {
+		e := &s.entries[i]
+		if int(e.path)+int(e.base) >= len(s.text) || int(e.names)+int(e.nameCount) > absent || e.kind > Guard {
+			return nil, errDamaged
+		}
+	}
+	for _, off := range s.names {
+		if int(off) >= len(s.text) {
+			return nil, errDamaged
+		}
+	}
+	return s, nil
+}
+
+// Write replaces the file name. The entries are sorted.
+func Write(name string, key [32]byte, note []byte, entries []Entry) error {
+	slices.SortFunc(entries, func(a, b Entry) int {
+		i, j := baseOf(a.Path), baseOf(b.Path)
+		return cmp.Or(strings.Compare(a.Path[:i], b.Path[:j]), strings.Compare(a.Path[i:], b.Path[j:]))
+	})
+	data, err := encode(key, note, entries)
+	if err != nil {
+		return err
+	}
+	return replace(name, data)
+}
+
+func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }
+
+func replace(name string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".snapshot-*")
+	if err != nil {
+		return fmt.Errorf("writing a snapshot of the build tree: %w", err)
+	}
+	_, err = tmp.Write(data)
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("writing a snapshot of the build tree: %w", err)
+	}
+	return nil
+}
+
+func encode(key [32]byte, note []byte, entries []Entry) ([]byte, error) {
+	absent, text := 0, 0
+	for _, e := range entries {
+		absent += len(e.Absent)
+		text += len(e.Path) + 1
+		for _, n := range e.Absent {
+			text += len(n) + 1
+		}
+		if strings.IndexByte(e.Path, 0) >= 0 {
+			return nil, fmt.Errorf("a path holds a zero byte: %q", e.Path)
+		}
+	}
+	size := headSize + len(entries)*(entrySize+32) + absent*4 + len(note) + text
+	if size > math.MaxUint32 {
+		return nil, errors.New("too large for a snapshot")
+	}
+	b := make([]byte, headSize, size)
+	copy(b, magic)
+	var names []byte
+	at := uint32(0) // in the text
+	dir := uint32(0)
+	for i, e := range entries {
+		base := baseOf(e.Path)
+		if i > 0 && entries[i-1].Path[:baseOf(entries[i-1].Path)] != e.Path[:base] {
+			dir++
+		}
+		if base > math.MaxUint16 {
+			return nil, fmt.Errorf("a path is too long: %q", e.Path)
+		}
+		out := entry{path: at, kind: e.Kind, base: uint16(base), dir: dir, mode: e.Stat.Mode, dev: e.Stat.Dev, ino: e.Stat.Ino, size: e.Stat.Size,
+			mtime: e.Stat.Mtime, ctime: e.Stat.Ctime, names: uint32(len(names) / 4), nameCount: uint32(len(e.Absent))}
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&out)), entrySize)...)
+		at += uint32(len(e.Path)) + 1
+		for _, n := range e.Absent {
+			names = binary.LittleEndian.AppendUint32(names, at)
+			at += uint32(len(n)) + 1
+		}
+	}
+	for _, e := range entries {
+		b = append(b, e.Digest[:]...)
+	}
+	b = append(append(b, names...), note...)
+	for _, e := range entries {
+		b = append(append(b, e.Path...), 0)
+		for _, n := range e.Absent {
+			b = append(append(b, n...), 0)
+		}
+	}
+	head := len(magic)
+	binary.LittleEndian.PutUint32(b[head+4:], uint32(len(entries)))
+	binary.LittleEndian.PutUint32(b[head+8:], uint32(absent))
+	binary.LittleEndian.PutUint32(b[head+12:], uint32(len(note)))
+	copy(b[head+16:], key[:])
+	seal(b)
+	return b, nil
+}
+
+// seal writes the sum.
+func seal(b []byte) {
+	binary.LittleEndian.PutUint32(b[len(magic):], crc32.Checksum(b[len(magic)+4:], castagnoli))
+}

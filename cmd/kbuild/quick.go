@@ -1,0 +1,286 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// The quick way: a build that found nothing to do leaves a snapshot of everything it looked at, and the next one with the
+// same command line and environment that finds all of it unchanged has nothing to do either. It reads no manifest, makes
+// no plan and opens no journal. Any doubt, and the build goes the long way, which decides by itself.
+//
+// What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
+// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked); the journal, which says what is up to
+// date.
+
+// quick is the quick way for one command line.
+type quick struct {
+	root, state string
+	file        string // the snapshot
+	key         [32]byte
+	began       time.Time
+}
+
+// snapshots is how many command lines have one in a build tree.
+const snapshots = 8
+
+// openQuick gives nil for a command line that must go the long way: it wants to be told more than the end.
+func (c *cli) openQuick(targets []string) *quick {
+	if c.JSON || c.Verbose || c.DryRun || c.Trace != "" || len(c.KeepCode) > 0 {
+		return nil
+	}
+	root, buildDir := manifest.Locate(c.options())
+	q := &quick{root: root, began: time.Now()}
+	if q.state = filepath.Join(buildDir, ".kbuild"); !filepath.IsAbs(buildDir) {
+		q.state = filepath.Join(root, q.state)
+	}
+	if !q.identify(c, targets) {
+		return nil
+	}
+	q.file = filepath.Join(q.state, fmt.Sprintf("snapshot-%x", q.key[:6]))
+	return q
+}
+
+// identify makes the key of all that decides besides files.
+func (q *quick) identify(c *cli, targets []string) bool {
+	exe, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	self, err := cache.StatFile(exe)
+	if err != nil {
+		return false
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", version, self, exe, q.root, q.state, c.File)
+	fmt.Fprintf(h, "%q %v %q %q %v %v\n", c.Arch, c.Var, c.Profile, c.CacheDir, c.NoCache, c.NoSplit) // maps print sorted
+	fmt.Fprintf(h, "%q %v %v\n", targets, c.Quiet, c.colored())
+	env := run.Environ(os.Environ(), nil)
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames, name) {
+			env = append(env, e)
+		}
+	}
+	slices.Sort(env)
+	fmt.Fprintf(h, "%q", env)
+	h.Sum(q.key[:0])
+	return true
+}
+
+// placeEnv are variables that say where the cache is.
+var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
+
+// nothingToDo reports that the snapshot holds, and says what the long way would.
+func (q *quick) nothingToDo(c *cli) bool {
+	s, err := snapshot.Open(q.file)
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	if s.Key() != q.key || len(s.Note()) < 4 {
+		return false
+	}
+	changed, err := s.Changed(q.root)
+	if err != nil || !q.settle(s, changed) {
+		return false
+	}
+	c.err.Write(s.Note()[4:])
+	n := int(binary.LittleEndian.Uint32(s.Note()))
+	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
+		Finish(sched.Summary{Actions: n, UpToDate: n}, 0)
+	return true
+}
+
+// settle decides by content what stat cannot, and keeps the new stats for the next time.
+func (q *quick) settle(s *snapshot.Snapshot, changed []int) bool {
+	fresh := map[int]cache.Stat{}
+	for _, i := range changed {
+		st, ok := s.Settle(q.root, i)
+		if !ok {
+			return false
+		}
+		if st != (cache.Stat{}) && st.Before(q.began) {
+			fresh[i] = st
+		}
+	}
+	if len(fresh) > 0 {
+		s.Refresh(q.file, fresh) // without it the next run settles again
+	}
+	return true
+}
+
+// save leaves a snapshot of a build that found nothing to do, if everything it looked at had come to rest before it began.
+func (q *quick) save(s *session, t *tree, want []graph.ActionID, actions int) {
+	e := &looked{q: q, files: t.files, seen: map[string]int{}}
+	facts, absentTools, ok := probe.Looked(s.request(), s.facts)
+	if !ok {
+		return
+	}
+	absent, present := t.runner.Looked(want)
+	t.files.Seen(func(path string, st cache.Stat, d *cache.Digest) {
+		if d != nil {
+			e.add(snapshot.Entry{Path: path, Kind: snapshot.File, Stat: st, Digest: *d})
+		}
+	})
+	for _, l := range s.project.Looks {
+		e.look(l)
+	}
+	for _, p := range append(facts, present...) {
+		e.present(p)
+	}
+	for _, p := range append(absent, absentTools...) {
+		e.absent(p)
+	}
+	e.present(filepath.Join(q.state, "journal"))
+	if s.steps.File() != "" {
+		e.present(s.steps.File())
+	}
+	if e.doubt {
+		return
+	}
+	note := binary.LittleEndian.AppendUint32(nil, uint32(actions))
+	if snapshot.Write(q.file, q.key, append(note, s.cli.said.String()...), e.entries) == nil {
+		q.prune()
+	}
+}
+
+// prune removes the oldest snapshots.
+func (q *quick) prune() {
+	names, _ := filepath.Glob(filepath.Join(q.state, "snapshot-*"))
+	if len(names) <= snapshots {
+		return
+	}
+	age := func(name string) time.Time {
+		info, err := os.Stat(name)
+		if err != nil {
+			return time.Time{}
+		}
+		return info.ModTime()
+	}
+	slices.SortFunc(names, func(a, b string) int { return age(a).Compare(age(b)) })
+	for _, n := range names[:len(names)-snapshots] {
+		os.Remove(n)
+	}
+}
+
+// looked collects the entries of a snapshot.
+type looked struct {
+	q       *quick
+	files   *cache.Files
+	entries []snapshot.Entry
+	seen    map[string]int // index of a path's entry
+	doubt   bool
+}
+
+// add takes an entry over. What was changed since the build began, or just before, may not be what the build saw.
+func (l *looked) add(e snapshot.Entry) {
+	if rel, err := filepath.Rel(l.q.root, e.Path); err == nil && filepath.IsAbs(e.Path) && filepath.IsLocal(rel) {
+		e.Path = rel
+	}
+	if e.Kind != snapshot.Absent && !e.Stat.Before(l.q.began) {
+		l.doubt = true
+	}
+	if i, ok := l.seen[e.Path]; ok {
+		old := &l.entries[i]
+		if old.Kind == e.Kind || old.Kind == snapshot.Folder && e.Kind == snapshot.Guard {
+			old.Absent = append(old.Absent, e.Absent...)
+			return
+		}
+		if old.Kind == snapshot.Guard && e.Kind == snapshot.Folder {
+			*old = e // all names hold those that must be absent
+			return
+		}
+		l.doubt = true
+		return
+	}
+	l.seen[e.Path] = len(l.entries)
+	l.entries = append(l.entries, e)
+}
+
+func (l *looked) abs(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(l.q.root, p)
+}
+
+// present takes a path whose stat must stay as it is.
+func (l *looked) present(p string) {
+	st, err := cache.StatFile(l.abs(p))
+	if err != nil {
+		l.doubt = true
+		return
+	}
+	kind := snapshot.File
+	if fs.FileMode(st.Mode)&sIFMT == sIFDIR {
+		kind = snapshot.Guard
+	}
+	l.add(snapshot.Entry{Path: p, Kind: kind, Stat: st})
+}
+
+// look takes what the manifest looked at.
+func (l *looked) look(k manifest.Look) {
+	switch {
+	case k.Missing:
+		l.absent(k.Path)
+		return
+	case !k.List:
+		if d, err := l.files.Digest(k.Path); err == nil { // its stat was taken by then
+			st, err := cache.StatFile(l.abs(k.Path))
+			l.doubt = l.doubt || err != nil
+			l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.File, Stat: st, Digest: d})
+			return
+		}
+		l.present(k.Path)
+		return
+	}
+	st, err := cache.StatFile(l.abs(k.Path))
+	d, err2 := snapshot.FolderDigest(l.abs(k.Path))
+	if err != nil || err2 != nil {
+		l.doubt = true
+		return
+	}
+	l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.Folder, Stat: st, Digest: d})
+}
+
+// absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.
+func (l *looked) absent(p string) {
+	if _, err := os.Lstat(l.abs(p)); err == nil {
+		if _, err := os.Stat(l.abs(p)); err == nil {
+			l.doubt = true
+			return
+		}
+		l.add(snapshot.Entry{Path: p, Kind: snapshot.Absent}) // a link to nothing: its end may appear elsewhere
+		return
+	}
+	dir, base := filepath.Split(p)
+	st, err := cache.StatFile(l.abs(dir))
+	if err != nil || fs.FileMode(st.Mode)&sIFMT != sIFDIR || !st.Before(l.q.began) {
+		l.add(snapshot.Entry{Path: p, Kind: snapshot.Absent})
+		return
+	}
+	l.add(snapshot.Entry{Path: filepath.Clean(dir), Kind: snapshot.Guard, Stat: st, Absent: []string{base}})
+}
+
+// Types of files in Stat.Mode.
+const (
+	sIFMT  = 0o170000
+	sIFDIR = 0o040000
+)
