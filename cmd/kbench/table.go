@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -54,26 +55,57 @@ func (t *table) print(out io.Writer, o *options) {
 func (t *table) text(out io.Writer, tools []string) {
 	fmt.Fprintf(out, "\n%s\n", t.variant.name)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, cells := range t.cells(tools, false) {
+	for _, cells := range t.cells(tools) {
 		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
 	}
 	w.Flush()
 }
 
-// markdown prints the table with ratios to ninja.
+// markdown prints a table of times, with ratios to ninja's, and one of processes if they were counted.
 func (t *table) markdown(out io.Writer, tools []string) {
-	rows := t.cells(tools, true)
-	fmt.Fprintf(out, "\n### %s\n\n", t.variant.name)
-	for i, cells := range rows {
+	fmt.Fprintf(out, "\n### %s\n\n| scenario | %s |\n|---%s|\n", t.variant.name, strings.Join(tools, " | "), strings.Repeat("|---:", len(tools)))
+	counted := false
+	for _, s := range t.scenarios() {
+		cells := []string{s.title}
+		for _, tool := range tools {
+			r, ninja := t.row(s, tool), measure{}
+			if tool != "ninja" {
+				ninja = t.row(s, "ninja").timed
+			}
+			times := r.times(ninja)
+			if r.timed.skipped || r.timed.err != nil || r.timed.wall == 0 {
+				times = times[:1]
+			}
+			cells = append(cells, strings.Join(times, " / "))
+			counted = counted || r.counted
+		}
 		fmt.Fprintln(out, "| "+strings.Join(cells, " | ")+" |")
-		if i == 0 {
-			fmt.Fprintln(out, "|---|---|"+strings.Repeat("---:|", len(cells)-2))
+	}
+	fmt.Fprintln(out, "\nWall / processor time in seconds, and the ratio to ninja.")
+	if !counted {
+		return
+	}
+	fmt.Fprintf(out, "\n| processes | tool | %s | all |\n|---|---%s|---:|\n", strings.Join(kinds, " | "), strings.Repeat("|---:", len(kinds)))
+	for _, s := range t.scenarios() {
+		for _, tool := range tools {
+			fmt.Fprintln(out, "| "+strings.Join(append([]string{s.title, tool}, t.row(s, tool).processes()...), " | ")+" |")
 		}
 	}
 }
 
+// scenarios are those that ran, in order.
+func (t *table) scenarios() []scenario {
+	var out []scenario
+	for _, r := range t.rows {
+		if !slices.ContainsFunc(out, func(s scenario) bool { return s.name == r.scenario.name }) {
+			out = append(out, r.scenario)
+		}
+	}
+	return out
+}
+
 // cells are the heading and the rows: scenarios in the order they ran, tools in the order asked for.
-func (t *table) cells(tools []string, ratios bool) [][]string {
+func (t *table) cells(tools []string) [][]string {
 	counted := false
 	for _, r := range t.rows {
 		counted = counted || r.counted
@@ -83,22 +115,14 @@ func (t *table) cells(tools []string, ratios bool) [][]string {
 		heading = append(append(heading, kinds...), "all")
 	}
 	all := [][]string{heading}
-	last := ""
-	for _, at := range t.rows {
-		if at.scenario.name == last {
-			continue
-		}
-		last = at.scenario.name
+	for _, at := range t.scenarios() {
 		for i, tool := range tools {
 			title := ""
 			if i == 0 {
-				title = at.scenario.title
+				title = at.title
 			}
-			r, ninja := t.row(at.scenario, tool), measure{}
-			if ratios && tool != "ninja" {
-				ninja = t.row(at.scenario, "ninja").timed
-			}
-			cells := append([]string{title, tool}, r.times(ninja)...)
+			r := t.row(at, tool)
+			cells := append([]string{title, tool}, r.times(measure{})...)
 			if counted {
 				cells = append(cells, r.processes()...)
 			}

@@ -30,19 +30,24 @@ type buildCmd struct {
 
 func (cmd buildCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	if c.Dir != "." && !c.Quiet && !c.JSON {
-		fmt.Fprintf(c.err, "kbuild: Entering directory '%s'\n", c.Dir) // so that editors find the files in messages
-	}
 	q := c.openQuick(cmd.Targets)
 	if q != nil && q.nothingToDo(c) {
 		return nil
 	}
+	c.enter()
 	for {
 		again, err := cmd.build(c, q)
 		if !again {
 			return err
 		}
 		fmt.Fprintln(c.err, "kbuild: warning: kbuild took nvcc apart wrongly; building again with nvcc as one command (please report this)")
+	}
+}
+
+// enter names the folder, so that editors find the files in messages.
+func (c *cli) enter() {
+	if c.Dir != "." && !c.Quiet && !c.JSON {
+		fmt.Fprintf(c.err, "kbuild: Entering directory '%s'\n", c.Dir)
 	}
 }
 

@@ -89,15 +89,12 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // Main runs kbuild and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) (status int) {
+	if quickly(args, stdout, stderr) {
+		return 0
+	}
 	c := cli{out: stdout, err: stderr}
 	exited := -1
-	parser, err := kong.New(&c, kong.Name("kbuild"), kong.Writers(stdout, stderr),
-		kong.Description("kbuild builds multi-architecture GPU programs with link-time optimisation, from a kernels.hcl."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Exit(func(s int) { exited = s; panic(exitPanic{}) }))
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
+	parser := c.parser(func(s int) { exited = s; panic(exitPanic{}) })
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(exitPanic); !ok {
@@ -113,6 +110,17 @@ func Main(args []string, stdout, stderr io.Writer) (status int) {
 		return exitUsage
 	}
 	return report(&c, k.Run(&c))
+}
+
+// parser reads a command line into c.
+func (c *cli) parser(exit func(int)) *kong.Kong {
+	parser, err := kong.New(c, kong.Name("kbuild"), kong.Writers(c.out, c.err),
+		kong.Description("kbuild builds multi-architecture GPU programs with link-time optimisation, from a kernels.hcl."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), kong.Exit(exit))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return parser
 }
 
 // exitPanic unwinds out of kong after --help.

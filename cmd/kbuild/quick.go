@@ -101,6 +101,7 @@ func (q *quick) nothingToDo(c *cli) bool {
 	if err != nil || !q.settle(s, changed) {
 		return false
 	}
+	c.enter()
 	c.err.Write(s.Note()[4:])
 	n := int(binary.LittleEndian.Uint32(s.Note()))
 	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
