@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -34,6 +35,8 @@ type options struct {
 	markdown  bool
 	sha, sass bool
 	keep      bool
+	trees     []int    // sizes; nil measures the CUDA project
+	ninjas    []string // programs to compare trees with
 }
 
 func main() {
@@ -73,8 +76,18 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	f.BoolVar(&o.markdown, "md", false, "print Markdown, with ratios to ninja")
 	f.BoolVar(&o.sha, "sha", false, "compare kbuild's executables of two clones, and nothing else")
 	f.BoolVar(&o.sass, "sass", false, "compare the SASS of kbuild's executable with ninja's, and nothing else")
+	trees := f.String("trees", "", "measure the tools alone, on trees of so many trivial compiles, for example 1000,10000,100000")
+	ninjas := f.String("ninjas", "ninja", "what to compare trees with: ninja and programs that read build.ninja, by name or path")
 	if err := f.Parse(args); err != nil {
 		return nil, err
+	}
+	o.ninjas = split(*ninjas)
+	for _, n := range split(*trees) {
+		size, err := strconv.Atoi(n)
+		if err != nil || size < 1 {
+			return nil, fmt.Errorf("-trees: %q is no number of compiles", n)
+		}
+		o.trees = append(o.trees, size)
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
@@ -121,6 +134,9 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 		}
 	}
 	printVersions(o, out)
+	if o.trees != nil {
+		return benchTrees(ctx, o, out)
+	}
 	for _, v := range o.variants {
 		var err error
 		switch {

@@ -105,7 +105,7 @@ func TestFirstDifference(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, args := range [][]string{
-		{"-tools", "make"}, {"-variants", "fast"}, {"-sources", "1"}, {"-archs", "80"}, {"-scenarios", "warm"}, {"extra"},
+		{"-tools", "make"}, {"-variants", "fast"}, {"-sources", "1"}, {"-archs", "80"}, {"-scenarios", "warm"}, {"-trees", "many"}, {"extra"},
 	} {
 		if _, err := parseOptions(args, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)

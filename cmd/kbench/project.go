@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-//go:embed project
+//go:embed project trivial
 var embedded embed.FS
 
 // sourceNames are the CUDA sources in the order in which -sources takes them: the first two carry the edits.

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Trees are what measures the build tool alone: N compiles by a compiler that takes no time, a hundred to a library, each of
+// a source and a header of its own. Every tool builds a tree of its own; then they take turns.
+
+// treeRuns is how often each tool runs in each scenario but the first.
+const treeRuns = 10
+
+const perLibrary = 100
+
+// cost is one run.
+type cost struct {
+	wall, cpu time.Duration
+	rss       int64 // bytes
+}
+
+// treeTool is a build tool, or the floor under all of them.
+type treeTool struct {
+	name string
+	argv []string
+	dir  string
+	env  []string
+}
+
+// benchTrees measures trees of some sizes.
+func benchTrees(ctx context.Context, o *options, out io.Writer) error {
+	tools := filepath.Join(o.dir, "tools")
+	if err := os.MkdirAll(tools, 0o777); err != nil {
+		return err
+	}
+	for source, program := range map[string]string{"compiler.c": "g++", "stat.c": "lstat"} {
+		text, err := embedded.ReadFile("trivial/" + source)
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(tools, source)
+		if err := os.WriteFile(name, text, 0o666); err != nil {
+			return err
+		}
+		if text, err := exec.CommandContext(ctx, "cc", "-O2", "-o", filepath.Join(tools, program), name).CombinedOutput(); err != nil {
+			return fmt.Errorf("cc: %w\n%s", err, text)
+		}
+	}
+	fmt.Fprintf(out, "\n| compiles | scenario | tool | wall ms | CPU ms | peak MiB |\n|---:|---|---|---:|---:|---:|\n")
+	for _, n := range o.trees {
+		if err := benchTree(ctx, o, out, n, filepath.Join(tools, "g++")); err != nil {
+			return fmt.Errorf("%d compiles: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func benchTree(ctx context.Context, o *options, out io.Writer, n int, compiler string) error {
+	var tools []*treeTool
+	for _, name := range append([]string{o.kbuild}, o.ninjas...) {
+		t, err := newTree(o, n, name, compiler, len(tools))
+		if err != nil {
+			return err
+		}
+		tools = append(tools, t)
+	}
+	full := map[*treeTool][]cost{}
+	for _, t := range tools {
+		s, err := t.run(ctx)
+		if err != nil {
+			return err
+		}
+		full[t] = append(full[t], s)
+	}
+	report(out, n, "everything", tools, full)
+	floor, err := floorOf(tools[0], filepath.Join(filepath.Dir(compiler), "lstat"))
+	if err != nil {
+		return err
+	}
+	for _, t := range tools { // caches of file digests, logs to compact: what the first run after a build settles
+		for range 2 {
+			if _, err := t.run(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	nothing, err := inTurn(ctx, append(tools, floor), func(*treeTool, int) error { return nil })
+	if err != nil {
+		return err
+	}
+	report(out, n, "nothing", append(tools, floor), nothing)
+	edit, err := inTurn(ctx, tools, func(t *treeTool, i int) error {
+		return os.WriteFile(filepath.Join(t.dir, sourceName(n/2)), []byte(fmt.Sprintf("int edited_%d;\n", i)), 0o666)
+	})
+	if err != nil {
+		return err
+	}
+	report(out, n, "one source", tools, edit)
+	return nil
+}
+
+// inTurn runs the tools in turn, each time after prepare.
+func inTurn(ctx context.Context, tools []*treeTool, prepare func(t *treeTool, i int) error) (map[*treeTool][]cost, error) {
+	all := map[*treeTool][]cost{}
+	for i := range treeRuns {
+		for k := range tools {
+			t := tools[(i+k)%len(tools)]
+			if err := prepare(t, i); err != nil {
+				return nil, err
+			}
+			s, err := t.run(ctx)
+			if err != nil {
+				return nil, err
+			}
+			all[t] = append(all[t], s)
+		}
+	}
+	return all, nil
+}
+
+func sourceName(i int) string { return fmt.Sprintf("lib%d/f%d.cc", i/perLibrary, i%perLibrary) }
+
+// newTree writes a tree for one tool.
+func newTree(o *options, n int, program, compiler string, number int) (*treeTool, error) {
+	t := &treeTool{name: program, dir: filepath.Join(o.dir, fmt.Sprintf("tree-%d-%d", n, number))}
+	var hcl, ninja bytes.Buffer
+	fmt.Fprintf(&hcl, "toolchain \"cuda\" {\n  host_compiler = %q\n}\n", compiler)
+	fmt.Fprintf(&ninja, "rule cc\n  command = %s -O2 -MD -MF $out.d -c -o $out $in\n  depfile = $out.d\n  deps = gcc\n", compiler)
+	fmt.Fprintf(&ninja, "rule ar\n  command = rm -f $out && ar qcsD $out $in\n")
+	for from := 0; from < n; from += perLibrary {
+		lib := fmt.Sprintf("lib%d", from/perLibrary)
+		if err := os.MkdirAll(filepath.Join(t.dir, lib), 0o777); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&hcl, "library %q {\n  sources = glob(\"%s/*.cc\")\n}\n", lib, lib)
+		var objects []string
+		for i := from; i < min(n, from+perLibrary); i++ {
+			source := filepath.Join(t.dir, sourceName(i))
+			if err := os.WriteFile(source, []byte(fmt.Sprintf("int f%d;\n", i)), 0o666); err != nil {
+				return nil, err
+			}
+			if err := os.WriteFile(strings.TrimSuffix(source, ".cc")+".h", nil, 0o666); err != nil {
+				return nil, err
+			}
+			object := "out/" + sourceName(i) + ".o"
+			fmt.Fprintf(&ninja, "build %s: cc %s\n", object, sourceName(i))
+			objects = append(objects, object)
+		}
+		fmt.Fprintf(&ninja, "build out/%s.a: ar %s\n", lib, strings.Join(objects, " "))
+	}
+	t.argv = []string{program, "-j", fmt.Sprint(o.jobs)}
+	if program == o.kbuild {
+		t.name = "kbuild"
+		t.env = append(os.Environ(), "KBUILD_CACHE_DIR="+filepath.Join(t.dir, "cache"))
+		return t, os.WriteFile(filepath.Join(t.dir, "kernels.hcl"), hcl.Bytes(), 0o666)
+	}
+	return t, os.WriteFile(filepath.Join(t.dir, "build.ninja"), ninja.Bytes(), 0o666)
+}
+
+// floorOf only looks at the sources and outputs of a built tree.
+func floorOf(t *treeTool, program string) (*treeTool, error) {
+	var names bytes.Buffer
+	err := filepath.WalkDir(t.dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".kbuild" || d.Name() == "cache"):
+			return filepath.SkipDir
+		case !d.IsDir():
+			rel, err := filepath.Rel(t.dir, name)
+			names.WriteString(rel + "\x00")
+			return err
+		}
+		return nil
+	})
+	list := t.dir + ".names"
+	if err == nil {
+		err = os.WriteFile(list, names.Bytes(), 0o666)
+	}
+	return &treeTool{name: "lstat of all files, in C", argv: []string{program, list}, dir: t.dir}, err
+}
+
+// run runs the tool once.
+func (t *treeTool) run(ctx context.Context) (cost, error) {
+	cmd := exec.CommandContext(ctx, t.argv[0], t.argv[1:]...)
+	cmd.Dir, cmd.Env = t.dir, t.env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	err := cmd.Run()
+	s := cost{wall: time.Since(start)}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w\n%s", strings.Join(t.argv, " "), err, tail(out.String(), 1500))
+	}
+	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		s.rss = u.Maxrss << 10
+	}
+	return s, nil
+}
+
+// report prints medians, with the smallest and the largest, and the ratios to the first tool that is not kbuild.
+func report(out io.Writer, n int, scenario string, tools []*treeTool, costs map[*treeTool][]cost) {
+	wall := func(s cost) float64 { return float64(s.wall.Microseconds()) / 1e3 }
+	cpu := func(s cost) float64 { return float64(s.cpu.Microseconds()) / 1e3 }
+	rss := func(s cost) float64 { return float64(s.rss) / (1 << 20) }
+	for i, t := range tools {
+		var base []cost
+		if i != 1 && len(tools) > 1 {
+			base = costs[tools[1]]
+		}
+		fmt.Fprintf(out, "| %d | %s | %s | %s | %s | %s |\n", n, scenario, t.name,
+			spread(costs[t], base, wall), spread(costs[t], base, cpu), spread(costs[t], base, rss))
+	}
+}
+
+// spread is "median (smallest to largest), ratio".
+func spread(costs, base []cost, of func(cost) float64) string {
+	m, low, high := middle(costs, of)
+	text := fmt.Sprintf("%.1f", m)
+	if high > low {
+		text += fmt.Sprintf(" (%.1f to %.1f)", low, high)
+	}
+	if b, _, _ := middle(base, of); b > 0 {
+		text += fmt.Sprintf(", %.2fx", m/b)
+	}
+	return text
+}
+
+// middle is the median, the smallest and the largest.
+func middle(costs []cost, of func(cost) float64) (median, low, high float64) {
+	var v []float64
+	for _, s := range costs {
+		v = append(v, of(s))
+	}
+	slices.Sort(v)
+	if len(v) == 0 {
+		return 0, 0, 0
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2, v[0], v[len(v)-1]
+}
