@@ -81,12 +81,12 @@ func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 		err = s.keepCode(ctx, tree, want)
 	}
 	progress.Finish(sum, time.Since(start))
-	if q != nil && err == nil && sum.UpToDate == sum.Actions && !sum.Interrupted {
-		q.save(s, tree, want, sum.Actions)
-	}
 	for _, question := range tree.runner.Misread() {
 		s.steps.Misread(question)
 		again = true
+	}
+	if q != nil && err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && !again {
+		q.save(s, tree, want, sum.Actions)
 	}
 	return again && ctx.Err() == nil, errors.Join(err, c.finishTrace(), status(sum))
 }

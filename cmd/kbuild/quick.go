@@ -21,9 +21,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// The quick way: a build that found nothing to do leaves a snapshot of everything it looked at, and the next one with the
-// same command line and environment that finds all of it unchanged has nothing to do either. It reads no manifest, makes
+// The quick way: a build that left nothing to do leaves a snapshot of everything it looked at and made, and the next one with
+// the same command line and environment that finds all of it unchanged has nothing to do. It reads no manifest, makes
 // no plan and opens no journal. Any doubt, and the build goes the long way, which decides by itself.
+//
+// What stat cannot vouch for yet, since it was changed during the build or just before, is in the snapshot with a zero stat: the
+// next build settles it by content. That goes for the outputs of the build above all.
 //
 // What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
 // asked for (cache.Files.Seen) and every path that must stay absent (build.Looked); the journal, which says what is up to
@@ -127,7 +130,7 @@ func (q *quick) settle(s *snapshot.Snapshot, changed []int) bool {
 	return true
 }
 
-// save leaves a snapshot of a build that found nothing to do, if everything it looked at had come to rest before it began.
+// save leaves a snapshot of a build after which there is nothing to do.
 func (q *quick) save(s *session, t *tree, want []graph.ActionID, actions int) {
 	e := &looked{q: q, files: t.files, seen: map[string]int{}}
 	facts, absentTools, ok := probe.Looked(s.request(), s.facts)
@@ -135,6 +138,11 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID, actions int) {
 		return
 	}
 	absent, present := t.runner.Looked(want)
+	for _, id := range s.graph.Closure(want) {
+		if a := s.graph.Actions[id]; !a.Part {
+			e.made(a, t.journal)
+		}
+	}
 	t.files.Seen(func(path string, st cache.Stat, d *cache.Digest) {
 		if d != nil {
 			e.add(snapshot.Entry{Path: path, Kind: snapshot.File, Stat: st, Digest: *d})
@@ -149,9 +157,10 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID, actions int) {
 	for _, p := range append(absent, absentTools...) {
 		e.absent(p)
 	}
-	e.present(filepath.Join(q.state, "journal"))
-	if s.steps.File() != "" {
-		e.present(s.steps.File())
+	for _, own := range []string{filepath.Join(q.state, "journal"), s.steps.File()} {
+		if own != "" {
+			e.written(own)
+		}
 	}
 	if e.doubt {
 		return
@@ -190,16 +199,39 @@ type looked struct {
 	doubt   bool
 }
 
-// add takes an entry over. What was changed since the build began, or just before, may not be what the build saw.
+// made takes the outputs of an action, as their record has them. One whose content was asked for is known better.
+func (l *looked) made(a *graph.Action, j *cache.Journal) {
+	rec := j.Last(a.Outputs[0])
+	if rec == nil {
+		l.doubt = true // it was not recorded, since an input changed meanwhile
+		return
+	}
+	for _, o := range rec.Outputs {
+		l.add(snapshot.Entry{Path: o.Path, Kind: snapshot.File, Digest: o.Digest})
+	}
+}
+
+// add takes an entry over.
 func (l *looked) add(e snapshot.Entry) {
 	if rel, err := filepath.Rel(l.q.root, e.Path); err == nil && filepath.IsAbs(e.Path) && filepath.IsLocal(rel) {
 		e.Path = rel
 	}
 	if e.Kind != snapshot.Absent && !e.Stat.Before(l.q.began) {
-		l.doubt = true
+		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != snapshot.Guard // nothing else to settle it by
+		e.Stat = cache.Stat{}
 	}
 	if i, ok := l.seen[e.Path]; ok {
 		old := &l.entries[i]
+		if e.Kind == snapshot.File && old.Kind == e.Kind {
+			l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
+			if old.Stat == (cache.Stat{}) {
+				old.Stat = e.Stat
+			}
+			if old.Digest == (cache.Digest{}) {
+				old.Digest = e.Digest
+			}
+			return
+		}
 		if old.Kind == e.Kind || old.Kind == snapshot.Folder && e.Kind == snapshot.Guard {
 			old.Absent = append(old.Absent, e.Absent...)
 			return
@@ -234,6 +266,14 @@ func (l *looked) present(p string) {
 		kind = snapshot.Guard
 	}
 	l.add(snapshot.Entry{Path: p, Kind: kind, Stat: st})
+}
+
+// written takes a file that only kbuild writes, as it is now: whoever writes it later does not write the same.
+func (l *looked) written(p string) {
+	st, err := cache.StatFile(p)
+	d, err2 := cache.DigestFile(p)
+	l.doubt = l.doubt || err != nil || err2 != nil
+	l.add(snapshot.Entry{Path: p, Kind: snapshot.File, Stat: st, Digest: d})
 }
 
 // look takes what the manifest looked at.
@@ -273,7 +313,7 @@ func (l *looked) absent(p string) {
 	}
 	dir, base := filepath.Split(p)
 	st, err := cache.StatFile(l.abs(dir))
-	if err != nil || fs.FileMode(st.Mode)&sIFMT != sIFDIR || !st.Before(l.q.began) {
+	if err != nil || fs.FileMode(st.Mode)&sIFMT != sIFDIR {
 		l.add(snapshot.Entry{Path: p, Kind: snapshot.Absent})
 		return
 	}
