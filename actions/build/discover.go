@@ -71,11 +71,10 @@ func (r *Runner) name(p string) string {
 // built in the wrong order on another day.
 func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	for _, f := range found {
-		id, made := r.Graph.Producer(f.Path)
-		if !made || slices.Contains(a.OrderOnly, f.Path) || r.Graph.Needs(a.ID, id) {
+		g := r.maker(f.Path)
+		if g == nil || slices.Contains(a.OrderOnly, f.Path) || r.needs(a, g) {
 			continue
 		}
-		g := r.Graph.Actions[id]
 		return fmt.Errorf("%s reads %s, which %s makes (%s), and %s does not depend on it: add it to deps", a.Name, f.Path, g.Target, g.Pos, a.Target)
 	}
 	return nil

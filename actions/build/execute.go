@@ -265,9 +265,9 @@ func (r *Runner) generator(a *graph.Action, name string) *graph.Action {
 	if name == "" {
 		return nil
 	}
-	for _, g := range r.Graph.Actions {
+	for g := range r.all() {
 		for _, o := range g.Outputs {
-			if g.Kind == graph.Generate && (o == name || strings.HasSuffix(o, "/"+name)) && !r.Graph.Needs(a.ID, g.ID) {
+			if g.Kind == graph.Generate && (o == name || strings.HasSuffix(o, "/"+name)) && !r.needs(a, g) {
 				return g
 			}
 		}
@@ -465,7 +465,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 			continue
 		}
 		since := start
-		if _, made := r.Graph.Producer(in); made {
+		if r.maker(in) != nil {
 			since = time.Time{} // ours, and possibly made a moment ago
 		}
 		stable = stable && r.Files.Unchanged(in, d, since)
@@ -476,7 +476,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 			return nil, false, err
 		}
 		for _, f := range found {
-			if _, made := r.Graph.Producer(f.Path); made {
+			if r.maker(f.Path) != nil {
 				rec.Discovered = append(rec.Discovered, f)
 				continue
 			}

@@ -33,6 +33,7 @@ import (
 // Runner implements sched.Runner.
 type Runner struct {
 	Graph   *graph.Graph
+	Outer   *graph.Packed     // the graph that Graph is a part of; nil if it is whole
 	Root    string            // project root, absolute: the folder every command runs in
 	State   string            // folder for temporary files, absolute
 	Files   *cache.Files      // digests of files, memoised by stat
@@ -236,7 +237,7 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 			continue
 		}
 		for _, f := range r.filesIn(arg) {
-			if _, made := r.Graph.Producer(f); !made && !known[f] {
+			if r.maker(f) == nil && !known[f] {
 				known[f] = true
 				out = append(out, f)
 			}

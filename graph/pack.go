@@ -1,0 +1,371 @@
+package graph
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// A Packed graph is a graph in one flat piece of memory: opening it costs a checksum, and an action is only made when it is
+// asked for. It serves runs in which a few of very many actions must be looked at.
+//
+// Layout, little-endian, all numbers uint32 unless said otherwise:
+//
+//	magic, 16 bytes; CRC-32C of the rest; the lengths of what follows
+//	offsets of actions; which are parts, a bit for each; deps of each action (offsets, then numbers); consumers of each
+//	(the same)
+//	outputs and uses: pairs (string, action), sorted by the string's text and the action's number
+//	offsets of strings; text of strings; packed actions: see packer
+type Packed struct {
+	actions   []uint32
+	parts     []uint32
+	deps      adjacency
+	consumers adjacency
+	outputs   pairs
+	uses      pairs
+	offsets   []uint32 // of strings, one more than there are
+	text      []byte
+	blob      []byte
+	meta      []byte
+}
+
+// Use says that an action depends on a path that need not be among its Inputs: a header it discovered, a path that must stay
+// absent.
+type Use struct {
+	Path   string
+	Action ActionID
+}
+
+const packMagic = "kbuild graph 1\r\n"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errPacked = errors.New("damaged graph")
+
+// adjacency is a list of numbers for each action.
+type adjacency struct{ from, to []uint32 }
+
+func (a adjacency) of(id ActionID) []uint32 { return a.to[a.from[id]:a.from[id+1]] }
+
+// pairs are (string, action), two numbers each.
+type pairs []uint32
+
+func (p pairs) Len() int { return len(p) / 2 }
+
+// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them. meta is kept for the caller.
+func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
+	p := &packer{ids: map[string]uint32{}}
+	number := make(map[ActionID]uint32, len(ids))
+	for i, id := range ids {
+		number[id] = uint32(i)
+	}
+	var actions []uint32
+	var blob []byte
+	parts := make([]uint32, (len(ids)+31)/32)
+	deps, consumers := make([][]uint32, len(ids)), make([][]uint32, len(ids))
+	var outputs, used []Use
+	for i, id := range ids {
+		a := *g.Actions[id]
+		a.ID = ActionID(i)
+		actions = append(actions, uint32(len(blob)))
+		if a.Part {
+			parts[i/32] |= 1 << (i % 32)
+		}
+		blob = p.value(blob, reflect.ValueOf(a))
+		for _, d := range g.Deps(id) {
+			n, ok := number[d]
+			if !ok {
+				return nil, fmt.Errorf("BUG: packing %s without %s", a.Name, g.Actions[d].Name)
+			}
+			deps[i] = append(deps[i], n)
+			consumers[n] = append(consumers[n], uint32(i))
+		}
+		for _, o := range a.Outputs {
+			outputs = append(outputs, Use{o, a.ID})
+		}
+	}
+	for _, u := range uses {
+		if n, ok := number[u.Action]; ok {
+			used = append(used, Use{u.Path, ActionID(n)})
+		}
+	}
+	outs, users := p.pairs(outputs), p.pairs(used)
+	var offsets []uint32
+	var text []byte
+	for _, s := range p.list {
+		offsets = append(offsets, uint32(len(text)))
+		text = append(text, s...)
+	}
+	offsets = append(offsets, uint32(len(text)))
+	df, dt := flatten(deps)
+	cf, ct := flatten(consumers)
+	b := make([]byte, len(packMagic)+4)
+	copy(b, packMagic)
+	numbers := [][]uint32{actions, parts, df, dt, cf, ct, outs, users, offsets}
+	size := 0
+	for _, l := range numbers {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
+		size += 4 * len(l)
+	}
+	for _, l := range [][]byte{text, blob, meta} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
+		size += len(l)
+	}
+	if size > math.MaxUint32 {
+		return nil, errors.New("too large a graph to pack")
+	}
+	for _, l := range numbers {
+		for _, n := range l {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	b = append(append(append(b, text...), blob...), meta...)
+	binary.LittleEndian.PutUint32(b[len(packMagic):], crc32.Checksum(b[len(packMagic)+4:], castagnoli))
+	return b, nil
+}
+
+func flatten(lists [][]uint32) (from, to []uint32) {
+	for _, l := range lists {
+		from = append(from, uint32(len(to)))
+		to = append(to, l...)
+	}
+	return append(from, uint32(len(to))), to
+}
+
+// packer turns values into bytes: a string is its number, any other number a varint, a list its length and its values, a
+// pointer whether it is there. It goes by reflection, so that no field of an action is ever left out.
+type packer struct {
+	ids  map[string]uint32
+	list []string
+}
+
+func (p *packer) str(s string) uint32 {
+	id, ok := p.ids[s]
+	if !ok {
+		id = uint32(len(p.list))
+		p.ids[s] = id
+		p.list = append(p.list, s)
+	}
+	return id
+}
+
+// pairs sorts by text, so that a path can be searched for.
+func (p *packer) pairs(uses []Use) []uint32 {
+	slices.SortFunc(uses, func(a, b Use) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Action, b.Action)) })
+	out := make([]uint32, 0, 2*len(uses))
+	for _, u := range slices.Compact(uses) {
+		out = append(out, p.str(u.Path), uint32(u.Action))
+	}
+	return out
+}
+
+func (p *packer) value(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.String:
+		return binary.AppendUvarint(b, uint64(p.str(v.String())))
+	case reflect.Bool:
+		if v.Bool() {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case reflect.Int, reflect.Int64:
+		return binary.AppendVarint(b, v.Int())
+	case reflect.Slice:
+		b = binary.AppendUvarint(b, uint64(v.Len()))
+		for i := range v.Len() {
+			b = p.value(b, v.Index(i))
+		}
+		return b
+	case reflect.Map:
+		keys := v.MapKeys()
+		sort.Slice(keys, func(i, j int) bool { return keys[i].String() < keys[j].String() })
+		b = binary.AppendUvarint(b, uint64(len(keys)))
+		for _, k := range keys {
+			b = p.value(p.value(b, k), v.MapIndex(k))
+		}
+		return b
+	case reflect.Struct:
+		for i := range v.NumField() {
+			b = p.value(b, v.Field(i))
+		}
+		return b
+	case reflect.Pointer:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		return p.value(append(b, 1), v.Elem())
+	}
+	panic("BUG: an action has a field of type " + v.Type().String() + ", which is not packed")
+}
+
+// Unpack opens a packed graph. data must stay as it is.
+func Unpack(data []byte) (*Packed, error) {
+	const lists, texts = 9, 3
+	head := len(packMagic) + 4 + 4*(lists+texts)
+	if len(data) < head || string(data[:len(packMagic)]) != packMagic ||
+		crc32.Checksum(data[len(packMagic)+4:], castagnoli) != binary.LittleEndian.Uint32(data[len(packMagic):]) {
+		return nil, errPacked
+	}
+	length := func(i int) int { return int(binary.LittleEndian.Uint32(data[len(packMagic)+4+4*i:])) }
+	rest := data[head:]
+	g := &Packed{}
+	for i, l := range []*[]uint32{&g.actions, &g.parts, &g.deps.from, &g.deps.to, &g.consumers.from, &g.consumers.to, (*[]uint32)(&g.outputs), (*[]uint32)(&g.uses), &g.offsets} {
+		n := length(i)
+		if 4*n > len(rest) {
+			return nil, errPacked
+		}
+		*l, rest = numbers(rest[:4*n]), rest[4*n:]
+	}
+	for i, l := range []*[]byte{&g.text, &g.blob, &g.meta} {
+		n := length(lists + i)
+		if n > len(rest) {
+			return nil, errPacked
+		}
+		*l, rest = rest[:n], rest[n:]
+	}
+	if len(rest) != 0 {
+		return nil, errPacked
+	}
+	return g, nil
+}
+
+// Meta is what the graph was packed with.
+func (g *Packed) Meta() []byte { return g.meta }
+
+// Len is the number of actions.
+func (g *Packed) Len() int { return len(g.actions) }
+
+func (g *Packed) str(id uint32) string { return string(g.bytes(id)) }
+
+func (g *Packed) bytes(id uint32) []byte { return g.text[g.offsets[id]:g.offsets[id+1]] }
+
+// find gives the actions that stand beside a path.
+func (g *Packed) find(p pairs, path string) []ActionID {
+	i, _ := sort.Find(p.Len(), func(i int) int { return strings.Compare(path, g.str(p[2*i])) })
+	var out []ActionID
+	for ; i < p.Len() && string(g.bytes(p[2*i])) == path; i++ {
+		out = append(out, ActionID(p[2*i+1]))
+	}
+	return out
+}
+
+// Producer is the action that writes path.
+func (g *Packed) Producer(path string) (ActionID, bool) {
+	ids := g.find(g.outputs, path)
+	if len(ids) == 0 {
+		return 0, false
+	}
+	return ids[0], true
+}
+
+// Users are the actions that were packed as depending on a path.
+func (g *Packed) Users(path string) []ActionID { return g.find(g.uses, path) }
+
+// Needs reports whether id needs dep, directly or through others.
+func (g *Packed) Needs(id, dep ActionID) bool {
+	return slices.Contains(g.reach(g.deps, []ActionID{id}, func(ActionID) bool { return true }), dep) && id != dep
+}
+
+// Affected is ids with everything that needs them, and all that with the parts that it needs; both sorted.
+func (g *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
+	up = g.reach(g.consumers, ids, func(ActionID) bool { return true })
+	return up, g.reach(g.deps, up, func(id ActionID) bool { return g.parts[id/32]>>(id%32)&1 != 0 })
+}
+
+// reach is ids and what follows from them, sorted.
+func (g *Packed) reach(along adjacency, ids []ActionID, also func(ActionID) bool) []ActionID {
+	seen := map[ActionID]bool{}
+	stack := slices.Clone(ids)
+	for _, id := range ids {
+		seen[id] = true
+	}
+	for len(stack) > 0 {
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, n := range along.of(id) {
+			if next := ActionID(n); !seen[next] && also(next) {
+				seen[next] = true
+				stack = append(stack, next)
+			}
+		}
+	}
+	out := make([]ActionID, 0, len(seen))
+	for id := range seen {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Action makes an action.
+func (g *Packed) Action(id ActionID) *Action {
+	a := &Action{}
+	u := unpacker{g: g, b: g.blob[g.actions[id]:]}
+	u.value(reflect.ValueOf(a).Elem())
+	return a
+}
+
+// unpacker is the reverse of packer.
+type unpacker struct {
+	g *Packed
+	b []byte
+}
+
+func (u *unpacker) uvarint() uint64 {
+	n, k := binary.Uvarint(u.b)
+	u.b = u.b[k:]
+	return n
+}
+
+func (u *unpacker) value(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(u.g.str(uint32(u.uvarint())))
+	case reflect.Bool:
+		v.SetBool(u.b[0] != 0)
+		u.b = u.b[1:]
+	case reflect.Int, reflect.Int64:
+		n, k := binary.Varint(u.b)
+		u.b = u.b[k:]
+		v.SetInt(n)
+	case reflect.Slice:
+		n := int(u.uvarint())
+		if n == 0 {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			u.value(v.Index(i))
+		}
+	case reflect.Map:
+		n := int(u.uvarint())
+		if n == 0 {
+			return
+		}
+		v.Set(reflect.MakeMapWithSize(v.Type(), n))
+		for range n {
+			key, val := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			u.value(key)
+			u.value(val)
+			v.SetMapIndex(key, val)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			u.value(v.Field(i))
+		}
+	case reflect.Pointer:
+		there := u.b[0] != 0
+		u.b = u.b[1:]
+		if there {
+			v.Set(reflect.New(v.Type().Elem()))
+			u.value(v.Elem())
+		}
+	}
+}
