@@ -13,34 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open maps a file into memory. Whatever is wrong with it is an error and means that there is none.
-func Open(name string) (*Snapshot, error) {
+// Map maps a file into memory, to be read there until unmap is called.
+func Map(name string) (data []byte, unmap func() error, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if info.Size() < int64(headSize) || int64(int(info.Size())) != info.Size() {
-		return nil, errDamaged
+	if info.Size() == 0 || int64(int(info.Size())) != info.Size() {
+		return nil, nil, errDamaged
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	data, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("mapping %s: %w", name, err)
+		return nil, nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
-	s, err := parse(data)
-	if err != nil {
-		unix.Munmap(data)
-		return nil, err
-	}
-	return s, nil
+	return data, func() error { return unix.Munmap(data) }, nil
 }
-
-// Close unmaps the file.
-func (s *Snapshot) Close() error { return unix.Munmap(s.data) }
 
 const (
 	chunk         = 256 // entries that a goroutine takes at once

@@ -4,11 +4,8 @@ package snapshot
 
 import "errors"
 
-// Open finds none: every run looks at everything.
-func Open(string) (*Snapshot, error) { return nil, errors.ErrUnsupported }
-
-// Close does nothing.
-func (s *Snapshot) Close() error { return nil }
+// Map maps nothing: every run looks at everything.
+func Map(string) (data []byte, unmap func() error, err error) { return nil, nil, errors.ErrUnsupported }
 
 // Changed is not called.
 func (s *Snapshot) Changed(string) ([]int, error) { return nil, errors.ErrUnsupported }

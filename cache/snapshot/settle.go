@@ -16,10 +16,7 @@ import (
 // Settle looks at what an entry stands for. ok is true if it is what it was, though its stat is another; st is the new one.
 func (s *Snapshot) Settle(root string, i int) (st cache.Stat, ok bool) {
 	e := &s.entries[i]
-	name := s.Path(i)
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(root, name)
-	}
+	name := inside(root, s.Path(i))
 	if e.kind == Absent {
 		return cache.Stat{}, absent(name)
 	}
@@ -51,6 +48,29 @@ func (s *Snapshot) same(e *entry, i int, name string) bool {
 	}
 	d, err := cache.DigestFile(name)
 	return err == nil && d == want
+}
+
+// Broken are the paths at which an entry that Settle refused is not what it was: for a Guard, the names that are there now.
+func (s *Snapshot) Broken(root string, i int) []string {
+	e := s.Entry(i)
+	var out []string
+	for _, n := range e.Absent {
+		name := filepath.Join(e.Path, n)
+		if at := name; !absent(inside(root, at)) {
+			out = append(out, name)
+		}
+	}
+	if out == nil {
+		return []string{e.Path}
+	}
+	return out
+}
+
+func inside(root, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(root, name)
 }
 
 // absent reports that nothing is at path, or a link that leads to nothing.

@@ -89,12 +89,42 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Snapshot is an open file.
 type Snapshot struct {
 	data    []byte // mapped
+	unmap   func() error
 	key     [32]byte
 	entries []entry
 	digests []byte
 	names   []uint32
 	note    []byte
 	text    []byte
+}
+
+// Open maps a file into memory. Whatever is wrong with it is an error and means that there is none.
+func Open(name string) (*Snapshot, error) {
+	data, unmap, err := Map(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := parse(data)
+	if err != nil {
+		unmap()
+		return nil, err
+	}
+	s.unmap = unmap
+	return s, nil
+}
+
+// Close unmaps the file.
+func (s *Snapshot) Close() error { return s.unmap() }
+
+// Entry is entry i as it was written.
+func (s *Snapshot) Entry(i int) Entry {
+	e := &s.entries[i]
+	out := Entry{Path: s.Path(i), Kind: e.kind, Digest: cache.Digest(s.digests[32*i : 32*i+32]),
+		Stat: cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode}}
+	for _, off := range s.names[e.names : e.names+e.nameCount] {
+		out.Absent = append(out.Absent, s.str(off))
+	}
+	return out
 }
 
 // Key is what the file was written with.

@@ -31,8 +31,10 @@ type buildCmd struct {
 func (cmd buildCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	q := c.openQuick(cmd.Targets)
-	if q != nil && q.nothingToDo(c) {
-		return nil
+	if q != nil {
+		if done, err := q.build(c); done {
+			return err
+		}
 	}
 	c.enter()
 	for {
@@ -68,10 +70,8 @@ func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 	defer closeJobs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	progress, observer := c.progress(s, want, opts, tree)
-	tree.runner.Warn = func(text string) {
-		progress.Diagnostic(term.Diagnostic{Severity: "warning", Summary: text})
-	}
+	progress, observer := c.progress(s.graph, want, opts, tree)
+	tree.runner.Warn = func(text string) { warnOnce(progress, text) }
 	var runner sched.Runner = tree.runner
 	if c.DryRun {
 		runner = build.NewDryRun(tree.runner)
@@ -86,9 +86,13 @@ func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 		again = true
 	}
 	if q != nil && err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && !again {
-		q.save(s, tree, want, sum.Actions)
+		q.save(s, tree, want)
 	}
 	return again && ctx.Err() == nil, errors.Join(err, c.finishTrace(), status(sum))
+}
+
+func warnOnce(p *term.Progress, text string) {
+	p.Diagnostic(term.Diagnostic{Severity: "warning", Summary: text})
 }
 
 func status(sum sched.Summary) error {
@@ -128,8 +132,15 @@ type tree struct {
 
 // openTree locks the build tree and opens its journal and the cache.
 func (s *session) openTree() (*tree, error) {
-	c := s.cli
-	state := c.state(s.project, "")
+	tools := map[string]string{"cxx": s.facts.CXX.ID, "cc": s.facts.CC.ID, "ar": s.facts.AR.ID}
+	if s.facts.CUDA != nil {
+		tools["nvcc"] = s.facts.CUDA.NVCC.ID
+	}
+	return s.cli.openTree(s.project.Root, s.cli.state(s.project, ""), s.graph, tools)
+}
+
+// openTree opens the build tree with its files in the folder state.
+func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]string) (*tree, error) {
 	if err := os.MkdirAll(state, 0o777); err != nil {
 		return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
 	}
@@ -138,7 +149,7 @@ func (s *session) openTree() (*tree, error) {
 	if t.lock, err = run.AcquireLock(filepath.Join(state, "lock")); err != nil {
 		return nil, err
 	}
-	t.files = cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)
+	t.files = cache.OpenFiles(filepath.Join(state, "files"), root)
 	if t.journal, err = cache.OpenJournal(filepath.Join(state, "journal")); err != nil {
 		t.lock.Release()
 		return nil, err
@@ -147,12 +158,8 @@ func (s *session) openTree() (*tree, error) {
 	os.RemoveAll(filepath.Join(state, "parts"))
 	env := run.Environ(os.Environ(), nil)
 	t.runner = &build.Runner{
-		Graph: s.graph, Root: s.project.Root, State: filepath.Clean(state), Files: t.files,
-		Begun: time.Now(), Listing: cache.NewListing(s.project.Root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
-		Tools: map[string]string{"cxx": s.facts.CXX.ID, "cc": s.facts.CC.ID, "ar": s.facts.AR.ID},
-	}
-	if s.facts.CUDA != nil {
-		t.runner.Tools["nvcc"] = s.facts.CUDA.NVCC.ID
+		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
+		Begun: time.Now(), Listing: cache.NewListing(root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
 	}
 	if c.NoCache {
 		err = t.openParts(state)
@@ -288,14 +295,14 @@ func defaultCost(a *graph.Action) time.Duration {
 }
 
 // progress makes what the user sees of a build; observer is it, or it and the trace.
-func (c *cli) progress(s *session, want []graph.ActionID, o sched.Options, t *tree) (p *term.Progress, observer sched.Observer) {
+func (c *cli) progress(g *graph.Graph, want []graph.ActionID, o sched.Options, t *tree) (p *term.Progress, observer sched.Observer) {
 	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, Quiet: c.Quiet,
 		Jobs: o.Jobs, Expected: t.expected, Env: os.Getenv}
 	if c.JSON {
 		opts.JSON = c.out
 	}
-	for _, id := range s.graph.Closure(want) {
-		opts.Actions = append(opts.Actions, s.graph.Actions[id])
+	for _, id := range g.Closure(want) {
+		opts.Actions = append(opts.Actions, g.Actions[id])
 	}
 	p = term.New(opts)
 	if c.Trace == "" {

@@ -31,6 +31,7 @@ var allowed = map[string]string{
 	"actions/build":     "graph graph/gencode graph/toolchain cache actions/pptext actions/fatbin actions/run actions/sched",
 	"cache":             "",
 	"cache/disk":        "cache",
+	"cache/snapshot":    "cache",
 }
 
 func TestImports(t *testing.T) {

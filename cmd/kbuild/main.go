@@ -89,8 +89,8 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // Main runs kbuild and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) (status int) {
-	if quickly(args, stdout, stderr) {
-		return 0
+	if status, done := quickly(args, stdout, stderr); done {
+		return status
 	}
 	c := cli{out: stdout, err: stderr}
 	exited := -1

@@ -12,15 +12,19 @@ import (
 // quick way alone; whatever else they need starts with the parser.
 
 // quickly tries the quick way for a plain command line.
-func quickly(args []string, stdout, stderr io.Writer) bool {
+func quickly(args []string, stdout, stderr io.Writer) (status int, done bool) {
 	c, ok := plain(args)
 	if !ok {
-		return false
+		return 0, false
 	}
 	c.out, c.err = stdout, stderr
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	q := c.openQuick(nil)
-	return q != nil && q.nothingToDo(c)
+	if q == nil {
+		return 0, false
+	}
+	done, err := q.build(c)
+	return report(c, err), done
 }
 
 // plain reads -q, -j N and -C DIR, and nothing else. TestPlain holds it to what the parser makes of them.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,90 +91,127 @@ func (q *quick) identify(c *cli, targets []string) bool {
 // placeEnv are variables that say where the cache is.
 var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
 
-// nothingToDo reports that the snapshot holds, and says what the long way would.
-func (q *quick) nothingToDo(c *cli) bool {
-	s, err := snapshot.Open(q.file)
-	if err != nil {
-		return false
-	}
-	defer s.Close()
-	if s.Key() != q.key || len(s.Note()) < 4 {
-		return false
-	}
-	changed, err := s.Changed(q.root)
-	if err != nil || !q.settle(s, changed) {
-		return false
-	}
-	c.enter()
-	c.err.Write(s.Note()[4:])
-	n := int(binary.LittleEndian.Uint32(s.Note()))
-	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
-		Finish(sched.Summary{Actions: n, UpToDate: n}, 0)
-	return true
+// note is what a snapshot keeps besides files.
+type note struct {
+	actions int              // that the command line stands for
+	graph   uint32           // the sum of the packed graph that goes with the snapshot
+	dirty   []graph.ActionID // of that graph: not up to date
+	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
+	said    string           // by the planner
 }
 
-// settle decides by content what stat cannot, and keeps the new stats for the next time.
-func (q *quick) settle(s *snapshot.Snapshot, changed []int) bool {
-	fresh := map[int]cache.Stat{}
-	for _, i := range changed {
-		st, ok := s.Settle(q.root, i)
-		if !ok {
-			return false
+func (n note) encode() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(n.actions))
+	b = binary.LittleEndian.AppendUint32(b, n.graph)
+	for _, ids := range [2][]graph.ActionID{n.dirty, n.moved} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(ids)))
+		for _, id := range ids {
+			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
-		if st != (cache.Stat{}) && st.Before(q.began) {
-			fresh[i] = st
+	}
+	return append(b, n.said...)
+}
+
+// decodeNote trusts b: the snapshot has a sum.
+func decodeNote(b []byte) note {
+	u32 := func() (n uint32) {
+		n, b = binary.LittleEndian.Uint32(b), b[4:]
+		return n
+	}
+	n := note{actions: int(u32()), graph: u32()}
+	for _, ids := range [2]*[]graph.ActionID{&n.dirty, &n.moved} {
+		for range u32() {
+			*ids = append(*ids, graph.ActionID(u32()))
 		}
+	}
+	n.said = string(b)
+	return n
+}
+
+// build goes the quick way if it can: done says so.
+func (q *quick) build(c *cli) (done bool, err error) {
+	s, err := snapshot.Open(q.file)
+	if err != nil {
+		return false, nil
+	}
+	defer s.Close()
+	if s.Key() != q.key {
+		return false, nil
+	}
+	changed, err := s.Changed(q.root)
+	if err != nil {
+		return false, nil
+	}
+	n := decodeNote(s.Note())
+	fresh, broken := q.settle(s, changed)
+	if len(broken) > 0 || len(n.dirty) > 0 {
+		return q.partial(c, s, n, fresh, broken)
 	}
 	if len(fresh) > 0 {
 		s.Refresh(q.file, fresh) // without it the next run settles again
 	}
-	return true
+	c.enter()
+	io.WriteString(c.err, n.said)
+	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
+		Finish(sched.Summary{Actions: n.actions, UpToDate: n.actions}, 0)
+	return true, nil
 }
 
-// save leaves a snapshot of a build after which there is nothing to do.
-func (q *quick) save(s *session, t *tree, want []graph.ActionID, actions int) {
+// settle decides by content what stat cannot. It gives the new stats of what is as it was, and the entries that are not.
+func (q *quick) settle(s *snapshot.Snapshot, changed []int) (fresh map[int]cache.Stat, broken []int) {
+	fresh = map[int]cache.Stat{}
+	for _, i := range changed {
+		switch st, ok := s.Settle(q.root, i); {
+		case !ok:
+			broken = append(broken, i)
+		case st != (cache.Stat{}) && st.Before(q.began):
+			fresh[i] = st
+		}
+	}
+	return fresh, broken
+}
+
+// save leaves a snapshot of a build after which there is nothing to do, and a packed graph for the next one that has little to do.
+func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	e := &looked{q: q, files: t.files, seen: map[string]int{}}
 	facts, absentTools, ok := probe.Looked(s.request(), s.facts)
 	if !ok {
 		return
 	}
-	absent, present := t.runner.Looked(want)
-	for _, id := range s.graph.Closure(want) {
-		if a := s.graph.Actions[id]; !a.Part {
-			e.made(a, t.journal)
-		}
-	}
-	t.files.Seen(func(path string, st cache.Stat, d *cache.Digest) {
-		if d != nil {
-			e.add(snapshot.Entry{Path: path, Kind: snapshot.File, Stat: st, Digest: *d})
-		}
-	})
+	closure := s.graph.Closure(want)
+	e.tree(s.graph, closure, t)
 	for _, l := range s.project.Looks {
 		e.look(l)
 	}
-	for _, p := range append(facts, present...) {
+	for _, p := range facts {
 		e.present(p)
 	}
-	for _, p := range append(absent, absentTools...) {
+	for _, p := range absentTools {
 		e.absent(p)
 	}
-	for _, own := range []string{filepath.Join(q.state, "journal"), s.steps.File()} {
-		if own != "" {
-			e.written(own)
-		}
+	if s.steps.File() != "" {
+		e.written(s.steps.File())
 	}
 	if e.doubt {
 		return
 	}
-	note := binary.LittleEndian.AppendUint32(nil, uint32(actions))
-	if snapshot.Write(q.file, q.key, append(note, s.cli.said.String()...), e.entries) == nil {
+	sum, err := q.pack(s, t, closure, facts)
+	if err != nil {
+		return
+	}
+	q.write(e.entries, note{actions: len(closure), graph: sum, said: s.cli.said.String()})
+}
+
+// write replaces the snapshot.
+func (q *quick) write(entries []snapshot.Entry, n note) {
+	if snapshot.Write(q.file, q.key, n.encode(), entries) == nil {
 		q.prune()
 	}
 }
 
 // prune removes the oldest snapshots.
 func (q *quick) prune() {
-	names, _ := filepath.Glob(filepath.Join(q.state, "snapshot-*"))
+	names, _ := filepath.Glob(filepath.Join(q.state, "snapshot-????????????"))
 	if len(names) <= snapshots {
 		return
 	}
@@ -187,6 +225,7 @@ func (q *quick) prune() {
 	slices.SortFunc(names, func(a, b string) int { return age(a).Compare(age(b)) })
 	for _, n := range names[:len(names)-snapshots] {
 		os.Remove(n)
+		os.Remove(n + graphSuffix)
 	}
 }
 
@@ -197,6 +236,53 @@ type looked struct {
 	entries []snapshot.Entry
 	seen    map[string]int // index of a path's entry
 	doubt   bool
+}
+
+// tree takes all that the actions of ids looked at and made.
+func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *tree) {
+	absent, present := t.runner.Looked(ids)
+	for _, id := range ids {
+		if a := g.Actions[id]; !a.Part {
+			l.made(a, t.journal)
+		}
+	}
+	t.files.Seen(func(path string, st cache.Stat, d *cache.Digest) {
+		if d != nil {
+			l.add(snapshot.Entry{Path: path, Kind: snapshot.File, Stat: st, Digest: *d})
+		}
+	})
+	for _, p := range present {
+		l.present(p)
+	}
+	for _, p := range absent {
+		l.absent(p)
+	}
+	l.written(filepath.Join(l.q.state, "journal"))
+}
+
+// older takes an entry of the last snapshot, unless the path was looked at since. broken is one that is not what it was, and
+// that somebody who failed looks at: it must be found broken again.
+func (l *looked) older(e snapshot.Entry, broken bool) {
+	i, ok := l.seen[e.Path]
+	if !ok {
+		l.seen[e.Path] = len(l.entries)
+		l.entries = append(l.entries, e)
+		return
+	}
+	now := &l.entries[i]
+	switch {
+	case e.Kind == snapshot.Folder && now.Kind == snapshot.Guard:
+		*now = e
+	case e.Kind == snapshot.Guard && now.Kind == snapshot.Guard:
+		for _, name := range e.Absent {
+			if broken && exists(l.abs(filepath.Join(e.Path, name))) {
+				continue // it came, and whoever would read it has been looked at
+			}
+			now.Absent = append(now.Absent, name)
+		}
+		slices.Sort(now.Absent)
+		now.Absent = slices.Compact(now.Absent)
+	}
 }
 
 // made takes the outputs of an action, as their record has them. One whose content was asked for is known better.

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// A partial build is for a few edits among very many files: the snapshot says which files changed, the packed graph which
+// actions use them and what needs those, and only that part of the graph is looked at. It is as the long way would be, since
+// no other action has anything new to look at.
+//
+// It is for files that actions use. When a manifest, a folder that glob read, a tool, a file that is gone or anything else
+// is not as it was, a plan must be made, and the build goes the long way.
+
+const graphSuffix = "-graph"
+
+// most is the share of the graph, one in so many, above which the long way is no longer.
+const most = 4
+
+// moves is how many actions may have been run since the graph was packed. They may use other files since.
+const moves = 256
+
+// packedMeta is what a packed graph keeps besides actions.
+type packedMeta struct {
+	Key      []byte
+	Tools    map[string]string
+	Pools    map[string]int
+	BuildDir string
+	Plan     []string // files whose content the plan depends on
+}
+
+// pack writes the graph of a build, and gives its sum.
+func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []string) (sum uint32, err error) {
+	var uses []graph.Use
+	for _, id := range closure {
+		for _, p := range t.runner.Uses(s.graph.Actions[id]) {
+			uses = append(uses, graph.Use{Path: q.rel(p), Action: id})
+		}
+	}
+	meta := packedMeta{Key: q.key[:], Tools: t.runner.Tools, Pools: s.graph.Pools, BuildDir: s.graph.BuildDir}
+	for _, p := range slices.Concat(tools, s.project.Files, []string{s.steps.File(), filepath.Join(q.state, "journal")}) {
+		meta.Plan = append(meta.Plan, q.rel(p))
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return 0, err
+	}
+	data, err := s.graph.Pack(closure, uses, text)
+	if err != nil {
+		return 0, err
+	}
+	return packedSum(data), writeFile(q.file+graphSuffix, data)
+}
+
+// packedSum is the sum that stands at the head of a packed graph.
+func packedSum(data []byte) uint32 { return binary.LittleEndian.Uint32(data[16:]) }
+
+// rel spells a path as snapshots do.
+func (q *quick) rel(p string) string {
+	if rel, err := filepath.Rel(q.root, p); err == nil && filepath.IsAbs(p) && filepath.IsLocal(rel) {
+		return rel
+	}
+	return p
+}
+
+// partial builds what the broken entries of the snapshot affect. done is false if that takes the long way.
+func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int) (done bool, err error) {
+	data, unmap, err := snapshot.Map(q.file + graphSuffix)
+	if err != nil {
+		return false, nil
+	}
+	defer unmap()
+	packed, err := graph.Unpack(data)
+	if err != nil || packedSum(data) != n.graph {
+		return false, nil
+	}
+	var meta packedMeta
+	if json.Unmarshal(packed.Meta(), &meta) != nil || string(meta.Key) != string(q.key[:]) {
+		return false, nil
+	}
+	ids, ok := q.affected(s, packed, meta, n, broken)
+	if !ok {
+		return false, nil
+	}
+	up, all := packed.Affected(ids)
+	if len(all) > packed.Len()/most && packed.Len() > 4*most || len(n.moved)+len(up) > moves {
+		return false, nil
+	}
+	p := &partialBuild{q: q, c: c, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
+		graph: &graph.Graph{Pools: meta.Pools, BuildDir: meta.BuildDir}}
+	var want []graph.ActionID
+	for _, id := range all {
+		a := p.graph.Add(packed.Action(id))
+		if slices.Contains(up, id) {
+			want = append(want, a.ID)
+		}
+	}
+	if err := p.graph.Seal(); err != nil {
+		return false, nil
+	}
+	if len(c.said.String()) == 0 {
+		c.said.WriteString(n.said)
+	}
+	return p.run(want, meta.Tools, func(t *tree) { p.save(s, t, fresh, broken) })
+}
+
+// affected are the actions that must be looked at. ok is false where the plan may be another.
+func (q *quick) affected(s *snapshot.Snapshot, packed *graph.Packed, meta packedMeta, n note, broken []int) (ids []graph.ActionID, ok bool) {
+	ids = slices.Concat(n.dirty, n.moved)
+	for _, i := range broken {
+		for _, path := range s.Broken(q.root, i) {
+			users := packed.Users(path)
+			maker, made := packed.Producer(path)
+			if made {
+				users = append(users, maker)
+			}
+			gone := s.Entry(i).Kind == snapshot.File && !exists(q.abs(path))
+			if len(users) == 0 || slices.Contains(meta.Plan, path) || gone && !made {
+				return nil, false
+			}
+			ids = append(ids, users...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), true
+}
+
+func (q *quick) abs(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(q.root, p)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// partialBuild is a run over a part of a graph. It notes how actions end.
+type partialBuild struct {
+	q      *quick
+	c      *cli
+	packed *graph.Packed
+	note   note
+	graph  *graph.Graph
+	all    []graph.ActionID // of the packed graph, by number in graph
+
+	sched.Observer
+	ended map[graph.ActionID]sched.Status // by number in graph
+}
+
+// Finished implements sched.Observer.
+func (p *partialBuild) Finished(a *graph.Action, r sched.Result, done, total int) {
+	p.ended[a.ID] = r.Status
+	p.Observer.Finished(a, r, done, total)
+}
+
+// run builds, and saves what is known after it. done is false if nvcc turns out to have been taken apart wrongly.
+func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save func(*tree)) (done bool, err error) {
+	start := time.Now()
+	c := p.c
+	c.enter()
+	io.WriteString(c.err, p.note.said)
+	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools)
+	if err != nil {
+		return true, err
+	}
+	defer t.close()
+	t.runner.Outer = p.packed
+	opts, closeJobs := c.schedule(t)
+	defer closeJobs()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	progress, observer := c.progress(p.graph, want, opts, t)
+	t.runner.Warn = func(text string) { warnOnce(progress, text) }
+	p.Observer = observer
+	sum, err := sched.Run(ctx, p.graph, want, opts, t.runner, p)
+	if rest := p.note.actions - sum.Actions; rest > 0 { // nothing that they look at has changed
+		sum.Actions += rest
+		sum.UpToDate += rest
+	}
+	progress.Finish(sum, time.Since(start))
+	if len(t.runner.Misread()) > 0 && ctx.Err() == nil {
+		return false, nil // the long way finds it again, and tells who must know
+	}
+	if err == nil && !sum.Interrupted {
+		save(t)
+	}
+	return true, errors.Join(err, status(sum))
+}
+
+// save brings the snapshot up to what the build left.
+func (p *partialBuild) save(s *snapshot.Snapshot, t *tree, fresh map[int]cache.Stat, broken []int) {
+	n := p.note
+	n.dirty = nil
+	moved := map[graph.ActionID]bool{}
+	for _, id := range n.moved {
+		moved[id] = true
+	}
+	var good []graph.ActionID
+	for sub, id := range p.all {
+		switch st, seen := p.ended[graph.ActionID(sub)]; {
+		case !seen, st == sched.Failed, st == sched.Skipped:
+			n.dirty = append(n.dirty, id)
+		default:
+			good = append(good, graph.ActionID(sub))
+			if st != sched.UpToDate {
+				moved[id] = true
+			}
+		}
+	}
+	n.moved = slices.Sorted(maps.Keys(moved))
+	e := &looked{q: p.q, files: t.files, seen: map[string]int{}}
+	e.tree(p.graph, good, t)
+	if e.doubt {
+		return
+	}
+	for i := range s.Len() {
+		old := s.Entry(i)
+		if st, ok := fresh[i]; ok {
+			old.Stat = st
+		}
+		e.older(old, slices.Contains(broken, i))
+	}
+	p.q.write(e.entries, n)
+}
