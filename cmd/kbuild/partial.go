@@ -53,7 +53,7 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 		}
 	}
 	meta := packedMeta{Key: q.key[:], Tools: t.runner.Tools, Pools: s.graph.Pools, BuildDir: s.graph.BuildDir}
-	for _, p := range slices.Concat(tools, s.project.Files, []string{s.steps.File(), filepath.Join(q.state, "journal")}) {
+	for _, p := range slices.Concat(tools, s.project.Files, []string{s.steps.File()}) {
 		meta.Plan = append(meta.Plan, q.rel(p))
 	}
 	text, err := json.Marshal(meta)

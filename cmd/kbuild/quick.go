@@ -30,8 +30,8 @@ import (
 // next build settles it by content. That goes for the outputs of the build above all.
 //
 // What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
-// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked); the journal, which says what is up to
-// date.
+// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked). The journal is not among them: the snapshot itself
+// says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
 
 // quick is the quick way for one command line.
 type quick struct {
@@ -257,7 +257,6 @@ func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *tree) {
 	for _, p := range absent {
 		l.absent(p)
 	}
-	l.written(filepath.Join(l.q.state, "journal"))
 }
 
 // older takes an entry of the last snapshot, unless the path was looked at since. broken is one that is not what it was, and
