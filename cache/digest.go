@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,10 @@ import (
 //
 // All methods may be called concurrently; files are hashed side by side, one path only once.
 type Files struct {
+	// Base is asked for a path that the memo does not know, spelled as canonical gives it: a digest, and a stat that was seen to
+	// belong to it. May be nil.
+	Base func(path string) (Stat, Digest, bool)
+
 	memo  string // the memo file; empty if none is kept
 	root  string
 	now   func() time.Time
@@ -129,6 +134,11 @@ func (f *Files) look(name string, s *slot) (*entry, error) {
 	last := s.last
 	if last == nil {
 		last = f.old[name]
+	}
+	if last == nil && f.Base != nil {
+		if st, d, ok := f.Base(name); ok {
+			last = &entry{Stat: st, Hashed: math.MaxInt64, Digest: d}
+		}
 	}
 	if last != nil {
 		info, err := statFile(f.abs(name))

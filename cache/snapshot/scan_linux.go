@@ -72,7 +72,16 @@ func (s *Snapshot) Changed(root string) ([]int, error) {
 	wg.Wait()
 	var all []int
 	for _, f := range found {
-		all = append(all, f...)
+		for _, i := range f {
+			if !s.hidden[i] {
+				all = append(all, i)
+			}
+		}
+	}
+	if s.top != nil {
+		for _, i := range s.top.scan(dir, 0, len(s.top.entries), remote, nil) {
+			all = append(all, i+len(s.entries))
+		}
 	}
 	return all, nil
 }

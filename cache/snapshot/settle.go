@@ -7,14 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
-	"unsafe"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // Settle looks at what an entry stands for. ok is true if it is what it was, though its stat is another; st is the new one.
 func (s *Snapshot) Settle(root string, i int) (st cache.Stat, ok bool) {
+	s, i = s.at(i)
 	e := &s.entries[i]
 	name := inside(root, s.Path(i))
 	if e.kind == Absent {
@@ -95,14 +96,13 @@ func FolderDigest(path string) (cache.Digest, error) {
 	return d, err
 }
 
-// Refresh replaces the file name by this snapshot with other stats for some entries.
+// Refresh gives entries other stats.
 func (s *Snapshot) Refresh(name string, stats map[int]cache.Stat) error {
-	data := bytes.Clone(s.data)
-	entries := unsafe.Slice((*entry)(unsafe.Pointer(&data[headSize])), len(s.entries))
+	var entries []Entry
 	for i, st := range stats {
-		e := &entries[i]
-		e.mode, e.dev, e.ino, e.size, e.mtime, e.ctime = st.Mode, st.Dev, st.Ino, st.Size, st.Mtime, st.Ctime
+		e := s.Entry(i)
+		e.Stat = st
+		entries = append(entries, e)
 	}
-	seal(data)
-	return replace(name, data)
+	return s.Update(name, slices.Clone(s.Note()), entries)
 }

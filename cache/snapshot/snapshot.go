@@ -24,19 +24,28 @@
 //	text: paths and names, each ended by a zero byte, so that the kernel can read them where they are
 //
 // The file is replaced by renaming. Nothing is fsynced: a file that lost its end has a wrong sum, and is as none.
+//
+// # Two layers
+//
+// Rewriting a large file for a small change would cost more than looking at all files, so changes go to a second file of
+// the same form beside the first (Update), whose entries take the place of those with the same paths, until it has grown. The
+// first file alone is an older snapshot, and as true: what has changed since shows as changed.
 package snapshot
 
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"unsafe"
 
@@ -90,6 +99,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type Snapshot struct {
 	data    []byte // mapped
 	unmap   func() error
+	top     *Snapshot    // the second layer, or nil
+	hidden  map[int]bool // entries that have their like in top
 	key     [32]byte
 	entries []entry
 	digests []byte
@@ -110,14 +121,75 @@ func Open(name string) (*Snapshot, error) {
 		return nil, err
 	}
 	s.unmap = unmap
+	if strings.HasSuffix(name, topSuffix) {
+		return s, nil
+	}
+	if top, err := Open(name + topSuffix); err == nil {
+		s.cover(top)
+	}
 	return s, nil
 }
 
+const topSuffix = "-top"
+
+// cover takes the second layer, if it is one of this file.
+func (s *Snapshot) cover(top *Snapshot) {
+	if top.key != s.topKey() {
+		top.Close()
+		return
+	}
+	s.top, s.hidden = top, map[int]bool{}
+	for i := range top.entries {
+		if k, ok := sort.Find(len(s.entries), func(k int) int { return compare(top.Path(i), s.Path(k)) }); ok {
+			s.hidden[k] = true
+		}
+	}
+}
+
+// topKey says which file a second layer belongs to.
+func (s *Snapshot) topKey() [32]byte { return sha256.Sum256(s.data[:headSize]) }
+
+// Update makes entries take the place of those with the same paths, and note that of the note.
+func (s *Snapshot) Update(name string, note []byte, entries []Entry) error {
+	given := map[string]bool{}
+	for _, e := range entries {
+		given[e.Path] = true
+	}
+	merged := slices.Clone(entries)
+	if s.top != nil {
+		for i := range s.top.entries {
+			if e := s.top.Entry(i); !given[e.Path] {
+				given[e.Path] = true
+				merged = append(merged, e)
+			}
+		}
+	}
+	if len(merged) <= len(s.entries)/8 {
+		return Write(name+topSuffix, s.topKey(), note, merged)
+	}
+	for i := range s.entries {
+		if e := s.Entry(i); !given[e.Path] {
+			merged = append(merged, e)
+		}
+	}
+	err := Write(name, s.key, note, merged)
+	if err == nil {
+		os.Remove(name + topSuffix) // without effect by now
+	}
+	return err
+}
+
 // Close unmaps the file.
-func (s *Snapshot) Close() error { return s.unmap() }
+func (s *Snapshot) Close() error {
+	if s.top != nil {
+		s.top.Close()
+	}
+	return s.unmap()
+}
 
 // Entry is entry i as it was written.
 func (s *Snapshot) Entry(i int) Entry {
+	s, i = s.at(i)
 	e := &s.entries[i]
 	out := Entry{Path: s.Path(i), Kind: e.kind, Digest: cache.Digest(s.digests[32*i : 32*i+32]),
 		Stat: cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode}}
@@ -127,17 +199,69 @@ func (s *Snapshot) Entry(i int) Entry {
 	return out
 }
 
+// at finds the layer of an entry.
+func (s *Snapshot) at(i int) (*Snapshot, int) {
+	if i >= len(s.entries) {
+		return s.top, i - len(s.entries)
+	}
+	return s, i
+}
+
+// Find is the entry of a path.
+func (s *Snapshot) Find(path string) (i int, ok bool) {
+	if s.top != nil {
+		if i, ok := s.top.Find(path); ok {
+			return i + len(s.entries), true
+		}
+	}
+	return sort.Find(len(s.entries), func(i int) int {
+		e := &s.entries[i]
+		name := s.text[e.path:]
+		name = name[:bytes.IndexByte(name, 0)]
+		return compare(path, string(name))
+	})
+}
+
+// compare orders by folder and name.
+func compare(a, b string) int {
+	i, j := baseOf(a), baseOf(b)
+	return cmp.Or(strings.Compare(a[:i], b[:j]), strings.Compare(a[i:], b[j:]))
+}
+
 // Key is what the file was written with.
 func (s *Snapshot) Key() [32]byte { return s.key }
 
-// Note is what the file was written with. It goes with Close.
-func (s *Snapshot) Note() []byte { return s.note }
+// Note is what the last layer was written with. It goes with Close.
+func (s *Snapshot) Note() []byte {
+	if s.top != nil {
+		return s.top.note
+	}
+	return s.note
+}
 
-// Len is the number of entries.
-func (s *Snapshot) Len() int { return len(s.entries) }
+// All gives the entries, in no order.
+func (s *Snapshot) All() iter.Seq2[int, Entry] {
+	return func(yield func(int, Entry) bool) {
+		for i := range s.entries {
+			if !s.hidden[i] && !yield(i, s.Entry(i)) {
+				return
+			}
+		}
+		if s.top != nil {
+			for i := range s.top.entries {
+				if !yield(i+len(s.entries), s.top.Entry(i)) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Path is the path of an entry.
-func (s *Snapshot) Path(i int) string { return s.str(s.entries[i].path) }
+func (s *Snapshot) Path(i int) string {
+	s, i = s.at(i)
+	return s.str(s.entries[i].path)
+}
 
 func (s *Snapshot) str(at uint32) string {
 	b := s.text[at:]
@@ -188,10 +312,7 @@ func parse(data []byte) (*Snapshot, error) {
 
 // Write replaces the file name. The entries are sorted.
 func Write(name string, key [32]byte, note []byte, entries []Entry) error {
-	slices.SortFunc(entries, func(a, b Entry) int {
-		i, j := baseOf(a.Path), baseOf(b.Path)
-		return cmp.Or(strings.Compare(a.Path[:i], b.Path[:j]), strings.Compare(a.Path[i:], b.Path[j:]))
-	})
+	slices.SortFunc(entries, func(a, b Entry) int { return compare(a.Path, b.Path) })
 	data, err := encode(key, note, entries)
 	if err != nil {
 		return err

@@ -136,20 +136,21 @@ func (s *session) openTree() (*tree, error) {
 	if s.facts.CUDA != nil {
 		tools["nvcc"] = s.facts.CUDA.NVCC.ID
 	}
-	return s.cli.openTree(s.project.Root, s.cli.state(s.project, ""), s.graph, tools)
+	state := s.cli.state(s.project, "")
+	files := cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)
+	return s.cli.openTree(s.project.Root, state, s.graph, tools, files)
 }
 
 // openTree opens the build tree with its files in the folder state.
-func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]string) (*tree, error) {
+func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]string, files *cache.Files) (*tree, error) {
 	if err := os.MkdirAll(state, 0o777); err != nil {
 		return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
 	}
-	t := &tree{dry: c.DryRun}
+	t := &tree{dry: c.DryRun, files: files}
 	var err error
 	if t.lock, err = run.AcquireLock(filepath.Join(state, "lock")); err != nil {
 		return nil, err
 	}
-	t.files = cache.OpenFiles(filepath.Join(state, "files"), root)
 	if t.journal, err = cache.OpenJournal(filepath.Join(state, "journal")); err != nil {
 		t.lock.Release()
 		return nil, err

@@ -101,7 +101,7 @@ func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cach
 	if len(all) > packed.Len()/most && packed.Len() > 4*most || len(n.moved)+len(up) > moves {
 		return false, nil
 	}
-	p := &partialBuild{q: q, c: c, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
+	p := &partialBuild{q: q, c: c, s: s, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
 		graph: &graph.Graph{Pools: meta.Pools, BuildDir: meta.BuildDir}}
 	var want []graph.ActionID
 	for _, id := range all {
@@ -116,7 +116,7 @@ func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cach
 	if len(c.said.String()) == 0 {
 		c.said.WriteString(n.said)
 	}
-	return p.run(want, meta.Tools, func(t *tree) { p.save(s, t, fresh, broken) })
+	return p.run(want, meta.Tools, func(t *tree) { p.save(t, fresh, broken) })
 }
 
 // affected are the actions that must be looked at. ok is false where the plan may be another.
@@ -156,6 +156,7 @@ func exists(path string) bool {
 type partialBuild struct {
 	q      *quick
 	c      *cli
+	s      *snapshot.Snapshot
 	packed *graph.Packed
 	note   note
 	graph  *graph.Graph
@@ -177,7 +178,16 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save 
 	c := p.c
 	c.enter()
 	io.WriteString(c.err, p.note.said)
-	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools)
+	files := cache.OpenFiles("", p.q.root) // the memo of all files is large, and the snapshot has what is needed of it
+	files.Base = func(path string) (cache.Stat, cache.Digest, bool) {
+		i, ok := p.s.Find(path)
+		if !ok {
+			return cache.Stat{}, cache.Digest{}, false
+		}
+		e := p.s.Entry(i)
+		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat != cache.Stat{}
+	}
+	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools, files)
 	if err != nil {
 		return true, err
 	}
@@ -206,8 +216,8 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save 
 }
 
 // save brings the snapshot up to what the build left.
-func (p *partialBuild) save(s *snapshot.Snapshot, t *tree, fresh map[int]cache.Stat, broken []int) {
-	n := p.note
+func (p *partialBuild) save(t *tree, fresh map[int]cache.Stat, broken []int) {
+	n, s := p.note, p.s
 	n.dirty = nil
 	moved := map[graph.ActionID]bool{}
 	for _, id := range n.moved {
@@ -231,12 +241,17 @@ func (p *partialBuild) save(s *snapshot.Snapshot, t *tree, fresh map[int]cache.S
 	if e.doubt {
 		return
 	}
-	for i := range s.Len() {
-		old := s.Entry(i)
-		if st, ok := fresh[i]; ok {
-			old.Stat = st
+	for k := range e.entries {
+		if i, ok := s.Find(e.entries[k].Path); ok {
+			e.merge(k, s.Entry(i), slices.Contains(broken, i))
 		}
-		e.older(old, slices.Contains(broken, i))
 	}
-	p.q.write(e.entries, n)
+	for i, st := range fresh {
+		old := s.Entry(i)
+		if _, ok := e.seen[old.Path]; !ok {
+			old.Stat = st
+			e.entries = append(e.entries, old)
+		}
+	}
+	s.Update(p.q.file, n.encode(), e.entries) // without it the next build finds the same again
 }

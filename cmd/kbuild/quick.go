@@ -259,28 +259,21 @@ func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *tree) {
 	}
 }
 
-// older takes an entry of the last snapshot, unless the path was looked at since. broken is one that is not what it was, and
-// that somebody who failed looks at: it must be found broken again.
-func (l *looked) older(e snapshot.Entry, broken bool) {
-	i, ok := l.seen[e.Path]
-	if !ok {
-		l.seen[e.Path] = len(l.entries)
-		l.entries = append(l.entries, e)
-		return
-	}
-	now := &l.entries[i]
+// merge adds to entry k what an older one of the same path says. broken is an older one that is not what it was.
+func (l *looked) merge(k int, old snapshot.Entry, broken bool) {
+	e := &l.entries[k]
 	switch {
-	case e.Kind == snapshot.Folder && now.Kind == snapshot.Guard:
-		*now = e
-	case e.Kind == snapshot.Guard && now.Kind == snapshot.Guard:
-		for _, name := range e.Absent {
+	case old.Kind == snapshot.Folder && e.Kind == snapshot.Guard:
+		*e = old
+	case old.Kind == snapshot.Guard && e.Kind == snapshot.Guard:
+		for _, name := range old.Absent {
 			if broken && exists(l.abs(filepath.Join(e.Path, name))) {
 				continue // it came, and whoever would read it has been looked at
 			}
-			now.Absent = append(now.Absent, name)
+			e.Absent = append(e.Absent, name)
 		}
-		slices.Sort(now.Absent)
-		now.Absent = slices.Compact(now.Absent)
+		slices.Sort(e.Absent)
+		e.Absent = slices.Compact(e.Absent)
 	}
 }
 
