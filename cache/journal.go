@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 
 // Journal keeps the record of the last successful run of each action of one build tree in one file.
 //
-// The file is a magic line and entries, only ever appended:
+// The file is a magic line, 16 random bytes that no other journal has, and entries, only ever appended:
 //
 //	length of the payload (4 bytes), its CRC-32C (4 bytes), payload; the first byte of a payload is
 //	its kind
@@ -35,19 +36,23 @@ type Journal struct {
 	mu        sync.Mutex
 	file      *os.File // nil until the first write
 	size      int64    // good bytes of the file
-	rewrite   bool     // the file must be rewritten before anything is appended
+	id        [16]byte
+	index     *journalIndex // what is not in the fields below, in a journal opened by its index
+	rewrite   bool          // the file must be rewritten before anything is appended
 	strings   table[string]
 	pairs     table[FileDigest]
 	byOutput  map[string]*logged
 	byCommand map[Key]*logged
-	live      int // bytes of entries of records that still count
-	total     int // bytes of entries of all records and removals
+	gone      map[string]bool // outputs whose record in the index does not count
+	live      int             // bytes of entries of records that still count
+	total     int             // bytes of entries of all records and removals
 }
 
 // logged is a record of the journal, decoded or not yet.
 type logged struct {
 	output  string // first output path
 	command Key
+	at      int64  // where its entry begins
 	size    int    // of its entry
 	raw     []byte // nil once decoded
 	rec     *Record
@@ -55,12 +60,16 @@ type logged struct {
 
 // table numbers values in order of appearance.
 type table[T comparable] struct {
-	list []T
-	ids  map[T]uint64 // made when first needed: reading does not need it
+	list  []T
+	offs  []int64      // where the entry of each begins
+	ids   map[T]uint64 // made when first needed: reading does not need it
+	base  uint64       // the number of list[0]
+	fetch func(id uint64) (T, bool)
 }
 
 const (
-	journalMagic = "kbuild journal 1\n"
+	journalMagic = "kbuild journal 2\n"
+	journalHead  = len(journalMagic) + 16
 	entryHead    = 8
 )
 
@@ -92,22 +101,27 @@ func OpenJournal(path string) (*Journal, error) {
 
 // load takes in the entries up to the first bad one. The records keep b.
 func (j *Journal) load(b []byte) {
-	if len(b) < len(journalMagic) || string(b[:len(journalMagic)]) != journalMagic {
+	if len(b) < journalHead || string(b[:len(journalMagic)]) != journalMagic {
 		j.rewrite = true
 		return
 	}
-	j.size = int64(len(journalMagic))
-	for rest := b[len(journalMagic):]; len(rest) > 0; {
-		payload, ok := nextEntry(rest)
+	j.id = [16]byte(b[len(journalMagic):])
+	j.size = int64(journalHead)
+	j.rewrite = !j.takeAll(b[journalHead:]) || j.live < j.total/2
+}
+
+// takeAll applies entries, from where j.size says. ok is false if one is bad.
+func (j *Journal) takeAll(b []byte) (ok bool) {
+	for len(b) > 0 {
+		payload, ok := nextEntry(b)
 		if !ok || !j.take(payload) {
-			j.rewrite = true
-			return
+			return false
 		}
 		n := entryHead + len(payload)
 		j.size += int64(n)
-		rest = rest[n:]
+		b = b[n:]
 	}
-	j.rewrite = j.live < j.total/2
+	return true
 }
 
 // nextEntry gives the payload of the first entry of b.
@@ -128,14 +142,14 @@ func (j *Journal) take(payload []byte) bool {
 	r := &reader{b: payload[1:]}
 	switch payload[0] {
 	case kindString:
-		j.strings.list = append(j.strings.list, string(r.b))
+		j.strings.add(string(r.b), j.size)
 		return true
 	case kindPair:
 		p := FileDigest{Path: j.strings.at(r)}
 		copy(p.Digest[:], r.bytes(uint64(len(p.Digest))))
-		j.pairs.list = append(j.pairs.list, p)
+		j.pairs.add(p, j.size)
 	case kindRecord:
-		l := &logged{raw: payload[1:], size: entryHead + len(payload)}
+		l := &logged{raw: payload[1:], at: j.size, size: entryHead + len(payload)}
 		copy(l.command[:], r.bytes(uint64(len(l.command))))
 		l.output = j.strings.at(r)
 		if !r.bad {
@@ -163,6 +177,13 @@ func (j *Journal) keep(l *logged) {
 // drop forgets the record of an output.
 func (j *Journal) drop(output string) bool {
 	old, ok := j.byOutput[output]
+	if j.index != nil {
+		if !ok && !j.gone[output] {
+			old = j.index.byOutput(output)
+			ok = old != nil
+		}
+		j.gone[output] = true
+	}
 	if !ok {
 		return false
 	}
@@ -179,20 +200,33 @@ func (j *Journal) drop(output string) bool {
 func (j *Journal) Last(output string) *Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.decode(j.byOutput[output])
+	l := j.byOutput[output]
+	if l == nil && j.index != nil && !j.gone[output] {
+		l = j.index.byOutput(output)
+	}
+	return j.decode(l)
 }
 
 // ByCommand is the record with that command key, or nil.
 func (j *Journal) ByCommand(command Key) *Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.decode(j.byCommand[command])
+	l := j.byCommand[command]
+	if l == nil && j.index != nil {
+		if l = j.index.byCommand(command); l != nil && j.gone[l.output] {
+			l = nil
+		}
+	}
+	return j.decode(l)
 }
 
-// All gives the records, sorted by first output.
+// All gives the records, sorted by first output. A journal that was opened by its index does not know them all.
 func (j *Journal) All() []*Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.index != nil {
+		panic("BUG: all records of a journal that was opened by its index")
+	}
 	all := make([]*Record, 0, len(j.byOutput))
 	for _, l := range j.sorted() {
 		if r := j.decode(l); r != nil {
@@ -234,12 +268,12 @@ func (j *Journal) Append(r *Record) error {
 	if err := j.writable(); err != nil {
 		return err
 	}
-	w := &entries{j: j}
+	w := &entries{j: j, at: j.size}
 	n := w.record(r)
 	if err := j.write(w); err != nil {
 		return err
 	}
-	j.keep(&logged{output: r.Outputs[0].Path, command: r.Command, size: n, rec: r})
+	j.keep(&logged{output: r.Outputs[0].Path, command: r.Command, at: j.size - int64(n), size: n, rec: r})
 	return nil
 }
 
@@ -253,7 +287,7 @@ func (j *Journal) Remove(output string) error {
 	if err := j.writable(); err != nil { // forgotten for this run whatever happens to the file
 		return err
 	}
-	w := &entries{j: j}
+	w := &entries{j: j, at: j.size}
 	j.total += w.removal(output)
 	return j.write(w)
 }
@@ -262,6 +296,7 @@ func (j *Journal) Remove(output string) error {
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.index.close()
 	if j.file == nil {
 		return nil
 	}
@@ -293,6 +328,9 @@ func (j *Journal) writable() error {
 
 // compact rewrites the file with the living records only.
 func (j *Journal) compact() error {
+	if j.index != nil {
+		return errors.New("the build journal was damaged while it was in use; build again")
+	}
 	all := j.sorted()
 	for _, l := range all {
 		if j.decode(l) == nil {
@@ -300,11 +338,13 @@ func (j *Journal) compact() error {
 		}
 	}
 	j.strings, j.pairs = table[string]{}, table[FileDigest]{}
-	w := &entries{j: j, b: []byte(journalMagic)}
+	rand.Read(j.id[:])
+	w := &entries{j: j, b: append([]byte(journalMagic), j.id[:]...)}
 	j.live = 0
 	for _, l := range all {
 		if l.rec != nil {
 			l.size = w.record(l.rec)
+			l.at = int64(len(w.b) - l.size)
 			j.live += l.size
 		}
 	}
@@ -334,7 +374,12 @@ func (j *Journal) write(w *entries) error {
 // at takes the number of a value off r.
 func (t *table[T]) at(r *reader) T {
 	id := r.uvarint()
-	if id >= uint64(len(t.list)) {
+	if id < t.base {
+		v, ok := t.fetch(id)
+		r.bad = r.bad || !ok
+		return v
+	}
+	if id -= t.base; id >= uint64(len(t.list)) {
 		r.bad = true
 		var none T
 		return none
@@ -342,19 +387,28 @@ func (t *table[T]) at(r *reader) T {
 	return t.list[id]
 }
 
-// id numbers v; fresh is true if v is new.
+// add takes the next value, whose entry begins at off.
+func (t *table[T]) add(v T, off int64) {
+	t.list = append(t.list, v)
+	t.offs = append(t.offs, off)
+}
+
+// id numbers v; fresh is true if v is new, or only stands in the index.
 func (t *table[T]) id(v T) (id uint64, fresh bool) {
 	if t.ids == nil {
 		t.ids = make(map[T]uint64, len(t.list))
 		for i, v := range t.list {
-			t.ids[v] = uint64(i)
+			t.ids[v] = t.base + uint64(i)
 		}
 	}
 	id, ok := t.ids[v]
 	if !ok {
-		id = uint64(len(t.list))
+		id = t.base + uint64(len(t.list))
 		t.ids[v] = id
-		t.list = append(t.list, v)
+		t.add(v, 0)
 	}
 	return id, !ok
 }
+
+// placed says where the entry of the last value begins.
+func (t *table[T]) placed(off int64) { t.offs[len(t.offs)-1] = off }

@@ -8,9 +8,13 @@ import (
 
 // entries collects what is to be appended to a journal. The tables of the journal grow with it.
 type entries struct {
-	j *Journal
-	b []byte
+	j  *Journal
+	b  []byte
+	at int64 // where b will stand in the file
 }
+
+// next is where the next entry will begin.
+func (w *entries) next() int64 { return w.at + int64(len(w.b)) }
 
 // add appends one entry and gives its size.
 func (w *entries) add(payload []byte) int {
@@ -24,6 +28,7 @@ func (w *entries) add(payload []byte) int {
 func (w *entries) str(s string) uint64 {
 	id, fresh := w.j.strings.id(s)
 	if fresh {
+		w.j.strings.placed(w.next())
 		w.add(append([]byte{kindString}, s...))
 	}
 	return id
@@ -33,6 +38,7 @@ func (w *entries) pair(p FileDigest) uint64 {
 	id, fresh := w.j.pairs.id(p)
 	if fresh {
 		b := binary.AppendUvarint([]byte{kindPair}, w.str(p.Path))
+		w.j.pairs.placed(w.next())
 		w.add(append(b, p.Digest[:]...))
 	}
 	return id

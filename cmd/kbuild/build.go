@@ -138,11 +138,11 @@ func (s *session) openTree() (*tree, error) {
 	}
 	state := s.cli.state(s.project, "")
 	files := cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)
-	return s.cli.openTree(s.project.Root, state, s.graph, tools, files)
+	return s.cli.openTree(s.project.Root, state, s.graph, tools, files, cache.OpenJournal)
 }
 
 // openTree opens the build tree with its files in the folder state.
-func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]string, files *cache.Files) (*tree, error) {
+func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]string, files *cache.Files, openJournal func(string) (*cache.Journal, error)) (*tree, error) {
 	if err := os.MkdirAll(state, 0o777); err != nil {
 		return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
 	}
@@ -151,7 +151,7 @@ func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]stri
 	if t.lock, err = run.AcquireLock(filepath.Join(state, "lock")); err != nil {
 		return nil, err
 	}
-	if t.journal, err = cache.OpenJournal(filepath.Join(state, "journal")); err != nil {
+	if t.journal, err = openJournal(filepath.Join(state, "journal")); err != nil {
 		t.lock.Release()
 		return nil, err
 	}
@@ -208,6 +208,9 @@ func (c *cli) cacheDir() (string, error) {
 // close saves what was learned. Trouble here costs the next run time, nothing else.
 func (t *tree) close() {
 	t.files.Save()
+	if !t.dry {
+		t.journal.WriteIndex()
+	}
 	t.journal.Close()
 	if t.store != nil && !t.dry {
 		t.store.Count(t.runner.Counters())

@@ -187,7 +187,7 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save 
 		e := p.s.Entry(i)
 		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat != cache.Stat{}
 	}
-	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools, files)
+	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools, files, cache.OpenJournalByIndex)
 	if err != nil {
 		return true, err
 	}
