@@ -198,7 +198,7 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 		compiler, std, tool = b.facts.CC, t.CStd, "cc"
 	}
 	if compiler.Path == "" {
-		b.errorf(s.Pos, compiler.Error, "no compiler for %s (%s)", s.Path, s.Language)
+		b.errorf(s.Pos, compiler.Error, "no compiler for the %s sources of %s", s.Language, t.label)
 		return nil
 	}
 	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
