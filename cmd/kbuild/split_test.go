@@ -193,6 +193,9 @@ func TestSplitMessages(t *testing.T) {
 	expect(said(), "a.cu(5): warning", "a.cu:13:")
 	e.edit("a.cu", "// two\n", "")
 	expect(said(), "a.cu(4): warning", "a.cu:12:")
+	if codes, _ := e.run("nvcc", "--list-gpu-code"); !strings.Contains(codes, "sm_35") {
+		return // a toolkit that has nothing to warn of
+	}
 	_, old := e.run("kbuild", "-n", "--var", `archs=["sm_35"]`)
 	if n := strings.Count(old, "architectures are deprecated"); n != 1 {
 		t.Errorf("nvcc's own warning comes %d times, want once:\n%s", n, old)
