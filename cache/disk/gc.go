@@ -117,7 +117,7 @@ func (c *collection) scan(ctx context.Context) error {
 	}
 	err = c.s.eachRecord(ctx, func(name string, info fs.FileInfo) {
 		blobs, _ := readHead(name) // one without a head names nothing: Records removes it when it is asked for
-		c.records = append(c.records, usedRecord{recordFile{name, info.Name(), info.ModTime()}, info.Size(), distinct(blobs)})
+		c.records = append(c.records, usedRecord{recordFile{name, info.ModTime()}, info.Size(), distinct(blobs)})
 		c.total += info.Size()
 	})
 	for _, r := range c.records {

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"sort"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -119,46 +116,22 @@ func (s *Store) putRecord(r *cache.Record, content []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.publish(tmp.Name(), s.record(r))
+	id := r.ID().String()
+	if err := s.publish(tmp.Name(), s.recordFile(r.Command, id)); err != nil {
+		return err
+	}
+	s.wrote(r.Command, id)
+	return nil
 }
 
 // prune keeps the number of records under a command key bounded, as well as it can.
 func (s *Store) prune(command cache.Key) {
-	dir := s.command(command)
-	found := recordFiles(dir)
-	if len(found) <= maxRecords {
+	if len(s.ids(command)) <= maxRecords {
 		return
 	}
-	for _, f := range found[maxRecords:] {
+	for _, f := range s.recordFiles(command)[maxRecords:] {
 		os.Remove(f.name)
 	}
-}
-
-// recordFile is a file by name and age.
-type recordFile struct {
-	name string
-	id   string
-	used time.Time
-}
-
-// recordFiles lists the records of one command key, last used first.
-func recordFiles(dir string) []recordFile {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil // absent, as a rule
-	}
-	var found []recordFile
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !isDigest(e.Name()) || info.Mode()&fs.ModeType != 0 {
-			continue
-		}
-		found = append(found, recordFile{dir + string(os.PathSeparator) + e.Name(), e.Name(), info.ModTime()})
-	}
-	sort.SliceStable(found, func(a, b int) bool { // ReadDir sorted by name
-		return found[a].used.After(found[b].used)
-	})
-	return found
 }
 
 func isDigest(name string) bool {

@@ -104,7 +104,7 @@ func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
 	return blobs, nil, false
 }
 
-// readRecord reads and checks a record file; its names must be its key and id.
+// readRecord reads and checks a record file; its name must be its key and id.
 func readRecord(name string) (*cache.Record, error) {
 	b, err := readAtMost(name, maxRecord)
 	if err != nil {
@@ -114,7 +114,7 @@ func readRecord(name string) (*cache.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(name) != r.ID().String() || filepath.Base(filepath.Dir(name)) != r.Command.String() {
+	if filepath.Base(name) != recordName(r.Command, r.ID().String()) {
 		return nil, fmt.Errorf("%w: a record under the name of another", cache.ErrCorrupt)
 	}
 	return r, nil

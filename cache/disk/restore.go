@@ -13,7 +13,7 @@ import (
 // Records implements cache.Store.
 func (s *Store) Records(ctx context.Context, command cache.Key) ([]*cache.Record, error) {
 	var records []*cache.Record
-	for _, f := range recordFiles(s.command(command)) {
+	for _, f := range s.recordFiles(command) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -3,14 +3,14 @@
 //
 // # Layout
 //
-//	v1/blobs/xx/<digest>                  content, named by its SHA-256; xx is its first byte
-//	v1/records/xx/<command key>/<id>      one cache.Record, see recordfile.go
-//	v1/tmp/                               files being written
-//	v1/counters, v1/gc                    hits and misses; when the last automatic gc began
+//	v2/blobs/xx/<digest>              content, named by its SHA-256; xx is its first byte
+//	v2/records/xx/<command key>.<id>  one cache.Record, see recordfile.go and shard.go
+//	v2/tmp/                           files being written
+//	v2/counters, v2/gc                hits and misses; when the last automatic gc began
 //
 // # Protocol
 //
-// Every file is written under a private name in v1/tmp and renamed into place whole, so readers and
+// Every file is written under a private name in v2/tmp and renamed into place whole, so readers and
 // writers need no locks: a name that exists has its final content. A record is renamed into place
 // after all its blobs, and removed before them.
 //
@@ -41,12 +41,13 @@ import (
 // EnvDir names the environment variable that moves the cache.
 const EnvDir = "KBUILD_CACHE_DIR"
 
-const version = "v1"
+const version = "v2"
 
 // Store implements cache.Store in a folder.
 type Store struct {
-	dir string // the cache folder, absolute
-	now func() time.Time
+	dir    string // the cache folder, absolute
+	now    func() time.Time
+	shards [256]shard
 
 	// fault is asked before each step of a write; tests make it fail where a disk would.
 	fault func(step string) error
@@ -127,16 +128,7 @@ func (s *Store) blob(d cache.Digest) string {
 	return s.path("blobs", name[:2], name)
 }
 
-func (s *Store) command(k cache.Key) string {
-	name := k.String()
-	return s.path("records", name[:2], name)
-}
-
-func (s *Store) record(r *cache.Record) string {
-	return filepath.Join(s.command(r.Command), r.ID().String())
-}
-
-// temp opens a private file in v1/tmp. Its name cannot collide with that of another machine that
+// temp opens a private file in v2/tmp. Its name cannot collide with that of another machine that
 // shares the folder. Entries are read-only files: nothing writes into them once they have their name.
 func (s *Store) temp() (*os.File, error) {
 	var b [16]byte

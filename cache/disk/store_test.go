@@ -441,3 +441,29 @@ func TestConcurrently(t *testing.T) {
 		t.Error(left)
 	}
 }
+
+// A record that another process writes is found, also where this one has looked before.
+func TestRecordsOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *Store {
+		s, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	mine, theirs := open(), open()
+	if rs := records(t, mine, digestOf("a")); len(rs) != 0 {
+		t.Fatalf("%d records in an empty store", len(rs))
+	}
+	a := put(t, theirs, "a", "text")
+	if rs := records(t, mine, a.Command); len(rs) != 1 {
+		t.Errorf("%d records that another wrote, want 1", len(rs))
+	}
+	if err := os.Remove(theirs.record(a)); err != nil {
+		t.Fatal(err)
+	}
+	if rs := records(t, mine, a.Command); len(rs) != 0 {
+		t.Errorf("%d records that another removed", len(rs))
+	}
+}

@@ -56,7 +56,7 @@ func TestGCRemovesLeastRecentlyUsed(t *testing.T) {
 	if !exists(s.blob(digestOf("shared"))) {
 		t.Error("a blob that other records name was removed")
 	}
-	if exists(s.command(made[1].Command)) {
+	if exists(s.shardDir(made[1].Command)) {
 		t.Error("an empty folder stays")
 	}
 	if st, _ := s.Stats(t.Context()); st.Bytes != res.Bytes || st.Records != 2 || st.Blobs != 3 {

@@ -57,20 +57,11 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 // an error; a file that vanishes meanwhile is passed over.
 func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.FileInfo)) error {
 	return s.eachDir(ctx, "records", func(dir string) error {
-		commands, err := readDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, command := range commands {
-			if !command.IsDir() || !isDigest(command.Name()) {
-				continue
+		return eachFile(ctx, dir, func(info fs.FileInfo) {
+			if _, _, ok := splitRecordName(info.Name()); ok {
+				visit(filepath.Join(dir, info.Name()), info)
 			}
-			sub := filepath.Join(dir, command.Name())
-			if err := eachFile(ctx, sub, func(info fs.FileInfo) { visit(filepath.Join(sub, info.Name()), info) }); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	})
 }
 
@@ -105,7 +96,7 @@ func (s *Store) eachDir(ctx context.Context, kind string, visit func(dir string)
 	return nil
 }
 
-// eachFile visits the regular files of a folder that are named by a digest.
+// eachFile visits the regular files of a folder.
 func eachFile(ctx context.Context, dir string, visit func(fs.FileInfo)) error {
 	entries, err := readDir(dir)
 	if err != nil {
@@ -115,7 +106,7 @@ func eachFile(ctx context.Context, dir string, visit func(fs.FileInfo)) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && isDigest(e.Name()) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			visit(info)
 		}
 	}
