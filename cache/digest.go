@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,10 +256,15 @@ func (f *Files) slot(name string) *slot {
 	return s.(*slot)
 }
 
-// canonical gives paths under root relative to it, so that both spellings are one file.
-func (f *Files) canonical(path string) string {
-	path = filepath.Clean(path)
-	if rest, ok := strings.CutPrefix(path, f.root); ok && len(rest) > 1 && rest[0] == filepath.Separator {
+func (f *Files) canonical(path string) string { return Canonical(f.root, path) }
+
+// Canonical gives paths under root relative to it, so that most spellings of one file are one. A path with ".." stays as it
+// is: behind a symbolic link that leads elsewhere than the text says.
+func Canonical(root, path string) string {
+	if !slices.Contains(strings.Split(path, "/"), "..") {
+		path = filepath.Clean(path)
+	}
+	if rest, ok := strings.CutPrefix(path, root); ok && len(rest) > 1 && rest[0] == filepath.Separator {
 		return rest[1:]
 	}
 	return path
@@ -268,5 +274,5 @@ func (f *Files) abs(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
-	return filepath.Join(f.root, name)
+	return f.root + "/" + name // not Join, which would shorten "link/.."
 }

@@ -9,29 +9,27 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Looked are the paths that a run which found the actions ids up to date looked at besides files whose content it asked for: those
-// that must stay absent (a header that would shadow another, a file that an argument would name) and those that must stay
-// what they are (where PATH leads). Both are sorted.
-func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string) {
+// Looked are the paths that a run which found the actions ids up to date looked at besides files whose content it asked for:
+// those that must stay absent (a header that would shadow another, a file that an argument would name) and those that must stay
+// what they are (where PATH leads, a folder that an argument names). Both are sorted. ok is false if an action has no record
+// that says what it looked at.
+func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string, ok bool) {
 	set := map[string]bool{}
+	ok = true
 	for _, id := range ids {
 		a := r.Graph.Actions[id]
-		if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
-			for _, p := range rec.Absent {
-				set[p] = true
-			}
+		rec := r.Journal.Last(a.Outputs[0])
+		if rec == nil {
+			ok = false
+			continue
 		}
-		if a.Kind == graph.Generate && len(a.Argv) > 0 {
-			for _, p := range r.programs(a.Argv[0]) {
-				set[p] = true
-			}
+		for _, p := range rec.Absent {
+			set[p] = true
+		}
+		for _, p := range r.around(a) {
+			set[p] = true
 		}
 	}
-	r.mu.Lock()
-	for _, p := range r.missed {
-		set[p] = true
-	}
-	r.mu.Unlock()
 	for _, p := range slices.Sorted(maps.Keys(set)) {
 		if r.Listing.Exists(p) {
 			present = append(present, p)
@@ -39,13 +37,13 @@ func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string) {
 			absent = append(absent, p)
 		}
 	}
-	return absent, present
+	return absent, present, ok
 }
 
 // Uses are the paths that an action depends on besides the files that others of the graph write: what it reads, what it names,
 // what must stay absent.
 func (r *Runner) Uses(a *graph.Action) []string {
-	out := slices.Concat(a.Inputs, a.Weak, r.namedFiles(a))
+	out := slices.Concat(a.Inputs, a.Weak, r.namedFiles(a), r.around(a))
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
 		for _, f := range rec.Discovered {
 			out = append(out, f.Path) // "-DNAME" too, which is no path and does no harm
@@ -54,11 +52,29 @@ func (r *Runner) Uses(a *graph.Action) []string {
 	}
 	if a.Kind == graph.Generate && len(a.Argv) > 0 {
 		for _, p := range r.programs(a.Argv[0]) {
-			out = append(out, p)
 			if real, err := filepath.EvalSymlinks(r.abs(p)); err == nil {
 				out = append(out, real)
 			}
 		}
+	}
+	return out
+}
+
+// around are the paths whose appearance, or whose being something else, makes an argument mean a file or PATH lead elsewhere.
+func (r *Runner) around(a *graph.Action) []string {
+	var out []string
+	if len(a.Argv) == 0 || len(a.Tools) == 0 && a.Kind != graph.Generate {
+		return nil
+	}
+	for _, arg := range a.Argv[1:] {
+		for _, p := range r.argument(arg, a.Kind == graph.Generate).missed {
+			if r.maker(p) == nil && !slices.Contains(a.Inputs, p) && !slices.Contains(a.Outputs, p) && p != a.Depfile {
+				out = append(out, p)
+			}
+		}
+	}
+	if a.Kind == graph.Generate {
+		out = append(out, r.programs(a.Argv[0])...)
 	}
 	return out
 }

@@ -53,8 +53,7 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	said     map[[2]string]bool      // by source and text, see sayOnce
-	named    map[string][]string     // files that arguments name
-	missed   []string                // what in arguments would be files if they existed
+	named    map[string]named        // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []string                // see Misread
 	buffers  sync.Pool               // of *[]byte
@@ -99,7 +98,18 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	if rec := r.Journal.ByCommand(p.key); rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
+	rec := r.Journal.Last(a.Outputs[0])
+	if rec == nil || rec.Command != p.key {
+		rec = r.Journal.ByCommand(p.key)
+	}
+	if rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
+		if rec.Outputs[0].Path != a.Outputs[0] { // a part with the key of another's
+			mine := *rec
+			mine.Outputs = outputsOf(a, rec)
+			if err := r.Journal.Append(&mine); err != nil {
+				return failed(err), true
+			}
+		}
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
 		}
@@ -236,7 +246,7 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 		if known[arg] {
 			continue
 		}
-		for _, f := range r.filesIn(arg) {
+		for _, f := range r.filesIn(arg, a.Kind == graph.Generate) {
 			if r.maker(f) == nil && !known[f] {
 				known[f] = true
 				out = append(out, f)
@@ -248,34 +258,48 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 
 // filesIn are the existing files in an argument such as "-Wl,--version-script=api.map" or "@options".
 // Arguments repeat from action to action, so the answer is remembered.
-func (r *Runner) filesIn(arg string) []string {
+//
+// programs says that programs are files like others. Elsewhere one that is an argument by itself is a tool of a toolkit, which
+// is in the key by its content.
+func (r *Runner) filesIn(arg string, programs bool) []string {
+	n := r.argument(arg, programs)
+	return n.found
+}
+
+// named are the files that an argument names, and those that it would name if they existed.
+type named struct{ found, missed []string }
+
+// argument looks at an argument once in a run.
+func (r *Runner) argument(arg string, programs bool) named {
+	key := arg
+	if programs {
+		key = "program\x00" + arg
+	}
 	r.mu.Lock()
-	found, ok := r.named[arg]
+	n, ok := r.named[key]
 	r.mu.Unlock()
 	if ok {
-		return found
+		return n
 	}
-	var missed []string
 	for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
-		if strings.HasPrefix(part, "-") || filepath.IsAbs(part) && part == arg && isProgram(part) {
-			continue // an option; a program, which is in the key by its content as a tool
+		if strings.HasPrefix(part, "-") || !programs && filepath.IsAbs(part) && part == arg && isProgram(part) {
+			continue
 		}
 		info, err := os.Stat(r.abs(part))
 		switch {
 		case err == nil && info.Mode().IsRegular():
-			found = append(found, part)
-		case errors.Is(err, fs.ErrNotExist):
-			missed = append(missed, part)
+			n.found = append(n.found, part)
+		case err != nil || info.IsDir(): // a folder may become a file
+			n.missed = append(n.missed, part)
 		}
 	}
 	r.mu.Lock()
-	r.missed = append(r.missed, missed...)
 	if r.named == nil {
-		r.named = map[string][]string{}
+		r.named = map[string]named{}
 	}
-	r.named[arg] = found
+	r.named[key] = n
 	r.mu.Unlock()
-	return found
+	return n
 }
 
 func isProgram(p string) bool {
@@ -354,7 +378,7 @@ func (r *Runner) abs(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
-	return filepath.Join(r.Root, p)
+	return r.Root + "/" + p // not Join, which would shorten "link/.." to nothing
 }
 
 // stored is the record of the shared cache that holds today, nil if there is none.

@@ -36,6 +36,20 @@ func AcquireLock(name string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
+// TryLock takes the lock for a moment, without a word about who holds it; ok is false if somebody else does, or there is no
+// such file.
+func TryLock(name string) (l *Lock, ok bool) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return nil, false
+	}
+	if err := flock(f); err != nil {
+		f.Close()
+		return nil, false
+	}
+	return &Lock{f}, true
+}
+
 func flock(f *os.File) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != syscall.EINTR {

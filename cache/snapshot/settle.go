@@ -22,11 +22,22 @@ func (s *Snapshot) Settle(root string, i int) (st cache.Stat, ok bool) {
 		return cache.Stat{}, absent(name)
 	}
 	st, err := cache.StatFile(name)
-	if err != nil || !s.same(e, i, name) {
+	if err != nil || !sameKind(e.mode, st.Mode) || e.output && isLink(name) || !s.same(e, i, name) {
 		return st, false
 	}
 	again, err := cache.StatFile(name)
 	return st, err == nil && st == again
+}
+
+// sameKind compares what builds ask of a mode: the type of the file, and whether it is a program. A mode of zero is not known.
+func sameKind(was, is uint32) bool {
+	const types, owner, any = 0o170000, 0o100, 0o111
+	return was == 0 || (was^is)&(types|owner) == 0 && (was&any == 0) == (is&any == 0)
+}
+
+func isLink(name string) bool {
+	info, err := os.Lstat(name)
+	return err != nil || info.Mode()&fs.ModeSymlink != 0
 }
 
 // same compares content.
@@ -35,8 +46,8 @@ func (s *Snapshot) same(e *entry, i int, name string) bool {
 	switch {
 	case e.kind == Guard:
 		for _, off := range s.names[e.names : e.names+e.nameCount] {
-			if !absent(filepath.Join(name, s.str(off))) {
-				return false
+			if _, err := os.Lstat(filepath.Join(name, s.str(off))); err == nil {
+				return false // a link to nothing too: its end may appear elsewhere
 			}
 		}
 		info, err := os.Stat(name)
@@ -57,9 +68,12 @@ func (s *Snapshot) Broken(root string, i int) []string {
 	var out []string
 	for _, n := range e.Absent {
 		name := filepath.Join(e.Path, n)
-		if at := name; !absent(inside(root, at)) {
+		if _, err := os.Lstat(inside(root, name)); err == nil {
 			out = append(out, name)
 		}
+	}
+	if e.Kind == Folder {
+		out = append(out, e.Path)
 	}
 	if out == nil {
 		return []string{e.Path}
@@ -71,7 +85,7 @@ func inside(root, name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
-	return filepath.Join(root, name)
+	return root + "/" + name
 }
 
 // absent reports that nothing is at path, or a link that leads to nothing.

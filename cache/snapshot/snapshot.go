@@ -71,13 +71,14 @@ type Entry struct {
 	Stat   cache.Stat   // zero for Absent
 	Digest cache.Digest // of the content of a File, of the names of a Folder (FolderDigest); zero if only stat can settle it
 	Absent []string     // of a Guard
+	Output bool         // a File that must not be a link
 }
 
 // entry is an Entry as it stands in the file.
 type entry struct {
 	path         uint32 // offset into the text
 	kind         Kind
-	_            byte
+	output       bool
 	base         uint16 // where the last element of the path begins
 	mode         uint32
 	dir          uint32 // number of its folder; those of one folder stand together
@@ -179,6 +180,12 @@ func (s *Snapshot) Update(name string, note []byte, entries []Entry) error {
 	return err
 }
 
+// Same reports that another opening found the same layers.
+func (s *Snapshot) Same(t *Snapshot) bool {
+	return string(s.data[:headSize]) == string(t.data[:headSize]) && (s.top == nil) == (t.top == nil) &&
+		(s.top == nil || string(s.top.data[:headSize]) == string(t.top.data[:headSize]))
+}
+
 // Close unmaps the file.
 func (s *Snapshot) Close() error {
 	if s.top != nil {
@@ -191,7 +198,7 @@ func (s *Snapshot) Close() error {
 func (s *Snapshot) Entry(i int) Entry {
 	s, i = s.at(i)
 	e := &s.entries[i]
-	out := Entry{Path: s.Path(i), Kind: e.kind, Digest: cache.Digest(s.digests[32*i : 32*i+32]),
+	out := Entry{Path: s.Path(i), Kind: e.kind, Output: e.output, Digest: cache.Digest(s.digests[32*i : 32*i+32]),
 		Stat: cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode}}
 	for _, off := range s.names[e.names : e.names+e.nameCount] {
 		out.Absent = append(out.Absent, s.str(off))
@@ -370,7 +377,7 @@ func encode(key [32]byte, note []byte, entries []Entry) ([]byte, error) {
 		if base > math.MaxUint16 {
 			return nil, fmt.Errorf("a path is too long: %q", e.Path)
 		}
-		out := entry{path: at, kind: e.Kind, base: uint16(base), dir: dir, mode: e.Stat.Mode, dev: e.Stat.Dev, ino: e.Stat.Ino, size: e.Stat.Size,
+		out := entry{path: at, kind: e.Kind, output: e.Output, base: uint16(base), dir: dir, mode: e.Stat.Mode, dev: e.Stat.Dev, ino: e.Stat.Ino, size: e.Stat.Size,
 			mtime: e.Stat.Mtime, ctime: e.Stat.Ctime, names: uint32(len(names) / 4), nameCount: uint32(len(e.Absent))}
 		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&out)), entrySize)...)
 		at += uint32(len(e.Path)) + 1

@@ -41,7 +41,7 @@ type packedMeta struct {
 	Tools    map[string]string
 	Pools    map[string]int
 	BuildDir string
-	Plan     []string // files whose content the plan depends on
+	Plan     []string // paths that the plan depends on
 }
 
 // pack writes the graph of a build, and gives its sum.
@@ -49,12 +49,17 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 	var uses []graph.Use
 	for _, id := range closure {
 		for _, p := range t.runner.Uses(s.graph.Actions[id]) {
-			uses = append(uses, graph.Use{Path: q.rel(p), Action: id})
+			uses = append(uses, graph.Use{Path: cache.Canonical(q.root, p), Action: id})
 		}
 	}
 	meta := packedMeta{Key: q.key[:], Tools: t.runner.Tools, Pools: s.graph.Pools, BuildDir: s.graph.BuildDir}
+	for _, l := range s.project.Looks {
+		if l.Missing || l.List {
+			tools = append(tools, l.Path)
+		}
+	}
 	for _, p := range slices.Concat(tools, s.project.Files, []string{s.steps.File()}) {
-		meta.Plan = append(meta.Plan, q.rel(p))
+		meta.Plan = append(meta.Plan, cache.Canonical(q.root, p))
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -69,14 +74,6 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 
 // packedSum is the sum that stands at the head of a packed graph.
 func packedSum(data []byte) uint32 { return binary.LittleEndian.Uint32(data[16:]) }
-
-// rel spells a path as snapshots do.
-func (q *quick) rel(p string) string {
-	if rel, err := filepath.Rel(q.root, p); err == nil && filepath.IsAbs(p) && filepath.IsLocal(rel) {
-		return rel
-	}
-	return p
-}
 
 // partial builds what the broken entries of the snapshot affect. done is false if that takes the long way.
 func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int) (done bool, err error) {
@@ -144,7 +141,7 @@ func (q *quick) abs(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
-	return filepath.Join(q.root, p)
+	return q.root + "/" + p
 }
 
 func exists(path string) bool {
@@ -185,7 +182,7 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save 
 			return cache.Stat{}, cache.Digest{}, false
 		}
 		e := p.s.Entry(i)
-		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat != cache.Stat{}
+		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat.Ino != 0
 	}
 	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools, files, cache.OpenJournalByIndex)
 	if err != nil {
@@ -230,9 +227,7 @@ func (p *partialBuild) save(t *tree, fresh map[int]cache.Stat, broken []int) {
 			n.dirty = append(n.dirty, id)
 		default:
 			good = append(good, graph.ActionID(sub))
-			if st != sched.UpToDate {
-				moved[id] = true
-			}
+			moved[id] = true // also one that is up to date: the journal may know it from another command line
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
@@ -242,9 +237,16 @@ func (p *partialBuild) save(t *tree, fresh map[int]cache.Stat, broken []int) {
 		return
 	}
 	for k := range e.entries {
-		if i, ok := s.Find(e.entries[k].Path); ok {
-			e.merge(k, s.Entry(i), slices.Contains(broken, i))
+		i, ok := s.Find(e.entries[k].Path)
+		if !ok {
+			continue
 		}
+		old, was := s.Entry(i), slices.Contains(broken, i)
+		_, made := p.graph.Producer(old.Path)
+		if now := e.entries[k]; old.Kind == snapshot.File && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
+			return // it changed during the build, and others that read it have not been looked at
+		}
+		e.merge(k, old, was)
 	}
 	for i, st := range fresh {
 		old := s.Entry(i)

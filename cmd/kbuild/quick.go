@@ -73,7 +73,7 @@ func (q *quick) identify(c *cli, targets []string) bool {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", version, self, exe, q.root, q.state, c.File)
-	fmt.Fprintf(h, "%q %v %q %q %v %v\n", c.Arch, c.Var, c.Profile, c.CacheDir, c.NoCache, c.NoSplit) // maps print sorted
+	fmt.Fprintf(h, "%q %q %q %q %v %v\n", c.Arch, c.Var, c.Profile, c.CacheDir, c.NoCache, c.NoSplit) // maps print sorted
 	fmt.Fprintf(h, "%q %v %v\n", targets, c.Quiet, c.colored())
 	env := run.Environ(os.Environ(), nil)
 	for _, e := range os.Environ() {
@@ -148,13 +148,29 @@ func (q *quick) build(c *cli) (done bool, err error) {
 		return q.partial(c, s, n, fresh, broken)
 	}
 	if len(fresh) > 0 {
-		s.Refresh(q.file, fresh) // without it the next run settles again
+		q.refresh(s, fresh)
 	}
 	c.enter()
 	io.WriteString(c.err, n.said)
 	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
 		Finish(sched.Summary{Actions: n.actions, UpToDate: n.actions}, 0)
 	return true, nil
+}
+
+// refresh keeps new stats for the next time, unless somebody builds here or has built since the snapshot was opened. Without
+// it the next build settles again.
+func (q *quick) refresh(s *snapshot.Snapshot, fresh map[int]cache.Stat) {
+	lock, ok := run.TryLock(filepath.Join(q.state, "lock"))
+	if !ok {
+		return
+	}
+	defer lock.Release()
+	if now, err := snapshot.Open(q.file); err == nil {
+		defer now.Close()
+		if s.Same(now) {
+			s.Refresh(q.file, fresh)
+		}
+	}
 }
 
 // settle decides by content what stat cannot. It gives the new stats of what is as it was, and the entries that are not.
@@ -173,7 +189,7 @@ func (q *quick) settle(s *snapshot.Snapshot, changed []int) (fresh map[int]cache
 
 // save leaves a snapshot of a build after which there is nothing to do, and a packed graph for the next one that has little to do.
 func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
-	e := &looked{q: q, files: t.files, seen: map[string]int{}}
+	e := &looked{q: q, files: t.files, seen: map[string]int{}, manifests: s.project.Files}
 	facts, absentTools, ok := probe.Looked(s.request(), s.facts)
 	if !ok {
 		return
@@ -195,7 +211,7 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	if e.doubt {
 		return
 	}
-	sum, err := q.pack(s, t, closure, facts)
+	sum, err := q.pack(s, t, closure, append(facts, absentTools...))
 	if err != nil {
 		return
 	}
@@ -226,6 +242,7 @@ func (q *quick) prune() {
 	for _, n := range names[:len(names)-snapshots] {
 		os.Remove(n)
 		os.Remove(n + graphSuffix)
+		os.Remove(n + "-top")
 	}
 }
 
@@ -236,11 +253,14 @@ type looked struct {
 	entries []snapshot.Entry
 	seen    map[string]int // index of a path's entry
 	doubt   bool
+
+	manifests []string
 }
 
 // tree takes all that the actions of ids looked at and made.
 func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *tree) {
-	absent, present := t.runner.Looked(ids)
+	absent, present, ok := t.runner.Looked(ids)
+	l.doubt = l.doubt || !ok
 	for _, id := range ids {
 		if a := g.Actions[id]; !a.Part {
 			l.made(a, t.journal)
@@ -285,26 +305,29 @@ func (l *looked) made(a *graph.Action, j *cache.Journal) {
 		return
 	}
 	for _, o := range rec.Outputs {
-		l.add(snapshot.Entry{Path: o.Path, Kind: snapshot.File, Digest: o.Digest})
+		mode := uint32(sIFREG | 0o644)
+		if o.Exec {
+			mode |= 0o111
+		}
+		l.add(snapshot.Entry{Path: o.Path, Kind: snapshot.File, Digest: o.Digest, Output: true, Stat: cache.Stat{Mode: mode}})
 	}
 }
 
 // add takes an entry over.
 func (l *looked) add(e snapshot.Entry) {
-	if rel, err := filepath.Rel(l.q.root, e.Path); err == nil && filepath.IsAbs(e.Path) && filepath.IsLocal(rel) {
-		e.Path = rel
-	}
-	if e.Kind != snapshot.Absent && !e.Stat.Before(l.q.began) {
+	e.Path = cache.Canonical(l.q.root, e.Path)
+	if e.Kind != snapshot.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.q.began) {
 		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != snapshot.Guard // nothing else to settle it by
-		e.Stat = cache.Stat{}
+		e.Stat = cache.Stat{Mode: e.Stat.Mode}
 	}
 	if i, ok := l.seen[e.Path]; ok {
 		old := &l.entries[i]
 		if e.Kind == snapshot.File && old.Kind == e.Kind {
 			l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
-			if old.Stat == (cache.Stat{}) {
+			if old.Stat.Ino == 0 && e.Stat.Ino != 0 {
 				old.Stat = e.Stat
 			}
+			old.Output = old.Output || e.Output
 			if old.Digest == (cache.Digest{}) {
 				old.Digest = e.Digest
 			}
@@ -329,7 +352,7 @@ func (l *looked) abs(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}
-	return filepath.Join(l.q.root, p)
+	return l.q.root + "/" + p
 }
 
 // present takes a path whose stat must stay as it is.
@@ -354,11 +377,24 @@ func (l *looked) written(p string) {
 	l.add(snapshot.Entry{Path: p, Kind: snapshot.File, Stat: st, Digest: d})
 }
 
+// content gives a file that came to rest before the build a digest, for when its stat changes.
+func (l *looked) content(p string) {
+	if i, ok := l.seen[cache.Canonical(l.q.root, p)]; ok {
+		d, err := cache.DigestFile(l.abs(p))
+		l.doubt = l.doubt || err != nil
+		l.entries[i].Digest = d
+	}
+}
+
 // look takes what the manifest looked at.
 func (l *looked) look(k manifest.Look) {
 	switch {
 	case k.Missing:
 		l.absent(k.Path)
+		return
+	case !k.List && slices.Contains(l.manifests, k.Path):
+		l.present(k.Path) // nothing but its being older than the build says that it is what was read
+		l.content(k.Path)
 		return
 	case !k.List:
 		if d, err := l.files.Digest(k.Path); err == nil { // its stat was taken by then
@@ -372,8 +408,8 @@ func (l *looked) look(k manifest.Look) {
 	}
 	st, err := cache.StatFile(l.abs(k.Path))
 	d, err2 := snapshot.FolderDigest(l.abs(k.Path))
-	if err != nil || err2 != nil {
-		l.doubt = true
+	if err != nil || err2 != nil || !st.Before(l.q.began) {
+		l.doubt = true // its names may not be those that the plan was made of
 		return
 	}
 	l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.Folder, Stat: st, Digest: d})
@@ -401,5 +437,6 @@ func (l *looked) absent(p string) {
 // Types of files in Stat.Mode.
 const (
 	sIFMT  = 0o170000
+	sIFREG = 0o100000
 	sIFDIR = 0o040000
 )
