@@ -83,7 +83,7 @@ func (p *editedProject) source() string {
 // edit makes one random edit and says which.
 func (p *editedProject) edit() string {
 	pick := func(list []string) string { return list[p.rng.IntN(len(list))] }
-	switch k := p.rng.IntN(12); k {
+	switch k := p.rng.IntN(13); k {
 	case 0, 1, 2:
 		name := pick(p.sources())
 		text := p.source()
@@ -136,6 +136,9 @@ func (p *editedProject) edit() string {
 	case 10:
 		p.write("data/in", fmt.Sprintf("int table%d;\n", p.rng.IntN(3)))
 		return "edit data/in"
+	case 11:
+		p.build("-v") // the long way, which leaves no snapshot
+		return "build -v"
 	default:
 		p.build("library.one")
 		return "build one"
