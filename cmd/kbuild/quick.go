@@ -42,7 +42,7 @@ type quick struct {
 }
 
 // snapshots is how many command lines have one in a build tree.
-const snapshots = 8
+const snapshots = 4
 
 // openQuick gives nil for a command line that must go the long way: it wants to be told more than the end.
 func (c *cli) openQuick(targets []string) *quick {
