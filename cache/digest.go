@@ -270,9 +270,12 @@ func Canonical(root, path string) string {
 	return path
 }
 
-func (f *Files) abs(name string) string {
-	if filepath.IsAbs(name) {
-		return name
+func (f *Files) abs(name string) string { return Absolute(f.root, name) }
+
+// Absolute is the reverse of Canonical.
+func Absolute(root, path string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return f.root + "/" + name // not Join, which would shorten "link/.."
+	return root + "/" + path // not Join, which would shorten "link/.."
 }

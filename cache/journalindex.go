@@ -221,5 +221,5 @@ func (j *Journal) WriteIndex() error {
 	if old, err := os.ReadFile(indexPath(j.path)); err == nil && bytes.Equal(old, b) {
 		return nil
 	}
-	return replaceFile(indexPath(j.path), b)
+	return ReplaceFile(indexPath(j.path), b)
 }

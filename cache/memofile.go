@@ -34,7 +34,7 @@ func (f *Files) Save() error {
 	if f.memo == "" || !f.dirty.Swap(false) {
 		return nil
 	}
-	if err := replaceFile(f.memo, encodeMemo(f.entries(), f.gen)); err != nil {
+	if err := ReplaceFile(f.memo, encodeMemo(f.entries(), f.gen)); err != nil {
 		f.dirty.Store(true)
 		return fmt.Errorf("writing the memo of file digests: %w", err)
 	}
@@ -163,9 +163,9 @@ func (r *reader) bytes(n uint64) []byte {
 	return b
 }
 
-// replaceFile writes name by a temporary file beside it. It does not fsync: whoever reads checks a sum,
+// ReplaceFile writes name by a temporary file beside it. It does not fsync: whoever reads checks a sum,
 // and after a power loss a missing memo or journal costs time only.
-func replaceFile(name string, content []byte) error {
+func ReplaceFile(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}

@@ -236,6 +236,9 @@ func Unpack(data []byte) (*Packed, error) {
 	return g, nil
 }
 
+// Sum tells a packed graph from others.
+func Sum(data []byte) uint32 { return binary.LittleEndian.Uint32(data[len(packMagic):]) }
+
 // Meta is what the graph was packed with.
 func (g *Packed) Meta() []byte { return g.meta }
 

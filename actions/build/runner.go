@@ -53,7 +53,7 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	said     map[[2]string]bool      // by source and text, see sayOnce
-	named    map[string]named        // by argument
+	named    map[argument]named      // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []string                // see Misread
 	buffers  sync.Pool               // of *[]byte
@@ -246,7 +246,7 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 		if known[arg] {
 			continue
 		}
-		for _, f := range r.filesIn(arg, a.Kind == graph.Generate) {
+		for _, f := range r.argument(arg, a.Kind == graph.Generate).found {
 			if r.maker(f) == nil && !known[f] {
 				known[f] = true
 				out = append(out, f)
@@ -256,25 +256,20 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 	return out
 }
 
-// filesIn are the existing files in an argument such as "-Wl,--version-script=api.map" or "@options".
-// Arguments repeat from action to action, so the answer is remembered.
-//
-// programs says that programs are files like others. Elsewhere one that is an argument by itself is a tool of a toolkit, which
-// is in the key by its content.
-func (r *Runner) filesIn(arg string, programs bool) []string {
-	n := r.argument(arg, programs)
-	return n.found
-}
-
 // named are the files that an argument names, and those that it would name if they existed.
 type named struct{ found, missed []string }
 
-// argument looks at an argument once in a run.
+// argument is one as it is looked at. programs says that programs are files like others; elsewhere one that is an argument by
+// itself is a tool of a toolkit, which is in the key by its content.
+type argument struct {
+	text     string
+	programs bool
+}
+
+// argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options". Arguments repeat from action to
+// action, so the answer is remembered.
 func (r *Runner) argument(arg string, programs bool) named {
-	key := arg
-	if programs {
-		key = "program\x00" + arg
-	}
+	key := argument{arg, programs}
 	r.mu.Lock()
 	n, ok := r.named[key]
 	r.mu.Unlock()
@@ -295,7 +290,7 @@ func (r *Runner) argument(arg string, programs bool) named {
 	}
 	r.mu.Lock()
 	if r.named == nil {
-		r.named = map[string]named{}
+		r.named = map[argument]named{}
 	}
 	r.named[key] = n
 	r.mu.Unlock()
@@ -375,10 +370,7 @@ func (r *Runner) isPlaced(o cache.Output) bool {
 }
 
 func (r *Runner) abs(p string) string {
-	if filepath.IsAbs(p) {
-		return p
-	}
-	return r.Root + "/" + p // not Join, which would shorten "link/.." to nothing
+	return cache.Absolute(r.Root, p)
 }
 
 // stored is the record of the shared cache that holds today, nil if there is none.

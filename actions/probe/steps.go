@@ -21,6 +21,7 @@ type Steps struct {
 	Runs map[string]plan.DryRun // by plan.Question
 
 	nvcc, file string
+	text       []byte
 	env        []string
 }
 
@@ -34,8 +35,11 @@ func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
 	s.nvcc = k.NVCC.Path
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{k.NVCC.Path, k.NVCC.ID}, keyEnv...), "\x00")))
 	s.file = filepath.Join(dir, fmt.Sprintf("steps-%x.json", sum[:12]))
-	if text, err := os.ReadFile(s.file); err == nil && json.Unmarshal(text, &s.Runs) != nil {
-		s.Runs = map[string]plan.DryRun{}
+	if text, err := os.ReadFile(s.file); err == nil {
+		s.text = text
+		if json.Unmarshal(text, &s.Runs) != nil {
+			s.Runs = map[string]plan.DryRun{}
+		}
 	}
 	return s
 }
@@ -89,8 +93,8 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// File is where the answers are remembered; "" without a toolkit.
-func (s *Steps) File() string { return s.file }
+// Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last read or written.
+func (s *Steps) Remembered() (file string, text []byte) { return s.file, s.text }
 
 // save is best effort.
 func (s *Steps) save() {
@@ -99,4 +103,5 @@ func (s *Steps) save() {
 		return
 	}
 	replaceFile(s.file, text)
+	s.text = text
 }

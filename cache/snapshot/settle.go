@@ -17,7 +17,7 @@ import (
 func (s *Snapshot) Settle(root string, i int) (st cache.Stat, ok bool) {
 	s, i = s.at(i)
 	e := &s.entries[i]
-	name := inside(root, s.Path(i))
+	name := cache.Absolute(root, s.Path(i))
 	if e.kind == Absent {
 		return cache.Stat{}, absent(name)
 	}
@@ -68,7 +68,7 @@ func (s *Snapshot) Broken(root string, i int) []string {
 	var out []string
 	for _, n := range e.Absent {
 		name := filepath.Join(e.Path, n)
-		if _, err := os.Lstat(inside(root, name)); err == nil {
+		if _, err := os.Lstat(cache.Absolute(root, name)); err == nil {
 			out = append(out, name)
 		}
 	}
@@ -79,13 +79,6 @@ func (s *Snapshot) Broken(root string, i int) []string {
 		return []string{e.Path}
 	}
 	return out
-}
-
-func inside(root, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return root + "/" + name
 }
 
 // absent reports that nothing is at path, or a link that leads to nothing.

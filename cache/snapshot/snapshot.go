@@ -43,7 +43,6 @@ import (
 	"iter"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -178,6 +177,12 @@ func (s *Snapshot) Update(name string, note []byte, entries []Entry) error {
 		os.Remove(name + topSuffix) // without effect by now
 	}
 	return err
+}
+
+// Remove removes both layers.
+func Remove(name string) {
+	os.Remove(name)
+	os.Remove(name + topSuffix)
 }
 
 // Same reports that another opening found the same layers.
@@ -324,29 +329,10 @@ func Write(name string, key [32]byte, note []byte, entries []Entry) error {
 	if err != nil {
 		return err
 	}
-	return replace(name, data)
+	return cache.ReplaceFile(name, data)
 }
 
 func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }
-
-func replace(name string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".snapshot-*")
-	if err != nil {
-		return fmt.Errorf("writing a snapshot of the build tree: %w", err)
-	}
-	_, err = tmp.Write(data)
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-		return fmt.Errorf("writing a snapshot of the build tree: %w", err)
-	}
-	return nil
-}
 
 func encode(key [32]byte, note []byte, entries []Entry) ([]byte, error) {
 	absent, text := 0, 0

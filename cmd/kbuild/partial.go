@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -58,7 +56,8 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 			tools = append(tools, l.Path)
 		}
 	}
-	for _, p := range slices.Concat(tools, s.project.Files, []string{s.steps.File()}) {
+	file, _ := s.steps.Remembered()
+	for _, p := range slices.Concat(tools, s.project.Files, []string{file}) {
 		meta.Plan = append(meta.Plan, cache.Canonical(q.root, p))
 	}
 	text, err := json.Marshal(meta)
@@ -69,11 +68,8 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 	if err != nil {
 		return 0, err
 	}
-	return packedSum(data), writeFile(q.file+graphSuffix, data)
+	return graph.Sum(data), writeFile(q.file+graphSuffix, data)
 }
-
-// packedSum is the sum that stands at the head of a packed graph.
-func packedSum(data []byte) uint32 { return binary.LittleEndian.Uint32(data[16:]) }
 
 // partial builds what the broken entries of the snapshot affect. done is false if that takes the long way.
 func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int) (done bool, err error) {
@@ -83,7 +79,7 @@ func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cach
 	}
 	defer unmap()
 	packed, err := graph.Unpack(data)
-	if err != nil || packedSum(data) != n.graph {
+	if err != nil || graph.Sum(data) != n.graph {
 		return false, nil
 	}
 	var meta packedMeta
@@ -98,22 +94,19 @@ func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cach
 	if len(all) > packed.Len()/most && packed.Len() > 4*most || len(n.moved)+len(up) > moves {
 		return false, nil
 	}
-	p := &partialBuild{q: q, c: c, s: s, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
+	p := &partialBuild{q: q, c: c, s: s, fresh: fresh, broken: broken, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
 		graph: &graph.Graph{Pools: meta.Pools, BuildDir: meta.BuildDir}}
 	var want []graph.ActionID
 	for _, id := range all {
 		a := p.graph.Add(packed.Action(id))
-		if slices.Contains(up, id) {
+		if _, ok := slices.BinarySearch(up, id); ok {
 			want = append(want, a.ID)
 		}
 	}
 	if err := p.graph.Seal(); err != nil {
 		return false, nil
 	}
-	if len(c.said.String()) == 0 {
-		c.said.WriteString(n.said)
-	}
-	return p.run(want, meta.Tools, func(t *tree) { p.save(t, fresh, broken) })
+	return p.run(want, meta.Tools)
 }
 
 // affected are the actions that must be looked at. ok is false where the plan may be another.
@@ -126,7 +119,7 @@ func (q *quick) affected(s *snapshot.Snapshot, packed *graph.Packed, meta packed
 			if made {
 				users = append(users, maker)
 			}
-			gone := s.Entry(i).Kind == snapshot.File && !exists(q.abs(path))
+			gone := s.Entry(i).Kind == snapshot.File && !exists(cache.Absolute(q.root, path))
 			if len(users) == 0 || slices.Contains(meta.Plan, path) || gone && !made {
 				return nil, false
 			}
@@ -135,13 +128,6 @@ func (q *quick) affected(s *snapshot.Snapshot, packed *graph.Packed, meta packed
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), true
-}
-
-func (q *quick) abs(p string) string {
-	if filepath.IsAbs(p) {
-		return p
-	}
-	return q.root + "/" + p
 }
 
 func exists(path string) bool {
@@ -154,6 +140,8 @@ type partialBuild struct {
 	q      *quick
 	c      *cli
 	s      *snapshot.Snapshot
+	fresh  map[int]cache.Stat // entries of s that are what they were, under another stat
+	broken []int              // entries that are not
 	packed *graph.Packed
 	note   note
 	graph  *graph.Graph
@@ -170,7 +158,7 @@ func (p *partialBuild) Finished(a *graph.Action, r sched.Result, done, total int
 }
 
 // run builds, and saves what is known after it. done is false if nvcc turns out to have been taken apart wrongly.
-func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save func(*tree)) (done bool, err error) {
+func (p *partialBuild) run(want []graph.ActionID, tools map[string]string) (done bool, err error) {
 	start := time.Now()
 	c := p.c
 	c.enter()
@@ -207,13 +195,13 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string, save 
 		return false, nil // the long way finds it again, and tells who must know
 	}
 	if err == nil && !sum.Interrupted {
-		save(t)
+		p.save(t)
 	}
 	return true, errors.Join(err, status(sum))
 }
 
 // save brings the snapshot up to what the build left.
-func (p *partialBuild) save(t *tree, fresh map[int]cache.Stat, broken []int) {
+func (p *partialBuild) save(t *tree) {
 	n, s := p.note, p.s
 	n.dirty = nil
 	moved := map[graph.ActionID]bool{}
@@ -231,7 +219,7 @@ func (p *partialBuild) save(t *tree, fresh map[int]cache.Stat, broken []int) {
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
-	e := &looked{q: p.q, files: t.files, seen: map[string]int{}}
+	e := &looked{q: p.q, seen: map[string]int{}}
 	e.tree(p.graph, good, t)
 	if e.doubt {
 		return
@@ -241,14 +229,14 @@ func (p *partialBuild) save(t *tree, fresh map[int]cache.Stat, broken []int) {
 		if !ok {
 			continue
 		}
-		old, was := s.Entry(i), slices.Contains(broken, i)
+		old, was := s.Entry(i), slices.Contains(p.broken, i)
 		_, made := p.graph.Producer(old.Path)
 		if now := e.entries[k]; old.Kind == snapshot.File && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
 			return // it changed during the build, and others that read it have not been looked at
 		}
 		e.merge(k, old, was)
 	}
-	for i, st := range fresh {
+	for i, st := range p.fresh {
 		old := s.Entry(i)
 		if _, ok := e.seen[old.Path]; !ok {
 			old.Stat = st

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -189,13 +190,21 @@ func (q *quick) settle(s *snapshot.Snapshot, changed []int) (fresh map[int]cache
 
 // save leaves a snapshot of a build after which there is nothing to do, and a packed graph for the next one that has little to do.
 func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
-	e := &looked{q: q, files: t.files, seen: map[string]int{}, manifests: s.project.Files}
+	e := &looked{q: q, seen: map[string]int{}}
 	facts, absentTools, ok := probe.Looked(s.request(), s.facts)
 	if !ok {
 		return
 	}
 	closure := s.graph.Closure(want)
+	for _, l := range s.project.Looks {
+		if !l.List && !l.Missing {
+			t.files.Digest(l.Path) // now it is among those seen, unless it is a folder
+		}
+	}
 	e.tree(s.graph, closure, t)
+	for _, name := range s.project.Files {
+		e.known(name, s.project.Text(name))
+	}
 	for _, l := range s.project.Looks {
 		e.look(l)
 	}
@@ -205,8 +214,11 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	for _, p := range absentTools {
 		e.absent(p)
 	}
-	if s.steps.File() != "" {
-		e.written(s.steps.File())
+	switch file, text := s.steps.Remembered(); {
+	case text != nil:
+		e.known(file, text)
+	case file != "":
+		e.absent(file)
 	}
 	if e.doubt {
 		return
@@ -215,12 +227,8 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	if err != nil {
 		return
 	}
-	q.write(e.entries, note{actions: len(closure), graph: sum, said: s.cli.said.String()})
-}
-
-// write replaces the snapshot.
-func (q *quick) write(entries []snapshot.Entry, n note) {
-	if snapshot.Write(q.file, q.key, n.encode(), entries) == nil {
+	n := note{actions: len(closure), graph: sum, said: s.cli.said.String()}
+	if snapshot.Write(q.file, q.key, n.encode(), e.entries) == nil {
 		q.prune()
 	}
 }
@@ -240,21 +248,17 @@ func (q *quick) prune() {
 	}
 	slices.SortFunc(names, func(a, b string) int { return age(a).Compare(age(b)) })
 	for _, n := range names[:len(names)-snapshots] {
-		os.Remove(n)
+		snapshot.Remove(n)
 		os.Remove(n + graphSuffix)
-		os.Remove(n + "-top")
 	}
 }
 
 // looked collects the entries of a snapshot.
 type looked struct {
 	q       *quick
-	files   *cache.Files
 	entries []snapshot.Entry
 	seen    map[string]int // index of a path's entry
 	doubt   bool
-
-	manifests []string
 }
 
 // tree takes all that the actions of ids looked at and made.
@@ -320,40 +324,32 @@ func (l *looked) add(e snapshot.Entry) {
 		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != snapshot.Guard // nothing else to settle it by
 		e.Stat = cache.Stat{Mode: e.Stat.Mode}
 	}
-	if i, ok := l.seen[e.Path]; ok {
-		old := &l.entries[i]
-		if e.Kind == snapshot.File && old.Kind == e.Kind {
-			l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
-			if old.Stat.Ino == 0 && e.Stat.Ino != 0 {
-				old.Stat = e.Stat
-			}
-			old.Output = old.Output || e.Output
-			if old.Digest == (cache.Digest{}) {
-				old.Digest = e.Digest
-			}
-			return
-		}
-		if old.Kind == e.Kind || old.Kind == snapshot.Folder && e.Kind == snapshot.Guard {
-			old.Absent = append(old.Absent, e.Absent...)
-			return
-		}
-		if old.Kind == snapshot.Guard && e.Kind == snapshot.Folder {
-			*old = e // all names hold those that must be absent
-			return
-		}
-		l.doubt = true
+	i, ok := l.seen[e.Path]
+	if !ok {
+		l.seen[e.Path] = len(l.entries)
+		l.entries = append(l.entries, e)
 		return
 	}
-	l.seen[e.Path] = len(l.entries)
-	l.entries = append(l.entries, e)
+	switch old := &l.entries[i]; {
+	case old.Kind == snapshot.File && e.Kind == snapshot.File:
+		l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
+		if old.Stat.Ino == 0 && e.Stat.Ino != 0 {
+			old.Stat = e.Stat
+		}
+		if old.Digest == (cache.Digest{}) {
+			old.Digest = e.Digest
+		}
+		old.Output = old.Output || e.Output
+	case old.Kind == e.Kind, old.Kind == snapshot.Folder && e.Kind == snapshot.Guard:
+		old.Absent = append(old.Absent, e.Absent...)
+	case old.Kind == snapshot.Guard && e.Kind == snapshot.Folder:
+		*old = e // all names hold those that must be absent
+	default:
+		l.doubt = true
+	}
 }
 
-func (l *looked) abs(p string) string {
-	if filepath.IsAbs(p) {
-		return p
-	}
-	return l.q.root + "/" + p
-}
+func (l *looked) abs(p string) string { return cache.Absolute(l.q.root, p) }
 
 // present takes a path whose stat must stay as it is.
 func (l *looked) present(p string) {
@@ -369,50 +365,36 @@ func (l *looked) present(p string) {
 	l.add(snapshot.Entry{Path: p, Kind: kind, Stat: st})
 }
 
-// written takes a file that only kbuild writes, as it is now: whoever writes it later does not write the same.
-func (l *looked) written(p string) {
-	st, err := cache.StatFile(p)
-	d, err2 := cache.DigestFile(p)
-	l.doubt = l.doubt || err != nil || err2 != nil
-	l.add(snapshot.Entry{Path: p, Kind: snapshot.File, Stat: st, Digest: d})
+// known takes a file by the text that was read of it, whatever it holds by now.
+func (l *looked) known(p string, text []byte) {
+	st, err := cache.StatFile(l.abs(p))
+	l.doubt = l.doubt || err != nil
+	l.add(snapshot.Entry{Path: p, Kind: snapshot.File, Stat: st, Digest: sha256.Sum256(text)})
 }
 
-// content gives a file that came to rest before the build a digest, for when its stat changes.
-func (l *looked) content(p string) {
-	if i, ok := l.seen[cache.Canonical(l.q.root, p)]; ok {
-		d, err := cache.DigestFile(l.abs(p))
-		l.doubt = l.doubt || err != nil
-		l.entries[i].Digest = d
-	}
-}
-
-// look takes what the manifest looked at.
+// look takes what the manifest looked at, but for files, which are among those seen.
 func (l *looked) look(k manifest.Look) {
-	switch {
+	switch _, seen := l.seen[cache.Canonical(l.q.root, k.Path)]; {
 	case k.Missing:
 		l.absent(k.Path)
-		return
-	case !k.List && slices.Contains(l.manifests, k.Path):
-		l.present(k.Path) // nothing but its being older than the build says that it is what was read
-		l.content(k.Path)
-		return
-	case !k.List:
-		if d, err := l.files.Digest(k.Path); err == nil { // its stat was taken by then
-			st, err := cache.StatFile(l.abs(k.Path))
-			l.doubt = l.doubt || err != nil
-			l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.File, Stat: st, Digest: d})
-			return
-		}
+	case k.List:
+		l.names(k.Path)
+	case !seen:
 		l.present(k.Path)
+	}
+}
+
+// names takes a folder that was listed. Only its having come to rest before the build says that its names are those that the
+// plan was made of.
+func (l *looked) names(p string) {
+	st, err := cache.StatFile(l.abs(p))
+	d, err2 := snapshot.FolderDigest(l.abs(p))
+	again, err3 := cache.StatFile(l.abs(p))
+	if errors.Join(err, err2, err3) != nil || !st.Before(l.q.began) || again != st {
+		l.doubt = true
 		return
 	}
-	st, err := cache.StatFile(l.abs(k.Path))
-	d, err2 := snapshot.FolderDigest(l.abs(k.Path))
-	if err != nil || err2 != nil || !st.Before(l.q.began) {
-		l.doubt = true // its names may not be those that the plan was made of
-		return
-	}
-	l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.Folder, Stat: st, Digest: d})
+	l.add(snapshot.Entry{Path: p, Kind: snapshot.Folder, Stat: st, Digest: d})
 }
 
 // absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.

@@ -21,6 +21,9 @@ type Project struct {
 	sources map[string][]byte // text of Files, for diagnostics
 }
 
+// Text is what was read of one of Files.
+func (p *Project) Text(file string) []byte { return p.sources[file] }
+
 // Pos is a place in a manifest. Line and Column count from 1; File is relative to Project.Root.
 type Pos struct {
 	File         string
