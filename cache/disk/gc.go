@@ -43,7 +43,7 @@ type GCResult struct {
 // behind. A limit of zero or less is none. A blob younger than an hour stays, so right after a build
 // the store may remain bigger than asked.
 func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (GCResult, error) {
-	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest]blobFile{}}
+	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
 	if err := c.scan(ctx); err != nil {
 		return c.res, fmt.Errorf("collecting the cache in %s: %w", s.dir, err)
 	}
@@ -91,7 +91,7 @@ func (s *Store) MaybeGC(ctx context.Context) (GCResult, error) {
 type collection struct {
 	s       *Store
 	records []usedRecord // least recently used first
-	blobs   map[cache.Digest]blobFile
+	blobs   map[cache.Digest][]blobFile
 	refs    map[cache.Digest]int // records that name a blob
 	doomed  int64                // bytes of old blobs that nothing names: they go in the end
 	total   int64                // bytes found
@@ -109,7 +109,7 @@ type usedRecord struct {
 // record names it.
 func (c *collection) scan(ctx context.Context) error {
 	err := c.s.eachBlob(ctx, func(b blobFile) {
-		c.blobs[b.digest] = b
+		c.blobs[b.digest] = append(c.blobs[b.digest], b)
 		c.total += b.size
 	})
 	if err != nil {
@@ -125,10 +125,8 @@ func (c *collection) scan(ctx context.Context) error {
 			c.refs[d]++
 		}
 	}
-	for d, b := range c.blobs {
-		if c.refs[d] == 0 && c.old(b.written) {
-			c.doomed += b.size
-		}
+	for d := range c.blobs {
+		c.doom(d)
 	}
 	sort.SliceStable(c.records, func(a, b int) bool { return c.records[a].used.Before(c.records[b].used) })
 	return err
@@ -165,31 +163,52 @@ func (c *collection) drop(r usedRecord) error {
 	c.res.Freed += r.size
 	for _, d := range r.blobs {
 		c.refs[d]--
-		if b, ok := c.blobs[d]; ok && c.refs[d] == 0 && c.old(b.written) {
-			c.doomed += b.size
-		}
+		c.doom(d)
 	}
 	return nil
 }
 
+// doom counts the files of a digest that sweep will remove, once the last record that names it has gone.
+func (c *collection) doom(d cache.Digest) {
+	if c.refs[d] > 0 {
+		return
+	}
+	for _, b := range c.blobs[d] {
+		if c.old(b.written) {
+			c.doomed += b.size
+		}
+	}
+}
+
 // sweep removes the old blobs that no record names.
 func (c *collection) sweep(ctx context.Context) error {
-	for d, b := range c.blobs {
-		if c.refs[d] > 0 || !c.old(b.written) {
+	for d, blobs := range c.blobs {
+		if c.refs[d] > 0 {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if info, err := os.Lstat(b.name); err != nil || !c.old(info.ModTime()) {
-			continue // taken up again meanwhile
+		for _, b := range blobs {
+			if err := c.removeOld(b); err != nil {
+				return err
+			}
 		}
-		if err := remove(b.name); err != nil {
-			return err
-		}
-		c.res.Blobs++
-		c.res.Freed += b.size
 	}
+	return nil
+}
+
+// removeOld removes a blob that is old, and was not taken up again since the scan.
+func (c *collection) removeOld(b blobFile) error {
+	info, err := os.Lstat(b.name)
+	if err != nil || !c.old(info.ModTime()) {
+		return nil
+	}
+	if err := remove(b.name); err != nil {
+		return err
+	}
+	c.res.Blobs++
+	c.res.Freed += b.size
 	return nil
 }
 

@@ -43,8 +43,7 @@ func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error 
 		return fmt.Errorf("storing %s: %w", o.Path, err)
 	}
 	defer src.Close()
-	blob := s.blob(o.Digest)
-	if s.reuse(blob, o.Size) {
+	if s.reuse(o) {
 		return checkContent(ctx, o, src)
 	}
 	tmp, err := s.temp()
@@ -54,7 +53,7 @@ func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error 
 	defer os.Remove(tmp.Name()) // without effect once renamed
 	defer tmp.Close()
 	t := transfer{ctx: ctx, fault: s.step}
-	d, n, err := t.copy(tmp, src)
+	d, n, compressed, err := t.write(tmp, src, o.Size)
 	var read readError
 	switch {
 	case errors.As(err, &read):
@@ -68,19 +67,19 @@ func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error 
 	if err := tmp.Close(); err != nil { // quota errors of network file systems appear here
 		return s.unwritable(err)
 	}
-	return s.unwritable(s.publish(tmp.Name(), blob))
+	return s.unwritable(s.publish(tmp.Name(), s.blobName(o.Digest, compressed)))
 }
 
 // reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it for
 // the record to come. The content of an existing blob is not read: Restore does that. One that cannot
 // be touched (another user's) is written anew.
-func (s *Store) reuse(blob string, size int64) bool {
-	info, err := os.Lstat(blob)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != size {
+func (s *Store) reuse(o cache.Output) bool {
+	name, compressed, info, err := s.findBlob(o.Digest)
+	if err != nil || wrongSize(info, compressed, o.Size) != nil {
 		return false
 	}
 	now := s.now()
-	return os.Chtimes(blob, now, now) == nil
+	return os.Chtimes(name, now, now) == nil
 }
 
 func checkContent(ctx context.Context, o cache.Output, src io.Reader) error {

@@ -37,8 +37,7 @@ func (s *Store) Used(r *cache.Record) {
 
 // Restore implements cache.Store. The mode is 0644 or 0755, less the umask.
 func (s *Store) Restore(ctx context.Context, out cache.Output, name string) error {
-	blob := s.blob(out.Digest)
-	src, err := os.Open(blob)
+	src, compressed, err := s.openBlob(out.Digest)
 	if err != nil {
 		return fmt.Errorf("restoring %s: %w", out.Path, err)
 	}
@@ -47,7 +46,7 @@ func (s *Store) Restore(ctx context.Context, out cache.Output, name string) erro
 	if err != nil {
 		return fmt.Errorf("restoring %s: %w", out.Path, err)
 	}
-	err = s.fill(ctx, dst, src, out)
+	err = s.fill(ctx, dst, src, compressed, out)
 	if e := dst.Close(); err == nil {
 		err = e
 	}
@@ -56,15 +55,21 @@ func (s *Store) Restore(ctx context.Context, out cache.Output, name string) erro
 	}
 	os.Remove(name)
 	if errors.Is(err, cache.ErrCorrupt) {
-		os.Remove(blob)
+		os.Remove(src.Name())
 	}
 	return fmt.Errorf("restoring %s: %w", out.Path, err)
 }
 
-// fill copies and checks.
-func (s *Store) fill(ctx context.Context, dst, src *os.File, out cache.Output) error {
+// fill copies or clones, and checks what dst holds then.
+func (s *Store) fill(ctx context.Context, dst, src *os.File, compressed bool, out cache.Output) error {
 	t := transfer{ctx: ctx, fault: s.step}
-	d, _, err := t.copy(dst, src)
+	var d cache.Digest
+	var err error
+	if !compressed && clone(dst, src) {
+		d, _, err = t.run(nil, dst)
+	} else {
+		d, _, err = t.read(dst, src, compressed, out.Size)
+	}
 	var read readError
 	switch {
 	case err == nil && d != out.Digest:

@@ -3,7 +3,7 @@
 //
 // # Layout
 //
-//	v2/blobs/xx/<digest>              content, named by its SHA-256; xx is its first byte
+//	v2/blobs/xx/<digest>[.zst]        content, named by its SHA-256; xx is its first byte
 //	v2/records/xx/<command key>.<id>  one cache.Record, see recordfile.go and shard.go
 //	v2/tmp/                           files being written
 //	v2/counters, v2/gc                hits and misses; when the last automatic gc began
@@ -121,11 +121,6 @@ func (s *Store) Path() string { return s.dir }
 
 func (s *Store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir, version}, parts...)...)
-}
-
-func (s *Store) blob(d cache.Digest) string {
-	name := d.String()
-	return s.path("blobs", name[:2], name)
 }
 
 // temp opens a private file in v2/tmp. Its name cannot collide with that of another machine that

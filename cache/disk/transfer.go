@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -25,15 +24,6 @@ type transfer struct {
 	fault func(step string) error // asked before each write; may be nil
 }
 
-// copy gives dst the content of src and hashes what dst holds then. dst is empty. A reflink shares the
-// content without reading it, so it is read back.
-func (t *transfer) copy(dst, src *os.File) (cache.Digest, int64, error) {
-	if clone(dst, src) {
-		return t.run(nil, dst)
-	}
-	return t.run(dst, src)
-}
-
 // hash only reads.
 func (t *transfer) hash(src io.Reader) (cache.Digest, int64, error) { return t.run(nil, src) }
 
@@ -49,7 +39,7 @@ func (t *transfer) run(dst io.Writer, src io.Reader) (cache.Digest, int64, error
 		n, err := src.Read(*buf)
 		h.Write((*buf)[:n])
 		size += int64(n)
-		if werr := t.write(dst, (*buf)[:n]); werr != nil {
+		if werr := t.put(dst, (*buf)[:n]); werr != nil {
 			return cache.Digest{}, size, werr
 		}
 		if errors.Is(err, io.EOF) {
@@ -61,7 +51,7 @@ func (t *transfer) run(dst io.Writer, src io.Reader) (cache.Digest, int64, error
 	}
 }
 
-func (t *transfer) write(dst io.Writer, b []byte) error {
+func (t *transfer) put(dst io.Writer, b []byte) error {
 	if t.fault != nil {
 		if err := t.fault("write"); err != nil {
 			return err

@@ -29,7 +29,7 @@ func age(t *testing.T, name string, d time.Duration) {
 
 func TestGCRemovesLeastRecentlyUsed(t *testing.T) {
 	s := open(t, t.TempDir())
-	big := strings.Repeat("x", 100_000)
+	big := noise(100_000)
 	var made []*cache.Record
 	for i := range 4 {
 		r := put(t, s, fmt.Sprint(i), big+fmt.Sprint(i), "shared")
@@ -49,11 +49,11 @@ func TestGCRemovesLeastRecentlyUsed(t *testing.T) {
 		if got := exists(s.record(made[i])); got != keep {
 			t.Errorf("record %d kept: %v", i, got)
 		}
-		if got := exists(s.blob(made[i].Outputs[0].Digest)); got != keep {
+		if got := exists(blobOf(t, s, made[i].Outputs[0].Digest)); got != keep {
 			t.Errorf("blob of %d kept: %v", i, got)
 		}
 	}
-	if !exists(s.blob(digestOf("shared"))) {
+	if !exists(blobOf(t, s, digestOf("shared"))) {
 		t.Error("a blob that other records name was removed")
 	}
 	if exists(s.shardDir(made[1].Command)) {
@@ -82,7 +82,7 @@ func TestGCLeavesWhatIsYoung(t *testing.T) {
 	r := put(t, s, "a", "x")
 	os.Remove(s.record(r))
 	write(t, s.path("tmp", "leftover"), "half a blob")
-	blob := s.blob(digestOf("x"))
+	blob := blobOf(t, s, digestOf("x"))
 	if res, err := s.GC(t.Context(), 1, 0); err != nil || res.Blobs+res.Temps != 0 || !exists(blob) {
 		t.Errorf("a blob whose record may be about to appear is gone: %+v %v", res, err)
 	}
@@ -97,9 +97,9 @@ func TestGCLeavesABlobThatIsReused(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, "a", "x")
 	os.Remove(s.record(r))
-	blob := s.blob(digestOf("x"))
+	blob := blobOf(t, s, digestOf("x"))
 	age(t, blob, 5*time.Hour)
-	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest]blobFile{}}
+	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
 	if err := c.scan(t.Context()); err != nil || len(c.blobs) != 1 {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestGCLeavesARecordThatIsUsed(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, "a", "x")
 	age(t, s.record(r), 5*time.Hour)
-	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest]blobFile{}}
+	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
 	if err := c.scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestVerify(t *testing.T) {
 	for _, name := range []string{"good", "missing", "damaged", "short", "torn"} {
 		put(t, s, name, "content of "+name)
 	}
-	blob := func(name string) string { return s.blob(digestOf("content of " + name)) }
+	blob := func(name string) string { return blobOf(t, s, digestOf("content of "+name)) }
 	record := func(name string) string { return s.record(&cache.Record{Command: digestOf(name)}) }
 	os.Remove(blob("missing"))
 	write(t, blob("damaged"), "CONTENT OF damaged")

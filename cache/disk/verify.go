@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -55,7 +54,7 @@ type verification struct {
 }
 
 func (v *verification) blob(b blobFile) {
-	d, n, err := v.hash(b.name)
+	d, n, err := hashBlob(v.ctx, b)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || v.ctx.Err() != nil:
 		return
@@ -70,16 +69,6 @@ func (v *verification) blob(b blobFile) {
 		v.bad[b.digest] = true
 		v.problem(b.name, err)
 	}
-}
-
-func (v *verification) hash(name string) (cache.Digest, int64, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return cache.Digest{}, 0, err
-	}
-	defer f.Close()
-	t := transfer{ctx: v.ctx}
-	return t.hash(f)
 }
 
 func (v *verification) record(name string, _ fs.FileInfo) {
@@ -102,14 +91,15 @@ func (v *verification) blobsOf(r *cache.Record) error {
 		if o.Unkept {
 			continue
 		}
-		info, err := os.Lstat(v.s.blob(o.Digest))
-		switch {
-		case v.bad[o.Digest]: // removed already, with repair
+		if v.bad[o.Digest] { // removed already, with repair
 			return fmt.Errorf("%w: the content of %s is damaged", cache.ErrCorrupt, o.Path)
-		case err != nil:
+		}
+		_, compressed, info, err := v.s.findBlob(o.Digest)
+		if err != nil {
 			return fmt.Errorf("the content of %s is missing: %w", o.Path, err)
-		case info.Size() != o.Size:
-			return fmt.Errorf("%w: the content of %s has %d bytes, the record says %d", cache.ErrCorrupt, o.Path, info.Size(), o.Size)
+		}
+		if err := wrongSize(info, compressed, o.Size); err != nil {
+			return fmt.Errorf("the content of %s: %w", o.Path, err)
 		}
 	}
 	return nil

@@ -13,10 +13,11 @@ import (
 
 // blobFile is a blob by name, size and age.
 type blobFile struct {
-	name    string
-	digest  cache.Digest
-	size    int64
-	written time.Time
+	name       string
+	digest     cache.Digest
+	compressed bool
+	size       int64 // of the file
+	written    time.Time
 }
 
 // Stats describes a store.
@@ -69,8 +70,8 @@ func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.
 func (s *Store) eachBlob(ctx context.Context, visit func(blobFile)) error {
 	return s.eachDir(ctx, "blobs", func(dir string) error {
 		return eachFile(ctx, dir, func(info fs.FileInfo) {
-			if d, err := cache.ParseDigest(info.Name()); err == nil {
-				visit(blobFile{filepath.Join(dir, info.Name()), d, info.Size(), info.ModTime()})
+			if d, compressed, ok := splitBlobName(info.Name()); ok {
+				visit(blobFile{filepath.Join(dir, info.Name()), d, compressed, info.Size(), info.ModTime()})
 			}
 		})
 	})
