@@ -80,6 +80,15 @@ func (w *Hasher) Field(name, value string) {
 // Sum is the key of the fields so far.
 func (w *Hasher) Sum() Key { return Key(w.h.Sum(nil)) }
 
+// KeyOf is the key over these fields.
+func KeyOf(fields []Field) Key {
+	w := NewHasher()
+	for _, f := range fields {
+		w.Field(f.Name, f.Value)
+	}
+	return w.Sum()
+}
+
 // Text is the KeyWriter that keeps the fields.
 type Text struct{ Fields []Field }
 

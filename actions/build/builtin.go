@@ -11,9 +11,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts. Raise it when one
+// Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts. Raise it when one
 // of them comes out differently.
-const method = "1"
+const Method = "1"
 
 // builtin does the actions that need no process.
 func (r *Runner) builtin(a *graph.Action, dir string) error {

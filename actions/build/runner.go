@@ -163,11 +163,7 @@ func (r *Runner) key(a *graph.Action) (pending, error) {
 	}
 	text := &cache.Text{}
 	r.writeKey(text, a, named, p.inputs, program)
-	h := cache.NewHasher()
-	for _, f := range text.Fields {
-		h.Field(f.Name, f.Value)
-	}
-	p.key, p.fields = h.Sum(), text.Fields
+	p.key, p.fields = cache.KeyOf(text.Fields), text.Fields
 	return p, nil
 }
 
@@ -184,7 +180,7 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 		w.Field("arch", a.Archs[0]) // others say it in their arguments
 	}
 	if len(a.Argv) == 0 || len(a.Texts) > 0 {
-		w.Field("method", method)
+		w.Field("method", Method)
 	}
 	spell := r.spelling(a)
 	for i, arg := range a.Argv {
@@ -442,8 +438,9 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 	if err := r.Journal.Append(rec); err != nil {
 		return failed(err), true
 	}
-	r.hit(rec)
-	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text), Elapsed: time.Since(start)}, true
+	took := time.Since(start)
+	r.hit(a, rec, took)
+	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text), Elapsed: took}, true
 }
 
 // restorePart takes a part's record over. Its files come when something reads them.
@@ -455,15 +452,23 @@ func (r *Runner) restorePart(a *graph.Action, rec *cache.Record) sched.Result {
 	if err := r.Journal.Append(&mine); err != nil {
 		return failed(err)
 	}
-	r.hit(rec)
+	r.hit(a, rec, 0)
 	return sched.Result{Status: sched.Cached, Output: []byte(rec.Text)}
 }
 
-func (r *Runner) hit(rec *cache.Record) {
+// hit counts. A part without a dependency file works on what other parts have made.
+func (r *Runner) hit(a *graph.Action, rec *cache.Record, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.counters.Hits++
-	r.counters.Saved += rec.Elapsed
+	if a.Part && a.Depfile == "" {
+		r.counters.Stage++
+	} else {
+		r.counters.Direct++
+	}
+	r.counters.Saved += max(0, rec.Elapsed-took)
+	if a.Part {
+		return // nothing was copied
+	}
 	for _, o := range rec.Outputs {
 		r.counters.Bytes += o.Size
 	}

@@ -32,8 +32,24 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 	if last == nil {
 		return []string{"no record of an earlier run in this build tree"}
 	}
-	out := DiffFields(last.Fields, p.fields)
-	for _, f := range last.Discovered {
+	out := r.unlike(last, a, p)
+	for _, o := range last.Outputs {
+		if a.Part {
+			break
+		}
+		if _, err := os.Lstat(r.abs(o.Path)); err != nil {
+			out = append(out, "output "+o.Path+" is missing, and the cache does not hold it")
+		} else if !r.isPlaced(o) {
+			out = append(out, "output "+o.Path+" was changed by someone else")
+		}
+	}
+	return out
+}
+
+// unlike lists the fields of a record that are not as they are today.
+func (r *Runner) unlike(rec *cache.Record, a *graph.Action, p pending) []string {
+	out := DiffFields(rec.Fields, p.fields)
+	for _, f := range rec.Discovered {
 		if m, ok := strings.CutPrefix(f.Path, "-D"); ok {
 			if macroValue(a, m) != f.Digest {
 				out = append(out, m+" changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same")
@@ -47,19 +63,9 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 			out = append(out, f.Path+" changed")
 		}
 	}
-	for _, p := range last.Absent {
+	for _, p := range rec.Absent {
 		if r.Listing.Exists(p) {
 			out = append(out, p+" is new and may be read instead of another file")
-		}
-	}
-	for _, o := range last.Outputs {
-		if a.Part {
-			break
-		}
-		if _, err := os.Lstat(r.abs(o.Path)); err != nil {
-			out = append(out, "output "+o.Path+" is missing, and the cache does not hold it")
-		} else if !r.isPlaced(o) {
-			out = append(out, "output "+o.Path+" was changed by someone else")
 		}
 	}
 	return out
@@ -158,13 +164,15 @@ func diffLists(what string, old, now []string) []string {
 
 // Explanation is what a build would do with an action, and why.
 type Explanation struct {
-	Action *graph.Action
-	State  string // "up_to_date", "cached", "run", "failed"
-	Why    []string
+	Action   *graph.Action
+	State    string // "up_to_date", "cached", "run", "failed"
+	Why      []string
+	Imported []string // of one that would run: what is unlike the record of a bundle that was imported
 }
 
-// Explain looks at actions in order, without running or restoring anything.
-func (r *Runner) Explain(ids []graph.ActionID) []Explanation {
+// Explain looks at actions in order, without running or restoring anything. imported gives the record of a bundle by the first
+// output of an action, or nil.
+func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cache.Record) []Explanation {
 	d := NewDryRun(r)
 	var out []Explanation
 	for _, id := range ids {
@@ -186,6 +194,9 @@ func (r *Runner) Explain(ids []graph.ActionID) []Explanation {
 			e.State = "run"
 			if p, err := r.key(a); err == nil {
 				e.Why = r.differences(a, p)
+				if rec := imported(a.Outputs[0]); rec != nil {
+					e.Imported = r.unlike(rec, a, p)
+				}
 			}
 			d.mark(a)
 		}

@@ -14,7 +14,7 @@ import (
 // passed either: the jobserver in it is spoken to by kbuild alone, and a token that a child takes and
 // never returns stops the whole make.
 var passed = map[string]bool{
-	"PATH": false, "HOME": false, "USER": false, "LOGNAME": false, "LD_LIBRARY_PATH": false,
+	"PATH": false, "HOME": false, "USER": false, "LOGNAME": false, "LD_LIBRARY_PATH": true,
 	"NVCC_PREPEND_FLAGS": true, "NVCC_APPEND_FLAGS": true, "NVCC_CCBIN": true,
 	"INCLUDES": true, "LIBRARIES": true, "CUDAFE_FLAGS": true, "PTXAS_FLAGS": true, "NVVM_FLAGS": true,
 	"OCG_FLAGS": true, "NVLINK_FLAGS": true,

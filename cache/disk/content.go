@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -83,28 +84,31 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// write gives dst the content of src, in the form that it returns, and hashes it. dst is empty.
-func (t *transfer) write(dst, src *os.File, size int64) (d cache.Digest, n int64, compressed bool, err error) {
-	switch {
-	case clone(dst, src):
+// write gives dst the content of src, about size bytes, in the form that it returns, and hashes it. dst is empty.
+func (t *transfer) write(dst *os.File, src io.Reader, size int64) (d cache.Digest, n int64, compressed bool, err error) {
+	if f, ok := src.(*os.File); ok && clone(dst, f) {
 		d, n, err = t.run(nil, dst) // shared without reading it, so it is read back
-	case size >= compressFrom && shrinks(src):
+		return d, n, false, err
+	}
+	if size >= compressFrom {
+		ahead := bufio.NewReaderSize(src, sampleSize)
+		sample, _ := ahead.Peek(sampleSize)
+		compressed, src = shrinks(sample), ahead
+	}
+	if compressed {
 		d, n, err = t.compress(dst, src)
-		return d, n, true, err
-	default:
+	} else {
 		d, n, err = t.run(dst, src)
 	}
-	return d, n, false, err
+	return d, n, compressed, err
 }
 
-// shrinks tries the start of a file.
-func shrinks(src io.ReaderAt) bool {
+func shrinks(sample []byte) bool {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	n, _ := src.ReadAt((*buf)[:sampleSize], 0)
 	e := encoders.Get().(*zstd.Encoder)
 	defer encoders.Put(e)
-	return len(e.EncodeAll((*buf)[:n], (*buf)[sampleSize:sampleSize])) <= n-n/4
+	return len(e.EncodeAll(sample, (*buf)[:0])) <= len(sample)-len(sample)/4
 }
 
 func (t *transfer) compress(dst io.Writer, src io.Reader) (cache.Digest, int64, error) {

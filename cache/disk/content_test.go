@@ -58,7 +58,7 @@ func TestFrameThatGrows(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, "a", strings.Repeat("x", 100_000))
 	var frame bytes.Buffer
-	e, err := zstd.NewWriter(&frame)
+	e, err := zstd.NewWriter(&frame, zstd.WithWindowSize(encoderWindow))
 	if err != nil {
 		t.Fatal(err)
 	}

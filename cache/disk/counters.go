@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// The counters file has a line for each build: four numbers and their check sum, "+" at its end. Lines
+// The counters file has a line for each build: five numbers and their check sum, "+" at its end. Lines
 // are appended under a lock, in one write; a line that does not parse counts nothing. A file past
 // maxCounters is folded into one line.
 
@@ -60,9 +60,9 @@ func (s *Store) counted() (sum cache.Counters, err error) {
 	for line := range bytes.SplitSeq(b, []byte("\n")) {
 		var c cache.Counters
 		var saved, check int64
-		n, _ := fmt.Sscanf(string(line), "%d %d %d %d %d+", &c.Hits, &c.Misses, &c.Bytes, &saved, &check)
+		n, _ := fmt.Sscanf(string(line), "%d %d %d %d %d %d+", &c.Direct, &c.Stage, &c.Misses, &c.Bytes, &saved, &check)
 		c.Saved = time.Duration(saved)
-		if n == 5 && string(line) == countersLine(c)+"+" {
+		if n == 6 && string(line) == countersLine(c)+"+" {
 			sum = sum.Add(c)
 		}
 	}
@@ -70,6 +70,6 @@ func (s *Store) counted() (sum cache.Counters, err error) {
 }
 
 func countersLine(c cache.Counters) string {
-	check := c.Hits ^ c.Misses ^ c.Bytes ^ int64(c.Saved)
-	return fmt.Sprintf("%d %d %d %d %d", c.Hits, c.Misses, c.Bytes, int64(c.Saved), check)
+	check := c.Direct ^ c.Stage<<1 ^ c.Misses<<2 ^ c.Bytes<<3 ^ int64(c.Saved)<<4
+	return fmt.Sprintf("%d %d %d %d %d %d", c.Direct, c.Stage, c.Misses, c.Bytes, int64(c.Saved), check)
 }

@@ -62,6 +62,7 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 	}
 	err := c.sweep(ctx)
 	c.reapTemps()
+	s.forgetImports()
 	c.res.Bytes = c.total - c.res.Freed
 	return c.res, s.unwritable(err)
 }

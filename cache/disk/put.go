@@ -46,6 +46,11 @@ func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error 
 	if s.reuse(o) {
 		return checkContent(ctx, o, src)
 	}
+	return s.putContent(ctx, o, src)
+}
+
+// putContent stores content that is not there.
+func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) error {
 	tmp, err := s.temp()
 	if err != nil {
 		return s.unwritable(err)
@@ -100,6 +105,16 @@ func same(o cache.Output, d cache.Digest, n int64) error {
 }
 
 func (s *Store) putRecord(r *cache.Record, content []byte) error {
+	id := r.ID().String()
+	if err := s.putFile(s.recordFile(r.Command, id), content); err != nil {
+		return err
+	}
+	s.wrote(r.Command, id)
+	return nil
+}
+
+// putFile gives a file its content at once.
+func (s *Store) putFile(name string, content []byte) error {
 	tmp, err := s.temp()
 	if err != nil {
 		return err
@@ -115,12 +130,7 @@ func (s *Store) putRecord(r *cache.Record, content []byte) error {
 	if err != nil {
 		return err
 	}
-	id := r.ID().String()
-	if err := s.publish(tmp.Name(), s.recordFile(r.Command, id)); err != nil {
-		return err
-	}
-	s.wrote(r.Command, id)
-	return nil
+	return s.publish(tmp.Name(), name)
 }
 
 // prune keeps the number of records under a command key bounded, as well as it can.

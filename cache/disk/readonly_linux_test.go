@@ -70,7 +70,7 @@ func TestReadOnlyStore(t *testing.T) {
 		if err := s.Restore(t.Context(), r.Outputs[0], filepath.Join(out, "x")); err != nil {
 			t.Error(err)
 		}
-		if err := s.Count(cache.Counters{Hits: 1}); err == nil {
+		if err := s.Count(cache.Counters{Direct: 1}); err == nil {
 			t.Error("Count wrote")
 		}
 		if _, err := s.MaybeGC(t.Context()); err != nil {

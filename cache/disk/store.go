@@ -5,6 +5,7 @@
 //
 //	v2/blobs/xx/<digest>[.zst]        content, named by its SHA-256; xx is its first byte
 //	v2/records/xx/<command key>.<id>  one cache.Record, see recordfile.go and shard.go
+//	v2/imports/<sha256>.json          the manifests of bundles, see bundle.go
 //	v2/tmp/                           files being written
 //	v2/counters, v2/gc                hits and misses; when the last automatic gc began
 //

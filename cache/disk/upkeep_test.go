@@ -186,7 +186,7 @@ func TestVerify(t *testing.T) {
 
 func TestCounters(t *testing.T) {
 	dir := t.TempDir()
-	c := cache.Counters{Hits: 3, Misses: 1, Bytes: 1 << 30, Saved: time.Minute}
+	c := cache.Counters{Direct: 2, Stage: 1, Misses: 1, Bytes: 1 << 30, Saved: time.Minute}
 	const n = 300
 	var wg sync.WaitGroup
 	for range 3 {
@@ -201,7 +201,7 @@ func TestCounters(t *testing.T) {
 	}
 	wg.Wait()
 	s := open(t, dir)
-	want := cache.Counters{Hits: 3 * n, Misses: n, Bytes: n << 30, Saved: n * time.Minute}
+	want := cache.Counters{Direct: 2 * n, Stage: n, Misses: n, Bytes: n << 30, Saved: n * time.Minute}
 	check := func() {
 		t.Helper()
 		st, err := s.Stats(t.Context())

@@ -90,13 +90,14 @@ type whyCmd struct {
 
 // whyEntry is one action of `kbuild why --json`.
 type whyEntry struct {
-	Event  string   `json:"event"`
-	Target string   `json:"target"`
-	Name   string   `json:"name"`
-	Output string   `json:"output"`
-	State  string   `json:"state"` // "up_to_date", "cached", "run", "failed"
-	Why    []string `json:"why"`
-	Whole  string   `json:"whole,omitempty"` // why nvcc runs as one command
+	Event    string   `json:"event"`
+	Target   string   `json:"target"`
+	Name     string   `json:"name"`
+	Output   string   `json:"output"`
+	State    string   `json:"state"` // "up_to_date", "cached", "run", "failed"
+	Why      []string `json:"why"`
+	Imported []string `json:"imported,omitempty"` // of one that would run: what is unlike the imported cache
+	Whole    string   `json:"whole,omitempty"`    // why nvcc runs as one command
 }
 
 // Run says for each action what a build would do and why.
@@ -115,9 +116,9 @@ func (cmd whyCmd) Run(c *cli) error {
 	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false)
 	quiet := 0
-	for _, v := range t.runner.Explain(ids) {
+	for _, v := range t.runner.Explain(ids, t.imported()) {
 		a := v.Action
-		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, a.Whole}
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Whole}
 		switch {
 		case c.JSON:
 			if err := enc.Encode(e); err != nil {
@@ -133,6 +134,9 @@ func (cmd whyCmd) Run(c *cli) error {
 			fmt.Fprintf(c.out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
 			for _, w := range v.Why {
 				fmt.Fprintf(c.out, "  %s\n", w)
+			}
+			for _, w := range v.Imported {
+				fmt.Fprintf(c.out, "  unlike the imported cache: %s\n", w)
 			}
 			if a.Whole != "" {
 				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Whole)

@@ -155,6 +155,8 @@ type cacheCmd struct {
 	Stats  cacheStatsCmd  `cmd:"" help:"Show size, hits and time saved."`
 	GC     cacheGCCmd     `cmd:"" name:"gc" help:"Remove what was not used for longest."`
 	Verify cacheVerifyCmd `cmd:"" help:"Check every entry against its digest, and remove broken ones."`
+	Export cacheExportCmd `cmd:"" help:"Write what the cache has of targets into one file."`
+	Import cacheImportCmd `cmd:"" help:"Add such a file to the cache, if its tools are those of here."`
 	Path   cachePathCmd   `cmd:"" help:"Show where the cache is."`
 }
 
@@ -191,9 +193,10 @@ func (cacheStatsCmd) Run(c *cli) error {
 		return json.NewEncoder(c.out).Encode(st)
 	}
 	n := st.Counters
-	asked := n.Hits + n.Misses
-	fmt.Fprintf(c.out, "records     %d\nblobs       %d, %s\nlooked up   %d\nhits        %d (%s)\nmisses      %d\nrestored    %s\ntime saved  %v\n",
-		st.Records, st.Blobs, size(st.Bytes), asked, n.Hits, percent(n.Hits, asked), n.Misses, size(n.Bytes), n.Saved.Round(time.Second))
+	asked := n.Asked()
+	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\nasked        %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
+		st.Records, st.Blobs, size(st.Bytes), asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
+		n.Misses, percent(n.Misses, asked), size(n.Bytes), n.Saved.Round(time.Second))
 	return nil
 }
 
@@ -210,6 +213,8 @@ func size(n int64) string {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 	case n >= 1<<20:
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n < 1<<10:
+		return fmt.Sprintf("%d bytes", n)
 	}
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }

@@ -1,0 +1,342 @@
+package disk
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// A bundle is a part of a store in one file, to ship with a package or to seed a machine with: a tar file,
+// compressed with zstd as a whole, of
+//
+//	manifest.json             a Manifest
+//	blobs/<digest>            content, as it is, before the first record that names it
+//	records/<command>.<id>    as in the store
+//
+// Two bundles of the same entries have the same bytes.
+
+const (
+	bundleFormat   = 1
+	bundleManifest = "manifest.json"
+)
+
+// Manifest says what is in a bundle, and for whom it is of use.
+type Manifest struct {
+	Format   int           `json:"format"`
+	Identity []cache.Field `json:"identity"` // what must be equal elsewhere for an entry to be found there
+	Targets  []string      `json:"targets"`
+	Archs    []string      `json:"archs"`
+	Entries  []BundleEntry `json:"entries"`
+	Records  int           `json:"records"`
+	Blobs    int           `json:"blobs"`
+	Bytes    int64         `json:"bytes"` // of content
+}
+
+// BundleEntry is an action with its record. Actions with one key share a record.
+type BundleEntry struct {
+	Output string `json:"output"` // the first one of the action
+	Record string `json:"record"` // its name in a store
+	record *cache.Record
+}
+
+// Entry is the entry of an action with this first output.
+func Entry(output string, r *cache.Record) BundleEntry {
+	return BundleEntry{output, recordName(r.Command, r.ID().String()), r}
+}
+
+// Export writes the entries of m with the content of their outputs. It counts them in the manifest that it gives back.
+func (s *Store) Export(ctx context.Context, w io.Writer, m Manifest) (Manifest, error) {
+	m.Format = bundleFormat
+	steps := m.count()
+	z, err := zstd.NewWriter(w)
+	if err != nil {
+		return m, err
+	}
+	b := bundler{s: s, ctx: ctx, w: tar.NewWriter(z)}
+	b.json(bundleManifest, m)
+	for _, step := range steps {
+		for _, o := range step.contents {
+			b.content(o)
+		}
+		b.record(step.record)
+	}
+	return m, errors.Join(b.err, b.w.Close(), z.Close())
+}
+
+// bundleStep is a record, and what goes before it.
+type bundleStep struct {
+	contents []cache.Output
+	record   *cache.Record
+}
+
+// count finds what is to be written, each thing once.
+func (m *Manifest) count() (steps []bundleStep) {
+	records, contents := map[string]bool{}, map[cache.Digest]bool{}
+	for _, e := range m.Entries {
+		if records[e.Record] {
+			continue
+		}
+		records[e.Record] = true
+		step := bundleStep{record: e.record}
+		for _, o := range e.record.Outputs {
+			if !o.Unkept && !contents[o.Digest] {
+				contents[o.Digest] = true
+				step.contents = append(step.contents, o)
+				m.Bytes += o.Size
+			}
+		}
+		steps = append(steps, step)
+	}
+	m.Records, m.Blobs = len(records), len(contents)
+	return steps
+}
+
+// bundler writes the files of a bundle, up to the first error.
+type bundler struct {
+	s   *Store
+	ctx context.Context
+	w   *tar.Writer
+	err error
+}
+
+func (b *bundler) file(name string, content []byte) {
+	if b.header(name, int64(len(content))); b.err == nil {
+		_, b.err = b.w.Write(content)
+	}
+}
+
+func (b *bundler) header(name string, size int64) {
+	if b.err == nil {
+		b.err = b.w.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o644, Typeflag: tar.TypeReg})
+	}
+}
+
+func (b *bundler) json(name string, v any) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		b.err = errors.Join(b.err, err)
+	}
+	b.file(name, append(text, '\n'))
+}
+
+func (b *bundler) record(r *cache.Record) {
+	content, err := encodeRecord(r)
+	if err != nil {
+		b.err = errors.Join(b.err, err)
+	}
+	b.file(path.Join("records", recordName(r.Command, r.ID().String())), content)
+}
+
+func (b *bundler) content(o cache.Output) {
+	if b.header(path.Join("blobs", o.Digest.String()), o.Size); b.err != nil {
+		return
+	}
+	src, compressed, err := b.s.openBlob(o.Digest)
+	if err != nil {
+		b.err = fmt.Errorf("the content of %s is not in the cache: %w; run `kbuild cache verify` and build again", o.Path, err)
+		return
+	}
+	defer src.Close()
+	t := transfer{ctx: b.ctx}
+	d, _, err := t.read(b.w, src, compressed, o.Size)
+	if err == nil && d != o.Digest {
+		err = fmt.Errorf("%w: the content of %s is damaged; run `kbuild cache verify` and build again", cache.ErrCorrupt, o.Path)
+	}
+	b.err = err
+}
+
+// ImportResult counts what Import added; what was there before is not counted.
+type ImportResult struct {
+	Records int   `json:"records"`
+	Blobs   int   `json:"blobs"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// Import adds the entries of a bundle, once accept has seen its manifest and given no error. A bundle that ends early or is
+// damaged is an error; what came before stays, whole.
+func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) error) (ImportResult, error) {
+	var res ImportResult
+	z, err := zstd.NewReader(r)
+	if err != nil {
+		return res, fmt.Errorf("this is no bundle of kbuild: %w", err)
+	}
+	defer z.Close()
+	b := unbundler{s: s, ctx: ctx, r: tar.NewReader(z), res: &res}
+	m, err := b.manifest()
+	if err != nil {
+		return res, fmt.Errorf("this is no bundle of kbuild: %w", err)
+	}
+	if err := accept(m); err != nil {
+		return res, err
+	}
+	for range m.Records + m.Blobs {
+		if err := b.next(); err != nil {
+			return res, fmt.Errorf("reading the bundle: %w", err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, z); err != nil { // the check sum of all is at the end
+		return res, fmt.Errorf("reading the bundle: %w", err)
+	}
+	return res, s.unwritable(s.keepManifest(m))
+}
+
+// unbundler reads the files of a bundle.
+type unbundler struct {
+	s   *Store
+	ctx context.Context
+	r   *tar.Reader
+	res *ImportResult
+}
+
+func (b *unbundler) manifest() (m Manifest, err error) {
+	h, err := b.r.Next()
+	if err != nil {
+		return m, err
+	}
+	if h.Name != bundleManifest || h.Size > maxRecord {
+		return m, fmt.Errorf("it begins with %q", h.Name)
+	}
+	if err := json.NewDecoder(b.r).Decode(&m); err != nil {
+		return m, fmt.Errorf("%s: %w", bundleManifest, err)
+	}
+	if m.Format != bundleFormat {
+		return m, fmt.Errorf("its format is %d, and this kbuild reads format %d", m.Format, bundleFormat)
+	}
+	return m, nil
+}
+
+// next adds one file to the store.
+func (b *unbundler) next() error {
+	h, err := b.r.Next()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("it ends early: %w", io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return err
+	}
+	dir, name := path.Split(h.Name)
+	switch {
+	case dir == "blobs/" && isDigest(name):
+		d, _ := cache.ParseDigest(name)
+		return b.content(cache.Output{Path: h.Name, Digest: d, Size: h.Size})
+	case dir == "records/" && h.Size <= maxRecord:
+		return b.record(name)
+	}
+	return fmt.Errorf("%w: it holds %q", cache.ErrCorrupt, h.Name)
+}
+
+func (b *unbundler) content(o cache.Output) error {
+	if b.s.reuse(o) {
+		return checkContent(b.ctx, o, b.r)
+	}
+	if err := b.s.putContent(b.ctx, o, b.r); err != nil {
+		return err
+	}
+	b.res.Blobs++
+	b.res.Bytes += o.Size
+	return nil
+}
+
+// record adds a record that is what its name says, once its blobs are there.
+func (b *unbundler) record(name string) error {
+	text, err := io.ReadAll(b.r)
+	if err != nil {
+		return err
+	}
+	r, err := decodeRecord(text)
+	if err != nil {
+		return err
+	}
+	if name != recordName(r.Command, r.ID().String()) || cache.KeyOf(r.Fields) != r.Command {
+		return fmt.Errorf("%w: the record %s is that of another action", cache.ErrCorrupt, name)
+	}
+	for _, d := range kept(r) {
+		if _, _, _, err := b.s.findBlob(d); err != nil {
+			return fmt.Errorf("%w: it lacks the content of %s: %w", cache.ErrCorrupt, r.Outputs[0].Path, err)
+		}
+	}
+	if !exists(b.s.record(r)) {
+		b.res.Records++
+	}
+	return b.s.unwritable(b.s.putRecord(r, text))
+}
+
+// imports is where the manifests of imported bundles are kept, one file each.
+const imports = "imports"
+
+// keepManifest remembers what was imported.
+func (s *Store) keepManifest(m Manifest) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return s.putFile(s.path(imports, fmt.Sprintf("%x.json", sha256.Sum256(text))), text)
+}
+
+// Imports are the manifests of the bundles that were imported, latest first. One that cannot be read is left out.
+func (s *Store) Imports() []Manifest {
+	var out []Manifest
+	s.eachImport(func(_ string, m Manifest) { out = append(out, m) })
+	return out
+}
+
+// Imported names, by the first output of an action, the record that the latest bundle with such an action has of it.
+func (s *Store) Imported() map[string]string {
+	out := map[string]string{}
+	for _, m := range slices.Backward(s.Imports()) {
+		for _, e := range m.Entries {
+			out[e.Output] = e.Record
+		}
+	}
+	return out
+}
+
+// Named is the record with this name.
+func (s *Store) Named(record string) (*cache.Record, error) {
+	command, id, ok := splitRecordName(record)
+	if !ok {
+		return nil, fmt.Errorf("there is no record %q: %w", record, fs.ErrNotExist)
+	}
+	key, _ := cache.ParseDigest(command)
+	return readRecord(s.recordFile(key, id))
+}
+
+// eachImport visits the manifests, latest first.
+func (s *Store) eachImport(visit func(name string, m Manifest)) {
+	var found []recordFile
+	eachFile(context.Background(), s.path(imports), func(info fs.FileInfo) {
+		found = append(found, recordFile{s.path(imports, info.Name()), info.ModTime()})
+	})
+	slices.SortStableFunc(found, func(a, b recordFile) int { return b.used.Compare(a.used) })
+	for _, f := range found {
+		var m Manifest
+		if text, err := readAtMost(f.name, maxRecord); err == nil && json.Unmarshal(text, &m) == nil {
+			visit(f.name, m)
+		}
+	}
+}
+
+// forgetImports drops the manifests of bundles of which no record is left.
+func (s *Store) forgetImports() {
+	s.eachImport(func(name string, m Manifest) {
+		left := slices.ContainsFunc(m.Entries, func(e BundleEntry) bool {
+			_, err := s.Named(e.Record)
+			return err == nil
+		})
+		if !left {
+			os.Remove(name)
+		}
+	})
+}

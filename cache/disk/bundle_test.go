@@ -1,0 +1,184 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// entry is a record whose command is the key over its fields, as those of a build are.
+func entry(t testing.TB, s *Store, name string, contents ...string) *cache.Record {
+	t.Helper()
+	r, file := action(t, name, contents...)
+	r.Command = cache.KeyOf(r.Fields)
+	r.Outputs = append(r.Outputs, cache.Output{Path: "build/text", Digest: digestOf(name), Size: 7, Unkept: true})
+	if err := s.Put(t.Context(), r, file); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func anyone(Manifest) error { return nil }
+
+func bundle(t testing.TB, s *Store, records ...*cache.Record) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	m := Manifest{Archs: []string{"sm_80"}}
+	for _, r := range records {
+		m.Entries = append(m.Entries, Entry(r.Outputs[0].Path, r), Entry("another with its key", r))
+	}
+	if _, err := s.Export(t.Context(), &b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func unpacked(b []byte) []byte {
+	d, _ := zstd.NewReader(nil)
+	defer d.Close()
+	out, _ := d.DecodeAll(b, nil)
+	return out
+}
+
+func TestExportAndImport(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	a := entry(t, from, "a", "shared", strings.Repeat("shrinks ", 10_000))
+	b := entry(t, from, "b", "shared", noise(100_000))
+	entry(t, from, "c", "not exported")
+	packed := bundle(t, from, a, b)
+	if !bytes.Equal(packed, bundle(t, from, a, b)) {
+		t.Error("two bundles of the same entries differ")
+	}
+	var seen Manifest
+	res, err := to.Import(t.Context(), bytes.NewReader(packed), func(m Manifest) error { seen = m; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ImportResult{Records: 2, Blobs: 3, Bytes: 6 + 80_000 + 100_000}
+	if diff := cmp.Diff(want, res); diff != "" {
+		t.Error(diff)
+	}
+	if seen.Blobs != 3 || seen.Bytes != want.Bytes || len(seen.Entries) != 4 || seen.Records != 2 || seen.Archs[0] != "sm_80" {
+		t.Errorf("%+v", seen)
+	}
+	for _, r := range []*cache.Record{a, b} {
+		if diff := cmp.Diff([]*cache.Record{r}, records(t, to, r.Command)); diff != "" {
+			t.Error(diff)
+		}
+		for _, o := range r.Outputs[:2] {
+			if err := to.Restore(t.Context(), o, filepath.Join(t.TempDir(), "x")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if res, err := to.Import(t.Context(), bytes.NewReader(packed), anyone); err != nil || res != (ImportResult{}) {
+		t.Error("imported twice", res, err)
+	}
+	if v, err := to.Verify(t.Context(), false, nil); err != nil || v.Problems > 0 || v.Records != 2 {
+		t.Error(v, err)
+	}
+}
+
+func TestImportRefused(t *testing.T) {
+	s, no := open(t, t.TempDir()), errors.New("no")
+	from := open(t, t.TempDir())
+	packed := bundle(t, from, entry(t, from, "a", "x"))
+	if _, err := s.Import(t.Context(), bytes.NewReader(packed), func(Manifest) error { return no }); err != no {
+		t.Error(err)
+	}
+	if found := append(files(t, s.path("blobs")), files(t, s.path("records"))...); found != nil {
+		t.Error(found)
+	}
+}
+
+// A bundle that is cut, or has a wrong byte, is an error, and whatever got in is right.
+func TestDamagedBundle(t *testing.T) {
+	from := open(t, t.TempDir())
+	packed := bundle(t, from, entry(t, from, "a", "x", noise(300)), entry(t, from, "b", "y"))
+	try := func(what string, b []byte) {
+		t.Helper()
+		s := open(t, t.TempDir())
+		_, err := s.Import(t.Context(), bytes.NewReader(b), anyone)
+		if (err == nil || len(s.Imports()) > 0) && !bytes.Equal(unpacked(b), unpacked(packed)) { // a bit of the frame means nothing
+			t.Errorf("%s: no error", what)
+		}
+		if v, err := s.Verify(t.Context(), false, func(p Problem) { t.Errorf("%s: %v", what, p) }); err != nil || v.Problems > 0 {
+			t.Error(what, err)
+		}
+		if left := files(t, s.path("tmp")); left != nil {
+			t.Errorf("%s: left %v", what, left)
+		}
+	}
+	for n := 0; n < len(packed)-1; n += 7 {
+		try("cut", packed[:n])
+	}
+	for i := 0; i < len(packed); i += 5 {
+		try("flipped", []byte(flip(string(packed), i)))
+	}
+}
+
+// An entry must be what its name says, and whole.
+func TestForgedBundle(t *testing.T) {
+	from := open(t, t.TempDir())
+	a := entry(t, from, "a", "x")
+	forged := *a
+	forged.Command = digestOf("another command")
+	lacking := *a
+	lacking.Outputs = append([]cache.Output{}, a.Outputs...)
+	lacking.Outputs[1] = cache.Output{Path: "build/out1", Digest: digestOf("nowhere"), Size: 7}
+	for what, r := range map[string]*cache.Record{"a key of another action": &forged, "content that is not there": &lacking} {
+		var b bytes.Buffer
+		from.Export(t.Context(), &b, Manifest{Entries: []BundleEntry{Entry("x", r)}})
+		s := open(t, t.TempDir())
+		if _, err := s.Import(t.Context(), bytes.NewReader(b.Bytes()), anyone); err == nil {
+			t.Errorf("%s was imported", what)
+		}
+		if rs := records(t, s, r.Command); rs != nil {
+			t.Errorf("%s is there", what)
+		}
+	}
+}
+
+func TestImported(t *testing.T) {
+	s := open(t, t.TempDir())
+	from := open(t, t.TempDir())
+	old, young := entry(t, from, "old", "x"), entry(t, from, "young", "y")
+	for _, r := range []*cache.Record{old, young} {
+		s.eachImport(func(name string, _ Manifest) { age(t, name, time.Hour) })
+		if _, err := s.Import(t.Context(), bytes.NewReader(bundle(t, from, r)), anyone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.Named(s.Imported()["build/out0"])
+	if err != nil || r.Command != young.Command {
+		t.Error(r, err)
+	}
+	if _, err := s.Named("../../etc/passwd"); err == nil {
+		t.Error("a name that is none")
+	}
+	later(s, 2*grace)
+	if _, err := s.GC(t.Context(), 1, 0); err != nil || len(s.Imports()) != 0 {
+		t.Error("the manifest of a bundle that has gone stays", err)
+	}
+}
+
+func FuzzImport(f *testing.F) {
+	from := open(f, f.TempDir())
+	f.Add(bundle(f, from, entry(f, from, "a", "x", "y")))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := open(t, dir)
+		s.Import(t.Context(), bytes.NewReader(b), anyone)
+		if v, err := s.Verify(t.Context(), false, nil); err != nil || v.Problems > 0 {
+			t.Error(v, err)
+		}
+	})
+}
