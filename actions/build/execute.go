@@ -52,8 +52,6 @@ func (r *Runner) forgetOutputs(a *graph.Action) {
 }
 
 func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.Result {
-	r.settle()
-	start := time.Now()
 	dir, err := r.tempDir(a)
 	if err != nil {
 		return failed(err)
@@ -64,30 +62,41 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.
 			return failed(err)
 		}
 	}
-	res, text := r.perform(ctx, a, dir)
+	rec, stable, res := r.produce(ctx, a, p, dir)
 	if res.Status == sched.Failed {
 		return res
 	}
-	if a.KeepDir != "" {
-		if err := os.Rename(filepath.Join(dir, "keep", a.KeepFile), tempName(dir, 0, a.Outputs[0])); err != nil {
-			return failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
-		}
-	}
-	m, err := r.texts(a, dir)
-	if err != nil {
-		return failed(fmt.Errorf("the command ended well and did not write its output: %w", err))
-	}
-	rec, stable, err := r.record(a, p, m.outputs, dir, start)
-	if err != nil {
-		res.Status, res.Err = sched.Failed, err
-		return res
-	}
-	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, text != "")...)
-	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
 	if a.Part {
 		return r.keepPart(ctx, a, rec, res, dir, stable)
 	}
 	return r.keep(ctx, a, rec, res, dir, stable)
+}
+
+// produce does what a is for in dir, or in place, and describes it. stable is false if an input changed meanwhile.
+func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir string) (rec *cache.Record, stable bool, res sched.Result) {
+	r.settle()
+	start := time.Now()
+	res, text := r.perform(ctx, a, dir)
+	if res.Status == sched.Failed {
+		return nil, false, res
+	}
+	if a.KeepDir != "" {
+		if err := os.Rename(filepath.Join(dir, "keep", a.KeepFile), tempName(dir, 0, a.Outputs[0])); err != nil {
+			return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
+		}
+	}
+	m, err := r.texts(a, dir)
+	if err != nil {
+		return nil, false, failed(fmt.Errorf("the command ended well and did not write its output: %w", err))
+	}
+	rec, stable, err = r.record(a, p, m.outputs, dir, start)
+	if err != nil {
+		res.Status, res.Err = sched.Failed, err
+		return nil, false, res
+	}
+	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, text != "")...)
+	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
+	return rec, stable, res
 }
 
 // perform does what an action is for. text is what a later hit replays.

@@ -98,10 +98,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	rec := r.Journal.Last(a.Outputs[0])
-	if rec == nil || rec.Command != p.key {
-		rec = r.Journal.ByCommand(p.key)
-	}
+	rec := r.recorded(a, p.key)
 	if rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
 		if rec.Outputs[0].Path != a.Outputs[0] { // a part with the key of another's
 			mine := *rec
@@ -135,6 +132,14 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	r.counters.Misses++
 	r.mu.Unlock()
 	return sched.Result{Reason: p.reason}, false
+}
+
+// recorded is the last record of the build tree with this key, of a if there is one; else nil.
+func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
+	if rec := r.Journal.Last(a.Outputs[0]); rec != nil && rec.Command == key {
+		return rec
+	}
+	return r.Journal.ByCommand(key)
 }
 
 func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, Err: err} }

@@ -240,9 +240,18 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 	return nil
 }
 
-type cacheVerifyCmd struct{}
+type cacheVerifyCmd struct {
+	Rebuild bool     `help:"Run every action of the targets again, and compare what it makes with what it made."`
+	Targets []string `arg:"" optional:"" help:"Targets of --rebuild (default: what kbuild would build)."`
+}
 
-func (cacheVerifyCmd) Run(c *cli) error {
+func (cmd cacheVerifyCmd) Run(c *cli) error {
+	switch {
+	case cmd.Rebuild:
+		return cmd.rebuild(c)
+	case len(cmd.Targets) > 0:
+		return usagef("cache verify checks the whole cache; targets are for --rebuild")
+	}
 	store, err := c.store()
 	if err != nil {
 		return err

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+)
+
+// rebuild builds targets, runs every action of them again, and compares the bytes.
+func (cmd cacheVerifyCmd) rebuild(c *cli) error {
+	start := time.Now()
+	s, want, err := c.planned(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	t, err := s.openTree()
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	opts, closeJobs := c.schedule(t)
+	defer closeJobs()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	progress, observer := c.progress(s.graph, want, opts, t)
+	t.runner.Warn = func(text string) { warnOnce(progress, text) }
+	folder := c.state(s.project, "rebuilt")
+	os.RemoveAll(folder)
+	again := build.NewRebuild(t.runner, folder)
+	sum, err := sched.Run(ctx, s.graph, want, opts, again, observer)
+	progress.Finish(sum, time.Since(start))
+	checked, differ := again.Checked()
+	return errors.Join(err, c.finishTrace(), status(sum), c.showDifferences(s.project.Root, checked, differ))
+}
+
+func (c *cli) showDifferences(root string, checked int, differ []build.Difference) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.out)
+		for _, d := range differ {
+			enc.Encode(map[string]any{"event": "difference", "target": d.Action.Target, "name": d.Action.Name, "outputs": d.Outputs, "kept": d.Kept, "read": d.Read})
+		}
+	} else {
+		for _, d := range differ {
+			fmt.Fprintf(c.out, "%s %s %s (%s):\n", d.Action.Target, d.Action.Kind, d.Action.Name, d.Action.Pos)
+			if len(d.Outputs) > 0 {
+				fmt.Fprintf(c.out, "  two runs made different %s\n", strings.Join(d.Outputs, " "))
+			}
+			for _, k := range d.Kept {
+				if rel, err := filepath.Rel(root, k); err == nil {
+					k = rel
+				}
+				fmt.Fprintf(c.out, "  the second is kept as %s\n", k)
+			}
+			if len(d.Read) > 0 {
+				fmt.Fprintf(c.out, "  the second read what the first did not: %s\n", strings.Join(d.Read, " "))
+			}
+		}
+		fmt.Fprintf(c.out, "%d actions ran again, %d made something else\n", checked, len(differ))
+	}
+	if len(differ) > 0 {
+		return exitError{status: exitRequirement}
+	}
+	return nil
+}
