@@ -38,7 +38,7 @@ func digestFile(name string) (Digest, fs.FileInfo, error) {
 	if _, err := statFile(name); err != nil { // before open, which would wait for a writer of a pipe
 		return Digest{}, nil, err
 	}
-	f, err := os.Open(name)
+	f, err := OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return Digest{}, nil, notExist(name, err)
 	}

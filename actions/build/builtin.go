@@ -16,22 +16,22 @@ import (
 const Method = "1"
 
 // builtin does the actions that need no process.
-func (r *Runner) builtin(a *graph.Action, dir string) error {
+func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 	switch a.Kind {
 	case graph.Copy:
-		return copyFile(r.abs(a.Inputs[0]), tempName(dir, 0, a.Outputs[0]))
+		return copyFile(r.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
 	case graph.Embed:
 		asm, header := embedText(a.Argv[1], a.Argv[2:])
-		if err := os.WriteFile(tempName(dir, 0, a.Outputs[0]), []byte(asm), 0o666); err != nil {
+		if err := os.WriteFile(dir.output(0, a.Outputs[0]), []byte(asm), 0o666); err != nil {
 			return err
 		}
-		return os.WriteFile(tempName(dir, 1, a.Outputs[1]), []byte(header), 0o666)
+		return os.WriteFile(dir.output(1, a.Outputs[1]), []byte(header), 0o666)
 	}
 	switch a.Kind {
 	case graph.Join:
-		return r.join(a, tempName(dir, 0, a.Outputs[0]))
+		return r.join(a, dir.output(0, a.Outputs[0]))
 	case graph.Slice:
-		return r.slice(a, tempName(dir, 0, a.Outputs[0]))
+		return r.slice(a, dir.output(0, a.Outputs[0]))
 	}
 	panic("BUG: no builtin for " + string(a.Kind))
 }

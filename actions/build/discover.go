@@ -16,8 +16,8 @@ import (
 )
 
 // discovered reads a depfile and digests what it names, without the declared inputs.
-func (r *Runner) discovered(a *graph.Action, depfile string) ([]cache.FileDigest, error) {
-	text, err := os.ReadFile(depfile)
+func (r *Runner) discovered(a *graph.Action, dir scratch) ([]cache.FileDigest, error) {
+	text, err := cache.AppendFile(nil, dir.depfile())
 	if err != nil {
 		return nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
 	}
@@ -29,10 +29,11 @@ func (r *Runner) discovered(a *graph.Action, depfile string) ([]cache.FileDigest
 	for _, in := range a.Inputs {
 		seen[in] = true
 	}
+	staged := r.relative(dir).dir + "/"
 	var out []cache.FileDigest
 	for _, d := range deps {
 		name := r.name(d)
-		if strings.HasPrefix(name, r.relTemp(filepath.Dir(depfile))+"/") {
+		if strings.HasPrefix(name, staged) {
 			continue // staged
 		}
 		if seen[name] || name == os.DevNull {
@@ -190,12 +191,42 @@ func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
 	if a.Depfile == "" || slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") }) {
 		return false
 	}
-	for _, f := range r.ownFiles(a, found) {
-		if text, err := os.ReadFile(r.abs(f)); err == nil && tellsTime.Match(text) {
-			return true
-		}
+	return slices.ContainsFunc(r.ownFiles(a, found), func(f string) bool { return r.asksOf(f).time })
+}
+
+// asks is what a source or header asks for besides the files that it includes.
+type asks struct {
+	time    bool     // of day, or of the file
+	whether []string // files exist, by __has_include
+}
+
+// askedBy is a file with its content. A header is read by very many sources.
+type askedBy struct {
+	file   string
+	digest cache.Digest
+}
+
+// asksOf reads a file of the project, once. One that cannot be read asks for nothing: its compile fails.
+func (r *Runner) asksOf(file string) asks {
+	d, err := r.digest(file)
+	if err != nil {
+		return asks{}
 	}
-	return false
+	key := askedBy{file, d}
+	if known, ok := r.asked.Load(key); ok {
+		return known.(asks)
+	}
+	text, err := cache.AppendFile(r.buffer(), r.abs(file))
+	if err != nil {
+		return asks{}
+	}
+	now := asks{time: tellsTime.Match(text)}
+	for _, m := range hasInclude.FindAllSubmatch(text, -1) {
+		now.whether = append(now.whether, string(m[1]))
+	}
+	r.buffers.Put(&text)
+	r.asked.Store(key, now)
+	return now
 }
 
 // ownFiles are the source and the project's headers.
@@ -216,13 +247,9 @@ func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 // depfile tells of it.
 func (r *Runner) addHasInclude(a *graph.Action, found []cache.FileDigest, dirs []string, add func(dir, rel string)) {
 	for _, f := range r.ownFiles(a, found) {
-		text, err := os.ReadFile(r.abs(f))
-		if err != nil {
-			continue
-		}
-		for _, m := range hasInclude.FindAllSubmatch(text, -1) {
+		for _, name := range r.asksOf(f).whether {
 			for _, d := range dirs {
-				add(d, string(m[1]))
+				add(d, name)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,12 +50,12 @@ func (r *Runner) forgetOutputs(a *graph.Action) {
 	}
 }
 
-func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.Result {
-	dir, err := r.tempDir(a)
+func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) (res sched.Result) {
+	dir, err := r.newScratch(a)
 	if err != nil {
 		return failed(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { dir.remove(res.Status == sched.Failed) }()
 	if a.InPlace {
 		if err := r.clearOutputs(a); err != nil {
 			return failed(err)
@@ -73,7 +72,7 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.
 }
 
 // produce does what a is for in dir, or in place, and describes it. stable is false if an input changed meanwhile.
-func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir string) (rec *cache.Record, stable bool, res sched.Result) {
+func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
 	r.settle()
 	start := time.Now()
 	res, text := r.perform(ctx, a, dir)
@@ -81,7 +80,7 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir st
 		return nil, false, res
 	}
 	if a.KeepDir != "" {
-		if err := os.Rename(filepath.Join(dir, "keep", a.KeepFile), tempName(dir, 0, a.Outputs[0])); err != nil {
+		if err := os.Rename(filepath.Join(dir.file("keep"), a.KeepFile), dir.output(0, a.Outputs[0])); err != nil {
 			return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
 		}
 	}
@@ -100,7 +99,7 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir st
 }
 
 // perform does what an action is for. text is what a later hit replays.
-func (r *Runner) perform(ctx context.Context, a *graph.Action, dir string) (res sched.Result, text string) {
+func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, text string) {
 	if err := r.bring(ctx, a, a.Argv); err != nil {
 		return failed(err), ""
 	}
@@ -123,8 +122,8 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir string) (res 
 	if err := r.bring(ctx, a, a.Aloud); err != nil {
 		return failed(err), ""
 	}
-	loud := filepath.Join(dir, "aloud")
-	if err := makeFolders(loud, a); err != nil {
+	loud := scratch{dir: dir.file("aloud")}
+	if err := makeFolders(loud.dir, a); err != nil {
 		return failed(err), ""
 	}
 	if err := r.stage(a, loud); err != nil {
@@ -133,7 +132,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir string) (res 
 	again, said := r.command(ctx, a, a.Aloud, loud)
 	if res.Status == sched.Failed && again.Status != sched.Failed {
 		for i, o := range a.Outputs {
-			if err := os.Rename(tempName(loud, i, o), tempName(dir, i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Rename(loud.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return failed(err), ""
 			}
 		}
@@ -174,19 +173,19 @@ func (r *Runner) clearOutputs(a *graph.Action) error {
 const frontEndMemory = 256 << 20
 
 // command runs the process of a. text is what a later hit replays.
-func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir string) (res sched.Result, text string) {
+func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (res sched.Result, text string) {
 	argv, err := r.commandLine(a, argv, dir)
 	if err != nil {
 		return failed(err), ""
 	}
 	cwd := r.Root
 	if a.Apart {
-		cwd = filepath.Join(dir, "apart")
+		cwd = dir.file("apart")
 		if err := os.MkdirAll(cwd, 0o777); err != nil {
 			return failed(err), ""
 		}
 	}
-	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir), a.Env...)
+	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir.dir), a.Env...)
 	if a.Kind == graph.CICC || a.Kind == graph.Cudafe {
 		env = append(env, run.HugePages(r.hungry.Add(1)*frontEndMemory)...)
 		defer r.hungry.Add(-1)
@@ -220,11 +219,15 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 }
 
 // plain takes folders of kbuild's own out of what a command said.
-func (r *Runner) plain(a *graph.Action, said, dir string) string {
+func (r *Runner) plain(a *graph.Action, said string, dir scratch) string {
 	if a.Apart {
 		said = strings.ReplaceAll(said, r.Root+"/", "")
 	}
-	said = strings.ReplaceAll(said, r.relTemp(dir)+"/", "")
+	if rel := r.relative(dir); dir.name != "" {
+		said = strings.ReplaceAll(said, rel.output(0, ""), path.Base(a.Outputs[0]))
+	} else {
+		said = strings.ReplaceAll(said, rel.dir+"/", "")
+	}
 	if a.Kind == graph.NVLink {
 		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
 	}
@@ -308,61 +311,11 @@ func linkError(a *graph.Action, faults []toolchain.Fault) error {
 	return errors.New("the device link lost code: " + strings.Join(slices.Compact(say), "; "))
 }
 
-// tempDir is the folder for temporary files of a: its own, since nvcc names its temporary files after
-// the source, and the same on every run, since a compiler may record the name of its output.
-func (r *Runner) tempDir(a *graph.Action) (string, error) {
-	name := "a" + strconv.Itoa(int(a.ID))
-	if len(a.Outputs) > 0 {
-		name = strings.ReplaceAll(strings.TrimPrefix(a.Outputs[0], r.Graph.BuildDir+"/"), "/", "+")
-	}
-	if len(name) > 200 {
-		name = name[len(name)-200:]
-	}
-	dir := filepath.Join(r.State, "tmp", name)
-	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("clearing %s: %w", dir, err)
-	}
-	return dir, makeFolders(dir, a)
-}
-
-// makeFolders makes a folder for what a command writes.
-func makeFolders(dir string, a *graph.Action) error {
-	folders := []string{dir}
-	for i := 1; i < len(a.Outputs); i++ {
-		folders = append(folders, filepath.Join(dir, strconv.Itoa(i)))
-	}
-	for _, f := range folders {
-		if err := os.MkdirAll(f, 0o777); err != nil {
-			return fmt.Errorf("making a temporary folder: %w", err)
-		}
-	}
-	return nil
-}
-
-// tempName is where output i is written. Outputs of one base name get folders of their own.
-func tempName(dir string, i int, output string) string {
-	if i == 0 {
-		return filepath.Join(dir, filepath.Base(output))
-	}
-	return filepath.Join(dir, strconv.Itoa(i), filepath.Base(output))
-}
-
-const depName = "kbuild.d"
-
-// relTemp is dir as commands see it: relative to the root where possible, so that no absolute path
-// gets into an output.
-func (r *Runner) relTemp(dir string) string {
-	if rel, err := filepath.Rel(r.Root, dir); err == nil && !strings.HasPrefix(rel, "..") {
-		return filepath.ToSlash(rel)
-	}
-	return dir
-}
-
 // maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and environment.
 const maxArgs = 128 << 10
 
 // commandLine is a's argv with temporary names for what it writes, and a response file if it is long.
-func (r *Runner) commandLine(a *graph.Action, argv []string, dir string) ([]string, error) {
+func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	argv = slices.Clone(argv)
 	switch {
 	case a.Part || a.Plain != nil:
@@ -371,17 +324,17 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir string) ([]stri
 			argv[i] = names.Replace(arg)
 		}
 	case !a.InPlace:
-		rel := r.relTemp(dir)
+		rel := r.relative(dir)
 		names := map[string]string{}
 		for i, o := range a.Outputs {
-			names[o] = tempName(rel, i, o)
+			names[o] = rel.output(i, o)
 		}
 		if a.Depfile != "" {
-			names[a.Depfile] = rel + "/" + depName
+			names[a.Depfile] = rel.depfile()
 		}
 		if a.KeepDir != "" {
-			names[a.KeepDir] = rel + "/keep"
-			if err := os.MkdirAll(filepath.Join(dir, "keep"), 0o777); err != nil {
+			names[a.KeepDir] = rel.file("keep")
+			if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
 				return nil, fmt.Errorf("making a temporary folder: %w", err)
 			}
 		}
@@ -391,7 +344,7 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir string) ([]stri
 			} else if arg == toolchain.DependencyFile+a.Depfile {
 				argv[i] = toolchain.DependencyFile + names[a.Depfile]
 			} else if rest, ok := strings.CutPrefix(arg, a.KeepDir+"/"); ok && a.KeepDir != "" {
-				argv[i] = rel + "/keep/" + rest
+				argv[i] = rel.file("keep") + "/" + rest
 			}
 		}
 	}
@@ -402,25 +355,25 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir string) ([]stri
 	if a.Response == 0 || size < maxArgs {
 		return argv, nil
 	}
-	file := filepath.Join(dir, "args.rsp")
+	file := dir.file("args.rsp")
 	if err := os.WriteFile(file, responseFile(argv[a.Response:]), 0o666); err != nil {
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
-	return append(argv[:a.Response:a.Response], a.ResponseFlag+r.relTemp(dir)+"/args.rsp"), nil
+	return append(argv[:a.Response:a.Response], a.ResponseFlag+r.relative(dir).file("args.rsp")), nil
 }
 
 // partNames replaces the names of files in the command of a part, also inside of arguments.
-func (r *Runner) partNames(a *graph.Action, dir string) *strings.Replacer {
-	rel := r.relTemp(dir)
+func (r *Runner) partNames(a *graph.Action, dir scratch) *strings.Replacer {
+	rel := r.relative(dir)
 	if a.Apart {
 		rel = dir
 	}
-	pairs := [][2]string{{graph.StageDir, rel + "/in"}}
+	pairs := [][2]string{{graph.StageDir, rel.file("in")}}
 	for i, o := range a.Outputs {
-		pairs = append(pairs, [2]string{o, tempName(rel, i, o)})
+		pairs = append(pairs, [2]string{o, rel.output(i, o)})
 	}
 	if a.Depfile != "" {
-		pairs = append(pairs, [2]string{a.Depfile, rel + "/" + depName})
+		pairs = append(pairs, [2]string{a.Depfile, rel.depfile()})
 	}
 	if a.Apart {
 		for _, list := range [2][]string{a.Inputs, a.Weak} {
@@ -450,7 +403,7 @@ func responseFile(args []string) []byte {
 
 // record describes what the command wrote and read. stable is false if an input changed meanwhile:
 // then the outputs are used and not recorded.
-func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Output, dir string, start time.Time) (rec *cache.Record, stable bool, err error) {
+func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Output, dir scratch, start time.Time) (rec *cache.Record, stable bool, err error) {
 	rec = &cache.Record{Command: p.key, Fields: p.fields, Made: start}
 	for i, o := range a.Outputs {
 		if out, ok := known[o]; ok {
@@ -459,7 +412,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		}
 		file := r.abs(o)
 		if !a.InPlace {
-			file = tempName(dir, i, o)
+			file = dir.output(i, o)
 		}
 		out, err := digestOutput(file, o)
 		if err != nil {
@@ -480,7 +433,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		stable = stable && r.Files.Unchanged(in, d, since)
 	}
 	if a.Depfile != "" {
-		found, err := r.discovered(a, filepath.Join(dir, depName))
+		found, err := r.discovered(a, dir)
 		if err != nil {
 			return nil, false, err
 		}
@@ -513,7 +466,7 @@ func digestOutput(file, name string) (cache.Output, error) {
 }
 
 // keep moves the outputs into place and records the run.
-func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir string, stable bool) sched.Result {
+func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir scratch, stable bool) sched.Result {
 	fail := func(err error) sched.Result {
 		res.Status, res.Err = sched.Failed, err
 		return res
@@ -521,7 +474,7 @@ func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, r
 	for i, o := range rec.Outputs {
 		if a.InPlace {
 			r.written(o.Path)
-		} else if err := r.place(tempName(dir, i, o.Path), o); err != nil {
+		} else if err := r.place(dir.output(i, o.Path), o); err != nil {
 			return fail(err)
 		}
 	}

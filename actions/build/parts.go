@@ -243,7 +243,7 @@ func (r *Runner) sayOnce(a *graph.Action, res *sched.Result) {
 }
 
 // keepPart moves the outputs of a part to where they are read, records them and stores what is worth it.
-func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir string, stable bool) sched.Result {
+func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Record, res sched.Result, dir scratch, stable bool) sched.Result {
 	var moved []string
 	for i := range rec.Outputs {
 		o := &rec.Outputs[i]
@@ -251,7 +251,7 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 		name := r.abs(o.Path)
 		err := os.MkdirAll(filepath.Dir(name), 0o777)
 		if err == nil {
-			err = os.Rename(tempName(dir, i, o.Path), name)
+			err = os.Rename(dir.output(i, o.Path), name)
 		}
 		if errors.Is(err, fs.ErrNotExist) && a.Transient {
 			continue // nobody reads it
@@ -277,11 +277,11 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 }
 
 // stage writes the files that a command finds in its own folder.
-func (r *Runner) stage(a *graph.Action, dir string) error {
+func (r *Runner) stage(a *graph.Action, dir scratch) error {
 	if len(a.Stage) == 0 {
 		return nil
 	}
-	in := filepath.Join(dir, "in")
+	in := dir.file("in")
 	if err := os.MkdirAll(in, 0o777); err != nil {
 		return fmt.Errorf("making a temporary folder: %w", err)
 	}

@@ -78,11 +78,17 @@ func (v *Rebuild) again(ctx context.Context, a *graph.Action) sched.Result {
 	if first == nil { // an input changed while it was built
 		return sched.Result{Status: sched.Ran}
 	}
-	dir, err := v.r.tempDir(a)
+	dir, err := v.r.newScratch(a)
 	if err != nil {
 		return failed(err)
 	}
-	defer os.RemoveAll(dir)
+	dir.remove(true) // what the first run left
+	if dir.name == "" {
+		if err := makeFolders(dir.dir, a); err != nil {
+			return failed(err)
+		}
+	}
+	defer dir.remove(true)
 	back, err := v.r.setAside(a, dir)
 	if err != nil {
 		return failed(err)
@@ -101,11 +107,11 @@ func (v *Rebuild) again(ctx context.Context, a *graph.Action) sched.Result {
 }
 
 // setAside moves what a command that writes its outputs itself has written, and gives back what brings it back.
-func (r *Runner) setAside(a *graph.Action, dir string) (back func() error, err error) {
+func (r *Runner) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
 	if !a.InPlace {
 		return func() error { return nil }, nil
 	}
-	was := func(i int) string { return filepath.Join(dir, fmt.Sprintf("was-%d", i)) }
+	was := func(i int) string { return dir.file(fmt.Sprintf("was-%d", i)) }
 	for i, o := range a.Outputs {
 		if err := os.Rename(r.abs(o), was(i)); err != nil {
 			return nil, fmt.Errorf("setting the old %s aside: %w", o, err)
@@ -128,7 +134,7 @@ func sameContent(a, b *cache.Record) bool {
 }
 
 // compare holds a second record against the first, and keeps what is different.
-func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir string) {
+func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scratch) {
 	d := Difference{Action: a, Read: newlyRead(first, second)}
 	for i, o := range second.Outputs {
 		if was := first.Outputs[i]; o.Digest == was.Digest && o.Exec == was.Exec {
@@ -136,7 +142,7 @@ func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir stri
 		}
 		file := v.r.abs(o.Path)
 		if !a.InPlace {
-			file = tempName(dir, i, o.Path)
+			file = dir.output(i, o.Path)
 		}
 		kept := filepath.Join(v.kept, strings.TrimPrefix(o.Path, v.r.Graph.BuildDir+"/"))
 		d.Outputs = append(d.Outputs, o.Path)

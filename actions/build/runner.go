@@ -47,11 +47,15 @@ type Runner struct {
 	Begun   time.Time         // when this kbuild started
 	Warn    func(string)      // told once of what is wrong with the cache
 
+	temp    sync.Once // makes the folder for temporary files
+	tempErr error
+
 	parts    parts
 	mu       sync.Mutex
 	pending  map[graph.ActionID]pending
 	warned   bool
 	counters cache.Counters
+	asked    sync.Map                // of asks, by askedBy
 	said     map[[2]string]bool      // by source and text, see sayOnce
 	named    map[argument]named      // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name
@@ -421,21 +425,23 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 		}
 		return sched.Result{Status: sched.UpToDate}, true
 	}
-	dir, err := r.tempDir(a)
-	if err != nil {
+	if err := r.makeTemp(); err != nil {
 		return failed(err), true
 	}
-	defer os.RemoveAll(dir)
+	temp := func(o cache.Output) string { return filepath.Join(r.State, "tmp", flatName(r.Graph.BuildDir, o.Path)) }
 	for i, o := range rec.Outputs {
-		if err := r.Store.Restore(ctx, o, tempName(dir, i, o.Path)); err != nil {
+		if err := r.Store.Restore(ctx, o, temp(o)); err != nil {
+			for _, done := range rec.Outputs[:i] {
+				os.Remove(temp(done))
+			}
 			if !errors.Is(err, fs.ErrNotExist) {
 				r.warn(fmt.Sprintf("the cache has a damaged entry for %s, which is built instead: %v", o.Path, err))
 			}
 			return sched.Result{}, false
 		}
 	}
-	for i, o := range rec.Outputs {
-		if err := r.place(tempName(dir, i, o.Path), o); err != nil {
+	for _, o := range rec.Outputs {
+		if err := r.place(temp(o), o); err != nil {
 			return failed(err), true
 		}
 	}
@@ -485,17 +491,21 @@ func (r *Runner) place(temp string, o cache.Output) error {
 		return os.Remove(temp)
 	}
 	final := r.abs(o.Path)
-	if err := os.MkdirAll(filepath.Dir(final), 0o777); err != nil {
-		return fmt.Errorf("making the folder of %s: %w", o.Path, err)
+	err := cache.Rename(temp, final)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(final), 0o777); err != nil {
+			return fmt.Errorf("making the folder of %s: %w", o.Path, err)
+		}
+		err = cache.Rename(temp, final)
 	}
-	if info, err := os.Lstat(final); err == nil && info.IsDir() {
+	if err == nil {
+		r.written(o.Path)
+		return nil
+	}
+	if info, missing := os.Lstat(final); missing == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder; it is where kbuild writes a file: remove it", o.Path)
 	}
-	if err := os.Rename(temp, final); err != nil {
-		return fmt.Errorf("moving %s into place: %w", o.Path, err)
-	}
-	r.written(o.Path)
-	return nil
+	return fmt.Errorf("moving %s into place: %w", o.Path, err)
 }
 
 // written drops what is remembered of a file of the build tree.

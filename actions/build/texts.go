@@ -25,7 +25,7 @@ type made struct {
 
 // texts makes the canonical forms of what a command wrote. Texts are large and most are only wanted for their
 // digests, so each is read once, and a file is left where some command reads it.
-func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
+func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 	m := made{outputs: map[string]cache.Output{}}
 	for i, o := range a.Outputs {
 		raw := a.Kind == graph.Preprocess && i == 0
@@ -34,8 +34,8 @@ func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
 		if !raw && canon < 0 && !stub {
 			continue
 		}
-		name := tempName(dir, i, o)
-		text, err := readInto(r.buffer(), name)
+		name := dir.output(i, o)
+		text, err := cache.AppendFile(r.buffer(), name)
 		if err != nil {
 			return m, err
 		}
@@ -46,7 +46,7 @@ func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
 			text, used = pptext.TakeMacros(text, a.Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // names itself, in line markers
-			text, changed = bytes.ReplaceAll(text, []byte(tempName(r.relTemp(dir), i, o)), []byte(toolchain.StubName)), true
+			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(toolchain.StubName)), true
 		}
 		if err := r.settleText(a, m, name, o, text, changed); err != nil {
 			return m, err
@@ -58,7 +58,7 @@ func (r *Runner) texts(a *graph.Action, dir string) (made, error) {
 				return m, err
 			}
 			out := buf.Bytes()
-			if err := r.settleText(a, m, tempName(dir, slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
+			if err := r.settleText(a, m, dir.output(slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
 				return m, err
 			}
 			r.buffers.Put(&out)
@@ -95,18 +95,6 @@ func (r *Runner) buffer() []byte {
 		return (*b)[:0]
 	}
 	return make([]byte, 0, 4<<20)
-}
-
-// readInto is os.ReadFile with a given buffer.
-func readInto(b []byte, name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	buf := bytes.NewBuffer(b)
-	_, err = buf.ReadFrom(f)
-	return buf.Bytes(), err
 }
 
 // conditions are what a record depends on besides files of the project: the values of macros that the text used,
@@ -179,7 +167,7 @@ func (r *Runner) mentions(file, name string) bool {
 	if known {
 		return yes
 	}
-	text, err := readInto(r.buffer(), r.abs(file))
+	text, err := cache.AppendFile(r.buffer(), r.abs(file))
 	yes = err != nil || bytes.Contains(text, []byte(name))
 	r.buffers.Put(&text)
 	if filepath.IsAbs(file) {

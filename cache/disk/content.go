@@ -60,7 +60,7 @@ func (s *Store) findBlob(d cache.Digest) (name string, compressed bool, info fs.
 // openBlob opens content in the form that is there.
 func (s *Store) openBlob(d cache.Digest) (f *os.File, compressed bool, err error) {
 	for _, compressed := range [2]bool{false, true} {
-		if f, err = os.Open(s.blobName(d, compressed)); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if f, err = cache.OpenFile(s.blobName(d, compressed), os.O_RDONLY, 0); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return f, compressed, err
 		}
 	}
@@ -86,7 +86,7 @@ var decoders = sync.Pool{New: func() any {
 
 // write gives dst the content of src, about size bytes, in the form that it returns, and hashes it. dst is empty.
 func (t *transfer) write(dst *os.File, src io.Reader, size int64) (d cache.Digest, n int64, compressed bool, err error) {
-	if f, ok := src.(*os.File); ok && clone(dst, f) {
+	if f, ok := src.(*os.File); ok && t.clone(dst, f) {
 		d, n, err = t.run(nil, dst) // shared without reading it, so it is read back
 		return d, n, false, err
 	}

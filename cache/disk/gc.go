@@ -68,11 +68,12 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 }
 
 // MaybeGC runs GC with the default limit if the last one began an hour ago or longer. The stamp is
-// renewed before the scan, so that of many builds that end together one collects. On a store that
-// cannot be written it does nothing.
+// renewed before the scan, so that of many builds that end together one collects. The first time it only leaves the
+// stamp: a store that was just made has nothing to remove. On a store that cannot be written it does nothing.
 func (s *Store) MaybeGC(ctx context.Context) (GCResult, error) {
 	stamp, now := s.path("gc"), s.now()
-	if info, err := os.Stat(stamp); err == nil {
+	info, missing := os.Stat(stamp)
+	if missing == nil {
 		if age := now.Sub(info.ModTime()); age >= 0 && age < gcEvery {
 			return GCResult{}, nil
 		}
@@ -82,7 +83,7 @@ func (s *Store) MaybeGC(ctx context.Context) (GCResult, error) {
 		return GCResult{}, nil
 	}
 	f.Close()
-	if err := os.Chtimes(stamp, now, now); err != nil {
+	if err := os.Chtimes(stamp, now, now); err != nil || missing != nil {
 		return GCResult{}, nil
 	}
 	return s.GC(ctx, DefaultLimit, 0)

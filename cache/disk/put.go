@@ -38,7 +38,7 @@ func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output
 
 // putBlob stores one file, or checks it only if its content is there already.
 func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error {
-	src, err := os.Open(name)
+	src, err := cache.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", o.Path, err)
 	}
@@ -55,9 +55,14 @@ func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) e
 	if err != nil {
 		return s.unwritable(err)
 	}
-	defer os.Remove(tmp.Name()) // without effect once renamed
 	defer tmp.Close()
-	t := transfer{ctx: ctx, fault: s.step}
+	published := false
+	defer func() {
+		if !published {
+			os.Remove(tmp.Name())
+		}
+	}()
+	t := transfer{ctx: ctx, fault: s.step, store: s}
 	d, n, compressed, err := t.write(tmp, src, o.Size)
 	var read readError
 	switch {
@@ -72,7 +77,9 @@ func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) e
 	if err := tmp.Close(); err != nil { // quota errors of network file systems appear here
 		return s.unwritable(err)
 	}
-	return s.unwritable(s.publish(tmp.Name(), s.blobName(o.Digest, compressed)))
+	err = s.publish(tmp.Name(), s.blobName(o.Digest, compressed))
+	published = err == nil
+	return s.unwritable(err)
 }
 
 // reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it for
@@ -119,18 +126,19 @@ func (s *Store) putFile(name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	err = s.step("write")
-	if err == nil {
+	if err = s.step("write"); err == nil {
 		_, err = tmp.Write(content)
 	}
 	if e := tmp.Close(); err == nil {
 		err = e
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.publish(tmp.Name(), name)
 	}
-	return s.publish(tmp.Name(), name)
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
 }
 
 // prune keeps the number of records under a command key bounded, as well as it can.

@@ -121,7 +121,7 @@ func readRecord(name string) (*cache.Record, error) {
 }
 
 func readAtMost(name string, most int64) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := cache.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (s *Store) Restore(ctx context.Context, out cache.Output, name string) erro
 		return fmt.Errorf("restoring %s: %w", out.Path, err)
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode(out))
+	dst, err := cache.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode(out))
 	if err != nil {
 		return fmt.Errorf("restoring %s: %w", out.Path, err)
 	}
@@ -62,10 +62,10 @@ func (s *Store) Restore(ctx context.Context, out cache.Output, name string) erro
 
 // fill copies or clones, and checks what dst holds then.
 func (s *Store) fill(ctx context.Context, dst, src *os.File, compressed bool, out cache.Output) error {
-	t := transfer{ctx: ctx, fault: s.step}
+	t := transfer{ctx: ctx, fault: s.step, store: s}
 	var d cache.Digest
 	var err error
-	if !compressed && clone(dst, src) {
+	if !compressed && t.clone(dst, src) {
 		d, _, err = t.run(nil, dst)
 	} else {
 		d, _, err = t.read(dst, src, compressed, out.Size)

@@ -27,12 +27,15 @@ package disk
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,6 +52,7 @@ type Store struct {
 	dir    string // the cache folder, absolute
 	now    func() time.Time
 	shards [256]shard
+	copies atomic.Bool // the file system shares no blocks
 
 	// fault is asked before each step of a write; tests make it fail where a disk would.
 	fault func(step string) error
@@ -121,7 +125,7 @@ func (s *Store) tag() {
 func (s *Store) Path() string { return s.dir }
 
 func (s *Store) path(parts ...string) string {
-	return filepath.Join(append([]string{s.dir, version}, parts...)...)
+	return s.dir + "/" + version + "/" + strings.Join(parts, "/")
 }
 
 // temp opens a private file in v2/tmp. Its name cannot collide with that of another machine that
@@ -129,7 +133,7 @@ func (s *Store) path(parts ...string) string {
 func (s *Store) temp() (*os.File, error) {
 	var b [16]byte
 	rand.Read(b[:])
-	return os.OpenFile(s.path("tmp", fmt.Sprintf("%x", b)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
+	return cache.OpenFile(s.path("tmp", hex.EncodeToString(b[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
 }
 
 // publish renames a finished temporary file into place and makes the folder for it if need be. gc may
@@ -139,7 +143,7 @@ func (s *Store) publish(tmp, name string) error {
 		return err
 	}
 	for try := 1; ; try++ {
-		err := os.Rename(tmp, name)
+		err := cache.Rename(tmp, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"os"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -22,6 +23,19 @@ func (e readError) Unwrap() error { return e.error }
 type transfer struct {
 	ctx   context.Context
 	fault func(step string) error // asked before each write; may be nil
+	store *Store                  // the store that it writes to or reads from; nil if it only hashes
+}
+
+// clone makes dst share the content of src where the file system can. One that could not once is not asked again.
+func (t *transfer) clone(dst, src *os.File) bool {
+	if t.store == nil || t.store.copies.Load() {
+		return false
+	}
+	if clone(dst, src) {
+		return true
+	}
+	t.store.copies.Store(true)
+	return false
 }
 
 // hash only reads.

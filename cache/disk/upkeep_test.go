@@ -126,20 +126,18 @@ func TestGCLeavesARecordThatIsUsed(t *testing.T) {
 
 func TestMaybeGC(t *testing.T) {
 	s := open(t, t.TempDir())
-	write(t, s.path("tmp", "leftover"), "")
-	age(t, s.path("tmp", "leftover"), 5*time.Hour)
-	if res, err := s.MaybeGC(t.Context()); err != nil || res.Temps != 1 {
-		t.Error("the first one does nothing", res, err)
+	try := func(what string, want int) {
+		t.Helper()
+		write(t, s.path("tmp", "leftover"), "")
+		age(t, s.path("tmp", "leftover"), 5*time.Hour)
+		if res, err := s.MaybeGC(t.Context()); err != nil || res.Temps != want {
+			t.Errorf("%s: %+v %v", what, res, err)
+		}
 	}
-	write(t, s.path("tmp", "leftover"), "")
-	age(t, s.path("tmp", "leftover"), 5*time.Hour)
-	if res, err := s.MaybeGC(t.Context()); err != nil || res.Temps != 0 {
-		t.Error("the second one did something", res, err)
-	}
+	try("a new store", 0)
 	later(s, gcEvery+time.Minute)
-	if res, err := s.MaybeGC(t.Context()); err != nil || res.Temps != 1 {
-		t.Error("an hour later it does nothing", res, err)
-	}
+	try("an hour later", 1)
+	try("again at once", 0)
 	if st, _ := s.Stats(t.Context()); st.LastGC.IsZero() {
 		t.Error("stats do not know of it")
 	}

@@ -43,7 +43,7 @@ func benchTrees(ctx context.Context, o *options, out io.Writer) error {
 	if err := os.MkdirAll(tools, 0o777); err != nil {
 		return err
 	}
-	for source, program := range map[string]string{"compiler.c": "g++", "stat.c": "lstat"} {
+	for source, program := range map[string]string{"compiler.c": "g++", "stat.c": "lstat", "spawn.c": "spawn"} {
 		text, err := embedded.ReadFile("trivial/" + source)
 		if err != nil {
 			return err
@@ -74,15 +74,20 @@ func benchTree(ctx context.Context, o *options, out io.Writer, n int, compiler s
 		}
 		tools = append(tools, t)
 	}
+	spawn, err := spawnTree(o, n, compiler)
+	if err != nil {
+		return err
+	}
 	full := map[*treeTool][]cost{}
-	for _, t := range tools {
+	for _, t := range append(tools, spawn) {
 		s, err := t.run(ctx)
 		if err != nil {
 			return err
 		}
 		full[t] = append(full[t], s)
 	}
-	report(out, n, "everything", tools, full)
+	report(out, n, "everything", append(tools, spawn), full)
+	reportPerAction(out, n, tools, spawn, full)
 	floor, err := floorOf(tools[0], filepath.Join(filepath.Dir(compiler), "lstat"))
 	if err != nil {
 		return err
@@ -165,6 +170,47 @@ func newTree(o *options, n int, program, compiler string, number int) (*treeTool
 		return t, os.WriteFile(filepath.Join(t.dir, "kernels.hcl"), hcl.Bytes(), 0o666)
 	}
 	return t, os.WriteFile(filepath.Join(t.dir, "build.ninja"), ninja.Bytes(), 0o666)
+}
+
+// spawnTree only runs the commands of a tree.
+func spawnTree(o *options, n int, compiler string) (*treeTool, error) {
+	t, err := newTree(o, n, "spawn", compiler, 99)
+	if err != nil {
+		return nil, err
+	}
+	var commands bytes.Buffer
+	command := func(argv ...string) {
+		commands.WriteString(strings.Join(argv, "\x00") + "\x00\x00")
+	}
+	for i := range n {
+		if i%perLibrary == 0 {
+			if err := os.MkdirAll(filepath.Join(t.dir, "out", filepath.Dir(sourceName(i))), 0o777); err != nil {
+				return nil, err
+			}
+		}
+		object := "out/" + sourceName(i) + ".o"
+		command(compiler, "-O2", "-MD", "-MF", object+".d", "-c", "-o", object, sourceName(i))
+	}
+	commands.WriteString("\x00")
+	for from := 0; from < n; from += perLibrary {
+		argv := []string{"ar", "qcsD", fmt.Sprintf("out/lib%d.a", from/perLibrary)}
+		for i := from; i < min(n, from+perLibrary); i++ {
+			argv = append(argv, "out/"+sourceName(i)+".o")
+		}
+		command(argv...)
+	}
+	list := t.dir + ".commands"
+	*t = treeTool{name: "the commands alone, from C", argv: []string{filepath.Join(filepath.Dir(compiler), "spawn"), fmt.Sprint(o.jobs), list}, dir: t.dir}
+	return t, os.WriteFile(list, commands.Bytes(), 0o666)
+}
+
+// reportPerAction prints what a tool takes for each action besides the command.
+func reportPerAction(out io.Writer, n int, tools []*treeTool, spawn *treeTool, full map[*treeTool][]cost) {
+	actions := n + (n+perLibrary-1)/perLibrary
+	for _, t := range tools {
+		over := full[t][0].cpu - full[spawn][0].cpu
+		fmt.Fprintf(out, "| %d | an action, less its command | %s | | %.2f | |\n", n, t.name, float64(over.Microseconds())/1e3/float64(actions))
+	}
 }
 
 // floorOf only looks at the sources and outputs of a built tree.

@@ -220,6 +220,7 @@ func (t *tree) close() {
 		t.own.MaybeGC(context.Background())
 	}
 	os.RemoveAll(filepath.Join(t.runner.State, "parts"))
+	os.RemoveAll(filepath.Join(t.runner.State, "tmp"))
 	t.lock.Release()
 }
 
