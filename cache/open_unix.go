@@ -41,7 +41,7 @@ func AppendFile(b []byte, name string) ([]byte, error) {
 	defer syscall.Close(fd)
 	for {
 		if len(b) == cap(b) {
-			b = append(b, make([]byte, max(512, len(b)))...)[:len(b)]
+			b = append(b, make([]byte, max(4<<10, len(b)))...)[:len(b)]
 		}
 		n, err := read(fd, b[len(b):cap(b)])
 		if err != nil {

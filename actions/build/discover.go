@@ -216,7 +216,7 @@ func (r *Runner) asksOf(file string) asks {
 	if known, ok := r.asked.Load(key); ok {
 		return known.(asks)
 	}
-	text, err := cache.AppendFile(r.buffer(), r.abs(file))
+	text, err := cache.AppendFile(nil, r.abs(file))
 	if err != nil {
 		return asks{}
 	}
@@ -224,7 +224,6 @@ func (r *Runner) asksOf(file string) asks {
 	for _, m := range hasInclude.FindAllSubmatch(text, -1) {
 		now.whether = append(now.whether, string(m[1]))
 	}
-	r.buffers.Put(&text)
 	r.asked.Store(key, now)
 	return now
 }
