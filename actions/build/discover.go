@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -181,9 +182,9 @@ func spellings(p string, dirs []string) []spelling {
 	return out
 }
 
-var hasInclude = regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*["<]([^">\n]+)[">]`)
+var hasInclude = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*["<]([^">\n]+)[">]`) })
 
-var tellsTime = regexp.MustCompile(`__(?:DATE|TIME|TIMESTAMP)__`)
+var tellsTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__(?:DATE|TIME|TIMESTAMP)__`) })
 
 // tellsTime reports that the project's own text puts the time into an output. Such an output belongs to its
 // build tree and is not shared, unless SOURCE_DATE_EPOCH fixes the time.
@@ -220,8 +221,8 @@ func (r *Runner) asksOf(file string) asks {
 	if err != nil {
 		return asks{}
 	}
-	now := asks{time: tellsTime.Match(text)}
-	for _, m := range hasInclude.FindAllSubmatch(text, -1) {
+	now := asks{time: tellsTime().Match(text)}
+	for _, m := range hasInclude().FindAllSubmatch(text, -1) {
 		now.whether = append(now.whether, string(m[1]))
 	}
 	r.asked.Store(key, now)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -18,7 +19,9 @@ import (
 // misread it, and these sources are built by nvcc as one command from then on.
 
 // ofTheSource are messages about the source or about what it links: nobody else is to blame.
-var ofTheSource = regexp.MustCompile(`\(\d+\): (?:catastrophic )?error|:\d+:(?:\d+:)? (?:fatal )?error|, line \d+; (?:error|fatal)|Undefined reference to|Multiple definition of|multiply defined`)
+var ofTheSource = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\(\d+\): (?:catastrophic )?error|:\d+:(?:\d+:)? (?:fatal )?error|, line \d+; (?:error|fatal)|Undefined reference to|Multiple definition of|multiply defined`)
+})
 
 // Misread are the questions to nvcc whose answers were understood wrongly, sorted.
 func (r *Runner) Misread() []string {
@@ -30,7 +33,7 @@ func (r *Runner) Misread() []string {
 
 // judge finds out who is to blame for a failed pass.
 func (r *Runner) judge(ctx context.Context, a *graph.Action, res sched.Result) {
-	if a.Plain == nil || a.Asked == "" || res.Argv == nil && a.Kind != graph.Join || ofTheSource.Match(res.Output) || r.diskFull() {
+	if a.Plain == nil || a.Asked == "" || res.Argv == nil && a.Kind != graph.Join || ofTheSource().Match(res.Output) || r.diskFull() {
 		return
 	}
 	r.mu.Lock()

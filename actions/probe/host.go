@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
@@ -98,7 +99,7 @@ func (w *world) ask(compiler, question, program string) string {
 	return p
 }
 
-var hostLimit = regexp.MustCompile(`gcc versions later than (\d+)`)
+var hostLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`gcc versions later than (\d+)`) })
 
 // hostCXX chooses the host compiler for nvcc: the one asked for, or g++ if the toolkit supports its
 // version, or the newest installed g++-N that it does.
@@ -136,7 +137,7 @@ func (w *world) gccLimit(hostConfig string) int {
 		return 0
 	}
 	w.reads(hostConfig)
-	m := hostLimit.FindSubmatch(text)
+	m := hostLimit().FindSubmatch(text)
 	if m == nil {
 		return 0
 	}

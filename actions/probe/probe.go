@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -332,11 +333,11 @@ func (w *world) program(name string) plan.Tool {
 		return plan.Tool{Error: err.Error()}
 	}
 	text, _ := w.answer(p, "--version")
-	return plan.Tool{Path: p, Version: dottedRE.FindString(text), ID: id}
+	return plan.Tool{Path: p, Version: dottedRE().FindString(text), ID: id}
 }
 
 // dottedRE finds the version in "GNU ar (GNU Binutils for Debian) 2.40".
-var dottedRE = regexp.MustCompile(`\d+(\.\d+)+`)
+var dottedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+(\.\d+)+`) })
 
 // memo is the file that remembers the answers, "" for none, and what they depend on besides files.
 func (r Request) memo() (file, key string) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -131,11 +132,11 @@ func newest(dir string) string {
 	return ""
 }
 
-var versionRE = regexp.MustCompile(`release (\d+\.\d+), V(\d+\.\d+\.\d+)`)
+var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`release (\d+\.\d+), V(\d+\.\d+\.\d+)`) })
 
 func (w *world) versionOf(k *plan.Toolkit) string {
 	out, err := w.output(k.NVCC.Path, "--version")
-	m := versionRE.FindStringSubmatch(out)
+	m := versionRE().FindStringSubmatch(out)
 	if err != nil || m == nil {
 		return fmt.Sprintf("%s --version says what kbuild does not understand: %.200s", k.NVCC.Path, strings.TrimSpace(out))
 	}
@@ -159,10 +160,10 @@ type dry struct {
 }
 
 var (
-	assignRE = regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`)
-	nvvmRE   = regexp.MustCompile(`-nvvmpath="?([^" ]+)`)
-	stubRE   = regexp.MustCompile(`"([^"]*link\.stub)"`)
-	pathRE   = regexp.MustCompile(`-(?:[LI]|isystem)"?\s*"?([^" ]+)`)
+	assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })
+	nvvmRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-nvvmpath="?([^" ]+)`) })
+	stubRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"([^"]*link\.stub)"`) })
+	pathRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-(?:[LI]|isystem)"?\s*"?([^" ]+)`) })
 )
 
 // dryRun asks for the steps of an LTO link; it runs none and needs no input file.
@@ -173,12 +174,12 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 	}
 	var d dry
 	for _, line := range strings.Split(out, "\n") {
-		m := assignRE.FindStringSubmatch(line)
+		m := assignRE().FindStringSubmatch(line)
 		if m == nil {
-			if n := nvvmRE.FindStringSubmatch(line); n != nil {
+			if n := nvvmRE().FindStringSubmatch(line); n != nil {
 				d.nvvmPath = n[1]
 			}
-			if s := stubRE.FindStringSubmatch(line); s != nil {
+			if s := stubRE().FindStringSubmatch(line); s != nil {
 				d.linkStub = s[1]
 			}
 			continue
@@ -208,7 +209,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 
 func dirsOf(flags string) []string {
 	var out []string
-	for _, m := range pathRE.FindAllStringSubmatch(flags, -1) {
+	for _, m := range pathRE().FindAllStringSubmatch(flags, -1) {
 		out = append(out, filepath.Clean(m[1]))
 	}
 	return out

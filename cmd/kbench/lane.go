@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var toolNames = []string{"kbuild", "ninja", "ccache", "sccache"}
+var toolNames = []string{"kbuild", "ninja", "make", "ccache", "sccache"}
 
 // A lane is one tool with a tree, a home and a cache of its own. With -count each tool has two: one is timed, one is
 // traced, so that tracing costs the times nothing.
@@ -113,6 +113,9 @@ func (l *lane) environment(user []string) []string {
 func (l *lane) command() []string {
 	if l.tool == "kbuild" {
 		return []string{l.options.kbuild, "-j", fmt.Sprint(l.options.jobs), "--progress", "none"}
+	}
+	if l.tool == "make" {
+		return []string{"make", "-j", fmt.Sprint(l.options.jobs)}
 	}
 	return []string{"ninja", "-j", fmt.Sprint(l.options.jobs)}
 }

@@ -1,4 +1,4 @@
-// Command kbench compares kbuild with ninja, ninja with ccache and ninja with sccache on a CUDA project of a dozen
+// Command kbench compares kbuild with ninja, make, ninja with ccache and ninja with sccache on a CUDA project of a dozen
 // sources that it makes itself: wall time, CPU time and processes, edit by edit. It knows the tools' command lines
 // and nothing of kbuild's inside.
 package main
@@ -36,7 +36,7 @@ type options struct {
 	sha, sass bool
 	keep      bool
 	trees     []int    // sizes; nil measures the CUDA project
-	ninjas    []string // programs to compare trees with
+	ninjas    []string // programs to compare trees with, ninja or the like first
 }
 
 func main() {
@@ -60,7 +60,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("kbench", flag.ContinueOnError)
 	f.SetOutput(usage)
-	tools := f.String("tools", "kbuild,ninja,ccache,sccache", "tools to compare")
+	tools := f.String("tools", strings.Join(toolNames, ","), "tools to compare")
 	variants := f.String("variants", "lto,rdc,cub-lto,cub-rdc", "kinds of project")
 	wanted := f.String("scenarios", "", "scenarios, in order; cold always runs first (default: all)")
 	archs := f.String("archs", "sm_70,sm_80,sm_90", "architectures; the scenario remove drops the first")
@@ -77,7 +77,7 @@ func parseOptions(args []string, usage io.Writer) (*options, error) {
 	f.BoolVar(&o.sha, "sha", false, "compare kbuild's executables of two clones, and nothing else")
 	f.BoolVar(&o.sass, "sass", false, "compare the SASS of kbuild's executable with ninja's, and nothing else")
 	trees := f.String("trees", "", "measure the tools alone, on trees of so many trivial compiles, for example 1000,10000,100000")
-	ninjas := f.String("ninjas", "ninja", "what to compare trees with: ninja and programs that read build.ninja, by name or path")
+	ninjas := f.String("ninjas", "ninja", "what to compare trees with: programs that read build.ninja, by name or path, and make")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

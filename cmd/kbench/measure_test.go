@@ -73,8 +73,8 @@ func TestTable(t *testing.T) {
 	var b strings.Builder
 	tb.markdown(&b, toolNames)
 	for _, want := range []string{
-		"| cold | 2.00 (0.50x) / 2.00 (0.25x) | 4.00 / 8.00 |  | fails |",
-		"| touch |  |  | STALE host code 1.00 / 1.00 | - |",
+		"| cold | 2.00 (0.50x) / 2.00 (0.25x) | 4.00 / 8.00 |  |  | fails |",
+		"| touch |  |  |  | STALE host code 1.00 / 1.00 | - |",
 		"| cold | kbuild | 7 | 0 |",
 		"| cold | ninja | - |",
 	} {
@@ -105,7 +105,7 @@ func TestFirstDifference(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, args := range [][]string{
-		{"-tools", "make"}, {"-variants", "fast"}, {"-sources", "1"}, {"-archs", "80"}, {"-scenarios", "warm"}, {"-trees", "many"}, {"extra"},
+		{"-tools", "scons"}, {"-variants", "fast"}, {"-sources", "1"}, {"-archs", "80"}, {"-scenarios", "warm"}, {"-trees", "many"}, {"extra"},
 	} {
 		if _, err := parseOptions(args, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)

@@ -61,6 +61,7 @@ func (p project) files() (map[string]string, error) {
 		"src/main.cpp": p.mainText(),
 		"kernels.hcl":  p.manifest(),
 		"build.ninja":  p.ninja(),
+		"Makefile":     p.makefile(),
 	}
 	for _, s := range p.sources {
 		text, err := embedded.ReadFile("project/cub/" + s + ".cu")
@@ -135,11 +136,8 @@ func (p project) manifest() string {
 	return b.String() + "  ]\n}\n"
 }
 
-// ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a launcher in front
-// of the compilers. Architectures are spelled as CMake spells them: ccache takes -gencode for a debug option like -g3,
-// hashes the folder, and misses in every second checkout; with --generate-code= it hits there.
-func (p project) ninja() string {
-	compile, link := "", ""
+// flags are those of compiles, device links and the link that depend on architectures, kind and toolkit.
+func (p project) flags() (compile, link, libs string) {
 	for _, a := range p.archs {
 		nn := strings.TrimPrefix(a, "sm_")
 		code := a
@@ -152,10 +150,39 @@ func (p project) ninja() string {
 	if p.lto {
 		link = " -dlto" + link
 	}
-	libs := ""
 	if p.libs != "" {
 		libs = " -L" + p.libs
 	}
+	return compile, link, libs
+}
+
+// makefile has the same commands for make, which does not notice that a command changed: who changes flags in a Makefile makes
+// clean, so everything depends on it here.
+func (p project) makefile() string {
+	compile, link, libs := p.flags()
+	objects := ""
+	for _, s := range p.sources {
+		objects += " out/" + s + ".o"
+	}
+	return fmt.Sprintf(`out/app: out/main.o%[5]s out/dlink.o
+	%[1]s -o $@ $^%[4]s -lcudadevrt -lcudart_static -lrt -lpthread -ldl
+out/dlink.o:%[5]s
+	nvcc -ccbin %[1]s -dlink%[3]s -Xnvlink -ignore-host-info -Xcompiler -fvisibility=hidden -o $@ $^
+out/%%.o: src/%%.cu Makefile
+	@mkdir -p out
+	nvcc -ccbin %[1]s -dc%[2]s -std=c++17 -O2 -MD -MT $@ -MF $@.d -o $@ -x cu $<
+out/main.o: src/main.cpp Makefile
+	@mkdir -p out
+	%[1]s -c -std=c++17 -O2 -MD -MF $@.d -o $@ $<
+-include $(wildcard out/*.d)
+`, p.ccbin, compile, link, libs, objects)
+}
+
+// ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a launcher in front
+// of the compilers. Architectures are spelled as CMake spells them: ccache takes -gencode for a debug option like -g3,
+// hashes the folder, and misses in every second checkout; with --generate-code= it hits there.
+func (p project) ninja() string {
+	compile, link, libs := p.flags()
 	var b strings.Builder
 	fmt.Fprintf(&b, `include launcher.ninja
 

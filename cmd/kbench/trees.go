@@ -74,7 +74,7 @@ func benchTree(ctx context.Context, o *options, out io.Writer, n int, compiler s
 		}
 		tools = append(tools, t)
 	}
-	spawn, err := spawnTree(o, n, compiler)
+	spawn, err := newTree(o, n, filepath.Join(filepath.Dir(compiler), "spawn"), compiler, len(tools))
 	if err != nil {
 		return err
 	}
@@ -131,77 +131,6 @@ func inTurn(ctx context.Context, tools []*treeTool, prepare func(t *treeTool, i 
 		}
 	}
 	return all, nil
-}
-
-func sourceName(i int) string { return fmt.Sprintf("lib%d/f%d.cc", i/perLibrary, i%perLibrary) }
-
-// newTree writes a tree for one tool.
-func newTree(o *options, n int, program, compiler string, number int) (*treeTool, error) {
-	t := &treeTool{name: program, dir: filepath.Join(o.dir, fmt.Sprintf("tree-%d-%d", n, number))}
-	var hcl, ninja bytes.Buffer
-	fmt.Fprintf(&hcl, "toolchain \"cuda\" {\n  host_compiler = %q\n}\n", compiler)
-	fmt.Fprintf(&ninja, "rule cc\n  command = %s -O2 -MD -MF $out.d -c -o $out $in\n  depfile = $out.d\n  deps = gcc\n", compiler)
-	fmt.Fprintf(&ninja, "rule ar\n  command = rm -f $out && ar qcsD $out $in\n")
-	for from := 0; from < n; from += perLibrary {
-		lib := fmt.Sprintf("lib%d", from/perLibrary)
-		if err := os.MkdirAll(filepath.Join(t.dir, lib), 0o777); err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&hcl, "library %q {\n  sources = glob(\"%s/*.cc\")\n}\n", lib, lib)
-		var objects []string
-		for i := from; i < min(n, from+perLibrary); i++ {
-			source := filepath.Join(t.dir, sourceName(i))
-			if err := os.WriteFile(source, []byte(fmt.Sprintf("int f%d;\n", i)), 0o666); err != nil {
-				return nil, err
-			}
-			if err := os.WriteFile(strings.TrimSuffix(source, ".cc")+".h", nil, 0o666); err != nil {
-				return nil, err
-			}
-			object := "out/" + sourceName(i) + ".o"
-			fmt.Fprintf(&ninja, "build %s: cc %s\n", object, sourceName(i))
-			objects = append(objects, object)
-		}
-		fmt.Fprintf(&ninja, "build out/%s.a: ar %s\n", lib, strings.Join(objects, " "))
-	}
-	t.argv = []string{program, "-j", fmt.Sprint(o.jobs)}
-	if program == o.kbuild {
-		t.name = "kbuild"
-		t.env = append(os.Environ(), "KBUILD_CACHE_DIR="+filepath.Join(t.dir, "cache"))
-		return t, os.WriteFile(filepath.Join(t.dir, "kernels.hcl"), hcl.Bytes(), 0o666)
-	}
-	return t, os.WriteFile(filepath.Join(t.dir, "build.ninja"), ninja.Bytes(), 0o666)
-}
-
-// spawnTree only runs the commands of a tree.
-func spawnTree(o *options, n int, compiler string) (*treeTool, error) {
-	t, err := newTree(o, n, "spawn", compiler, 99)
-	if err != nil {
-		return nil, err
-	}
-	var commands bytes.Buffer
-	command := func(argv ...string) {
-		commands.WriteString(strings.Join(argv, "\x00") + "\x00\x00")
-	}
-	for i := range n {
-		if i%perLibrary == 0 {
-			if err := os.MkdirAll(filepath.Join(t.dir, "out", filepath.Dir(sourceName(i))), 0o777); err != nil {
-				return nil, err
-			}
-		}
-		object := "out/" + sourceName(i) + ".o"
-		command(compiler, "-O2", "-MD", "-MF", object+".d", "-c", "-o", object, sourceName(i))
-	}
-	commands.WriteString("\x00")
-	for from := 0; from < n; from += perLibrary {
-		argv := []string{"ar", "qcsD", fmt.Sprintf("out/lib%d.a", from/perLibrary)}
-		for i := from; i < min(n, from+perLibrary); i++ {
-			argv = append(argv, "out/"+sourceName(i)+".o")
-		}
-		command(argv...)
-	}
-	list := t.dir + ".commands"
-	*t = treeTool{name: "the commands alone, from C", argv: []string{filepath.Join(filepath.Dir(compiler), "spawn"), fmt.Sprint(o.jobs), list}, dir: t.dir}
-	return t, os.WriteFile(list, commands.Bytes(), 0o666)
 }
 
 // reportPerAction prints what a tool takes for each action besides the command.

@@ -21,7 +21,7 @@ func printVersions(o *options, out io.Writer) {
 	}
 	fmt.Fprintf(out, "%s, %d processors, -j %d, %d sources, %s\n", processor(), runtime.NumCPU(), o.jobs, o.sources, strings.Join(o.archs, " "))
 	for _, argv := range [][]string{
-		{o.kbuild, "version"}, {nvcc, "--version"}, {o.ccbin, "--version"}, {"ninja", "--version"},
+		{o.kbuild, "version"}, {nvcc, "--version"}, {o.ccbin, "--version"}, {"ninja", "--version"}, {"make", "--version"},
 		{"ccache", "--version"}, {"sccache", "--version"}, {"strace", "--version"},
 	} {
 		fmt.Fprintf(out, "%s: %s\n", filepath.Base(argv[0]), version(argv))

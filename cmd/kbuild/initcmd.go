@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"sync"
 )
 
 type initCmd struct {
@@ -43,8 +44,10 @@ type sources struct {
 }
 
 var (
-	mainRE   = regexp.MustCompile(`(?m)^\s*(?:int|auto|extern\s+"C"\s+int)\s+main\s*\(`)
-	externRE = regexp.MustCompile(`extern\s+__device__|__device__[^;{]*\)\s*;`)
+	mainRE = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^\s*(?:int|auto|extern\s+"C"\s+int)\s+main\s*\(`)
+	})
+	externRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`extern\s+__device__|__device__[^;{]*\)\s*;`) })
 	ignored  = map[string]bool{"build": true, "third_party": true, "node_modules": true, "CMakeFiles": true}
 )
 
@@ -90,10 +93,10 @@ func (s *sources) scan(p, rel string, source bool) error {
 	if err != nil {
 		return err
 	}
-	s.relocatable = s.relocatable || externRE.Match(text)
+	s.relocatable = s.relocatable || externRE().Match(text)
 	switch {
 	case !source:
-	case mainRE.Match(text):
+	case mainRE().Match(text):
 		s.mains = append(s.mains, rel)
 	default:
 		s.rest = append(s.rest, rel)
@@ -136,7 +139,7 @@ func manifestText(s sources) string {
 	return b.String()
 }
 
-var nameRE = regexp.MustCompile(`[^A-Za-z0-9_.+-]+`)
+var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_.+-]+`) })
 
 // programName is the source's base name, or its folder's for main.cu, made unique.
 func programName(m string, used map[string]int) string {
@@ -144,7 +147,7 @@ func programName(m string, used map[string]int) string {
 	if name == "main" && filepath.Dir(m) != "." && filepath.Base(filepath.Dir(m)) != "src" {
 		name = filepath.Base(filepath.Dir(m))
 	}
-	name = nameRE.ReplaceAllString(name, "_")
+	name = nameRE().ReplaceAllString(name, "_")
 	used[name]++
 	if n := used[name]; n > 1 {
 		name = fmt.Sprintf("%s_%d", name, n)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -39,4 +40,32 @@ func TestPlain(t *testing.T) {
 func fields(c *cli) string {
 	return fmt.Sprintf("%+v", []any{c.Dir, c.File, c.Jobs, c.Keep, c.Load, c.DryRun, c.Verbose, c.Quiet, len(c.Arch), c.Profile, len(c.Var),
 		c.BuildDir, c.CacheDir, c.NoCache, c.NoSplit, len(c.KeepCode), c.JSON, c.Trace, c.Progress, c.Color})
+}
+
+// A build with nothing to do takes a few milliseconds, so no package of ours makes anything when the program starts: a regular
+// expression or a table waits for the one who needs it.
+func TestNothingIsMadeAtStart(t *testing.T) {
+	cmd := exec.Command("kbuild", "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	trace, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 16 << 10
+	seen := 0
+	for line := range strings.Lines(string(trace)) {
+		var name string
+		var at, clock float64
+		var bytes, allocs int
+		n, _ := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &name, &at, &clock, &bytes, &allocs)
+		if n < 5 || !strings.Contains(name, "kbuild-dev") || strings.HasSuffix(name, "cmd/kbuild") { // this package has its tests here
+			continue
+		}
+		if seen++; bytes > most {
+			t.Errorf("%s makes %d bytes when the program starts", name, bytes)
+		}
+	}
+	if seen == 0 {
+		t.Errorf("no package of ours in the trace:\n%s", trace)
+	}
 }

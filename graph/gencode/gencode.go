@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // Kind is what a code name stands for.
@@ -29,8 +30,10 @@ type Code struct {
 	Feature string // GFX: ":sramecc+:xnack-", with its colons, ""
 }
 
-var nvRE = regexp.MustCompile(`^(sm|compute|lto)_([1-9][0-9]{1,2})([af]?)$`)
-var gfxRE = regexp.MustCompile(`^(gfx[0-9a-f]{3,4})((?::(?:sramecc|xnack)[+-]){0,2})$`)
+var nvRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(sm|compute|lto)_([1-9][0-9]{1,2})([af]?)$`) })
+var gfxRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(gfx[0-9a-f]{3,4})((?::(?:sramecc|xnack)[+-]){0,2})$`)
+})
 
 // Parse reads a code name such as sm_90a, compute_80, lto_75, gfx90a:xnack- or native.
 func Parse(s string) (Code, error) {
@@ -38,12 +41,12 @@ func Parse(s string) (Code, error) {
 	case "native", "all", "all-major":
 		return Code{Kind: Set, Name: s}, nil
 	}
-	if m := nvRE.FindStringSubmatch(s); m != nil {
+	if m := nvRE().FindStringSubmatch(s); m != nil {
 		n, _ := strconv.Atoi(m[2])
 		k := map[string]Kind{"sm": SASS, "compute": PTX, "lto": LTO}[m[1]]
 		return Code{Kind: k, Num: n, Suffix: m[3]}, nil
 	}
-	if m := gfxRE.FindStringSubmatch(s); m != nil {
+	if m := gfxRE().FindStringSubmatch(s); m != nil {
 		return Code{Kind: GFX, Name: m[1], Feature: m[2]}, nil
 	}
 	return Code{}, fmt.Errorf("%q is no architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a (HIP), or native, all, all-major", s)

@@ -3,6 +3,7 @@ package toolchain
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Fault is a message of nvlink that means the linked program lacks code, whatever the exit status.
@@ -14,10 +15,10 @@ type Fault struct {
 }
 
 var (
-	partialRE = regexp.MustCompile(`requested LTO but '([^']+)' not built for LTO`)
-	noArchRE  = regexp.MustCompile(`SM Arch \('([^']+)'\) not found in '([^']+)'`)
-	ignoreRE  = regexp.MustCompile(`Ignoring -dlto option`)
-	errorRE   = regexp.MustCompile(`^nvlink (error|fatal)\s*:`)
+	partialRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`requested LTO but '([^']+)' not built for LTO`) })
+	noArchRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`SM Arch \('([^']+)'\) not found in '([^']+)'`) })
+	ignoreRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Ignoring -dlto option`) })
+	errorRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nvlink (error|fatal)\s*:`) })
 )
 
 // ReadNVLink sorts what a device link printed. nonLTO lists the inputs that are known not to be
@@ -32,18 +33,18 @@ func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
 	for _, line := range strings.SplitAfter(output, "\n") {
 		msg := strings.TrimRight(line, "\r\n")
 		switch {
-		case partialRE.MatchString(msg):
-			culprit := partialRE.FindStringSubmatch(msg)[1]
+		case partialRE().MatchString(msg):
+			culprit := partialRE().FindStringSubmatch(msg)[1]
 			if isExpected(expected, culprit) {
 				continue
 			}
 			faults = append(faults, Fault{Kind: "partial-lto", Culprit: culprit, Line: msg})
-		case noArchRE.MatchString(msg):
-			m := noArchRE.FindStringSubmatch(msg)
+		case noArchRE().MatchString(msg):
+			m := noArchRE().FindStringSubmatch(msg)
 			faults = append(faults, Fault{Kind: "no-arch", Arch: m[1], Culprit: m[2], Line: msg})
-		case ignoreRE.MatchString(msg):
+		case ignoreRE().MatchString(msg):
 			faults = append(faults, Fault{Kind: "no-lto", Line: msg})
-		case errorRE.MatchString(msg):
+		case errorRE().MatchString(msg):
 			faults = append(faults, Fault{Kind: "error", Line: msg})
 		}
 		keep = append(keep, line)

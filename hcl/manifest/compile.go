@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The attributes that library, executable and module share.
@@ -58,7 +59,7 @@ func (r *reader) paths(name string) []string {
 	return out
 }
 
-var standardRE = regexp.MustCompile(`^(?:c|gnu)(\+\+)?[0-9][0-9a-z]$`)
+var standardRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:c|gnu)(\+\+)?[0-9][0-9a-z]$`) })
 
 var standards = []string{
 	"c++03", "c++11", "c++14", "c++17", "c++20", "c++23", "gnu++11", "gnu++14", "gnu++17", "gnu++20", "gnu++23",
@@ -80,7 +81,7 @@ func (r *reader) std() (cxx, c string) {
 		r.wrong(f, `a standard such as "c++17"`)
 	}
 	for _, it := range items {
-		m := standardRE.FindStringSubmatch(it.text)
+		m := standardRE().FindStringSubmatch(it.text)
 		into := &c
 		switch {
 		case m == nil:

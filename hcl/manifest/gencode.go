@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -96,18 +97,20 @@ func (r *reader) codes(name string) []gencode.Code {
 
 const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a HIP; native, all and all-major are sets."
 
-var looseCode = regexp.MustCompile(`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
+var looseCode = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
+})
 
 // codeMeant guesses at spellings of other tools: sm80, 8.0, 80-real, SM_90.
 func codeMeant(s string) string {
-	if m := looseCode.FindStringSubmatch(s); m != nil {
+	if m := looseCode().FindStringSubmatch(s); m != nil {
 		prefix := strings.ToLower(m[1])
 		if prefix == "" {
 			prefix = "sm"
 		}
 		return `; did you mean "` + prefix + "_" + m[2] + m[3] + strings.ToLower(m[4]) + `"?`
 	}
-	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode.MatchString(n) {
+	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode().MatchString(n) {
 		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)
 	}
 	return didYouMean(s, []string{"native", "all", "all-major", "gfx90a", "gfx942", "gfx1100", "sm_80", "sm_90"})

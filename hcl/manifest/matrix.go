@@ -90,7 +90,7 @@ func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
 		switch {
 		case !ok:
 			r.l.errorAt(rng, "", "the axis %s needs strings, numbers or booleans, and one element is %s", name, typeName(e))
-		case !targetName.MatchString(s) && !targetName.MatchString(strings.TrimPrefix(s, "-")):
+		case !targetName().MatchString(s) && !targetName().MatchString(strings.TrimPrefix(s, "-")):
 			r.l.errorAt(rng, "Letters, digits and _ . + - may be used: values become parts of file names.", "%q cannot be a value of the axis %s", s, name)
 		case seen[s]:
 			r.l.errorAt(rng, "", "the axis %s has the value %s twice", name, s)

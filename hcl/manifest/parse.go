@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -149,7 +150,7 @@ func (l *loader) unknownBlock(hb *hclsyntax.Block, where string, known map[strin
 }
 
 // targetName is what may become part of a file name.
-var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+var targetName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`) })
 
 // block checks labels, attributes and nested blocks. It is nil if its label is missing.
 func (l *loader) block(hb *hclsyntax.Block, s schema) *block {
@@ -165,7 +166,7 @@ func (l *loader) block(hb *hclsyntax.Block, s schema) *block {
 	}
 	if s.label != "" {
 		b.name, b.nameRng = hb.Labels[0], hb.LabelRanges[0]
-		if !targetName.MatchString(b.name) {
+		if !targetName().MatchString(b.name) {
 			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.", "%q is no name for a %s", b.name, b.kind)
 		}
 	}

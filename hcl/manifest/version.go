@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Constraint is a condition on versions: ">= 11.2, < 13". The zero value allows all.
@@ -15,14 +16,16 @@ type bound struct {
 	version []int
 }
 
-var boundRE = regexp.MustCompile(`^(>=|<=|!=|~>|>|<|=)?\s*([0-9]{1,9}(?:\.[0-9]{1,9})*)$`)
+var boundRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(>=|<=|!=|~>|>|<|=)?\s*([0-9]{1,9}(?:\.[0-9]{1,9})*)$`)
+})
 
 // ParseConstraint reads bounds separated by commas, all of which must hold. "~> 11.2" allows every
 // later 11.x.
 func ParseConstraint(s string) (Constraint, error) {
 	var c Constraint
 	for part := range strings.SplitSeq(s, ",") {
-		m := boundRE.FindStringSubmatch(strings.TrimSpace(part))
+		m := boundRE().FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
 			return nil, fmt.Errorf(`%q is no version constraint; write for example ">= 11.2, < 13"`, strings.TrimSpace(part))
 		}
