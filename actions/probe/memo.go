@@ -66,12 +66,12 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 }
 
 // Looked are the paths that r's answers about the world depend on: files that must stay as they are, and paths that must stay
-// absent. ok is false if that is not known: nothing was remembered of tools, or the machine's GPUs were asked for.
+// absent. ok is false if that is not known: nothing was remembered of tools. GPUs are no files, see GPUs.
 func Looked(r Request, f plan.Facts) (present, absent []string, ok bool) {
 	file, key := r.memo()
 	text, err := os.ReadFile(file)
 	var m memo
-	if err != nil || r.NeedNative || json.Unmarshal(text, &m) != nil || m.Key != key {
+	if err != nil || json.Unmarshal(text, &m) != nil || m.Key != key {
 		return nil, nil, false
 	}
 	for _, s := range m.Files {

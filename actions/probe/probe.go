@@ -16,13 +16,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -130,31 +128,6 @@ func findStatic(root string, l Lib, k *plan.Toolkit) string {
 		}
 	}
 	return ""
-}
-
-// gpus asks the driver's tool for the GPUs of this machine.
-func gpus(ctx context.Context, env func(string) string) []gencode.Code {
-	smi := find("nvidia-smi", env("PATH"))
-	if smi == "" {
-		return nil
-	}
-	out, err := exec.CommandContext(ctx, smi, "--query-gpu=compute_cap", "--format=csv,noheader").Output()
-	if err != nil {
-		return nil
-	}
-	return capabilities(string(out))
-}
-
-// capabilities reads lines such as 9.0, one for each GPU, into a sorted set of codes.
-func capabilities(text string) []gencode.Code {
-	var codes []gencode.Code
-	for _, line := range strings.Fields(text) {
-		if c, err := gencode.Parse("sm_" + strings.ReplaceAll(line, ".", "")); err == nil {
-			codes = append(codes, c)
-		}
-	}
-	slices.SortFunc(codes, gencode.Compare)
-	return slices.Compact(codes)
 }
 
 // world is one probing; it remembers what it looked at, for the memo.

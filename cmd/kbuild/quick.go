@@ -98,6 +98,7 @@ type note struct {
 	graph   uint32           // the sum of the packed graph that goes with the snapshot
 	dirty   []graph.ActionID // of that graph: not up to date
 	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
+	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
 	said    string           // by the planner
 }
 
@@ -110,7 +111,8 @@ func (n note) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	return append(b, n.said...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(n.gpus)))
+	return append(append(b, n.gpus...), n.said...)
 }
 
 // decodeNote trusts b: the snapshot has a sum.
@@ -125,7 +127,8 @@ func decodeNote(b []byte) note {
 			*ids = append(*ids, graph.ActionID(u32()))
 		}
 	}
-	n.said = string(b)
+	size := u32()
+	n.gpus, n.said = string(b[:size]), string(b[size:])
 	return n
 }
 
@@ -139,11 +142,14 @@ func (q *quick) build(c *cli) (done bool, err error) {
 	if s.Key() != q.key {
 		return false, nil
 	}
+	n := decodeNote(s.Note())
+	if n.gpus != "" && n.gpus != probe.GPUs("/", os.Getenv) {
+		return false, nil
+	}
 	changed, err := s.Changed(q.root)
 	if err != nil {
 		return false, nil
 	}
-	n := decodeNote(s.Note())
 	fresh, broken := q.settle(s, changed)
 	if len(broken) > 0 || len(n.dirty) > 0 {
 		return q.partial(c, s, n, fresh, broken)
@@ -191,7 +197,13 @@ func (q *quick) settle(s *snapshot.Snapshot, changed []int) (fresh map[int]cache
 // save leaves a snapshot of a build after which there is nothing to do, and a packed graph for the next one that has little to do.
 func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	e := &looked{q: q, seen: map[string]int{}}
-	facts, absentTools, ok := probe.Looked(s.request(), s.facts)
+	request := s.request()
+	facts, absentTools, ok := probe.Looked(request, s.facts)
+	gpus := ""
+	if request.NeedNative {
+		gpus = probe.GPUs("/", os.Getenv)
+		ok = ok && gpus != ""
+	}
 	if !ok {
 		return
 	}
@@ -227,7 +239,7 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	if err != nil {
 		return
 	}
-	n := note{actions: len(closure), graph: sum, said: s.cli.said.String()}
+	n := note{actions: len(closure), graph: sum, gpus: gpus, said: s.cli.said.String()}
 	if snapshot.Write(q.file, q.key, n.encode(), e.entries) == nil {
 		q.prune()
 	}
