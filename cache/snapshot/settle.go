@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -90,17 +91,18 @@ func absent(path string) bool {
 // FolderDigest digests the names in a folder, with what each is: file, folder, link.
 func FolderDigest(path string) (cache.Digest, error) {
 	entries, err := os.ReadDir(path)
-	if err != nil {
-		return cache.Digest{}, err
-	}
+	return NamesDigest(entries), err
+}
+
+// NamesDigest is FolderDigest of a folder with these entries, sorted by name.
+func NamesDigest(entries []fs.DirEntry) cache.Digest {
 	var b bytes.Buffer
 	for _, e := range entries {
 		b.WriteString(e.Name())
 		b.WriteByte(0)
 		binary.Write(&b, binary.LittleEndian, uint32(e.Type()))
 	}
-	d, _, err := cache.DigestReader(&b)
-	return d, err
+	return sha256.Sum256(b.Bytes())
 }
 
 // Refresh gives entries other stats.

@@ -390,23 +390,31 @@ func (l *looked) look(k manifest.Look) {
 	case k.Missing:
 		l.absent(k.Path)
 	case k.List:
-		l.names(k.Path)
+		l.names(k)
 	case !seen:
 		l.present(k.Path)
 	}
 }
 
-// names takes a folder that was listed. Only its having come to rest before the build says that its names are those that the
-// plan was made of.
-func (l *looked) names(p string) {
-	st, err := cache.StatFile(l.abs(p))
-	d, err2 := snapshot.FolderDigest(l.abs(p))
-	again, err3 := cache.StatFile(l.abs(p))
-	if errors.Join(err, err2, err3) != nil || !st.Before(l.q.began) || again != st {
+// names takes a folder that was listed, if it holds what the plan was made of. The build tree, which appears in it in the first
+// build, was not looked at.
+func (l *looked) names(k manifest.Look) {
+	st, err := cache.StatFile(l.abs(k.Path))
+	now, err2 := os.ReadDir(l.abs(k.Path))
+	again, err3 := cache.StatFile(l.abs(k.Path))
+	without := func(entries []fs.DirEntry) cache.Digest {
+		return snapshot.NamesDigest(slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { return l.isBuildTree(filepath.Join(k.Path, e.Name())) }))
+	}
+	if errors.Join(err, err2, err3) != nil || again != st || without(now) != without(k.Entries) {
 		l.doubt = true
 		return
 	}
-	l.add(snapshot.Entry{Path: p, Kind: snapshot.Folder, Stat: st, Digest: d})
+	l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.Folder, Stat: st, Digest: snapshot.NamesDigest(now)})
+}
+
+// isBuildTree reports whether the build tree is path or below it.
+func (l *looked) isBuildTree(path string) bool {
+	return strings.HasPrefix(l.q.state, l.abs(path)+"/")
 }
 
 // absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.

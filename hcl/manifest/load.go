@@ -99,7 +99,7 @@ func newLoader(opts Options) *loader {
 	root := filepath.Dir(file)
 	l := &loader{
 		opts: opts,
-		fsys: &watcher{FS: opts.FS, seen: map[Look]bool{}},
+		fsys: &watcher{FS: opts.FS, seen: map[asked]bool{}},
 		project: &Project{
 			Root: root, File: filepath.Base(file), BuildDir: buildDir(dir, root, opts),
 			Toolchains: map[string]Toolchain{}, sources: map[string][]byte{},
