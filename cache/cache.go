@@ -118,10 +118,26 @@ type Record struct {
 	Absent     []string      `json:"absent,omitempty"`     // paths that would shadow a discovered file if they existed
 	Outputs    []Output      `json:"outputs"`
 	Text       string        `json:"text,omitempty"` // what the command said, replayed on a hit
+	Functions  []Function    `json:"functions,omitempty"`
 	Elapsed    time.Duration `json:"elapsed"`
 	CPU        time.Duration `json:"cpu"`
 	MaxRSS     int64         `json:"max_rss"` // bytes
 	Made       time.Time     `json:"made"`
+}
+
+// Function is what ptxas says of a function in device code. Sizes are in bytes, for each thread but for Shared, which is for
+// each block.
+type Function struct {
+	Name        string `json:"name"`            // mangled
+	Arch        string `json:"arch,omitempty"`  // "sm_80"
+	Entry       bool   `json:"entry,omitempty"` // a kernel; a function that it calls has no figures but of its stack
+	Registers   int    `json:"registers,omitempty"`
+	Barriers    int    `json:"barriers,omitempty"`
+	Shared      int    `json:"shared,omitempty"`   // statically declared
+	Constant    int    `json:"constant,omitempty"` // all banks
+	Stack       int    `json:"stack,omitempty"`
+	SpillStores int    `json:"spill_stores,omitempty"`
+	SpillLoads  int    `json:"spill_loads,omitempty"`
 }
 
 // ID names the record under its command key: a digest over what it discovered.

@@ -68,7 +68,7 @@ type table[T comparable] struct {
 }
 
 const (
-	journalMagic = "kbuild journal 2\n"
+	journalMagic = "kbuild journal 3\n"
 	journalHead  = len(journalMagic) + 16
 	entryHead    = 8
 )

@@ -22,6 +22,9 @@ func sampleRecord(i int) *Record {
 		Elapsed: time.Second, CPU: 2 * time.Second, MaxRSS: 1 << 33,
 		Made: time.Unix(1700000000, int64(i)).UTC(),
 	}
+	for f := range i % 3 {
+		r.Functions = append(r.Functions, Function{fmt.Sprint("_Z1kv", f), "sm_80", f == 1, i, 2, 3, 4, 5, 6, 7 + f})
+	}
 	for h := range i % 5 {
 		r.Discovered = append(r.Discovered, FileDigest{fmt.Sprint("inc/", h, ".h"), digestOf(fmt.Sprint("h", h))})
 	}

@@ -53,7 +53,8 @@ func (w *entries) removal(output string) int {
 //	command key, number of the first output's path,
 //	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent (count,
 //	numbers of paths), outputs (count; number of the path, digest, size, bits: executable, unkept),
-//	text, elapsed, CPU, MaxRSS, made (ns since 1970, or the smallest integer for no time)
+//	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
+//	1970, or the smallest integer for no time)
 func (w *entries) record(r *Record) int {
 	b := append([]byte{kindRecord}, r.Command[:]...)
 	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
@@ -79,6 +80,15 @@ func (w *entries) record(r *Record) int {
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.Text)))
 	b = append(b, r.Text...)
+	b = binary.AppendUvarint(b, uint64(len(r.Functions)))
+	for _, f := range r.Functions {
+		b = binary.AppendUvarint(b, w.str(f.Name))
+		b = binary.AppendUvarint(b, w.str(f.Arch))
+		b = binary.AppendUvarint(b, bit(f.Entry))
+		for _, n := range f.figures() {
+			b = binary.AppendVarint(b, int64(*n))
+		}
+	}
 	for _, v := range []int64{int64(r.Elapsed), int64(r.CPU), r.MaxRSS, nanos(r.Made)} {
 		b = binary.AppendVarint(b, v)
 	}
@@ -102,12 +112,24 @@ func (j *Journal) parseRecord(b []byte) *Record {
 		return o
 	})
 	rec.Text = string(r.bytes(r.uvarint()))
+	rec.Functions = list(r, func() Function {
+		f := Function{Name: j.strings.at(r), Arch: j.strings.at(r), Entry: r.uvarint() != 0}
+		for _, n := range f.figures() {
+			*n = int(r.varint())
+		}
+		return f
+	})
 	rec.Elapsed, rec.CPU = time.Duration(r.varint()), time.Duration(r.varint())
 	rec.MaxRSS, rec.Made = r.varint(), moment(r.varint())
 	if r.bad || len(r.b) != 0 || len(rec.Outputs) == 0 {
 		return nil
 	}
 	return rec
+}
+
+// figures are the numbers of f, in the order in which they are written.
+func (f *Function) figures() [7]*int {
+	return [7]*int{&f.Registers, &f.Barriers, &f.Shared, &f.Constant, &f.Stack, &f.SpillStores, &f.SpillLoads}
 }
 
 // list reads a count and so many values; none is nil. A count beyond the bytes left is bad.

@@ -99,10 +99,11 @@ type Action struct {
 
 	Mentions []string `json:"mentions,omitempty"` // files that Argv names and that are not read: the source, for messages
 
-	Stage  []Staged `json:"stage,omitempty"`  // files that the executor puts into a folder of the action's own
-	Texts  []Text   `json:"texts,omitempty"`  // outputs that the executor makes of other outputs
-	Macros []string `json:"macros,omitempty"` // macros that Argv defines whose value is in the key only if the text uses them
-	Apart  bool     `json:"apart,omitempty"`  // runs in an empty folder, with absolute paths: it must not find the sources
+	Stage   []Staged `json:"stage,omitempty"`   // files that the executor puts into a folder of the action's own
+	Texts   []Text   `json:"texts,omitempty"`   // outputs that the executor makes of other outputs
+	Macros  []string `json:"macros,omitempty"`  // macros that Argv defines whose value is in the key only if the text uses them
+	Figures bool     `json:"figures,omitempty"` // -v is in Argv for the figures of ptxas alone: what it says of functions is not for the user
+	Apart   bool     `json:"apart,omitempty"`   // runs in an empty folder, with absolute paths: it must not find the sources
 
 	Plain []string `json:"-"`               // the nvcc command that this action is a pass of
 	Asked string   `json:"-"`               // the question to nvcc that the passes were learned from

@@ -75,7 +75,7 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) (res s
 func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
 	r.settle()
 	start := time.Now()
-	res, text := r.perform(ctx, a, dir)
+	res, heard := r.perform(ctx, a, dir)
 	if res.Status == sched.Failed {
 		return nil, false, res
 	}
@@ -93,47 +93,54 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir sc
 		res.Status, res.Err = sched.Failed, err
 		return nil, false, res
 	}
-	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, text != "")...)
-	rec.Text, rec.Elapsed, rec.CPU, rec.MaxRSS = text, res.Elapsed, res.CPU, res.MaxRSS
+	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, heard.text != "")...)
+	rec.Text, rec.Functions = heard.text, heard.functions
+	rec.Elapsed, rec.CPU, rec.MaxRSS = res.Elapsed, res.CPU, res.MaxRSS
 	return rec, stable, res
 }
 
-// perform does what an action is for. text is what a later hit replays.
-func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, text string) {
+// heard is what a command said: what a later hit replays, and what ptxas told of functions.
+type heard struct {
+	text      string
+	functions []cache.Function
+}
+
+// perform does what an action is for.
+func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sched.Result, heard) {
 	if err := r.bring(ctx, a, a.Argv); err != nil {
-		return failed(err), ""
+		return failed(err), heard{}
 	}
 	switch a.Kind {
 	case graph.Copy, graph.Embed, graph.Join, graph.Slice:
 		if err := r.builtin(a, dir); err != nil {
-			return failed(err), ""
+			return failed(err), heard{}
 		}
-		return sched.Result{Status: sched.Ran}, ""
+		return sched.Result{Status: sched.Ran}, heard{}
 	}
 	if err := r.stage(a, dir); err != nil {
-		return failed(err), ""
+		return failed(err), heard{}
 	}
-	res, text = r.command(ctx, a, a.Argv, dir)
-	if a.Aloud == nil || text == "" && res.Status != sched.Failed {
-		return res, text
+	res, h := r.command(ctx, a, a.Argv, dir)
+	if a.Aloud == nil || h.text == "" && res.Status != sched.Failed {
+		return res, h
 	}
 	// It has something to say: again, of the text with the true line numbers. What it makes stays that of the canonical
 	// text, which is the same wherever the lines are.
 	if err := r.bring(ctx, a, a.Aloud); err != nil {
-		return failed(err), ""
+		return failed(err), heard{}
 	}
 	loud := scratch{dir: dir.file("aloud")}
 	if err := makeFolders(loud.dir, a); err != nil {
-		return failed(err), ""
+		return failed(err), heard{}
 	}
 	if err := r.stage(a, loud); err != nil {
-		return failed(err), ""
+		return failed(err), heard{}
 	}
 	again, said := r.command(ctx, a, a.Aloud, loud)
 	if res.Status == sched.Failed && again.Status != sched.Failed {
 		for i, o := range a.Outputs {
 			if err := os.Rename(loud.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return failed(err), ""
+				return failed(err), heard{}
 			}
 		}
 	}
@@ -172,17 +179,17 @@ func (r *Runner) clearOutputs(a *graph.Action) error {
 // frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
 const frontEndMemory = 256 << 20
 
-// command runs the process of a. text is what a later hit replays.
-func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (res sched.Result, text string) {
+// command runs the process of a.
+func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (res sched.Result, h heard) {
 	argv, err := r.commandLine(a, argv, dir)
 	if err != nil {
-		return failed(err), ""
+		return failed(err), h
 	}
 	cwd := r.Root
 	if a.Apart {
 		cwd = dir.file("apart")
 		if err := os.MkdirAll(cwd, 0o777); err != nil {
-			return failed(err), ""
+			return failed(err), h
 		}
 	}
 	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir.dir), a.Env...)
@@ -192,14 +199,18 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	}
 	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env})
 	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: a.Argv, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
-	fail := func(err error) (sched.Result, string) {
+	fail := func(err error) (sched.Result, heard) {
 		res.Status, res.Err = sched.Failed, err
-		return res, ""
+		return res, heard{}
 	}
 	if err != nil {
 		return fail(err)
 	}
 	said := r.plain(a, string(out.Output), dir)
+	rest, functions := takeFigures(said)
+	if a.Figures {
+		said = rest
+	}
 	res.Output = []byte(said)
 	var faults []toolchain.Fault
 	if a.Link != nil {
@@ -215,7 +226,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	if len(faults) > 0 {
 		return fail(linkError(a, faults))
 	}
-	return res, said
+	return res, heard{said, functions}
 }
 
 // plain takes folders of kbuild's own out of what a command said.

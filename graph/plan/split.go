@@ -167,6 +167,7 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 	for _, pass := range c.PTXAS {
 		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
 		a.Archs, a.Apart = []string{pass.Arch}, true
+		askFigures(a)
 		p.emit(a)
 	}
 	if c.Fatbinary != nil {

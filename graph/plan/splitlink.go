@@ -74,7 +74,31 @@ func (p *split) nvlink(pass *toolchain.Pass, code gencode.Code) {
 	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
 	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, devicePool, p.whole.Link
 	a.Response, a.ResponseFlag = 1, "--options-file="
+	askFigures(a)
 	p.emit(a)
+}
+
+// askFigures has ptxas, or the one in nvlink, say what each function takes: the bytes that it makes are the same (11.8, 12.4).
+// nvlink takes the last -Xptxas of several, with a warning.
+func askFigures(a *graph.Action) {
+	isVerbose := func(arg string) bool { return arg == "-v" || arg == "--verbose" }
+	if a.Kind == graph.PTXAS {
+		if !slices.ContainsFunc(a.Argv, isVerbose) {
+			a.Argv, a.Figures = slices.Insert(a.Argv, 1, "-v"), true
+		}
+		return
+	}
+	if !slices.Contains(a.Argv, "-dlto") {
+		return
+	}
+	at := slices.IndexFunc(a.Argv, func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "Xptxas") })
+	switch {
+	case at < 0:
+		a.Argv, a.Figures = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
+	case a.Argv[at] == "-Xptxas" && at+1 < len(a.Argv) && !slices.ContainsFunc(strings.Fields(a.Argv[at+1]), isVerbose):
+		a.Argv[at+1] = strings.TrimSpace(a.Argv[at+1]) + " -v"
+		a.Figures = true
+	}
 }
 
 // slice is what a link for code reads of a file: of one that is built here, its own slice.
