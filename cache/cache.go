@@ -121,7 +121,7 @@ type Record struct {
 	Functions  []Function    `json:"functions,omitempty"`
 	Elapsed    time.Duration `json:"elapsed"`
 	CPU        time.Duration `json:"cpu"`
-	MaxRSS     int64         `json:"max_rss"` // bytes
+	MaxRSS     int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
 	Made       time.Time     `json:"made"`
 }
 

@@ -255,7 +255,11 @@ func (r *Runner) diskFull() bool {
 func exitError(out run.Result) error {
 	switch {
 	case out.OOM:
-		return fmt.Errorf("killed, most likely for memory (it had grown to %d MiB): build with a smaller -j, or give the target memory = \"...\"", out.MaxRSS>>20)
+		grown := ""
+		if out.MaxRSS > 0 {
+			grown = fmt.Sprintf(" (it had grown to %d MiB)", out.MaxRSS>>20)
+		}
+		return fmt.Errorf("killed, most likely for memory%s: build with a smaller -j, or give the target memory = \"...\"", grown)
 	case out.Signal != 0:
 		return fmt.Errorf("ended by signal %v", out.Signal)
 	case out.ExitCode == 127:

@@ -32,7 +32,7 @@ type Result struct {
 	Signal          syscall.Signal
 	Elapsed         time.Duration
 	UserCPU, SysCPU time.Duration // of the process and the children it waited for
-	MaxRSS          int64         // bytes, of the largest process among them
+	MaxRSS          int64         // bytes, of the largest process among them; 0 if it cannot be told, see peak
 	OOM             bool          // it or a child was ended by SIGKILL that we did not send: most likely for memory
 }
 
@@ -130,7 +130,7 @@ func (r *Result) account(s *os.ProcessState) {
 	r.UserCPU, r.SysCPU = s.UserTime(), s.SystemTime()
 	r.ExitCode = s.ExitCode()
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
-		r.MaxRSS = u.Maxrss << 10 // Linux counts KiB
+		r.MaxRSS = peak(u.Maxrss<<10, ownPeak()) // Linux counts KiB
 	}
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		r.Signal = w.Signal()

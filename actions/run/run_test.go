@@ -33,8 +33,8 @@ func TestOutputIsOneStream(t *testing.T) {
 	if string(res.Output) != "a\nb\nc\n" || res.ExitCode != 3 || res.Signal != 0 || res.OOM {
 		t.Errorf("%+v, output %q", res, res.Output)
 	}
-	if res.MaxRSS < 64<<10 || res.Elapsed <= 0 {
-		t.Errorf("max RSS %d, elapsed %v", res.MaxRSS, res.Elapsed)
+	if res.Elapsed <= 0 {
+		t.Errorf("elapsed %v", res.Elapsed)
 	}
 }
 

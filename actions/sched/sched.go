@@ -29,7 +29,7 @@ type Result struct {
 	Argv    []string      // what was executed
 	Elapsed time.Duration // wall time of the process
 	CPU     time.Duration
-	MaxRSS  int64 // bytes
+	MaxRSS  int64 // bytes, of the largest process; 0 is unknown
 }
 
 // Runner does the work of actions. Both methods are called concurrently for different actions, never

@@ -40,7 +40,7 @@ type actionFinishedEvent struct {
 	Status    sched.Status `json:"status"`
 	ElapsedMS int64        `json:"elapsed_ms"`
 	CPUMS     int64        `json:"cpu_ms"`
-	MaxRSS    int64        `json:"max_rss"`          // bytes
+	MaxRSS    int64        `json:"max_rss"`          // bytes; 0 is unknown
 	Reason    string       `json:"reason,omitempty"` // why it ran
 	Output    string       `json:"output,omitempty"` // what the command said, invalid UTF-8 replaced
 	Error     string       `json:"error,omitempty"`

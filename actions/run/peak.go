@@ -1,0 +1,34 @@
+package run
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// peak is what rusage says of a process's memory, or 0 if that is no more than what this process, own, had.
+//
+// A child begins with the peak of its parent: it shares the parent's memory, or a copy, until it executes a program, and
+// Linux counts that (exec_mmap in fs/exec.c). /bin/true started by a kbuild of 1.3 GB has a peak of 1.3 GB. Taken for the
+// need of every small compile of a large project, it would keep the next build from running more than a few at once.
+//
+// What rusage counts is the largest process of the tree, not the sum of those that run together. The passes of nvcc and of
+// g++ run one after another, so for them it is the peak of the tree; for a script that runs four compilers it is not.
+func peak(rusage, own int64) int64 {
+	if rusage <= own+own/16 { // the kernel's counters are not exact to the page
+		return 0
+	}
+	return rusage
+}
+
+// ownPeak is the peak of this process's memory. Rusage would not do: there it is that of whoever started kbuild, if larger.
+func ownPeak() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(status), "\nVmHWM:")
+	kib, _, _ := strings.Cut(after, "kB")
+	n, _ := strconv.ParseInt(strings.TrimSpace(kib), 10, 64)
+	return n << 10
+}
