@@ -26,6 +26,7 @@ var allowed = map[string]string{
 	"actions/fatbin":    "graph/gencode",
 	"actions/run":       "graph",
 	"actions/jobserver": "",
+	"actions/machine":   "",
 	"actions/sched":     "graph cache",
 	"actions/pptext":    "",
 	"actions/build":     "graph graph/gencode graph/toolchain cache actions/pptext actions/fatbin actions/run actions/sched",
