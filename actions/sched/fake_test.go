@@ -39,6 +39,8 @@ type world struct {
 	running    int
 	peak       int
 	pools      map[string]int
+	memory     int64 // expected of what runs
+	needy      int   // how many of those need memory
 	failures   int
 	cancelled  time.Time // when ctx was; zero if it was not
 	reportedAt int
@@ -85,6 +87,10 @@ func (w *world) Execute(ctx context.Context, a *graph.Action) Result {
 	defer w.mu.Unlock()
 	w.running--
 	w.pools[a.Pool]--
+	w.memory -= w.need(a)
+	if w.need(a) > 0 {
+		w.needy--
+	}
 	if err != nil {
 		return Result{Status: Failed, Err: err}
 	}
@@ -108,12 +114,26 @@ func (w *world) begin(a *graph.Action) {
 	if depth := w.opts.Pools[a.Pool]; depth > 0 && w.pools[a.Pool] > depth {
 		w.t.Errorf("%d processes run in pool %s, %d are allowed", w.pools[a.Pool], a.Pool, depth)
 	}
+	w.memory += w.need(a)
+	if w.need(a) > 0 {
+		w.needy++
+	}
+	if w.opts.Budget > 0 && w.memory > w.opts.Budget && w.needy > 1 {
+		w.t.Errorf("%d processes need %d bytes, %d are allowed", w.needy, w.memory, w.opts.Budget)
+	}
 	if w.srv != nil && w.running > 1+w.srv.taken() {
 		w.t.Errorf("%d processes run with %d tokens", w.running, w.srv.taken())
 	}
 	if !w.cancelled.IsZero() && time.Now().After(w.cancelled) {
 		w.t.Errorf("%s is started %v after the cancellation", a.Name, time.Since(w.cancelled))
 	}
+}
+
+func (w *world) need(a *graph.Action) int64 {
+	if w.opts.Memory == nil {
+		return 0
+	}
+	return w.opts.Memory(a)
 }
 
 // pause passes fake time, unless ctx ends before.

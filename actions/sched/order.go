@@ -1,7 +1,9 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,12 +11,12 @@ import (
 )
 
 // newCore makes the nodes of a run: want with everything it needs, with edges and priorities.
-func newCore(g *graph.Graph, want []graph.ActionID, cost func(*graph.Action) time.Duration) (*core, error) {
+func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error) {
 	deps, count, err := closure(g, want)
 	if err != nil {
 		return nil, err
 	}
-	c := &core{nodes: make([]node, 0, count), pools: map[string]int{}}
+	c := &core{nodes: make([]node, 0, count), pools: map[string]int{}, depths: opts.Pools, budget: opts.Budget, held: nobody}
 	at := make([]int32, len(deps)) // position of each action in nodes
 	users := make([]int32, count)  // how many need each node
 	edges := 0
@@ -23,7 +25,7 @@ func newCore(g *graph.Graph, want []graph.ActionID, cost func(*graph.Action) tim
 			continue
 		}
 		at[id] = int32(len(c.nodes))
-		c.nodes = append(c.nodes, node{action: g.Actions[id], blockers: int32(len(reached))})
+		c.nodes = append(c.nodes, node{action: g.Actions[id], blockers: int32(len(reached)), memory: opts.need(g.Actions[id])})
 	}
 	for _, list := range deps {
 		for _, d := range list {
@@ -41,10 +43,35 @@ func newCore(g *graph.Graph, want []graph.ActionID, cost func(*graph.Action) tim
 			n.users = append(n.users, at[id])
 		}
 	}
-	if err := c.prioritise(cost); err != nil {
+	if err := c.prioritise(opts.Cost); err != nil {
 		return nil, err
 	}
+	c.rank()
 	return c, nil
+}
+
+// need is what a is expected to take of the budget.
+func (o *Options) need(a *graph.Action) int64 {
+	if o.Budget <= 0 || o.Memory == nil {
+		return 0
+	}
+	return min(max(0, o.Memory(a)), all)
+}
+
+// rank puts the nodes in the order in which they start, as far as they may.
+func (c *core) rank() {
+	c.byRank = make([]int32, len(c.nodes))
+	for i := range c.byRank {
+		c.byRank[i] = int32(i)
+	}
+	slices.SortFunc(c.byRank, func(i, k int32) int {
+		a, b := &c.nodes[i], &c.nodes[k]
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.action.ID, b.action.ID))
+	})
+	for rank, i := range c.byRank {
+		c.nodes[i].rank = int32(rank)
+	}
+	c.ready, c.queued = newQueue(len(c.nodes)), newQueue(len(c.nodes))
 }
 
 // closure gives, by ActionID, what each action of the run needs, and how many actions that is. The

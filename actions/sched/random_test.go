@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 const seeds = 400
@@ -22,6 +24,11 @@ func randomOptions(t *testing.T, rng *rand.Rand) Options {
 	if rng.IntN(4) == 0 {
 		o.MaxLoad = 1 + 3*rng.Float64()
 		o.Load = func() float64 { return float64(time.Now().UnixMilli() % 5) }
+	}
+	if rng.IntN(2) == 0 {
+		o.Budget = 1 + rng.Int64N(100)
+		seed := rng.Uint64()
+		o.Memory = func(a *graph.Action) int64 { return int64((seed ^ uint64(a.ID)) * 0x9e3779b97f4a7c15 >> 56 % 70) }
 	}
 	return o
 }

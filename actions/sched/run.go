@@ -18,7 +18,7 @@ import (
 // in order. When ctx is cancelled nothing new starts, those at work see ctx, and Run returns when the
 // last of them has. No token of opts.Jobserver is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
-	c, err := newCore(g, want, opts.Cost)
+	c, err := newCore(g, want, opts)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -65,7 +65,6 @@ type loop struct {
 	interrupted bool
 	crash       any
 	loadTimer   <-chan time.Time
-	passed      []int32 // scratch of startCommands
 	statuses    map[Status]int
 }
 
@@ -117,7 +116,7 @@ func (l *loop) start() {
 		l.startChecks()
 		l.startCommands()
 	}
-	if l.stopping || len(l.queued.items) == 0 {
+	if l.stopping || l.queued.count == 0 {
 		l.loadTimer = nil
 		l.tokens.unask()
 	}
@@ -125,8 +124,12 @@ func (l *loop) start() {
 }
 
 func (l *loop) startChecks() {
-	for len(l.ready.items) > 0 && l.count[checking] < l.maxChecks {
-		i := l.ready.pop(l.core)
+	for l.count[checking] < l.maxChecks {
+		rank, ok := l.ready.first(0, all)
+		if !ok {
+			return
+		}
+		i := l.byRank[rank]
 		l.set(i, checking)
 		go l.check(i, l.nodes[i].action)
 	}
@@ -153,34 +156,17 @@ func (l *loop) send(e *event) {
 	l.events <- *e
 }
 
-// startCommands gives slots to queued actions, best first. An action whose pool is full lets others
-// pass.
+// startCommands gives slots to queued actions, best first.
 func (l *loop) startCommands() {
-	passed := l.passed[:0]
-	for len(l.queued.items) > 0 && l.count[running] < l.opts.Jobs && !l.overloaded() {
-		i := l.queued.pop(l.core)
-		n := &l.nodes[i]
-		if l.poolFull(n.action.Pool) {
-			passed = append(passed, i)
-			continue
-		}
-		if !l.tokens.take(l.ctx, n) {
-			passed = append(passed, i)
-			break
+	for l.queued.count > 0 && l.count[running] < l.opts.Jobs && !l.overloaded() {
+		i, ok := l.next()
+		if !ok || !l.tokens.take(l.ctx, &l.nodes[i]) {
+			return
 		}
 		l.set(i, running)
-		l.observer.Started(n.action)
-		go l.execute(i, n.action)
+		l.observer.Started(l.nodes[i].action)
+		go l.execute(i, l.nodes[i].action)
 	}
-	for _, i := range passed {
-		l.queued.push(l.core, i)
-	}
-	l.passed = passed
-}
-
-func (l *loop) poolFull(pool string) bool {
-	depth := l.opts.Pools[pool]
-	return pool != "" && depth > 0 && l.pools[pool] >= depth
 }
 
 // handle takes the end of a check or of a command.

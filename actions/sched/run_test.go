@@ -72,7 +72,7 @@ func TestCriticalPathFirst(t *testing.T) {
 func TestPriorities(t *testing.T) {
 	g := makeGraph([]string{"a"}, []string{"b", "a"}, []string{"c", "a"}, []string{"d", "b", "c"}, []string{"e"})
 	cost := []time.Duration{1, 10, 3, 5, 7}
-	c, err := newCore(g, []graph.ActionID{3, 4}, func(a *graph.Action) time.Duration { return cost[a.ID] })
+	c, err := newCore(g, []graph.ActionID{3, 4}, Options{Cost: func(a *graph.Action) time.Duration { return cost[a.ID] }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,29 +85,9 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-func TestQueueOrder(t *testing.T) {
-	g, want := independent(50)
-	c, err := newCore(g, want, func(a *graph.Action) time.Duration { return time.Duration(a.ID * 7 % 5) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range c.nodes {
-		c.set(int32(49-i), waiting)
-	}
-	last := c.ready.pop(c)
-	for len(c.ready.items) > 0 {
-		i := c.ready.pop(c)
-		a, b := c.nodes[last], c.nodes[i]
-		if a.priority < b.priority || a.priority == b.priority && a.action.ID > b.action.ID {
-			t.Errorf("%s (%d) comes before %s (%d)", a.action.Name, a.priority, b.action.Name, b.priority)
-		}
-		last = i
-	}
-}
-
 func TestIllegalTransition(t *testing.T) {
 	g, want := independent(1)
-	c, err := newCore(g, want, nil)
+	c, err := newCore(g, want, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,6 +65,8 @@ type Options struct {
 	MaxLoad   float64                             // start no further process above this load average; 0 is no limit
 	Load      func() float64                      // 1-minute load average; nil reads the system's
 	Cost      func(a *graph.Action) time.Duration // expected wall time, for the critical path; nil is 1 each
+	Budget    int64                               // bytes of memory for all processes together; 0 is no limit
+	Memory    func(a *graph.Action) int64         // expected peak of memory in bytes; nil is none
 }
 
 // Summary counts the results of a run.

@@ -43,6 +43,9 @@ type node struct {
 	action   *graph.Action
 	users    []int32 // positions of the nodes that need this one
 	priority int64   // cost of the most expensive path from here to an end
+	memory   int64   // bytes it is expected to need while it runs
+	rank     int32   // 0 is the best: highest priority first, then lowest ActionID
+	holds    int32   // how many there had been when it started, see core.hold
 	blockers int32   // what it needs that has not ended well
 	state    state
 	poisoned bool // needs something that failed
@@ -54,21 +57,38 @@ type node struct {
 // nothing itself.
 type core struct {
 	nodes  []node
-	count  [numStates]int
-	pools  map[string]int // running, by pool
-	ready  queue          // the nodes in state ready
-	queued queue          // the nodes in state queued
+	byRank []int32
+	depths map[string]int // of pools; 0 is no bound
+	budget int64          // bytes for all that runs; 0 is no bound
+
+	count   [numStates]int
+	pools   map[string]int // running, by pool
+	memory  int64          // expected of what runs
+	held    int32          // the queued node that memory is held for, or nobody
+	holds   int32          // how many times memory was held
+	passing int64          // expected of what runs and started since the last of them began
+	ready   queue          // the nodes in state ready
+	queued  queue          // the nodes in state queued
 }
 
-// set moves node i to state to, and updates everything derived. Whoever moves a node out of ready or
-// queued while the run goes on has popped it from its queue.
+const nobody = -1
+
+// set moves node i to state to, and updates everything derived.
 func (c *core) set(i int32, to state) {
 	n := &c.nodes[i]
 	if !legal[n.state][to] {
 		panic(fmt.Sprintf("BUG: action %d (%s) goes from %v to %v", n.action.ID, n.action.Name, n.state, to))
 	}
-	if n.state == running && n.action.Pool != "" {
-		c.pools[n.action.Pool]--
+	switch n.state {
+	case ready:
+		c.ready.take(n.rank)
+	case queued:
+		c.queued.take(n.rank)
+		if c.held == i {
+			c.held = nobody
+		}
+	case running:
+		c.occupy(n, -1)
 	}
 	if n.state != unwanted {
 		c.count[n.state]--
@@ -81,15 +101,25 @@ func (c *core) set(i int32, to state) {
 			c.set(i, ready)
 		}
 	case ready:
-		c.ready.push(c, i)
+		c.ready.put(n.rank, 0)
 	case queued:
-		c.queued.push(c, i)
+		c.queued.put(n.rank, n.memory)
 	case running:
-		if n.action.Pool != "" {
-			c.pools[n.action.Pool]++
-		}
+		n.holds = c.holds
+		c.occupy(n, 1)
 	case done:
 		c.release(n)
+	}
+}
+
+// occupy gives n what a running action takes, or takes it back: by is 1 or -1.
+func (c *core) occupy(n *node, by int) {
+	if n.action.Pool != "" {
+		c.pools[n.action.Pool] += by
+	}
+	c.memory += int64(by) * n.memory
+	if n.holds == c.holds {
+		c.passing += int64(by) * n.memory
 	}
 }
 
@@ -124,49 +154,3 @@ func (c *core) poison(i int32) []int32 {
 
 // ended counts the actions that are over, in whatever way.
 func (c *core) ended() int { return c.count[done] + c.count[failed] + c.count[skipped] }
-
-// queue is a heap of node positions: highest priority first, then lowest ActionID.
-type queue struct{ items []int32 }
-
-func (q *queue) less(c *core, a, b int) bool {
-	na, nb := &c.nodes[q.items[a]], &c.nodes[q.items[b]]
-	if na.priority != nb.priority {
-		return na.priority > nb.priority
-	}
-	return na.action.ID < nb.action.ID
-}
-
-func (q *queue) swap(a, b int) { q.items[a], q.items[b] = q.items[b], q.items[a] }
-
-func (q *queue) push(c *core, i int32) {
-	q.items = append(q.items, i)
-	for k := len(q.items) - 1; k > 0; {
-		up := (k - 1) / 2
-		if !q.less(c, k, up) {
-			break
-		}
-		q.swap(k, up)
-		k = up
-	}
-}
-
-func (q *queue) pop(c *core) int32 {
-	top, last := q.items[0], len(q.items)-1
-	q.swap(0, last)
-	q.items = q.items[:last]
-	for k := 0; ; {
-		next := 2*k + 1
-		if next >= last {
-			break
-		}
-		if next+1 < last && q.less(c, next+1, next) {
-			next++
-		}
-		if !q.less(c, next, k) {
-			break
-		}
-		q.swap(k, next)
-		k = next
-	}
-	return top
-}
