@@ -46,6 +46,9 @@ const (
 	Embed       Kind = "embed"        // in process: writes the assembler source and the header of an embedded module
 )
 
+// InProcess reports that kbuild does it itself, and starts no program.
+func (k Kind) InProcess() bool { return k == Join || k == Slice || k == Copy || k == Embed }
+
 // ActionID indexes Graph.Actions.
 type ActionID int
 

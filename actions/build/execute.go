@@ -110,8 +110,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 	if err := r.bring(ctx, a, a.Argv); err != nil {
 		return failed(err), heard{}
 	}
-	switch a.Kind {
-	case graph.Copy, graph.Embed, graph.Join, graph.Slice:
+	if a.Kind.InProcess() {
 		if err := r.builtin(a, dir); err != nil {
 			return failed(err), heard{}
 		}
@@ -259,7 +258,7 @@ func exitError(out run.Result) error {
 		if out.MaxRSS > 0 {
 			grown = fmt.Sprintf(" (it had grown to %d MiB)", out.MaxRSS>>20)
 		}
-		return fmt.Errorf("killed, most likely for memory%s: build with a smaller -j, or give the target memory = \"...\"", grown)
+		return fmt.Errorf("killed, most likely for memory%s: build with a smaller -j or --mem, or give the target memory = \"...\"", grown)
 	case out.Signal != 0:
 		return fmt.Errorf("ended by signal %v", out.Signal)
 	case out.ExitCode == 127:

@@ -7,15 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
+	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -226,7 +224,7 @@ func (t *tree) close() {
 
 // schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
 func (c *cli) schedule(t *tree) (sched.Options, func()) {
-	o := sched.Options{Jobs: c.Jobs, KeepGoing: 1, MaxLoad: c.Load, Pools: map[string]int{}}
+	o := sched.Options{Jobs: c.Jobs, KeepGoing: 1, MaxLoad: c.Load, Pools: t.runner.Graph.Pools, Budget: c.budget(), Memory: t.peaks().of}
 	if c.Keep != nil {
 		o.KeepGoing = *c.Keep
 	}
@@ -250,39 +248,25 @@ func (c *cli) schedule(t *tree) (sched.Options, func()) {
 		}
 	}
 	if o.Jobs <= 0 {
-		o.Jobs = runtime.GOMAXPROCS(0)
-	}
-	for pool, depth := range t.runner.Graph.Pools {
-		if depth == 0 {
-			depth = linksAtOnce()
-		}
-		o.Pools[pool] = depth
+		o.Jobs = machine.Processors("/")
 	}
 	return o, closeJobs
 }
 
-// linkMemory is what one LTO device link is reckoned to take; up to 2.2 GB were seen.
-const linkMemory = 3 << 30
-
-// linksAtOnce bounds device links by the memory of the machine: the compiles beside them need some too.
-func linksAtOnce() int {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 2
-	}
-	return max(1, int(info.Totalram*uint64(info.Unit)/linkMemory))
-}
-
 // expected is how long an action took the last time.
 func (t *tree) expected(a *graph.Action) (time.Duration, bool) {
+	if rec := t.last(a); rec != nil && rec.Elapsed > 0 {
+		return rec.Elapsed, true
+	}
+	return 0, false
+}
+
+// last is the record of the last time; nil if there is none.
+func (t *tree) last(a *graph.Action) *cache.Record {
 	if len(a.Outputs) == 0 {
-		return 0, false
+		return nil
 	}
-	rec := t.journal.Last(a.Outputs[0])
-	if rec == nil || rec.Elapsed == 0 {
-		return 0, false
-	}
-	return rec.Elapsed, true
+	return t.journal.Last(a.Outputs[0])
 }
 
 // defaultCost orders actions that never ran here: long ones first.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"sort"
 	"strings"
+	"time"
 )
 
 // The fake toolchain behaves as measured of nvcc 11.8 where scripts look: it writes dependency files
@@ -176,6 +177,10 @@ func fileExists(p string) bool {
 
 // fakeDeviceLink prints what nvlink prints, and ends with status 0 as it does.
 func fakeDeviceLink(f fakeArgs) int {
+	if want, err := os.ReadFile("links"); err == nil && !fakeMeeting(strings.TrimSpace(string(want))) {
+		fmt.Fprintf(os.Stderr, "this link does not run %s\n", want)
+		return 1
+	}
 	for _, code := range f.codes {
 		for _, in := range f.inputs {
 			text, err := os.ReadFile(in)
@@ -193,6 +198,27 @@ func fakeDeviceLink(f fakeArgs) int {
 		}
 	}
 	return fakeJoin(f.out, "DLINK "+strings.Join(f.codes, ","), f.inputs)
+}
+
+// fakeMeeting says whether a link runs "together" with another one, which it waits for, or "alone", for which it looks around
+// for a while.
+func fakeMeeting(want string) bool {
+	me, err := os.CreateTemp(".", "link-runs-")
+	if err != nil {
+		return false
+	}
+	tries := 100
+	if want == "together" {
+		tries = 60_000
+	}
+	for range tries {
+		if met, _ := filepath.Glob("link-runs-*"); len(met) > 1 {
+			return want == "together" // and the file stays: the other one may not have looked yet
+		}
+		time.Sleep(time.Millisecond)
+	}
+	os.Remove(me.Name())
+	return want == "alone"
 }
 
 func fakeJoin(out, head string, inputs []string) int {

@@ -27,36 +27,50 @@ func quickly(args []string, stdout, stderr io.Writer) (status int, done bool) {
 	return report(c, err), done
 }
 
-// plain reads -q, -j N and -C DIR, and nothing else. TestPlain holds it to what the parser makes of them.
+// plain reads -q, -j N, -C DIR and --mem SIZE, and nothing else. TestPlain holds it to what the parser makes of them.
 func plain(args []string) (*cli, bool) {
 	c := &cli{Dir: ".", Progress: "auto", Color: "auto", CacheDir: os.Getenv("KBUILD_CACHE_DIR")}
-	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "-q":
+	for len(args) > 0 {
+		a := args[0]
+		args = args[1:]
+		if a == "-q" {
 			c.Quiet = true
-		case strings.HasPrefix(a, "-j"), strings.HasPrefix(a, "-C"):
-			value := a[2:]
-			if value == "" {
-				if i++; i == len(args) {
-					return nil, false
-				}
-				value = args[i]
-			}
-			if value == "" || strings.ContainsAny(value[:1], "-=") {
-				return nil, false
-			}
-			if a[1] == 'C' {
-				c.Dir = value
-				continue
-			}
-			n, err := strconv.Atoi(value)
-			if err != nil {
-				return nil, false
-			}
-			c.Jobs = n
-		default:
+			continue
+		}
+		option, value, ok := valued(a)
+		if !ok {
+			return nil, false
+		}
+		if value == "" && a == option && len(args) > 0 {
+			value, args = args[0], args[1:]
+		}
+		if value == "" || strings.ContainsAny(value[:1], "-=") || !c.setPlain(option, value) {
 			return nil, false
 		}
 	}
 	return c, true
+}
+
+// valued takes apart an option that has a value, which may be the next argument.
+func valued(arg string) (option, value string, ok bool) {
+	if option, value, _ := strings.Cut(arg, "="); option == "--mem" {
+		return option, value, true
+	}
+	if strings.HasPrefix(arg, "-j") || strings.HasPrefix(arg, "-C") {
+		return arg[:2], arg[2:], true
+	}
+	return "", "", false
+}
+
+func (c *cli) setPlain(option, value string) bool {
+	var err error
+	switch option {
+	case "-C":
+		c.Dir = value
+	case "-j":
+		c.Jobs, err = strconv.Atoi(value)
+	case "--mem":
+		err = c.Mem.UnmarshalText([]byte(value))
+	}
+	return err == nil
 }

@@ -12,7 +12,7 @@ import (
 // What is read by hand is what the parser reads, field for field.
 func TestPlain(t *testing.T) {
 	t.Setenv("KBUILD_CACHE_DIR", "/cache")
-	for _, line := range []string{"", "-q", "-j8", "-j 8", "-C sub", "-Csub", "-q -j 2 -C a/b", "-j 1 -j 2"} {
+	for _, line := range []string{"", "-q", "-j8", "-j 8", "-C sub", "-Csub", "-q -j 2 -C a/b", "-j 1 -j 2", "--mem 8GiB", "--mem=512M -q", "--mem 50%"} {
 		args := strings.Fields(line)
 		byHand, ok := plain(args)
 		if !ok {
@@ -29,7 +29,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%q is read by hand as\n%s\nand by the parser as\n%s", line, got, want)
 		}
 	}
-	for _, line := range []string{"app", "graph", "--arch sm_80", "-j", "-j x", "-j=8", "-C", "-C -q", "-v", "-n", "--json", "-qj2", "-q=false", "--", "-C=a"} {
+	for _, line := range []string{"app", "graph", "--arch sm_80", "-j", "-j x", "-j=8", "-C", "-C -q", "-v", "-n", "--json", "-qj2", "-q=false", "--", "-C=a", "--mem", "--mem x", "--mem=", "--mem= 5", "--mem -q", "--memory 1", "--mem 0"} {
 		if _, ok := plain(strings.Fields(line)); ok {
 			t.Errorf("%q is read by hand", line)
 		}
@@ -38,7 +38,7 @@ func TestPlain(t *testing.T) {
 
 // fields spells the options, not the commands.
 func fields(c *cli) string {
-	return fmt.Sprintf("%+v", []any{c.Dir, c.File, c.Jobs, c.Keep, c.Load, c.DryRun, c.Verbose, c.Quiet, len(c.Arch), c.Profile, len(c.Var),
+	return fmt.Sprintf("%+v", []any{c.Dir, c.File, c.Jobs, c.Mem, c.Keep, c.Load, c.DryRun, c.Verbose, c.Quiet, len(c.Arch), c.Profile, len(c.Var),
 		c.BuildDir, c.CacheDir, c.NoCache, c.NoSplit, len(c.KeepCode), c.JSON, c.Trace, c.Progress, c.Color})
 }
 

@@ -70,7 +70,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	return Plan{b.graph, b.problems, b.questions}
 }
 
-// devicePool bounds device links: an LTO link takes gigabytes. 0 leaves the bound to the executor.
+// devicePool has the device links. It has no bound of its own, 0: an LTO link takes gigabytes, and those bound them.
 const devicePool = "device-link"
 
 // builder holds the plan while it grows.
