@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"syscall"
 	"time"
@@ -39,16 +43,17 @@ func stampOf(path string) (stamp, bool) {
 	return stamp{path, uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}, true
 }
 
+// readMemo gives what a file holds for a key; a damaged file holds nothing.
+func readMemo(file, key string) (m memo, ok bool) {
+	sealed, _ := os.ReadFile(file)
+	text, ok := unseal(key, sealed)
+	ok = ok && json.Unmarshal(text, &m) == nil && m.Key == key
+	return m, ok
+}
+
 func loadMemo(file, key string) (plan.Facts, bool) {
-	if file == "" {
-		return plan.Facts{}, false
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return plan.Facts{}, false
-	}
-	var m memo
-	if json.Unmarshal(text, &m) != nil || m.Key != key {
+	m, ok := readMemo(file, key)
+	if !ok {
 		return plan.Facts{}, false
 	}
 	for _, s := range m.Files {
@@ -69,9 +74,8 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 // absent. ok is false if that is not known: nothing was remembered of tools. GPUs are no files, see GPUs.
 func Looked(r Request, f plan.Facts) (present, absent []string, ok bool) {
 	file, key := r.memo()
-	text, err := os.ReadFile(file)
-	var m memo
-	if err != nil || json.Unmarshal(text, &m) != nil || m.Key != key {
+	m, ok := readMemo(file, key)
+	if !ok {
 		return nil, nil, false
 	}
 	for _, s := range m.Files {
@@ -120,7 +124,21 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o777) != nil {
 		return
 	}
-	replaceFile(file, text)
+	replaceFile(file, seal(key, text))
+}
+
+// seal ends a text by a sum over it and what it is about: a memo that is damaged or stands for another could name a wrong tool.
+func seal(about string, text []byte) []byte {
+	return fmt.Appendf(slices.Clip(text), "\n%x\n", sha256.Sum256(append([]byte(about+"\x00"), text...)))
+}
+
+// unseal is the reverse. ok is false if any byte is not as it was written.
+func unseal(about string, sealed []byte) (text []byte, ok bool) {
+	n := len(sealed) - len("\n\n") - 2*sha256.Size
+	if n < 0 {
+		return nil, false
+	}
+	return sealed[:n], bytes.Equal(seal(about, sealed[:n]), sealed)
 }
 
 // replaceFile writes a file at once, or not at all.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -146,6 +147,42 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("replacing %s does not change the identity", file)
 		}
 		last = now
+	}
+}
+
+// A memo names tools and their command lines: one that is damaged in any byte, cut off, or another's is none.
+func TestDamagedMemo(t *testing.T) {
+	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
+	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	k := collect(t, r).CUDA
+	steps := func(keyEnv ...string) *Steps { return OpenSteps(r.MemoPath, k, os.Environ(), keyEnv) }
+	if err := steps().Ask(t.Context(), [][]string{{"--dryrun", "a.cu"}}); err != nil {
+		t.Fatal(err)
+	}
+	memo, key := r.memo()
+	remembered, _ := steps().Remembered()
+	for file, holds := range map[string]func() bool{
+		memo:       func() bool { _, ok := readMemo(memo, key); return ok },
+		remembered: func() bool { return len(steps().Runs) > 0 },
+	} {
+		text, _ := os.ReadFile(file)
+		if !holds() {
+			t.Fatalf("%s holds nothing", file)
+		}
+		for i := range text {
+			flipped := bytes.Clone(text)
+			flipped[i] ^= 1
+			for _, damaged := range [][]byte{flipped, text[:i]} {
+				if os.WriteFile(file, damaged, 0o666); holds() {
+					t.Fatalf("%s is believed after damage at byte %d of %d", file, i, len(text))
+				}
+			}
+		}
+		os.WriteFile(file, text, 0o666)
+	}
+	other, _ := steps("CPATH=/x").Remembered()
+	if err := os.Rename(remembered, other); err != nil || len(steps("CPATH=/x").Runs) > 0 {
+		t.Error("answers for another environment are believed", err)
 	}
 }
 

@@ -35,9 +35,9 @@ func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
 	s.nvcc = k.NVCC.Path
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{k.NVCC.Path, k.NVCC.ID}, keyEnv...), "\x00")))
 	s.file = filepath.Join(dir, fmt.Sprintf("steps-%x.json", sum[:12]))
-	if text, err := os.ReadFile(s.file); err == nil {
-		s.text = text
-		if json.Unmarshal(text, &s.Runs) != nil {
+	if sealed, err := os.ReadFile(s.file); err == nil {
+		s.text = sealed
+		if text, ok := unseal(filepath.Base(s.file), sealed); !ok || json.Unmarshal(text, &s.Runs) != nil {
 			s.Runs = map[string]plan.DryRun{}
 		}
 	}
@@ -102,6 +102,6 @@ func (s *Steps) save() {
 	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o777) != nil {
 		return
 	}
-	replaceFile(s.file, text)
-	s.text = text
+	s.text = seal(filepath.Base(s.file), text)
+	replaceFile(s.file, s.text)
 }
