@@ -330,6 +330,31 @@ func TestJournalIndexDamage(t *testing.T) {
 	}
 }
 
+// An index that stands beside another journal is none, though every offset in it fits.
+func TestJournalIndexOfAnother(t *testing.T) {
+	defer func(n int) { minIndexed = n }(minIndexed)
+	minIndexed = 1
+	var paths []string
+	for _, text := range []string{"one", "two"} {
+		path := filepath.Join(t.TempDir(), "journal")
+		j, r := openJournal(t, path), sampleRecord(1)
+		r.Outputs[0].Path, r.Text = text, text
+		appendAll(t, j, r)
+		if err := j.WriteIndex(); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	if err := os.Rename(paths[0]+"-index", paths[1]+"-index"); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJournalByIndex(paths[1])
+	if err != nil || j.index != nil || j.Last("two") == nil {
+		t.Errorf("%v; the index was believed: %v", err, j.index != nil)
+	}
+	j.Close()
+}
+
 func TestJournalConcurrently(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)

@@ -242,6 +242,23 @@ func noise(n int) string {
 
 func flip(s string, i int) string { return s[:i] + string(s[i]^1) + s[i+1:] }
 
+// No byte of a record can change unseen, also where it would still be a record: in a digest, in a path.
+func TestEveryByteOfARecord(t *testing.T) {
+	s := open(t, t.TempDir())
+	r, file := action(t, "a", "x")
+	r.Discovered = []cache.FileDigest{{Path: "a.h", Digest: digestOf("a.h")}}
+	if err := s.Put(t.Context(), r, file); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(s.record(r))
+	for i := range b {
+		write(t, s.record(r), flip(string(b), i))
+		if len(records(t, s, r.Command)) != 0 {
+			t.Fatalf("byte %d is another, and nobody noticed", i)
+		}
+	}
+}
+
 // A whole and valid entry under the name of another.
 func TestSwappedEntries(t *testing.T) {
 	s := open(t, t.TempDir())
