@@ -37,7 +37,8 @@ type Result struct {
 }
 
 // Run starts c in a process group of its own and waits for it. A process that ends with a status
-// other than 0 is no error. If ctx is cancelled the whole group is ended, and the error is ctx's.
+// other than 0 is no error. If ctx is cancelled the whole group is ended, and the error is ctx's. The
+// process dies with this one, see EndOrphans.
 func Run(ctx context.Context, c Command) (Result, error) {
 	if len(c.Argv) == 0 {
 		panic("BUG: a command without arguments")
@@ -94,7 +95,7 @@ func (c *Command) prepare(ctx context.Context, path string, out *bytes.Buffer) *
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
 	cmd.Stdout, cmd.Stderr = out, out // equal, so one pipe: the order is kept
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	if cmd.WaitDelay = c.Grace; c.Grace == 0 {
 		cmd.WaitDelay = 5 * time.Second

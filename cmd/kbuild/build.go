@@ -146,14 +146,13 @@ func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]stri
 	}
 	t := &tree{dry: c.DryRun, files: files}
 	var err error
-	if t.lock, err = run.AcquireLock(filepath.Join(state, "lock")); err != nil {
+	if t.lock, err = lockTree(state); err != nil {
 		return nil, err
 	}
 	if t.journal, err = openJournal(filepath.Join(state, "journal")); err != nil {
 		t.lock.Release()
 		return nil, err
 	}
-	os.RemoveAll(filepath.Join(state, "tmp"))
 	os.RemoveAll(filepath.Join(state, "parts"))
 	env := run.Environ(os.Environ(), nil)
 	t.runner = &build.Runner{
@@ -170,6 +169,24 @@ func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]stri
 		return nil, err
 	}
 	return t, nil
+}
+
+// lockTree locks a build tree and removes what a kbuild that was killed has left of its commands.
+func lockTree(state string) (*run.Lock, error) {
+	lock, err := run.AcquireLock(filepath.Join(state, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	tmp := filepath.Join(state, "tmp")
+	if left, _ := os.ReadDir(tmp); len(left) > 0 {
+		err = run.EndOrphans(tmp)
+	}
+	if err != nil {
+		lock.Release()
+		return nil, err
+	}
+	os.RemoveAll(tmp)
+	return lock, nil
 }
 
 func (t *tree) openStore(c *cli) error {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/probe"
-	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -84,7 +83,7 @@ func (cleanCmd) Run(c *cli) error {
 	if _, err := os.Stat(state); err != nil {
 		return usagef("%s was not made by kbuild (it has no .kbuild folder); remove it yourself", dir)
 	}
-	lock, err := run.AcquireLock(filepath.Join(state, "lock"))
+	lock, err := lockTree(state)
 	if err != nil {
 		return err
 	}

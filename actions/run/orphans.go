@@ -1,0 +1,69 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// A kbuild that is killed outright (kill -9, or by the kernel for memory) cannot end what it started. A compiler that goes on
+// would write its output minutes later, perhaps over the one that the next kbuild makes of newer sources under the same temporary
+// name. So commands die with kbuild (Pdeathsig), and who takes the build tree over ends what they had started themselves. Both
+// kinds are known by their TMPDIR, which is a folder in that of the build tree.
+
+// orphanTries is how often it is looked for processes that do not end, a few milliseconds apart.
+const orphanTries = 1000
+
+// EndOrphans kills the processes whose TMPDIR is below dir, and waits until they are gone. The caller holds the lock of the build tree,
+// so they belong to nobody.
+func EndOrphans(dir string) error {
+	for try := 0; ; try++ {
+		pids := orphans(dir)
+		if len(pids) == 0 {
+			return nil
+		}
+		if try == orphanTries {
+			return fmt.Errorf("commands of a kbuild that was killed still run in this build tree and cannot be ended (processes %v)", pids)
+		}
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		time.Sleep(time.Duration(min(try, 5)) * time.Millisecond)
+	}
+}
+
+// orphans are the processes with such a TMPDIR, as far as we may know. Of one that has ended there is no environment.
+func orphans(dir string) (pids []int) {
+	top, err := os.Stat(dir)
+	if err != nil {
+		return nil
+	}
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, f := range files {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		if env, _ := os.ReadFile(f); err == nil && pid != os.Getpid() && tempBelow(env, top) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// tempBelow reports whether an environment, as /proc shows it, has a TMPDIR below a folder, however that is spelled.
+func tempBelow(env []byte, top os.FileInfo) bool {
+	for e := range bytes.SplitSeq(env, []byte{0}) {
+		name, ok := bytes.CutPrefix(e, []byte("TMPDIR=/"))
+		if !ok {
+			continue
+		}
+		for p := filepath.Dir("/" + string(name)); p != "/"; p = filepath.Dir(p) {
+			if info, err := os.Stat(p); err == nil && os.SameFile(info, top) {
+				return true
+			}
+		}
+	}
+	return false
+}
