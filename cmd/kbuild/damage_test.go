@@ -46,14 +46,14 @@ type statesProject struct {
 	want  []map[string]string // outputs of each state, built from nothing
 }
 
-// newStatesProject learns what is right: each state is built in a folder of its own, without a cache.
-func newStatesProject(t *testing.T, states int) *statesProject {
+// newStatesProject has some sources besides those that change, and learns what is right: each state is built in a folder of its own, without a cache.
+func newStatesProject(t *testing.T, states, sources int) *statesProject {
 	p := &statesProject{editedProject: editedProject{t: t, dir: t.TempDir(), rng: rand.New(rand.NewPCG(1, 2))}, cache: t.TempDir()}
 	t.Setenv("KBUILD_CACHE_DIR", p.cache)
 	t.Setenv("MAKEFLAGS", "")
 	p.write("kernels.hcl", statesManifest)
 	p.write("a.cu", "#include \"a.h\"\n#include \"tables.h\"\n#warning careful\n")
-	for i := range 12 {
+	for i := range sources {
 		p.write(fmt.Sprintf("src/f%d.cpp", i), fmt.Sprintf("#include \"b.h\"\nint f%d;\n", i))
 	}
 	p.write("inc/b.h", "int b;\n")
@@ -206,7 +206,7 @@ var kindsOfState = []string{"files", "journal", "journal-index", "lock", "snapsh
 // TestDamagedState damages kbuild's own files one after the other, and builds after each. They are only a memory: a damaged one
 // costs time, never a failure or a wrong output.
 func TestDamagedState(t *testing.T) {
-	p := newStatesProject(t, 4)
+	p := newStatesProject(t, 4, 12)
 	p.write("many.hcl", manyActions())
 	twin := &statesProject{editedProject: p.editedProject}
 	twin.dir = filepath.Join(t.TempDir(), "twin")
