@@ -434,8 +434,11 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 			for _, done := range rec.Outputs[:i] {
 				os.Remove(temp(done))
 			}
-			if !errors.Is(err, fs.ErrNotExist) {
+			switch {
+			case errors.Is(err, cache.ErrCorrupt):
 				r.warn(fmt.Sprintf("the cache has a damaged entry for %s, which is built instead: %v", o.Path, err))
+			case !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil: // trouble where it goes to, such as a full disk
+				r.warn(fmt.Sprintf("%s cannot be taken from the cache, and is built instead: %v", o.Path, err))
 			}
 			return sched.Result{}, false
 		}
