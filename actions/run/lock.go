@@ -20,7 +20,7 @@ func AcquireLock(name string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking the build tree: %w", err)
 	}
-	if err := flock(f); err != nil {
+	if err := exclusive(f); err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another kbuild works in this build tree%s; wait for it, or use another --build-dir", holder(name))
@@ -36,23 +36,35 @@ func AcquireLock(name string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// TryLock takes the lock for a moment, without a word about who holds it; ok is false if somebody else does, or there is no
-// such file.
-func TryLock(name string) (l *Lock, ok bool) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+// LookLock keeps others from changing a build tree for a moment, while its files are looked at; ok is false if somebody changes it now,
+// or nobody ever has.
+func LookLock(name string) (l *Lock, ok bool) {
+	f, err := os.Open(name)
 	if err != nil {
 		return nil, false
 	}
-	if err := flock(f); err != nil {
+	if err := flock(f, syscall.LOCK_SH); err != nil {
 		f.Close()
 		return nil, false
 	}
 	return &Lock{f}, true
 }
 
-func flock(f *os.File) error {
+// exclusive waits for those who look. Where one more of them would be let in, nobody holds the lock to build.
+func exclusive(f *os.File) error {
 	for {
-		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != syscall.EINTR {
+		err := flock(f, syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || flock(f, syscall.LOCK_SH) != nil {
+			return err
+		}
+		flock(f, syscall.LOCK_UN) // two who wait must not wait for each other
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != syscall.EINTR {
 			return err
 		}
 	}

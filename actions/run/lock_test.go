@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -31,6 +32,48 @@ func TestLock(t *testing.T) {
 		t.Fatalf("after the release: %v", err)
 	}
 	l.Release()
+}
+
+// Who looks keeps out who builds, and the other way round; who builds waits for those who look.
+func TestLookLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	if _, ok := LookLock(name); ok {
+		t.Error("a lock where nobody has built")
+	}
+	builder, err := AcquireLock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := LookLock(name); ok {
+		t.Error("looked while another builds")
+	}
+	builder.Release()
+	var others sync.WaitGroup
+	done := make(chan struct{})
+	for range 3 {
+		others.Go(func() {
+			for {
+				if l, ok := LookLock(name); ok {
+					l.Release()
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 200 {
+		l, err := AcquireLock(name)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		l.Release()
+	}
+	close(done)
+	others.Wait()
 }
 
 func TestLockOfUnknownHolder(t *testing.T) {

@@ -185,12 +185,6 @@ func Remove(name string) {
 	os.Remove(name + topSuffix)
 }
 
-// Same reports that another opening found the same layers.
-func (s *Snapshot) Same(t *Snapshot) bool {
-	return string(s.data[:headSize]) == string(t.data[:headSize]) && (s.top == nil) == (t.top == nil) &&
-		(s.top == nil || string(s.top.data[:headSize]) == string(t.top.data[:headSize]))
-}
-
 // Close unmaps the file.
 func (s *Snapshot) Close() error {
 	if s.top != nil {

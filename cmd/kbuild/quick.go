@@ -134,6 +134,11 @@ func decodeNote(b []byte) note {
 
 // build goes the quick way if it can: done says so.
 func (q *quick) build(c *cli) (done bool, err error) {
+	lock, ok := run.LookLock(filepath.Join(q.state, "lock"))
+	if !ok {
+		return false, nil
+	}
+	defer lock.Release()
 	s, err := snapshot.Open(q.file)
 	if err != nil {
 		return false, nil
@@ -152,32 +157,17 @@ func (q *quick) build(c *cli) (done bool, err error) {
 	}
 	fresh, broken := q.settle(s, changed)
 	if len(broken) > 0 || len(n.dirty) > 0 {
+		lock.Release()
 		return q.partial(c, s, n, fresh, broken)
 	}
 	if len(fresh) > 0 {
-		q.refresh(s, fresh)
+		s.Refresh(q.file, fresh) // without it the next build settles again
 	}
 	c.enter()
 	io.WriteString(c.err, n.said)
 	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
 		Finish(sched.Summary{Actions: n.actions, UpToDate: n.actions}, 0)
 	return true, nil
-}
-
-// refresh keeps new stats for the next time, unless somebody builds here or has built since the snapshot was opened. Without
-// it the next build settles again.
-func (q *quick) refresh(s *snapshot.Snapshot, fresh map[int]cache.Stat) {
-	lock, ok := run.TryLock(filepath.Join(q.state, "lock"))
-	if !ok {
-		return
-	}
-	defer lock.Release()
-	if now, err := snapshot.Open(q.file); err == nil {
-		defer now.Close()
-		if s.Same(now) {
-			s.Refresh(q.file, fresh)
-		}
-	}
 }
 
 // settle decides by content what stat cannot. It gives the new stats of what is as it was, and the entries that are not.
