@@ -27,7 +27,7 @@ func fakeNVCC() int {
 		fmt.Println("sm_70\nsm_75\nsm_80\nsm_86\nsm_90")
 	case f.has["--dryrun"]:
 		exe, _ := os.Executable()
-		fmt.Printf("#$ _HERE_=%s\n#$ PATH=%s\n#$ LIBRARIES=\n", filepath.Dir(exe), os.Getenv("PATH"))
+		fmt.Printf("#$ _HERE_=%[1]s\n#$ PATH=%[1]s:%[2]s\n#$ LIBRARIES=\n#$ NVVMIR_LIBRARY_DIR=%[1]s/../libdevice\n", filepath.Dir(exe), os.Getenv("PATH"))
 	case f.has["-dlink"]:
 		return fakeDeviceLink(f)
 	default:

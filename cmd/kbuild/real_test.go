@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +41,9 @@ func TestRealTraps(t *testing.T) {
 	}
 	if got := e.calls("build/bin/t", "table_only"); got != "_Z2fbi" {
 		t.Errorf("table_only calls %q; want fa (LTO) inlined and fb (rdc) called", got)
+	}
+	if n := len(regexp.MustCompile(`Function : \S*same`).FindAllString(sass, -1)); n != 2 {
+		t.Errorf("of two equal sources the program holds %d kernels", n)
 	}
 	e.run("build/bin/t")
 	members, _ := e.run("ar", "t", "build/lib/libl.a")
