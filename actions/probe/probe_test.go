@@ -265,4 +265,54 @@ func TestRealToolkit(t *testing.T) {
 	if again := collect(t, r); again.CUDA.NVCC.ID != f.CUDA.NVCC.ID {
 		t.Error("two probings differ")
 	}
+	replaceParts(t, f.CUDA)
+}
+
+// replaceParts copies the installed toolkit, as links but for nvcc, its profile and what is replaced: each part under the same nvcc is
+// another toolkit.
+func replaceParts(t *testing.T, k *plan.Toolkit) {
+	dir := t.TempDir()
+	w := newWorld(t.Context(), Request{Env: os.Getenv})
+	d, msg := w.dryRun(k.NVCC.Path)
+	if msg != "" {
+		t.Fatal(msg)
+	}
+	root := filepath.Dir(d.here)
+	run := func(argv ...string) {
+		t.Helper()
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", argv, err, out)
+		}
+	}
+	run("cp", "-rs", root+"/.", dir)
+	for _, tool := range plan.ToolkitPrograms {
+		run("ln", "-sf", k.Programs[tool], filepath.Join(dir, "bin", tool))
+	}
+	profile, _ := os.ReadFile(filepath.Join(d.here, "nvcc.profile"))
+	os.Remove(filepath.Join(dir, "bin/nvcc.profile"))
+	write(t, filepath.Join(dir, "bin/nvcc.profile"), strings.ReplaceAll(string(profile), root, dir), 0o644)
+	run("cp", "--remove-destination", filepath.Join(d.here, "nvcc"), filepath.Join(dir, "bin/nvcc"))
+	parts, _ := filepath.Glob(filepath.Join(dir, "bin/nvcc.profile"))
+	for _, p := range []string{"bin/cicc", "bin/cudafe++", "bin/ptxas", "bin/fatbinary", "bin/nvlink", "libdevice/*.bc", "nvvm/libdevice/*.bc"} {
+		found, _ := filepath.Glob(filepath.Join(dir, p))
+		parts = append(parts, found...)
+	}
+	if len(parts) < 7 {
+		t.Errorf("the toolkit has only %q", parts)
+	}
+	r := Request{NeedCUDA: true, MemoPath: t.TempDir(), Env: env(map[string]string{"PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "CUDA_HOME": dir})}
+	last := collect(t, r)
+	for _, p := range parts {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(p) // a link
+		write(t, p, string(text)+"\n", 0o755)
+		now := collect(t, r)
+		if now.CUDA == nil || last.CUDA == nil || now.CUDA.NVCC.ID == last.CUDA.NVCC.ID {
+			t.Errorf("replacing %s is not noticed: %s", p, now.CUDAError)
+		}
+		last = now
+	}
 }
