@@ -13,12 +13,12 @@ import (
 // A kbuild that is killed outright (kill -9, or by the kernel for memory) cannot end what it started. A compiler that goes on
 // would write its output minutes later, perhaps over the one that the next kbuild makes of newer sources under the same temporary
 // name. So commands die with kbuild (Pdeathsig), and who takes the build tree over ends what they had started themselves. Both
-// kinds are known by their TMPDIR, which is a folder in that of the build tree.
+// kinds are known by their TMPDIR, which is that of the build tree or a folder in it.
 
 // orphanTries is how often it is looked for processes that do not end, a few milliseconds apart.
 const orphanTries = 1000
 
-// EndOrphans kills the processes whose TMPDIR is below dir, and waits until they are gone. The caller holds the lock of the build tree,
+// EndOrphans kills the processes whose TMPDIR is dir or below it, and waits until they are gone. The caller holds the lock of the build tree,
 // so they belong to nobody.
 func EndOrphans(dir string) error {
 	for try := 0; ; try++ {
@@ -52,14 +52,14 @@ func orphans(dir string) (pids []int) {
 	return pids
 }
 
-// tempBelow reports whether an environment, as /proc shows it, has a TMPDIR below a folder, however that is spelled.
+// tempBelow reports whether an environment, as /proc shows it, has a TMPDIR that is a folder or below it, however that is spelled.
 func tempBelow(env []byte, top os.FileInfo) bool {
 	for e := range bytes.SplitSeq(env, []byte{0}) {
 		name, ok := bytes.CutPrefix(e, []byte("TMPDIR=/"))
 		if !ok {
 			continue
 		}
-		for p := filepath.Dir("/" + string(name)); p != "/"; p = filepath.Dir(p) {
+		for p := filepath.Clean("/" + string(name)); p != "/"; p = filepath.Dir(p) {
 			if info, err := os.Stat(p); err == nil && os.SameFile(info, top) {
 				return true
 			}

@@ -46,6 +46,7 @@ func TestEndOrphans(t *testing.T) {
 		tmp  string
 		ends bool
 	}{
+		{dir, true}, // of an action that writes one file
 		{dir + "/a.o", true},
 		{dir + "/a.o/aloud", true},
 		{filepath.Join(link, "tmp/a.o"), true},

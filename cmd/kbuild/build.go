@@ -178,7 +178,7 @@ func lockTree(state string) (*run.Lock, error) {
 		return nil, err
 	}
 	tmp := filepath.Join(state, "tmp")
-	if left, _ := os.ReadDir(tmp); len(left) > 0 {
+	if exists(tmp) { // it goes when a build ends
 		err = run.EndOrphans(tmp)
 	}
 	if err != nil {
