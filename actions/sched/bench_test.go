@@ -52,3 +52,13 @@ func BenchmarkSettled(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(g.Actions)), "ns/action")
 }
+
+// BenchmarkScheduled is the scheduler's part of a build in which everything is to be done: LTO programs, on 64 workers, within a
+// memory of which there is too little for all.
+func BenchmarkScheduled(b *testing.B) {
+	s := programs(100_000)
+	for b.Loop() {
+		s.simulation(b, Options{Jobs: 64, Cost: s.recorded, Budget: 32 << 30}).run()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(s.takes)), "ns/action")
+}

@@ -14,6 +14,7 @@ type simulation struct {
 	t     testing.TB
 	slots int
 	takes func(*graph.Action) time.Duration
+	next  func() (int32, bool) // the core's, or another to compare it with
 
 	now    time.Duration
 	starts []time.Duration // by position in nodes
@@ -31,7 +32,7 @@ func newSimulation(t testing.TB, g *graph.Graph, opts Options, takes func(*graph
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &simulation{core: c, t: t, slots: opts.Jobs, takes: takes, starts: make([]time.Duration, len(c.nodes))}
+	return &simulation{core: c, t: t, slots: opts.Jobs, takes: takes, next: c.next, starts: make([]time.Duration, len(c.nodes))}
 }
 
 // run gives the makespan.
