@@ -79,9 +79,9 @@ func TestFullCache(t *testing.T) {
 	if !mountable(t) {
 		return
 	}
-	p := newStatesProject(t, 4, 1)
+	p := newStatesProject(t, 3, 1)
 	mount(t, "none", p.cache, "tmpfs", 0, "size=512k")
-	for _, pages := range []int{0, 1, 2, 5, 9, 14} {
+	for _, pages := range []int{0, 2, 9} {
 		p.right("preparing")
 		os.RemoveAll(filepath.Join(p.cache, "v2"))
 		p.turn(p.state ^ 2)
@@ -105,11 +105,11 @@ func TestFullTree(t *testing.T) {
 	if !mountable(t) {
 		return
 	}
-	p := newStatesProject(t, 4, 1)
+	p := newStatesProject(t, 3, 1)
 	build := filepath.Join(p.dir, "build")
 	mount(t, "none", build, "tmpfs", 0, "size=16m")
 	failures := 0
-	for pages := range 14 {
+	for _, pages := range []int{0, 1, 3, 4, 6, 9, 12} {
 		p.right("preparing")
 		p.turn(p.state ^ 2)
 		if pages%2 == 0 {
@@ -139,7 +139,7 @@ func TestReadOnlyCache(t *testing.T) {
 	if !mountable(t) {
 		return
 	}
-	p := newStatesProject(t, 4, 1)
+	p := newStatesProject(t, 3, 1)
 	p.right("preparing")
 	mount(t, p.cache, p.cache, "", unix.MS_BIND, "")
 	mount(t, p.cache, p.cache, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
@@ -147,7 +147,7 @@ func TestReadOnlyCache(t *testing.T) {
 	if status, said := p.build(); status != 0 || strings.Contains(said, "warning: the cache") || !strings.Contains(said, "cached") || strings.Contains(said, " ran") {
 		t.Errorf("kbuild ends with %d:\n%s", status, said)
 	}
-	p.turn(2)
+	p.turn(0)
 	status, said := p.build()
 	if n := strings.Count(said, "cannot be written, building goes on without"); status != 0 || n != 1 {
 		t.Errorf("kbuild ends with %d and warns %d times:\n%s", status, n, said)

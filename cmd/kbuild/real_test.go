@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,12 +47,58 @@ func TestRealTraps(t *testing.T) {
 	if n := len(regexp.MustCompile(`Function : \S*same`).FindAllString(sass, -1)); n != 2 {
 		t.Errorf("of two equal sources the program holds %d kernels", n)
 	}
+	if ptx, _ := e.run("cuobjdump", "--list-ptx", "build/bin/ptx"); !strings.Contains(ptx, "sm_80.ptx") || e.elfs("build/bin/ptx") != "" {
+		t.Errorf("a program of PTX alone holds %s %s", ptx, e.elfs("build/bin/ptx"))
+	}
 	e.run("build/bin/t")
 	members, _ := e.run("ar", "t", "build/lib/libl.a")
 	if members != "x.cu.o\nx.cu.o\n" {
 		t.Errorf("members %q", members)
 	}
-	e.settled("build/bin/t")
+	e.settled("build/bin/t", "build/bin/ptx")
+}
+
+// An edit of a header that one pass alone reads is noticed, whether nvcc is taken apart or not.
+func TestRealHeadersOfOnePass(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "onepass")
+	for _, args := range [][]string{nil, {"--no-split", "--build-dir", "whole"}} {
+		e.kbuild(args...)
+		for _, name := range []string{"first.h", "second.h", "host.h", "rdc.h"} {
+			text := string(e.read(name))
+			e.write(name, text+"int more;\n")
+			if c := e.kbuild(append(args, "-n")...); c.Ran == 0 {
+				t.Errorf("%q: an edit of %s is not noticed", args, name)
+			}
+			e.write(name, text)
+			if c := e.kbuild(append(args, "-n")...); c.Ran != 0 {
+				t.Errorf("%q: without an edit %d actions would run", args, c.Ran)
+			}
+		}
+	}
+}
+
+// The records of a cache say what every pass makes, and every content in it is damaged: all is made again, and is the same.
+func TestRealDamagedCache(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "edits")
+	cold := e.kbuild()
+	program := e.read("build/bin/app")
+	rng := rand.New(rand.NewPCG(3, 4))
+	blobs, _ := filepath.Glob(filepath.Join(filepath.Dir(e.dir), "cache/v2/blobs/*/*"))
+	if len(blobs) < 15 {
+		t.Fatalf("the cache holds only %d blobs", len(blobs))
+	}
+	for i, name := range blobs {
+		damage(t, rng, name, blobs[(i+1)%len(blobs)], i%len(damages))
+	}
+	e.run("rm", "-rf", "build")
+	if c := e.kbuild(); c.Failed != 0 || c.Ran == 0 || c.Ran == cold.Ran {
+		t.Errorf("beside damaged blobs: %+v", c)
+	}
+	if !bytes.Equal(e.read("build/bin/app"), program) {
+		t.Error("the program is another")
+	}
 }
 
 // Many long names: nvcc gets its device link's inputs in an options file, ar and g++ theirs in response files.
