@@ -5,20 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/build"
-	"github.com/kbuild-dev/kbuild/actions/jobserver"
-	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
-	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -53,8 +48,8 @@ func (c *cli) enter() {
 
 // build builds once. again asks for another time, since nvcc was misread.
 func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
-	start := time.Now()
 	c.said.Reset()
+	start := time.Now()
 	s, want, err := c.planned(cmd.Targets)
 	if err != nil {
 		return false, err
@@ -64,21 +59,17 @@ func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 		return false, err
 	}
 	defer tree.close()
-	opts, closeJobs := c.schedule(tree)
-	defer closeJobs()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	progress, observer := c.progress(s.graph, want, opts, tree)
-	tree.runner.Warn = func(text string) { warnOnce(progress, text) }
+	r := c.begin(start, tree, want)
+	defer r.end()
 	var runner sched.Runner = tree.runner
 	if c.DryRun {
 		runner = build.NewDryRun(tree.runner)
 	}
-	sum, err := sched.Run(ctx, s.graph, want, opts, runner, observer)
+	sum, err := sched.Run(r.ctx, s.graph, want, r.opts, runner, r.observer)
 	if err == nil && len(c.KeepCode) > 0 && !c.DryRun {
-		err = s.keepCode(ctx, tree, want)
+		err = s.keepCode(r.ctx, tree, want)
 	}
-	progress.Finish(sum, time.Since(start))
+	r.finish(sum)
 	for _, question := range tree.runner.Misread() {
 		s.steps.Misread(question)
 		again = true
@@ -86,21 +77,7 @@ func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 	if q != nil && err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && !again {
 		q.save(s, tree, want)
 	}
-	return again && ctx.Err() == nil, errors.Join(err, c.finishTrace(), status(sum))
-}
-
-func warnOnce(p *term.Progress, text string) {
-	p.Diagnostic(term.Diagnostic{Severity: "warning", Summary: text})
-}
-
-func status(sum sched.Summary) error {
-	switch {
-	case sum.Interrupted:
-		return exitError{status: exitInterrupted}
-	case sum.Failed > 0:
-		return exitError{status: exitFailed}
-	}
-	return nil
+	return again && r.ctx.Err() == nil, errors.Join(err, c.finishTrace(), status(sum))
 }
 
 // fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under
@@ -237,91 +214,4 @@ func (t *tree) close() {
 	os.RemoveAll(filepath.Join(t.runner.State, "parts"))
 	os.RemoveAll(filepath.Join(t.runner.State, "tmp"))
 	t.lock.Release()
-}
-
-// schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
-func (c *cli) schedule(t *tree) (sched.Options, func()) {
-	o := sched.Options{Jobs: c.Jobs, KeepGoing: 1, MaxLoad: c.Load, Pools: t.runner.Graph.Pools, Budget: c.budget(), Memory: t.peaks().of}
-	if c.Keep != nil {
-		o.KeepGoing = *c.Keep
-	}
-	o.Cost = func(a *graph.Action) time.Duration {
-		if d, ok := t.expected(a); ok {
-			return d
-		}
-		return defaultCost(a)
-	}
-	closeJobs := func() {}
-	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
-	switch {
-	case err != nil:
-		fmt.Fprintf(c.err, "kbuild: warning: %v; running one process at a time\n", err)
-		o.Jobs = 1
-	case client != nil:
-		o.Jobserver = client
-		closeJobs = func() { client.Close() }
-		if o.Jobs == 0 {
-			o.Jobs = 256
-		}
-	}
-	if o.Jobs <= 0 {
-		o.Jobs = machine.Processors("/")
-	}
-	return o, closeJobs
-}
-
-// expected is how long an action took the last time.
-func (t *tree) expected(a *graph.Action) (time.Duration, bool) {
-	if rec := t.last(a); rec != nil && rec.Elapsed > 0 {
-		return rec.Elapsed, true
-	}
-	return 0, false
-}
-
-// last is the record of the last time; nil if there is none.
-func (t *tree) last(a *graph.Action) *cache.Record {
-	if len(a.Outputs) == 0 {
-		return nil
-	}
-	return t.journal.Last(a.Outputs[0])
-}
-
-// defaultCost orders actions that never ran here: long ones first.
-func defaultCost(a *graph.Action) time.Duration {
-	n := time.Duration(max(1, len(a.Archs)))
-	switch a.Kind {
-	case graph.Compile, graph.ModuleEmit, graph.CICC:
-		return n * 2 * time.Second
-	case graph.DeviceLink, graph.NVLink:
-		return n * 4 * time.Second
-	case graph.Join, graph.Slice:
-		return time.Millisecond
-	}
-	return time.Second
-}
-
-// progress makes what the user sees of a build; observer is it, or it and the trace.
-func (c *cli) progress(g *graph.Graph, want []graph.ActionID, o sched.Options, t *tree) (p *term.Progress, observer sched.Observer) {
-	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, Quiet: c.Quiet,
-		Jobs: o.Jobs, Expected: t.expected, Env: os.Getenv}
-	if c.JSON {
-		opts.JSON = c.out
-	}
-	for _, id := range g.Closure(want) {
-		opts.Actions = append(opts.Actions, g.Actions[id])
-	}
-	p = term.New(opts)
-	if c.Trace == "" {
-		return p, p
-	}
-	c.trace = term.NewTrace(c.Trace)
-	return p, term.Tee{p, c.trace}
-}
-
-// finishTrace writes the trace, also of a build that failed or was interrupted.
-func (c *cli) finishTrace() error {
-	if c.trace == nil {
-		return nil
-	}
-	return c.trace.Finish()
 }

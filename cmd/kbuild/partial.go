@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -178,20 +175,16 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string) (done
 	}
 	defer t.close()
 	t.runner.Outer = p.packed
-	opts, closeJobs := c.schedule(t)
-	defer closeJobs()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	progress, observer := c.progress(p.graph, want, opts, t)
-	t.runner.Warn = func(text string) { warnOnce(progress, text) }
-	p.Observer = observer
-	sum, err := sched.Run(ctx, p.graph, want, opts, t.runner, p)
+	r := c.begin(start, t, want)
+	defer r.end()
+	p.Observer = r.observer
+	sum, err := sched.Run(r.ctx, p.graph, want, r.opts, t.runner, p)
 	if rest := p.note.actions - sum.Actions; rest > 0 { // nothing that they look at has changed
 		sum.Actions += rest
 		sum.UpToDate += rest
 	}
-	progress.Finish(sum, time.Since(start))
-	if len(t.runner.Misread()) > 0 && ctx.Err() == nil {
+	r.finish(sum)
+	if len(t.runner.Misread()) > 0 && r.ctx.Err() == nil {
 		return false, nil // the long way finds it again, and tells who must know
 	}
 	if err == nil && !sum.Interrupted {

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/build"
@@ -28,17 +25,13 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 		return err
 	}
 	defer t.close()
-	opts, closeJobs := c.schedule(t)
-	defer closeJobs()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	progress, observer := c.progress(s.graph, want, opts, t)
-	t.runner.Warn = func(text string) { warnOnce(progress, text) }
+	r := c.begin(start, t, want)
+	defer r.end()
 	folder := c.state(s.project, "rebuilt")
 	os.RemoveAll(folder)
 	again := build.NewRebuild(t.runner, folder)
-	sum, err := sched.Run(ctx, s.graph, want, opts, again, observer)
-	progress.Finish(sum, time.Since(start))
+	sum, err := sched.Run(r.ctx, s.graph, want, r.opts, again, r.observer)
+	r.finish(sum)
 	checked, differ := again.Checked()
 	return errors.Join(err, c.finishTrace(), status(sum), c.showDifferences(s.project.Root, checked, differ))
 }
