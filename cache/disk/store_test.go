@@ -135,8 +135,9 @@ func TestRestoredFileIsACopy(t *testing.T) {
 	f, _ := os.OpenFile(filepath.Join(dir, "1"), os.O_WRONLY, 0)
 	f.WriteString("edited")
 	f.Close()
-	if err := s.Restore(t.Context(), r.Outputs[0], filepath.Join(dir, "2")); err != nil {
-		t.Error(err)
+	err := s.Restore(t.Context(), r.Outputs[0], filepath.Join(dir, "2"))
+	if b, _ := os.ReadFile(filepath.Join(dir, "2")); err != nil || string(b) != "object" {
+		t.Errorf("restored again: %q, %v", b, err)
 	}
 }
 
@@ -350,7 +351,7 @@ func TestFullDisk(t *testing.T) {
 		return nil
 	}
 	err := s.Put(t.Context(), r, file)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left") || !strings.Contains(err.Error(), s.dir) {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left for the cache") || !strings.Contains(err.Error(), s.dir) {
 		t.Error(err)
 	}
 	s.fault = nil

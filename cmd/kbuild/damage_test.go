@@ -239,7 +239,6 @@ func (p *statesProject) damaged(kind string, how int, donors []string) {
 		if kind == "journal-index" {
 			p.build("-f", "many.hcl")
 		}
-		p.edit("an edit")
 		p.turn(p.state ^ 1)
 		p.right("a small edit")
 		files = stateFiles(p.t, p.cache, filepath.Join(p.dir, "build/.kbuild"))[kind]
