@@ -419,11 +419,14 @@ func (l *looked) absent(p string) {
 	}
 	dir, base := filepath.Split(p)
 	st, err := cache.StatFile(l.abs(dir))
-	if err != nil || fs.FileMode(st.Mode)&sIFMT != sIFDIR {
+	switch {
+	case err == nil && fs.FileMode(st.Mode)&sIFMT == sIFDIR:
+		l.add(snapshot.Entry{Path: filepath.Clean(dir), Kind: snapshot.Guard, Stat: st, Absent: []string{base}})
+	case errors.Is(err, fs.ErrNotExist) && strings.Trim(dir, "./") != "" && !strings.Contains(dir, ".."):
+		l.absent(filepath.Clean(dir)) // and so is all that would be in it
+	default:
 		l.add(snapshot.Entry{Path: p, Kind: snapshot.Absent})
-		return
 	}
-	l.add(snapshot.Entry{Path: filepath.Clean(dir), Kind: snapshot.Guard, Stat: st, Absent: []string{base}})
 }
 
 // Types of files in Stat.Mode.
