@@ -10,8 +10,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,6 +139,7 @@ type world struct {
 	read    map[string]stamp  // files whose content entered an identity, as they were before they were read
 	absent  map[string]bool   // paths that would have been preferred
 	digests map[string]string // by file
+	trouble bool              // something failed that may not fail the next time
 	parts   map[string]string // of the toolkit, by role; "" is absent
 	limit   int               // newest major version of g++ that the toolkit takes; 0 if it does not say
 }
@@ -214,13 +217,31 @@ func (w *world) lookup(name, path string) string {
 // output runs a program and gives its standard output and error.
 func (w *world) output(argv ...string) (string, error) {
 	out, err := w.command(argv).CombinedOutput()
+	w.note(err)
 	return string(out), err
 }
 
 // answer runs a program and gives its standard output, trimmed.
 func (w *world) answer(argv ...string) (string, error) {
 	out, err := w.command(argv).Output()
+	w.note(err)
 	return strings.TrimSpace(string(out)), err
+}
+
+// note notes an error that says nothing of the program that was run.
+func (w *world) note(err error) { w.trouble = w.trouble || isTrouble(err) }
+
+// isTrouble tells a failure of the moment (no memory, no space, killed) from a program that refused what it was asked: that one
+// would refuse it again.
+func isTrouble(err error) bool {
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
+		return false
+	case errors.As(err, &exit):
+		return !exit.Exited()
+	}
+	return true
 }
 
 func (w *world) command(argv []string) *exec.Cmd {

@@ -186,6 +186,58 @@ func TestDamagedMemo(t *testing.T) {
 	}
 }
 
+// An answer that did not come, since a tool was killed, is asked for again.
+func TestTroubleIsNotRemembered(t *testing.T) {
+	dir := t.TempDir()
+	nvcc, killed := filepath.Join(dir, "nvcc"), filepath.Join(dir, "killed")
+	script := "#!/bin/sh\n[ ! -e " + killed + " ] || kill -9 $$\n[ \"$1\" != --refused ] || exit 1\necho answer\n"
+	if err := os.WriteFile(nvcc, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	k := &plan.Toolkit{NVCC: plan.Tool{Path: nvcc, ID: "1"}}
+	steps := func() *Steps { return OpenSteps(dir, k, os.Environ(), nil) }
+	ask := func(s *Steps, question string) plan.DryRun {
+		if err := s.Ask(t.Context(), [][]string{{question}}); err != nil {
+			t.Fatal(err)
+		}
+		return s.Runs[plan.Question([]string{question})]
+	}
+	os.WriteFile(killed, nil, 0o666)
+	s := steps()
+	if a := ask(s, "--dryrun"); a.Error == "" {
+		t.Errorf("a killed nvcc answered %+v", a)
+	}
+	os.Remove(killed)
+	if n := len(steps().Runs); n > 0 {
+		t.Errorf("%d answers of a killed nvcc are remembered", n)
+	}
+	if a := ask(s, "--dryrun"); a.Text != "answer\n" {
+		t.Errorf("%+v", a)
+	}
+	if a := ask(s, "--refused"); a.Error == "" {
+		t.Errorf("refused: %+v", a)
+	}
+	if n := len(steps().Runs); n != 2 {
+		t.Errorf("%d answers are remembered, not both", n)
+	}
+
+	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
+	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
+	memo, _ := r.memo()
+	fatbinary := filepath.Join(tk, "bin", "fatbinary")
+	was, err := os.ReadFile(fatbinary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"#!/bin/sh\nkill -9 $$\n", string(was)} {
+		os.WriteFile(fatbinary, []byte(text), 0o777)
+		collect(t, r)
+		if _, err := os.Stat(memo); (err == nil) != (text == string(was)) {
+			t.Errorf("with a fatbinary of %d bytes: %v", len(text), err)
+		}
+	}
+}
+
 func TestMissing(t *testing.T) {
 	path := compilers(t)
 	f := collect(t, Request{NeedCUDA: true, Compiler: "no-such-nvcc", Env: env(map[string]string{"PATH": path})})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 type Steps struct {
 	Runs map[string]plan.DryRun // by plan.Question
 
+	fleeting   map[string]bool // questions that got no answer for trouble of the moment
 	nvcc, file string
 	text       []byte
 	env        []string
@@ -28,7 +30,7 @@ type Steps struct {
 // OpenSteps reads what is remembered in the folder dir. env is the complete environment that nvcc gets,
 // keyEnv the part of it that can change an answer.
 func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
-	s := &Steps{Runs: map[string]plan.DryRun{}, env: env}
+	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, env: env}
 	if k == nil {
 		return s
 	}
@@ -47,11 +49,12 @@ func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
 // Ask puts questions to nvcc and remembers the answers.
 func (s *Steps) Ask(ctx context.Context, questions [][]string) error {
 	answers := make([]plan.DryRun, len(questions))
+	trouble := make([]bool, len(questions))
 	var g errgroup.Group
 	g.SetLimit(4)
 	for i, q := range questions {
 		g.Go(func() error {
-			answers[i] = s.ask(ctx, q)
+			answers[i], trouble[i] = s.ask(ctx, q)
 			return nil
 		})
 	}
@@ -60,16 +63,17 @@ func (s *Steps) Ask(ctx context.Context, questions [][]string) error {
 		return err
 	}
 	for i, q := range questions {
-		s.Runs[plan.Question(q)] = answers[i]
+		key := plan.Question(q)
+		s.Runs[key], s.fleeting[key] = answers[i], trouble[i]
 	}
 	s.save()
 	return nil
 }
 
-func (s *Steps) ask(ctx context.Context, question []string) plan.DryRun {
+func (s *Steps) ask(ctx context.Context, question []string) (answer plan.DryRun, trouble bool) {
 	dir, err := os.MkdirTemp("", "kbuild-ask-")
 	if err != nil {
-		return plan.DryRun{Error: err.Error()}
+		return plan.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
 	cmd := exec.CommandContext(ctx, s.nvcc, question...)
@@ -77,13 +81,14 @@ func (s *Steps) ask(ctx context.Context, question []string) plan.DryRun {
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
 	if err != nil {
-		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, lastLine(text)))}
+		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, lastLine(text)))}, isTrouble(err)
 	}
-	return plan.DryRun{Text: text}
+	return plan.DryRun{Text: text}, false
 }
 
 // Misread notes that an answer was understood wrongly: nvcc then runs as one command, now and later.
 func (s *Steps) Misread(question string) {
+	s.fleeting[question] = false
 	s.Runs[question] = plan.DryRun{Error: "a pass that it shows failed, and nvcc as one command did not"}
 	s.save()
 }
@@ -96,9 +101,11 @@ func lastLine(text string) string {
 // Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last read or written.
 func (s *Steps) Remembered() (file string, text []byte) { return s.file, s.text }
 
-// save is best effort.
+// save is best effort. What nvcc could not be asked for a moment is asked again.
 func (s *Steps) save() {
-	text, err := json.Marshal(s.Runs)
+	lasting := maps.Clone(s.Runs)
+	maps.DeleteFunc(lasting, func(question string, _ plan.DryRun) bool { return s.fleeting[question] })
+	text, err := json.Marshal(lasting)
 	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o777) != nil {
 		return
 	}

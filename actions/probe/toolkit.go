@@ -57,12 +57,13 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 // that does not do so is left out: nvcc then stays whole.
 func (w *world) fatbinC(fatbinary string) map[string]string {
 	dir, err := os.MkdirTemp("", "kbuild-ask-")
-	if err != nil || fatbinary == "" {
+	if w.note(err); err != nil || fatbinary == "" {
 		return nil
 	}
 	defer os.RemoveAll(dir)
 	ptx, out := filepath.Join(dir, "a.ptx"), filepath.Join(dir, "a.fatbin.c")
-	if os.WriteFile(ptx, []byte(".version 7.0\n.target sm_70\n.address_size 64\n"), 0o666) != nil {
+	if err := os.WriteFile(ptx, []byte(".version 7.0\n.target sm_70\n.address_size 64\n"), 0o666); err != nil {
+		w.note(err)
 		return nil
 	}
 	texts := map[string]string{}
