@@ -13,7 +13,7 @@ type Look struct {
 	Path    string        // relative to Project.Root, or absolute
 	List    bool          // the names in the folder were read; else the file, or only what is there
 	Missing bool          // nothing was there
-	Entries []fs.DirEntry // of a list
+	Entries []fs.DirEntry `json:"-"` // of a list
 }
 
 // asked tells looks apart.
