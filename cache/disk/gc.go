@@ -22,7 +22,7 @@ import (
 //   - Two collections at once try to remove the same files, and the second finds them gone.
 
 const (
-	// DefaultLimit is the size that MaybeGC keeps the store under.
+	// DefaultLimit is the size that a store is kept under, if nobody says another.
 	DefaultLimit = 20 << 30
 
 	grace   = time.Hour // how long an unreferenced blob or a temporary file may belong to a running build
@@ -67,10 +67,10 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 	return c.res, s.unwritable(err)
 }
 
-// MaybeGC runs GC with the default limit if the last one began an hour ago or longer. The stamp is
+// MaybeGC runs GC with a limit of bytes if the last one began an hour ago or longer. The stamp is
 // renewed before the scan, so that of many builds that end together one collects. The first time it only leaves the
 // stamp: a store that was just made has nothing to remove. On a store that cannot be written it does nothing.
-func (s *Store) MaybeGC(ctx context.Context) (GCResult, error) {
+func (s *Store) MaybeGC(ctx context.Context, limit int64) (GCResult, error) {
 	stamp, now := s.path("gc"), s.now()
 	info, missing := os.Stat(stamp)
 	if missing == nil {
@@ -86,7 +86,7 @@ func (s *Store) MaybeGC(ctx context.Context) (GCResult, error) {
 	if err := os.Chtimes(stamp, now, now); err != nil || missing != nil {
 		return GCResult{}, nil
 	}
-	return s.GC(ctx, DefaultLimit, 0)
+	return s.GC(ctx, limit, 0)
 }
 
 // collection is one run of GC.

@@ -73,7 +73,7 @@ func TestReadOnlyStore(t *testing.T) {
 		if err := s.Count(cache.Counters{Direct: 1}); err == nil {
 			t.Error("Count wrote")
 		}
-		if _, err := s.MaybeGC(t.Context()); err != nil {
+		if _, err := s.MaybeGC(t.Context(), DefaultLimit); err != nil {
 			t.Error(err)
 		}
 		if _, err := Open(old); err != nil {

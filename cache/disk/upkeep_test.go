@@ -130,7 +130,7 @@ func TestMaybeGC(t *testing.T) {
 		t.Helper()
 		write(t, s.path("tmp", "leftover"), "")
 		age(t, s.path("tmp", "leftover"), 5*time.Hour)
-		if res, err := s.MaybeGC(t.Context()); err != nil || res.Temps != want {
+		if res, err := s.MaybeGC(t.Context(), DefaultLimit); err != nil || res.Temps != want {
 			t.Errorf("%s: %+v %v", what, res, err)
 		}
 	}

@@ -102,6 +102,7 @@ type tree struct {
 	files   *cache.Files
 	store   *disk.Store
 	own     *disk.Store // of the build tree, with --no-cache
+	limit   int64       // of either, in bytes
 	dry     bool
 }
 
@@ -136,9 +137,9 @@ func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]stri
 		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
 		Begun: time.Now(), Listing: cache.NewListing(root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
 	}
-	if c.NoCache {
+	if t.limit, err = cacheLimit(os.Getenv); err == nil && c.NoCache {
 		err = t.openParts(state)
-	} else {
+	} else if err == nil {
 		err = t.openStore(c)
 	}
 	if err != nil {
@@ -206,10 +207,10 @@ func (t *tree) close() {
 	t.journal.Close()
 	if t.store != nil && !t.dry {
 		t.store.Count(t.runner.Counters())
-		t.store.MaybeGC(context.Background())
+		t.store.MaybeGC(context.Background(), t.limit)
 	}
 	if t.own != nil && !t.dry {
-		t.own.MaybeGC(context.Background())
+		t.own.MaybeGC(context.Background(), t.limit)
 	}
 	os.RemoveAll(filepath.Join(t.runner.State, "parts"))
 	os.RemoveAll(filepath.Join(t.runner.State, "tmp"))

@@ -22,7 +22,7 @@ type cli struct {
 	File     string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
 	Jobs     int               `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
 	Keep     *int              `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
-	Mem      memSize           `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
+	Mem      sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
 	Load     float64           `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD."`
 	DryRun   bool              `short:"n" help:"Show what would run, and run nothing."`
 	Verbose  bool              `short:"v" help:"Show command lines, and what was restored from the cache."`

@@ -12,31 +12,31 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// memSize is --mem: bytes, or a share of what there is. The zero memSize is all there is.
-type memSize struct {
+// sizeFlag is --mem: bytes, or a share of what there is. The zero sizeFlag is all there is.
+type sizeFlag struct {
 	bytes int64
 	share float64
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (m *memSize) UnmarshalText(text []byte) error {
+func (m *sizeFlag) UnmarshalText(text []byte) error {
 	s := string(text)
 	percent, isShare := strings.CutSuffix(s, "%")
 	if isShare {
 		n, err := strconv.ParseFloat(percent, 64)
-		*m = memSize{share: n / 100}
+		*m = sizeFlag{share: n / 100}
 		if err == nil && n > 0 && n <= 1000 {
 			return nil
 		}
 	} else if n, err := manifest.ParseSize(s); err == nil && n > 0 {
-		*m = memSize{bytes: n}
+		*m = sizeFlag{bytes: n}
 		return nil
 	}
-	return fmt.Errorf(`%q is no size of memory; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
+	return fmt.Errorf(`%q is no size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
 }
 
 // budget is in bytes; 0 is unknown.
-func (m memSize) budget(there int64) int64 {
+func (m sizeFlag) budget(there int64) int64 {
 	switch {
 	case m.bytes > 0:
 		return m.bytes

@@ -22,19 +22,19 @@ func TestMemSize(t *testing.T) {
 		{"8GiB", 8 << 30}, {"8G", 8 << 30}, {"512MiB", 512 * mib}, {"4096", 4096}, {"50%", 500 * mib}, {"12.5%", 125 * mib}, {"200%", 2000 * mib},
 	}
 	for _, test := range tests {
-		var m memSize
+		var m sizeFlag
 		err := m.UnmarshalText([]byte(test.text))
 		if got := m.budget(there); err == nil && got != test.want || (err != nil) != (test.want < 0) {
 			t.Errorf("--mem %s of %d is %d, %v, want %d", test.text, there, got, err, test.want)
 		}
 	}
-	if got := (memSize{}).budget(there); got != there {
+	if got := (sizeFlag{}).budget(there); got != there {
 		t.Errorf("without --mem %d, want all there is", got)
 	}
-	if got := (memSize{share: 0.5}).budget(0); got != 0 {
+	if got := (sizeFlag{share: 0.5}).budget(0); got != 0 {
 		t.Errorf("half of what is unknown is %d, want 0: unknown", got)
 	}
-	if got := (memSize{share: 0.5}).budget(1); got != 1 {
+	if got := (sizeFlag{share: 0.5}).budget(1); got != 1 {
 		t.Errorf("half of one byte is %d, want 1: 0 would be no bound", got)
 	}
 }

@@ -219,8 +219,22 @@ func size(n int64) string {
 }
 
 type cacheGCCmd struct {
-	MaxSize int64         `default:"20" placeholder:"GIB" help:"Keep at most this many GiB (default: 20)."`
+	MaxSize sizeFlag      `placeholder:"SIZE" help:"Keep at most this much, for example 5GiB (default: $KBUILD_CACHE_SIZE, else 20GiB)."`
 	MaxAge  time.Duration `placeholder:"DURATION" help:"Remove what was not used for this long, for example 720h."`
+}
+
+// cacheLimit is how large the cache may grow, in bytes.
+func cacheLimit(getenv func(string) string) (int64, error) {
+	const name = "KBUILD_CACHE_SIZE"
+	text := getenv(name)
+	if text == "" {
+		return disk.DefaultLimit, nil
+	}
+	var size sizeFlag
+	if err := size.UnmarshalText([]byte(text)); err != nil {
+		return 0, usagef("%s: %v", name, err)
+	}
+	return size.budget(disk.DefaultLimit), nil
 }
 
 func (cmd cacheGCCmd) Run(c *cli) error {
@@ -228,7 +242,11 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	res, err := store.GC(context.Background(), cmd.MaxSize<<30, cmd.MaxAge)
+	limit, err := cacheLimit(os.Getenv)
+	if err != nil {
+		return err
+	}
+	res, err := store.GC(context.Background(), cmd.MaxSize.budget(limit), cmd.MaxAge)
 	if err != nil {
 		return err
 	}
