@@ -1,7 +1,9 @@
 package build
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,24 +18,27 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// discovered reads a depfile and digests what it names, without the declared inputs.
-func (r *Runner) discovered(a *graph.Action, dir scratch) ([]cache.FileDigest, error) {
+// discovered reads a depfile and digests what it names, without the declared inputs. climbing are the names with "..", as
+// the compiler has them.
+func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDigest, climbing []string, err error) {
 	text, err := cache.AppendFile(nil, dir.depfile())
 	if err != nil {
-		return nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
+		return nil, nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
 	}
 	_, deps, err := run.ParseDepfile(text)
 	if err != nil {
-		return nil, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
+		return nil, nil, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
 	}
 	seen := map[string]bool{}
 	for _, in := range a.Inputs {
 		seen[in] = true
 	}
 	staged := r.relative(dir).dir + "/"
-	var out []cache.FileDigest
 	for _, d := range deps {
 		name := r.name(d)
+		if strings.Contains(d, "../") {
+			climbing = append(climbing, d)
+		}
 		if strings.HasPrefix(name, staged) {
 			continue // staged
 		}
@@ -43,12 +48,12 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) ([]cache.FileDigest, e
 		seen[name] = true
 		digest, err := r.Files.Digest(name)
 		if err != nil {
-			return nil, fmt.Errorf("the dependency file of %s names %s: %w", a.Name, d, err)
+			return nil, nil, fmt.Errorf("the dependency file of %s names %s: %w", a.Name, d, err)
 		}
 		out = append(out, cache.FileDigest{Path: name, Digest: digest})
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
-	return out, nil
+	return out, climbing, nil
 }
 
 // name spells a path as actions do: relative to the root if inside, with slashes, clean. A path that
@@ -89,40 +94,83 @@ func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 // It lists too many rather than too few (a quoted include searches the folder of the file that
 // includes it, and a depfile does not say which that was); one too many costs a compile that was not
 // needed on the day such a file appears.
-func (r *Runner) absent(a *graph.Action, found []cache.FileDigest) []string {
-	dirs := r.searchDirs(a, found)
-	set := map[string]bool{}
-	add := func(dir, rel string) {
-		p := path.Join(dir, rel)
-		if r.Listing.Exists(p) {
-			return
-		}
-		if first, _, deep := strings.Cut(rel, "/"); deep && !r.Listing.Exists(path.Join(dir, first)) {
-			p = path.Join(dir, first)
-		}
-		set[p] = true
-	}
+func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []string) []string {
+	s := search{r: r, dirs: r.searchDirs(a, found), missing: map[string]bool{}, nowhere: map[string]bool{}}
 	for _, f := range found {
-		for _, s := range spellings(f.Path, dirs) {
-			for _, d := range dirs {
-				if path.Join(d, s.rel) == f.Path {
-					if s.ordered {
-						break
-					}
-					continue
-				}
-				add(d, s.rel)
+		for _, rel := range spellings(f.Path, s.dirs) {
+			s.elsewhere(rel, f.Path)
+		}
+	}
+	for _, c := range climbing {
+		s.climb(c)
+	}
+	for _, name := range r.whether(a, found) {
+		s.elsewhere(name, "")
+	}
+	return slices.Sorted(maps.Keys(s.missing))
+}
+
+// search finds what is missing in the folders that a compiler searches.
+type search struct {
+	r       *Runner
+	dirs    []string
+	missing map[string]bool
+	nowhere map[string]bool // folders that no folder has: each is missing in all
+}
+
+// elsewhere notes that rel is missing in all folders but where it was found.
+func (s *search) elsewhere(rel, found string) {
+	first, _, deep := strings.Cut(rel, "/")
+	if deep && s.nowhere[first] {
+		return
+	}
+	all := deep
+	for _, d := range s.dirs {
+		p := path.Join(d, rel)
+		if p == found {
+			all = false
+			continue
+		}
+		top := path.Join(d, first)
+		switch {
+		case deep && !s.r.Listing.Exists(top):
+			s.missing[top] = true
+		case !s.r.Listing.Exists(p):
+			s.missing[p] = true
+			all = false
+		default:
+			all = false
+		}
+	}
+	if all {
+		s.nowhere[first] = true
+	}
+}
+
+// climb notes where "dir/../x.h", which was found through one folder, would have been found through others.
+func (s *search) climb(name string) {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, s.r.Root+"/"), "./")
+	for _, d := range s.dirs {
+		rel, ok := strings.CutPrefix(name, d+"/")
+		if d == "." {
+			rel, ok = name, !path.IsAbs(name)
+		}
+		if !ok || !strings.Contains("/"+rel, "/../") {
+			continue
+		}
+		for _, other := range s.dirs {
+			if p := path.Join(other, rel); !s.r.Listing.Exists(other) {
+				s.missing[other] = true
+			} else if !s.r.Listing.Exists(p) {
+				s.missing[p] = true
 			}
 		}
 	}
-	r.addHasInclude(a, found, dirs, add)
-	out := make([]string, 0, len(set))
-	for p := range set {
-		out = append(out, p)
-	}
-	sort.Strings(out)
-	return out
 }
+
+// manyDirs is up to how many folders those of headers outside of the project are among them: a library of templates has hundreds,
+// and hundreds of headers.
+const manyDirs = 64
 
 // searchDirs are the folders of quoted includes (of the source and of the project's headers), then
 // the include folders in order.
@@ -136,9 +184,9 @@ func (r *Runner) searchDirs(a *graph.Action, found []cache.FileDigest) []string 
 	for _, in := range a.Inputs {
 		add(path.Dir(in))
 	}
-	for _, f := range found {
-		if !path.IsAbs(f.Path) {
-			add(path.Dir(f.Path))
+	for _, f := range r.ownFiles(a, found) {
+		if len(dirs) < manyDirs || !path.IsAbs(f) {
+			add(path.Dir(f))
 		}
 	}
 	for _, d := range a.SearchDirs {
@@ -155,34 +203,38 @@ func (r *Runner) searchDirs(a *graph.Action, found []cache.FileDigest) []string 
 	return dirs
 }
 
-// spelling is one way a source can have named a header.
-type spelling struct {
-	rel     string
-	ordered bool // it was found through one of the folders: later folders cannot shadow it
-}
-
 // spellings are the names a header can have been included by: relative to each folder that holds
-// it, and for a header of the system its last one, two and three components.
-func spellings(p string, dirs []string) []spelling {
-	var out []spelling
+// it, and for a header of the system every end of its path.
+func spellings(p string, dirs []string) []string {
+	var out []string
 	for _, d := range dirs {
 		if rel, ok := strings.CutPrefix(p, d+"/"); ok {
-			out = append(out, spelling{rel, false})
+			out = append(out, rel)
 		} else if d == "." && !path.IsAbs(p) {
-			out = append(out, spelling{p, false})
+			out = append(out, p)
 		}
 	}
 	if out != nil || !path.IsAbs(p) {
 		return out
 	}
-	parts := strings.Split(p, "/")
-	for n := 1; n <= 3 && n < len(parts); n++ {
-		out = append(out, spelling{path.Join(parts[len(parts)-n:]...), false})
+	for i := len(p) - 1; i > 0; i-- {
+		if p[i] == '/' {
+			out = append(out, p[i+1:])
+		}
 	}
 	return out
 }
 
-var hasInclude = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*["<]([^">\n]+)[">]`) })
+var hasInclude = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*["<]([^">\n]+)[">]`)
+})
+
+// Where a macro asks, the name may stand in any directive.
+var (
+	hasIncludeOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*\w`) })
+	directive    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*(?:define|if|elif)\b.*$`) })
+	headerName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`["<]([\w./+-]+)[">]`) })
+)
 
 var tellsTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__(?:DATE|TIME|TIMESTAMP)__`) })
 
@@ -199,6 +251,8 @@ func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
 type asks struct {
 	time    bool     // of day, or of the file
 	whether []string // files exist, by __has_include
+	macro   bool     // some __has_include has a macro in place of a name
+	names   []string // that such a macro may stand for
 }
 
 // askedBy is a file with its content. A header is read by very many sources.
@@ -221,36 +275,128 @@ func (r *Runner) asksOf(file string) asks {
 	if err != nil {
 		return asks{}
 	}
-	now := asks{time: tellsTime().Match(text)}
-	for _, m := range hasInclude().FindAllSubmatch(text, -1) {
-		now.whether = append(now.whether, string(m[1]))
+	var now asks
+	if bytes.Contains(text, []byte("__DATE__")) || bytes.Contains(text, []byte("__TIME")) {
+		now.time = tellsTime().Match(text)
+	}
+	if bytes.Contains(text, []byte("__has_include")) {
+		for _, m := range hasInclude().FindAllSubmatch(text, -1) {
+			now.whether = append(now.whether, string(m[1]))
+		}
+		now.macro = hasIncludeOf().Match(text)
+	}
+	for _, line := range directive().FindAll(text, -1) {
+		for _, m := range headerName().FindAllSubmatch(line, -1) {
+			now.names = append(now.names, string(m[1]))
+		}
 	}
 	r.asked.Store(key, now)
 	return now
 }
 
-// ownFiles are the source and the project's headers.
+// ownFiles are the source, the project's headers and those of its include folders elsewhere.
 func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 	if a.Kind == graph.HostLink || a.Kind == graph.SharedLink {
 		return nil
 	}
 	files := slices.Clone(a.Inputs)
 	for _, f := range found {
-		if !path.IsAbs(f.Path) {
+		if !path.IsAbs(f.Path) || slices.ContainsFunc(a.SearchDirs, func(d string) bool { return strings.HasPrefix(f.Path, d+"/") }) {
 			files = append(files, f.Path)
 		}
 	}
 	return files
 }
 
-// addHasInclude adds what the project's own files ask for by __has_include and do not find: no
-// depfile tells of it.
-func (r *Runner) addHasInclude(a *graph.Action, found []cache.FileDigest, dirs []string, add func(dir, rel string)) {
+// whether are the names that the project's own files ask for by __has_include: no depfile tells of it.
+func (r *Runner) whether(a *graph.Action, found []cache.FileDigest) (names []string) {
+	macro := false
+	var may []string
 	for _, f := range r.ownFiles(a, found) {
-		for _, name := range r.asksOf(f).whether {
-			for _, d := range dirs {
-				add(d, name)
+		asks := r.asksOf(f)
+		names, may, macro = append(names, asks.whether...), append(may, asks.names...), macro || asks.macro
+	}
+	if !macro {
+		return names
+	}
+	for _, arg := range a.Argv {
+		if strings.HasPrefix(arg, "-D") {
+			for _, m := range headerName().FindAllStringSubmatch(arg, -1) {
+				may = append(may, m[1])
 			}
 		}
 	}
+	return append(names, may...)
+}
+
+// askedFor are files that are there, were asked for, and were not read: if one goes, the answer is another.
+func (r *Runner) askedFor(a *graph.Action, found []cache.FileDigest) (there []cache.FileDigest) {
+	known := map[string]bool{}
+	for _, f := range found {
+		known[f.Path] = true
+	}
+	for _, in := range a.Inputs {
+		known[in] = true
+	}
+	dirs := r.searchDirs(a, found)
+	for _, name := range r.whether(a, found) {
+		for _, d := range dirs {
+			p := r.name(path.Join(d, name))
+			if !r.Listing.Exists(p) {
+				continue
+			}
+			if digest, err := r.Files.Digest(p); err == nil && !known[p] && r.maker(p) == nil {
+				known[p] = true
+				there = append(there, cache.FileDigest{Path: p, Digest: digest})
+			}
+			break
+		}
+	}
+	return there
+}
+
+// absentLibs are the libraries that do not exist and that a link would take for -lNAME if they did: in a folder of -L before the one
+// that has it, or shared beside a static one.
+func (r *Runner) absentLibs(a *graph.Action) (missing []string) {
+	dirs, names, static := r.linked(a)
+	for _, name := range names {
+		files := []string{"lib" + name + ".so", "lib" + name + ".a"}
+		if exact, ok := strings.CutPrefix(name, ":"); ok {
+			files = []string{exact}
+		} else if static {
+			files = files[1:]
+		}
+	search:
+		for _, d := range dirs {
+			for _, f := range files {
+				p := path.Join(d, f)
+				if r.Listing.Exists(p) {
+					break search
+				}
+				missing = append(missing, p)
+			}
+		}
+	}
+	return missing
+}
+
+// linked are the folders of -L, those of LIBRARY_PATH after them, and the names of -l.
+func (r *Runner) linked(a *graph.Action) (dirs, names []string, static bool) {
+	for i, arg := range a.Argv {
+		if len(arg) == 2 && i+1 < len(a.Argv) { // -L DIR
+			arg += a.Argv[i+1]
+		}
+		if d, ok := strings.CutPrefix(arg, "-L"); ok {
+			dirs = append(dirs, d)
+		} else if n, ok := strings.CutPrefix(arg, "-l"); ok {
+			names = append(names, n)
+		}
+		static = static || arg == "-static"
+	}
+	for _, e := range r.KeyEnv {
+		if list, ok := strings.CutPrefix(e, "LIBRARY_PATH="); ok {
+			dirs = append(dirs, filepath.SplitList(list)...)
+		}
+	}
+	return dirs, names, static
 }

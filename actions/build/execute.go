@@ -447,7 +447,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		stable = stable && r.Files.Unchanged(in, d, since)
 	}
 	if a.Depfile != "" {
-		found, err := r.discovered(a, dir)
+		found, climbing, err := r.discovered(a, dir)
 		if err != nil {
 			return nil, false, err
 		}
@@ -462,7 +462,11 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return nil, false, err
 		}
-		rec.Absent = r.absent(a, rec.Discovered)
+		rec.Absent = r.absent(a, rec.Discovered, climbing)
+		rec.Discovered = append(rec.Discovered, r.askedFor(a, rec.Discovered)...)
+	}
+	if a.Kind == graph.HostLink || a.Kind == graph.SharedLink {
+		rec.Absent = append(rec.Absent, r.absentLibs(a)...)
 	}
 	return rec, stable, nil
 }

@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,16 +57,17 @@ func (v *Rebuild) Check(ctx context.Context, a *graph.Action) (sched.Result, boo
 // Execute implements sched.Runner.
 func (v *Rebuild) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	v.r.mu.Lock()
-	_, missing := v.r.pending[a.ID]
+	p, missing := v.r.pending[a.ID]
+	delete(v.r.pending, a.ID)
 	v.r.mu.Unlock()
+	defer v.r.done(a) // once: it counts who may still read the files of parts
 	if missing {
-		if res := v.r.Execute(ctx, a); res.Status == sched.Failed {
+		if res := v.r.execute(ctx, a, p); res.Status == sched.Failed {
+			v.r.forgetOutputs(a)
 			return res
 		}
 	}
-	res := v.again(ctx, a)
-	v.r.done(a)
-	return res
+	return v.again(ctx, a)
 }
 
 // again runs a settled action and compares.
@@ -112,21 +114,24 @@ func (r *Runner) setAside(a *graph.Action, dir scratch) (back func() error, err 
 		return func() error { return nil }, nil
 	}
 	was := func(i int) string { return dir.file(fmt.Sprintf("was-%d", i)) }
-	for i, o := range a.Outputs {
-		if err := os.Rename(r.abs(o), was(i)); err != nil {
-			return nil, fmt.Errorf("setting the old %s aside: %w", o, err)
-		}
-		r.written(o)
-	}
-	return func() error {
-		for i, o := range a.Outputs {
+	moved := 0
+	back = func() error {
+		for i, o := range a.Outputs[:moved] {
 			if err := os.Rename(was(i), r.abs(o)); err != nil {
 				return fmt.Errorf("bringing %s back: %w", o, err)
 			}
 			r.written(o)
 		}
 		return nil
-	}, nil
+	}
+	for i, o := range a.Outputs {
+		if err := os.Rename(r.abs(o), was(i)); err != nil {
+			return nil, errors.Join(fmt.Errorf("setting the old %s aside: %w", o, err), back())
+		}
+		moved++
+		r.written(o)
+	}
+	return back, nil
 }
 
 func sameContent(a, b *cache.Record) bool {

@@ -75,6 +75,12 @@ func (s *Store) Export(ctx context.Context, w io.Writer, m Manifest) (Manifest, 
 	return m, errors.Join(b.err, b.w.Close(), z.Close())
 }
 
+// Counted is m with the counts of its entries.
+func (m Manifest) Counted() Manifest {
+	m.count()
+	return m
+}
+
 // bundleStep is a record, and what goes before it.
 type bundleStep struct {
 	contents []cache.Output
@@ -181,10 +187,14 @@ func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) e
 	if err := accept(m); err != nil {
 		return res, err
 	}
-	for range m.Records + m.Blobs {
-		if err := b.next(); err != nil {
-			return res, fmt.Errorf("reading the bundle: %w", err)
-		}
+	for err == nil {
+		err = b.next()
+	}
+	if err == io.EOF && (b.records != m.Records || b.blobs != m.Blobs) {
+		err = fmt.Errorf("it ends early: %w", io.ErrUnexpectedEOF)
+	}
+	if err != io.EOF {
+		return res, fmt.Errorf("reading the bundle: %w", err)
 	}
 	if _, err := io.Copy(io.Discard, z); err != nil { // the check sum of all is at the end
 		return res, fmt.Errorf("reading the bundle: %w", err)
@@ -198,6 +208,8 @@ type unbundler struct {
 	ctx context.Context
 	r   *tar.Reader
 	res *ImportResult
+
+	records, blobs int // seen
 }
 
 func (b *unbundler) manifest() (m Manifest, err error) {
@@ -217,12 +229,9 @@ func (b *unbundler) manifest() (m Manifest, err error) {
 	return m, nil
 }
 
-// next adds one file to the store.
+// next adds one file to the store; io.EOF is the end.
 func (b *unbundler) next() error {
 	h, err := b.r.Next()
-	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("it ends early: %w", io.ErrUnexpectedEOF)
-	}
 	if err != nil {
 		return err
 	}
@@ -230,8 +239,10 @@ func (b *unbundler) next() error {
 	switch {
 	case dir == "blobs/" && isDigest(name):
 		d, _ := cache.ParseDigest(name)
+		b.blobs++
 		return b.content(cache.Output{Path: h.Name, Digest: d, Size: h.Size})
 	case dir == "records/" && h.Size <= maxRecord:
+		b.records++
 		return b.record(name)
 	}
 	return fmt.Errorf("%w: it holds %q", cache.ErrCorrupt, h.Name)

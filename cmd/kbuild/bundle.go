@@ -39,6 +39,9 @@ func (s *session) identity() []cache.Field {
 	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
 }
 
+// always are the fields that every bundle has; tools are those that its actions use.
+var always = [...]string{"key version", "platform", "environment"}
+
 // unlike lists the fields of a bundle that differ here.
 func unlike(bundle, here []cache.Field) []string {
 	values := map[string]string{}
@@ -82,6 +85,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
+	dry := c.DryRun
 	c.DryRun = true
 	t, err := s.openTree()
 	if err != nil {
@@ -93,6 +97,10 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	m, missing := s.manifest(t.runner.Held(ctx, s.graph.Closure(want)))
 	if len(m.Entries) == 0 {
 		return exitError{exitRequirement, errors.New("the cache has nothing of these targets; build them first")}
+	}
+	if dry {
+		fmt.Fprintln(c.out, describe(m.Counted()))
+		return nil
 	}
 	err = writeBundle(cmd.File, c.out, func(w io.Writer) error {
 		m, err = t.store.Export(ctx, w, m)
@@ -116,7 +124,10 @@ func describe(m disk.Manifest) string {
 
 // manifest describes a bundle of what the cache holds.
 func (s *session) manifest(held []build.Held) (m disk.Manifest, missing []*graph.Action) {
-	tools := map[string]bool{"key version": true, "platform": true, "environment": true}
+	tools := map[string]bool{}
+	for _, name := range always {
+		tools[name] = true
+	}
 	for _, h := range held {
 		for _, t := range h.Action.Tools {
 			tools[t] = true
@@ -156,6 +167,13 @@ func lacking(missing []*graph.Action) string {
 func writeBundle(name string, stdout io.Writer, write func(io.Writer) error) error {
 	if name == "-" {
 		return write(stdout)
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe, not to be replaced
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".kbuild-*")
 	if err != nil {
@@ -224,6 +242,11 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 	s, err := c.plan()
 	if err != nil {
 		return err
+	}
+	for _, name := range always {
+		if !slices.ContainsFunc(m.Identity, func(f cache.Field) bool { return f.Name == name }) {
+			return fmt.Errorf("the manifest of the bundle is damaged: it does not name its %s", name)
+		}
 	}
 	differ := unlike(m.Identity, s.identity())
 	if len(differ) > 0 && !force {

@@ -78,6 +78,33 @@ func TestRealHeadersOfOnePass(t *testing.T) {
 	}
 }
 
+// A file that would be found before the one that was read, or whose absence or presence was asked for, is noticed: a header with ".." in
+// its name, what __has_include says of a name and of a macro, a library before another and beside one.
+func TestRealSearched(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "searched")
+	e.run("sh", "-c", "mkdir lib1 lib2; g++ -fPIC -c one.cpp two.cpp; ar qc lib1/libfoo.a one.o")
+	is := func(want string) {
+		t.Helper()
+		e.kbuild()
+		if got, _ := e.run("sh", "-c", "LD_LIBRARY_PATH=lib1 build/bin/app; echo $?"); got != want+"\n" {
+			t.Errorf("the program says %q, not %s", got, want)
+		}
+	}
+	is("110")
+	for _, step := range [][2]string{
+		{"mkdir p/common; echo '#define CLIMBS 2' >p/common/climbs.h", "210"},
+		{"rm there.h", "200"},
+		{"touch later.h", "201"},
+		{"ar qc lib2/libfoo.a two.o", "177"}, // 1201 of 256
+		{"rm lib2/libfoo.a; g++ -shared -o lib1/libfoo.so two.o", "177"},
+		{"rm lib1/libfoo.so; rm -r p/common", "101"},
+	} {
+		e.run("sh", "-c", step[0])
+		is(step[1])
+	}
+}
+
 // The records of a cache say what every pass makes, and every content in it is damaged: all is made again, and is the same.
 func TestRealDamagedCache(t *testing.T) {
 	t.Parallel()

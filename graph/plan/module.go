@@ -133,6 +133,7 @@ func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Sourc
 		ask = argv
 	}
 	b.checkShell(s.Pos, s.Path, argv)
+	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	b.emitCompile(t, *s, &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(out), Archs: names(codes), Mode: c.Mode,
 		Argv: argv, KeepDir: keep, KeepFile: kept,

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"path"
+	"slices"
 	"sort"
 	"strings"
 
@@ -133,6 +134,7 @@ func (b *builder) deviceCompile(t *target, s manifest.Source, out string, inc []
 	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}
 	argv := nvcc.Compile(c, b.deviceOptions(t, s, inc))
 	b.checkShell(s.Pos, s.Path, argv)
+	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	return &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode,
 		Argv:   argv,
@@ -201,6 +203,7 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 		b.errorf(s.Pos, compiler.Error, "no compiler for the %s sources of %s", s.Language, t.label)
 		return nil
 	}
+	b.checkDepends(t, s.Flags.Host)
 	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
 		Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host}
 	if b.facts.CUDA != nil {
@@ -226,6 +229,17 @@ func compact(sorted []string) []string {
 		}
 	}
 	return out
+}
+
+// checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
+// stand, and is silent about all headers of the system and of -isystem.
+func (b *builder) checkDepends(t *target, flags ...[]string) {
+	for _, f := range slices.Concat(flags...) {
+		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
+			b.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
+				"%s has the flag %s, with which a compiler does not tell all that it reads", t.label, f)
+		}
+	}
 }
 
 // checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and

@@ -91,7 +91,12 @@ func askFigures(a *graph.Action) {
 	if !slices.Contains(a.Argv, "-dlto") {
 		return
 	}
-	at := slices.IndexFunc(a.Argv, func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "Xptxas") })
+	at := -1
+	for i, arg := range a.Argv {
+		if strings.HasPrefix(strings.TrimLeft(arg, "-"), "Xptxas") {
+			at = i
+		}
+	}
 	switch {
 	case at < 0:
 		a.Argv, a.Figures = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
