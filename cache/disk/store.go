@@ -147,7 +147,7 @@ func (s *Store) publish(tmp, name string) error {
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil && !errors.Is(err, fs.ErrExist) { // made by another, and gone again
 			return err
 		}
 	}
