@@ -94,7 +94,9 @@ func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 // It lists too many rather than too few (a quoted include searches the folder of the file that
 // includes it, and a depfile does not say which that was); one too many costs a compile that was not
 // needed on the day such a file appears.
-func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []string) []string {
+//
+// there are files that were asked for by __has_include and were not read: if one goes, the answer is another.
+func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []string) (missing []string, there []cache.FileDigest) {
 	s := search{r: r, dirs: r.searchDirs(a, found), missing: map[string]bool{}, nowhere: map[string]bool{}}
 	for _, f := range found {
 		for _, rel := range spellings(f.Path, s.dirs) {
@@ -104,10 +106,11 @@ func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []st
 	for _, c := range climbing {
 		s.climb(c)
 	}
-	for _, name := range r.whether(a, found) {
+	whether := r.whether(a, found)
+	for _, name := range whether {
 		s.elsewhere(name, "")
 	}
-	return slices.Sorted(maps.Keys(s.missing))
+	return slices.Sorted(maps.Keys(s.missing)), s.there(a, found, whether)
 }
 
 // search finds what is missing in the folders that a compiler searches.
@@ -166,6 +169,31 @@ func (s *search) climb(name string) {
 			}
 		}
 	}
+}
+
+// there are the files that names stand for and a neither declares nor found.
+func (s *search) there(a *graph.Action, found []cache.FileDigest, names []string) (there []cache.FileDigest) {
+	known := map[string]bool{}
+	for _, f := range found {
+		known[f.Path] = true
+	}
+	for _, in := range a.Inputs {
+		known[in] = true
+	}
+	for _, name := range names {
+		for _, d := range s.dirs {
+			p := s.r.name(path.Join(d, name))
+			if !s.r.Listing.Exists(p) {
+				continue
+			}
+			if digest, err := s.r.Files.Digest(p); err == nil && !known[p] && s.r.maker(p) == nil {
+				known[p] = true
+				there = append(there, cache.FileDigest{Path: p, Digest: digest})
+			}
+			break
+		}
+	}
+	return there
 }
 
 // manyDirs is up to how many folders those of headers outside of the project are among them: a library of templates has hundreds,
@@ -249,10 +277,10 @@ func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
 
 // asks is what a source or header asks for besides the files that it includes.
 type asks struct {
-	time    bool     // of day, or of the file
-	whether []string // files exist, by __has_include
-	macro   bool     // some __has_include has a macro in place of a name
-	names   []string // that such a macro may stand for
+	time    bool            // of day, or of the file
+	whether []string        // files exist, by __has_include
+	macro   bool            // some __has_include has a macro in place of a name
+	names   func() []string // that such a macro may stand for
 }
 
 // askedBy is a file with its content. A header is read by very many sources.
@@ -285,13 +313,20 @@ func (r *Runner) asksOf(file string) asks {
 		}
 		now.macro = hasIncludeOf().Match(text)
 	}
-	for _, line := range directive().FindAll(text, -1) {
-		for _, m := range headerName().FindAllSubmatch(line, -1) {
-			now.names = append(now.names, string(m[1]))
-		}
-	}
+	now.names = sync.OnceValue(func() []string { return namesIn(r.abs(file)) })
 	r.asked.Store(key, now)
 	return now
+}
+
+// namesIn are the names in the directives of a file.
+func namesIn(file string) (names []string) {
+	text, _ := cache.AppendFile(nil, file)
+	for _, line := range directive().FindAll(text, -1) {
+		for _, m := range headerName().FindAllSubmatch(line, -1) {
+			names = append(names, string(m[1]))
+		}
+	}
+	return names
 }
 
 // ownFiles are the source, the project's headers and those of its include folders elsewhere.
@@ -311,48 +346,27 @@ func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 // whether are the names that the project's own files ask for by __has_include: no depfile tells of it.
 func (r *Runner) whether(a *graph.Action, found []cache.FileDigest) (names []string) {
 	macro := false
-	var may []string
-	for _, f := range r.ownFiles(a, found) {
+	own := r.ownFiles(a, found)
+	for _, f := range own {
 		asks := r.asksOf(f)
-		names, may, macro = append(names, asks.whether...), append(may, asks.names...), macro || asks.macro
+		names, macro = append(names, asks.whether...), macro || asks.macro
 	}
 	if !macro {
 		return names
 	}
+	for _, f := range own {
+		if asks := r.asksOf(f); asks.names != nil {
+			names = append(names, asks.names()...)
+		}
+	}
 	for _, arg := range a.Argv {
 		if strings.HasPrefix(arg, "-D") {
 			for _, m := range headerName().FindAllStringSubmatch(arg, -1) {
-				may = append(may, m[1])
+				names = append(names, m[1])
 			}
 		}
 	}
-	return append(names, may...)
-}
-
-// askedFor are files that are there, were asked for, and were not read: if one goes, the answer is another.
-func (r *Runner) askedFor(a *graph.Action, found []cache.FileDigest) (there []cache.FileDigest) {
-	known := map[string]bool{}
-	for _, f := range found {
-		known[f.Path] = true
-	}
-	for _, in := range a.Inputs {
-		known[in] = true
-	}
-	dirs := r.searchDirs(a, found)
-	for _, name := range r.whether(a, found) {
-		for _, d := range dirs {
-			p := r.name(path.Join(d, name))
-			if !r.Listing.Exists(p) {
-				continue
-			}
-			if digest, err := r.Files.Digest(p); err == nil && !known[p] && r.maker(p) == nil {
-				known[p] = true
-				there = append(there, cache.FileDigest{Path: p, Digest: digest})
-			}
-			break
-		}
-	}
-	return there
+	return names
 }
 
 // absentLibs are the libraries that do not exist and that a link would take for -lNAME if they did: in a folder of -L before the one

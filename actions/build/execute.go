@@ -23,6 +23,12 @@ import (
 
 // Execute implements sched.Runner.
 func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
+	defer r.done(a)
+	return r.executeChecked(ctx, a)
+}
+
+// executeChecked is Execute for one who goes on to read what a reads.
+func (r *Runner) executeChecked(ctx context.Context, a *graph.Action) sched.Result {
 	r.mu.Lock()
 	p := r.pending[a.ID]
 	delete(r.pending, a.ID)
@@ -35,7 +41,6 @@ func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
 		r.forgetOutputs(a)
 		r.judge(ctx, a, res)
 	}
-	r.done(a)
 	return res
 }
 
@@ -462,8 +467,8 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return nil, false, err
 		}
-		rec.Absent = r.absent(a, rec.Discovered, climbing)
-		rec.Discovered = append(rec.Discovered, r.askedFor(a, rec.Discovered)...)
+		absent, there := r.absent(a, rec.Discovered, climbing)
+		rec.Absent, rec.Discovered = absent, append(rec.Discovered, there...)
 	}
 	if a.Kind == graph.HostLink || a.Kind == graph.SharedLink {
 		rec.Absent = append(rec.Absent, r.absentLibs(a)...)

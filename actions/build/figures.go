@@ -81,7 +81,8 @@ func readUsed(f *cache.Function, msg string) {
 			f.Registers = n
 		case scan(part, "used %d barriers", &n):
 			f.Barriers = n
-		case scan(part, "%d bytes %s", &n, &what) && what == "smem":
+		case !scan(part, "%d bytes %s", &n, &what):
+		case what == "smem":
 			f.Shared = n
 		case strings.HasPrefix(what, "cmem["):
 			f.Constant += n

@@ -57,13 +57,11 @@ func (v *Rebuild) Check(ctx context.Context, a *graph.Action) (sched.Result, boo
 // Execute implements sched.Runner.
 func (v *Rebuild) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	v.r.mu.Lock()
-	p, missing := v.r.pending[a.ID]
-	delete(v.r.pending, a.ID)
+	_, missing := v.r.pending[a.ID]
 	v.r.mu.Unlock()
 	defer v.r.done(a) // once: it counts who may still read the files of parts
 	if missing {
-		if res := v.r.execute(ctx, a, p); res.Status == sched.Failed {
-			v.r.forgetOutputs(a)
+		if res := v.r.executeChecked(ctx, a); res.Status == sched.Failed {
 			return res
 		}
 	}
@@ -84,11 +82,8 @@ func (v *Rebuild) again(ctx context.Context, a *graph.Action) sched.Result {
 	if err != nil {
 		return failed(err)
 	}
-	dir.remove(true) // what the first run left
-	if dir.name == "" {
-		if err := makeFolders(dir.dir, a); err != nil {
-			return failed(err)
-		}
+	if dir.name != "" {
+		dir.remove(true) // what the first run left
 	}
 	defer dir.remove(true)
 	back, err := v.r.setAside(a, dir)

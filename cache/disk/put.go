@@ -51,35 +51,42 @@ func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error 
 
 // putContent stores content that is not there.
 func (s *Store) putContent(ctx context.Context, o cache.Output, src io.Reader) error {
+	var wrong error // of the source, not of the store
+	err := s.create(func(tmp *os.File) (name string, err error) {
+		t := transfer{ctx: ctx, fault: s.step, store: s}
+		d, n, compressed, err := t.write(tmp, src, o.Size)
+		var read readError
+		switch {
+		case errors.As(err, &read):
+			wrong = fmt.Errorf("storing %s: %w", o.Path, err)
+		case err == nil:
+			wrong = same(o, d, n)
+		}
+		return s.blobName(o.Digest, compressed), errors.Join(err, wrong)
+	})
+	if wrong != nil {
+		return wrong
+	}
+	return s.unwritable(err)
+}
+
+// create makes a file of the store, whole or not at all. fill gives it its content and its name.
+func (s *Store) create(fill func(tmp *os.File) (name string, err error)) error {
 	tmp, err := s.temp()
 	if err != nil {
-		return s.unwritable(err)
-	}
-	defer tmp.Close()
-	published := false
-	defer func() {
-		if !published {
-			os.Remove(tmp.Name())
-		}
-	}()
-	t := transfer{ctx: ctx, fault: s.step, store: s}
-	d, n, compressed, err := t.write(tmp, src, o.Size)
-	var read readError
-	switch {
-	case errors.As(err, &read):
-		return fmt.Errorf("storing %s: %w", o.Path, err)
-	case err != nil:
-		return s.unwritable(err)
-	}
-	if err := same(o, d, n); err != nil {
 		return err
 	}
-	if err := tmp.Close(); err != nil { // quota errors of network file systems appear here
-		return s.unwritable(err)
+	name, err := fill(tmp)
+	if e := tmp.Close(); err == nil { // quota errors of network file systems appear here
+		err = e
 	}
-	err = s.publish(tmp.Name(), s.blobName(o.Digest, compressed))
-	published = err == nil
-	return s.unwritable(err)
+	if err == nil {
+		err = s.publish(tmp.Name(), name)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
 }
 
 // reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it for
@@ -122,23 +129,13 @@ func (s *Store) putRecord(r *cache.Record, content []byte) error {
 
 // putFile gives a file its content at once.
 func (s *Store) putFile(name string, content []byte) error {
-	tmp, err := s.temp()
-	if err != nil {
-		return err
-	}
-	if err = s.step("write"); err == nil {
-		_, err = tmp.Write(content)
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = s.publish(tmp.Name(), name)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	return s.create(func(tmp *os.File) (string, error) {
+		err := s.step("write")
+		if err == nil {
+			_, err = tmp.Write(content)
+		}
+		return name, err
+	})
 }
 
 // prune keeps the number of records under a command key bounded, as well as it can.

@@ -50,11 +50,7 @@ func (c *cli) enter() {
 func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 	c.said.Reset()
 	start := time.Now()
-	s, want, err := c.planned(cmd.Targets)
-	if err != nil {
-		return false, err
-	}
-	tree, err := s.openTree()
+	s, want, tree, err := c.opened(cmd.Targets)
 	if err != nil {
 		return false, err
 	}
@@ -108,9 +104,9 @@ type tree struct {
 
 // openTree locks the build tree and opens its journal and the cache.
 func (s *session) openTree() (*tree, error) {
-	tools := map[string]string{"cxx": s.facts.CXX.ID, "cc": s.facts.CC.ID, "ar": s.facts.AR.ID}
-	if s.facts.CUDA != nil {
-		tools["nvcc"] = s.facts.CUDA.NVCC.ID
+	tools := map[string]string{}
+	for name, tool := range s.tools() {
+		tools[name] = tool.ID
 	}
 	state := s.cli.state(s.project, "")
 	files := cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)

@@ -18,16 +18,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // identity is what keys hold besides the project, tools by the names that actions have for them: where any of it differs, no
 // entry fits.
 func (s *session) identity() []cache.Field {
-	tools := map[string]plan.Tool{"cxx": s.facts.CXX, "cc": s.facts.CC, "ar": s.facts.AR}
-	if s.facts.CUDA != nil {
-		tools["nvcc"] = s.facts.CUDA.NVCC
-	}
+	tools := s.tools()
 	fields := []cache.Field{
 		{Name: "key version", Value: cache.KeyVersion + "." + build.Method},
 		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},
@@ -81,13 +77,9 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	if c.NoCache {
 		return usagef("--no-cache: there is nothing to export")
 	}
-	s, want, err := c.planned(cmd.Targets)
-	if err != nil {
-		return err
-	}
 	dry := c.DryRun
 	c.DryRun = true
-	t, err := s.openTree()
+	s, want, t, err := c.opened(cmd.Targets)
 	if err != nil {
 		return err
 	}
@@ -175,20 +167,10 @@ func writeBundle(name string, stdout io.Writer, write func(io.Writer) error) err
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".kbuild-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	err = write(tmp)
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := writeFrom(name, write); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
-	os.Chmod(tmp.Name(), 0o644)
-	return os.Rename(tmp.Name(), name)
+	return nil
 }
 
 type cacheImportCmd struct {

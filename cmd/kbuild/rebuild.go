@@ -16,11 +16,7 @@ import (
 // rebuild builds targets, runs every action of them again, and compares the bytes.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	start := time.Now()
-	s, want, err := c.planned(cmd.Targets)
-	if err != nil {
-		return err
-	}
-	t, err := s.openTree()
+	s, want, t, err := c.opened(cmd.Targets)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,15 @@ type session struct {
 	steps   *probe.Steps
 }
 
+// tools are what actions run, by the names that they have for them.
+func (s *session) tools() map[string]plan.Tool {
+	tools := map[string]plan.Tool{"cxx": s.facts.CXX, "cc": s.facts.CC, "ar": s.facts.AR}
+	if s.facts.CUDA != nil {
+		tools["nvcc"] = s.facts.CUDA.NVCC
+	}
+	return tools
+}
+
 const manifestFile = "kernels.hcl"
 
 func (c *cli) manifestName() string {
@@ -201,6 +210,14 @@ func (c *cli) planned(names []string) (*session, []graph.ActionID, error) {
 	return s, want, err
 }
 
+// opened is what planned gives, and the build tree, which the caller closes.
+func (c *cli) opened(names []string) (s *session, want []graph.ActionID, t *tree, err error) {
+	if s, want, err = c.planned(names); err == nil {
+		t, err = s.openTree()
+	}
+	return s, want, t, err
+}
+
 // selectAll resolves target names, all default targets if there are none.
 func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
 	if len(names) == 0 {
@@ -227,16 +244,24 @@ func (s *session) selectAll(names []string) ([]graph.ActionID, error) {
 
 // writeFile replaces a file at once, so that nobody sees half of it.
 func writeFile(name string, data []byte) error {
+	return writeFrom(name, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// writeFrom is writeFile of what write writes.
+func writeFrom(name string, write func(io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".kbuild-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	if _, err := tmp.Write(data); err != nil {
-		tmp.Close()
-		return err
+	err = write(tmp)
+	if e := tmp.Close(); err == nil {
+		err = e
 	}
-	if err := tmp.Close(); err != nil {
+	if err != nil {
 		return err
 	}
 	os.Chmod(tmp.Name(), 0o644)

@@ -102,12 +102,8 @@ type whyEntry struct {
 
 // Run says for each action what a build would do and why.
 func (cmd whyCmd) Run(c *cli) error {
-	s, want, err := c.planned(cmd.What)
-	if err != nil {
-		return err
-	}
 	c.DryRun = true
-	t, err := s.openTree()
+	s, want, t, err := c.opened(cmd.What)
 	if err != nil {
 		return err
 	}
