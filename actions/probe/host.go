@@ -64,7 +64,11 @@ func (w *world) gcc(path string) plan.Tool {
 	if err != nil {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
-	// clang keeps its compiler in shared libraries; the text names the build of the package.
+	for _, program := range []string{"driver", "cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper"} {
+		for name, file := range w.sharedLibs(parts[program]) {
+			parts[program+" "+name] = file
+		}
+	}
 	text, err := w.answer(path, "--version")
 	if err != nil {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}

@@ -134,14 +134,15 @@ func findStatic(root string, l Lib, k *plan.Toolkit) string {
 
 // world is one probing; it remembers what it looked at, for the memo.
 type world struct {
-	ctx     context.Context
-	req     Request
-	read    map[string]stamp  // files whose content entered an identity, as they were before they were read
-	absent  map[string]bool   // paths that would have been preferred
-	digests map[string]string // by file
-	trouble bool              // something failed that may not fail the next time
-	parts   map[string]string // of the toolkit, by role; "" is absent
-	limit   int               // newest major version of g++ that the toolkit takes; 0 if it does not say
+	ctx      context.Context
+	req      Request
+	read     map[string]stamp    // files whose content entered an identity, as they were before they were read
+	absent   map[string]bool     // paths that would have been preferred
+	digests  map[string]string   // by file
+	trouble  bool                // something failed that may not fail the next time
+	parts    map[string]string   // of the toolkit, by role; "" is absent
+	libIndex map[string][]string // of ldconfig, once it was read
+	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
 }
 
 func newWorld(ctx context.Context, r Request) *world {

@@ -1,0 +1,136 @@
+package probe
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep their work in libbfd.so: the code
+// of a program is also in the shared libraries that it is linked with. They are looked for here as the dynamic loader does it
+// (ld.so(8)): DT_RPATH of the file and of those that brought it in, LD_LIBRARY_PATH, DT_RUNPATH of the file alone, the index of
+// ldconfig, the usual folders. The loader is not asked, since only glibc's answers, and by starting the program.
+
+// needing is a file with the names of the libraries that it is linked with.
+type needing struct {
+	names   []string
+	rpath   []string // its own and inherited; searched first
+	runpath []string // its own
+	class   elf.Class
+	machine elf.Machine
+}
+
+// sharedLibs are the files of the shared libraries that a program is made of, in turn what these need, by the names they are
+// asked for; "" is one that was not found. A script, and a program that is linked statically, has none.
+//
+// Where ldconfig knows several builds of a library for several processors, all are given, the others with a number behind the name.
+func (w *world) sharedLibs(program string) map[string]string {
+	libs := map[string]string{}
+	real, err := filepath.EvalSymlinks(program) // $ORIGIN is the folder of the file, not of a link to it
+	if err != nil {
+		return libs
+	}
+	first, ok := w.needed(real, nil)
+	for todo := []needing{first}; ok && len(todo) > 0; todo = todo[1:] {
+		for _, name := range todo[0].names {
+			if _, done := libs[name]; done {
+				continue
+			}
+			libs[name] = ""
+			for i, file := range w.loaded(name, todo[0]) {
+				role := name
+				if i > 0 {
+					role = fmt.Sprint(name, " ", i+1)
+				}
+				libs[role] = file
+				if next, ok := w.needed(file, todo[0].rpath); ok {
+					todo = append(todo, next)
+				}
+			}
+		}
+	}
+	return libs
+}
+
+// needed reads what an ELF file is linked with; ok is false for what is none.
+func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
+	w.reads(file)
+	f, err := elf.Open(file)
+	if err != nil {
+		return needing{}, false
+	}
+	defer f.Close()
+	n = needing{class: f.Class, machine: f.Machine, rpath: inherited}
+	n.names, _ = f.ImportedLibraries() // none where there is no dynamic section
+	if n.runpath = searched(f, elf.DT_RUNPATH, file); len(n.runpath) == 0 {
+		n.rpath = append(searched(f, elf.DT_RPATH, file), inherited...)
+	}
+	return n, true
+}
+
+// searched are the folders that an ELF file names for its libraries.
+func searched(f *elf.File, tag elf.DynTag, file string) []string {
+	var dirs []string
+	texts, _ := f.DynString(tag)
+	for _, text := range texts {
+		for _, d := range strings.Split(text, ":") {
+			for _, origin := range []string{"$ORIGIN", "${ORIGIN}"} {
+				d = strings.ReplaceAll(d, origin, filepath.Dir(file))
+			}
+			if filepath.IsAbs(d) { // relative ones depend on where the program is started; $LIB is not used by any toolchain seen
+				dirs = append(dirs, d)
+			}
+		}
+	}
+	return dirs
+}
+
+// loaded is the file that the loader takes for a name: the first that is for the machine, or all that ldconfig knows.
+func (w *world) loaded(name string, by needing) []string {
+	fits := func(file string) bool {
+		if !w.there(file) {
+			return false
+		}
+		n, ok := w.needed(file, nil)
+		return ok && n.class == by.class && n.machine == by.machine
+	}
+	if strings.Contains(name, "/") {
+		if fits(name) {
+			return []string{name}
+		}
+		return nil
+	}
+	dirs := append(append([]string(nil), by.rpath...), filepath.SplitList(w.env("LD_LIBRARY_PATH"))...)
+	for _, d := range append(dirs, by.runpath...) {
+		if file := filepath.Join(d, name); filepath.IsAbs(d) && fits(file) {
+			return []string{file}
+		}
+	}
+	var files []string
+	for _, file := range w.ldconfig()[name] {
+		if fits(file) {
+			files = append(files, file)
+		}
+	}
+	for _, d := range []string{"/lib64", "/usr/lib64", "/lib", "/usr/local/lib", "/usr/lib"} {
+		if file := filepath.Join(d, name); len(files) == 0 && fits(file) {
+			files = []string{file}
+		}
+	}
+	return files
+}
+
+// ldconfig is what the index of ldconfig says: files by the name of a library. Without one it is empty.
+func (w *world) ldconfig() map[string][]string {
+	if w.libIndex == nil {
+		w.libIndex = map[string][]string{}
+		if file := "/etc/ld.so.cache"; w.there(file) {
+			w.reads(file)
+			text, _ := os.ReadFile(file)
+			w.libIndex = readLDCache(text)
+		}
+	}
+	return w.libIndex
+}

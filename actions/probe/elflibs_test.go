@@ -1,0 +1,173 @@
+package probe
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// linked makes bin/prog, which needs libdirect.so, which needs libdeep.so, and finds both in another folder.
+// dtags says how the folders are written: "--enable-new-dtags" is DT_RUNPATH, "--disable-new-dtags" DT_RPATH.
+func linked(t *testing.T, dtags string) (dir string) {
+	t.Helper()
+	gcc := find("gcc", os.Getenv("PATH"))
+	if gcc == "" {
+		t.Skip("needs gcc, which is not in PATH")
+	}
+	dir = t.TempDir()
+	write(t, dir+"/deep.c", "int deep(void) { return 0; }\n", 0o644)
+	write(t, dir+"/direct.c", "int deep(void); int direct(void) { return deep(); }\n", 0o644)
+	write(t, dir+"/prog.c", "int direct(void); int main(void) { return direct(); }\n", 0o644)
+	for _, d := range []string{"bin", "lib", "else", "alt"} {
+		os.Mkdir(filepath.Join(dir, d), 0o777)
+	}
+	for _, argv := range [][]string{
+		{"-shared", "-fPIC", "deep.c", "-o", "else/libdeep.so"},
+		{"-shared", "-fPIC", "direct.c", "-o", "lib/libdirect.so", "-Lelse", "-ldeep"},
+		{"prog.c", "-o", "bin/prog", "-Llib", "-ldirect", "-Wl,-rpath-link,else", "-Wl," + dtags + ",-rpath,$ORIGIN/../lib:" + dir + "/else"},
+	} {
+		cmd := exec.Command(gcc, argv...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("gcc %q: %v\n%s", argv, err, out)
+		}
+	}
+	if err := os.Symlink("../bin/prog", dir+"/alt/prog"); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// loaderSays is what the loader of glibc would take.
+func loaderSays(t *testing.T, program string, vars ...string) map[string]string {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Env = append([]string{"LD_TRACE_LOADED_OBJECTS=1"}, vars...)
+	out, err := cmd.CombinedOutput()
+	libs := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) => (\S+) \(`).FindAllStringSubmatch(string(out), -1) {
+		libs[m[1]] = m[2]
+	}
+	if len(libs) == 0 {
+		t.Skipf("the loader does not list what %s is made of: %v", program, err)
+	}
+	return libs
+}
+
+func sharedLibs(t *testing.T, program string, vars map[string]string) map[string]string {
+	w := newWorld(t.Context(), Request{Env: env(vars)})
+	return w.sharedLibs(program)
+}
+
+// atLeast checks that all that the loader takes is found, in the same files.
+func atLeast(t *testing.T, found, want map[string]string) {
+	t.Helper()
+	for name, file := range want {
+		a, errA := os.Stat(found[name])
+		b, errB := os.Stat(file)
+		if errA != nil || errB != nil || !os.SameFile(a, b) {
+			t.Errorf("%s: found %q, the loader takes %s", name, found[name], file)
+		}
+	}
+}
+
+// What is found is what the loader takes: DT_RUNPATH is of the file alone, DT_RPATH also of what it brings in, LD_LIBRARY_PATH is between.
+func TestSharedLibs(t *testing.T) {
+	for _, c := range []struct {
+		dtags   string
+		libPath bool
+		deep    bool // libdeep.so is found
+	}{
+		{dtags: "--disable-new-dtags", deep: true},
+		{dtags: "--enable-new-dtags"},
+		{dtags: "--enable-new-dtags", libPath: true, deep: true},
+	} {
+		dir := linked(t, c.dtags)
+		vars := map[string]string{}
+		var list []string
+		if c.libPath {
+			vars["LD_LIBRARY_PATH"] = dir + "/else"
+			list = []string{"LD_LIBRARY_PATH=" + dir + "/else"}
+		}
+		found := sharedLibs(t, dir+"/alt/prog", vars)
+		if want := dir + "/lib/libdirect.so"; found["libdirect.so"] == "" || filepath.Clean(found["libdirect.so"]) != want {
+			t.Errorf("%+v: libdirect.so is %q, not %s", c, found["libdirect.so"], want)
+		}
+		if deep, asked := found["libdeep.so"]; !asked || (deep != "") != c.deep {
+			t.Errorf("%+v: libdeep.so is %q", c, deep)
+		}
+		if c.deep {
+			atLeast(t, found, loaderSays(t, dir+"/bin/prog", list...))
+		}
+	}
+}
+
+// The installed compilers, where there are any.
+func TestSharedLibsOfCompilers(t *testing.T) {
+	path := os.Getenv("PATH")
+	for _, name := range []string{"as", "clang-15", "clang", "git"} {
+		if p := find(name, path); p != "" {
+			atLeast(t, sharedLibs(t, p, nil), loaderSays(t, p))
+		}
+	}
+	if libs := sharedLibs(t, "/dev/null", nil); len(libs) != 0 {
+		t.Errorf("/dev/null is made of %v", libs)
+	}
+}
+
+// A library replaced under the same program is another compiler.
+func TestIdentityOfSharedLibs(t *testing.T) {
+	dir, path := linked(t, "--disable-new-dtags"), compilers(t)
+	write(t, dir+"/version.c", `#include <stdio.h>
+int direct(void);
+int main(void) { puts("12.2.0"); return direct(); }
+`, 0o644)
+	cmd := exec.Command(find("gcc", os.Getenv("PATH")), "version.c", "-o", "bin/prog", "-Llib", "-ldirect", "-Wl,-rpath-link,else",
+		"-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:"+dir+"/else")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r := Request{HostCompiler: dir + "/bin/prog", Env: env(map[string]string{"PATH": path}), MemoPath: t.TempDir()}
+	last := collect(t, r).CXX
+	if last.Error != "" {
+		t.Fatal(last.Error)
+	}
+	for _, lib := range []string{"lib/libdirect.so", "else/libdeep.so"} {
+		text, err := os.ReadFile(filepath.Join(dir, lib))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, lib), string(text)+"\n", 0o755)
+		now := collect(t, r).CXX
+		if now.ID == last.ID {
+			t.Errorf("replacing %s does not change the identity", lib)
+		}
+		last = now
+	}
+}
+
+func TestReadLDCache(t *testing.T) {
+	strs := "libz.so.1\x00/lib/libz.so.1\x00/lib/v3/libz.so.1\x00"
+	const entries = 2
+	text := append([]byte("an index of before\x00"+ldCacheMagic), make([]byte, ldCacheHeader-len(ldCacheMagic)+entries*ldCacheEntry)...)
+	index := text[len("an index of before\x00"):]
+	put := func(at, v int) { binary.NativeEndian.PutUint32(index[at:], uint32(v)) }
+	put(len(ldCacheMagic), entries)
+	base := ldCacheHeader + entries*ldCacheEntry
+	for i, file := range []string{"/lib/libz", "/lib/v3/libz"} {
+		put(ldCacheHeader+i*ldCacheEntry+4, base)
+		put(ldCacheHeader+i*ldCacheEntry+8, base+strings.Index(strs, file))
+	}
+	text = append(text, strs...)
+	if got := readLDCache(text)["libz.so.1"]; strings.Join(got, " ") != "/lib/libz.so.1 /lib/v3/libz.so.1" {
+		t.Errorf("libz.so.1 is %q", got)
+	}
+	for i := range text {
+		readLDCache(text[:i]) // does not panic
+	}
+}

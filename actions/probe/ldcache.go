@@ -1,0 +1,47 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// The index of ldconfig, /etc/ld.so.cache: a header of 48 bytes, entries of 24, and text that the entries point into by offsets
+// from the header. It is in the byte order of the machine. glibc: sysdeps/generic/dl-cache.h.
+const (
+	ldCacheMagic  = "glibc-ld.so.cache1.1" // an index in the form of before 2000 may stand before it
+	ldCacheHeader = 48
+	ldCacheEntry  = 24
+)
+
+// readLDCache gives the files of an index of ldconfig by the names of libraries, in the order of the index. What is cut off or not
+// an index gives what can be read of it.
+func readLDCache(text []byte) map[string][]string {
+	files := map[string][]string{}
+	start := bytes.Index(text, []byte(ldCacheMagic))
+	if start < 0 || len(text) < start+ldCacheHeader {
+		return files
+	}
+	text = text[start:]
+	word := func(at int) int { return int(binary.NativeEndian.Uint32(text[at:])) }
+	at := ldCacheHeader
+	for n := word(len(ldCacheMagic)); n > 0 && at+ldCacheEntry <= len(text); n-- {
+		name, file := textAt(text, word(at+4)), textAt(text, word(at+8))
+		if name != "" && file != "" {
+			files[name] = append(files[name], file)
+		}
+		at += ldCacheEntry
+	}
+	return files
+}
+
+// textAt is the text that ends with a zero byte; "" outside of the file.
+func textAt(text []byte, at int) string {
+	if at >= len(text) {
+		return ""
+	}
+	s, _, ok := bytes.Cut(text[at:], []byte{0})
+	if !ok {
+		return ""
+	}
+	return string(s)
+}
