@@ -40,6 +40,10 @@ const (
 	Cudafe      Kind = "cudafe++"     // preprocessed text to host code without device code
 	HostPart    Kind = "host-part"    // host code that nvcc's tools made, to an object
 	Join        Kind = "join"         // in process: host object and fatbin to the object that nvcc would make
+	DeviceCode  Kind = "device-code"  // HIP source to a code object or LLVM bitcode of one architecture
+	Bundle      Kind = "bundle"       // code objects of all architectures, or bitcode and host object, to one file
+	LLD         Kind = "lld"          // LLVM bitcode to a linked code object of one architecture
+	Unbundle    Kind = "unbundle"     // what a HIP archive holds for one architecture
 	Slice       Kind = "slice"        // in process: what a device link of one architecture reads of an object or archive
 	NVLink      Kind = "nvlink"       // slices to linked device code of one architecture
 	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
@@ -100,7 +104,11 @@ type Action struct {
 	Weak  []string `json:"weak,omitempty"`
 	Aloud []string `json:"aloud,omitempty"`
 
-	Mentions []string `json:"mentions,omitempty"` // files that Argv names and that are not read: the source, for messages
+	Mentions []string `json:"mentions,omitempty"` // files that Argv names and whose content is not in the key: the source, for messages
+
+	// Follows is a preprocessed text, an output of another action. Argv reads the source and the headers of that text itself;
+	// the text is in the key in their place.
+	Follows string `json:"follows,omitempty"`
 
 	Stage   []Staged `json:"stage,omitempty"`   // files that the executor puts into a folder of the action's own
 	Texts   []Text   `json:"texts,omitempty"`   // outputs that the executor makes of other outputs
@@ -134,11 +142,13 @@ type Staged struct {
 }
 
 // Text says that the output Canon is the canonical form of the preprocessed text Raw: without line numbers and
-// blank space. DropFalse leaves out what stands in #if 0.
+// blank space. DropFalse leaves out what stands in #if 0. Clang says that it is for clang, which spells positions into names of
+// functions.
 type Text struct {
 	Raw       string `json:"raw"`
 	Canon     string `json:"canon"`
 	DropFalse bool   `json:"drop_false,omitempty"`
+	Clang     bool   `json:"clang,omitempty"`
 }
 
 // LinkCheck says which messages of nvlink are expected in a device link. nvlink exits 0 while it

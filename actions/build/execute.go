@@ -337,7 +337,7 @@ const maxArgs = 128 << 10
 func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	argv = slices.Clone(argv)
 	switch {
-	case a.Part || a.Plain != nil:
+	case a.Part || a.Plain != nil || a.Kind == graph.Bundle:
 		names := r.partNames(a, dir)
 		for i, arg := range argv {
 			argv[i] = names.Replace(arg)
@@ -450,6 +450,9 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 			since = time.Time{} // ours, and possibly made a moment ago
 		}
 		stable = stable && r.Files.Unchanged(in, d, since)
+	}
+	if a.Follows != "" {
+		stable = stable && r.followed(a.Follows, start)
 	}
 	if a.Depfile != "" {
 		found, climbing, err := r.discovered(a, dir)

@@ -20,7 +20,7 @@ import (
 
 // ofTheSource are messages about the source or about what it links: nobody else is to blame.
 var ofTheSource = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\(\d+\): (?:catastrophic )?error|:\d+:(?:\d+:)? (?:fatal )?error|, line \d+; (?:error|fatal)|Undefined reference to|Multiple definition of|multiply defined`)
+	return regexp.MustCompile(`\(\d+\): (?:catastrophic )?error|:\d+:(?:\d+:)? (?:fatal )?error|, line \d+; (?:error|fatal)|Undefined reference to|Multiple definition of|multiply defined|undefined (?:hidden )?symbol|duplicate symbol`)
 })
 
 // Misread are the questions to nvcc whose answers were understood wrongly, sorted.
@@ -60,6 +60,6 @@ func (r *Runner) plainWorks(ctx context.Context, a *graph.Action) bool {
 			argv[i] = filepath.Join(dir, filepath.Base(argv[i]))
 		}
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: append(slices.Clone(r.Env), "TMPDIR="+dir)})
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: slices.Concat(r.Env, a.Env, []string{"TMPDIR=" + dir})})
 	return err == nil && exitError(out) == nil && !strings.Contains(string(out.Output), "nvlink warning")
 }

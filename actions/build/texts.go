@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -54,7 +55,7 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		if canon >= 0 {
 			t := a.Texts[canon]
 			buf := bytes.NewBuffer(r.buffer())
-			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse}); err != nil {
+			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang}); err != nil {
 				return m, err
 			}
 			out := buf.Bytes()
@@ -115,6 +116,40 @@ func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []st
 		}
 	}
 	return out
+}
+
+// followed reports whether the source and the headers of a preprocessed text are still what they were when it was made: a
+// command that began at start has read them for itself.
+func (r *Runner) followed(text string, start time.Time) bool {
+	pre, rec := r.maker(text), r.Journal.Last(text)
+	if pre == nil || rec == nil {
+		return false
+	}
+	read := slices.Clone(rec.Discovered)
+	for _, in := range pre.Inputs {
+		for _, f := range rec.Fields {
+			if f.Name == "input "+in {
+				d, err := cache.ParseDigest(f.Value)
+				if err != nil {
+					return false
+				}
+				read = append(read, cache.FileDigest{Path: in, Digest: d})
+			}
+		}
+	}
+	for _, f := range read {
+		since := start
+		if r.maker(f.Path) != nil {
+			since = time.Time{}
+		}
+		if !r.Files.Unchanged(f.Path, f.Digest, since) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(rec.Absent, func(p string) bool {
+		_, err := os.Lstat(r.abs(p))
+		return err == nil
+	})
 }
 
 // macroValue is a digest over what a command defines a macro as.

@@ -44,6 +44,8 @@ type Options struct {
 	// such brackets, which host compilers skip: without it, an edit of device code is an edit of the host code.
 	// What stands after an #else or #elif of such an #if stays.
 	DropFalse bool
+	// Clang takes __PRETTY_FUNCTION__ for a position: clang spells a lambda, or a type without a name, by where it stands.
+	Clang bool
 }
 
 // Canon is what Canonical found.
@@ -62,7 +64,7 @@ type Canon struct {
 func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
 	var c Canon
 	out := src
-	c.Lines = asksPosition(src)
+	c.Lines = asksPosition(src) || o.Clang && bytes.Contains(src, []byte("__PRETTY_FUNCTION__"))
 	c.Copied = c.Lines
 	if !c.Lines {
 		if text, ok := canonical(src, o.DropFalse); ok {

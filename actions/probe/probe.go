@@ -34,6 +34,10 @@ type Request struct {
 	Version      string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
 	Accepts      func(version string) bool // whether that allows a version; nil is any
 	NeedCUDA     bool
+	HIPCompiler  string // hipcc or a clang, by name or path; "" is hipcc
+	HIPVersion   string // what the manifest says of clang's version
+	HIPAccepts   func(version string) bool
+	NeedHIP      bool
 	NeedNative   bool // look for GPUs
 	Prebuilt     []string
 	Libs         []Lib
@@ -155,6 +159,9 @@ func (w *world) collect() plan.Facts {
 	var f plan.Facts
 	if w.req.NeedCUDA {
 		f.CUDA, f.CUDAError = w.toolkit()
+	}
+	if w.req.NeedHIP {
+		f.HIP, f.HIPError = w.hip()
 	}
 	if f.CUDA != nil {
 		f.CXX = f.CUDA.HostCXX
@@ -344,7 +351,13 @@ func (r Request) memo() (file, key string) {
 }
 
 // EnvNames are the variables that the answers depend on.
-var EnvNames = []string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
+var EnvNames = [...]string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES",
+	"CCC_OVERRIDE_OPTIONS", "DEVICE_LIB_PATH", "HCC_AMDGPU_TARGET", "HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND",
+	"HIP_CLANG_HCC_COMPAT_MODE", "HIP_CLANG_INCLUDE_PATH", "HIP_CLANG_PATH", "HIP_COMPILER", "HIP_COMPILE_CXX_AS_HIP", "HIP_DEVICE_LIB_PATH",
+	"HIP_LIB_PATH", "HIP_PATH", "HIP_ROCCLR_HOME", "HIP_RUNTIME", "HSA_PATH", "ROCM_PATH"}
+
+// firstHIPEnv is where those begin that hipcc and clang read (hipvars.pm and hipcc.pl of 5.2, clang 15).
+const firstHIPEnv = 8
 
 // key is everything the answers depend on besides the files themselves.
 func (r Request) key() string {
@@ -353,9 +366,9 @@ func (r Request) key() string {
 		env[n] = r.Env(n)
 	}
 	root := ""
-	if strings.Contains(r.Compiler+r.HostCompiler, "/") {
+	if strings.Contains(r.Compiler+r.HostCompiler+r.HIPCompiler, "/") {
 		root = r.Root // a relative path starts there
 	}
-	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, env})
+	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, env})
 	return string(b)
 }

@@ -155,8 +155,8 @@ func TestDamagedMemo(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
 	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	k := collect(t, r).CUDA
-	steps := func(keyEnv ...string) *Steps { return OpenSteps(r.MemoPath, k, os.Environ(), keyEnv) }
-	if err := steps().Ask(t.Context(), [][]string{{"--dryrun", "a.cu"}}); err != nil {
+	steps := func(keyEnv ...string) *Steps { return OpenSteps(r.MemoPath, plan.Facts{CUDA: k}, os.Environ(), keyEnv) }
+	if err := steps().Ask(t.Context(), []plan.Question{{Tool: "nvcc", Args: []string{"--dryrun", "a.cu"}}}); err != nil {
 		t.Fatal(err)
 	}
 	memo, key := r.memo()
@@ -195,12 +195,13 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &plan.Toolkit{NVCC: plan.Tool{Path: nvcc, ID: "1"}}
-	steps := func() *Steps { return OpenSteps(dir, k, os.Environ(), nil) }
+	steps := func() *Steps { return OpenSteps(dir, plan.Facts{CUDA: k}, os.Environ(), nil) }
 	ask := func(s *Steps, question string) plan.DryRun {
-		if err := s.Ask(t.Context(), [][]string{{question}}); err != nil {
+		q := plan.Question{Tool: "nvcc", Args: []string{question}}
+		if err := s.Ask(t.Context(), []plan.Question{q}); err != nil {
 			t.Fatal(err)
 		}
-		return s.Runs[plan.Question([]string{question})]
+		return s.Runs[q.Key()]
 	}
 	os.WriteFile(killed, nil, 0o666)
 	s := steps()

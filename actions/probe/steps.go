@@ -9,33 +9,50 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// Steps remembers what nvcc --dryrun said, for one toolkit and one environment. It is only a memo: without
-// its file nvcc is asked again.
+// Steps remembers what nvcc --dryrun and hipcc -### said, for some tools and one environment. It is only a memo: without
+// its file they are asked again.
 type Steps struct {
-	Runs map[string]plan.DryRun // by plan.Question
+	Runs map[string]plan.DryRun // by plan.Question.Key
 
-	fleeting   map[string]bool // questions that got no answer for trouble of the moment
-	nvcc, file string
-	text       []byte
-	env        []string
+	fleeting map[string]bool // questions whose answers are not for another day: for trouble of the moment, or a refusal of hipcc
+	drivers  map[string]driver
+	file     string
+	text     []byte
 }
 
-// OpenSteps reads what is remembered in the folder dir. env is the complete environment that nvcc gets,
+// driver is a program that can be asked.
+type driver struct {
+	path string
+	env  []string // complete
+}
+
+// OpenSteps reads what is remembered in the folder dir. env is the complete environment that the tools of f get,
 // keyEnv the part of it that can change an answer.
-func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
-	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, env: env}
-	if k == nil {
+func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
+	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
+	var about []string
+	if k := f.CUDA; k != nil {
+		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
+		about = append(about, k.NVCC.Path, k.NVCC.ID)
+	}
+	if k := f.HIP; k != nil {
+		s.drivers["hip"] = driver{k.Driver.Path, slices.Concat(env, k.Env, []string{hipccVerbose})}
+		about = append(about, "hip", k.Driver.Path, k.Driver.ID)
+		keyEnv = slices.Concat(keyEnv, k.Env)
+	}
+	if about == nil {
 		return s
 	}
-	s.nvcc = k.NVCC.Path
-	sum := sha256.Sum256([]byte(strings.Join(append([]string{k.NVCC.Path, k.NVCC.ID}, keyEnv...), "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(append(about, keyEnv...), "\x00")))
 	s.file = filepath.Join(dir, fmt.Sprintf("steps-%x.json", sum[:12]))
 	if sealed, err := os.ReadFile(s.file); err == nil {
 		s.text = sealed
@@ -43,11 +60,24 @@ func OpenSteps(dir string, k *plan.Toolkit, env, keyEnv []string) *Steps {
 			s.Runs = map[string]plan.DryRun{}
 		}
 	}
+	maps.DeleteFunc(s.Runs, func(_ string, run plan.DryRun) bool { return lacksLibs(run.Text) })
 	return s
 }
 
-// Ask puts questions to nvcc and remembers the answers.
-func (s *Steps) Ask(ctx context.Context, questions [][]string) error {
+// lacksLibs reports an answer of hipcc that names a device library which is not there any more: the libraries were moved.
+func lacksLibs(text string) bool {
+	const option = `"-mlink-builtin-bitcode" "`
+	for i := strings.Index(text, option); i >= 0; i = strings.Index(text, option) {
+		text = text[i+len(option):]
+		if file, _, _ := strings.Cut(text, `"`); !exists(file) {
+			return true
+		}
+	}
+	return false
+}
+
+// Ask puts questions to the tools and remembers the answers.
+func (s *Steps) Ask(ctx context.Context, questions []plan.Question) error {
 	answers := make([]plan.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
 	var g errgroup.Group
@@ -63,27 +93,45 @@ func (s *Steps) Ask(ctx context.Context, questions [][]string) error {
 		return err
 	}
 	for i, q := range questions {
-		key := plan.Question(q)
-		s.Runs[key], s.fleeting[key] = answers[i], trouble[i]
+		s.Runs[q.Key()], s.fleeting[q.Key()] = answers[i], trouble[i]
 	}
 	s.save()
 	return nil
 }
 
-func (s *Steps) ask(ctx context.Context, question []string) (answer plan.DryRun, trouble bool) {
+func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, trouble bool) {
 	dir, err := os.MkdirTemp("", "kbuild-ask-")
 	if err != nil {
 		return plan.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.CommandContext(ctx, s.nvcc, question...)
-	cmd.Dir, cmd.Env = dir, append(s.env[:len(s.env):len(s.env)], "TMPDIR="+dir)
+	for _, name := range []string{toolchain.AskHIPSource, toolchain.AskInput} { // clang wants its inputs to exist
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			return plan.DryRun{Error: err.Error()}, true
+		}
+	}
+	d := s.drivers[q.Tool]
+	cmd := exec.CommandContext(ctx, d.path, q.Args...)
+	cmd.Dir, cmd.Env = dir, append(d.env[:len(d.env):len(d.env)], "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
-	if err != nil {
-		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, lastLine(text)))}, isTrouble(err)
+	switch hip := q.Tool == "hip"; {
+	case err != nil:
+		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, hip || isTrouble(err)
+	case hip && strings.Contains(text, "\nclang: error: "): // with -###, clang refuses with status 0
+		return plan.DryRun{Error: complaint(text)}, true
 	}
 	return plan.DryRun{Text: text}, false
+}
+
+// complaint is the line of a refusal that says why: clang goes on after it.
+func complaint(text string) string {
+	for _, line := range strings.Split(text, "\n") {
+		if strings.Contains(line, "error: ") {
+			return line
+		}
+	}
+	return lastLine(text)
 }
 
 // Misread notes that an answer was understood wrongly: nvcc then runs as one command, now and later.

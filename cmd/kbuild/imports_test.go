@@ -22,7 +22,7 @@ var allowed = map[string]string{
 	"graph/gencode":     "",
 	"graph/toolchain":   "graph graph/gencode",
 	"graph/plan":        "hcl/manifest graph graph/gencode graph/toolchain",
-	"actions/probe":     "graph/gencode graph/plan actions/fatbin",
+	"actions/probe":     "graph/gencode graph/plan graph/toolchain actions/fatbin",
 	"actions/fatbin":    "graph/gencode",
 	"actions/run":       "graph",
 	"actions/jobserver": "",

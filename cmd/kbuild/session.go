@@ -34,6 +34,9 @@ func (s *session) tools() map[string]plan.Tool {
 	if s.facts.CUDA != nil {
 		tools["nvcc"] = s.facts.CUDA.NVCC
 	}
+	if s.facts.HIP != nil {
+		tools["hip"] = s.facts.HIP.Driver
+	}
 	return tools
 }
 
@@ -86,10 +89,10 @@ func (c *cli) plan() (*session, error) {
 	return s, nil
 }
 
-// make plans, and asks nvcc for its steps as long as the plan wants to know some.
+// make plans, and asks nvcc and hipcc for their steps as long as the plan wants to know some.
 func (s *session) make() (plan.Plan, error) {
 	env := run.Environ(os.Environ(), nil)
-	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts.CUDA, env, run.KeyEnviron(env))
+	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts, env, run.KeyEnviron(env))
 	s.facts.DryRuns, s.steps = steps.Runs, steps
 	for {
 		made := plan.New(s.project, s.facts, plan.Options{NoSplit: s.cli.NoSplit})
@@ -113,11 +116,19 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 			r.Accepts = want.Allows
 		}
 	}
+	if tc, ok := p.Toolchains["hip"]; ok {
+		r.HIPCompiler, r.HIPVersion = tc.Compiler, tc.Version
+		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
+			r.HIPAccepts = want.Allows
+		}
+	}
 	for _, t := range p.Targets {
 		for _, s := range t.Sources {
 			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
+			r.NeedHIP = r.NeedHIP || s.Language == "hip"
 		}
 		for _, code := range t.Gencode.Code {
+			r.NeedHIP = r.NeedHIP || code.Kind == gencode.GFX
 			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
 		}
 		for _, l := range t.Libs {
@@ -125,9 +136,9 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 		}
 		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
 			r.Prebuilt = append(r.Prebuilt, f)
-			r.NeedCUDA = true
 		}
 	}
+	r.NeedCUDA = r.NeedCUDA || len(r.Prebuilt) > 0 && !r.NeedHIP
 	return r
 }
 

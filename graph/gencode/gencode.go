@@ -19,6 +19,7 @@ const (
 	LTO              // lto_90: LTO-IR for a later link
 	GFX              // gfx90a:xnack-: a HIP code object
 	Set              // native, all, all-major: a set that the planner expands
+	Bitcode
 )
 
 // Code is one element of a `code` list. The zero value is not a valid code.
@@ -88,10 +89,13 @@ func Compare(a, b Code) int {
 
 // Image is device code found in a file: a kind for an architecture.
 type Image struct {
-	Kind   Kind
-	Num    int
-	Suffix string
+	Kind          Kind
+	Num           int
+	Suffix        string
+	Name, Feature string
 }
+
+func (i Image) Code() Code { return Code{i.Kind, i.Num, i.Suffix, i.Name, i.Feature} }
 
 // LinksInto reports whether an image of kind and arch img can take part in a device link for target
 // (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8 and 12.4:

@@ -66,7 +66,7 @@ func TestLinksInto(t *testing.T) {
 	for _, tt := range tests {
 		i, _ := Parse(tt.image)
 		c, _ := Parse(tt.target)
-		if got := LinksInto(Image{i.Kind, i.Num, i.Suffix}, c, tt.lto); got != tt.want {
+		if got := LinksInto(Image{Kind: i.Kind, Num: i.Num, Suffix: i.Suffix}, c, tt.lto); got != tt.want {
 			t.Errorf("%s into %s (lto %v): %v, want %v", tt.image, tt.target, tt.lto, got, tt.want)
 		}
 	}

@@ -29,15 +29,37 @@ func (b *builder) expand(t *target) codes {
 		slices.SortFunc(*list, gencode.Compare)
 		*list = slices.Compact(*list)
 	}
-	if len(c.gfx) > 0 {
-		t.unbuilt = fmt.Sprintf("HIP is not built yet, and it ships %s", c.gfx[0])
-		b.warnf(t.attr("gencode"), "The other targets are built.", "%s is left out: %s", t.label, t.unbuilt)
-		return c
-	}
-	if c.empty() && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
+	t.unbuilt = b.lacking(t, c)
+	if c.empty() && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
 		c = b.inheritCodes(t)
 	}
 	return c
+}
+
+// lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
+// both. A project of one vendor alone gets an error instead.
+func (b *builder) lacking(t *target, c codes) string {
+	if len(c.gfx) == 0 {
+		if b.facts.CUDA == nil && b.facts.HIP != nil && t.shipsCUDA() {
+			return "no CUDA toolkit was found. " + b.facts.CUDAError
+		}
+		return ""
+	}
+	k := b.facts.HIP
+	if k == nil {
+		return "no HIP compiler was found. " + b.facts.HIPError
+	}
+	for _, code := range c.gfx {
+		if len(k.Archs) > 0 && !slices.Contains(k.Archs, code.Name) {
+			return fmt.Sprintf("clang %s does not know %s. It knows %s", k.Clang.Version, code, strings.Join(k.Archs, ", "))
+		}
+	}
+	return ""
+}
+
+// shipsCUDA reports code of NVIDIA's in t's own gencode, or a CUDA source.
+func (t *target) shipsCUDA() bool {
+	return slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" })
 }
 
 func (c *codes) add(e gencode.Code) {
@@ -63,6 +85,8 @@ func (b *builder) expandOne(t *target, code gencode.Code) []gencode.Code {
 			b.errorf(t.attr("gencode"), "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
 		}
 		return b.facts.NativeGPU
+	case k == nil && b.facts.HIP != nil:
+		return nil // see lacking
 	case k == nil:
 		b.nvcc(t.attr("gencode"))
 		return nil
@@ -103,10 +127,14 @@ func (b *builder) inheritCodes(t *target) codes {
 	for _, d := range t.deps {
 		c.sass = append(c.sass, d.codes.sass...)
 		c.ptx = append(c.ptx, d.codes.ptx...)
+		c.gfx = append(c.gfx, d.codes.gfx...)
 	}
-	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx} {
+	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.gfx} {
 		slices.SortFunc(*list, gencode.Compare)
 		*list = slices.Compact(*list)
+	}
+	if len(c.gfx) > 0 && len(c.sass)+len(c.ptx) > 0 && t.Kind != manifest.Generate {
+		b.errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.label)
 	}
 	return c
 }

@@ -13,7 +13,7 @@ import (
 
 // relocatable reports whether a source's object takes part in a device link.
 func relocatable(s manifest.Source) bool {
-	return s.Language == "cuda" && (s.Mode == "rdc" || s.Mode == "lto")
+	return (s.Language == "cuda" || s.Language == "hip") && (s.Mode == "rdc" || s.Mode == "lto")
 }
 
 // needsDeviceLink reports relocatable device code in t or in the static libraries it links that no

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"path"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -11,26 +12,34 @@ import (
 type Facts struct {
 	CUDA        *Toolkit // nil when none was found or none is needed
 	CUDAError   string   // why CUDA is nil: what was looked for, where, and what to do
+	HIP         *HIP     // nil when none was found or none is needed
+	HIPError    string   // why HIP is nil
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
 	LinkDepfile bool               // the linker knows --dependency-file
 	NativeGPU   []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
 	Prebuilt    map[string]Library // by path as written in the manifest
-	DryRuns     map[string]DryRun  // nvcc's answers to Plan.Questions, by Question
+	DryRuns     map[string]DryRun  // answers to Plan.Questions, by Question.Key
 	Static      map[string]string  // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
 }
 
 // ToolkitPrograms are the programs of a toolkit that nvcc runs.
 var ToolkitPrograms = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 
-// DryRun is what `nvcc --dryrun` printed, or why it could not be asked.
+// Question is what a compiler driver is asked for its steps.
+type Question struct {
+	Tool string   // "nvcc" or "hip"
+	Args []string // of the driver
+}
+
+// Key is the question as a text: the tool and the arguments, each ended by a newline.
+func (q Question) Key() string { return q.Tool + "\n" + strings.Join(q.Args, "\n") + "\n" }
+
+// DryRun is what `nvcc --dryrun` or `hipcc -###` printed, or why it could not be asked.
 type DryRun struct {
 	Text  string `json:"text,omitempty"`
 	Error string `json:"error,omitempty"`
 }
-
-// Question is the key of a dry run: the arguments of nvcc, each ended by a newline.
-func Question(argv []string) string { return strings.Join(argv, "\n") + "\n" }
 
 // Tool is a program with its identity by content.
 type Tool struct {
@@ -55,6 +64,22 @@ type Toolkit struct {
 	FatbinC  map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
 	NVVMPath string            // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
 }
+
+// HIP is an installed HIP compiler.
+type HIP struct {
+	Driver      Tool     // hipcc or a clang; its identity is that of all that it runs
+	Clang       Tool     // the clang++ that it runs: compiles host sources of HIP targets, and links
+	Major       int      // version of clang, 15
+	Archs       []string // processors that clang knows, "gfx90a"; nil if it does not say
+	Env         []string // NAME=VALUE of the variables that it reads, sorted
+	Includes    []string // folders where a host compiler finds hip/hip_runtime.h
+	DeviceLibs  []string // all device libraries of the folder that it takes by default
+	Looked      []string // where device libraries are looked for by default
+	LinkDepfile bool     // the linker knows --dependency-file
+}
+
+// isHipcc tells hipcc from a clang that was named in its place.
+func (k *HIP) isHipcc() bool { return strings.HasPrefix(path.Base(k.Driver.Path), "hipcc") }
 
 // Library is what a prebuilt archive or shared file holds.
 type Library struct {

@@ -94,7 +94,9 @@ func (b *builder) library(t *target) {
 		return
 	}
 	members := paths(t.objects)
-	if t.DeviceLink {
+	if t.DeviceLink && t.isHIP() {
+		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link closes CUDA libraries only", t.label)
+	} else if t.DeviceLink {
 		if l := b.linkage(t); b.needsDeviceLink(t, l) {
 			t.dlink = b.deviceLink(t, l)
 			members = append(members, t.dlink)
@@ -143,6 +145,11 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	t.file = out
 	t.node.Outputs = []string{out}
 	l := b.linkage(t)
+	b.checkVendors(t, l)
+	if t.isHIP() {
+		b.linkHIP(t, l, kind)
+		return
+	}
 	objs := paths(t.objects)
 	deviceLink := b.needsDeviceLink(t, l)
 	if deviceLink {
@@ -179,7 +186,7 @@ func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 	if kind == graph.SharedLink {
 		h.SOName = path.Base(t.file)
 	}
-	if b.usesCUDA(t, l) && b.facts.CUDA != nil {
+	if !t.isHIP() && b.usesCUDA(t, l) && b.facts.CUDA != nil {
 		h.CUDALibs = toolchain.CUDALibs(t.CudaRT, deviceLink)
 		h.CUDADirs = b.facts.CUDA.LibDirs
 	}

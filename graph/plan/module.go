@@ -21,9 +21,27 @@ type artifact struct {
 // module plans the artifacts of one module instance: each source by itself in mode whole, and in the
 // modes rdc and lto as long as nothing needs a device link.
 func (b *builder) module(t *target) {
-	nvcc, ok := b.nvcc(t.Pos)
-	if !ok || len(t.codes.gfx) > 0 {
+	if !b.checkEmits(t) {
 		return
+	}
+	var arts []artifact
+	if t.isHIP() {
+		arts = b.moduleHIP(t)
+	} else {
+		arts = b.moduleCUDA(t)
+	}
+	for _, a := range arts {
+		t.node.Outputs = append(t.node.Outputs, a.path)
+	}
+	if t.Embed != nil {
+		b.embed(t, arts)
+	}
+}
+
+func (b *builder) moduleCUDA(t *target) []artifact {
+	nvcc, ok := b.nvcc(t.Pos)
+	if !ok {
+		return nil
 	}
 	var arts []artifact
 	for _, kind := range t.Emit {
@@ -34,12 +52,7 @@ func (b *builder) module(t *target) {
 			arts = append(arts, b.emitLinked(t, nvcc, kind)...)
 		}
 	}
-	for _, a := range arts {
-		t.node.Outputs = append(t.node.Outputs, a.path)
-	}
-	if t.Embed != nil {
-		b.embed(t, arts)
-	}
+	return arts
 }
 
 // artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and

@@ -15,11 +15,23 @@ import (
 func (b *builder) compileAll(t *target) {
 	inc, headers := b.includes(t)
 	for _, s := range t.Sources {
-		o := object{path: b.objectPath(t, s), source: s, device: s.Language == "cuda"}
+		o := object{path: b.objectPath(t, s), source: s, device: s.Language == "cuda" || s.Language == "hip"}
+		if s.Language == "hip" && !t.isHIP() {
+			b.errorf(s.Pos, `Give it AMD code, such as code = ["gfx90a"]; or set language = "cuda".`, "%s is HIP, and %s ships none", s.Path, t.label)
+			continue
+		}
+		if s.Language == "hip" {
+			b.compileHIP(t, s, &o, inc, headers)
+			t.objects = append(t.objects, o)
+			continue
+		}
 		var a *graph.Action
-		if o.device {
+		switch {
+		case o.device:
 			a = b.deviceCompile(t, s, o.path, inc)
-		} else {
+		case t.isHIP():
+			a = b.hipHostCompile(t, s, o.path, inc)
+		default:
 			a = b.hostCompile(t, s, o.path, inc)
 		}
 		if a == nil {
@@ -122,9 +134,6 @@ func (b *builder) deviceCompile(t *target, s manifest.Source, out string, inc []
 	if !ok {
 		return nil
 	}
-	if len(t.codes.gfx) > 0 {
-		return nil // reported by expand
-	}
 	codes := t.codes.compileCodes(s.Mode)
 	if len(codes) == 0 {
 		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.",
@@ -157,7 +166,7 @@ func asksForDebug(flags []string) bool {
 
 // languageFlag is the language when the ending of the source does not say it.
 func languageFlag(s manifest.Source) string {
-	byEnding := map[string]string{".cu": "cuda", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++"}
+	byEnding := map[string]string{".cu": "cuda", ".hip": "hip", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++"}
 	if byEnding[path.Ext(s.Path)] == s.Language {
 		return ""
 	}

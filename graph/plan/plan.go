@@ -27,7 +27,7 @@ type Problem struct {
 type Plan struct {
 	Graph     *graph.Graph // nil if a problem is an error
 	Problems  []Problem
-	Questions [][]string // arguments of nvcc --dryrun that Facts.DryRuns does not answer; without an answer nvcc is not taken apart
+	Questions []Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
 }
 
 // Build plans p with what f knows.
@@ -85,11 +85,14 @@ type builder struct {
 	problems []Problem
 	failed   bool
 	nvccSaid bool // the missing toolkit was reported
+	hipSaid  bool
 
-	questions [][]string
+	questions []Question
 	asked     map[string]bool
-	compiles  map[string]learned[toolchain.CompilePasses] // by Question
+	compiles  map[string]learned[toolchain.CompilePasses] // by Question.Key
 	links     map[string]learned[toolchain.LinkPasses]
+	hips      map[string]learned[toolchain.HIPPasses]
+	hipLinks  map[string]learned[toolchain.HIPLink]
 	slices    map[string]bool // paths of planned slices
 }
 
@@ -122,6 +125,8 @@ type object struct {
 	path   string
 	source manifest.Source
 	device bool // holds device code
+
+	bitcode map[string]string // of a HIP source in the modes rdc and lto: LLVM bitcode by architecture; nil if hipcc was one command
 }
 
 func (b *builder) errorf(pos manifest.Pos, detail, format string, args ...any) {
@@ -321,7 +326,7 @@ func (b *builder) groups() {
 	}
 	if b.graph.Default == nil {
 		for _, t := range b.order {
-			if t.Kind != manifest.Prebuilt && t.unbuilt == "" {
+			if t.Kind != manifest.Prebuilt {
 				b.graph.Default = append(b.graph.Default, t.label)
 			}
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -36,8 +37,8 @@ type learned[P any] struct {
 }
 
 // answer looks a dry run up. An unanswered question is noted.
-func (b *builder) answer(argv []string) (string, error) {
-	key := Question(argv)
+func (b *builder) answer(q Question) (string, error) {
+	key := q.Key()
 	run, ok := b.facts.DryRuns[key]
 	switch {
 	case !ok:
@@ -46,21 +47,30 @@ func (b *builder) answer(argv []string) (string, error) {
 		}
 		if !b.asked[key] {
 			b.asked[key] = true
-			b.questions = append(b.questions, argv)
+			b.questions = append(b.questions, q)
 		}
-		return "", fmt.Errorf("nvcc was not asked for its steps")
+		return "", errNotAsked
 	case run.Error != "":
-		return "", fmt.Errorf("nvcc --dryrun: %s", run.Error)
+		return "", refused{q.Tool, run.Error}
 	}
 	return run.Text, nil
 }
 
-// learn has nvcc's answer read once for all that ask the same.
-func learn[P any](b *builder, known *map[string]learned[P], argv []string, read func(string) (*P, error)) (*P, error) {
-	key := Question(argv)
+var errNotAsked = errors.New("it was not asked for its steps")
+
+// refused is a driver's error in place of its steps.
+type refused struct{ tool, said string }
+
+func (r refused) Error() string {
+	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###"}[r.tool] + ": " + r.said
+}
+
+// learn has an answer read once for all that ask the same.
+func learn[P any](b *builder, known *map[string]learned[P], q Question, read func(string) (*P, error)) (*P, error) {
+	key := q.Key()
 	l, ok := (*known)[key]
 	if !ok {
-		text, err := b.answer(argv)
+		text, err := b.answer(q)
 		if l.err = err; err == nil {
 			l.passes, l.err = read(text)
 		}
@@ -74,16 +84,24 @@ func learn[P any](b *builder, known *map[string]learned[P], argv []string, read 
 
 // unsplit says why nvcc stays whole for t, before it is asked anything.
 func (b *builder) unsplit(t *target) string {
-	switch {
-	case b.options.NoSplit:
-		return "--no-split"
-	case t.Split != nil && !*t.Split:
-		return "split = false"
+	if why := b.wished(t); why != "" {
+		return why
 	}
 	for _, tool := range ToolkitPrograms {
 		if b.facts.CUDA.Programs[tool] == "" {
 			return "the toolkit's " + tool + " was not found"
 		}
+	}
+	return ""
+}
+
+// wished says how the user asked for a compiler in one piece, "" if nobody did.
+func (b *builder) wished(t *target) string {
+	switch {
+	case b.options.NoSplit:
+		return "--no-split"
+	case t.Split != nil && !*t.Split:
+		return "split = false"
 	}
 	return ""
 }
@@ -110,8 +128,8 @@ func (b *builder) partsDir(out string) string {
 func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) {
 	whole.Whole = b.unsplit(t)
 	if whole.Whole == "" {
-		question := toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)
-		whole.Asked = Question(question)
+		question := Question{"nvcc", toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)}
+		whole.Asked = question.Key()
 		passes, err := learn(b, &b.compiles, question, toolchain.LearnCompile)
 		if err == nil {
 			err = b.splitCompile(t, s, whole, passes)

@@ -23,8 +23,8 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 	whole.Whole = b.unsplit(t)
 	if whole.Whole == "" {
 		link.Inputs = []string{toolchain.AskInput}
-		question := toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")
-		whole.Asked = Question(question)
+		question := Question{"nvcc", toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")}
+		whole.Asked = question.Key()
 		passes, err := learn(b, &b.links, question, toolchain.LearnLink)
 		if err == nil {
 			err = b.splitLink(t, whole, passes)

@@ -11,7 +11,7 @@ import (
 // flags = { nvcc = [...], ... }: what kbuild has no attribute for. What it derives itself, and what
 // must agree across a link, is refused here: it would work against the attribute without a word.
 
-var flagTools = []string{"cicc", "host", "link", "nvcc", "nvlink", "ptxas"}
+var flagTools = []string{"cicc", "hip", "host", "link", "lld", "nvcc", "nvlink", "ptxas"}
 
 // derived are options of nvcc that an attribute stands for, by their first letters.
 var derived = []struct{ options, attribute string }{
@@ -47,7 +47,8 @@ func (r *reader) flags() Flags {
 
 func (f *Flags) of(tool string) *[]string {
 	return map[string]*[]string{
-		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "host": &f.Host, "link": &f.Link,
+		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "hip": &f.HIP, "lld": &f.LLD,
+		"host": &f.Host, "link": &f.Link,
 	}[tool]
 }
 
@@ -75,12 +76,24 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []
 	return out
 }
 
+// derivedHIP are those of clang.
+var derivedHIP = []struct{ options, attribute string }{
+	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch", "gencode"},
+	{"-fgpu-rdc -fno-gpu-rdc -foffload-lto -fno-offload-lto --hip-link", "mode"},
+	{"-std --std", "std"},
+}
+
 func derivedFrom(tool, flag string) string {
-	if tool != "nvcc" {
+	list := derived
+	switch tool {
+	case "nvcc":
+	case "hip":
+		list = derivedHIP
+	default:
 		return ""
 	}
 	name, _, _ := strings.Cut(flag, "=")
-	for _, d := range derived {
+	for _, d := range list {
 		if slices.Contains(strings.Fields(d.options), name) {
 			return d.attribute
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-var emits = []string{"ptx", "cubin", "fatbin", "ltoir"}
+var emits = []string{"ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"}
 
 // decodeModule makes one target, or one for each instance of the matrix.
 func (l *loader) decodeModule(b *block) {

@@ -74,7 +74,9 @@ type Gencode struct {
 
 // Flags are extra options by tool.
 type Flags struct {
-	NVCC, CICC, PTXAS, NVLink, Host, Link []string
+	NVCC, CICC, PTXAS, NVLink []string
+	HIP, LLD                  []string
+	Host, Link                []string
 }
 
 // Define is one -D. A nil Value is -DNAME.

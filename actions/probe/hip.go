@@ -1,0 +1,221 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// hipccVerbose has hipcc print the command that it makes.
+const hipccVerbose = "HIPCC_VERBOSE=1"
+
+// hip finds and identifies the HIP compiler. What it runs and reads is asked of itself (-###), and not guessed from a layout.
+func (w *world) hip() (*plan.HIP, string) {
+	driver, looked := w.findHIP()
+	if driver == "" {
+		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (on Debian and Ubuntu: apt install hipcc rocm-device-libs lld libamdhip64-dev), or set ROCM_PATH."
+	}
+	k := &plan.HIP{Driver: plan.Tool{Path: driver}, Env: w.hipEnv()}
+	parts, msg := w.askHIP(k)
+	if msg != "" {
+		return nil, msg
+	}
+	version, err := w.answer(k.Clang.Path, "-dumpversion")
+	if err != nil {
+		return nil, fmt.Sprintf("%s does not work: %v", k.Clang.Path, err)
+	}
+	if w.req.HIPAccepts != nil && !w.req.HIPAccepts(version) {
+		return nil, fmt.Sprintf("%s runs clang %s; the manifest wants %s. Set ROCM_PATH or the compiler of the toolchain block.", driver, version, w.req.HIPVersion)
+	}
+	major, _, _ := strings.Cut(version, ".")
+	k.Major, _ = strconv.Atoi(major)
+	k.Archs = w.hipArchs(k.Clang.Path)
+	text, _ := w.answer(k.Clang.Path, "--version")
+	id, err := w.identity(parts, text)
+	if err != nil {
+		return nil, err.Error()
+	}
+	k.Driver.ID, k.Driver.Version = id, version
+	k.Clang.ID, k.Clang.Version = id, version
+	return k, ""
+}
+
+// hipArchs are the AMD GPUs that a clang knows; nil if it does not tell.
+func (w *world) hipArchs(clang string) []string {
+	text, err := w.output(clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "-print-supported-cpus")
+	if err != nil {
+		return nil
+	}
+	var archs []string
+	for _, word := range strings.Fields(text) {
+		if c, err := gencode.Parse(word); err == nil && c.Kind == gencode.GFX {
+			archs = append(archs, c.Name)
+		}
+	}
+	return archs
+}
+
+// findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is.
+func (w *world) findHIP() (driver string, looked []string) {
+	name := w.req.HIPCompiler
+	if name == "" {
+		name = "hipcc"
+	}
+	looked = append(looked, name+" in PATH")
+	if p := w.lookup(name, w.env("PATH")); p != "" || strings.Contains(name, "/") {
+		return p, looked
+	}
+	var dirs []string
+	for _, v := range []string{"ROCM_PATH", "HIP_PATH"} {
+		if d := w.env(v); d != "" {
+			dirs = append(dirs, filepath.Join(d, "bin"))
+		}
+	}
+	for _, d := range append(dirs, "/opt/rocm/bin", "/opt/rocm/llvm/bin") {
+		p := filepath.Join(d, name)
+		looked = append(looked, p)
+		if isProgram(p) {
+			return p, looked
+		}
+		w.absent[p] = true
+	}
+	return "", looked
+}
+
+// hipEnv is what commands of the HIP compiler get, and have in their keys. hipcc compiles for NVIDIA wherever it finds an nvcc,
+// unless it is told.
+func (w *world) hipEnv() []string {
+	env := []string{"HIP_PLATFORM=amd"}
+	for _, name := range EnvNames[firstHIPEnv:] {
+		if v := w.env(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	slices.Sort(env)
+	return env
+}
+
+// askHIP asks how a compile and a link for some GPU go, and gives the files that they run, by role.
+func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
+	parts = map[string]string{"driver": k.Driver.Path}
+	here := filepath.Dir(k.Driver.Path)
+	for _, name := range []string{"hipcc.pl", "hipcc.bin", "hipvars.pm", "hipconfig", "hipconfig.pl", "hipconfig.bin"} { // what a hipcc that is a script runs
+		if p := filepath.Join(here, name); w.there(p) {
+			parts[name] = p
+		}
+	}
+	compile := w.hipSteps(k, "-c", "-x", "hip", toolchain.AskHIPSource)
+	link := w.hipSteps(k, "--hip-link", toolchain.AskInput)
+	if len(compile.Steps) == 0 || len(link.Steps) == 0 {
+		return nil, fmt.Sprintf("%s -### says what kbuild does not understand: %.300s", k.Driver.Path, compile.Said+link.Said)
+	}
+	k.Clang.Path = compile.Clang[0]
+	if !filepath.IsAbs(k.Clang.Path) {
+		k.Clang.Path = w.lookup(k.Clang.Path, w.env("PATH"))
+	}
+	parts["clang++"] = k.Clang.Path
+	for _, argv := range slices.Concat(compile.Steps, link.Steps) {
+		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
+			parts[role] = argv[0]
+		}
+	}
+	for _, role := range []string{"clang", "lld"} {
+		if parts[role] != "" {
+			for name, file := range w.sharedLibs(parts[role]) {
+				parts["library "+name] = file
+			}
+		}
+	}
+	k.Includes = hipIncludes(compile.Steps)
+	k.DeviceLibs = w.deviceLibs(compile.Steps)
+	k.Looked = w.lookedForLibs(compile.Clang)
+	return parts, ""
+}
+
+// hipSteps asks for the steps of a command for gfx906, which every clang knows.
+func (w *world) hipSteps(k *plan.HIP, args ...string) toolchain.HIPSteps {
+	dir, err := os.MkdirTemp("", "kbuild-ask-")
+	if w.note(err); err != nil {
+		return toolchain.HIPSteps{Said: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	for _, name := range []string{toolchain.AskHIPSource, toolchain.AskInput} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			w.note(err)
+			return toolchain.HIPSteps{Said: err.Error()}
+		}
+	}
+	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
+	argv = append(argv, "-o", toolchain.AskOutput)
+	cmd := w.command(argv)
+	cmd.Dir, cmd.Env = dir, slices.Concat(cmd.Env, k.Env, []string{hipccVerbose})
+	out, err := cmd.CombinedOutput() // a refusal shows steps all the same, and the planner asks again
+	w.note(err)
+	return toolchain.ReadHIPSteps(string(out), argv)
+}
+
+// hipIncludes are the folders where the steps of a compile search for hip/hip_runtime.h, but for those that every compiler searches.
+func hipIncludes(steps [][]string) []string {
+	var dirs []string
+	for _, argv := range steps {
+		for i, a := range argv[:len(argv)-1] {
+			if a != "-isystem" && a != "-idirafter" && a != "-internal-isystem" {
+				continue
+			}
+			dir := filepath.Clean(argv[i+1])
+			if dir != "/usr/include" && !slices.Contains(dirs, dir) && exists(filepath.Join(dir, "hip", "hip_runtime.h")) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// deviceLibs are all device libraries beside those that a compile reads.
+func (w *world) deviceLibs(steps [][]string) []string {
+	var libs []string
+	for _, argv := range steps {
+		for i, a := range argv[:len(argv)-1] {
+			if a != "-mlink-builtin-bitcode" {
+				continue
+			}
+			found, _ := filepath.Glob(filepath.Join(filepath.Dir(argv[i+1]), "*.bc"))
+			for _, f := range found {
+				if !slices.Contains(libs, f) {
+					libs = append(libs, f)
+				}
+			}
+		}
+	}
+	return libs
+}
+
+// lookedForLibs says where clang looks for device libraries, for the message that there are none.
+func (w *world) lookedForLibs(clang []string) []string {
+	var dirs []string
+	rocm := w.env("ROCM_PATH")
+	for _, a := range clang {
+		for _, option := range []string{"--hip-device-lib-path=", "--rocm-device-lib-path="} {
+			if d, ok := strings.CutPrefix(a, option); ok {
+				dirs = append(dirs, d+" ("+strings.TrimSuffix(option, "=")+")")
+			}
+		}
+		if d, ok := strings.CutPrefix(a, "--rocm-path="); ok {
+			rocm = d
+		}
+	}
+	if d := w.env("HIP_DEVICE_LIB_PATH"); d != "" {
+		dirs = append(dirs, d+" (HIP_DEVICE_LIB_PATH)")
+	}
+	if rocm == "" {
+		rocm = "/opt/rocm"
+	}
+	return append(dirs, filepath.Join(rocm, "amdgcn", "bitcode"), filepath.Join(rocm, "lib", "x86_64-linux-gnu", "amdgcn", "bitcode"))
+}

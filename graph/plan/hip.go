@@ -1,0 +1,346 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// One hipcc command is taken apart into the passes that it runs, each an action:
+//
+//	a.hip -> preprocess [gfx906] -> device-code [gfx906] --\
+//	a.hip -> preprocess [gfx90a] -> device-code [gfx90a] ---> bundle --\
+//	a.hip -> preprocess [host] ---> host-part ------------------------> join -> a.hip.o     (whole)
+//
+// In the modes rdc and lto the device code is LLVM bitcode, bundle puts it and the host's object into a.hip.o, and the program
+// links it (hiplink.go).
+//
+// The preprocessed texts are there for keys alone: a compile reads the source and its headers itself, as hipcc's does, so that it
+// makes the same and says the same. But its key has the canonical text in their place, and a comment compiles nothing. clang
+// preprocesses once more than it would, which costs a tenth of a small compile.
+
+// hip is the HIP compiler, or a problem at pos if there is none.
+func (b *builder) hip(pos manifest.Pos) (toolchain.HIP, bool) {
+	k := b.facts.HIP
+	if k == nil {
+		if !b.hipSaid {
+			b.errorf(pos, b.facts.HIPError, "no HIP compiler was found")
+			b.hipSaid = true
+		}
+		return toolchain.HIP{}, false
+	}
+	return toolchain.HIP{Path: k.Driver.Path}, true
+}
+
+// isHIP reports a target that ships AMD code.
+func (t *target) isHIP() bool { return len(t.codes.gfx) > 0 }
+
+// compileHIP plans the compile of one HIP source.
+func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, headers []string) {
+	hip, ok := b.hip(s.Pos)
+	if !ok {
+		return
+	}
+	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
+	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
+	argv := hip.Compile(c, b.hipOptions(t, s, inc))
+	p := &hipSplit{b: b, t: t, source: s, lines: recordsHIPLines(t, s), whole: &graph.Action{
+		Kind: graph.Compile, Name: s.Path, Archs: names(t.codes.gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
+		Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,
+		Tools: []string{"hip"}, Memory: s.Memory,
+	}}
+	p.dir = b.partsDir(o.path)
+	passes, err := b.learnHIP(t, p.whole)
+	if err != nil {
+		b.wholeHIP(t, p.whole, s, err)
+		return
+	}
+	p.HIPUnit = toolchain.HIPUnit{HIPPasses: passes, Source: s.Path, ID: hipID(t.label, s)}
+	if s.Mode == "whole" {
+		p.splitWhole()
+	} else {
+		o.bitcode = p.splitRelocatable()
+	}
+}
+
+// learnHIP asks for the steps of a compile.
+func (b *builder) learnHIP(t *target, whole *graph.Action) (*toolchain.HIPPasses, error) {
+	if why := b.wished(t); why != "" {
+		return nil, errors.New(why)
+	}
+	q := Question{"hip", toolchain.AskHIP(whole.Argv, whole.Inputs[0], whole.Outputs[0])}
+	whole.Asked = q.Key()
+	return learn(b, &b.hips, q, func(text string) (*toolchain.HIPPasses, error) {
+		return toolchain.LearnHIP(text, append(whole.Argv[:1:1], q.Args...), t.codes.gfx)
+	})
+}
+
+// wholeHIP plans a compile as one command of hipcc. What enters its output unasked is not known then, so all device libraries are
+// inputs; where flags choose others, nobody knows which.
+func (b *builder) wholeHIP(t *target, a *graph.Action, s manifest.Source, why error) {
+	var r refused
+	if errors.As(why, &r) {
+		b.hipRefused(t, r)
+		return
+	}
+	for _, f := range s.Flags.HIP {
+		if strings.Contains(f, "device-lib") || strings.Contains(f, "rocm-path") || strings.Contains(f, "builtin-bitcode") {
+			b.errorf(t.attr("flags"), "Remove it and set HIP_DEVICE_LIB_PATH or ROCM_PATH instead.",
+				"%s is compiled by hipcc as one command (%v), and kbuild cannot tell which device libraries %s means", s.Path, why, f)
+		}
+	}
+	a.Whole = why.Error()
+	a.Inputs = append(a.Inputs, b.facts.HIP.DeviceLibs...)
+	b.emit(t, a)
+}
+
+// hipRefused reports what hipcc does not do, in the manifest's terms where they are known.
+func (b *builder) hipRefused(t *target, r refused) {
+	k := b.facts.HIP
+	switch {
+	case strings.Contains(r.said, "cannot find ROCm device library"):
+		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(lookedForLibs(t, k), ", ")+". Install the device libraries (on Debian and Ubuntu: apt install rocm-device-libs), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
+			"%s ships %s, and the ROCm device libraries were not found", t.label, spell(t.codes.gfx))
+	case strings.Contains(r.said, "invalid target ID"), strings.Contains(r.said, "unsupported HIP gpu architecture"):
+		b.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.said)
+	default:
+		b.errorf(t.Pos, "It was asked how it compiles the HIP sources of "+t.label+".", "%v", r)
+	}
+}
+
+// lookedForLibs are the folders where clang looks for device libraries: those of t's flags, or else its own.
+func lookedForLibs(t *target, k *HIP) []string {
+	var dirs []string
+	for _, f := range t.Flags.HIP {
+		if option, dir, ok := strings.Cut(f, "="); ok && (strings.HasSuffix(option, "device-lib-path") || strings.HasSuffix(option, "rocm-path")) {
+			dirs = append(dirs, dir+" ("+option+" of flags.hip)")
+		}
+	}
+	if dirs != nil {
+		return dirs
+	}
+	return k.Looked
+}
+
+// recordsHIPLines reports options that put positions of the source into an output.
+func recordsHIPLines(t *target, s manifest.Source) bool {
+	if t.Debug || t.DeviceDebug || t.LineInfo {
+		return true
+	}
+	for _, f := range slices.Concat(s.Flags.HIP, s.Flags.Host) {
+		for _, sign := range lineSigns {
+			if strings.HasPrefix(f, sign) && !strings.HasPrefix(f, "-gencode") {
+				return true
+			}
+		}
+	}
+	return asksForDebug(s.Flags.HIP) || asksForDebug(s.Flags.Host)
+}
+
+// hipEnv is what commands of the HIP compiler run with.
+func (b *builder) hipEnv() []string { return append([]string{anywhere}, b.facts.HIP.Env...) }
+
+func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) toolchain.HIPOptions {
+	o := toolchain.HIPOptions{
+		Std: t.Std, Opt: b.hipOpt(t), Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
+		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, HIP: s.Flags.HIP, Host: s.Flags.Host,
+	}
+	switch {
+	case t.PrecDiv == nil && t.PrecSqrt == nil:
+	case t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt:
+		o.Rounded = t.PrecDiv
+	default:
+		b.errorf(precPos(t), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
+	}
+	if t.MaxRegisters > 0 {
+		b.errorf(t.attr("max_registers"), "Use __launch_bounds__ in the source.", "%s: max_registers has no meaning for AMD code", t.label)
+	}
+	return o
+}
+
+// hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by itself, with options of its own.
+func (b *builder) hipOpt(t *target) string {
+	switch {
+	case t.Opt != "":
+		return t.Opt
+	case t.DeviceDebug:
+		return "0"
+	case b.facts.HIP.isHipcc():
+		return ""
+	}
+	return "3"
+}
+
+func precPos(t *target) manifest.Pos {
+	if t.PrecDiv != nil {
+		return t.attr("prec_div")
+	}
+	return t.attr("prec_sqrt")
+}
+
+// hipID names a source within any program, for -cuid: clang's own is made of the absolute path.
+func hipID(label string, s manifest.Source) string {
+	id := strings.Split(moduleID(label, s), "_")
+	return id[1] + id[len(id)-1]
+}
+
+// hipSplit is one hipcc command being taken apart.
+type hipSplit struct {
+	toolchain.HIPUnit
+	b      *builder
+	t      *target
+	source manifest.Source
+	whole  *graph.Action // the command in one piece
+	dir    string        // of the parts
+	lines  bool          // outputs record line numbers
+}
+
+// action makes the action of a pass.
+func (p *hipSplit) action(kind graph.Kind, argv []string, output string) *graph.Action {
+	part := strings.HasPrefix(output, p.dir+"/")
+	return &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Argv: argv, Env: p.whole.Env, Outputs: []string{output},
+		Tools: p.whole.Tools, Part: part, Memory: p.whole.Memory, Plain: p.whole.Argv, Asked: p.whole.Asked}
+}
+
+// preprocess plans the text of an architecture, or with code nil of the host, and gives its name.
+func (p *hipSplit) preprocess(code *gencode.Code) string {
+	text := p.dir + "/" + sideName(code) + ".ii"
+	a := p.action(graph.Preprocess, p.Preprocess(code, text, text+".d"), text)
+	a.Inputs, a.Depfile = []string{p.source.Path}, text+".d"
+	a.SearchDirs, a.OrderOnly, a.Transient = p.whole.SearchDirs, p.whole.OrderOnly, true
+	if code != nil {
+		a.Archs = []string{code.String()}
+	}
+	if !p.lines {
+		canon := strings.TrimSuffix(text, ".ii") + ".canon.ii"
+		a.Texts = []graph.Text{{Raw: text, Canon: canon, Clang: true}}
+		a.Outputs = append(a.Outputs, canon)
+	}
+	p.b.emit(p.t, a)
+	return text
+}
+
+// sideName is a file name for an architecture: "gfx90a_xnack-"; "host" for none.
+func sideName(code *gencode.Code) string {
+	if code == nil {
+		return "host"
+	}
+	return strings.Map(fileRune, code.String())
+}
+
+// follow makes a compile whose key has a text in place of the source and the headers.
+func (p *hipSplit) follow(a *graph.Action, text string) {
+	a.Mentions, a.Follows = []string{p.source.Path}, text
+	if p.lines {
+		a.Inputs = append(a.Inputs, text)
+		return
+	}
+	a.Inputs = append(a.Inputs, strings.TrimSuffix(text, ".ii")+".canon.ii")
+	a.Weak = []string{text}
+}
+
+// device plans the compile for one architecture.
+func (p *hipSplit) device(code gencode.Code, output string) {
+	text := p.preprocess(&code)
+	a := p.action(graph.DeviceCode, p.Device(code, output), output)
+	a.Archs = []string{code.String()}
+	p.follow(a, text)
+	a.Inputs = append(a.Inputs, p.Libs[code.String()]...)
+	p.b.emit(p.t, a)
+}
+
+// host plans the compile of the host's code.
+func (p *hipSplit) host(placeholder string) string {
+	text := p.preprocess(nil)
+	output := p.dir + "/host.o"
+	staged := ""
+	if placeholder != "" {
+		staged = graph.StageDir + "/" + placeholderName
+	}
+	a := p.action(graph.HostPart, p.Host(staged, output), output)
+	p.follow(a, text)
+	if placeholder != "" {
+		a.Stage = []graph.Staged{{Name: placeholderName, Text: placeholder}}
+	}
+	p.b.emit(p.t, a)
+	return output
+}
+
+// placeholderName is the file that stands for device code while host code is compiled.
+const placeholderName = "placeholder.hipfb"
+
+// bundle plans a bundle of files, one for each target of how; Archs are those of codes.
+func (p *hipSplit) bundle(how toolchain.HIPBundle, file func(arch string) string, output string) *graph.Action {
+	var files, inputs []string
+	for _, t := range how.Targets {
+		f := file(how.Arch(t))
+		if files = append(files, f); f != "" {
+			inputs = append(inputs, f)
+		}
+	}
+	a := p.action(graph.Bundle, how.Bundle(files, output), output)
+	a.Inputs, a.Archs = inputs, p.whole.Archs
+	p.b.emit(p.t, a)
+	return a
+}
+
+// splitWhole plans the passes of a source whose device code is final.
+func (p *hipSplit) splitWhole() {
+	object := func(arch string) string {
+		if arch == "" {
+			return ""
+		}
+		return p.dir + "/" + strings.Map(fileRune, arch) + ".co"
+	}
+	for _, c := range p.t.codes.gfx {
+		p.device(c, object(c.String()))
+	}
+	bundle := p.dir + "/code.hipfb"
+	p.bundle(p.HIPUnit.Bundle, object, bundle).Transient = true
+	host := p.host(toolchain.Placeholder)
+	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
+		Inputs: []string{host, bundle}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
+}
+
+// splitRelocatable plans the passes of a source whose device code is linked, and gives its bitcode by architecture.
+func (p *hipSplit) splitRelocatable() map[string]string {
+	bitcode := map[string]string{}
+	for _, c := range p.t.codes.gfx {
+		bitcode[c.String()] = p.dir + "/" + sideName(&c) + ".bc"
+		p.device(c, bitcode[c.String()])
+	}
+	host := p.host("")
+	p.bundle(p.HIPUnit.Bundle, func(arch string) string {
+		if arch == "" {
+			return host
+		}
+		return bitcode[arch]
+	}, p.whole.Outputs[0])
+	return bitcode
+}
+
+// hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's headers.
+func (b *builder) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
+	if _, ok := b.hip(s.Pos); !ok {
+		return nil
+	}
+	std, language := t.Std, languageFlag(s)
+	if s.Language == "c" {
+		std, language = t.CStd, "c" // clang++ takes every source for C++
+	}
+	b.checkDepends(t, s.Flags.Host)
+	k := b.facts.HIP
+	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
+		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}
+	return &graph.Action{
+		Kind: graph.HostCompile, Name: s.Path,
+		Argv:   toolchain.HostCompile(k.Clang.Path, s.Path, out, out+".d", language, o),
+		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
+		SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory, Env: b.hipEnv(),
+	}
+}

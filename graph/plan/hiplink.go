@@ -1,0 +1,281 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// A link of HIP code is taken apart by architecture:
+//
+//	a.hip: gfx906.bc -> lld [gfx906] --\
+//	a.hip: gfx90a.bc -> lld [gfx90a] ---> bundle -> host-part -> dlink.o -> link
+//
+// lld reads the bitcode itself, not the objects that hold it, so a change of host code or of another architecture links no device
+// code. Bitcode of static libraries is linked whole: their kernels are named by their host code, and clang 15, which takes of an
+// archive what device code names, would drop them. (Given an archive by its path, it does not look for device code in it at all.)
+
+// checkVendors refuses a link of CUDA and HIP code.
+func (b *builder) checkVendors(t *target, l linkage) {
+	for _, u := range l.statics {
+		if slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return s.Language == "cuda" || s.Language == "hip" }) && u.isHIP() != t.isHIP() {
+			b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor()),
+				Detail: "Make a library for each vendor, of the same sources.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it ships"})
+		}
+	}
+}
+
+func (t *target) vendor() string {
+	if t.isHIP() {
+		return "AMD code"
+	}
+	return "CUDA code"
+}
+
+// linkHIP plans the link of a program or shared library with HIP code.
+func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
+	if _, ok := b.hip(t.Pos); !ok {
+		return
+	}
+	h := &hipLink{b: b, t: t, l: l, kind: kind, objects: paths(t.objects), parts: b.parts(t, l), mode: "whole"}
+	for _, p := range h.parts {
+		b.checkHIPCoverage(t, p.t)
+		if h.mode != "lto" {
+			h.mode = linkMode(p.lto)
+		}
+	}
+	var codes []gencode.Code
+	if len(h.parts) > 0 {
+		codes = t.codes.gfx
+	}
+	h.plain = h.inOnePiece()
+	passes, err := h.learn(codes)
+	if err != nil {
+		h.whole(err)
+		return
+	}
+	h.HIPLink = passes
+	if codes != nil {
+		h.objects = append(h.objects, h.device())
+	}
+	h.host()
+}
+
+// hipLink is one link of HIP code.
+type hipLink struct {
+	*toolchain.HIPLink
+	b       *builder
+	t       *target
+	l       linkage
+	kind    graph.Kind
+	objects []string // of t
+	parts   []part   // targets with device code to link
+	mode    string
+	plain   []string // the hipcc command that does all of it
+	asked   string
+}
+
+// lastMajor is the newest clang whose objects name the linked device code __hip_fatbin. Later ones give each object a name of its
+// own (__hip_fatbin_<cuid>), which clang's own link step collects.
+const lastMajor = 18
+
+func (h *hipLink) learn(codes []gencode.Code) (*toolchain.HIPLink, error) {
+	b := h.b
+	switch why := b.wished(h.t); {
+	case why != "":
+		return nil, errors.New(why)
+	case codes != nil && b.facts.HIP.Major > lastMajor:
+		return nil, fmt.Errorf("clang %d links device code in a way of its own", b.facts.HIP.Major)
+	}
+	for _, p := range h.parts {
+		for _, o := range p.t.objects {
+			if relocatable(o.source) && o.bitcode == nil {
+				return nil, fmt.Errorf("hipcc compiled %s as one command", o.source.Path)
+			}
+		}
+	}
+	hip := toolchain.HIP{Path: b.facts.HIP.Driver.Path}
+	argv := hip.Link(h.t.codes.gfx, h.mode, toolchain.HIPOptions{Opt: h.b.hipOpt(h.t)}, []string{toolchain.AskInput}, toolchain.AskOutput)
+	q := Question{"hip", toolchain.AskHIP(argv, "", "")}
+	h.asked = q.Key()
+	return learn(b, &b.hipLinks, q, func(text string) (*toolchain.HIPLink, error) {
+		return toolchain.LearnHIPLink(text, append(argv[:1:1], q.Args...), codes)
+	})
+}
+
+// checkHIPCoverage wants code of u for each architecture that t links.
+func (b *builder) checkHIPCoverage(t, u *target) {
+	if u.Kind == manifest.Prebuilt {
+		b.checkHIPPrebuilt(t, u)
+		return
+	}
+	for _, want := range t.codes.gfx {
+		if !slices.Contains(u.codes.gfx, want) {
+			b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, u.label, spell(u.codes.gfx)),
+				Detail: "Without it the program would hold no code of it for that architecture. Add it to " + u.label + ", or drop it here.",
+				Also:   u.attr("gencode"), AlsoSay: u.label + " says what it has"})
+		}
+	}
+}
+
+func (b *builder) checkHIPPrebuilt(t, u *target) {
+	for _, m := range b.facts.Prebuilt[u.file].Members {
+		for _, want := range t.codes.gfx {
+			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Code() == want }) {
+				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, spellImages(m.Images)),
+					Detail: "Ask the vendor for that architecture, or drop it here.", Also: u.Pos, AlsoSay: u.label + " is this file"})
+			}
+		}
+	}
+}
+
+// action makes an action of the link.
+func (h *hipLink) action(kind graph.Kind, argv, inputs []string, output string) *graph.Action {
+	return &graph.Action{Kind: kind, Name: h.t.Name, Mode: h.mode, Argv: argv, Env: h.b.hipEnv(), Inputs: inputs, Outputs: []string{output},
+		Tools: []string{"hip"}, Part: true, Plain: h.plain, Asked: h.asked}
+}
+
+// device plans the links of all architectures and gives the object that holds them.
+func (h *hipLink) device() string {
+	b, dir := h.b, h.b.partsDir(h.t.file)
+	linked := map[string]string{"": ""}
+	for _, d := range h.Device {
+		linked[d.Arch] = dir + "/" + strings.Map(fileRune, d.Arch) + ".co"
+		h.lld(d, linked[d.Arch]).Part = true
+	}
+	var files, inputs []string
+	for _, t := range h.Bundle.Targets {
+		files = append(files, linked[h.Bundle.Arch(t)])
+	}
+	inputs = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == "" })
+	bundle := dir + "/linked.hipfb"
+	a := h.action(graph.Bundle, h.Bundle.Bundle(files, bundle), inputs, bundle)
+	a.Archs, a.Transient = names(h.t.codes.gfx), true
+	b.emit(h.t, a)
+
+	object := b.out("obj", fileName(h.t), "dlink.o")
+	source := graph.StageDir + "/dlink.S"
+	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", "-I", graph.StageDir, source, "-o", object}, []string{bundle}, object)
+	a.Stage = []graph.Staged{{Name: "dlink.S", Text: toolchain.FatbinSource}, {Name: toolchain.FatbinCode, From: bundle}}
+	a.Part, a.Archs = false, names(h.t.codes.gfx)
+	b.emit(h.t, a)
+	return object
+}
+
+// lld plans the device link of one architecture.
+func (h *hipLink) lld(d toolchain.HIPDeviceLink, output string) *graph.Action {
+	inputs, options := h.bitcode(d.Arch)
+	d.Flags = slices.Concat(d.Flags, h.t.Flags.LLD)
+	a := h.action(graph.LLD, d.Device(options, output), inputs, output)
+	a.Part, a.Archs, a.Pool, a.Response, a.ResponseFlag = false, []string{d.Arch}, devicePool, 3, "@"
+	h.b.emit(h.t, a)
+	return a
+}
+
+// bitcode are the files that lld reads for one architecture, and its options that name them.
+func (h *hipLink) bitcode(arch string) (inputs, options []string) {
+	for _, p := range h.parts {
+		if p.t.Kind == manifest.Prebuilt {
+			archive := h.unbundle(p.t, arch)
+			inputs = append(inputs, archive)
+			options = append(options, "--whole-archive", archive, "--no-whole-archive")
+			continue
+		}
+		for _, o := range p.t.objects {
+			if file := o.bitcode[arch]; file != "" {
+				inputs, options = append(inputs, file), append(options, file)
+			}
+		}
+	}
+	return inputs, options
+}
+
+// unbundle plans the archive of what a prebuilt archive holds for an architecture.
+func (h *hipLink) unbundle(u *target, arch string) string {
+	out := h.b.out(graph.SlicesDir, strings.Map(fileRune, arch), h.b.inTree(u.file))
+	if _, planned := h.b.writers[out]; !planned {
+		a := h.action(graph.Unbundle, []string{h.Bundle.Program, "-unbundle", "-type=a", "-targets=hip-amdgcn-amd-amdhsa-" + arch,
+			"-hip-openmp-compatible", "-input=" + u.file, "-output=" + out}, []string{u.file}, out)
+		a.Name, a.Archs = u.file, []string{arch}
+		h.b.emit(h.t, a)
+	}
+	return out
+}
+
+// host plans the link of the host's code.
+func (h *hipLink) host() {
+	argv, inputs := h.b.linkArgv(h.t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
+	argv[0] = h.Clang
+	if h.t.CudaRT != "none" {
+		argv = append(argv, h.runtimeArgs()...)
+	}
+	h.emit(&graph.Action{Argv: argv, Inputs: inputs, Response: 1, ResponseFlag: "@"})
+}
+
+// runtimeArgs link HIP's runtime, as hipcc does.
+func (h *hipLink) runtimeArgs() []string {
+	var argv []string
+	for _, d := range h.LibDirs {
+		argv = append(argv, "-L"+d)
+		if d != "/usr/lib" {
+			argv = append(argv, "-Wl,-rpath,"+d)
+		}
+	}
+	argv = append(argv, h.Libs...)
+	if !slices.Contains(argv, "-lamdhip64") {
+		argv = append(argv, "-lamdhip64")
+	}
+	return argv
+}
+
+// inOnePiece is the hipcc command that links device and host code. hipcc takes the objects with device code out of archives; a clang
+// that is named in its place looks into an archive only where it is named by -l, and gets the objects of libraries one by one.
+func (h *hipLink) inOnePiece() []string {
+	objects := slices.Clone(h.objects)
+	for _, p := range h.parts {
+		for _, o := range p.t.objects {
+			if p.t != h.t && relocatable(o.source) && !h.b.facts.HIP.isHipcc() {
+				objects = append(objects, o.path)
+			}
+		}
+	}
+	argv, _ := h.b.linkArgv(h.t, h.l, append(objects, h.l.embeds...), false, h.kind)
+	hip := toolchain.HIP{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, toolchain.HIPOptions{Opt: h.b.hipOpt(h.t)}, nil, "")
+	return append(hip[:len(hip)-2], argv[1:]...)
+}
+
+// whole plans device and host link as one command of hipcc.
+func (h *hipLink) whole(why error) {
+	var r refused
+	if errors.As(why, &r) {
+		h.b.hipRefused(h.t, r)
+		return
+	}
+	_, inputs := h.b.linkArgv(h.t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
+	for _, p := range h.parts {
+		if p.t.Kind == manifest.Prebuilt && !h.b.facts.HIP.isHipcc() {
+			h.b.errorf(p.t.Pos, "Link its objects instead.", "%s: clang links as one command (%v), and would not see the device code of %s", h.t.label, why, p.t.file)
+		}
+		for _, o := range p.t.objects {
+			if !slices.Contains(inputs, o.path) {
+				inputs = append(inputs, o.path)
+			}
+		}
+	}
+	h.emit(&graph.Action{Argv: h.plain, Inputs: inputs, Whole: why.Error()})
+}
+
+// emit adds the action that writes the program.
+func (h *hipLink) emit(a *graph.Action) {
+	out := h.t.file
+	a.Kind, a.Name, a.Outputs = h.kind, path.Base(path.Dir(out))+"/"+path.Base(out), []string{out}
+	a.Env, a.Tools, a.Depfile = h.b.hipEnv(), []string{"hip"}, h.b.linkDepfile(h.t)
+	h.b.emit(h.t, a)
+}

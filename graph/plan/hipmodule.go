@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"path"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// A module of AMD code emits hsaco (a code object for each architecture, for hipModuleLoad), fatbin (a bundle of them, what
+// `hipcc --genco` makes), and bitcode (LLVM bitcode for each architecture, for hiprtcLink).
+
+// emitsFor are the kinds of files that a vendor's modules emit.
+func emitsFor(hip bool) []string {
+	if hip {
+		return []string{"hsaco", "fatbin", "bitcode"}
+	}
+	return []string{"ptx", "cubin", "fatbin", "ltoir"}
+}
+
+// checkEmits refuses kinds of the other vendor.
+func (b *builder) checkEmits(t *target) bool {
+	ok := true
+	for _, kind := range t.Emit {
+		known := false
+		for _, k := range emitsFor(t.isHIP()) {
+			known = known || k == kind
+		}
+		if !known {
+			b.errorf(t.attr("emit"), "It can emit "+strings.Join(emitsFor(t.isHIP()), ", ")+".", "%s ships %s, of which there is no %s", t.label, t.vendor(), kind)
+			ok = false
+		}
+	}
+	return ok
+}
+
+// moduleHIP plans the artifacts of a module of AMD code.
+func (b *builder) moduleHIP(t *target) []artifact {
+	if _, ok := b.hip(t.Pos); !ok {
+		return nil
+	}
+	var arts []artifact
+	code := map[string][]artifact{} // code objects by source, "" for linked ones
+	for _, kind := range t.Emit {
+		switch {
+		case kind == "bitcode":
+			for i := range t.Sources {
+				arts = append(arts, b.emitHIP(t, &t.Sources[i], kind)...)
+			}
+		case t.Mode == "whole":
+			for i := range t.Sources {
+				s := &t.Sources[i]
+				if code[s.Path] == nil {
+					code[s.Path] = b.emitHIP(t, s, "hsaco")
+				}
+				arts = append(arts, b.hipArtifacts(t, s, kind, code[s.Path])...)
+			}
+		default:
+			if code[""] == nil {
+				code[""] = b.linkHIPModule(t)
+			}
+			arts = append(arts, b.hipArtifacts(t, nil, kind, code[""])...)
+		}
+	}
+	return arts
+}
+
+// hipArtifacts are the code objects themselves, or a bundle of them.
+func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code []artifact) []artifact {
+	if kind == "hsaco" || len(code) == 0 {
+		return code
+	}
+	files := map[string]string{}
+	var inputs []string
+	for _, a := range code {
+		files[a.arch] = a.path
+		inputs = append(inputs, a.path)
+	}
+	how := b.hipBundle(t)
+	if how == nil {
+		return nil
+	}
+	var list []string
+	for _, target := range how.Targets {
+		list = append(list, files[how.Arch(target)])
+	}
+	out := b.artifactPath(t, s, "", "fatbin")
+	b.emit(t, &graph.Action{Kind: graph.Bundle, Name: path.Base(out), Archs: names(t.codes.gfx), Mode: t.Mode,
+		Argv: how.Bundle(list, out), Env: b.hipEnv(), Inputs: inputs, Outputs: []string{out}, Tools: []string{"hip"}})
+	return []artifact{{path: out, kind: "fatbin"}}
+}
+
+// hipBundle is how clang bundles the code objects of t's architectures.
+func (b *builder) hipBundle(t *target) *toolchain.HIPBundle {
+	whole := &graph.Action{Inputs: []string{toolchain.AskHIPSource}, Outputs: []string{toolchain.AskOutput}}
+	c := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Mode: "whole", Codes: t.codes.gfx}
+	whole.Argv = toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, toolchain.HIPOptions{})
+	passes, err := b.learnHIP(t, whole)
+	if err != nil {
+		b.hipModuleFault(t, err)
+		return nil
+	}
+	return &passes.Bundle
+}
+
+// hipModuleFault reports that a module cannot be planned: hipcc has no one command for its files.
+func (b *builder) hipModuleFault(t *target, err error) {
+	if r, ok := err.(refused); ok {
+		b.hipRefused(t, r)
+	} else if err != errNotAsked {
+		b.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: hipcc was not taken apart: %v", t.label, err)
+	}
+}
+
+// emitHIP plans the code objects, or the bitcode, of one source.
+func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact {
+	if s.Language != "hip" {
+		b.errorf(s.Pos, "Put host code into a library or an executable.", "%s of %s is no HIP source", s.Path, t.label)
+		return nil
+	}
+	mode := s.Mode
+	if kind == "bitcode" && mode == "whole" {
+		mode = "rdc" // bitcode is relocatable by nature
+	}
+	inc, headers := b.includes(t)
+	b.checkDepends(t, s.Flags.HIP)
+	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
+	p := &hipSplit{b: b, t: t, source: *s, lines: recordsHIPLines(t, *s), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
+		whole: &graph.Action{Name: s.Path, Mode: mode, Argv: toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, b.hipOptions(t, *s, inc)),
+			Env: b.hipEnv(), Inputs: []string{s.Path}, Outputs: []string{toolchain.AskOutput}, OrderOnly: headers, SearchDirs: inc,
+			Tools: []string{"hip"}, Memory: s.Memory}}
+	passes, err := b.learnHIP(t, p.whole)
+	if err != nil {
+		b.hipModuleFault(t, err)
+		return nil
+	}
+	p.whole.Argv = nil // there is no one command to compare with
+	p.HIPUnit = toolchain.HIPUnit{HIPPasses: passes, Source: s.Path, ID: hipID(t.label, *s)}
+	var arts []artifact
+	for _, code := range t.codes.gfx {
+		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]
+		out := b.artifactPath(t, s, sideName(&code), ending)
+		p.device(code, out)
+		arts = append(arts, artifact{out, kind, code.String()})
+	}
+	return arts
+}
+
+// linkHIPModule plans the compiles of a module in the modes rdc and lto, and a device link for each architecture.
+func (b *builder) linkHIPModule(t *target) []artifact {
+	b.compileAll(t)
+	l := b.linkage(t)
+	h := &hipLink{b: b, t: t, l: l, parts: b.parts(t, l), mode: "rdc"}
+	for _, p := range h.parts {
+		b.checkHIPCoverage(t, p.t)
+		if p.lto {
+			h.mode = "lto"
+		}
+	}
+	passes, err := h.learn(t.codes.gfx)
+	if err != nil {
+		b.hipModuleFault(t, err)
+		return nil
+	}
+	h.HIPLink = passes
+	var arts []artifact
+	for _, d := range h.Device {
+		code, err := gencode.Parse(d.Arch)
+		if err != nil {
+			panic("BUG: a device link for " + d.Arch)
+		}
+		out := b.artifactPath(t, nil, sideName(&code), "hsaco")
+		h.lld(d, out).Name = path.Base(out)
+		arts = append(arts, artifact{out, "hsaco", d.Arch})
+	}
+	return arts
+}

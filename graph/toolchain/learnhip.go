@@ -1,0 +1,310 @@
+package toolchain
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// hipcc is asked as nvcc is: `hipcc -###` prints the commands that clang would run, and with HIPCC_VERBOSE=1 before them the clang
+// command that hipcc makes of its own. The first tell what enters an output unasked: the device libraries, which no dependency
+// file names. The second tells the flags of a clang that is run without hipcc, pass by pass, with the public options that choose
+// one (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the bundler's and the linker's commands are taken from clang's
+// answer, since no public option asks for them alone.
+
+// The names that a question to hipcc uses.
+const (
+	AskHIPSource = "kbuild_source.hip"
+	hipccSays    = "hipcc-cmd:"
+)
+
+// HIPPasses is one `hipcc -c` taken apart.
+type HIPPasses struct {
+	Clang  string              // program
+	Flags  []string            // of clang, for all passes
+	Libs   map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
+	Bundle HIPBundle
+}
+
+// HIPBundle is a command of clang-offload-bundler.
+type HIPBundle struct {
+	Program string
+	Flags   []string // without targets and files
+	Targets []string // "host-x86_64-unknown-linux", "hipv4-amdgcn-amd-amdhsa--gfx906"
+}
+
+// HIPLink is one `hipcc --hip-link` taken apart.
+type HIPLink struct {
+	Device  []HIPDeviceLink // one for each architecture; none without -fgpu-rdc
+	Bundle  HIPBundle       // of what Device makes
+	Clang   string
+	Libs    []string // of the runtime: -L, -l and -rpath options of the host's link
+	LibDirs []string // folders of the runtime
+}
+
+// HIPDeviceLink is the lld command of one architecture.
+type HIPDeviceLink struct {
+	Arch    string
+	Program string
+	Flags   []string // without inputs and output
+}
+
+// AskHIP turns the argv of a hipcc command into the question for its steps, as Ask does for nvcc.
+func AskHIP(argv []string, source, output string) []string {
+	question := []string{"-###"}
+	for i := 1; i < len(argv); i++ {
+		switch a := argv[i]; {
+		case a == "-MD":
+		case a == "-MF":
+			i++
+		case a == source:
+			question = append(question, AskHIPSource)
+		case a == output:
+			question = append(question, AskOutput)
+		default:
+			question = append(question, a)
+		}
+	}
+	return question
+}
+
+// HIPSteps is what hipcc -### shows, before it is known for what.
+type HIPSteps struct {
+	Clang []string   // the command of clang: what hipcc made of the question, or the question itself
+	Steps [][]string // commands; none if the text was not understood
+	Said  string     // then the text
+}
+
+func parseHIP(text string, asked []string) (HIPSteps, error) {
+	h := HIPSteps{Clang: asked}
+	for _, line := range strings.Split(text, "\n") {
+		if cmd, ok := strings.CutPrefix(line, hipccSays); ok {
+			words, err := shellWords(cmd)
+			if err != nil {
+				return h, fmt.Errorf("%w in %q", err, line)
+			}
+			h.Clang = words
+			continue
+		}
+		if !strings.HasPrefix(line, ` "`) {
+			continue // the version, warnings
+		}
+		words, err := shellWords(line)
+		if err != nil {
+			return h, fmt.Errorf("%w in %.200q", err, line)
+		}
+		h.Steps = append(h.Steps, words)
+	}
+	if len(h.Steps) == 0 {
+		return h, errors.New("-### shows no steps")
+	}
+	return h, nil
+}
+
+// LearnHIP finds the passes of a compile for codes. asked is the program and what it was asked.
+func LearnHIP(text string, asked []string, codes []gencode.Code) (*HIPPasses, error) {
+	h, err := parseHIP(text, asked)
+	if err != nil {
+		return nil, err
+	}
+	p := &HIPPasses{Libs: map[string][]string{}}
+	p.driver(h.Clang)
+	for _, s := range h.Steps {
+		if target := after(s, "-triple"); strings.HasPrefix(target, "amdgcn") {
+			arch := archOfPass(s)
+			if _, twice := p.Libs[arch]; twice {
+				return nil, fmt.Errorf("clang compiles twice for %s", arch)
+			}
+			p.Libs[arch] = deviceLibs(s)
+		}
+		if bundler(s) {
+			p.Bundle = learnBundle(s)
+		}
+	}
+	for _, c := range codes {
+		if _, ok := p.Libs[c.String()]; !ok {
+			return nil, fmt.Errorf("clang does not compile for %s", c)
+		}
+	}
+	return p, p.Bundle.complete(codes)
+}
+
+// driver finds the clang to run and its flags: all but the architectures, the files, and what else a pass says itself.
+func (p *HIPPasses) driver(clang []string) {
+	p.Clang = clang[0]
+	for i := 1; i < len(clang); i++ {
+		switch a := clang[i]; {
+		case a == "-###", a == "-c", a == AskHIPSource, strings.HasPrefix(a, offloadArch):
+		case a == "-o", a == "-x":
+			i++
+		default:
+			p.Flags = append(p.Flags, a)
+		}
+	}
+}
+
+// after is the argument behind an option.
+func after(argv []string, option string) string {
+	if i := slices.Index(argv, option); i >= 0 && i+1 < len(argv) {
+		return argv[i+1]
+	}
+	return ""
+}
+
+// archOfPass spells the target of a -cc1 command as --offload-arch does: features in alphabetical order.
+func archOfPass(argv []string) string {
+	arch := after(argv, "-target-cpu")
+	var features []string
+	for i, a := range argv {
+		if a != "-target-feature" || i+1 == len(argv) || argv[i+1] == "" {
+			continue
+		}
+		sign, name := argv[i+1][:1], argv[i+1][1:]
+		if name == "xnack" || name == "sramecc" {
+			features = append(features, ":"+name+sign)
+		}
+	}
+	slices.Sort(features)
+	return arch + strings.Join(features, "")
+}
+
+// deviceLibs are the files that a -cc1 command links into the code.
+func deviceLibs(argv []string) []string {
+	var libs []string
+	for i, a := range argv {
+		if (a == "-mlink-builtin-bitcode" || a == "-mlink-bitcode-file") && i+1 < len(argv) {
+			libs = append(libs, path.Clean(argv[i+1]))
+		}
+	}
+	return libs
+}
+
+// bundler reports a command that makes a bundle.
+func bundler(argv []string) bool {
+	return path.Base(argv[0]) == "clang-offload-bundler" && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
+}
+
+func learnBundle(argv []string) HIPBundle {
+	b := HIPBundle{Program: argv[0]}
+	for _, a := range argv[1:] {
+		name, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		switch name {
+		case "targets":
+			b.Targets = strings.Split(value, ",")
+		case "input", "output", "inputs", "outputs":
+		default:
+			b.Flags = append(b.Flags, a)
+		}
+	}
+	return b
+}
+
+// complete wants a target for each code and one for the host.
+func (b HIPBundle) complete(codes []gencode.Code) error {
+	if len(b.Targets) != len(codes)+1 {
+		return fmt.Errorf("the bundle has targets %s", strings.Join(b.Targets, ", "))
+	}
+	for _, c := range codes {
+		if !slices.ContainsFunc(b.Targets, func(t string) bool { return b.Arch(t) == c.String() }) {
+			return fmt.Errorf("the bundle has no target for %s", c)
+		}
+	}
+	return nil
+}
+
+// Arch is the architecture of a bundle's target, "" for the host: "gfx90a:xnack-" of "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
+func (b HIPBundle) Arch(target string) string {
+	if i := strings.LastIndex(target, "-gfx"); i >= 0 {
+		return target[i+1:]
+	}
+	return ""
+}
+
+// LearnHIPLink finds the steps of a link, with the device links of codes; codes is nil for a link without -fgpu-rdc.
+func LearnHIPLink(text string, asked []string, codes []gencode.Code) (*HIPLink, error) {
+	h, err := parseHIP(text, asked)
+	if err != nil {
+		return nil, err
+	}
+	l := &HIPLink{Clang: h.Clang[0]}
+	l.runtime(h.Clang)
+	var links [][]string
+	for _, s := range h.Steps {
+		switch base := path.Base(s[0]); {
+		case bundler(s):
+			l.Bundle = learnBundle(s)
+		case base == "lld" || base == "ld.lld" && slices.ContainsFunc(s, func(a string) bool { return strings.HasPrefix(a, "-plugin-opt=mcpu=gfx") }):
+			links = append(links, s)
+		case slices.Contains(s, AskOutput):
+			l.hostLink(s)
+		}
+	}
+	if codes == nil {
+		return l, nil
+	}
+	if err := l.Bundle.complete(codes); err != nil {
+		return nil, err
+	}
+	return l, l.deviceLinks(links)
+}
+
+// runtime takes the libraries that hipcc adds.
+func (l *HIPLink) runtime(clang []string) {
+	for _, a := range clang[1:] {
+		if strings.HasPrefix(a, "-l") || strings.HasPrefix(a, "-L") {
+			l.Libs = append(l.Libs, a)
+		}
+	}
+}
+
+// hostLink takes the folder of the runtime that clang adds with --hip-link.
+func (l *HIPLink) hostLink(argv []string) {
+	if dir := after(argv, "-rpath"); dir != "" {
+		l.LibDirs = append(l.LibDirs, dir)
+	}
+}
+
+// deviceLinks takes the lld commands, which come in the order of the bundle's targets.
+func (l *HIPLink) deviceLinks(links [][]string) error {
+	var archs []string
+	for _, t := range l.Bundle.Targets {
+		if a := l.Bundle.Arch(t); a != "" {
+			archs = append(archs, a)
+		}
+	}
+	if len(links) != len(archs) {
+		return fmt.Errorf("%d device links for %d architectures", len(links), len(archs))
+	}
+	for i, argv := range links {
+		d := HIPDeviceLink{Arch: archs[i], Program: argv[0]}
+		cpu, _, _ := strings.Cut(archs[i], ":")
+		if !slices.Contains(argv, "-plugin-opt=mcpu="+cpu) {
+			return fmt.Errorf("the device link for %s is for another architecture", archs[i])
+		}
+		for j := 1; j < len(argv); j++ {
+			switch a := argv[j]; {
+			case a == "-o":
+				j++
+			case strings.HasPrefix(a, "-"):
+				d.Flags = append(d.Flags, a)
+			case argv[j-1] == "-flavor":
+				d.Flags = append(d.Flags, a)
+			}
+		}
+		l.Device = append(l.Device, d)
+	}
+	return nil
+}
+
+// ReadHIPSteps reads the answer to asked, a program and its arguments.
+func ReadHIPSteps(text string, asked []string) HIPSteps {
+	h, err := parseHIP(text, asked)
+	if err != nil {
+		return HIPSteps{Said: text}
+	}
+	return h
+}
