@@ -13,21 +13,28 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// lab is a folder with an NVIDIA toolkit at hand.
+// lab is a folder with compilers at hand.
 type lab struct {
 	t   *testing.T
 	dir string
 }
 
+// newLab is a lab with an NVIDIA toolkit.
 func newLab(t *testing.T) lab {
+	t.Helper()
+	return labWith(t, "KBUILD_REQUIRE_NVCC", "nvcc", "nvlink", "g++-11")
+}
+
+// labWith skips the test where a tool is missing, or fails it if the variable wants the tools.
+func labWith(t *testing.T, variable string, tools ...string) lab {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("compiles and links")
 	}
-	for _, tool := range []string{"nvcc", "nvlink", "g++-11"} {
+	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv("KBUILD_REQUIRE_NVCC") != "" {
-				t.Fatalf("KBUILD_REQUIRE_NVCC is set, and there is no %s in PATH", tool)
+			if os.Getenv(variable) != "" {
+				t.Fatalf("%s is set, and there is no %s in PATH", variable, tool)
 			}
 			t.Skipf("needs %s, which is not in PATH", tool)
 		}

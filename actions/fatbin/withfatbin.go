@@ -2,6 +2,7 @@ package fatbin
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -32,7 +33,7 @@ func WithFatbin(object, fatbin []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.replaceable(at); err != nil {
+	if err := o.replaceable(at, 8, "fatbinData"); err != nil {
 		return nil, fmt.Errorf("section %s: %w", o.sections[at].label, err)
 	}
 	fill := -len(fatbin) & 7 // the compiler writes it in words of 8 bytes
@@ -56,54 +57,75 @@ func (o *relocatable) deviceSection() (int, error) {
 	return max(linkable, final), nil
 }
 
-// replaceable checks that nothing in the object depends on what the section holds.
-func (o *relocatable) replaceable(at int) error {
+// replaceable checks that nothing in the object depends on what the section holds. It has one symbol, name,
+// or none if that is "".
+func (o *relocatable) replaceable(at int, align uint64, name string) error {
 	if err := o.plain(at); err != nil {
 		return err
 	}
-	if o.sections[at].Addralign < 8 {
-		return errors.New("it is not aligned to 8 bytes")
+	if o.sections[at].Addralign < align {
+		return fmt.Errorf("it is not aligned to %d bytes", align)
 	}
 	if len(o.relocationsOf(at)) > 0 {
 		return errors.New("it has relocations")
 	}
-	symbols, err := o.symbols(func(section int) bool { return section == at })
+	symbols, err := o.symbolsOf(at)
 	if err != nil {
 		return err
 	}
-	data := 0
+	if err := onlySymbol(symbols, name); err != nil {
+		return err
+	}
+	_, err = o.pointers(symbols)
+	return err
+}
+
+func (o *relocatable) symbolsOf(at int) (map[uint32]symbol, error) {
+	return o.symbols(func(section int) bool { return section == at })
+}
+
+// onlySymbol checks that the symbols of a section are its own, which has no name, and the one with the
+// name, if that is not "".
+func onlySymbol(symbols map[uint32]symbol, name string) error {
+	named := 0
 	for _, s := range symbols {
 		kind, bind := elf.ST_TYPE(s.info), elf.ST_BIND(s.info)
 		switch {
-		case s.value != 0 || s.size != 0 || bind != elf.STB_LOCAL || kind != elf.STT_SECTION && s.name != "fatbinData":
-			return fmt.Errorf("it has another symbol than fatbinData: %s", s.name)
+		case s.value != 0 || s.size != 0 || bind != elf.STB_LOCAL || kind != elf.STT_SECTION && (s.name != name || name == ""):
+			return fmt.Errorf("it has another symbol than %s: %s", cmp.Or(name, "its own"), s.name)
 		case kind != elf.STT_SECTION:
-			data++
+			named++
 		}
 	}
-	if data != 1 {
-		return fmt.Errorf("it has %d symbols fatbinData", data)
+	if name != "" && named != 1 {
+		return fmt.Errorf("it has %d symbols %s", named, name)
 	}
-	return o.onlyStart(symbols)
+	return nil
 }
 
-// onlyStart checks that relocations against the symbols mean the start of their section.
-func (o *relocatable) onlyStart(symbols map[uint32]symbol) error {
+// pointers gives the sections that relocations against the symbols are for, once for each relocation. All
+// of them must mean the start of the symbols' section.
+func (o *relocatable) pointers(symbols map[uint32]symbol) ([]int, error) {
+	var from []int
 	for i := range o.sections {
 		if elf.SectionType(o.sections[i].Type) != elf.SHT_RELA {
 			continue
 		}
 		err := o.eachRelocation(i, func(r relocation) error {
-			if _, ok := symbols[r.symbol]; ok && r.addend != 0 {
+			if _, ok := symbols[r.symbol]; !ok {
+				return nil
+			}
+			if r.addend != 0 {
 				return fmt.Errorf("%s points into its middle", o.sections[i].label)
 			}
+			from = append(from, int(o.sections[i].Info))
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return from, nil
 }
 
 // replace lays the object out anew with other content in one section. What is between the sections

@@ -1,0 +1,80 @@
+package fatbin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// The sections that clang puts final device code into: the bundle, and the record that points to it.
+const (
+	bundleSection  = ".hip_fatbin"
+	bundlesWrapper = ".hipFatBinSegment"
+	bundleAlign    = 4096
+)
+
+// What bundles of device code start with.
+var (
+	bundleMagic           = []byte("__CLANG_OFFLOAD_BUNDLE__")
+	compressedBundleMagic = []byte("CCOB")
+)
+
+// BundlePlaceholder is what WithBundle replaces: the content of the file that clang is given with
+// -fcuda-include-gpubinary in place of a bundle. Clang does not look into that file. It treats the content
+// as a string literal, and makes one of all literals that are equal, so this is none that a program has.
+const BundlePlaceholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
+
+// WithBundle puts a bundle of HIP code into an object that clang compiled with BundlePlaceholder in its
+// place: the host compiler then runs beside the device compilers, not after them. The result is byte for
+// byte the object that clang makes of the bundle itself. Errors are for objects that a bundle cannot be put
+// into.
+func WithBundle(object, bundle []byte) ([]byte, error) {
+	if !bytes.HasPrefix(bundle, bundleMagic) && !bytes.HasPrefix(bundle, compressedBundleMagic) {
+		return nil, errors.New("what is to be put into the object is no bundle of device code")
+	}
+	o, err := parseRelocatable(object)
+	if err != nil {
+		return nil, err
+	}
+	at, err := o.only(bundleSection)
+	if err != nil {
+		return nil, err
+	}
+	if at < 0 {
+		return nil, fmt.Errorf("it has no section %s", bundleSection)
+	}
+	if err := o.holdsPlaceholder(at); err != nil {
+		return nil, fmt.Errorf("section %s: %w", bundleSection, err)
+	}
+	return o.replace(at, asLiteral(bundle))
+}
+
+// asLiteral adds the 0 byte that ends a string literal.
+func asLiteral(content []byte) []byte { return append(bytes.Clone(content), 0) }
+
+// holdsPlaceholder checks that a section has the placeholder alone, and that one record points to it: host
+// code that has the same literal would point to it as well.
+func (o *relocatable) holdsPlaceholder(at int) error {
+	if err := o.replaceable(at, bundleAlign, ""); err != nil {
+		return err
+	}
+	if !bytes.Equal(o.content(at), asLiteral([]byte(BundlePlaceholder))) {
+		return errors.New("it does not hold the placeholder, and nothing else")
+	}
+	wrapper, err := o.only(bundlesWrapper)
+	if err != nil {
+		return err
+	}
+	symbols, err := o.symbolsOf(at)
+	if err != nil {
+		return err
+	}
+	from, err := o.pointers(symbols)
+	if err != nil {
+		return err
+	}
+	if len(from) != 1 || from[0] != wrapper {
+		return fmt.Errorf("something else than %s points to it, or nothing", bundlesWrapper)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package fatbin
+
+import (
+	"bytes"
+	"debug/elf"
+	"strings"
+	"testing"
+)
+
+// hiphost.o is step.hip compiled with the placeholder, hipwhole.o by the whole compiler; both by clang 15:
+//
+//	clang++ -x hip -nogpuinc -nogpulib -O3 -cuid=1 -c step.hip
+//		--cuda-host-only -Xclang -fcuda-include-gpubinary -Xclang placeholder.hipfb  -o hiphost.o
+//		--offload-arch=gfx906 --offload-arch=gfx90a:xnack-                           -o hipwhole.o
+func TestWithBundle(t *testing.T) {
+	host, want := testdata(t, "hiphost.o"), testdata(t, "hipwhole.o")
+	literal := contentOf(t, want, bundleSection)
+	got, err := WithBundle(host, literal[:len(literal)-1])
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("not the object that the compiler makes of the bundle: %v", err)
+	}
+}
+
+// A compressed bundle is placed as it is, whatever its length.
+func TestWithCompressedBundle(t *testing.T) {
+	host, bundle := testdata(t, "hiphost.o"), []byte("CCOB, of some length")
+	for len(bundle) < 2*bundleAlign {
+		got, err := WithBundle(host, bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if content := contentOf(t, got, bundleSection); !bytes.Equal(content, asLiteral(bundle)) {
+			t.Fatalf("%d bytes in the section, of a bundle of %d", len(content), len(bundle))
+		}
+		sameButFor(t, bundleSection, host, got)
+		bundle = append(bundle, make([]byte, 997)...)
+	}
+}
+
+// placed is an object with the placeholder and whatever a test adds.
+func placed(change func(*objectWriter, *[]symbol)) []byte {
+	w := objectWriter{machine: elf.EM_X86_64}
+	data := elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 2, Addralign: bundleAlign}
+	w.add(bundleSection, data, asLiteral([]byte(BundlePlaceholder)))
+	w.add(bundlesWrapper, elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 3, Addralign: 8}, make([]byte, 24))
+	symbols := []symbol{{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: 1}}
+	w.addRelocations(".rela"+bundlesWrapper, 2, 0, []relocation{{offset: 8, kind: 1, symbol: 1}})
+	change(&w, &symbols)
+	w.addSymbols(symbols)
+	return w.bytes()
+}
+
+func TestWithBundleErrors(t *testing.T) {
+	bundle, nothing := bundleMagic, func(*objectWriter, *[]symbol) {}
+	section := func(name string) []byte {
+		return placed(func(w *objectWriter, _ *[]symbol) {
+			w.add(name, elf.Section64{Type: uint32(elf.SHT_PROGBITS)}, []byte{1})
+		})
+	}
+	relocated := func(of int, addend int64) []byte {
+		return placed(func(w *objectWriter, _ *[]symbol) {
+			w.addRelocations(".rela", of, 0, []relocation{{offset: 16, kind: 1, symbol: 1, addend: addend}})
+		})
+	}
+	changed := func(change func(w *objectWriter)) []byte {
+		return placed(func(w *objectWriter, _ *[]symbol) { change(w) })
+	}
+	resize := func(section int, content []byte) []byte {
+		return changed(func(w *objectWriter) { w.contents[section], w.sections[section].Size = content, uint64(len(content)) })
+	}
+	literal := placed(nothing)
+	if _, err := WithBundle(literal, bundle); err != nil {
+		t.Fatal("the object that the others are made of:", err)
+	}
+	tests := []struct {
+		name, want     string
+		object, bundle []byte
+	}{
+		{"no bundle", "no bundle", literal, []byte("\x7fELF")},
+		{"no object", "no ELF object", bundle, bundle},
+		{"cut short", "outside", literal[:len(literal)-1], bundle},
+		{"no HIP", "no section .hip_fatbin", testdata(t, "whole.o"), bundle},
+		{"the section twice", "more than one", section(bundleSection), bundle},
+		{"the record twice", "more than one", section(bundlesWrapper), bundle},
+		{"a bundle already", "does not hold the placeholder", testdata(t, "hipwhole.o"), bundle},
+		{"more than the placeholder", "does not hold the placeholder", resize(0, append(asLiteral([]byte(BundlePlaceholder)), 0)), bundle},
+		{"a smaller alignment", "not aligned to 4096", changed(func(w *objectWriter) { w.sections[0].Addralign = 16 }), bundle},
+		{"relocations in it", "it has relocations", relocated(1, 0), bundle},
+		{"a pointer into it", "into its middle", relocated(2, 4), bundle},
+		{"the same literal elsewhere", "something else than", relocated(2, 0), bundle},
+		{"nothing points to it", "or nothing", resize(2, nil), bundle},
+		{"another record", "something else than", changed(func(w *objectWriter) { w.sections[1].label = ".data" }), bundle},
+		{"a symbol", "another symbol", placed(func(_ *objectWriter, list *[]symbol) {
+			*list = append(*list, symbol{name: ".L.str", section: 1})
+		}), bundle},
+		{"a symbol without a name", "another symbol", placed(func(_ *objectWriter, list *[]symbol) {
+			*list = append(*list, symbol{section: 1})
+		}), bundle},
+	}
+	for _, tt := range tests {
+		_, err := WithBundle(tt.object, tt.bundle)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+// FuzzWithBundle: no bytes make it panic, and what it gives is an object with the bundle.
+func FuzzWithBundle(f *testing.F) {
+	for _, name := range []string{"hiphost.o", "hipwhole.o", "whole.o"} {
+		f.Add(testdata(f, name))
+	}
+	f.Add(placed(func(*objectWriter, *[]symbol) {}))
+	f.Fuzz(func(t *testing.T, object []byte) {
+		out, err := WithBundle(object, bundleMagic)
+		if err != nil {
+			return
+		}
+		o, err := parseRelocatable(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := o.only(bundleSection); err != nil || at < 0 || !bytes.Equal(o.content(at), asLiteral(bundleMagic)) {
+			t.Errorf("the object does not hold the bundle: %v", err)
+		}
+	})
+}
