@@ -30,6 +30,11 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool
 	d.check("C++ compiler", f.CXX.Error, described(f.CXX))
 	d.check("C compiler", f.CC.Error, described(f.CC))
 	d.check("archiver", f.AR.Error, described(f.AR))
+	if lto := f.HostLTO; lto.Error != "" {
+		d.warn("host_lto", lto.Error)
+	} else if lto.AR.Path != "" {
+		d.ok("host_lto", described(lto.AR))
+	}
 	if r.NeedNative {
 		f.NativeGPU = gpus(ctx, r.Env)
 	}

@@ -52,32 +52,37 @@ func cFor(cxx string) string {
 
 // gcc identifies a compiler by the programs it runs and the files it links on its own account.
 func (w *world) gcc(path string) plan.Tool {
+	version, err := w.version(path)
+	if err != nil {
+		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
+	}
+	text, err := w.answer(path, "--version")
+	if err != nil {
+		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
+	}
 	parts := map[string]string{"driver": path}
-	for _, p := range []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper"} {
+	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1"}
+	if family(text) == "clang" {
+		programs = append(programs, "ld.lld")
+		parts["LLVMgold.so"] = w.llvmGold(path)
+	}
+	for _, p := range programs {
 		parts[p] = w.ask(path, "-print-prog-name="+p, p)
 	}
 	for _, f := range []string{"liblto_plugin.so", "crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o",
 		"libgcc.a", "libgcc_eh.a", "libstdc++.so"} {
 		parts[f] = w.ask(path, "-print-file-name="+f, "")
 	}
-	version, err := w.version(path)
-	if err != nil {
-		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
-	}
-	for _, program := range []string{"driver", "cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper"} {
+	for _, program := range append(programs, "driver", "liblto_plugin.so", "LLVMgold.so") {
 		for name, file := range w.sharedLibs(parts[program]) {
 			parts[program+" "+name] = file
 		}
-	}
-	text, err := w.answer(path, "--version")
-	if err != nil {
-		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	id, err := w.identity(parts, version, text)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}
-	return plan.Tool{Path: path, Version: version, ID: id}
+	return plan.Tool{Path: path, Version: version, ID: id, Family: family(text)}
 }
 
 func (w *world) version(compiler string) (string, error) {

@@ -171,6 +171,7 @@ func (w *world) collect() plan.Facts {
 		f.CC = w.compiler(cFor(w.req.HostCompiler), "gcc", "clang", "cc")
 	}
 	f.AR = w.program("ar")
+	f.HostLTO = w.hostLTO(f.CXX, f.AR)
 	f.LinkDepfile = w.linkDepfile(f.CXX.Path)
 	return f
 }
@@ -330,7 +331,9 @@ func (w *world) program(name string) plan.Tool {
 	if p == "" {
 		return plan.Tool{Error: fmt.Sprintf("%s was not found in PATH; install binutils.", name)}
 	}
-	id, err := w.identity(map[string]string{name: p})
+	parts := w.sharedLibs(p)
+	parts["driver"] = p
+	id, err := w.identity(parts)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}

@@ -30,7 +30,7 @@ type session struct {
 
 // tools are what actions run, by the names that they have for them.
 func (s *session) tools() map[string]plan.Tool {
-	tools := map[string]plan.Tool{"cxx": s.facts.CXX, "cc": s.facts.CC, "ar": s.facts.AR}
+	tools := map[string]plan.Tool{"cxx": s.facts.CXX, "cc": s.facts.CC, "ar": s.facts.AR, "lto-ar": s.facts.HostLTO.AR}
 	if s.facts.CUDA != nil {
 		tools["nvcc"] = s.facts.CUDA.NVCC
 	}

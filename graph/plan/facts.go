@@ -16,6 +16,7 @@ type Facts struct {
 	HIPError    string   // why HIP is nil
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
+	HostLTO     HostLTO            // what CXX optimises across files with
 	LinkDepfile bool               // the linker knows --dependency-file
 	NativeGPU   []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
 	Prebuilt    map[string]Library // by path as written in the manifest
@@ -43,10 +44,18 @@ type DryRun struct {
 
 // Tool is a program with its identity by content.
 type Tool struct {
-	Path    string `json:"path"`            // absolute
-	Version string `json:"version"`         // as it says itself, "12.2.0"
-	ID      string `json:"id"`              // hex digest over the content of everything it runs
-	Error   string `json:"error,omitempty"` // why Path is empty
+	Path    string `json:"path"`             // absolute
+	Version string `json:"version"`          // as it says itself, "12.2.0"
+	ID      string `json:"id"`               // hex digest over the content of everything it runs
+	Family  string `json:"family,omitempty"` // of a host compiler: "gcc" or "clang"; "" for others
+	Error   string `json:"error,omitempty"`  // why Path is empty
+}
+
+// HostLTO is what a host compiler needs besides itself to optimise across files.
+type HostLTO struct {
+	AR     Tool   // makes archives of its objects; of gcc it is ar with Plugin
+	Plugin string // gcc: liblto_plugin.so, which lets ar read its objects; "" for clang
+	Error  string // "" or why it cannot, with what to do
 }
 
 // Toolkit is an installed CUDA toolkit.

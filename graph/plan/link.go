@@ -93,7 +93,7 @@ func (b *builder) library(t *target) {
 		b.errorf(t.Pos, b.facts.AR.Error, "no archiver for %s", t.label)
 		return
 	}
-	members := paths(t.objects)
+	members := b.members(t)
 	if t.DeviceLink && t.isHIP() {
 		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link closes CUDA libraries only", t.label)
 	} else if t.DeviceLink {
@@ -103,12 +103,14 @@ func (b *builder) library(t *target) {
 		}
 	}
 	t.file = b.out("lib", "lib"+t.Name+".a")
-	b.emit(t, &graph.Action{
+	a := &graph.Action{
 		Kind: graph.Archive, Name: path.Base(t.file),
 		Argv:   toolchain.Archive(b.facts.AR.Path, t.file, members),
 		Inputs: members, Outputs: []string{t.file}, Tools: []string{"ar"},
 		Response: 3, ResponseFlag: "@",
-	})
+	}
+	b.ltoArchive(t, a, members)
+	b.emit(t, a)
 	t.node.Outputs = []string{t.file}
 }
 
@@ -159,10 +161,14 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	}
 	b.checkCompiler(t)
 	argv, inputs := b.linkArgv(t, l, append(objs, l.embeds...), deviceLink, kind)
-	b.emit(t, &graph.Action{
+	a := &graph.Action{
 		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Inputs: inputs,
 		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Response: 1, ResponseFlag: "@",
-	})
+	}
+	if b.linkLTO(t, l) != "" {
+		a.Env = []string{anywhere} // the link compiles
+	}
+	b.emit(t, a)
 }
 
 func (b *builder) checkCompiler(t *target) {
@@ -172,7 +178,8 @@ func (b *builder) checkCompiler(t *target) {
 }
 
 func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
-	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Objects: objs, Libs: l.libs, LibDirs: l.libDirs, Flags: t.Flags.Link, Output: t.file}
+	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
+		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
 	inputs = append(inputs, objs...)
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		h.Archives = append(h.Archives, s.file)

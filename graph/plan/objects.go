@@ -214,7 +214,7 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 	}
 	b.checkDepends(t, s.Flags.Host)
 	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
-		Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host}
+		Debug: t.Debug, PIC: t.pic, LTO: b.ltoCompile(t, s, compiler), Flags: s.Flags.Host}
 	if b.facts.CUDA != nil {
 		o.System = b.facts.CUDA.Includes
 	}

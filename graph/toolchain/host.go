@@ -9,6 +9,7 @@ type HostOptions struct {
 	Defines  []string
 	Debug    bool
 	PIC      bool
+	LTO      []string // of HostLTO
 	Flags    []string
 }
 
@@ -37,6 +38,7 @@ func HostCompile(compiler, source, output, depfile, language string, o HostOptio
 	for _, i := range o.System {
 		argv = append(argv, "-isystem", i)
 	}
+	argv = append(argv, o.LTO...)
 	argv = append(argv, o.Flags...)
 	argv = append(argv, "-MD", "-MF", depfile)
 	if language != "" {
@@ -66,6 +68,7 @@ type HostLink struct {
 	CUDADirs []string // -L of the toolkit
 	RPaths   []string // "$ORIGIN/../lib"
 	SOName   string   // shared library: DT_SONAME
+	LTO      []string // of HostLTO
 	Flags    []string
 	Depfile  string // written by the linker: every file it opened; "" for a linker that cannot
 	Output   string
@@ -81,6 +84,7 @@ func Link(compiler string, l HostLink) []string {
 	if l.Depfile != "" {
 		argv = append(argv, DependencyFile+l.Depfile)
 	}
+	argv = append(argv, l.LTO...)
 	argv = append(argv, "-o", l.Output)
 	argv = append(argv, l.Objects...)
 	if len(l.Archives) > 1 {

@@ -44,6 +44,9 @@ func (r *reader) compile(t *Target) {
 	t.Memory = r.size("memory")
 	t.StripUnused = r.isTrue("strip_unused")
 	t.Split = r.boolean("split")
+	if t.HostLTO = r.enum("host_lto", "thin", "full", "none"); t.HostLTO == "none" {
+		t.HostLTO = ""
+	}
 }
 
 // cleanPath is the spelling of paths in a project: slash-separated, relative to its root.

@@ -127,7 +127,8 @@ type Target struct {
 	Flags                        Flags
 	Memory                       int64
 	StripUnused                  bool
-	Split                        *bool // attribute split: false keeps nvcc in one piece; nil: not set
+	HostLTO                      string // of C and C++ sources: "thin", "full"; "" is none
+	Split                        *bool  // attribute split: false keeps nvcc in one piece; nil: not set
 
 	// library
 	Shared     bool

@@ -14,16 +14,19 @@ type schema struct {
 	once   bool              // may be written once in a manifest (or in its block, when nested)
 }
 
+// hostAttrs are for what holds host code of its own; `defaults` takes them too, and modules do not.
+var hostAttrs = []string{"host_lto"}
+
 // compileAttrs decide how sources are compiled and linked; `defaults` takes all of them.
 var compileAttrs = []string{
 	"gencode", "code", "mode", "std", "includes", "defines", "libs", "lib_dirs", "cudart", "opt",
 	"debug", "device_debug", "lineinfo", "fast_math", "ftz", "prec_div", "prec_sqrt", "fmad",
 	"max_registers", "flags", "memory", "language", "labels",
-	"split", "strip_unused", "host_lto", "lto_group",
+	"split", "strip_unused", "lto_group",
 }
 
 // reserved attributes parse and answer that they are not built yet.
-var reserved = []string{"host_lto", "lto_group"}
+var reserved = []string{"lto_group"}
 
 var partitionSchema = schema{
 	label: "a name",
@@ -42,15 +45,15 @@ var blocks = map[string]schema{
 	"profile":   {label: "a name", open: "variables"},
 	"toolchain": {label: `"cuda" or "hip"`, attrs: []string{"compiler", "host_compiler", "version"}},
 	"gencode":   {label: "a name", attrs: []string{"code", "arch_list"}},
-	"defaults":  {attrs: compileAttrs, once: true},
+	"defaults":  {attrs: slices.Concat(compileAttrs, hostAttrs), once: true},
 	"library": {
 		label:  "a name",
-		attrs:  slices.Concat([]string{"sources", "deps", "type", "device_link"}, compileAttrs),
+		attrs:  slices.Concat([]string{"sources", "deps", "type", "device_link"}, compileAttrs, hostAttrs),
 		blocks: map[string]schema{"partition": partitionSchema},
 	},
 	"executable": {
 		label:  "a name",
-		attrs:  slices.Concat([]string{"sources", "deps"}, compileAttrs),
+		attrs:  slices.Concat([]string{"sources", "deps"}, compileAttrs, hostAttrs),
 		blocks: map[string]schema{"partition": partitionSchema},
 	},
 	"module": {
@@ -74,7 +77,13 @@ var targetKinds = []string{"library", "executable", "module", "prebuilt", "gener
 
 // inherits reports whether a block of this kind takes values from `defaults`.
 func inherits(kind, attr string) bool {
-	return slices.Contains([]string{"library", "executable", "module"}, kind) && slices.Contains(compileAttrs, attr)
+	switch kind {
+	case "library", "executable":
+		return slices.Contains(compileAttrs, attr) || slices.Contains(hostAttrs, attr)
+	case "module":
+		return slices.Contains(compileAttrs, attr)
+	}
+	return false
 }
 
 func isTarget(kind string) bool { return slices.Contains(targetKinds, kind) }

@@ -1,9 +1,8 @@
 library "a" {
   sources   = ["src/a.cu"]
-  host_lto  = true
   lto_group = "x"
 }
 
 defaults {
-  host_lto = true
+  lto_group = "x"
 }

@@ -1,0 +1,101 @@
+package probe
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// clangRE finds what every clang says first, whoever builds it: "Debian clang version 15.0.6", "AMD clang version 14.0.0".
+var clangRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\S+ )?clang version `) })
+
+// family tells host compilers apart by what they say of themselves; "" is one that is neither.
+func family(versionText string) string {
+	switch {
+	case clangRE().MatchString(versionText):
+		return "clang"
+	case strings.Contains(versionText, "Free Software Foundation"):
+		return "gcc"
+	}
+	return ""
+}
+
+// hostLTO finds what a compiler optimises across files with. An archive needs an index of the names in intermediate code: gcc's
+// objects are read by ar with gcc's plugin (what gcc-ar is for), clang's by the llvm-ar that clang was built with. Debian's ar finds
+// plugins by itself, those of the newest gcc and of every LLVM in one folder; here it is told the one that is right.
+func (w *world) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
+	switch cxx.Family {
+	case "gcc":
+		return w.gccLTO(cxx, ar)
+	case "clang":
+		return w.clangLTO(cxx)
+	}
+	return plan.HostLTO{}
+}
+
+func (w *world) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
+	plugin := w.ask(gcc.Path, "-print-file-name=liblto_plugin.so", "")
+	if plugin == "" || w.ask(gcc.Path, "-print-prog-name=lto1", "lto1") == "" {
+		return plan.HostLTO{Error: fmt.Sprintf("%s was built without LTO: it has no lto1 or no liblto_plugin.so. Name another as host_compiler of the toolchain block, or remove host_lto.", gcc.Path)}
+	}
+	if ar.Path == "" {
+		return plan.HostLTO{Error: ar.Error}
+	}
+	return w.archiver(ar.Path, map[string]string{"plugin": plugin})
+}
+
+func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
+	major, _, _ := strings.Cut(clang.Version, ".")
+	install := fmt.Sprintf("install it (on Debian and Ubuntu: apt install lld-%[1]s llvm-%[1]s), or remove host_lto.", major)
+	lld := w.ask(clang.Path, "-print-prog-name=ld.lld", "ld.lld")
+	if lld == "" {
+		return plan.HostLTO{Error: "there is no ld.lld of clang " + major + ": " + install}
+	}
+	if out, err := w.output(lld, "--help"); err != nil || !strings.Contains(out, "--dependency-file") {
+		return plan.HostLTO{Error: fmt.Sprintf("%s does not say what it reads (--dependency-file, which lld has from 13 on): install a newer one, or remove host_lto.", lld)}
+	}
+	ar := w.llvmAR(clang.Path, major)
+	if ar == "" {
+		return plan.HostLTO{Error: "there is no llvm-ar of clang " + major + ": " + install}
+	}
+	return w.archiver(ar, nil)
+}
+
+// llvmGold is the plugin that a clang hands to GNU ld.
+func (w *world) llvmGold(clang string) string {
+	real, err := filepath.EvalSymlinks(clang)
+	if gold := filepath.Join(filepath.Dir(real), "../lib/LLVMgold.so"); err == nil && w.there(gold) {
+		return gold
+	}
+	return ""
+}
+
+// llvmAR is the llvm-ar of a clang: beside it, or by its version. Others in PATH may be older and not read what it makes.
+func (w *world) llvmAR(clang, major string) string {
+	real, err := filepath.EvalSymlinks(clang)
+	if beside := filepath.Join(filepath.Dir(real), "llvm-ar"); err == nil && w.there(beside) {
+		return beside
+	}
+	return w.lookup("llvm-ar-"+major, w.env("PATH"))
+}
+
+// archiver identifies an ar with what it loads.
+func (w *world) archiver(ar string, plugins map[string]string) plan.HostLTO {
+	parts := maps.Clone(plugins)
+	if parts == nil {
+		parts = map[string]string{}
+	}
+	maps.Copy(parts, w.sharedLibs(ar))
+	parts["driver"] = ar
+	id, err := w.identity(parts)
+	if err != nil {
+		return plan.HostLTO{Error: err.Error()}
+	}
+	text, _ := w.answer(ar, "--version")
+	return plan.HostLTO{AR: plan.Tool{Path: ar, Version: dottedRE().FindString(text), ID: id}, Plugin: plugins["plugin"]}
+}

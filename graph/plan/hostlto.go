@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Host LTO (attribute host_lto): C and C++ sources are compiled to the compiler's intermediate code, and the link of the program
+// makes machine code of all of it. Objects that nvcc makes stay machine code; one link takes both.
+
+// isHost reports a source that the host compiler compiles.
+func isHost(s manifest.Source) bool { return s.Language == "c" || s.Language == "c++" }
+
+// hostLTO is how the host sources of t are optimised across files; "" if they are not, or if there are none.
+func hostLTO(t *target) string {
+	if slices.ContainsFunc(t.Sources, isHost) {
+		return t.HostLTO
+	}
+	return ""
+}
+
+// linkLTO is what a link of t does with intermediate code: what t asks for or else its libraries; "" if there is no such code.
+func (b *builder) linkLTO(t *target, l linkage) string {
+	for _, u := range append([]*target{t}, l.statics...) {
+		if kind := hostLTO(u); kind != "" {
+			return kind
+		}
+	}
+	return ""
+}
+
+// ltoCompile gives the options that compile a source to intermediate code.
+func (b *builder) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
+	if hostLTO(t) == "" {
+		return nil
+	}
+	b.checkHostLTO(t, compiler)
+	return b.lto(t.HostLTO).Compile(fileName(t) + "/" + b.inTree(s.Path))
+}
+
+func (b *builder) lto(kind string) toolchain.HostLTO {
+	return toolchain.HostLTO{Family: b.facts.CXX.Family, Kind: kind}
+}
+
+// ltoLink gives the options of a link of t that make machine code of intermediate code.
+func (b *builder) ltoLink(t *target, l linkage) []string {
+	kind := b.linkLTO(t, l)
+	if kind == "" {
+		return nil
+	}
+	return b.lto(kind).Link(optLevel(t), t.Debug)
+}
+
+// checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the C++ compiler.
+func (b *builder) checkHostLTO(t *target, compiler Tool) {
+	cxx, pos := b.facts.CXX, t.attr("host_lto")
+	switch {
+	case cxx.Path == "":
+		b.checkCompiler(t)
+	case cxx.Family == "":
+		b.errorf(pos, `Name a g++ or clang++ as host_compiler of the toolchain block, or remove host_lto.`,
+			"kbuild does not know how %s optimises across files", cxx.Path)
+	case cxx.Family == "gcc" && t.HostLTO == "thin":
+		b.errorf(pos, `Write host_lto = "full", or name a clang++ as host_compiler of the toolchain block.`,
+			"%s is gcc, which has no ThinLTO", cxx.Path)
+	case compiler.Family != cxx.Family || compiler.Version != cxx.Version:
+		b.errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: the intermediate code of one is nothing to the other.",
+			"the C sources of %s are compiled by %s (%s) and linked by %s (%s)", t.label, compiler.Path, described(compiler), cxx.Path, described(cxx))
+	case b.facts.HostLTO.Error != "":
+		b.errorf(pos, b.facts.HostLTO.Error, "%s cannot optimise across files here", cxx.Path)
+	}
+}
+
+func described(t Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version) }
+
+// members are the objects of a static library, in order. Where clang makes intermediate code those that nvcc made come first: nvlink
+// takes an archive for one without device code, and says nothing, if its first member is no ELF file (11.8, 12.4).
+func (b *builder) members(t *target) []string {
+	if b.facts.CXX.Family != "clang" || hostLTO(t) == "" {
+		return paths(t.objects)
+	}
+	var host, device []string
+	for _, o := range t.objects {
+		if o.device {
+			device = append(device, o.path)
+		} else {
+			host = append(host, o.path)
+		}
+	}
+	return append(device, host...)
+}
+
+// ltoArchive turns the archiving of t into that of intermediate code: the index needs the names that are in there.
+func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
+	if hostLTO(t) == "" {
+		return
+	}
+	lto := b.facts.HostLTO
+	a.Tools = []string{"lto-ar"}
+	a.Argv = toolchain.Archive(lto.AR.Path, t.file, members)
+	if lto.Plugin != "" {
+		a.Argv, a.Response = toolchain.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), 5
+	}
+}
