@@ -23,13 +23,13 @@ type needing struct {
 }
 
 // sharedLibs are the files of the shared libraries that a program is made of, in turn what these need, by the names they are
-// asked for; "" is one that was not found. A script, and a program that is linked statically, has none.
+// asked for; "" is one that was not found. A script, a program that is linked statically, and "" have none.
 //
 // Where ldconfig knows several builds of a library for several processors, all are given, the others with a number behind the name.
 func (w *world) sharedLibs(program string) map[string]string {
 	libs := map[string]string{}
 	real, err := filepath.EvalSymlinks(program) // $ORIGIN is the folder of the file, not of a link to it
-	if err != nil {
+	if err != nil || program == "" { // "" would be the folder that kbuild runs in
 		return libs
 	}
 	first, ok := w.needed(real, nil)

@@ -117,6 +117,10 @@ func TestSharedLibsOfCompilers(t *testing.T) {
 	if libs := sharedLibs(t, "/dev/null", nil); len(libs) != 0 {
 		t.Errorf("/dev/null is made of %v", libs)
 	}
+	w := newWorld(t.Context(), Request{Env: env(nil)})
+	if w.sharedLibs(""); len(w.read) != 0 {
+		t.Errorf("a program that is absent depends on %v", w.read)
+	}
 }
 
 // A library replaced under the same program is another compiler.
