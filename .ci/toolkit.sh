@@ -67,6 +67,8 @@ if [ "${1:-}" = test ]; then
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
 	command -v clangd >/dev/null 2>&1 || missing="$missing clangd"
+	command -v clang++-15 >/dev/null 2>&1 && command -v ld.lld-15 >/dev/null 2>&1 && command -v llvm-ar-15 >/dev/null 2>&1 ||
+		missing="$missing clang-15 lld-15 llvm-15"
 	# shellcheck disable=SC2086
 	[ -z "$missing" ] || install $missing
 fi

@@ -25,6 +25,9 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 	if err != nil {
 		return nil, nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
 	}
+	if isLink(a) {
+		text = bytes.ReplaceAll(text, []byte(dir.dir+"/"), []byte(ofLink))
+	}
 	_, deps, err := run.ParseDepfile(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
@@ -39,8 +42,8 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 		if strings.Contains(d, "../") {
 			climbing = append(climbing, d)
 		}
-		if strings.HasPrefix(name, staged) {
-			continue // staged
+		if strings.HasPrefix(name, staged) || strings.HasPrefix(name, ofLink) {
+			continue // staged, or temporary
 		}
 		if seen[name] || name == os.DevNull {
 			continue
@@ -55,6 +58,12 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
 	return out, climbing, nil
 }
+
+// ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld writes names as they are, and one
+// with a blank would be two.
+const ofLink = "<temporary>/"
+
+func isLink(a *graph.Action) bool { return a.Kind == graph.HostLink || a.Kind == graph.SharedLink }
 
 // name spells a path as actions do: relative to the root if inside, with slashes, clean. A path that
 // climbs through a symbolic link must not be cleaned as text, so "x/../y" is only shortened when x is
@@ -331,7 +340,7 @@ func namesIn(file string) (names []string) {
 
 // ownFiles are the source, the project's headers and those of its include folders elsewhere.
 func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
-	if a.Kind == graph.HostLink || a.Kind == graph.SharedLink {
+	if isLink(a) {
 		return nil
 	}
 	files := slices.Clone(a.Inputs)

@@ -473,7 +473,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		absent, there := r.absent(a, rec.Discovered, climbing)
 		rec.Absent, rec.Discovered = absent, append(rec.Discovered, there...)
 	}
-	if a.Kind == graph.HostLink || a.Kind == graph.SharedLink {
+	if isLink(a) {
 		rec.Absent = append(rec.Absent, r.absentLibs(a)...)
 	}
 	return rec, stable, nil
