@@ -23,6 +23,14 @@ find_nvcc() {
 	return 1
 }
 
+# A clang++ of any version, with the lld and llvm-ar that belong to it.
+find_clang() {
+	for c in $(command -v clang++) /usr/bin/clang++-[1-9]*; do
+		[ -x "$c" ] && [ -x "$("$c" -print-prog-name=ld.lld)" ] && [ -x "$(dirname "$(readlink -f "$c")")/llvm-ar" ] && return
+	done
+	return 1
+}
+
 # Debian keeps the CUDA toolkit in its component "non-free".
 enable_non_free() {
 	[ -f /etc/debian_version ] || return 0
@@ -67,8 +75,7 @@ if [ "${1:-}" = test ]; then
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
 	command -v clangd >/dev/null 2>&1 || missing="$missing clangd"
-	command -v clang++-15 >/dev/null 2>&1 && command -v ld.lld-15 >/dev/null 2>&1 && command -v llvm-ar-15 >/dev/null 2>&1 ||
-		missing="$missing clang-15 lld-15 llvm-15"
+	find_clang || missing="$missing clang lld llvm"
 	# shellcheck disable=SC2086
 	[ -z "$missing" ] || install $missing
 fi

@@ -29,7 +29,7 @@ type needing struct {
 func (w *world) sharedLibs(program string) map[string]string {
 	libs := map[string]string{}
 	real, err := filepath.EvalSymlinks(program) // $ORIGIN is the folder of the file, not of a link to it
-	if err != nil || program == "" { // "" would be the folder that kbuild runs in
+	if err != nil || program == "" {            // "" would be the folder that kbuild runs in
 		return libs
 	}
 	first, ok := w.needed(real, nil)
