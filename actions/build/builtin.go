@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts. Raise it when one
@@ -36,7 +37,7 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 	panic("BUG: no builtin for " + string(a.Kind))
 }
 
-// join makes the object that nvcc would make: host code with the device code of all architectures.
+// join makes the object that nvcc or hipcc would make: host code with the device code of all architectures.
 func (r *Runner) join(a *graph.Action, name string) error {
 	host, err := os.ReadFile(r.abs(a.Inputs[0]))
 	if err != nil {
@@ -46,7 +47,12 @@ func (r *Runner) join(a *graph.Action, name string) error {
 	if err != nil {
 		return err
 	}
-	out, err := fatbin.WithFatbin(host, code)
+	var out []byte
+	if strings.HasSuffix(a.Inputs[1], ".hipfb") {
+		out, err = fatbin.WithBundle(host, toolchain.Placeholder, code)
+	} else {
+		out, err = fatbin.WithFatbin(host, code)
+	}
 	if err != nil {
 		return fmt.Errorf("joining the host and device code of %s: %w", a.Name, err)
 	}

@@ -8,12 +8,15 @@ import (
 	"testing"
 )
 
+// placeholder is what testdata/hiphost.o holds.
+const placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
+
 // newHIPLab is a lab with a clang that compiles HIP, and step.hip.
 func newHIPLab(t *testing.T) lab {
 	t.Helper()
 	l := labWith(t, "KBUILD_REQUIRE_HIP", "clang++-15", "ld.lld-15", "clang-offload-bundler-15")
 	l.write("step.hip", testdata(t, "step.hip"))
-	l.write("placeholder.hipfb", []byte(BundlePlaceholder))
+	l.write("placeholder.hipfb", []byte(placeholder))
 	return l
 }
 
@@ -32,7 +35,7 @@ func TestWithBundleIsTheCompilers(t *testing.T) {
 		want := l.read("whole.o")
 		bundle := contentOf(t, want, bundleSection)
 		l.clang(append(host, "host.o", "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")...)
-		got, err := WithBundle(l.read("host.o"), bundle[:len(bundle)-1])
+		got, err := WithBundle(l.read("host.o"), placeholder, bundle[:len(bundle)-1])
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: not the object that the compiler makes of the bundle: %v", mode, err)
 		}
@@ -43,7 +46,7 @@ func TestWithBundleIsTheCompilers(t *testing.T) {
 // would then read device code.
 func TestPlaceholderInHostCode(t *testing.T) {
 	l := newHIPLab(t)
-	text := `"` + strings.ReplaceAll(BundlePlaceholder, "\n", `\n`) + `"`
+	text := `"` + strings.ReplaceAll(placeholder, "\n", `\n`) + `"`
 	for host, want := range map[string]string{
 		"const char *text = " + text + ";\n":               "something else than",
 		"const char *text() { return " + text + "; }\n":    "into its middle", // counted from the end of the instruction
@@ -51,7 +54,7 @@ func TestPlaceholderInHostCode(t *testing.T) {
 	} {
 		l.write("step.hip", append(testdata(t, "step.hip"), host...))
 		l.clang("-c", "step.hip", "-o", "host.o", "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")
-		if _, err := WithBundle(l.read("host.o"), bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
+		if _, err := WithBundle(l.read("host.o"), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
 			t.Errorf("%s%v, want %s", host, err, want)
 		}
 	}

@@ -19,16 +19,15 @@ var (
 	compressedBundleMagic = []byte("CCOB")
 )
 
-// BundlePlaceholder is what WithBundle replaces: the content of the file that clang is given with
-// -fcuda-include-gpubinary in place of a bundle. Clang does not look into that file. It treats the content
-// as a string literal, and makes one of all literals that are equal, so this is none that a program has.
-const BundlePlaceholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
-
-// WithBundle puts a bundle of HIP code into an object that clang compiled with BundlePlaceholder in its
+// WithBundle puts a bundle of HIP code into an object that clang compiled with a placeholder in its
 // place: the host compiler then runs beside the device compilers, not after them. The result is byte for
-// byte the object that clang makes of the bundle itself. Errors are for objects that a bundle cannot be put
-// into.
-func WithBundle(object, bundle []byte) ([]byte, error) {
+// byte the object that clang makes of the bundle itself. An object without kernels and device variables has
+// no place for a bundle, and stays as it is. Errors are for objects that a bundle cannot be put into.
+//
+// The placeholder is the content of the file that clang is given with -fcuda-include-gpubinary. Clang does
+// not look into that file. It treats the content as a string literal, and makes one of all literals that are
+// equal, so it must be none that a program has.
+func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bundle, bundleMagic) && !bytes.HasPrefix(bundle, compressedBundleMagic) {
 		return nil, errors.New("what is to be put into the object is no bundle of device code")
 	}
@@ -41,12 +40,21 @@ func WithBundle(object, bundle []byte) ([]byte, error) {
 		return nil, err
 	}
 	if at < 0 {
-		return nil, fmt.Errorf("it has no section %s", bundleSection)
+		return o.withoutBundle()
 	}
-	if err := o.holdsPlaceholder(at); err != nil {
+	if err := o.holdsPlaceholder(at, placeholder); err != nil {
 		return nil, fmt.Errorf("section %s: %w", bundleSection, err)
 	}
 	return o.replace(at, asLiteral(bundle))
+}
+
+// withoutBundle is an object that refers to no device code.
+func (o *relocatable) withoutBundle() ([]byte, error) {
+	wrapper, err := o.only(bundlesWrapper)
+	if err == nil && wrapper >= 0 {
+		err = fmt.Errorf("it has %s and no section %s", bundlesWrapper, bundleSection)
+	}
+	return o.data, err
 }
 
 // asLiteral adds the 0 byte that ends a string literal.
@@ -54,11 +62,11 @@ func asLiteral(content []byte) []byte { return append(bytes.Clone(content), 0) }
 
 // holdsPlaceholder checks that a section has the placeholder alone, and that one record points to it: host
 // code that has the same literal would point to it as well.
-func (o *relocatable) holdsPlaceholder(at int) error {
+func (o *relocatable) holdsPlaceholder(at int, placeholder string) error {
 	if err := o.replaceable(at, bundleAlign, ""); err != nil {
 		return err
 	}
-	if !bytes.Equal(o.content(at), asLiteral([]byte(BundlePlaceholder))) {
+	if !bytes.Equal(o.content(at), asLiteral([]byte(placeholder))) {
 		return errors.New("it does not hold the placeholder, and nothing else")
 	}
 	wrapper, err := o.only(bundlesWrapper)

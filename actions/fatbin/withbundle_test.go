@@ -15,7 +15,7 @@ import (
 func TestWithBundle(t *testing.T) {
 	host, want := testdata(t, "hiphost.o"), testdata(t, "hipwhole.o")
 	literal := contentOf(t, want, bundleSection)
-	got, err := WithBundle(host, literal[:len(literal)-1])
+	got, err := WithBundle(host, placeholder, literal[:len(literal)-1])
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("not the object that the compiler makes of the bundle: %v", err)
 	}
@@ -25,7 +25,7 @@ func TestWithBundle(t *testing.T) {
 func TestWithCompressedBundle(t *testing.T) {
 	host, bundle := testdata(t, "hiphost.o"), []byte("CCOB, of some length")
 	for len(bundle) < 2*bundleAlign {
-		got, err := WithBundle(host, bundle)
+		got, err := WithBundle(host, placeholder, bundle)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestWithCompressedBundle(t *testing.T) {
 func placed(change func(*objectWriter, *[]symbol)) []byte {
 	w := objectWriter{machine: elf.EM_X86_64}
 	data := elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 2, Addralign: bundleAlign}
-	w.add(bundleSection, data, asLiteral([]byte(BundlePlaceholder)))
+	w.add(bundleSection, data, asLiteral([]byte(placeholder)))
 	w.add(bundlesWrapper, elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 3, Addralign: 8}, make([]byte, 24))
 	symbols := []symbol{{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: 1}}
 	w.addRelocations(".rela"+bundlesWrapper, 2, 0, []relocation{{offset: 8, kind: 1, symbol: 1}})
@@ -68,8 +68,11 @@ func TestWithBundleErrors(t *testing.T) {
 	resize := func(section int, content []byte) []byte {
 		return changed(func(w *objectWriter) { w.contents[section], w.sections[section].Size = content, uint64(len(content)) })
 	}
+	if out, err := WithBundle(testdata(t, "whole.o"), placeholder, bundle); err != nil || !bytes.Equal(out, testdata(t, "whole.o")) {
+		t.Error("an object without kernels does not stay as it is:", err)
+	}
 	literal := placed(nothing)
-	if _, err := WithBundle(literal, bundle); err != nil {
+	if _, err := WithBundle(literal, placeholder, bundle); err != nil {
 		t.Fatal("the object that the others are made of:", err)
 	}
 	tests := []struct {
@@ -79,11 +82,11 @@ func TestWithBundleErrors(t *testing.T) {
 		{"no bundle", "no bundle", literal, []byte("\x7fELF")},
 		{"no object", "no ELF object", bundle, bundle},
 		{"cut short", "outside", literal[:len(literal)-1], bundle},
-		{"no HIP", "no section .hip_fatbin", testdata(t, "whole.o"), bundle},
+		{"only the record", "no section .hip_fatbin", changed(func(w *objectWriter) { w.sections[0].label = ".data" }), bundle},
 		{"the section twice", "more than one", section(bundleSection), bundle},
 		{"the record twice", "more than one", section(bundlesWrapper), bundle},
 		{"a bundle already", "does not hold the placeholder", testdata(t, "hipwhole.o"), bundle},
-		{"more than the placeholder", "does not hold the placeholder", resize(0, append(asLiteral([]byte(BundlePlaceholder)), 0)), bundle},
+		{"more than the placeholder", "does not hold the placeholder", resize(0, append(asLiteral([]byte(placeholder)), 0)), bundle},
 		{"a smaller alignment", "not aligned to 4096", changed(func(w *objectWriter) { w.sections[0].Addralign = 16 }), bundle},
 		{"relocations in it", "it has relocations", relocated(1, 0), bundle},
 		{"a pointer into it", "into its middle", relocated(2, 4), bundle},
@@ -98,7 +101,7 @@ func TestWithBundleErrors(t *testing.T) {
 		}), bundle},
 	}
 	for _, tt := range tests {
-		_, err := WithBundle(tt.object, tt.bundle)
+		_, err := WithBundle(tt.object, placeholder, tt.bundle)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}
@@ -112,9 +115,12 @@ func FuzzWithBundle(f *testing.F) {
 	}
 	f.Add(placed(func(*objectWriter, *[]symbol) {}))
 	f.Fuzz(func(t *testing.T, object []byte) {
-		out, err := WithBundle(object, bundleMagic)
+		out, err := WithBundle(object, placeholder, bundleMagic)
 		if err != nil {
 			return
+		}
+		if bytes.Equal(out, object) {
+			return // it has no place for a bundle
 		}
 		o, err := parseRelocatable(out)
 		if err != nil {

@@ -334,6 +334,9 @@ func (b *builder) hipHostCompile(t *target, s manifest.Source, out string, inc [
 		std, language = t.CStd, "c" // clang++ takes every source for C++
 	}
 	b.checkDepends(t, s.Flags.Host)
+	if t.HostLTO != "" {
+		b.errorf(t.attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.label)
+	}
 	k := b.facts.HIP
 	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
 		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}

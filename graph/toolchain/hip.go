@@ -204,5 +204,5 @@ __hip_fatbin:
 // FatbinCode is the name of the file that FatbinSource includes.
 const FatbinCode = "linked.hipfb"
 
-// Placeholder stands for device code while host code is compiled.
-const Placeholder = "placeholder\n"
+// Placeholder stands for device code while host code is compiled. No program has this literal, see fatbin.WithBundle.
+const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
