@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -115,6 +117,9 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 	cmd.Dir, cmd.Env = dir, append(d.env[:len(d.env):len(d.env)], "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
+	if q.Tool == "hip" {
+		text = escapedByte().ReplaceAllString(text, "$1") // as JSON the text must be UTF-8
+	}
 	switch hip := q.Tool == "hip"; {
 	case err != nil:
 		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, hip || isTrouble(err)
@@ -123,6 +128,9 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 	}
 	return plan.DryRun{Text: text}, false
 }
+
+// escapedByte is what hipcc makes of each byte of a letter outside of ASCII.
+var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\([^\x00-\x7f])`) })
 
 // complaint is the line of a refusal that says why: clang goes on after it.
 func complaint(text string) string {
@@ -134,10 +142,10 @@ func complaint(text string) string {
 	return lastLine(text)
 }
 
-// Misread notes that an answer was understood wrongly: nvcc then runs as one command, now and later.
+// Misread notes that an answer was understood wrongly: the tool then runs as one command, now and later.
 func (s *Steps) Misread(question string) {
 	s.fleeting[question] = false
-	s.Runs[question] = plan.DryRun{Error: "a pass that it shows failed, and nvcc as one command did not"}
+	s.Runs[question] = plan.DryRun{Misread: true}
 	s.save()
 }
 

@@ -31,11 +31,11 @@ func (cmd buildCmd) Run(c *cli) error {
 	}
 	c.enter()
 	for {
-		again, err := cmd.build(c, q)
-		if !again {
+		misread, err := cmd.build(c, q)
+		if misread == "" {
 			return err
 		}
-		fmt.Fprintln(c.err, "kbuild: warning: kbuild took nvcc apart wrongly; building again with nvcc as one command (please report this)")
+		fmt.Fprintf(c.err, "kbuild: warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this)\n", misread)
 	}
 }
 
@@ -46,13 +46,13 @@ func (c *cli) enter() {
 	}
 }
 
-// build builds once. again asks for another time, since nvcc was misread.
-func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
+// build builds once. misread asks for another time: it is the compiler that was misread.
+func (cmd buildCmd) build(c *cli, q *quick) (misread string, err error) {
 	c.said.Reset()
 	start := time.Now()
 	s, want, tree, err := c.opened(cmd.Targets)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer tree.close()
 	r := c.begin(start, tree, want)
@@ -68,12 +68,15 @@ func (cmd buildCmd) build(c *cli, q *quick) (again bool, err error) {
 	r.finish(sum)
 	for _, question := range tree.runner.Misread() {
 		s.steps.Misread(question)
-		again = true
+		misread = map[bool]string{false: "nvcc", true: "hipcc"}[strings.HasPrefix(question, "hip\n")]
 	}
-	if q != nil && err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && !again {
+	if q != nil && err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misread == "" {
 		q.save(s, tree, want)
 	}
-	return again && r.ctx.Err() == nil, errors.Join(err, c.finishTrace(), status(sum))
+	if r.ctx.Err() != nil {
+		misread = ""
+	}
+	return misread, errors.Join(err, c.finishTrace(), status(sum))
 }
 
 // fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under

@@ -40,6 +40,8 @@ func (q Question) Key() string { return q.Tool + "\n" + strings.Join(q.Args, "\n
 type DryRun struct {
 	Text  string `json:"text,omitempty"`
 	Error string `json:"error,omitempty"`
+
+	Misread bool `json:"misread,omitempty"` // a pass that was learned from it failed, and the tool as one command did not
 }
 
 // Tool is a program with its identity by content.

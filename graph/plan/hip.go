@@ -213,6 +213,7 @@ func (p *hipSplit) preprocess(code *gencode.Code) string {
 	a := p.action(graph.Preprocess, p.Preprocess(code, text, text+".d"), text)
 	a.Inputs, a.Depfile = []string{p.source.Path}, text+".d"
 	a.SearchDirs, a.OrderOnly, a.Transient = p.whole.SearchDirs, p.whole.OrderOnly, true
+	a.Archs = []string{"host"}
 	if code != nil {
 		a.Archs = []string{code.String()}
 	}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// hipProject unpacks testdata/real/hip.txtar, to be built by the real hipcc.
+func hipProject(t *testing.T) *example {
+	t.Helper()
+	e := realProject(t, "hip")
+	e.needHIP()
+	return e
+}
+
+// withoutBlanks moves a project to a folder without blanks: hipcc 5.2 fails in others when it takes objects out of an archive.
+func (e *example) withoutBlanks() {
+	dir := filepath.Join(e.t.TempDir(), "p")
+	if err := os.Rename(e.dir, dir); err != nil {
+		e.t.Fatal(err)
+	}
+	e.dir = dir
+}
+
+func (e *example) needHIP() {
+	e.t.Helper()
+	needTools(e.t, e.path, "hipcc")
+	e.env = slices.DeleteFunc(e.env, func(v string) bool { return strings.HasPrefix(v, "HIP") || strings.HasPrefix(v, "ROCM") })
+}
+
+// amdCode is the AMD code of a program or a shared library: a bundle, or several one after another.
+func (e *example) amdCode(file string) []byte {
+	e.t.Helper()
+	f, err := elf.Open(filepath.Join(e.dir, file))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer f.Close()
+	s := f.Section(".hip_fatbin")
+	if s == nil {
+		e.t.Fatalf("%s holds no AMD code", file)
+	}
+	code, err := s.Data()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return code
+}
+
+// hipcc runs hipcc as a user does.
+func (e *example) hipcc(args ...string) {
+	e.t.Helper()
+	cmd := e.command(append([]string{"hipcc"}, args...)...)
+	cmd.Env = append(slices.Clone(e.env), "HIP_PLATFORM=amd")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		e.t.Fatalf("hipcc %q: %v\n%s", args, err, out)
+	}
+}
+
+var offload = []string{"--offload-arch=gfx906", "--offload-arch=gfx90a"}
+
+// The device code is hipcc's, byte for byte, in a program of linked and of final code and in a shared library, whether kbuild takes
+// hipcc apart or not.
+func TestHIPEqualsHipcc(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.withoutBlanks()
+	compile := func(mode, source string, more ...string) {
+		e.hipcc(slices.Concat(offload, strings.Fields(mode), more, []string{"-c", "-x", "hip", source, "-o", source + ".o"})...)
+	}
+	compile("-fgpu-rdc", "a.hip")
+	compile("-fgpu-rdc -foffload-lto", "scale.hip")
+	e.run("mkdir", "plain")
+	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-foffload-lto", "a.hip.o", "scale.hip.o", "-shared", "-fPIC", "-o", "plain/linked"})...)
+	compile("-fgpu-rdc", "scale.hip")
+	compile("-fgpu-rdc -fPIC", "plugin.hip")
+	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-shared", "plugin.hip.o", "scale.hip.o", "-o", "plain/plugin"})...)
+
+	for tree, args := range map[string][]string{"build": nil, "one": {"--no-split", "--build-dir", "one"}} {
+		e.kbuild(args...)
+		if !bytes.Equal(e.amdCode(tree+"/lib/libplugin.so"), e.amdCode("plain/plugin")) {
+			t.Errorf("%q: the shared library's code is not hipcc's", args)
+		}
+		// The program holds the final code of whole.cu as well, at the start of a page of its own.
+		if !bytes.Contains(e.amdCode(tree+"/bin/app"), bytes.TrimRight(e.amdCode("plain/linked"), "\x00")) {
+			t.Errorf("%q: the program's linked code is not hipcc's", args)
+		}
+		e.run(tree + "/bin/app")
+	}
+	compile("-cuid="+e.cuid("whole.cu"), "whole.cu")
+	if !bytes.Equal(e.read("whole.cu.o"), e.read("build/obj/executable.app/whole.cu.o")) {
+		t.Error("an object with final code is not hipcc's")
+	}
+	e.settled("build/bin/app", "build/lib/libplugin.so", "build/obj/executable.app/a.hip.o")
+}
+
+// cuid is what kbuild calls a source in place of clang's name, which is made of its absolute path.
+func (e *example) cuid(source string) string {
+	out, _ := e.run("kbuild", "plan")
+	for _, line := range strings.Split(out, "\n") {
+		if _, rest, ok := strings.Cut(line, "-cuid="); ok && strings.HasSuffix(line, " "+source) {
+			return strings.Fields(rest)[0]
+		}
+	}
+	e.t.Fatalf("no compile of %s in the plan", source)
+	return ""
+}
+
+func TestHIPEdits(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.kbuild()
+	program := e.read("build/bin/app")
+
+	e.edit("a.hip", "__global__", "// a line\n__global__")
+	e.ran("a line", "preprocess 3")
+	e.edit("scale.h", "#pragma once", "#pragma once /* more */\n")
+	e.ran("a comment in a header", "preprocess 12")
+	if !bytes.Equal(e.read("build/bin/app"), program) {
+		t.Error("comments change the program")
+	}
+
+	e.edit("a.hip", "return host();", "return host() + 1;")
+	e.ran("host code", "bundle 1, device-code 2, host-part 1, link 1, preprocess 3")
+	e.edit("whole.cu", "++counter", "--counter")
+	e.ran("device code", "bundle 1, device-code 2, host-part 1, join 1, link 1, preprocess 3")
+	e.edit("scale.hip", "3.0f", "4.0f")
+	e.ran("linked device code of two", "archive 1, bundle 4, device-code 4, host-part 4, link 1, lld 4, preprocess 6, shared-link 1")
+
+	const more = `archs=["gfx906","gfx90a","gfx1030"]`
+	e.ran("an architecture more", "archive 1, bundle 8, device-code 6, host-part 2, join 2, link 1, lld 2, preprocess 6, shared-link 1", "--var", more)
+	e.ran("back", "")
+	e.ran("and forth", "", "--var", more)
+	if !bytes.Contains(e.amdCode("build/bin/app"), []byte("amdgcn-amd-amdhsa--gfx1030")) {
+		t.Error("the program has no code for gfx1030")
+	}
+}
+
+// A device library enters every compile, unasked and in no dependency file.
+func TestHIPDeviceLibraries(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	found := ""
+	out, _ := e.run("kbuild", "plan", "--json")
+	for _, word := range strings.FieldsFunc(out, func(c rune) bool { return c == '"' }) {
+		if filepath.Base(word) == "ockl.bc" {
+			found = filepath.Dir(word)
+		}
+	}
+	e.withoutBlanks()
+	rocm := filepath.Join(e.dir, "rocm")
+	e.run("mkdir", "-p", "rocm/amdgcn")
+	e.run("ln", "-s", "/usr/include", "/usr/lib", "/usr/bin", "rocm")
+	for _, dir := range []string{"flag", "variable", "rocm/amdgcn/bitcode"} {
+		e.run("cp", "-r", found, dir)
+	}
+	for name, c := range map[string]struct {
+		dir  string
+		env  []string
+		args []string
+	}{
+		"flag":     {"flag", nil, []string{"--var", `flags=["--hip-device-lib-path=` + filepath.Join(e.dir, "flag") + `"]`}},
+		"variable": {"variable", []string{"HIP_DEVICE_LIB_PATH=" + filepath.Join(e.dir, "variable"), "DEVICE_LIB_PATH=" + filepath.Join(e.dir, "variable")}, nil},
+		"default":  {"rocm/amdgcn/bitcode", []string{"ROCM_PATH=" + rocm}, nil},
+	} {
+		x := *e
+		x.env = slices.Concat(e.env, c.env)
+		args := append(c.args, "--build-dir", "build-"+name)
+		x.kbuild(args...)
+		if n := x.kbuild(args...); n.Ran != 0 {
+			t.Errorf("%s: %d actions run again", name, n.Ran)
+		}
+		lib := filepath.Join(c.dir, "ockl.bc")
+		text := e.read(lib)
+		other := slices.Clone(text)
+		other[len(other)-1] ^= 1 // the padding of its string table
+		e.write(lib, string(other))
+		if n := x.kbuild(slices.Concat(args, []string{"-n"})...); !strings.Contains(n.Kinds, "device-code") && n.Ran == 0 {
+			t.Errorf("%s: another ockl.bc is not noticed", name)
+		}
+		e.write(lib, string(text))
+		if n := x.kbuild(args...); n.Ran != 0 {
+			t.Errorf("%s: with the old ockl.bc %d actions run", name, n.Ran)
+		}
+		os.RemoveAll(filepath.Join(e.dir, c.dir))
+		_, said, status := x.fails(slices.Concat(args, []string{"--no-cache"})...)
+		if status != exitUsage || !strings.Contains(said, "device libraries were not found") || !strings.Contains(said, filepath.Base(c.dir)) {
+			t.Errorf("%s: without the libraries: status %d\n%s", name, status, said)
+		}
+	}
+}
+
+// fails runs kbuild, which should not succeed.
+func (e *example) fails(args ...string) (stdout, stderr string, status int) {
+	e.t.Helper()
+	cmd := e.command(append([]string{"kbuild"}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Run()
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// An architecture that this clang does not know, and messages of the compiler.
+func TestHIPMessages(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	if _, said, status := e.fails("--arch", "gfx9999"); status != exitUsage || !strings.Contains(said, "does not know gfx9999. It knows") {
+		t.Errorf("status %d\n%s", status, said)
+	}
+	e.edit("scale.hip", "return", "int unused; return")
+	e.edit("a.hip", "int main() {", "#warning here\nint main() {")
+	_, said, _ := e.fails("--var", `flags=["-Wall"]`)
+	for _, want := range []string{"scale.hip:3:39: warning: unused variable", "a.hip:13:2: warning: here"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said:\n%s", want, said)
+		}
+	}
+	e.edit("scale.hip", "x * 3.0f", "x * y")
+	if _, said, status := e.fails(); status != exitFailed || !strings.Contains(said, "use of undeclared identifier 'y'") {
+		t.Errorf("status %d\n%s", status, said)
+	}
+}
