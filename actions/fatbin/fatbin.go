@@ -53,11 +53,6 @@ type Image struct {
 	Source   string // what it was compiled from, as it was spelled; recorded with -g and -lineinfo only
 }
 
-// Code is the image's architecture as it is written in a manifest: lto_80.
-func (i Image) Code() gencode.Code {
-	return gencode.Code{Kind: i.Kind, Num: i.Num, Suffix: i.Suffix}
-}
-
 // MarshalJSON writes {"code":"sm_80","size":N,"unpacked":N,"options":"...","source":"..."}, without
 // unpacked and source where they say nothing.
 func (i Image) MarshalJSON() ([]byte, error) {

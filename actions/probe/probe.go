@@ -115,7 +115,7 @@ func libDirs(l Lib, k *plan.Toolkit) []string {
 	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 }
 
-// findStatic is the archive that -lNAME means, if it is one and holds device code; a shared library
+// findStatic is the archive that -lNAME means, if it is one and holds code that nvlink reads; a shared library
 // in the same folder wins, as it does for ld.
 func findStatic(root string, l Lib, k *plan.Toolkit) string {
 	for _, d := range libDirs(l, k) {
@@ -126,7 +126,7 @@ func findStatic(root string, l Lib, k *plan.Toolkit) string {
 		file := filepath.Join(d, "lib"+l.Name+".a")
 		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".a")); err == nil {
 			for _, m := range inspect(root, file).Members {
-				if m.Relocatable {
+				if m.NVLinkReads() {
 					return file
 				}
 			}

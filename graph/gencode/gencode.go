@@ -14,21 +14,21 @@ import (
 type Kind int
 
 const (
-	SASS Kind = iota // sm_90: machine code
-	PTX              // compute_90: text that the driver compiles
-	LTO              // lto_90: LTO-IR for a later link
-	GFX              // gfx90a:xnack-: a HIP code object
-	Set              // native, all, all-major: a set that the planner expands
-	Bitcode
+	SASS    Kind = iota // sm_90: machine code
+	PTX                 // compute_90: text that the driver compiles
+	LTO                 // lto_90: LTO-IR for a later link
+	GFX                 // gfx90a:xnack-: a HIP code object
+	Set                 // native, all, all-major: a set that the planner expands
+	Bitcode             // gfx90a, still to be linked: LLVM bitcode in an object; no code name stands for it
 )
 
 // Code is one element of a `code` list. The zero value is not a valid code.
 type Code struct {
 	Kind    Kind
-	Num     int    // 90 for sm_90, sm_90a; 0 for GFX and Set
+	Num     int    // 90 for sm_90, sm_90a; 0 for GFX, Set and Bitcode
 	Suffix  string // "a" (this chip only), "f" (this family), ""
-	Name    string // GFX: "gfx90a"; Set: "native", "all", "all-major"
-	Feature string // GFX: ":sramecc+:xnack-", with its colons, ""
+	Name    string // GFX, Bitcode: "gfx90a"; Set: "native", "all", "all-major"
+	Feature string // GFX, Bitcode: ":sramecc+:xnack-", with its colons, ""
 }
 
 var nvRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(sm|compute|lto)_([1-9][0-9]{1,2})([af]?)$`) })
@@ -62,10 +62,8 @@ func (c Code) String() string {
 		return fmt.Sprintf("compute_%d%s", c.Num, c.Suffix)
 	case LTO:
 		return fmt.Sprintf("lto_%d%s", c.Num, c.Suffix)
-	case GFX:
-		return c.Name + c.Feature
 	}
-	return c.Name
+	return c.Name + c.Feature
 }
 
 // Virtual is the compute_ name that code is compiled from: compute_90a for sm_90a.
@@ -86,16 +84,6 @@ func Compare(a, b Code) int {
 	return cmp.Or(cmp.Compare(a.Num, b.Num), cmp.Compare(a.Suffix, b.Suffix), cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Feature, b.Feature))
 }
-
-// Image is device code found in a file: a kind for an architecture.
-type Image struct {
-	Kind          Kind
-	Num           int
-	Suffix        string
-	Name, Feature string
-}
-
-func (i Image) Code() Code { return Code{i.Kind, i.Num, i.Suffix, i.Name, i.Feature} }
 
 // LinksInto reports whether an image of kind and arch img can take part in a device link for target
 // (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8 and 12.4:

@@ -71,3 +71,55 @@ func TestLinksInto(t *testing.T) {
 		}
 	}
 }
+
+func TestImages(t *testing.T) {
+	images := []Image{{Kind: SASS, Num: 90, Suffix: "a"}, {Kind: LTO, Num: 80}, {Kind: GFX, Name: "gfx906"},
+		{Kind: Bitcode, Name: "gfx90a", Feature: ":xnack-"}, {Kind: Bitcode}}
+	if got, want := Spell(images), "sm_90a, lto_80, gfx906 code object, gfx90a:xnack- bitcode, bitcode"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := Spell(nil); got != "no device code" {
+		t.Error(got)
+	}
+	for _, i := range images[:3] {
+		if c, err := Parse(i.Code().String()); err != nil || c != i.Code() {
+			t.Errorf("%v parses as %v, %v", i, c, err)
+		}
+	}
+}
+
+// The rows are those of LLVM's documentation: a feature that the code was compiled without a word on is
+// "any", and is loaded by a process with either setting; "on" and "off" must match.
+func TestCovers(t *testing.T) {
+	tests := []struct {
+		have, want string
+		covers     bool
+	}{
+		{"gfx90a", "gfx90a", true},
+		{"gfx90a", "gfx90a:xnack-", true},
+		{"gfx90a", "gfx90a:xnack+", true},
+		{"gfx90a", "gfx90a:sramecc+:xnack-", true},
+		{"gfx90a:xnack-", "gfx90a:xnack-", true},
+		{"gfx90a:xnack-", "gfx90a:xnack+", false},
+		{"gfx90a:xnack-", "gfx90a", false},
+		{"gfx90a:xnack-", "gfx90a:sramecc+:xnack-", true},
+		{"gfx90a:sramecc+", "gfx90a:xnack-", false},
+		{"gfx90a:sramecc+:xnack-", "gfx90a:xnack-", false},
+		{"gfx90a:xnack-:sramecc+", "gfx90a:sramecc+:xnack-", true},
+		{"gfx906", "gfx90a", false},
+		{"gfx906:xnack-", "gfx908:xnack-", false},
+		{"sm_80", "sm_80", false},
+		{"native", "native", false},
+		{"sm_80", "gfx906", false},
+	}
+	for _, tt := range tests {
+		codes := parse(t, tt.have, tt.want)
+		if got := Covers(codes[0], codes[1]); got != tt.covers {
+			t.Errorf("Covers(%s, %s) = %t", tt.have, tt.want, got)
+		}
+	}
+	bitcode := Image{Kind: Bitcode, Name: "gfx90a"}.Code()
+	if !Covers(bitcode, parse(t, "gfx90a:xnack-")[0]) {
+		t.Error("bitcode is not held to the same rules")
+	}
+}

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"path"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -51,7 +50,10 @@ func (b *builder) parts(t *target, l linkage) []part {
 			p.rdc = p.rdc || relocatable(s) && s.Mode == "rdc"
 		}
 		for _, m := range b.facts.Prebuilt[u.file].Members {
-			if m.Relocatable {
+			switch {
+			case t.isHIP():
+				p.rdc = p.rdc || m.Relocatable && !m.NVLinkReads()
+			case m.NVLinkReads():
 				p.lto = p.lto || holds(m, gencode.LTO)
 				p.rdc = p.rdc || !holds(m, gencode.LTO)
 			}
@@ -219,12 +221,12 @@ func anyLinks(images []gencode.Image, want gencode.Code, lto bool) bool {
 // checkPrebuilt holds the manifest's word on a prebuilt against what the file really is.
 func (b *builder) checkPrebuilt(t *target, p part, lto bool) {
 	for _, m := range b.facts.Prebuilt[p.t.file].Members {
-		if !m.Relocatable {
+		if !m.NVLinkReads() {
 			continue
 		}
 		for _, want := range t.codes.sass {
 			if !anyLinks(m.Images, want, lto) {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, p.t.file, m.Name, spellImages(m.Images)),
+				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, p.t.file, m.Name, gencode.Spell(m.Images)),
 					Detail: "Ask the vendor for that architecture, or drop it here.", Also: p.t.Pos, AlsoSay: p.t.label + " is this file"})
 			}
 		}
@@ -233,23 +235,12 @@ func (b *builder) checkPrebuilt(t *target, p part, lto bool) {
 			b.errorf(p.t.attr("lto"), `Declare lto = "none" to accept partial LTO, or ask the vendor for lto_* code.`,
 				"%s:%s has no LTO-IR, and lto is \"required\"", p.t.file, m.Name)
 		case p.t.LTO == "" && lto && !isLTO:
-			b.add(Problem{Pos: p.t.Pos, Summary: fmt.Sprintf("%s is linked with partial LTO: %s:%s has %s only", t.label, p.t.file, m.Name, spellImages(m.Images)),
+			b.add(Problem{Pos: p.t.Pos, Summary: fmt.Sprintf("%s is linked with partial LTO: %s:%s has %s only", t.label, p.t.file, m.Name, gencode.Spell(m.Images)),
 				Detail: `Declare lto = "none" on ` + p.t.label + " to accept it, or ask the vendor for lto_* code.", Also: t.attr("mode"), AlsoSay: t.label + " is linked with LTO"})
 		case p.t.LTO == "none" && isLTO:
 			b.errorf(p.t.attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s:%s does hold LTO-IR", p.t.file, m.Name)
 		}
 	}
-}
-
-func spellImages(images []gencode.Image) string {
-	var s []string
-	for _, i := range images {
-		s = append(s, gencode.Code{Kind: i.Kind, Num: i.Num, Suffix: i.Suffix}.String())
-	}
-	if s == nil {
-		return "no device code"
-	}
-	return strings.Join(s, ", ")
 }
 
 // checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose
@@ -334,8 +325,8 @@ func (b *builder) deviceLibs(t *target, libs []string, codes []gencode.Code) []s
 		out = append(out, file)
 		for _, m := range b.facts.Prebuilt[file].Members {
 			for _, want := range codes {
-				if m.Relocatable && !anyLinks(m.Images, want, true) {
-					b.errorf(t.attr("libs"), "Drop the architecture, or use a newer library.", "%s needs %s, but %s:%s has %s only", t.label, want, file, m.Name, spellImages(m.Images))
+				if m.NVLinkReads() && !anyLinks(m.Images, want, true) {
+					b.errorf(t.attr("libs"), "Drop the architecture, or use a newer library.", "%s needs %s, but %s:%s has %s only", t.label, want, file, m.Name, gencode.Spell(m.Images))
 				}
 			}
 		}

@@ -101,6 +101,9 @@ type Library struct {
 // Member is an object of a library that holds relocatable or linked device code.
 type Member struct {
 	Name        string // "legacy.o"
-	Relocatable bool   // has __nv_relfatbin: takes part in a device link
+	Relocatable bool   // has __nv_relfatbin or AMD bitcode: takes part in a device link
 	Images      []gencode.Image
 }
+
+// NVLinkReads reports relocatable device code of NVIDIA. AMD's is linked by other tools.
+func (m Member) NVLinkReads() bool { return m.Relocatable && !holds(m, gencode.Bitcode) }

@@ -30,6 +30,14 @@ func (b *builder) checkVendors(t *target, l linkage) {
 				Detail: "Make a library for each vendor, of the same sources.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it ships"})
 		}
 	}
+	for _, u := range l.pre {
+		for _, m := range b.facts.Prebuilt[u.file].Members {
+			if m.Relocatable && m.NVLinkReads() == t.isHIP() {
+				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images)),
+					Detail: "Link it into a program of its vendor.", Also: u.Pos, AlsoSay: u.label + " is this file"})
+			}
+		}
+	}
 }
 
 func (t *target) vendor() string {
@@ -128,8 +136,8 @@ func (b *builder) checkHIPCoverage(t, u *target) {
 func (b *builder) checkHIPPrebuilt(t, u *target) {
 	for _, m := range b.facts.Prebuilt[u.file].Members {
 		for _, want := range t.codes.gfx {
-			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Code() == want }) {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, spellImages(m.Images)),
+			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return gencode.Covers(i.Code(), want) }) {
+				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, gencode.Spell(m.Images)),
 					Detail: "Ask the vendor for that architecture, or drop it here.", Also: u.Pos, AlsoSay: u.label + " is this file"})
 			}
 		}

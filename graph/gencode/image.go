@@ -1,0 +1,64 @@
+package gencode
+
+import (
+	"slices"
+	"strings"
+)
+
+// Image is device code found in a file: a kind for an architecture.
+type Image struct {
+	Kind    Kind
+	Num     int
+	Suffix  string
+	Name    string // GFX, Bitcode: "gfx90a", as in Code; "" for bitcode that does not say it
+	Feature string // GFX, Bitcode: ":xnack-", as in Code
+}
+
+// Code is the image's architecture as it is written in a manifest: lto_80, gfx90a:xnack-.
+func (i Image) Code() Code { return Code(i) }
+
+// String is the code, with a word on its kind where the code does not tell it: "lto_80",
+// "gfx90a:xnack- bitcode".
+func (i Image) String() string {
+	if i.Kind != GFX && i.Kind != Bitcode {
+		return i.Code().String()
+	}
+	return strings.TrimSpace(i.Code().String() + " " + i.Kind.String())
+}
+
+// String names the kind in the words of its vendor's documentation.
+func (k Kind) String() string {
+	return [...]string{"SASS", "PTX", "LTO-IR", "code object", "set", "bitcode"}[k]
+}
+
+// Spell lists images as a message does: "sm_80, gfx90a bitcode".
+func Spell(images []Image) string {
+	var s []string
+	for _, i := range images {
+		s = append(s, i.String())
+	}
+	if s == nil {
+		return "no device code"
+	}
+	return strings.Join(s, ", ")
+}
+
+// Covers reports whether AMD code built for the target ID have runs wherever code for want is asked for:
+// the processor is the same, and each feature that have names is the same in want. A feature that have
+// leaves open ("any") runs with either setting; one that want leaves open needs code that leaves it open,
+// since the setting of the process is not known before it runs. These are the rules of clang's
+// isCompatibleTargetID and of its page on the offload bundler.
+func Covers(have, want Code) bool {
+	if !have.amd() || have.Name != want.Name {
+		return false
+	}
+	settings := want.features()
+	return !slices.ContainsFunc(have.features(), func(f string) bool { return !slices.Contains(settings, f) })
+}
+
+func (c Code) amd() bool { return c.Kind == GFX || c.Kind == Bitcode }
+
+// features are the settings in a target ID, in any order: "xnack-".
+func (c Code) features() []string {
+	return strings.FieldsFunc(c.Feature, func(r rune) bool { return r == ':' })
+}
