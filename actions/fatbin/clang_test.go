@@ -22,7 +22,7 @@ func newHIPLab(t *testing.T) lab {
 
 func (l lab) clang(args ...string) {
 	l.t.Helper()
-	l.run(append([]string{"clang++-15", "-x", "hip", "-nogpuinc", "-nogpulib", "-cuid=1"}, args...)...)
+	l.run(append([]string{"clang++-15", "-x", "hip", "-nogpuinc", "-nogpulib"}, args...)...)
 }
 
 // TestWithBundleIsTheCompilers puts the bundle where the compiler puts it: the objects are the same.
@@ -31,10 +31,10 @@ func TestWithBundleIsTheCompilers(t *testing.T) {
 	for _, mode := range []string{"-O3", "-O0 -g", "-O2 -g -gz", "-O2 -fno-pie -fno-pic", "-O2 -fdata-sections -ffunction-sections",
 		"-O2 -mcmodel=large", "-O2 -no-integrated-as", "-O2 -fno-unique-section-names -fno-addrsig", "-O1 -fsanitize=address"} {
 		host := append(strings.Fields(mode), "-c", "step.hip", "-o")
-		l.clang(append(host, "whole.o", "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-")...)
+		l.clang(append(host, "whole.o", "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-cuid=1")...)
 		want := l.read("whole.o")
 		bundle := contentOf(t, want, bundleSection)
-		l.clang(append(host, "host.o", "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")...)
+		l.clang(append(host, "host.o", "--cuda-host-only", "-Xclang", "-cuid=1", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")...)
 		got, err := WithBundle(l.read("host.o"), placeholder, bundle[:len(bundle)-1])
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: not the object that the compiler makes of the bundle: %v", mode, err)
@@ -53,7 +53,7 @@ func TestPlaceholderInHostCode(t *testing.T) {
 		"const char *text = " + text[:9] + text[10:] + ";": "",
 	} {
 		l.write("step.hip", append(testdata(t, "step.hip"), host...))
-		l.clang("-c", "step.hip", "-o", "host.o", "--cuda-host-only", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")
+		l.clang("-c", "step.hip", "-o", "host.o", "--cuda-host-only", "-Xclang", "-cuid=1", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")
 		if _, err := WithBundle(l.read("host.o"), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
 			t.Errorf("%s%v, want %s", host, err, want)
 		}

@@ -25,8 +25,8 @@ var (
 // no place for a bundle, and stays as it is. Errors are for objects that a bundle cannot be put into.
 //
 // The placeholder is the content of the file that clang is given with -fcuda-include-gpubinary. Clang does
-// not look into that file. It treats the content as a string literal, and makes one of all literals that are
-// equal, so it must be none that a program has.
+// not look into that file. Clang 15 treats the content as a string literal, with a 0 byte at its end, and
+// makes one of all literals that are equal, so it must be none that a program has; clang 19 writes it as it is.
 func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bundle, bundleMagic) && !bytes.HasPrefix(bundle, compressedBundleMagic) {
 		return nil, errors.New("what is to be put into the object is no bundle of device code")
@@ -42,10 +42,11 @@ func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error
 	if at < 0 {
 		return o.withoutBundle()
 	}
-	if err := o.holdsPlaceholder(at, placeholder); err != nil {
+	end, err := o.placeholder(at, placeholder)
+	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", bundleSection, err)
 	}
-	return o.replace(at, asLiteral(bundle))
+	return o.replace(at, append(bytes.Clone(bundle), end...))
 }
 
 // withoutBundle is an object that refers to no device code.
@@ -57,32 +58,31 @@ func (o *relocatable) withoutBundle() ([]byte, error) {
 	return o.data, err
 }
 
-// asLiteral adds the 0 byte that ends a string literal.
-func asLiteral(content []byte) []byte { return append(bytes.Clone(content), 0) }
-
-// holdsPlaceholder checks that a section has the placeholder alone, and that one record points to it: host
-// code that has the same literal would point to it as well.
-func (o *relocatable) holdsPlaceholder(at int, placeholder string) error {
+// placeholder checks that a section has the placeholder alone, and that one record points to it: host code
+// that has the same literal would point to it as well. It gives what clang wrote behind the placeholder, the
+// 0 byte that ends a literal or nothing.
+func (o *relocatable) placeholder(at int, want string) (end []byte, err error) {
 	if err := o.replaceable(at, bundleAlign, ""); err != nil {
-		return err
+		return nil, err
 	}
-	if !bytes.Equal(o.content(at), asLiteral([]byte(placeholder))) {
-		return errors.New("it does not hold the placeholder, and nothing else")
+	end, ok := bytes.CutPrefix(o.content(at), []byte(want))
+	if !ok || len(end) > 1 || len(end) == 1 && end[0] != 0 {
+		return nil, errors.New("it does not hold the placeholder, and nothing else")
 	}
 	wrapper, err := o.only(bundlesWrapper)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	symbols, err := o.symbolsOf(at)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, err := o.pointers(symbols)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(from) != 1 || from[0] != wrapper {
-		return fmt.Errorf("something else than %s points to it, or nothing", bundlesWrapper)
+		return nil, fmt.Errorf("something else than %s points to it, or nothing", bundlesWrapper)
 	}
-	return nil
+	return end, nil
 }

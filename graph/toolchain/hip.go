@@ -164,6 +164,9 @@ func (u HIPUnit) pass(code *gencode.Code, more ...string) []string {
 		argv = append(argv, "--cuda-device-only", "--no-gpu-bundle-output", offloadArch+code.String())
 	}
 	argv = append(argv, "-cuid="+u.ID)
+	if code == nil {
+		argv = append(argv, "-Xclang", "-cuid="+u.ID) // clang 19 keeps the option from a host's pass that is alone
+	}
 	argv = append(argv, more...)
 	return append(argv, "-x", "hip", u.Source)
 }
