@@ -9,8 +9,27 @@ import (
 // machineCUDA is the ELF machine number of cubins.
 const machineCUDA = 190
 
+// OpenELF reads the headers of an object, library, program or cubin.
+func OpenELF(r io.ReaderAt) (*elf.File, error) { return elf.NewFile(currentELF{r}) }
+
+// currentELF makes e_version what debug/elf wants: in cubins it is the version of the toolkit, 118 for 11.8.
+type currentELF struct{ io.ReaderAt }
+
+const versionAt = 20
+
+// ReadAt implements io.ReaderAt.
+func (r currentELF) ReadAt(b []byte, off int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(b, off)
+	for i, v := range [4]byte{1} {
+		if at := int64(versionAt+i) - off; at >= 0 && at < int64(n) {
+			b[at] = v
+		}
+	}
+	return n, err
+}
+
 func readELF(r io.ReaderAt, size int64) (File, error) {
-	e, err := elf.NewFile(io.NewSectionReader(r, 0, size))
+	e, err := OpenELF(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return File{}, err
 	}

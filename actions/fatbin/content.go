@@ -1,0 +1,108 @@
+package fatbin
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Content is an image with its bytes, unpacked. They are nil where no tool but NVIDIA's own can unpack them: the LTO-IR of 12.4 and
+// later is scrambled in fatbins.
+type Content struct {
+	Image
+	Bytes []byte
+}
+
+const (
+	flagScrambled = 0x10000
+	maxUnpacked   = 1 << 30 // of one image
+)
+
+// Contents gives the images of a bare fatbin with their bytes, in the order of the file.
+func Contents(file []byte) ([]Content, error) {
+	containers, err := splitContainers(file)
+	if err != nil {
+		return nil, err
+	}
+	var out []Content
+	for _, c := range containers {
+		for _, e := range c.entries {
+			head := binary.LittleEndian.Uint32(e[4:])
+			img, known := image(e, int64(len(e))-int64(head))
+			if !known {
+				continue
+			}
+			code, err := unpack(e, e[head:])
+			if err != nil {
+				return nil, fmt.Errorf("the image for %s: %w", img.Code(), err)
+			}
+			out = append(out, Content{img, code})
+		}
+	}
+	return out, nil
+}
+
+// unpack gives the bytes of an entry; nil if it is scrambled. A payload is padded to eight bytes.
+func unpack(head, payload []byte) ([]byte, error) {
+	flags := binary.LittleEndian.Uint64(head[0x28:])
+	switch {
+	case flags&flagScrambled != 0:
+		return nil, nil
+	case flags&flagCompressed == 0:
+		return payload, nil
+	}
+	packed, size := uint64(binary.LittleEndian.Uint32(head[0x10:])), binary.LittleEndian.Uint64(head[0x38:])
+	if packed > uint64(len(payload)) || size > maxUnpacked || size > 255*packed { // LZ4 cannot do better
+		return nil, errors.New("it has impossible sizes")
+	}
+	return unpackLZ4(payload[:packed], int(size))
+}
+
+var errLZ4 = errors.New("it is no LZ4")
+
+// unpackLZ4 reads one block of LZ4: literals and copies of what was written before, in turns. A token has the two lengths, four bits
+// each; 15 goes on in the bytes that follow. The last turn has no copy.
+func unpackLZ4(in []byte, size int) ([]byte, error) {
+	out := make([]byte, 0, size)
+	for len(in) > 0 {
+		token := in[0]
+		literals, rest, ok := lz4Length(int(token>>4), in[1:])
+		if !ok || literals > len(rest) || literals > size-len(out) {
+			return nil, errLZ4
+		}
+		out, in = append(out, rest[:literals]...), rest[literals:]
+		if len(in) == 0 {
+			break
+		}
+		if len(in) < 2 {
+			return nil, errLZ4
+		}
+		back := int(binary.LittleEndian.Uint16(in))
+		length, rest, ok := lz4Length(int(token&15), in[2:])
+		length += 4
+		if !ok || back == 0 || back > len(out) || length > size-len(out) {
+			return nil, errLZ4
+		}
+		for range length { // one at a time: what is copied may reach into what the copy writes
+			out = append(out, out[len(out)-back])
+		}
+		in = rest
+	}
+	if len(out) != size {
+		return nil, errLZ4
+	}
+	return out, nil
+}
+
+func lz4Length(n int, in []byte) (length int, rest []byte, ok bool) {
+	if n < 15 {
+		return n, in, true
+	}
+	for i, b := range in {
+		n += int(b)
+		if b < 255 {
+			return n, in[i+1:], true
+		}
+	}
+	return 0, nil, false
+}
