@@ -1,0 +1,97 @@
+// Package modules reads what the artifacts of modules are: their kind and architecture, and which kernels they export with which
+// parameters. It holds manifests against the files beside them. It turns bytes into descriptions, and knows nothing of toolkits,
+// graphs or how a file was made.
+package modules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+)
+
+// What files start with.
+const (
+	elfMagic    = "\x7fELF"
+	fatbinMagic = "\x50\xed\x55\xba"
+	ltoirMagic  = "\xed\x43\x4e\x7f"
+)
+
+// Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The architecture of bare LTO-IR
+// is without the "a" of one for a single chip, which is not in the file.
+func Describe(file []byte) (modinfo.Artifact, error) {
+	a, err := describe(file)
+	a.Size = int64(len(file))
+	sum := sha256.Sum256(file)
+	a.SHA256 = hex.EncodeToString(sum[:])
+	return a, err
+}
+
+func describe(file []byte) (modinfo.Artifact, error) {
+	has := func(magic string) bool { return bytes.HasPrefix(file, []byte(magic)) }
+	switch {
+	case has(elfMagic):
+		return readELF(file)
+	case has(fatbinMagic):
+		return readFatbin(file)
+	case has(ltoirMagic):
+		f, err := fatbin.Read(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			return modinfo.Artifact{}, err
+		}
+		return modinfo.Artifact{Kind: "ltoir", Arch: f.Members[0].Images[0].Code().String()}, nil
+	case has(bundleMagic):
+		return readBundle(file)
+	case has(compressedBundleMagic):
+		return modinfo.Artifact{}, errors.New("it is a compressed bundle of HIP code; make one without --offload-compress")
+	}
+	p, err := readPTX(file)
+	if err != nil {
+		return modinfo.Artifact{}, err
+	}
+	return modinfo.Artifact{Kind: "ptx", Arch: p.arch, Kernels: p.kernels()}, nil
+}
+
+// imageKinds are the kinds of artifacts that kinds of code would be alone.
+var imageKinds = map[gencode.Kind]string{gencode.SASS: "cubin", gencode.PTX: "ptx", gencode.LTO: "ltoir"}
+
+// readFatbin describes a bare fatbin, image by image.
+func readFatbin(file []byte) (modinfo.Artifact, error) {
+	contents, err := fatbin.Contents(file)
+	if err != nil {
+		return modinfo.Artifact{}, err
+	}
+	a := modinfo.Artifact{Kind: "fatbin", Images: []modinfo.Image{}}
+	for _, c := range contents {
+		img := modinfo.Image{Kind: imageKinds[c.Kind], Arch: c.Code().String()}
+		if c.Bytes != nil && c.Kind != gencode.LTO {
+			inner, err := describe(c.Bytes)
+			if err != nil {
+				return a, fmt.Errorf("its image for %s: %w", img.Arch, err)
+			}
+			img.Kernels = inner.Kernels
+		}
+		a.Images = append(a.Images, img)
+	}
+	return a, nil
+}
+
+// demangled is a kernel's name as it was written.
+func demangled(name string) string { return demangle.Filter(name) }
+
+func sortKernels(kernels []modinfo.Kernel) {
+	slices.SortFunc(kernels, func(a, b modinfo.Kernel) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func sortParams(params []modinfo.Param) {
+	slices.SortFunc(params, func(a, b modinfo.Param) int { return a.Index - b.Index })
+}

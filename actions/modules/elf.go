@@ -1,0 +1,124 @@
+package modules
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+)
+
+// The machine numbers of device code.
+const (
+	machineCUDA   elf.Machine = 190
+	machineAMDGPU elf.Machine = 224
+)
+
+// readELF describes a cubin or an AMD code object.
+func readELF(file []byte) (modinfo.Artifact, error) {
+	e, err := fatbin.OpenELF(bytes.NewReader(file))
+	if err != nil {
+		return modinfo.Artifact{}, err
+	}
+	switch e.Machine {
+	case machineCUDA:
+		return readCubin(e, binary.LittleEndian.Uint32(file[48:])) // the header was read, so it is there
+	case machineAMDGPU:
+		return readCodeObject(e)
+	}
+	return modinfo.Artifact{}, fmt.Errorf("it is ELF for %v, not device code", e.Machine)
+}
+
+// In a cubin the symbol of a kernel has the bit 0x10 of st_other, and .nv.info.NAME tells of its parameters. That section is a list of
+// attributes, each of a format and a number, found with 11.8 and 12.4 and held against what cuobjdump -elf says:
+//
+//	format 1 no value, 2 a byte, 3 a word of 16 bits: four bytes in all; format 4: a length of 16 bits, and that many bytes
+//	0x17 parameter: u32 index, always 0; u16 ordinal; u16 offset; u32 with the size from bit 18 on
+//	0x45 parameter, where one is larger than 4 KiB (12.4): the same, with a u16 for the size
+//	0x19 all parameters: their size in bytes, without padding at the end
+const (
+	entryPoint = 0x10 // of st_other
+
+	formatHalf, formatSized = 3, 4
+
+	attrParam, attrParamBytes, attrParamV2 = 0x17, 0x19, 0x45
+)
+
+// cubinArch reads the architecture out of e_flags: in the low byte up to ABI version 7, in the one above it since 8, as LLVM's ELF.h
+// has it; a bit says that it is for one chip alone.
+func cubinArch(abi byte, flags uint32) gencode.Code {
+	num, single := flags&0xff, flags&0x800 != 0
+	if abi >= 8 {
+		num, single = flags>>8&0xff, flags&0x8 != 0
+	}
+	c := gencode.Code{Kind: gencode.SASS, Num: int(num)}
+	if single {
+		c.Suffix = "a"
+	}
+	return c
+}
+
+func readCubin(e *elf.File, flags uint32) (modinfo.Artifact, error) {
+	a := modinfo.Artifact{Kind: "cubin", Arch: cubinArch(e.ABIVersion, flags).String(), Kernels: []modinfo.Kernel{}}
+	symbols, err := e.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return a, err
+	}
+	for _, s := range symbols {
+		bind := elf.ST_BIND(s.Info)
+		exported := bind == elf.STB_GLOBAL || bind == elf.STB_WEAK
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Other&entryPoint == 0 || s.Section == elf.SHN_UNDEF || !exported {
+			continue
+		}
+		k := modinfo.Kernel{Name: s.Name, Demangled: demangled(s.Name)}
+		if info := e.Section(".nv.info." + s.Name); info != nil {
+			text, err := info.Data()
+			if err == nil {
+				k.ParamBytes, k.Params, err = readInfo(text)
+			}
+			if err != nil {
+				return a, fmt.Errorf("%s: %w", info.Name, err)
+			}
+		}
+		a.Kernels = append(a.Kernels, k)
+	}
+	sortKernels(a.Kernels)
+	return a, nil
+}
+
+// readInfo reads the parameters in a .nv.info section of a kernel.
+func readInfo(text []byte) (size int, params []modinfo.Param, err error) {
+	params = []modinfo.Param{}
+	for len(text) > 0 {
+		if len(text) < 4 {
+			return 0, nil, errors.New("an attribute is cut short")
+		}
+		format, attr, value := text[0], text[1], binary.LittleEndian.Uint16(text[2:])
+		text = text[4:]
+		var data []byte
+		if format == formatSized {
+			if int(value) > len(text) {
+				return 0, nil, errors.New("an attribute is longer than its section")
+			}
+			data, text = text[:value], text[value:]
+		}
+		switch {
+		case format == formatHalf && attr == attrParamBytes:
+			size = int(value)
+		case attr == attrParam && len(data) >= 12:
+			params = append(params, param(data, int(binary.LittleEndian.Uint32(data[8:])>>18)))
+		case attr == attrParamV2 && len(data) >= 12:
+			params = append(params, param(data, int(binary.LittleEndian.Uint16(data[8:]))))
+		}
+	}
+	sortParams(params)
+	return size, params, nil
+}
+
+func param(data []byte, size int) modinfo.Param {
+	return modinfo.Param{Index: int(binary.LittleEndian.Uint16(data[4:])), Offset: int(binary.LittleEndian.Uint16(data[6:])), Size: size}
+}

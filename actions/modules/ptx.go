@@ -1,0 +1,200 @@
+package modules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+)
+
+// ptx is what a PTX text declares at its outer level.
+type ptx struct {
+	arch    string // "compute_80"
+	entries []entry
+	symbols []ptxSymbol
+}
+
+type entry struct {
+	kernel  modinfo.Kernel
+	visible bool
+}
+
+// ptxSymbol is a function or a variable.
+type ptxSymbol struct {
+	name      string
+	function  bool
+	external  bool // declared .extern
+	visible   bool // .visible or .weak
+	undefined bool // a prototype
+}
+
+// readPTX reads declarations and passes over bodies.
+func readPTX(text []byte) (*ptx, error) {
+	s := &scanner{text: strings.TrimRight(string(text), "\x00")}
+	if s.next() != ".version" {
+		return nil, errors.New("it is no cubin, fatbin, LTO-IR, PTX or HIP code object")
+	}
+	p := &ptx{}
+	var linking []string
+	for tok := s.next(); tok != ""; tok = s.next() {
+		var err error
+		switch tok {
+		case ".target":
+			p.arch, err = target(s.next())
+		case ".visible", ".weak", ".extern", ".common":
+			linking = append(linking, tok)
+			continue
+		case ".entry":
+			err = p.entry(s, linking)
+		case ".func":
+			err = p.function(s, linking)
+		case ".global", ".const":
+			err = p.variable(s, linking)
+		case "{":
+			s.skipTo("}")
+		case ";", ".shared":
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("PTX line %d: %w", s.line(), err)
+		}
+		linking = nil
+	}
+	if p.arch == "" {
+		return nil, errors.New("the PTX names no target")
+	}
+	return p, nil
+}
+
+// target is compute_90a for sm_90a.
+func target(name string) (string, error) {
+	code, err := gencode.Parse(name)
+	if err != nil || code.Kind != gencode.SASS {
+		return "", fmt.Errorf("the target is %q", name)
+	}
+	return code.As(gencode.PTX).String(), nil
+}
+
+func visible(linking []string) bool {
+	return slices.Contains(linking, ".visible") || slices.Contains(linking, ".weak")
+}
+
+var errCutShort = errors.New("it is cut short")
+
+// entry reads ".entry NAME ( parameters ) ... { body }"; without parameters the parentheses may be absent.
+func (p *ptx) entry(s *scanner, linking []string) error {
+	name := s.next()
+	k := modinfo.Kernel{Name: name, Demangled: demangled(name), Params: []modinfo.Param{}}
+	tok := s.next()
+	if tok == "(" {
+		known := true
+		for _, list := range s.list() {
+			param, ok := ptxParam(list, k.ParamBytes)
+			known = known && ok
+			param.Index = len(k.Params)
+			k.Params, k.ParamBytes = append(k.Params, param), param.Offset+param.Size
+		}
+		if !known {
+			k.Params, k.ParamBytes = nil, 0
+		}
+		tok = s.next()
+	}
+	p.entries = append(p.entries, entry{k, visible(linking)})
+	return s.body(tok)
+}
+
+// ptxParam reads ".param [.align N] .TYPE [.ptr ...] NAME[COUNT]" and places it behind the first end bytes. ok is false for
+// a type without a size, such as .texref.
+func ptxParam(list []string, end int) (p modinfo.Param, ok bool) {
+	align, count := 0, 1
+	for i, tok := range list {
+		n := 0
+		if i+1 < len(list) {
+			n, _ = strconv.Atoi(list[i+1])
+		}
+		switch {
+		case tok == ".align" && p.Size == 0: // behind the type it is that of what a pointer points to
+			align = n
+		case p.Size == 0 && typeSize(tok) > 0:
+			p.Size = typeSize(tok)
+		case tok == "[":
+			count = n
+		}
+	}
+	align = max(align, p.Size)
+	if p.Size == 0 || count < 1 || count > 1<<16 || align > 1<<16 {
+		return p, false
+	}
+	p.Offset = (end + align - 1) / align * align
+	p.Size *= count
+	return p, true
+}
+
+// typeSize is the number at the end of .u64, .f16x2 and the like, in bytes; 0 if it is no type.
+func typeSize(tok string) int {
+	switch {
+	case tok == ".f16x2" || tok == ".bf16x2":
+		return 4
+	case len(tok) < 3 || tok[0] != '.' || !strings.ContainsRune("bsuf", rune(tok[1])):
+		return 0
+	}
+	bits, err := strconv.Atoi(strings.TrimLeft(tok[1:], "bsuf"))
+	if err != nil {
+		return 0
+	}
+	return bits / 8
+}
+
+// function reads ".func [( result )] NAME [( parameters )] ... { body }", or a prototype, which ends with a semicolon.
+func (p *ptx) function(s *scanner, linking []string) error {
+	tok := s.next()
+	for tok == "(" || strings.HasPrefix(tok, ".") { // the result, .attribute(...)
+		if tok == "(" {
+			s.list()
+		}
+		tok = s.next()
+	}
+	f := ptxSymbol{name: tok, function: true, external: slices.Contains(linking, ".extern"), visible: visible(linking)}
+	if tok = s.next(); tok == "(" {
+		s.list()
+		tok = s.next()
+	}
+	for tok != "{" && tok != ";" && tok != "" {
+		tok = s.next()
+	}
+	f.undefined = tok == ";"
+	p.symbols = append(p.symbols, f)
+	return s.body(tok)
+}
+
+// variable reads ".global .align 4 .u32 NAME[4] = {...};". The name is the first word that is neither a directive nor a number.
+func (p *ptx) variable(s *scanner, linking []string) error {
+	v := ptxSymbol{external: slices.Contains(linking, ".extern"), visible: visible(linking)}
+	for tok := s.next(); tok != ";"; tok = s.next() {
+		if tok == "" {
+			return errCutShort
+		}
+		if v.name == "" && !strings.ContainsAny(tok[:1], ".0123456789(),=") {
+			v.name = tok
+		}
+	}
+	p.symbols = append(p.symbols, v)
+	return nil
+}
+
+// kernels are the entries that a driver finds, sorted.
+func (p *ptx) kernels() []modinfo.Kernel {
+	out := []modinfo.Kernel{}
+	for _, e := range p.entries {
+		if e.visible {
+			out = append(out, e.kernel)
+		}
+	}
+	sortKernels(out)
+	return out
+}

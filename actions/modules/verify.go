@@ -1,0 +1,64 @@
+package modules
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+)
+
+// Verify reads the manifest in the named file and holds it against the artifacts beside it. All that is not as the manifest says is
+// told; nothing is a manifest that is right.
+func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, []modinfo.Problem{{Message: "cannot be read: " + reason(err)}}
+	}
+	m, problems := modinfo.Decode(text)
+	if m == nil {
+		return nil, problems
+	}
+	for i, a := range m.Artifacts {
+		if filepath.IsLocal(filepath.FromSlash(a.File)) { // any other is a problem already
+			problems = append(problems, verifyArtifact(filepath.Dir(name), fmt.Sprintf("artifacts[%d]", i), a)...)
+		}
+	}
+	return m, problems
+}
+
+func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem {
+	file, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(given.File)))
+	if err != nil {
+		return []modinfo.Problem{{Field: field + ".file", Message: fmt.Sprintf("is %s, which cannot be read: %s", given.File, reason(err))}}
+	}
+	found, err := Describe(file)
+	found.File = given.File
+	if found.Kind == given.Kind && SameArch(given.Kind, given.Arch, found.Arch) {
+		found.Arch = given.Arch
+	}
+	if err != nil { // size and digest are known all the same
+		found.Kind, found.Arch, found.Images, found.Kernels = given.Kind, given.Arch, given.Images, given.Kernels
+		unread := modinfo.Problem{Field: field + ".kind", Message: fmt.Sprintf("is %s, which the file %s is not: %v", given.Kind, given.File, err)}
+		return append(modinfo.Compare(field, given, found), unread)
+	}
+	return modinfo.Compare(field, given, found)
+}
+
+// SameArch reports whether a file of the kind that says it is for found may be the one for given. Bare LTO-IR does not say whether
+// it is for one chip alone.
+func SameArch(kind, given, found string) bool {
+	return given == found || kind == "ltoir" && strings.TrimRight(given, "af") == found
+}
+
+// reason is an error without the path, which stands beside it.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

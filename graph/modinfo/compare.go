@@ -1,0 +1,80 @@
+package modinfo
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Compare holds what a manifest says of an artifact against what its file says, and tells of every field that is not the same.
+// field is where the artifact stands: "artifacts[2]". What a file cannot tell is not compared: LTO symbols, and kernels that
+// found does not have.
+func Compare(field string, given, found Artifact) []Problem {
+	given.LTOSymbols, found.LTOSymbols = nil, nil
+	if found.Kernels == nil {
+		given.Kernels = nil
+	}
+	c := comparison{file: given.File}
+	c.value(field, reflect.ValueOf(given), reflect.ValueOf(found))
+	return c.problems
+}
+
+type comparison struct {
+	file     string
+	problems []Problem
+}
+
+func (c *comparison) problem(field, format string, args ...any) {
+	c.problems = append(c.problems, Problem{field, fmt.Sprintf(format, args...)})
+}
+
+func (c *comparison) value(field string, given, found reflect.Value) {
+	switch given.Kind() {
+	case reflect.Struct:
+		for i := range given.NumField() {
+			name, _ := tag(given.Type().Field(i))
+			c.value(join(field, name), given.Field(i), found.Field(i))
+		}
+	case reflect.Slice:
+		c.list(field, given, found)
+	case reflect.Pointer: // of LTO symbols, which a file does not tell
+	default:
+		if !given.Equal(found) {
+			c.problem(field, "is %v, the file %s has %v", shown(given), c.file, shown(found))
+		}
+	}
+}
+
+func (c *comparison) list(field string, given, found reflect.Value) {
+	switch {
+	case given.IsNil() != found.IsNil() && given.IsNil():
+		c.problem(field, "is missing, the file %s has %d", c.file, found.Len())
+	case given.IsNil() != found.IsNil():
+		c.problem(field, "has %d, which the file %s does not tell", given.Len(), c.file)
+	case given.Len() != found.Len():
+		c.problem(field, "has %d%s, the file %s has %d%s", given.Len(), names(given), c.file, found.Len(), names(found))
+	default:
+		for i := range given.Len() {
+			c.value(fmt.Sprintf("%s[%d]", field, i), given.Index(i), found.Index(i))
+		}
+	}
+}
+
+// names lists those of kernels.
+func names(list reflect.Value) string {
+	kernels, ok := list.Interface().([]Kernel)
+	if !ok {
+		return ""
+	}
+	s := []string{}
+	for _, k := range kernels {
+		s = append(s, k.Name)
+	}
+	return fmt.Sprint(" ", s)
+}
+
+func shown(v reflect.Value) any {
+	if v.Kind() == reflect.String && v.String() == "" {
+		return `""`
+	}
+	return v
+}
