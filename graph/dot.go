@@ -32,7 +32,7 @@ func paintOf(kind Kind, lto bool) paint {
 		}
 	case HostLink, SharedLink:
 		p.fill, p.rim, p.width = "#cdeee2", "#00805c", 1.8
-	case ModuleEmit, Embed:
+	case ModuleEmit, Embed, Manifest:
 		p.fill, p.rim = "#f4dfeb", "#a8487e"
 	case Generate:
 		p.fill, p.rim = "#fdeac6", "#b87a00"

@@ -35,7 +35,7 @@ const (
 )
 
 // drawKinds is the order of a legend: along the flow of a build.
-var drawKinds = []Kind{Generate, Compile, HostCompile, ModuleEmit, Embed, Archive, drawPrebuilt,
+var drawKinds = []Kind{Generate, Compile, HostCompile, ModuleEmit, Embed, Manifest, Archive, drawPrebuilt,
 	DeviceLink, HostLink, SharedLink, Copy}
 
 // Above smallActions a drawing has no source files and no file names on its edges: they would be

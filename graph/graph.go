@@ -48,10 +48,13 @@ const (
 	NVLink      Kind = "nvlink"       // slices to linked device code of one architecture
 	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
 	Embed       Kind = "embed"        // in process: writes the assembler source and the header of an embedded module
+	Manifest    Kind = "manifest"     // in process: writes what the artifacts of a module are, as JSON
 )
 
 // InProcess reports that kbuild does it itself, and starts no program.
-func (k Kind) InProcess() bool { return k == Join || k == Slice || k == Copy || k == Embed }
+func (k Kind) InProcess() bool {
+	return k == Join || k == Slice || k == Copy || k == Embed || k == Manifest
+}
 
 // ActionID indexes Graph.Actions.
 type ActionID int
@@ -89,9 +92,9 @@ type Action struct {
 	InPlace  bool     `json:"in_place,omitempty"`   // the command writes Outputs itself; no temporary names in Argv (generate)
 	CwdInKey bool     `json:"cwd_in_key,omitempty"` // debug information holds the folder of the build
 
-	// KeepDir is a folder of its own that the command writes to; KeepFile in it becomes Outputs[0].
-	KeepDir  string `json:"keep_dir,omitempty"`
-	KeepFile string `json:"keep_file,omitempty"`
+	// KeepDir is a folder of its own that the command writes to; KeepFiles in it become Outputs, in order.
+	KeepDir   string   `json:"keep_dir,omitempty"`
+	KeepFiles []string `json:"keep_files,omitempty"`
 
 	// A Part is a step inside what nvcc does as one command. Its outputs are kept in the cache and stand in the
 	// build tree only while something reads them; those of a Transient one are not even kept in the cache, but
@@ -122,6 +125,8 @@ type Action struct {
 
 	Link *LinkCheck `json:"link,omitempty"` // set on device links: what nvlink may say
 
+	Head string `json:"head,omitempty"` // of Manifest: the document as far as it is known before anything is built
+
 	Pos Pos `json:"pos"` // of the block that made it
 }
 
@@ -129,6 +134,12 @@ type Action struct {
 const (
 	PartsDir  = ".kbuild/parts"
 	SlicesDir = PartsDir + "/slice"
+)
+
+// Folders below the build tree: SymbolsDir for the PTX that tells what LTO-IR defines, CheckLinkDir for what --check-link links.
+const (
+	SymbolsDir   = ".kbuild/symbols"
+	CheckLinkDir = ".kbuild/check-link"
 )
 
 // StageDir is the folder of Action.Stage in argv: "<stage>/kernels.stub.c".

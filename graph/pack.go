@@ -19,13 +19,14 @@ import (
 // Layout, little-endian, all numbers uint32 unless said otherwise:
 //
 //	magic, 16 bytes; CRC-32C of the rest; the lengths of what follows
-//	offsets of actions; which are parts, a bit for each; deps of each action (offsets, then numbers); consumers of each
-//	(the same)
+//	offsets of actions; which are parts, a bit for each; which are manifests of modules, their numbers; deps of each action
+//	(offsets, then numbers); consumers of each (the same)
 //	outputs and uses: pairs (string, action), sorted by the string's text and the action's number
 //	offsets of strings; text of strings; packed actions: see packer
 type Packed struct {
 	actions   []uint32
 	parts     []uint32
+	manifests []uint32
 	deps      adjacency
 	consumers adjacency
 	outputs   pairs
@@ -43,7 +44,7 @@ type Use struct {
 	Action ActionID
 }
 
-const packMagic = "kbuild graph 1\r\n"
+const packMagic = "kbuild graph 2\r\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -66,7 +67,7 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 	for i, id := range ids {
 		number[id] = uint32(i)
 	}
-	var actions []uint32
+	var actions, manifests []uint32
 	var blob []byte
 	parts := make([]uint32, (len(ids)+31)/32)
 	deps, consumers := make([][]uint32, len(ids)), make([][]uint32, len(ids))
@@ -77,6 +78,9 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 		actions = append(actions, uint32(len(blob)))
 		if a.Part {
 			parts[i/32] |= 1 << (i % 32)
+		}
+		if a.Kind == Manifest {
+			manifests = append(manifests, uint32(i))
 		}
 		blob = p.value(blob, reflect.ValueOf(a))
 		for _, d := range g.Deps(id) {
@@ -108,7 +112,7 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 	cf, ct := flatten(consumers)
 	b := make([]byte, len(packMagic)+4)
 	copy(b, packMagic)
-	numbers := [][]uint32{actions, parts, df, dt, cf, ct, outs, users, offsets}
+	numbers := [][]uint32{actions, parts, manifests, df, dt, cf, ct, outs, users, offsets}
 	size := 0
 	for _, l := range numbers {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
@@ -207,7 +211,7 @@ func (p *packer) value(b []byte, v reflect.Value) []byte {
 
 // Unpack opens a packed graph. data must stay as it is.
 func Unpack(data []byte) (*Packed, error) {
-	const lists, texts = 9, 3
+	const lists, texts = 10, 3
 	head := len(packMagic) + 4 + 4*(lists+texts)
 	if len(data) < head || string(data[:len(packMagic)]) != packMagic ||
 		crc32.Checksum(data[len(packMagic)+4:], castagnoli) != binary.LittleEndian.Uint32(data[len(packMagic):]) {
@@ -216,7 +220,7 @@ func Unpack(data []byte) (*Packed, error) {
 	length := func(i int) int { return int(binary.LittleEndian.Uint32(data[len(packMagic)+4+4*i:])) }
 	rest := data[head:]
 	g := &Packed{}
-	for i, l := range []*[]uint32{&g.actions, &g.parts, &g.deps.from, &g.deps.to, &g.consumers.from, &g.consumers.to, (*[]uint32)(&g.outputs), (*[]uint32)(&g.uses), &g.offsets} {
+	for i, l := range []*[]uint32{&g.actions, &g.parts, &g.manifests, &g.deps.from, &g.deps.to, &g.consumers.from, &g.consumers.to, (*[]uint32)(&g.outputs), (*[]uint32)(&g.uses), &g.offsets} {
 		n := length(i)
 		if 4*n > len(rest) {
 			return nil, errPacked
@@ -276,10 +280,18 @@ func (g *Packed) Needs(id, dep ActionID) bool {
 	return slices.Contains(g.reach(g.deps, []ActionID{id}, func(ActionID) bool { return true }), dep) && id != dep
 }
 
-// Affected is ids with everything that needs them, and all that with the parts that it needs; both sorted.
+// Affected is ids with everything that needs them, and all that with the parts that it needs; both sorted. A manifest tells of
+// everything that its artifacts are made from, so all of that belongs to it.
 func (g *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
-	up = g.reach(g.consumers, ids, func(ActionID) bool { return true })
-	return up, g.reach(g.deps, up, func(id ActionID) bool { return g.parts[id/32]>>(id%32)&1 != 0 })
+	all := func(ActionID) bool { return true }
+	up = g.reach(g.consumers, ids, all)
+	from := slices.Clone(up)
+	for _, m := range g.manifests {
+		if _, ok := slices.BinarySearch(up, ActionID(m)); ok {
+			from = append(from, g.reach(g.deps, []ActionID{ActionID(m)}, all)...)
+		}
+	}
+	return up, g.reach(g.deps, from, func(id ActionID) bool { return g.parts[id/32]>>(id%32)&1 != 0 })
 }
 
 // reach is ids and what follows from them, sorted.

@@ -81,6 +81,9 @@ func TestPackedRandom(t *testing.T) {
 		g := &Graph{}
 		for i := range 1 + rng.IntN(40) {
 			a := &Action{Name: fmt.Sprint(i), Part: rng.IntN(2) == 0, Outputs: []string{fmt.Sprint("out", i)}}
+			if !a.Part && rng.IntN(4) == 0 {
+				a.Kind = Manifest
+			}
 			for range rng.IntN(4) {
 				if i > 0 {
 					list := []*[]string{&a.Inputs, &a.OrderOnly, &a.Weak}[rng.IntN(3)]
@@ -113,12 +116,16 @@ func TestPackedRandom(t *testing.T) {
 				}
 			}
 			up, all := p.Affected([]ActionID{ActionID(i)})
-			var wantUp []ActionID
+			var wantUp, manifests []ActionID
 			for _, other := range ids {
 				if other == id || g.Needs(other, id) {
 					wantUp = append(wantUp, other)
+					if g.Actions[other].Kind == Manifest {
+						manifests = append(manifests, other)
+					}
 				}
 			}
+			told := g.Closure(manifests)
 			if diff := cmp.Diff(wantUp, back(up)); diff != "" {
 				t.Fatalf("seed %d: %d affects (-want +got):\n%s", seed, id, diff)
 			}
@@ -128,8 +135,13 @@ func TestPackedRandom(t *testing.T) {
 						t.Fatalf("seed %d: %d comes without its part %d", seed, a, d)
 					}
 				}
-				if !slices.Contains(wantUp, a) && !g.Actions[a].Part {
-					t.Fatalf("seed %d: %d comes along and is no part", seed, a)
+				if !slices.Contains(wantUp, a) && !g.Actions[a].Part && !slices.Contains(told, a) {
+					t.Fatalf("seed %d: %d comes along, is no part, and no manifest tells of it", seed, a)
+				}
+			}
+			for _, a := range told {
+				if !slices.Contains(back(all), a) {
+					t.Fatalf("seed %d: a manifest comes without %d", seed, a)
 				}
 			}
 		}

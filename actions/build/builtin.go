@@ -12,8 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts. Raise it when one
-// of them comes out differently.
+// Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts, manifests of modules. Raise it
+// when one of them comes out differently.
 const Method = "1"
 
 // builtin does the actions that need no process.
@@ -29,6 +29,8 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 		return os.WriteFile(dir.output(1, a.Outputs[1]), []byte(header), 0o666)
 	}
 	switch a.Kind {
+	case graph.Manifest:
+		return r.manifest(a, dir.output(0, a.Outputs[0]))
 	case graph.Join:
 		return r.join(a, dir.output(0, a.Outputs[0]))
 	case graph.Slice:

@@ -46,10 +46,12 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 		if a.Part {
 			d.restored(a, rec)
 		}
+		d.r.note(a, rec)
 		return sched.Result{Status: sched.UpToDate}, true
 	}
 	if rec := d.r.stored(ctx, a, p.key); rec != nil {
 		d.restored(a, rec)
+		d.r.note(a, rec)
 		return sched.Result{Status: sched.Cached}, true
 	}
 	return sched.Result{Reason: d.r.reason(a, p)}, false

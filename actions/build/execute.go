@@ -70,6 +70,7 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) (res s
 	if res.Status == sched.Failed {
 		return res
 	}
+	r.note(a, rec)
 	if a.Part {
 		return r.keepPart(ctx, a, rec, res, dir, stable)
 	}
@@ -84,9 +85,9 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir sc
 	if res.Status == sched.Failed {
 		return nil, false, res
 	}
-	if a.KeepDir != "" {
-		if err := os.Rename(filepath.Join(dir.file("keep"), a.KeepFile), dir.output(0, a.Outputs[0])); err != nil {
-			return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", a.KeepFile, err))
+	for i, kept := range a.KeepFiles {
+		if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
+			return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", kept, err))
 		}
 	}
 	m, err := r.texts(a, dir)

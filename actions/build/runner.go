@@ -55,6 +55,7 @@ type Runner struct {
 	pending  map[graph.ActionID]pending
 	warned   bool
 	counters cache.Counters
+	noted    noted
 	asked    sync.Map                // of asks, by askedBy
 	said     map[[2]string]bool      // by source and text, see sayOnce
 	named    map[argument]named      // by argument
@@ -104,6 +105,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	}
 	rec := r.recorded(a, p.key)
 	if rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
+		r.note(a, rec)
 		if rec.Outputs[0].Path != a.Outputs[0] { // a part with the key of another's
 			mine := *rec
 			mine.Outputs = outputsOf(a, rec)
@@ -124,6 +126,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 			return failed(err), true
 		}
 		if res, ok := r.restore(ctx, a, rec); ok {
+			r.note(a, rec)
 			return res, true
 		}
 	}
@@ -166,29 +169,29 @@ func (r *Runner) key(a *graph.Action) (pending, error) {
 		}
 		p.inputs[f] = d
 	}
-	program, err := r.program(a)
+	behind, err := r.behind(a)
 	if err != nil {
 		return p, err
 	}
 	text := &cache.Text{}
-	r.writeKey(text, a, named, p.inputs, program)
+	r.writeKey(text, a, named, p.inputs, behind)
 	p.key, p.fields = cache.KeyOf(text.Fields), text.Fields
 	return p, nil
 }
 
 // writeKey is the one traversal that makes both the key and its explanation.
-func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, inputs map[string]cache.Digest, program string) {
+func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, inputs map[string]cache.Digest, behind []cache.Field) {
 	w.Field("kind", string(a.Kind))
 	for _, t := range a.Tools {
 		w.Field("tool "+t, r.Tools[t])
 	}
-	if program != "" {
-		w.Field("program", program)
+	for _, f := range behind {
+		w.Field(f.Name, f.Value)
 	}
 	if a.Kind == graph.Slice {
 		w.Field("arch", a.Archs[0]) // others say it in their arguments
 	}
-	if len(a.Argv) == 0 || len(a.Texts) > 0 {
+	if len(a.Argv) == 0 || len(a.Texts) > 0 || a.Kind == graph.Manifest {
 		w.Field("method", Method)
 	}
 	spell := r.spelling(a)
@@ -205,6 +208,9 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	}
 	for _, o := range a.Outputs {
 		w.Field("output", spell(o))
+	}
+	if a.Head != "" {
+		w.Field("head", a.Head)
 	}
 	for _, s := range a.Stage {
 		w.Field("staged "+s.Name, s.Text)
@@ -307,11 +313,22 @@ func isProgram(p string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
+// behind is what an action depends on and does not name: the content of the command that a generate block runs, what the artifacts
+// in a manifest are made from.
+func (r *Runner) behind(a *graph.Action) ([]cache.Field, error) {
+	switch {
+	case a.Kind == graph.Generate && len(a.Argv) > 0:
+		d, err := r.program(a)
+		return []cache.Field{{Name: "program", Value: d}}, err
+	case a.Kind == graph.Manifest:
+		d, err := r.madeFrom(a)
+		return []cache.Field{{Name: "made from", Value: d}}, err
+	}
+	return nil, nil
+}
+
 // program is the content of the command a generate block runs.
 func (r *Runner) program(a *graph.Action) (string, error) {
-	if a.Kind != graph.Generate || len(a.Argv) == 0 {
-		return "", nil
-	}
 	path, err := run.LookPath(a.Argv[0], r.Root, r.Env)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", a.Target, err)

@@ -116,7 +116,7 @@ func split(fields []cache.Field) (args []string, rest map[string]string) {
 }
 
 func describe(name, value string) string {
-	if strings.HasPrefix(name, "input ") || strings.HasPrefix(name, "tool ") || name == "program" {
+	if strings.HasPrefix(name, "input ") || strings.HasPrefix(name, "tool ") || name == "program" || name == "made from" {
 		return name
 	}
 	return name + " " + value
@@ -130,6 +130,8 @@ func change(name, was, is string) string {
 		return "the tools behind " + strings.TrimPrefix(name, "tool ") + " changed"
 	case name == "program":
 		return "the program it runs changed"
+	case name == "made from":
+		return "a source, header, tool or option behind the artifacts changed"
 	}
 	return fmt.Sprintf("%s was %q, is %q", name, was, is)
 }

@@ -16,7 +16,7 @@ import (
 //
 //	11.8.sm_80.cubin, 11.8.compute_80.ptx   nvcc 11.8 -cubin, -ptx
 //	11.8.fatbin                             -fatbin: sm_80, compute_80 (packed), sm_90
-//	11.8.lto_75.ltoir, linked.compute_75.ptx  -DLINKED -dc, code=lto_75 and -ptx
+//	11.8.lto_75.ltoir, linked.compute_75.ptx, linked.sm_80.cubin  -DLINKED -dc: code=lto_75, -ptx, -cubin
 //	12.4.sm_90a.cubin                       nvcc 12.4 -DBIG -cubin
 //	12.4.fatbin                             -fatbin -dc: sm_80, compute_80, lto_80 (scrambled)
 //	kernels.hipfb                           hipcc 5.2 --genco: gfx906, gfx90a:xnack-; gfx906.hsaco is out of it
@@ -31,6 +31,7 @@ const (
 
 var described = []struct{ file, want string }{
 	{"11.8.sm_80.cubin", "cubin sm_80: " + all},
+	{"linked.sm_80.cubin", "cubin sm_80: " + fill + " _Z6linkedPi(0+8)=8 " + nothing + " " + mixed}, // and twice, which is no kernel
 	{"11.8.compute_80.ptx", "ptx compute_80: " + all},
 	{"11.8.fatbin", "fatbin : [cubin sm_80: " + all + "] [ptx compute_80: " + all + "] [cubin sm_90: " + all + "]"},
 	{"11.8.lto_75.ltoir", "ltoir lto_75: not told"},

@@ -60,6 +60,7 @@ type fakeArgs struct {
 	flags        []string // that change code
 	inputs       []string
 	has          map[string]bool
+	keepDir      string
 }
 
 func parseFake(args []string) fakeArgs {
@@ -74,6 +75,9 @@ func parseFake(args []string) fakeArgs {
 		case a == "-MF":
 			i++
 			f.depfile = args[i]
+		case a == "--keep-dir":
+			i++
+			f.keepDir = args[i]
 		case a == "-gencode":
 			i++
 			_, code, _ := strings.Cut(args[i], "code=")
@@ -111,7 +115,7 @@ func fakeCompile(f fakeArgs) int {
 		os.WriteFile(f.depfile, []byte(f.out+" : "+strings.Join(names, " \\\n    ")+"\n"), 0o666)
 	}
 	out := fmt.Sprintf("OBJECT %s %s\n%s", strings.Join(f.codes, ","), strings.Join(f.flags, " "), text)
-	if err := os.WriteFile(f.out, []byte(out), 0o666); err != nil {
+	if err := f.writeCompiled(out); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -197,7 +201,37 @@ func fakeDeviceLink(f fakeArgs) int {
 			}
 		}
 	}
+	if f.has["-cubin"] {
+		if status := fakeUndefined(f); status != 0 {
+			return status
+		}
+	}
 	return fakeJoin(f.out, "DLINK "+strings.Join(f.codes, ","), f.inputs)
+}
+
+var (
+	fakeWants = regexp.MustCompile(`(?m)^extern __device__ \w+ (\w+)\(`)
+	fakeHas   = regexp.MustCompile(`(?m)^__device__ \w+ (\w+)\(`)
+)
+
+// fakeUndefined is nvlink where a function is wanted that no input has.
+func fakeUndefined(f fakeArgs) int {
+	has, status := map[string]bool{}, 0
+	var all strings.Builder
+	for _, in := range f.inputs {
+		text, _ := os.ReadFile(in)
+		all.Write(text)
+	}
+	for _, m := range fakeHas.FindAllStringSubmatch(all.String(), -1) {
+		has[m[1]] = true
+	}
+	for _, m := range fakeWants.FindAllStringSubmatch(all.String(), -1) {
+		if !has[m[1]] {
+			fmt.Fprintf(os.Stderr, "nvlink error   : Undefined reference to '%s' in 'lto.cubin' (target: %s)\n", m[1], f.codes[0])
+			status = 255
+		}
+	}
+	return status
 }
 
 // fakeMeeting says whether a link runs "together" with another one, which it waits for, or "alone", for which it looks around

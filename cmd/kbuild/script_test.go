@@ -14,13 +14,14 @@ var updateScripts = flag.Bool("update", false, "rewrite expected output in scrip
 func TestMain(m *testing.M) {
 	run := func(f func() int) func() { return func() { os.Exit(f()) } }
 	testscript.Main(m, map[string]func(){
-		"kbuild":  run(func() int { return Main(os.Args[1:], os.Stdout, os.Stderr) }),
-		"nvcc":    run(fakeNVCC),
-		"g++":     run(fakeCXX),
-		"gcc":     run(fakeCXX),
-		"ar":      run(fakeAR),
-		"killed":  run(fakeKilled),
-		"watched": run(fakeWatched),
+		"kbuild":    run(func() int { return Main(os.Args[1:], os.Stdout, os.Stderr) }),
+		"nvcc":      run(fakeNVCC),
+		"fatbinary": run(fakeFatbinary),
+		"g++":       run(fakeCXX),
+		"gcc":       run(fakeCXX),
+		"ar":        run(fakeAR),
+		"killed":    run(fakeKilled),
+		"watched":   run(fakeWatched),
 	})
 }
 

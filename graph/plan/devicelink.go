@@ -269,8 +269,15 @@ func (b *builder) checkLTO(t *target, parts []part) {
 	}
 }
 
-// floats spells the options that cicc records in LTO-IR, with fast_math resolved.
-func floats(t *target) string {
+// floatOptions are those that cicc records in LTO-IR.
+type floatOptions struct{ ftz, precDiv, precSqrt, fmad bool }
+
+func (f floatOptions) String() string {
+	return fmt.Sprintf("ftz=%t prec_div=%t prec_sqrt=%t fmad=%t", f.ftz, f.precDiv, f.precSqrt, f.fmad)
+}
+
+// floats are the options of t, with fast_math resolved.
+func floats(t *target) floatOptions {
 	val := func(p *bool, fast, def bool) bool {
 		if p != nil {
 			return *p
@@ -280,8 +287,7 @@ func floats(t *target) string {
 		}
 		return def
 	}
-	return fmt.Sprintf("ftz=%t prec_div=%t prec_sqrt=%t fmad=%t", val(t.FTZ, true, false), val(t.PrecDiv, false, true),
-		val(t.PrecSqrt, false, true), val(t.FMAD, true, true))
+	return floatOptions{val(t.FTZ, true, false), val(t.PrecDiv, false, true), val(t.PrecSqrt, false, true), val(t.FMAD, true, true)}
 }
 
 func floatPos(t *target) manifest.Pos {

@@ -144,7 +144,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]
 		out := b.artifactPath(t, s, sideName(&code), ending)
 		p.device(code, out)
-		arts = append(arts, artifact{out, kind, code.String()})
+		arts = append(arts, artifact{path: out, kind: kind, arch: code.String()})
 	}
 	return arts
 }
@@ -174,7 +174,7 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 		}
 		out := b.artifactPath(t, nil, sideName(&code), "hsaco")
 		h.lld(d, out).Name = path.Base(out)
-		arts = append(arts, artifact{out, "hsaco", d.Arch})
+		arts = append(arts, artifact{path: out, kind: "hsaco", arch: d.Arch})
 	}
 	return arts
 }

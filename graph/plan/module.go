@@ -13,9 +13,10 @@ import (
 
 // artifact is one file a module emits.
 type artifact struct {
-	path string
-	kind string // "ptx", "cubin", "fatbin", "ltoir"
-	arch string // "sm_80"; "" for a fatbin, which holds several
+	path    string
+	kind    string // "ptx", "cubin", "fatbin", "ltoir"
+	arch    string // "sm_80"; "" for a fatbin, which holds several
+	symbols string // of LTO-IR: the PTX that tells what it defines
 }
 
 // module plans the artifacts of one module instance: each source by itself in mode whole, and in the
@@ -33,8 +34,10 @@ func (b *builder) module(t *target) {
 	for _, a := range arts {
 		t.node.Outputs = append(t.node.Outputs, a.path)
 	}
+	b.describe(t, arts)
+	t.arts = arts
 	if t.Embed != nil {
-		b.embed(t, arts)
+		b.embed(t)
 	}
 }
 
@@ -85,9 +88,12 @@ func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) []art
 			if kind != "fatbin" {
 				arch = set[0].String()
 			}
-			out := b.artifactPath(t, s, arch, kind)
-			b.emitArtifact(t, nvcc, s, kind, set, out, inc, headers)
-			arts = append(arts, artifact{out, kind, arch})
+			a := artifact{path: b.artifactPath(t, s, arch, kind), kind: kind, arch: arch}
+			if kind == "ltoir" {
+				a.symbols = b.out(graph.SymbolsDir, strings.TrimSuffix(b.inTree(a.path), kind)+"ptx")
+			}
+			b.emitArtifact(t, nvcc, s, a, set, inc, headers)
+			arts = append(arts, a)
 		}
 	}
 	return arts
@@ -127,30 +133,30 @@ func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
 	return sets
 }
 
-func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Source, kind string, codes []gencode.Code, out string, inc, headers []string) {
-	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: b.out("obj", fileName(t), path.Base(out)+".d"),
-		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: kind}
+func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) {
+	c := toolchain.Compile{Source: s.Path, Output: art.path, Depfile: b.out("obj", fileName(t), path.Base(art.path)+".d"),
+		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
 	}
 	o := b.deviceOptions(t, *s, inc)
-	var argv, ask []string
-	var keep, kept string
-	if kind == "ltoir" {
-		keep = c.Depfile + ".keep"
-		argv, kept = nvcc.LTOIR(c, keep, o)
-		c.Emit = "fatbin" // taken apart, cicc's output is it
+	argv := nvcc.Compile(c, o)
+	ask, outputs := argv, []string{art.path}
+	var keep string
+	var kept []string
+	if art.kind == "ltoir" { // one run of cicc writes both
+		keep, kept = c.Depfile+".keep", make([]string, 2)
+		c.Codes, outputs = []gencode.Code{codes[0], codes[0].As(gencode.PTX)}, append(outputs, art.symbols)
+		argv, kept[0], kept[1] = nvcc.LTOIR(c, keep, o)
+		c.Emit = "fatbin" // taken apart, cicc's outputs are they
 		ask = nvcc.Compile(c, o)
-	} else {
-		argv = nvcc.Compile(c, o)
-		ask = argv
 	}
 	b.checkShell(s.Pos, s.Path, argv)
 	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	b.emitCompile(t, *s, &graph.Action{
-		Kind: graph.ModuleEmit, Name: path.Base(out), Archs: names(codes), Mode: c.Mode,
-		Argv: argv, KeepDir: keep, KeepFile: kept,
-		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: []string{out}, Depfile: c.Depfile,
+		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,
+		Argv: argv, KeepDir: keep, KeepFiles: kept,
+		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: outputs, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),
 	}, ask)
@@ -198,7 +204,7 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []arti
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   nvcc.DeviceLink(link, o),
 			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o)
-		arts = append(arts, artifact{out, kind, arch})
+		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts
 }
@@ -216,12 +222,11 @@ func linkedCodes(t *target, kind string) [][]gencode.Code {
 
 // embed turns the artifacts of all instances of a module into one object and one header. The last
 // instance in order plans it; embedding is of the block, not of an instance.
-func (b *builder) embed(t *target, arts []artifact) {
+func (b *builder) embed(t *target) {
 	group := b.instances(string(t.Kind) + "." + t.Base)
 	if len(group) == 0 {
 		group = []*target{t}
 	}
-	t.arts = arts
 	if t != group[len(group)-1] {
 		return
 	}

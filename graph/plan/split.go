@@ -369,10 +369,12 @@ func (p *split) cicc(pass *toolchain.Pass, ltoirOnly bool) {
 	a.Archs = []string{pass.Arch}
 	a.Stage = []graph.Staged{{Name: "module_id", Text: p.id}}
 	if ltoirOnly {
-		from := p.file(toolchain.RoleLTOIR.Of(pass.Arch))
-		replace(a.Argv, from, p.whole.Outputs[0])
-		replace(a.Outputs, from, p.whole.Outputs[0])
-		a.Part = false
+		ltoir, ptx := p.file(toolchain.RoleLTOIR.Of(pass.Arch)), p.file(toolchain.RolePTX.Of(pass.Arch))
+		for _, argv := range [2][]string{a.Argv, a.Outputs} {
+			replace(argv, ltoir, p.whole.Outputs[0])
+			replace(argv, ptx, p.whole.Outputs[1])
+		}
+		a.Outputs, a.Part = p.whole.Outputs, false
 	}
 	raw := p.file(toolchain.RoleText.Of(pass.Arch))
 	if !p.lines {

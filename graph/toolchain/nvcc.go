@@ -68,14 +68,15 @@ func (n NVCC) Compile(c Compile, o DeviceOptions) []string {
 	return append(argv, "-MD", "-MF", c.Depfile, "-o", c.Output, c.Source)
 }
 
-// LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, under the name
-// that it returns: no nvcc up to 12.4 has an option that writes it.
-func (n NVCC) LTOIR(c Compile, keep string, o DeviceOptions) (argv []string, file string) {
+// LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, and PTX of the same if c.Codes has it, under
+// the names that it returns: no nvcc up to 12.4 has an option that writes LTO-IR.
+func (n NVCC) LTOIR(c Compile, keep string, o DeviceOptions) (argv []string, ltoir, ptx string) {
 	c.Emit, c.Mode = "", "lto"
 	c.Output = keep + "/out.o"
 	argv = n.Compile(c, o)
 	argv = slices.Insert(slices.DeleteFunc(argv, func(a string) bool { return a == "--objdir-as-tempdir" }), 1, "--keep", "--keep-dir", keep)
-	return argv, strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source)) + ".ltoir"
+	stem := strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source))
+	return argv, stem + ".ltoir", stem + ".ptx"
 }
 
 func (n NVCC) start() []string {

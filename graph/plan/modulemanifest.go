@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// describe plans the manifest of a module instance: modules/gemm.f16.64.json. What is known before anything is built is its head; the
+// rest is read from the artifacts. Its arguments are the files with the symbols of LTO-IR, one for each such artifact.
+func (b *builder) describe(t *target, arts []artifact) {
+	if len(arts) == 0 {
+		return // a problem was reported
+	}
+	out := b.out("modules", instanceName(t)+".json")
+	m := b.known(t)
+	a := &graph.Action{Kind: graph.Manifest, Name: path.Base(out), Mode: t.Mode, Argv: []string{"manifest"}, Outputs: []string{out}}
+	var symbols []string
+	for _, art := range arts {
+		m.Artifacts = append(m.Artifacts, modinfo.Artifact{File: strings.TrimPrefix(art.path, path.Dir(out)+"/"), Kind: art.kind, Arch: art.arch})
+		a.Inputs = append(a.Inputs, art.path)
+		if art.symbols != "" {
+			a.Argv, symbols = append(a.Argv, art.symbols), append(symbols, art.symbols)
+		}
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	a.Head, a.Inputs = string(text), append(a.Inputs, symbols...)
+	b.emit(t, a)
+	t.node.Outputs = append(t.node.Outputs, out)
+}
+
+// known is what the manifest of t says before anything is built.
+func (b *builder) known(t *target) modinfo.Manifest {
+	k := b.facts.CUDA
+	m := modinfo.Manifest{
+		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
+		Options: b.moduleOptions(t), Partitions: b.partitions(t),
+		Compiler:     modinfo.Tool{Name: "nvcc", Version: k.Version, Build: k.Build, Digest: k.NVCC.ID},
+		HostCompiler: modinfo.Tool{Name: path.Base(k.HostCXX.Path), Version: k.HostCXX.Version, Digest: k.HostCXX.ID},
+	}
+	if m.Module == "" {
+		m.Module = t.Name
+	}
+	for _, v := range t.Matrix {
+		m.Variant[v.Name] = v.Value
+	}
+	return m
+}
+
+func (b *builder) moduleOptions(t *target) modinfo.Options {
+	own := manifest.Source{Flags: t.Flags}
+	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
+		own = t.Sources[i]
+	}
+	f := floats(t)
+	return modinfo.Options{
+		Std: t.Std, Opt: optLevel(t), Defines: b.local(defines(own.Defines)), Includes: b.local(t.Includes),
+		ArchList: b.local(names(t.Gencode.ArchList)), FastMath: t.FastMath,
+		FTZ: f.ftz, PrecDiv: f.precDiv, PrecSqrt: f.precSqrt, FMAD: f.fmad,
+		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: b.flags(own.Flags),
+	}
+}
+
+// partitions are the groups of sources that are compiled with something of their own, in order of their first source.
+func (b *builder) partitions(t *target) []modinfo.Partition {
+	var out []modinfo.Partition
+	for _, s := range t.Sources {
+		if s.Partition == "" {
+			continue
+		}
+		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
+		if i < 0 {
+			i = len(out)
+			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Defines: b.local(defines(s.Defines)), Flags: b.flags(s.Flags)})
+		}
+		out[i].Sources = append(out[i].Sources, s.Path)
+	}
+	return out
+}
+
+func (b *builder) flags(f manifest.Flags) modinfo.Flags {
+	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink), Host: b.local(f.Host)}
+}
+
+// local is a list, never nil, in which paths of the project are relative to it.
+func (b *builder) local(list []string) []string {
+	out := []string{}
+	for _, s := range list {
+		out = append(out, strings.ReplaceAll(s, b.project.Root+"/", ""))
+	}
+	return out
+}
