@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -216,7 +217,10 @@ func (g *Graph) Names() []string {
 	var names []string
 	for _, t := range g.Targets {
 		names = append(names, t.Label, t.Name)
+		if base, _, instance := strings.Cut(t.Name, ":"); instance {
+			names = append(names, t.Kind+"."+base, base)
+		}
 	}
 	sort.Strings(names)
-	return names
+	return slices.Compact(names)
 }

@@ -30,10 +30,14 @@ const (
 // is without the "a" of one for a single chip, which is not in the file.
 func Describe(file []byte) (modinfo.Artifact, error) {
 	a, err := describe(file)
-	a.Size = int64(len(file))
-	sum := sha256.Sum256(file)
-	a.SHA256 = hex.EncodeToString(sum[:])
+	a.Size, a.SHA256 = int64(len(file)), Digest(file)
 	return a, err
+}
+
+// Digest is the SHA-256 of a file, as manifests have it.
+func Digest(file []byte) string {
+	sum := sha256.Sum256(file)
+	return hex.EncodeToString(sum[:])
 }
 
 func describe(file []byte) (modinfo.Artifact, error) {

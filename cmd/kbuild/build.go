@@ -29,9 +29,14 @@ func (cmd buildCmd) Run(c *cli) error {
 			return err
 		}
 	}
+	return c.untilRead(func() (string, error) { return cmd.build(c, q) })
+}
+
+// untilRead builds, and once more with a compiler as one command where it was taken apart wrongly.
+func (c *cli) untilRead(build func() (misread string, err error)) error {
 	c.enter()
 	for {
-		misread, err := cmd.build(c, q)
+		misread, err := build()
 		if misread == "" {
 			return err
 		}
@@ -55,6 +60,17 @@ func (cmd buildCmd) build(c *cli, q *quick) (misread string, err error) {
 		return "", err
 	}
 	defer tree.close()
+	return s.build(start, tree, want, func() error {
+		if q != nil {
+			q.save(s, tree, want)
+		}
+		return nil
+	}, nil)
+}
+
+// build builds want in an open tree. Where all went well it calls done at the end, and before the last event say, which may be nil.
+func (s *session) build(start time.Time, tree *tree, want []graph.ActionID, done, say func() error) (misread string, err error) {
+	c := s.cli
 	r := c.begin(start, tree, want)
 	defer r.end()
 	var runner sched.Runner = tree.runner
@@ -65,13 +81,17 @@ func (cmd buildCmd) build(c *cli, q *quick) (misread string, err error) {
 	if err == nil && len(c.KeepCode) > 0 && !c.DryRun {
 		err = s.keepCode(r.ctx, tree, want)
 	}
-	r.finish(sum)
 	for _, question := range tree.runner.Misread() {
 		s.steps.Misread(question)
 		misread = map[bool]string{false: "nvcc", true: "hipcc"}[strings.HasPrefix(question, "hip\n")]
 	}
-	if q != nil && err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misread == "" {
-		q.save(s, tree, want)
+	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misread == ""
+	if good && say != nil {
+		err = say()
+	}
+	r.finish(sum)
+	if good && err == nil && done != nil {
+		err = done()
 	}
 	if r.ctx.Err() != nil {
 		misread = ""

@@ -9,7 +9,7 @@ type completionCmd struct {
 	Shell string `arg:"" optional:"" enum:"bash,zsh,fish,targets" default:"bash" help:"bash, zsh or fish."`
 }
 
-const commands = "build plan graph why inspect cache compdb fmt clean doctor init completion version"
+const commands = "build plan graph why precompile inspect cache compdb fmt clean doctor init completion version"
 
 const flags = "-C -f -j -k -l --mem -n -v -q --arch --profile --var --build-dir --cache-dir --no-cache --json --trace --progress --color --help"
 

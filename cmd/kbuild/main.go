@@ -44,6 +44,7 @@ type cli struct {
 	Plan       planCmd       `cmd:"" help:"Show every action of the build, with its command line."`
 	Graph      graphCmd      `cmd:"" help:"Draw the build graph: kbuild graph | dot -Tsvg > graph.svg"`
 	Why        whyCmd        `cmd:"" help:"Say why something would run, field by field."`
+	Precompile precompileCmd `cmd:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
 	Inspect    inspectCmd    `cmd:"" help:"Show the device code in objects, archives, libraries and programs."`
 	Cache      cacheCmd      `cmd:"" help:"Look after the action cache."`
 	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`

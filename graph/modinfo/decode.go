@@ -17,8 +17,8 @@ import (
 
 // Problem is something wrong with one field.
 type Problem struct {
-	Field   string // "artifacts[2].sha256"; "" for the document as a whole
-	Message string // what follows the field in a sentence: "is missing"
+	Field   string `json:"field"`   // "artifacts[2].sha256"; "" for the document as a whole
+	Message string `json:"message"` // what follows the field in a sentence: "is missing"
 }
 
 func (p Problem) String() string { return strings.TrimPrefix(p.Field+" "+p.Message, " ") }

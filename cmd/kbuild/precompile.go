@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+type precompileCmd struct {
+	Verify bool     `help:"Hold the named manifests of modules against the files beside them. Needs neither a project nor a compiler."`
+	Names  []string `arg:"" optional:"" name:"module" help:"Modules (default: all), or with --verify manifests such as build/modules/gemm.json."`
+}
+
+// Run builds modules and prints what came out, one path a line.
+func (cmd precompileCmd) Run(c *cli) error {
+	if cmd.Verify {
+		return c.verify(cmd.Names)
+	}
+	c.fromMake(os.Getenv("MAKEFLAGS"))
+	return c.untilRead(func() (string, error) { return cmd.build(c) })
+}
+
+func (cmd precompileCmd) build(c *cli) (misread string, err error) {
+	start := time.Now()
+	s, err := c.plan()
+	if err != nil {
+		return "", err
+	}
+	manifests, err := s.manifests(cmd.Names)
+	if err != nil {
+		return "", err
+	}
+	tree, err := s.openTree()
+	if err != nil {
+		return "", err
+	}
+	defer tree.close()
+	say := func() error { return s.printArtifacts(manifests) }
+	switch {
+	case c.DryRun:
+		return s.build(start, tree, manifests, nil, nil)
+	case c.JSON:
+		return s.build(start, tree, manifests, nil, say) // the finished event is the last
+	}
+	return s.build(start, tree, manifests, say, nil)
+}
+
+// manifests are the actions that end what names, or all modules, stand for. An embedded module is not made into an object.
+func (s *session) manifests(names []string) ([]graph.ActionID, error) {
+	all := len(names) == 0
+	if all {
+		for _, t := range s.graph.Targets {
+			if t.Kind == string(manifest.Module) && t.Unbuilt == "" {
+				names = append(names, t.Label)
+			}
+		}
+		if len(names) == 0 {
+			return nil, usagef("this project has no module to precompile")
+		}
+	} else if _, err := s.selectAll(names); err != nil {
+		return nil, err
+	}
+	var out []graph.ActionID
+	for _, name := range names {
+		ids, err := s.manifestsOf(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ids...)
+	}
+	slices.Sort(out) // as they stand in the manifest
+	return slices.Compact(out), nil
+}
+
+// manifestsOf are those of one module, of all instances of one, or of a group.
+func (s *session) manifestsOf(name string) (out []graph.ActionID, err error) {
+	targets := s.graph.FindTarget(name)
+	if len(targets) == 0 {
+		return nil, usagef("%s is a file; precompile wants the names of modules", name)
+	}
+	for _, t := range targets {
+		switch t.Kind {
+		case "group":
+			for _, d := range t.Deps {
+				ids, err := s.manifestsOf(d)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, ids...)
+			}
+		case string(manifest.Module):
+			for _, id := range t.Actions {
+				if s.graph.Actions[id].Kind == graph.Manifest {
+					out = append(out, id)
+				}
+			}
+		default:
+			return nil, usagef("%s (%s) is no module; build it with: kbuild build %s", t.Label, t.Pos, t.Name)
+		}
+	}
+	return out, nil
+}
+
+// artifactEvent is one file of a module. That of a manifest has the kind "manifest".
+type artifactEvent struct {
+	Event   string            `json:"event"`
+	Module  string            `json:"module"`
+	Variant map[string]string `json:"variant"`
+	Arch    string            `json:"arch"`
+	Kind    string            `json:"kind"`
+	Path    string            `json:"path"`
+	SHA256  string            `json:"sha256"`
+	Size    int64             `json:"size"`
+}
+
+// printArtifacts prints the artifacts of modules, each with its manifest last: a path a line, as seen from where kbuild was started, or an event.
+func (s *session) printArtifacts(manifests []graph.ActionID) error {
+	c := s.cli
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	for _, id := range manifests {
+		events, err := s.artifacts(s.graph.Actions[id].Outputs[0])
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if c.JSON {
+				err = enc.Encode(e)
+			} else {
+				_, err = fmt.Fprintln(c.out, e.Path)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// artifacts are those that a manifest of the build tree names, and itself.
+func (s *session) artifacts(name string) ([]artifactEvent, error) {
+	text, err := os.ReadFile(cache.Absolute(s.project.Root, name))
+	if err != nil {
+		return nil, err
+	}
+	m, problems := modinfo.Decode(text)
+	if problems != nil {
+		return nil, fmt.Errorf("BUG: %s: %v", name, problems)
+	}
+	self := modinfo.Artifact{File: path.Base(name), Kind: "manifest", Size: int64(len(text)), SHA256: modules.Digest(text)}
+	var out []artifactEvent
+	for _, a := range append(m.Artifacts, self) {
+		out = append(out, artifactEvent{"artifact", m.Module, m.Variant, a.Arch, a.Kind, s.cli.seen(path.Join(path.Dir(name), a.File)), a.SHA256, a.Size})
+	}
+	return out, nil
+}
+
+// seen is a path of the project as it is from where kbuild was started.
+func (c *cli) seen(p string) string {
+	if filepath.IsAbs(p) || c.Dir == "." {
+		return p
+	}
+	return filepath.Join(c.Dir, p)
+}
+
+// verified is what --verify says of a manifest as an event.
+type verified struct {
+	Event     string            `json:"event"`
+	Manifest  string            `json:"manifest"`
+	OK        bool              `json:"ok"`
+	Artifacts int               `json:"artifacts"`
+	Problems  []modinfo.Problem `json:"problems"`
+}
+
+// verify holds manifests against their artifacts, and tells all that is wrong with all of them.
+func (c *cli) verify(files []string) error {
+	if len(files) == 0 {
+		return usagef("--verify wants the manifests of modules, such as build/modules/gemm.json")
+	}
+	wrong := false
+	for _, name := range files {
+		name = c.seen(name)
+		m, problems := modules.Verify(name)
+		wrong = wrong || problems != nil
+		v := verified{"verified", name, problems == nil, 0, problems}
+		if m != nil {
+			v.Artifacts = len(m.Artifacts)
+		}
+		if err := c.sayVerified(v); err != nil {
+			return err
+		}
+	}
+	if wrong {
+		return exitError{status: exitRequirement}
+	}
+	return nil
+}
+
+func (c *cli) sayVerified(v verified) error {
+	if c.JSON {
+		if v.Problems == nil {
+			v.Problems = []modinfo.Problem{}
+		}
+		enc := json.NewEncoder(c.out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(v)
+	}
+	for _, p := range v.Problems {
+		fmt.Fprintf(c.err, "%s: %s\n", v.Manifest, p)
+	}
+	if !v.OK || c.Quiet {
+		return nil
+	}
+	_, err := fmt.Fprintf(c.out, "%s: %d artifacts are what it says\n", v.Manifest, v.Artifacts)
+	return err
+}
