@@ -166,6 +166,7 @@ type Text struct {
 // drops code, so its words decide (facts: "SM Arch not found", "Ignoring -dlto", "not built for LTO").
 type LinkCheck struct {
 	LTO      bool              `json:"lto"`
+	Check    bool              `json:"check,omitempty"`     // only whether it links is wanted: --check-link
 	NonLTO   []string          `json:"non_lto,omitempty"`   // files that may be "not built for LTO": rdc objects, prebuilts with lto = "none"
 	Owners   map[string]string `json:"owners,omitempty"`    // input path -> label of the target that brought it, for messages
 	OwnerPos map[string]Pos    `json:"owner_pos,omitempty"` // input path -> position of that target
@@ -177,6 +178,7 @@ type Target struct {
 	Name    string     `json:"name"`              // "bench"
 	Kind    string     `json:"kind"`              // "executable", "library", "module", "prebuilt", "generate", "group"
 	Outputs []string   `json:"outputs"`           // final files that a user asks for
+	Checks  []string   `json:"checks,omitempty"`  // what --check-link links: files that nobody reads
 	Actions []ActionID `json:"actions"`           // all that belong to it, in order
 	Deps    []string   `json:"deps"`              // labels
 	Unbuilt string     `json:"unbuilt,omitempty"` // why nothing of it can be built; such a target has no actions

@@ -226,10 +226,17 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		if r.diskFull() {
 			err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 		}
-		return fail(r.explainFailure(a, said, err))
+		if err = r.explainFailure(a, said, err); a.Link != nil && a.Link.Check && out.ExitCode != 0 {
+			err = checkLinkError(a, said, err)
+		}
+		return fail(err)
 	}
 	if len(faults) > 0 {
-		return fail(linkError(a, faults))
+		err := linkError(a, faults)
+		if a.Link.Check {
+			err = checkLinkError(a, said, err)
+		}
+		return fail(err)
 	}
 	return res, heard{said, functions}
 }

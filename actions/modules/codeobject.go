@@ -94,7 +94,7 @@ func gpuOf(target string) (string, error) {
 func amdKernel(fields map[string]any) (k modinfo.Kernel, ok bool) {
 	name, named := fields[".name"].(string)
 	size, sized := fields[".kernarg_segment_size"].(int64)
-	k = modinfo.Kernel{Name: name, Demangled: demangled(name), ParamBytes: int(size), Params: []modinfo.Param{}}
+	k = modinfo.Kernel{Name: name, Demangled: Demangled(name), ParamBytes: int(size), Params: []modinfo.Param{}}
 	args, _ := fields[".args"].([]any)
 	for i, arg := range args {
 		arg, _ := arg.(map[string]any)

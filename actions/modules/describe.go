@@ -89,8 +89,8 @@ func readFatbin(file []byte) (modinfo.Artifact, error) {
 	return a, nil
 }
 
-// demangled is a kernel's name as it was written.
-func demangled(name string) string { return demangle.Filter(name) }
+// Demangled is the name of a kernel or function as it was written.
+func Demangled(name string) string { return demangle.Filter(name) }
 
 func sortKernels(kernels []modinfo.Kernel) {
 	slices.SortFunc(kernels, func(a, b modinfo.Kernel) int { return strings.Compare(a.Name, b.Name) })

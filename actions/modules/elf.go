@@ -74,7 +74,7 @@ func readCubin(e *elf.File, flags uint32) (modinfo.Artifact, error) {
 		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Other&entryPoint == 0 || s.Section == elf.SHN_UNDEF || !exported {
 			continue
 		}
-		k := modinfo.Kernel{Name: s.Name, Demangled: demangled(s.Name)}
+		k := modinfo.Kernel{Name: s.Name, Demangled: Demangled(s.Name)}
 		if info := e.Section(".nv.info." + s.Name); info != nil {
 			text, err := info.Data()
 			if err == nil {

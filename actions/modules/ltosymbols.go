@@ -45,7 +45,7 @@ func symbols(names []string) []modinfo.Symbol {
 	slices.SortFunc(names, strings.Compare)
 	out := []modinfo.Symbol{}
 	for _, name := range slices.Compact(names) {
-		out = append(out, modinfo.Symbol{Name: name, Demangled: demangled(name)})
+		out = append(out, modinfo.Symbol{Name: name, Demangled: Demangled(name)})
 	}
 	return out
 }

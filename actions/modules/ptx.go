@@ -89,7 +89,7 @@ var errCutShort = errors.New("it is cut short")
 // entry reads ".entry NAME ( parameters ) ... { body }"; without parameters the parentheses may be absent.
 func (p *ptx) entry(s *scanner, linking []string) error {
 	name := s.next()
-	k := modinfo.Kernel{Name: name, Demangled: demangled(name), Params: []modinfo.Param{}}
+	k := modinfo.Kernel{Name: name, Demangled: Demangled(name), Params: []modinfo.Param{}}
 	tok := s.next()
 	if tok == "(" {
 		known := true

@@ -18,11 +18,15 @@ import (
 )
 
 type buildCmd struct {
-	Targets []string `arg:"" optional:"" help:"Targets, outputs or sources to build (default: group default, or everything)."`
+	Targets   []string `arg:"" optional:"" help:"Targets, outputs or sources to build (default: group default, or everything)."`
+	CheckLink []string `placeholder:"LIST" help:"Link the LTO-IR of modules for these GPUs, for example sm_80,sm_90, and fail if it does not link."`
 }
 
 func (cmd buildCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
+	if err := cmd.askCheckLink(c); err != nil {
+		return err
+	}
 	q := c.openQuick(cmd.Targets)
 	if q != nil {
 		if done, err := q.build(c); done {

@@ -52,9 +52,9 @@ func (f fakeArgs) writeCompiled(text string) error {
 func fakeFatbinary() int {
 	var create string
 	var entries []byte
-	for _, arg := range os.Args[1:] {
-		if name, ok := strings.CutPrefix(arg, "--create="); ok {
-			create = name
+	for i, arg := range os.Args {
+		if arg == "--create" {
+			create = os.Args[i+1]
 		}
 		if spec, ok := strings.CutPrefix(arg, "--image3=kind=nvvm,sm="); ok {
 			sm, file, _ := strings.Cut(spec, ",file=")

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // version is set at link time for releases.
@@ -55,9 +56,10 @@ type cli struct {
 	Completion completionCmd `cmd:"" help:"Write a completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 
-	out, err io.Writer
-	trace    *term.Trace
-	said     strings.Builder // diagnostics, as written to err
+	out, err  io.Writer
+	trace     *term.Trace
+	checkLink *plan.CheckLink // of kbuild build --check-link
+	said      strings.Builder // diagnostics, as written to err
 }
 
 // Exit statuses.

@@ -47,7 +47,7 @@ const snapshots = 4
 
 // openQuick gives nil for a command line that must go the long way: it wants to be told more than the end.
 func (c *cli) openQuick(targets []string) *quick {
-	if c.JSON || c.Verbose || c.DryRun || c.Trace != "" || len(c.KeepCode) > 0 {
+	if c.JSON || c.Verbose || c.DryRun || c.Trace != "" || len(c.KeepCode) > 0 || c.checkLink != nil {
 		return nil
 	}
 	root, buildDir := manifest.Locate(c.options())

@@ -95,7 +95,7 @@ func (s *session) make() (plan.Plan, error) {
 	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts, env, run.KeyEnviron(env))
 	s.facts.DryRuns, s.steps = steps.Runs, steps
 	for {
-		made := plan.New(s.project, s.facts, plan.Options{NoSplit: s.cli.NoSplit})
+		made := plan.New(s.project, s.facts, plan.Options{NoSplit: s.cli.NoSplit, CheckLink: s.cli.checkLink})
 		if len(made.Questions) == 0 {
 			return made, nil
 		}
@@ -216,6 +216,10 @@ func (c *cli) planned(names []string) (*session, []graph.ActionID, error) {
 	s, err := c.plan()
 	if err != nil {
 		return nil, nil, err
+	}
+	if c.checkLink != nil {
+		want, err := s.selectChecks(names)
+		return s, want, err
 	}
 	want, err := s.selectAll(names)
 	return s, want, err

@@ -38,7 +38,8 @@ func Build(p *manifest.Project, f Facts) (*graph.Graph, []Problem) {
 
 // Options are the choices of a run.
 type Options struct {
-	NoSplit bool // run nvcc as one command
+	NoSplit   bool       // run nvcc as one command
+	CheckLink *CheckLink // link the LTO-IR of modules; nil does not
 }
 
 // New plans p with what f knows.
@@ -59,6 +60,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		for _, t := range b.order {
 			b.target(t)
 		}
+		b.checkLinks()
 		b.groups()
 	}
 	if b.failed {

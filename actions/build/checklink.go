@@ -1,0 +1,33 @@
+package build
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Undefined reference to '([^']+)'`) })
+
+// checkLinkError says which module does not link for which GPU, and what to do where nvlink tells what is missing.
+func checkLinkError(a *graph.Action, said string, err error) error {
+	var missing []string
+	for _, m := range undefinedRE().FindAllStringSubmatch(said, -1) {
+		name := m[1]
+		if d := modules.Demangled(name); d != name {
+			name = fmt.Sprintf("%s (%s)", d, name)
+		}
+		missing = append(missing, name)
+	}
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
+	arch := strings.Join(a.Archs, ", ")
+	if missing == nil {
+		return fmt.Errorf("%s does not link for %s: %w", a.Target, arch, err)
+	}
+	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s)", a.Target, arch, strings.Join(missing, ", "), a.Pos)
+}

@@ -1,0 +1,198 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// LTO-IR is linked where it runs, by nvJitLink or the driver, and what does not link is found there. --check-link links it where it is
+// built, once for each GPU of a list:
+//
+//	fft.lto_75.ltoir -> fatbinary -> slice [80] -> nvlink [80]
+//	                              -> slice [90] -> nvlink [90]
+//
+// It is a device link like any other; nothing but its success is wanted. The fatbin is for nvlink 11.8, which does not take bare LTO-IR.
+
+// CheckLink asks for such links.
+type CheckLink struct {
+	Archs   []gencode.Code // machine code: sm_80
+	Modules []string       // labels or names of modules and groups; none is every module that emits LTO-IR
+}
+
+// checkLinks plans the links that are asked for.
+func (b *builder) checkLinks() {
+	c := b.options.CheckLink
+	if c == nil {
+		return
+	}
+	for _, t := range b.order {
+		emits := t.Kind == manifest.Module && slices.Contains(t.Emit, "ltoir")
+		switch named := b.named(t, c.Modules); {
+		case t.unbuilt != "" || !named && len(c.Modules) > 0:
+		case emits:
+			b.checkModule(t, c.Archs)
+		case named:
+			b.errorf(t.attr("emit"), `Add "ltoir" to the emit of a module, or leave it out of --check-link.`, "%s has no LTO-IR to link for %s", t.label, spell(c.Archs))
+		}
+	}
+}
+
+// named reports whether one of names stands for t, alone, as an instance of a matrix or in a group.
+func (b *builder) named(t *target, names []string) bool {
+	is := func(name string) bool {
+		return name == t.label || name == t.Name || name == t.Base || name == string(t.Kind)+"."+t.Base
+	}
+	for _, name := range names {
+		if is(name) {
+			return true
+		}
+		for _, g := range b.project.Groups {
+			if (name == g.Name || name == "group."+g.Name) && slices.ContainsFunc(g.Targets, func(d manifest.Dep) bool { return is(d.Label) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkModule plans the links of one module with those that it depends on.
+func (b *builder) checkModule(t *target, archs []gencode.Code) {
+	nvcc, ok := b.nvcc(t.Pos)
+	if !ok {
+		return
+	}
+	var parts []part
+	for _, u := range append([]*target{t}, b.closure(t)...) {
+		if u.Kind == manifest.Module && slices.Contains(u.Emit, "ltoir") && agree(t, u) {
+			parts = append(parts, part{t: u, lto: true})
+		}
+	}
+	b.checkLTO(t, parts)
+	for _, arch := range archs {
+		if b.canCheck(t, parts, arch) {
+			b.checkFor(t, nvcc, parts, arch)
+		}
+	}
+}
+
+// agree reports whether instances of matrices have the same values in the axes that both have: of a module that depends on one of the
+// same matrix, each instance is linked with its like.
+func agree(t, u *target) bool {
+	for _, a := range t.Matrix {
+		for _, b := range u.Matrix {
+			if a.Name == b.Name && a.Value != b.Value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// canCheck wants a toolkit that knows arch, and LTO-IR that a link for it takes.
+func (b *builder) canCheck(t *target, parts []part, arch gencode.Code) bool {
+	k := b.facts.CUDA
+	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == arch.Num && a.Suffix == arch.Suffix }) {
+		b.errorf(t.Pos, "It knows "+spell(k.Archs)+".", "--check-link %s: CUDA %s does not know it", arch, k.Version)
+		return false
+	}
+	if k.Programs["fatbinary"] == "" {
+		b.errorf(t.Pos, "It comes with every CUDA toolkit; install the whole of it.", "--check-link: the toolkit's fatbinary was not found")
+		return false
+	}
+	ok := true
+	for _, p := range parts {
+		if len(p.t.arts) > 0 && len(ltoirFor(p.t, arch)) == 0 {
+			ok = false
+			b.add(Problem{Pos: p.t.attr("gencode"), Summary: fmt.Sprintf("%s does not link for %s: its LTO-IR is %s", t.label, arch, spell(ltoirOf(p.t))),
+				Detail: fmt.Sprintf("LTO-IR links for its own architecture and newer ones: give %s lto_%d or older code.", p.t.label, arch.Num),
+				Also:   t.Pos, AlsoSay: "--check-link " + arch.String() + " links " + t.label})
+		}
+	}
+	return ok
+}
+
+// ltoirOf are the architectures of the LTO-IR of t.
+func ltoirOf(t *target) []gencode.Code {
+	var out []gencode.Code
+	for _, a := range t.arts {
+		if code, err := gencode.Parse(a.arch); err == nil && a.kind == "ltoir" {
+			out = append(out, code)
+		}
+	}
+	slices.SortFunc(out, gencode.Compare)
+	return slices.Compact(out)
+}
+
+// ltoirFor are the files that a link for arch takes: of each source the newest that is not newer than arch. None if a source has none.
+func ltoirFor(t *target, arch gencode.Code) []artifact {
+	best := map[string]gencode.Code{}
+	chosen := map[string]artifact{}
+	var order []string
+	for _, a := range t.arts {
+		code, err := gencode.Parse(a.arch)
+		if err != nil || a.kind != "ltoir" {
+			continue
+		}
+		source := strings.TrimSuffix(a.path, a.arch+".ltoir")
+		if !slices.Contains(order, source) {
+			order = append(order, source)
+		}
+		fits := gencode.LinksInto(gencode.Image{Kind: code.Kind, Num: code.Num, Suffix: code.Suffix}, arch, true)
+		if old, have := best[source]; fits && (!have || gencode.Compare(old, code) < 0) {
+			best[source], chosen[source] = code, a
+		}
+	}
+	var out []artifact
+	for _, source := range order {
+		if _, ok := chosen[source]; !ok {
+			return nil
+		}
+		out = append(out, chosen[source])
+	}
+	return out
+}
+
+// checkFor plans the link for one architecture.
+func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch gencode.Code) {
+	check := &graph.LinkCheck{LTO: true, Check: true, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	var inputs []string
+	for _, p := range parts {
+		for _, a := range ltoirFor(p.t, arch) {
+			file := b.wrapped(p.t, a)
+			inputs = append(inputs, file)
+			check.Owners[file], check.OwnerPos[file] = p.t.label, graphPos(p.t.Pos)
+		}
+	}
+	out := b.out(graph.CheckLinkDir, "modules", instanceName(t)+"."+arch.String()+".cubin")
+	codes := []gencode.Code{arch}
+	link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
+	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
+		Argv: nvcc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool,
+		Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o)
+	t.node.Checks = append(t.node.Checks, out)
+}
+
+// wrapped is the fatbin around a piece of LTO-IR. It says with which options the code was compiled, as nvcc has it say.
+func (b *builder) wrapped(t *target, a artifact) string {
+	out := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"fatbin")
+	if _, planned := b.writers[out]; planned {
+		return out
+	}
+	code, err := gencode.Parse(a.arch)
+	if err != nil {
+		panic("BUG: LTO-IR for " + a.arch)
+	}
+	f := floats(t)
+	b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: []string{a.arch}, Mode: "lto",
+		Argv:   toolchain.WrapLTOIR(b.facts.CUDA.Programs["fatbinary"], code, f.ftz, f.precDiv, f.precSqrt, f.fmad, a.path, out),
+		Inputs: []string{a.path}, Outputs: []string{out}, Tools: []string{"nvcc"}})
+	return out
+}
