@@ -375,11 +375,14 @@ func TestExampleMatrix(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e.dir, "build/modules/gemm.double.16.sm_80.cubin")); err == nil {
 		t.Error("the excluded variant was built")
 	}
+	if said, _ := e.run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(said, ": 4 artifacts are what it says\n") != 3 {
+		t.Errorf("the manifests: %s", said)
+	}
 	out, _ := e.run("build/bin/list")
 	if n := strings.Count(out, "\n"); n != 12 {
 		t.Errorf("the table has %d entries, want 12:\n%s", n, out)
 	}
-	e.settled("build/bin/list")
+	e.settled("build/bin/list", "build/modules/gemm.float.8.json")
 }
 
 func TestExampleMakefile(t *testing.T) {

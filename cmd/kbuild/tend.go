@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -108,44 +107,6 @@ func (doctorCmd) Run(c *cli) error {
 	}
 	if !probe.Doctor(context.Background(), c.out, r, dir) {
 		return exitError{status: exitRequirement}
-	}
-	return nil
-}
-
-type inspectCmd struct {
-	Files []string `arg:"" help:"Objects, archives, libraries, programs, fatbins."`
-}
-
-// Run shows member x architecture x kind.
-func (cmd inspectCmd) Run(c *cli) error {
-	for _, name := range cmd.Files {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(c.Dir, name)
-		}
-		f, err := fatbin.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if err := c.showFile(name, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *cli) showFile(name string, f fatbin.File) error {
-	if c.JSON {
-		return json.NewEncoder(c.out).Encode(map[string]any{"event": "file", "file": name, "kind": f.Kind.String(), "members": f.Members})
-	}
-	fmt.Fprintf(c.out, "%s: %s\n", name, f.Kind)
-	for _, m := range f.Members {
-		for _, img := range m.Images {
-			link := ""
-			if m.Relocatable {
-				link = "relocatable"
-			}
-			fmt.Fprintf(c.out, "  %-32s %-12s %8d bytes %s\n", m.Name, img.Code(), img.Size, link)
-		}
 	}
 	return nil
 }

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/graph/modinfo"
+)
+
+type inspectCmd struct {
+	Files []string `arg:"" help:"Objects, archives, libraries, programs; cubins, PTX, fatbins, HIP code objects and bundles."`
+}
+
+// Run shows member x architecture x kind, and the kernels of files that hold nothing but device code.
+func (cmd inspectCmd) Run(c *cli) error {
+	for _, name := range cmd.Files {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(c.Dir, name)
+		}
+		if err := c.inspect(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cli) inspect(name string) error {
+	f, err := fatbin.ReadFile(name)
+	if err == nil && f.Kind != fatbin.Cubin && f.Kind != fatbin.Fatbin {
+		return c.showFile(name, f)
+	}
+	text, readErr := os.ReadFile(name)
+	if readErr != nil {
+		return readErr
+	}
+	a, unlike := modules.Describe(text)
+	switch {
+	case unlike == nil:
+		return c.showArtifact(name, a, f)
+	case err == nil:
+		return c.showFile(name, f)
+	}
+	return err
+}
+
+func (c *cli) showFile(name string, f fatbin.File) error {
+	if c.JSON {
+		return json.NewEncoder(c.out).Encode(map[string]any{"event": "file", "file": name, "kind": f.Kind.String(), "members": f.Members})
+	}
+	fmt.Fprintf(c.out, "%s: %s\n", name, f.Kind)
+	c.showMembers(f)
+	return nil
+}
+
+func (c *cli) showMembers(f fatbin.File) {
+	for _, m := range f.Members {
+		for _, img := range m.Images {
+			link := ""
+			if m.Relocatable {
+				link = "relocatable"
+			}
+			fmt.Fprintf(c.out, "  %-32s %-12s %8d bytes %s\n", m.Name, img.Code(), img.Size, link)
+		}
+	}
+}
+
+// showArtifact shows a file that a module could have emitted. f is what else is known of it, if anything.
+func (c *cli) showArtifact(name string, a modinfo.Artifact, f fatbin.File) error {
+	if a.Images == nil {
+		a.Images = []modinfo.Image{{Kind: a.Kind, Arch: a.Arch, Kernels: a.Kernels}}
+	}
+	if c.JSON {
+		enc := json.NewEncoder(c.out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(map[string]any{"event": "file", "file": name, "kind": a.Kind, "members": f.Members, "images": a.Images})
+	}
+	fmt.Fprintf(c.out, "%s: %s\n", name, strings.TrimSpace(a.Kind+" "+a.Arch))
+	c.showMembers(f)
+	for _, img := range a.Images {
+		for _, k := range img.Kernels {
+			fmt.Fprintf(c.out, "  %-12s %5d bytes in %d parameters  %s\n", img.Arch, k.ParamBytes, len(k.Params), k.Demangled)
+		}
+	}
+	return nil
+}
