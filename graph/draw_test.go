@@ -95,8 +95,8 @@ func tenTargets() *Graph {
 	s.target("module", "gemm:dtype=f16,tile=64")
 	m := s.action(ModuleEmit, "gemm.f16.64.fatbin", "build/modules/gemm.f16.64.fatbin", "src/gemm.cu")
 	m.Mode, m.Archs = "whole", []string{"sm_80", "sm_90"}
-	s.action(Embed, "gemm", "build/gen/gemm/gemm.S", "build/modules/gemm.f16.64.fatbin")
-	s.action(HostCompile, "gemm.S", "build/obj/gemm/gemm.S.o", "build/gen/gemm/gemm.S")
+	s.action(Embed, "gemm", "build/gen/gemm/gemm.c", "build/modules/gemm.f16.64.fatbin")
+	s.action(HostCompile, "gemm.S", "build/obj/gemm/gemm.S.o", "build/gen/gemm/gemm.c")
 	for _, name := range []string{"solve", "bench"} {
 		s.target("executable", name)
 		mine := []string{s.compile("apps/"+name+".cu", "lto", "sm_80", "sm_90"), s.compile("apps/"+name+"_main.cpp", "")}

@@ -47,7 +47,7 @@ const (
 	Slice       Kind = "slice"        // in process: what a device link of one architecture reads of an object or archive
 	NVLink      Kind = "nvlink"       // slices to linked device code of one architecture
 	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
-	Embed       Kind = "embed"        // in process: writes the assembler source and the header of an embedded module
+	Embed       Kind = "embed"        // in process: writes the C source and the header of an embedded module
 	Manifest    Kind = "manifest"     // in process: writes what the artifacts of a module are, as JSON
 )
 
@@ -71,7 +71,7 @@ type Action struct {
 	Archs  []string `json:"archs,omitempty"` // codes this action makes: "sm_80", "lto_90", "compute_90"
 	Mode   string   `json:"mode,omitempty"`  // "whole", "rdc", "lto", or "" for host work
 
-	Argv []string `json:"argv,omitempty"` // no shell; Argv[0] is a path or a name looked up in PATH. Empty for Copy and Embed
+	Argv []string `json:"argv,omitempty"` // no shell; Argv[0] is a path or a name looked up in PATH. Empty for Copy; what Embed embeds
 	Env  []string `json:"env,omitempty"`  // KEY=VALUE on top of the executor's allow-list
 
 	Inputs     []string `json:"inputs"`                // declared: everything known to be read; their content is in the key

@@ -22,13 +22,7 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 	case graph.Copy:
 		return copyFile(r.abs(a.Inputs[0]), dir.output(0, a.Outputs[0]))
 	case graph.Embed:
-		asm, header := embedText(a.Argv[1], a.Argv[2:])
-		if err := os.WriteFile(dir.output(0, a.Outputs[0]), []byte(asm), 0o666); err != nil {
-			return err
-		}
-		return os.WriteFile(dir.output(1, a.Outputs[1]), []byte(header), 0o666)
-	}
-	switch a.Kind {
+		return r.embed(a, dir)
 	case graph.Manifest:
 		return r.manifest(a, dir.output(0, a.Outputs[0]))
 	case graph.Join:
@@ -102,64 +96,4 @@ func copyFile(from, to string) error {
 		return err
 	}
 	return out.Close()
-}
-
-// embedText writes the assembler source and the header of an embedded module. Each entry is
-// "variant|arch|kind|path". The table ends with an entry whose data is null.
-func embedText(symbol string, entries []string) (asm, header string) {
-	var data, table strings.Builder
-	for i, e := range entries {
-		f := strings.SplitN(e, "|", 4)
-		fmt.Fprintf(&data, "\t.balign 16\n.L%d:\n\t.incbin %s\n.L%d_end:\n\t.byte 0\n", i, asmString(f[3]), i)
-		fmt.Fprintf(&data, ".Lv%d:\t.asciz %s\n.La%d:\t.asciz %s\n.Lk%d:\t.asciz %s\n", i, asmString(f[0]), i, asmString(f[1]), i, asmString(f[2]))
-		fmt.Fprintf(&table, "\t.quad .Lv%d, .La%d, .Lk%d, .L%d, .L%d_end - .L%d\n", i, i, i, i, i, i)
-	}
-	asm = fmt.Sprintf(`/* Made by kbuild: the artifacts of a module. */
-	.section .rodata
-%s	.section .data.rel.ro, "aw"
-	.balign 8
-	.globl %[2]s
-	.type %[2]s, @object
-%[2]s:
-%[3]s	.quad 0, 0, 0, 0, 0
-	.size %[2]s, . - %[2]s
-	.section .note.GNU-stack, "", @progbits
-`, data.String(), symbol, table.String())
-	guard := "KBUILD_EMBED_" + strings.ToUpper(symbol)
-	header = fmt.Sprintf(`/* Made by kbuild: the artifacts of a module. */
-#ifndef %[1]s
-#define %[1]s
-
-#include <stddef.h>
-
-#ifndef KBUILD_EMBED_ENTRY
-#define KBUILD_EMBED_ENTRY
-/* One artifact. Data is followed by a zero byte, so that PTX can be used as a string. */
-struct kbuild_embed_entry {
-	const char *variant;       /* "dtype=f16,tile=64", "" without a matrix */
-	const char *arch;          /* "sm_80", "" for a fatbin */
-	const char *kind;          /* "ptx", "cubin", "fatbin", "ltoir" */
-	const unsigned char *data;
-	size_t size;               /* bytes, without the zero byte */
-};
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* %[3]d entries, then one whose data is NULL. */
-extern const struct kbuild_embed_entry %[2]s[%[4]d];
-
-#ifdef __cplusplus
-}
-#endif
-#endif
-`, guard, symbol, len(entries), len(entries)+1)
-	return asm, header
-}
-
-// asmString quotes for the GNU assembler.
-func asmString(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }

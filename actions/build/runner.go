@@ -191,8 +191,11 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.Kind == graph.Slice {
 		w.Field("arch", a.Archs[0]) // others say it in their arguments
 	}
-	if len(a.Argv) == 0 || len(a.Texts) > 0 || a.Kind == graph.Manifest {
+	if a.Kind.InProcess() || len(a.Texts) > 0 {
 		w.Field("method", Method)
+	}
+	if a.Kind == graph.Embed {
+		w.Field("header", artifactDigest())
 	}
 	spell := r.spelling(a)
 	for i, arg := range a.Argv {

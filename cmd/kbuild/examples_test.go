@@ -382,6 +382,9 @@ func TestExampleMatrix(t *testing.T) {
 	if n := strings.Count(out, "\n"); n != 12 {
 		t.Errorf("the table has %d entries, want 12:\n%s", n, out)
 	}
+	if out, _ := e.run("build/bin/list", "86"); out != "gemm.float.16.sm_80.cubin\n" {
+		t.Errorf("a loader would take %s", out)
+	}
 	e.settled("build/bin/list", "build/modules/gemm.float.8.json")
 }
 

@@ -90,7 +90,11 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 	out := b.artifactPath(t, s, "", "fatbin")
 	b.emit(t, &graph.Action{Kind: graph.Bundle, Name: path.Base(out), Archs: names(t.codes.gfx), Mode: t.Mode,
 		Argv: how.Bundle(list, out), Env: b.hipEnv(), Inputs: inputs, Outputs: []string{out}, Tools: []string{"hip"}})
-	return []artifact{{path: out, kind: "fatbin"}}
+	whole := artifact{path: out, kind: "fatbin"}
+	if s != nil {
+		whole.source = s.Path
+	}
+	return []artifact{whole}
 }
 
 // hipBundle is how clang bundles the code objects of t's architectures.
@@ -144,7 +148,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]
 		out := b.artifactPath(t, s, sideName(&code), ending)
 		p.device(code, out)
-		arts = append(arts, artifact{path: out, kind: kind, arch: code.String()})
+		arts = append(arts, artifact{path: out, kind: kind, arch: code.String(), source: s.Path})
 	}
 	return arts
 }

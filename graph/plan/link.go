@@ -93,7 +93,7 @@ func (b *builder) library(t *target) {
 		b.errorf(t.Pos, b.facts.AR.Error, "no archiver for %s", t.label)
 		return
 	}
-	members := b.members(t)
+	members := append(b.members(t), ownEmbeds(t)...)
 	if t.DeviceLink && t.isHIP() {
 		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link closes CUDA libraries only", t.label)
 	} else if t.DeviceLink {

@@ -16,6 +16,7 @@ type artifact struct {
 	path    string
 	kind    string // "ptx", "cubin", "fatbin", "ltoir"
 	arch    string // "sm_80"; "" for a fatbin, which holds several
+	source  string // "src/gemm.cu"; "" if the sources of the module are linked into it
 	symbols string // of LTO-IR: the PTX that tells what it defines
 }
 
@@ -88,7 +89,7 @@ func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) []art
 			if kind != "fatbin" {
 				arch = set[0].String()
 			}
-			a := artifact{path: b.artifactPath(t, s, arch, kind), kind: kind, arch: arch}
+			a := artifact{path: b.artifactPath(t, s, arch, kind), kind: kind, arch: arch, source: s.Path}
 			if kind == "ltoir" {
 				a.symbols = b.out(graph.SymbolsDir, strings.TrimSuffix(b.inTree(a.path), kind)+"ptx")
 			}
@@ -218,42 +219,4 @@ func linkedCodes(t *target, kind string) [][]gencode.Code {
 		sets = append(sets, []gencode.Code{c})
 	}
 	return sets
-}
-
-// embed turns the artifacts of all instances of a module into one object and one header. The last
-// instance in order plans it; embedding is of the block, not of an instance.
-func (b *builder) embed(t *target) {
-	group := b.instances(string(t.Kind) + "." + t.Base)
-	if len(group) == 0 {
-		group = []*target{t}
-	}
-	if t != group[len(group)-1] {
-		return
-	}
-	symbol := t.Embed.Symbol
-	dir := b.out("gen", "module."+t.Base)
-	asm, header, obj := path.Join(dir, symbol+".S"), path.Join(dir, symbol+".h"), b.out("obj", "module."+t.Base, symbol+".o")
-	argv := []string{"embed", symbol}
-	var inputs []string
-	for _, u := range group {
-		for _, a := range u.arts {
-			argv = append(argv, variantName(u)+"|"+a.arch+"|"+a.kind+"|"+a.path)
-			inputs = append(inputs, a.path)
-		}
-	}
-	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{asm, header}})
-	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(asm),
-		Argv:   []string{b.facts.CC.Path, "-c", "-o", obj, asm},
-		Inputs: append([]string{asm}, inputs...), Outputs: []string{obj}, Tools: []string{"cc"}})
-	t.node.Outputs = append(t.node.Outputs, obj, header)
-	for _, u := range group {
-		u.headers, u.include = []string{header}, []string{dir}
-	}
-	t.embeds = []string{obj}
-}
-
-// variantName is "dtype=f16,tile=64", or "" without a matrix.
-func variantName(t *target) string {
-	_, v, _ := strings.Cut(t.Name, ":")
-	return v
 }

@@ -261,9 +261,11 @@ func (b *builder) target(t *target) {
 	case manifest.Module:
 		b.module(t)
 	case manifest.Library:
+		b.checkEmbeds(t)
 		b.compileAll(t)
 		b.library(t)
 	case manifest.Executable:
+		b.checkEmbeds(t)
 		b.compileAll(t)
 		b.executable(t)
 	default:

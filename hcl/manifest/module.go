@@ -56,13 +56,3 @@ func (r *reader) emit() []string {
 	}
 	return out
 }
-
-func (r *reader) embed(b *block) *Embed {
-	e := r.l.reader(b, r.extra)
-	e.require("symbol")
-	s, ok := e.text("symbol")
-	if ok && !cIdentifier(s) {
-		r.l.errorAt(e.find("symbol").Expr.Range(), "Letters, digits and underscores; it becomes a name in a C header.", "%q is no C identifier", s)
-	}
-	return &Embed{Symbol: s, Pos: position(b.rng)}
-}

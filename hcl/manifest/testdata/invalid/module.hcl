@@ -17,3 +17,19 @@ module "b" {
   embed {
   }
 }
+
+module "c" {
+  sources = ["src/gemm.cu"]
+
+  embed {
+    symbol = "register"
+  }
+}
+
+module "d" {
+  sources = ["src/gemm.cu"]
+
+  embed {
+    symbol = "string"
+  }
+}

@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// An embedded module is a table of its artifacts in an object file:
+//
+//	gemm.f16.sm_80.cubin --\
+//	gemm.f16.compute_80.ptx -> embed -> gemm_table.c -> cc -> gemm_table.o
+//	gemm.f32.sm_80.cubin --/         \> gemm_table.h, which users include
+//
+// The source is C, so that the compiler lays the table out, on every processor, and checks it against the header; the
+// bytes come in by .incbin, which costs no compile time however many they are.
+
+// embed turns the artifacts of all instances of a module into one object and one header. The last
+// instance in order plans it; embedding is of the block, not of an instance.
+func (b *builder) embed(t *target) {
+	group := b.instances(string(t.Kind) + "." + t.Base)
+	if len(group) == 0 {
+		group = []*target{t}
+	}
+	if t != group[len(group)-1] {
+		return
+	}
+	if b.facts.CC.Path == "" {
+		b.errorf(t.Embed.Pos, b.facts.CC.Error, "no C compiler to embed %s", t.label)
+		return
+	}
+	symbol := t.Embed.Symbol
+	dir := b.out("gen", "module."+t.Base)
+	source, header := path.Join(dir, symbol+".c"), path.Join(dir, symbol+".h")
+	object := b.out("obj", "module."+t.Base, symbol+".o")
+	argv, inputs := embedArgs(symbol, group)
+	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
+	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),
+		Argv: toolchain.HostCompile(b.facts.CC.Path, source, object, object+".d", "", toolchain.HostOptions{
+			PIC: true, // for whoever links it: the table is addresses, which the dynamic linker may fill in
+		}),
+		Inputs: append([]string{source, header}, inputs...), Outputs: []string{object}, Depfile: object + ".d", Tools: []string{"cc"}})
+	t.node.Outputs = append(t.node.Outputs, object, header)
+	for _, u := range group {
+		u.headers, u.include = []string{header}, []string{dir}
+	}
+	t.embeds = []string{object}
+}
+
+// embedArgs are the arguments of an Embed action: the symbol, then five for each artifact. And the files that it reads.
+func embedArgs(symbol string, group []*target) (argv, inputs []string) {
+	argv = []string{"embed", symbol}
+	for _, u := range group {
+		for _, a := range u.arts {
+			argv = append(argv, variantName(u), a.source, a.arch, a.kind, a.path)
+			inputs = append(inputs, a.path)
+		}
+	}
+	return argv, inputs
+}
+
+// ownEmbeds are the objects of the modules that t itself depends on. A static library holds them, so that it can be
+// linked by others than kbuild; a link of kbuild names the objects themselves, and leaves these members where they are.
+func ownEmbeds(t *target) []string {
+	var out []string
+	for _, d := range t.deps {
+		if d.Kind == manifest.Module {
+			out = appendNew(out, d.embeds...)
+		}
+	}
+	return out
+}
+
+// checkEmbeds finds two modules with one symbol behind t, also behind its shared libraries: the dynamic linker would give all of
+// the program one of the two tables, and an include finds one of the two headers.
+func (b *builder) checkEmbeds(t *target) {
+	first := map[string]*target{}
+	for _, m := range b.closure(t) {
+		if m.Embed == nil {
+			continue
+		}
+		other := first[m.Embed.Symbol]
+		if other == nil {
+			first[m.Embed.Symbol] = m
+		} else if other.Base != m.Base {
+			b.add(Problem{Pos: m.Embed.Pos, Summary: fmt.Sprintf("%s would hold two tables called %s", t.label, m.Embed.Symbol),
+				Detail: "Give each embed its own symbol.", Also: other.Embed.Pos, AlsoSay: "the other one, of module." + other.Base})
+		}
+	}
+}
+
+// variantName is "dtype=f16,tile=64", or "" without a matrix.
+func variantName(t *target) string {
+	if len(t.Matrix) == 0 {
+		return ""
+	}
+	return t.Name[len(t.Base)+1:]
+}
