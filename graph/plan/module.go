@@ -26,6 +26,7 @@ func (b *builder) module(t *target) {
 	if !b.checkEmits(t) {
 		return
 	}
+	b.checkMixed(t)
 	var arts []artifact
 	if t.isHIP() {
 		arts = b.moduleHIP(t)
@@ -57,6 +58,16 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 		}
 	}
 	return arts
+}
+
+// checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what stands beside it is compiled alike.
+// Compiled whole, LTO-IR has lost the functions that others would call (12.4).
+func (b *builder) checkMixed(t *target) {
+	other := append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...)
+	if slices.Contains(t.Emit, "fatbin") && len(t.codes.lto) > 0 && len(other) > 0 {
+		b.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
+			"%s would hold %s and %s in one fatbin", t.label, spell(other), spell(t.codes.lto))
+	}
 }
 
 // artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
