@@ -34,12 +34,12 @@ type parts struct {
 }
 
 // outputsOf are the outputs of rec under the names that a gives them. Two parts with one key share a record,
-// whatever their files are called. nil if they do not fit.
+// whatever their files are called, and so does a pass in two build trees. nil if they do not fit.
 func outputsOf(a *graph.Action, rec *cache.Record) []cache.Output {
 	if len(rec.Outputs) != len(a.Outputs) {
 		return nil
 	}
-	if !a.Part {
+	if !a.Part && !isPass(a) {
 		return rec.Outputs
 	}
 	out := slices.Clone(rec.Outputs)
@@ -47,6 +47,23 @@ func outputsOf(a *graph.Action, rec *cache.Record) []cache.Output {
 		out[i].Path = a.Outputs[i]
 	}
 	return out
+}
+
+// renamed is rec with its outputs under the names that a gives them.
+func renamed(a *graph.Action, rec *cache.Record) *cache.Record {
+	mine := *rec
+	mine.Outputs = outputsOf(a, rec)
+	return &mine
+}
+
+// isPass reports a pass of nvcc that makes device code which is wanted for itself, a cubin say. Its name is not in it, so a module is
+// not compiled anew for another build tree or profile.
+func isPass(a *graph.Action) bool {
+	switch a.Kind {
+	case graph.CICC, graph.PTXAS, graph.Fatbinary, graph.NVLink:
+		return !a.Part
+	}
+	return false
 }
 
 // know notes what a part makes.
@@ -302,7 +319,7 @@ func (r *Runner) stage(a *graph.Action, dir scratch) error {
 // spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets
 // and build trees have one key.
 func (r *Runner) spelling(a *graph.Action) func(string) string {
-	if !a.Part {
+	if !a.Part && !isPass(a) {
 		return func(s string) string { return s }
 	}
 	pairs := [][2]string{{a.Depfile, "<dep>"}}
@@ -310,7 +327,11 @@ func (r *Runner) spelling(a *graph.Action) func(string) string {
 		pairs = nil
 	}
 	for i, o := range a.Outputs {
-		pairs = append(pairs, [2]string{o, fmt.Sprintf("<out %d>", i)})
+		name := fmt.Sprintf("<out %d>", i)
+		if !a.Part {
+			name = "<build>" + strings.TrimPrefix(o, r.Graph.BuildDir)
+		}
+		pairs = append(pairs, [2]string{o, name})
 	}
 	for i, in := range append(slices.Clone(a.Inputs), a.Weak...) {
 		if r.isPart(in) {

@@ -107,9 +107,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
 		r.note(a, rec)
 		if rec.Outputs[0].Path != a.Outputs[0] { // a part with the key of another's
-			mine := *rec
-			mine.Outputs = outputsOf(a, rec)
-			if err := r.Journal.Append(&mine); err != nil {
+			if err := r.Journal.Append(renamed(a, rec)); err != nil {
 				return failed(err), true
 			}
 		}
@@ -413,6 +411,9 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 	}
 	for _, rec := range recs {
 		if r.holds(a, rec) && sameOutputs(rec, a) {
+			if isPass(a) {
+				return renamed(a, rec)
+			}
 			return rec
 		}
 	}
@@ -426,7 +427,7 @@ func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 		return false
 	}
 	for i, o := range rec.Outputs {
-		if o.Path != a.Outputs[i] && !a.Part {
+		if o.Path != a.Outputs[i] && !a.Part && !isPass(a) {
 			return false
 		}
 	}
@@ -479,11 +480,10 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 
 // restorePart takes a part's record over. Its files come when something reads them.
 func (r *Runner) restorePart(a *graph.Action, rec *cache.Record) sched.Result {
-	mine := *rec
-	mine.Outputs = outputsOf(a, rec)
+	mine := renamed(a, rec)
 	r.know(mine.Outputs)
 	r.Keep.Used(rec)
-	if err := r.Journal.Append(&mine); err != nil {
+	if err := r.Journal.Append(mine); err != nil {
 		return failed(err)
 	}
 	r.hit(a, rec, 0)
