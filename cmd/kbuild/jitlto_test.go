@@ -35,7 +35,8 @@ func TestExampleJITLTO(t *testing.T) {
 		{"--arch sm_80 swish", 2, "there is no callback op=swish; there are op=square op=relu op=gelu"},
 		{"--frob", 2, "usage: transform [--arch sm_80] [--fatbin] [OP]"},
 	} {
-		if said, status := e.status(nil, append([]string{"build/bin/transform"}, strings.Fields(c.args)...)...); status != c.status || !strings.Contains(said, c.say) {
+		said, status := e.status(nil, append([]string{"build/bin/transform"}, strings.Fields(c.args)...)...)
+		if status != c.status || !strings.Contains(said, c.say) {
 			t.Errorf("%s: status %d:\n%s", c.args, status, said)
 		}
 	}
@@ -67,7 +68,8 @@ func TestExampleJITLTODriver(t *testing.T) {
 			args = append(args, "--fatbin")
 		}
 		said, status := e.status(env, args...)
-		for _, want := range []string{"fake driver: transform." + kind, "fake driver: callbacks.square." + kind, "linked by the driver", "1000 elements on Fake GPU 7: as on the CPU"} {
+		for _, want := range []string{"fake driver: transform." + kind, "fake driver: callbacks.square." + kind, "linked by the driver",
+			"1000 elements on Fake GPU 7: as on the CPU"} {
 			if status != 0 || !strings.Contains(said, want) {
 				t.Errorf("%q: status %d, and not %q:\n%s", args, status, want, said)
 			}

@@ -45,7 +45,8 @@ type moduleParam struct {
 func (e *example) axpy(dtype string, scalar int) string {
 	kernel := moduleKernel{"axpy", "axpy", []moduleParam{{0, 0, 4}, {1, scalar, scalar}, {2, 2 * scalar, 8}, {3, 2*scalar + 8, 8}}, 2*scalar + 16}
 	m := moduleManifest{Schema: 1, Module: "axpy", Variant: map[string]string{"dtype": dtype}}
-	for _, a := range []moduleArtifact{{Kind: "cubin", Arch: "sm_80"}, {Kind: "cubin", Arch: "sm_90"}, {Kind: "ptx", Arch: "compute_80"}, {Kind: "ptx", Arch: "compute_90"}} {
+	for _, a := range []moduleArtifact{{Kind: "cubin", Arch: "sm_80"}, {Kind: "cubin", Arch: "sm_90"}, {Kind: "ptx", Arch: "compute_80"},
+		{Kind: "ptx", Arch: "compute_90"}} {
 		a.File = "axpy." + dtype + "." + a.Arch + "." + a.Kind
 		text := e.read("build/modules/" + a.File)
 		sum := sha256.Sum256(text)
@@ -70,7 +71,8 @@ func TestExampleModules(t *testing.T) {
 	float, double := e.axpy("float", 4), e.axpy("double", 8)
 	load := func(want string, status int, args ...string) {
 		t.Helper()
-		if said, got := e.status([]string{"LD_LIBRARY_PATH=fake"}, append([]string{"python3", "load.py"}, args...)...); got != status || !strings.Contains(said, want) {
+		said, got := e.status([]string{"LD_LIBRARY_PATH=fake"}, append([]string{"python3", "load.py"}, args...)...)
+		if got != status || !strings.Contains(said, want) {
 			t.Errorf("%q: status %d, want %d and %q:\n%s", args, got, status, want, said)
 		}
 	}
