@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -25,17 +26,24 @@ func (l lab) clang(args ...string) {
 	l.run(append([]string{"clang++-15", "-x", "hip", "-nogpuinc", "-nogpulib"}, args...)...)
 }
 
+// host compiles step.hip with the placeholder. The id of a compile is no option of the driver for one pass.
+func (l lab) host(flags ...string) []byte {
+	l.t.Helper()
+	flags = append(flags, "--cuda-host-only", "-Xclang", "-cuid=1", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")
+	l.clang(append(flags, "-c", "step.hip", "-o", "host.o")...)
+	return l.read("host.o")
+}
+
 // TestWithBundleIsTheCompilers puts the bundle where the compiler puts it: the objects are the same.
 func TestWithBundleIsTheCompilers(t *testing.T) {
 	l := newHIPLab(t)
 	for _, mode := range []string{"-O3", "-O0 -g", "-O2 -g -gz", "-O2 -fno-pie -fno-pic", "-O2 -fdata-sections -ffunction-sections",
 		"-O2 -mcmodel=large", "-O2 -no-integrated-as", "-O2 -fno-unique-section-names -fno-addrsig", "-O1 -fsanitize=address"} {
-		host := append(strings.Fields(mode), "-c", "step.hip", "-o")
-		l.clang(append(host, "whole.o", "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-cuid=1")...)
+		flags := strings.Fields(mode)
+		l.clang(append(flags, "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-cuid=1", "-c", "step.hip", "-o", "whole.o")...)
 		want := l.read("whole.o")
 		bundle := contentOf(t, want, bundleSection)
-		l.clang(append(host, "host.o", "--cuda-host-only", "-Xclang", "-cuid=1", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")...)
-		got, err := WithBundle(l.read("host.o"), placeholder, bundle[:len(bundle)-1])
+		got, err := WithBundle(l.host(flags...), placeholder, bundle[:len(bundle)-1])
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: not the object that the compiler makes of the bundle: %v", mode, err)
 		}
@@ -53,9 +61,36 @@ func TestPlaceholderInHostCode(t *testing.T) {
 		"const char *text = " + text[:9] + text[10:] + ";": "",
 	} {
 		l.write("step.hip", append(testdata(t, "step.hip"), host...))
-		l.clang("-c", "step.hip", "-o", "host.o", "--cuda-host-only", "-Xclang", "-cuid=1", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")
-		if _, err := WithBundle(l.read("host.o"), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
+		if _, err := WithBundle(l.host(), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
 			t.Errorf("%s%v, want %s", host, err, want)
+		}
+	}
+}
+
+// TestAgainstTheBundler holds the reader against clang's own: same ids and sizes.
+func TestAgainstTheBundler(t *testing.T) {
+	l := newHIPLab(t)
+	for _, name := range []string{"hiprdc15.o", "hiprdc19.o", "hip15.bundle"} {
+		data := testdata(t, name)
+		l.write(name, data)
+		f, err := Read(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := map[string]int64{}
+		for _, img := range f.Members[0].Images {
+			ours[img.Code().String()] = img.Size
+		}
+		theirs := map[string]int64{}
+		for _, id := range strings.Fields(l.run("clang-offload-bundler-15", "-list", "-type=o", "-input="+name)) {
+			if strings.HasPrefix(id, "host-") {
+				continue
+			}
+			l.run("clang-offload-bundler-15", "-unbundle", "-type=o", "-targets="+id, "-input="+name, "-output=code")
+			theirs[id[strings.Index(id, "gfx"):]] = int64(len(l.read("code")))
+		}
+		if !maps.Equal(ours, theirs) || len(ours) != 2 {
+			t.Errorf("%s: %v, want %v", name, ours, theirs)
 		}
 	}
 }

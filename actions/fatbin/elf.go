@@ -4,6 +4,10 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // machineCUDA is the ELF machine number of cubins.
@@ -38,9 +42,12 @@ func readELF(r io.ReaderAt, size int64) (File, error) {
 	if e.Type == elf.ET_DYN && e.Section(".interp") != nil {
 		f.Kind = Executable
 	}
-	if e.Machine == machineCUDA {
+	switch e.Machine {
+	case machineCUDA:
 		f.Kind = Cubin
 		return f, nil
+	case machineAMDGPU:
+		return readCodeObject(e, size)
 	}
 	m, err := readSections(e, size)
 	if err != nil {
@@ -52,28 +59,62 @@ func readELF(r io.ReaderAt, size int64) (File, error) {
 	return f, nil
 }
 
-// readSections reads the two sections that nvcc puts device code into: __nv_relfatbin is still to be
-// linked, .nv_fatbin is final.
+// readSections reads the sections that compilers put device code into.
 func readSections(e *elf.File, size int64) (Member, error) {
 	var m Member
 	left := uint64(size)
 	for _, s := range e.Sections {
-		if s.Type == elf.SHT_NOBITS || s.Name != "__nv_relfatbin" && s.Name != ".nv_fatbin" {
+		read := formatOf(s.Name)
+		if s.Type == elf.SHT_NOBITS || read == nil {
 			continue
 		}
-		if s.ReaderAt == nil {
-			return m, fmt.Errorf("section %s is compressed as a whole, which no CUDA tool reads", s.Name)
+		if err := takeSection(s, &left); err != nil {
+			return m, err
 		}
-		if s.FileSize > left { // sections that lie over each other would be read over and over
-			return m, fmt.Errorf("section %s is longer than its file", s.Name)
-		}
-		left -= s.FileSize
-		images, err := readImages(s, int64(s.FileSize))
+		images, err := read(s, int64(s.FileSize))
 		if err != nil {
 			return m, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 		m.Images = append(m.Images, images...)
-		m.Relocatable = m.Relocatable || s.Name == "__nv_relfatbin" && e.Type == elf.ET_REL
+		linkable := s.Name == linkableSection || slices.ContainsFunc(images, isBitcode)
+		m.Relocatable = m.Relocatable || linkable && e.Type == elf.ET_REL
 	}
 	return m, nil
+}
+
+func isBitcode(i Image) bool { return i.Kind == gencode.Bitcode }
+
+// formatOf says how a section with device code is read; nil for other sections. Clang puts bitcode into a
+// section for each target, with the id in its name, and final code into one section.
+func formatOf(section string) func(io.ReaderAt, int64) ([]Image, error) {
+	switch section {
+	case linkableSection, finalSection:
+		return readImages
+	case bundleSection:
+		return readBundles
+	}
+	id, ok := strings.CutPrefix(section, string(bundleMagic))
+	if !ok {
+		return nil
+	}
+	return func(r io.ReaderAt, size int64) ([]Image, error) {
+		img, ok, err := codeAt(r, bundleEntry{id: id, size: size})
+		if !ok {
+			return nil, err
+		}
+		return []Image{img}, nil
+	}
+}
+
+// takeSection checks that a section's bytes can be read as they are, and that no bytes are read over and
+// over: sections may lie over each other. left is how much of the file is still to be read.
+func takeSection(s *elf.Section, left *uint64) error {
+	if s.ReaderAt == nil {
+		return fmt.Errorf("section %s is compressed as a whole, which no compiler does", s.Name)
+	}
+	if s.FileSize > *left {
+		return fmt.Errorf("section %s is longer than its file", s.Name)
+	}
+	*left -= s.FileSize
+	return nil
 }

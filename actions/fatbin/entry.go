@@ -52,12 +52,15 @@ func readImages(r io.ReaderAt, size int64) ([]Image, error) {
 	return out, nil
 }
 
-// skipZeros passes over the padding between fatbins, in steps of 8 bytes.
+// skipZeros passes over the padding between fatbins, in steps of 8 bytes, and at the end.
 func skipZeros(r io.ReaderAt, off, size int64) int64 {
 	var block [4096]byte
 	for off < size {
 		n, _ := r.ReadAt(block[:min(int64(len(block)), size-off)], off)
 		zeros := n - len(bytes.TrimLeft(block[:n], "\x00"))
+		if zeros == n && off+int64(n) == size {
+			return size
+		}
 		off += int64(zeros) &^ 7
 		if n < len(block) || zeros < n {
 			break

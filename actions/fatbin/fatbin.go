@@ -1,6 +1,6 @@
-// Package fatbin finds device code in files (objects, archives, shared libraries, programs and bare
-// fatbins), exchanges that of an object, and cuts objects down to what a device link reads. It turns bytes
-// into bytes and knows nothing of toolkits; it never trusts a size that a file states.
+// Package fatbin finds device code of NVIDIA and AMD in files (objects, archives, shared libraries, programs,
+// bare fatbins and bundles), exchanges that of an object, and cuts objects down to what a device link reads.
+// It turns bytes into bytes and knows nothing of toolkits; it never trusts a size that a file states.
 package fatbin
 
 import (
@@ -24,11 +24,14 @@ const (
 	Executable
 	Fatbin // bare
 	Cubin
-	LTOIR // bare LTO-IR, as `nvcc --keep` leaves it
+	LTOIR      // bare LTO-IR, as `nvcc --keep` leaves it
+	Bundle     // clang offload bundle, as `hipcc --genco` makes it
+	CodeObject // of an AMD processor
+	Bitcode    // bare LLVM bitcode
 )
 
 func (k Kind) String() string {
-	return [...]string{"object", "archive", "shared library", "executable", "fatbin", "cubin", "LTO-IR"}[k]
+	return [...]string{"object", "archive", "shared library", "executable", "fatbin", "cubin", "LTO-IR", "offload bundle", "code object", "bitcode"}[k]
 }
 
 // File is what was found.
@@ -40,29 +43,30 @@ type File struct {
 // Member is an object with device code.
 type Member struct {
 	Name        string  `json:"name"`
-	Relocatable bool    `json:"relocatable"` // has __nv_relfatbin: takes part in a device link
+	Relocatable bool    `json:"relocatable"` // has __nv_relfatbin or AMD bitcode: takes part in a device link
 	Images      []Image `json:"images"`
 }
 
 // Image is one piece of device code.
 type Image struct {
 	gencode.Image
-	Size     int64  // bytes as stored
+	Size     int64  // bytes as stored; 0 if it is compressed together with other images
 	Unpacked int64  // bytes after decompression; 0 if it is stored as it is
 	Options  string // what cicc (LTO-IR) or ptxas (PTX) was told, "" if it is not recorded
 	Source   string // what it was compiled from, as it was spelled; recorded with -g and -lineinfo only
 }
 
-// MarshalJSON writes {"code":"sm_80","size":N,"unpacked":N,"options":"...","source":"..."}, without
-// unpacked and source where they say nothing.
+// MarshalJSON writes {"code":"sm_80","kind":"SASS","size":N,"unpacked":N,"options":"...","source":"..."},
+// without unpacked and source where they say nothing.
 func (i Image) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Code     string `json:"code"`
+		Kind     string `json:"kind"`
 		Size     int64  `json:"size"`
 		Unpacked int64  `json:"unpacked,omitempty"`
 		Options  string `json:"options"`
 		Source   string `json:"source,omitempty"`
-	}{i.Code().String(), i.Size, i.Unpacked, i.Options, i.Source})
+	}{i.Code().String(), i.Kind.String(), i.Size, i.Unpacked, i.Options, i.Source})
 }
 
 // ReadFile reads the named file.
@@ -110,6 +114,12 @@ func Read(r io.ReaderAt, size int64) (File, error) {
 		return readLTOIR(r, size)
 	case string(magic[:4]) == "\x7fELF":
 		return readELF(r, size)
+	case bytes.HasPrefix(bundleMagic, magic[:]), bytes.Equal(magic[:4], compressedBundleMagic):
+		images, err := readBundles(r, size)
+		return File{Kind: Bundle, Members: []Member{{Images: images}}}, err
+	case bytes.Equal(magic[:4], bitcodeMagic): // what it is for is deep inside
+		img := Image{Image: gencode.Image{Kind: gencode.Bitcode}, Size: size}
+		return File{Kind: Bitcode, Members: []Member{{Images: []Image{img}}}}, nil
 	}
-	return File{}, errors.New("it is no object, archive, library, program or fatbin")
+	return File{}, errors.New("it is no object, archive, library, program, fatbin or bundle")
 }

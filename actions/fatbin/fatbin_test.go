@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,7 +39,7 @@ func describe(f File) string {
 		codes := map[string]bool{}
 		var list []string
 		for _, i := range m.Images {
-			if c := i.Code().String(); !codes[c] {
+			if c := i.String(); !codes[c] {
 				codes[c] = true
 				list = append(list, c)
 			}
@@ -61,7 +62,7 @@ func sorted(list []string) []string {
 }
 
 func TestReadFile(t *testing.T) {
-	for _, tt := range files {
+	for _, tt := range slices.Concat(files, filesOfHIP) {
 		f, err := ReadFile(filepath.Join("testdata", tt.name))
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -102,7 +103,7 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	text, err := json.Marshal(images["lines.o sm_80"])
-	if want := `{"code":"sm_80","size":1120,"unpacked":2880,"options":"","source":"a.cu"}`; err != nil || string(text) != want {
+	if want := `{"code":"sm_80","kind":"SASS","size":1120,"unpacked":2880,"options":"","source":"a.cu"}`; err != nil || string(text) != want {
 		t.Errorf("JSON %s, %v, want %s", text, err, want)
 	}
 }
@@ -211,7 +212,7 @@ func TestPadding(t *testing.T) {
 
 // FuzzRead: no bytes make the reader panic or run on for ever.
 func FuzzRead(f *testing.F) {
-	for _, tt := range files {
+	for _, tt := range slices.Concat(files, filesOfHIP) {
 		data, err := os.ReadFile(filepath.Join("testdata", tt.name))
 		if err != nil {
 			f.Fatal(err)

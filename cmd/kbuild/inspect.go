@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
@@ -29,9 +31,12 @@ func (cmd inspectCmd) Run(c *cli) error {
 	return nil
 }
 
+// bareCode are the kinds of files that hold device code and nothing else.
+var bareCode = []fatbin.Kind{fatbin.Cubin, fatbin.Fatbin, fatbin.Bundle, fatbin.CodeObject}
+
 func (c *cli) inspect(name string) error {
 	f, err := fatbin.ReadFile(name)
-	if err == nil && f.Kind != fatbin.Cubin && f.Kind != fatbin.Fatbin {
+	if err == nil && !slices.Contains(bareCode, f.Kind) {
 		return c.showFile(name, f)
 	}
 	text, readErr := os.ReadFile(name)
@@ -60,13 +65,26 @@ func (c *cli) showFile(name string, f fatbin.File) error {
 func (c *cli) showMembers(f fatbin.File) {
 	for _, m := range f.Members {
 		for _, img := range m.Images {
-			link := ""
-			if m.Relocatable {
-				link = "relocatable"
-			}
-			fmt.Fprintf(c.out, "  %-32s %-12s %8d bytes %s\n", m.Name, img.Code(), img.Size, link)
+			fmt.Fprintf(c.out, "  %-32s %-14s %s\n", m.Name, img.Code(), strings.Join(aboutImage(m, img), ", "))
 		}
 	}
+}
+
+// aboutImage tells an image's size, its kind where the code does not say it, and whether it is still to be
+// linked.
+func aboutImage(m fatbin.Member, img fatbin.Image) []string {
+	size := fmt.Sprintf("%8d bytes", img.Size)
+	if img.Size == 0 && img.Unpacked > 0 {
+		size = fmt.Sprintf("%8d bytes unpacked", img.Unpacked)
+	}
+	about := []string{size}
+	if img.Kind == gencode.GFX || img.Kind == gencode.Bitcode {
+		about = append(about, img.Kind.String())
+	}
+	if m.Relocatable && img.Kind != gencode.GFX {
+		about = append(about, "relocatable")
+	}
+	return about
 }
 
 // showArtifact shows a file that a module could have emitted. f is what else is known of it, if anything.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -31,6 +32,11 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: *updateScripts,
 		Setup: func(e *testscript.Env) error {
+			samples, err := filepath.Abs("../../actions/fatbin/testdata")
+			if err != nil {
+				return err
+			}
+			e.Setenv("SAMPLES", samples) // files with real device code
 			e.Setenv("KBUILD_CACHE_DIR", e.WorkDir+"/cache")
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("MAKEFLAGS", "")

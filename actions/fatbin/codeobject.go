@@ -1,0 +1,57 @@
+package fatbin
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// machineAMDGPU is the ELF machine number of AMD's code objects.
+const machineAMDGPU = 224
+
+// readCodeObject describes a bare code object. What it is for is in its metadata, since version 4 of the
+// format; the name of an older one stays empty.
+func readCodeObject(e *elf.File, size int64) (File, error) {
+	img := Image{Image: gencode.Image{Kind: gencode.GFX}, Size: size}
+	f := File{Kind: CodeObject}
+	left := uint64(size)
+	for _, s := range e.Sections {
+		if s.Type != elf.SHT_NOTE {
+			continue
+		}
+		if err := takeSection(s, &left); err != nil {
+			return f, err
+		}
+		notes, err := s.Data()
+		if err != nil {
+			return f, fmt.Errorf("section %s: %w", s.Name, err)
+		}
+		if name, feature, ok := targetOf(metadataTarget(notes)); ok {
+			img.Name, img.Feature = name, feature
+		}
+	}
+	f.Members = []Member{{Images: []Image{img}}}
+	return f, nil
+}
+
+// metadataTarget finds the value of amdhsa.target, "amdgcn-amd-amdhsa--gfx90a:xnack-". The metadata is a
+// note in the form of MessagePack: a short text is its length added to 0xa0, a longer one is 0xd9 and its
+// length, then its bytes. The key comes after all that is about kernels.
+func metadataTarget(notes []byte) string {
+	const key = "\xadamdhsa.target"
+	at := bytes.LastIndex(notes, []byte(key))
+	if at < 0 {
+		return ""
+	}
+	value := notes[at+len(key):]
+	n := 0
+	switch {
+	case len(value) > 0 && value[0]&0xe0 == 0xa0:
+		n, value = int(value[0]&0x1f), value[1:]
+	case len(value) > 1 && value[0] == 0xd9:
+		n, value = int(value[1]), value[2:]
+	}
+	return string(value[:min(n, len(value))])
+}
