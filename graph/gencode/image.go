@@ -47,7 +47,8 @@ func Spell(images []Image) string {
 // the processor is the same, and each feature that have names is the same in want. A feature that have
 // leaves open ("any") runs with either setting; one that want leaves open needs code that leaves it open,
 // since the setting of the process is not known before it runs. These are the rules of clang's
-// isCompatibleTargetID and of its page on the offload bundler.
+// isCompatibleTargetID and of its page on the offload bundler. Links follow them with clang 19; those of
+// clang 15 take code for exactly the target ID.
 func Covers(have, want Code) bool {
 	if !have.amd() || have.Name != want.Name {
 		return false
