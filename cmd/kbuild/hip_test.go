@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,11 @@ func TestHIPEqualsHipcc(t *testing.T) {
 	if !bytes.Equal(e.read("whole.cu.o"), e.read("build/obj/executable.app/whole.cu.o")) {
 		t.Error("an object with final code is not hipcc's")
 	}
+	// The host's code names a static device variable as the device's code does, in all of an object.
+	names := regexp.MustCompile(`_ZL5calls\.static\.[0-9a-f_]+`).FindAll(e.read("build/obj/library.alone/static.hip.o"), -1)
+	if len(names) < 3 || slices.ContainsFunc(names, func(n []byte) bool { return !bytes.Equal(n, names[0]) }) {
+		t.Errorf("the static device variable is called %q", names)
+	}
 	e.settled("build/bin/app", "build/lib/libplugin.so", "build/obj/executable.app/a.hip.o")
 }
 
@@ -103,7 +109,7 @@ func TestHIPEqualsHipcc(t *testing.T) {
 func (e *example) cuid(source string) string {
 	out, _ := e.run("kbuild", "plan")
 	for _, line := range strings.Split(out, "\n") {
-		if _, rest, ok := strings.Cut(line, "-cuid="); ok && strings.HasSuffix(line, " "+source) {
+		if _, rest, ok := strings.Cut(line, " -cuid="); ok && strings.HasSuffix(line, " "+source) {
 			return strings.Fields(rest)[0]
 		}
 	}
@@ -133,7 +139,7 @@ func TestHIPEdits(t *testing.T) {
 	e.ran("linked device code of two", "archive 1, bundle 4, device-code 4, host-part 4, link 1, lld 4, preprocess 6, shared-link 1")
 
 	const more = `archs=["gfx906","gfx90a","gfx1030"]`
-	e.ran("an architecture more", "archive 1, bundle 8, device-code 6, host-part 2, join 2, link 1, lld 2, preprocess 6, shared-link 1", "--var", more)
+	e.ran("an architecture more", "archive 2, bundle 9, device-code 7, host-part 2, join 2, link 1, lld 2, preprocess 7, shared-link 1", "--var", more)
 	e.ran("back", "")
 	e.ran("and forth", "", "--var", more)
 	if !bytes.Contains(e.amdCode("build/bin/app"), []byte("amdgcn-amd-amdhsa--gfx1030")) {

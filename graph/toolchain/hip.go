@@ -163,10 +163,9 @@ func (u HIPUnit) pass(code *gencode.Code, more ...string) []string {
 	} else {
 		argv = append(argv, "--cuda-device-only", "--no-gpu-bundle-output", offloadArch+code.String())
 	}
-	argv = append(argv, "-cuid="+u.ID)
-	if code == nil {
-		argv = append(argv, "-Xclang", "-cuid="+u.ID) // clang 19 keeps the option from a host's pass that is alone
-	}
+	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static device variable would then be called
+	// by the inode of its file, and otherwise on the device; for a device's pass it makes one of its own, unless it is given one.
+	argv = append(argv, "-cuid="+u.ID, "-Xclang", "-cuid="+u.ID)
 	argv = append(argv, more...)
 	return append(argv, "-x", "hip", u.Source)
 }
