@@ -38,6 +38,20 @@ func (e *example) exported(file string) (names []string) {
 	return names
 }
 
+// kernels are what a manifest says that its artifacts export.
+func (e *example) kernels(manifest string) string {
+	e.t.Helper()
+	var list []string
+	for _, a := range e.manifest(manifest).Artifacts {
+		text, err := json.Marshal([]any{a.File, a.Kernels, a.Images, a.LTOSymbols})
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		list = append(list, moduleID.ReplaceAllString(string(text), "<id>"))
+	}
+	return strings.Join(list, "\n")
+}
+
 func kernelNames(kernels []modinfo.Kernel) (names []string) {
 	for _, k := range kernels {
 		names = append(names, k.Name)
