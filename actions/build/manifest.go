@@ -123,6 +123,9 @@ func (o *origin) action(a *graph.Action) error {
 	for _, t := range a.Tools {
 		o.add("tool "+t, o.r.Tools[t])
 	}
+	for _, e := range a.Env {
+		o.add("env", o.r.placeless(e))
+	}
 	argv := a.Plain // of nvcc: the same whether it is taken apart or not
 	if argv == nil {
 		argv = a.Argv

@@ -117,7 +117,7 @@ const (
 )
 
 func readBundle(file []byte) (modinfo.Artifact, error) {
-	a := modinfo.Artifact{Kind: "hipfb", Images: []modinfo.Image{}}
+	a := modinfo.Artifact{Kind: "fatbin", Images: []modinfo.Image{}}
 	table := file[len(bundleMagic):]
 	u64 := func() uint64 {
 		if len(table) < 8 {

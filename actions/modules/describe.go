@@ -24,10 +24,12 @@ const (
 	elfMagic    = "\x7fELF"
 	fatbinMagic = "\x50\xed\x55\xba"
 	ltoirMagic  = "\xed\x43\x4e\x7f"
+
+	bitcodeMagic = "BC\xc0\xde"
 )
 
 // Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The architecture of bare LTO-IR
-// is without the "a" of one for a single chip, which is not in the file.
+// is without the "a" of one for a single chip, which is not in the file; that of LLVM bitcode is "".
 func Describe(file []byte) (modinfo.Artifact, error) {
 	a, err := describe(file)
 	a.Size, a.SHA256 = int64(len(file)), Digest(file)
@@ -55,6 +57,8 @@ func describe(file []byte) (modinfo.Artifact, error) {
 		return modinfo.Artifact{Kind: "ltoir", Arch: f.Members[0].Images[0].Code().String()}, nil
 	case has(bundleMagic):
 		return readBundle(file)
+	case has(bitcodeMagic):
+		return modinfo.Artifact{Kind: "bitcode"}, nil
 	case has(compressedBundleMagic):
 		return modinfo.Artifact{}, errors.New("it is a compressed bundle of HIP code; make one without --offload-compress")
 	}

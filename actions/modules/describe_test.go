@@ -38,7 +38,7 @@ var described = []struct{ file, want string }{
 	{"12.4.sm_90a.cubin", "cubin sm_90a: " + fill + " " + nothing + " big(0+20000 20000+8)=20008 " + mixed},
 	{"12.4.fatbin", "fatbin : [cubin sm_80: " + all + "] [ptx compute_80: " + all + "] [ltoir lto_80: not told]"},
 	{"gfx906.hsaco", "hsaco gfx906: " + hip},
-	{"kernels.hipfb", "hipfb : [hsaco gfx906: " + hip + "] [hsaco gfx90a:xnack-: " + hip + "]"},
+	{"kernels.hipfb", "fatbin : [hsaco gfx906: " + hip + "] [hsaco gfx90a:xnack-: " + hip + "]"},
 }
 
 func TestDescribe(t *testing.T) {

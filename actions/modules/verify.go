@@ -49,9 +49,9 @@ func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem
 }
 
 // SameArch reports whether a file of the kind that says it is for found may be the one for given. Bare LTO-IR does not say whether
-// it is for one chip alone.
+// it is for one chip alone, and LLVM bitcode says nothing.
 func SameArch(kind, given, found string) bool {
-	return given == found || kind == "ltoir" && strings.TrimRight(given, "af") == found
+	return given == found || kind == "ltoir" && strings.TrimRight(given, "af") == found || kind == "bitcode" && found == ""
 }
 
 // reason is an error without the path, which stands beside it.

@@ -180,7 +180,7 @@ func TestVerifyValues(t *testing.T) {
 		{"artifacts[2].size", 5608.5, "artifacts[2].size is 5608.5, not a count"},
 		{"artifacts[2].sha256", strings.Repeat("0", 64), "artifacts[2].sha256 is " + strings.Repeat("0", 64) + ", the file 11.8.sm_80.cubin has 63884e35"},
 		{"artifacts[2].kind", "ptx", `artifacts[2].arch is "sm_80", which no ptx has`},
-		{"artifacts[2].kind", "elf", `artifacts[2].kind is "elf", not one of cubin, fatbin, hipfb, hsaco, ltoir, ptx`},
+		{"artifacts[2].kind", "elf", `artifacts[2].kind is "elf", not one of bitcode, cubin, fatbin, hsaco, ltoir, ptx`},
 		{"artifacts[0].arch", "sm_80", `artifacts[0].arch is "sm_80", which no fatbin has`},
 		{"artifacts[0].images[0].arch", "compute_80", `artifacts[0].images[0].arch is "compute_80", which no cubin has`},
 		{"artifacts[0].images[1].kernels", []any{}, "artifacts[0].images[1].kernels has 0 [], the file 11.8.fatbin has 3 [_Z4fillIfEvPT_i"},

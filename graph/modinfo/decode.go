@@ -185,7 +185,7 @@ func describe(raw any) string {
 }
 
 // kinds are those that an artifact may have, and how the names of their architectures begin; "" where images have them.
-var kinds = map[string]string{"cubin": "sm_", "ptx": "compute_", "ltoir": "lto_", "hsaco": "gfx", "fatbin": "", "hipfb": ""}
+var kinds = map[string]string{"cubin": "sm_", "ptx": "compute_", "ltoir": "lto_", "hsaco": "gfx", "bitcode": "gfx", "fatbin": ""}
 
 // sense checks what the form does not say.
 func (d *decoder) sense(m *Manifest) {

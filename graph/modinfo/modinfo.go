@@ -56,6 +56,8 @@ type Flags struct {
 	CICC   []string `json:"cicc"`
 	PTXAS  []string `json:"ptxas"`
 	NVLink []string `json:"nvlink"`
+	HIP    []string `json:"hip"`
+	LLD    []string `json:"lld"`
 	Host   []string `json:"host"`
 }
 
@@ -79,12 +81,12 @@ type Tool struct {
 // Artifact is one file of a module.
 type Artifact struct {
 	File       string      `json:"file"`             // relative to the manifest, slash-separated
-	Kind       string      `json:"kind"`             // "cubin", "ptx", "fatbin", "ltoir", "hsaco", "hipfb"
-	Arch       string      `json:"arch"`             // "sm_80"; "" for a fatbin or hipfb, whose images say it
+	Kind       string      `json:"kind"`             // "cubin", "ptx", "fatbin", "ltoir", "hsaco", "bitcode"
+	Arch       string      `json:"arch"`             // "sm_80"; "" for a fatbin, whose images say it
 	Size       int64       `json:"size"`             // bytes
 	SHA256     string      `json:"sha256"`           // 64 hex digits
 	Kernels    []Kernel    `json:"kernels,omitzero"` // sorted by name; absent where the file does not tell
-	Images     []Image     `json:"images,omitzero"`  // of a fatbin or hipfb, in the order of the file
+	Images     []Image     `json:"images,omitzero"`  // of a fatbin, in the order of the file
 	LTOSymbols *LTOSymbols `json:"lto_symbols,omitzero"`
 }
 

@@ -14,7 +14,7 @@ import (
 // artifact is one file a module emits.
 type artifact struct {
 	path    string
-	kind    string // "ptx", "cubin", "fatbin", "ltoir"
+	kind    string // "ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"
 	arch    string // "sm_80"; "" for a fatbin, which holds several
 	source  string // "src/gemm.cu"; "" if the sources of the module are linked into it
 	symbols string // of LTO-IR: the PTX that tells what it defines

@@ -39,12 +39,18 @@ func (b *builder) describe(t *target, arts []artifact) {
 
 // known is what the manifest of t says before anything is built.
 func (b *builder) known(t *target) modinfo.Manifest {
-	k := b.facts.CUDA
 	m := modinfo.Manifest{
 		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
 		Options: b.moduleOptions(t), Partitions: b.partitions(t),
-		Compiler:     modinfo.Tool{Name: "nvcc", Version: k.Version, Build: k.Build, Digest: k.NVCC.ID},
-		HostCompiler: modinfo.Tool{Name: path.Base(k.HostCXX.Path), Version: k.HostCXX.Version, Digest: k.HostCXX.ID},
+	}
+	if t.isHIP() {
+		k := b.facts.HIP
+		m.Compiler = modinfo.Tool{Name: path.Base(k.Driver.Path), Version: k.Driver.Version, Digest: k.Driver.ID}
+		m.HostCompiler = modinfo.Tool{Name: path.Base(k.Clang.Path), Version: k.Clang.Version, Digest: k.Clang.ID}
+	} else {
+		k := b.facts.CUDA
+		m.Compiler = modinfo.Tool{Name: "nvcc", Version: k.Version, Build: k.Build, Digest: k.NVCC.ID}
+		m.HostCompiler = modinfo.Tool{Name: path.Base(k.HostCXX.Path), Version: k.HostCXX.Version, Digest: k.HostCXX.ID}
 	}
 	if m.Module == "" {
 		m.Module = t.Name
@@ -60,9 +66,12 @@ func (b *builder) moduleOptions(t *target) modinfo.Options {
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
 	}
-	f := floats(t)
+	f, opt := floats(t), optLevel(t)
+	if t.isHIP() {
+		opt = b.hipOpt(t)
+	}
 	return modinfo.Options{
-		Std: t.Std, Opt: optLevel(t), Defines: b.local(defines(own.Defines)), Includes: b.local(t.Includes),
+		Std: t.Std, Opt: opt, Defines: b.local(defines(own.Defines)), Includes: b.local(t.Includes),
 		ArchList: b.local(names(t.Gencode.ArchList)), FastMath: t.FastMath,
 		FTZ: f.ftz, PrecDiv: f.precDiv, PrecSqrt: f.precSqrt, FMAD: f.fmad,
 		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: b.flags(own.Flags),
@@ -87,7 +96,8 @@ func (b *builder) partitions(t *target) []modinfo.Partition {
 }
 
 func (b *builder) flags(f manifest.Flags) modinfo.Flags {
-	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink), Host: b.local(f.Host)}
+	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink),
+		HIP: b.local(f.HIP), LLD: b.local(f.LLD), Host: b.local(f.Host)}
 }
 
 // local is a list, never nil, in which paths of the project are relative to it.
