@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing: the CUDA compiler, and with "test" also the tools the tests look at
+# Installs what is missing: the CUDA compiler, and with "test" also HIP's, clang, and the tools the tests look at
 # pictures and databases with. Asks for root only when something must be installed.
 set -eu
 
@@ -29,6 +29,12 @@ find_clang() {
 		[ -x "$c" ] && [ -x "$("$c" -print-prog-name=ld.lld)" ] && [ -x "$(dirname "$(readlink -f "$c")")/llvm-ar" ] && return
 	done
 	return 1
+}
+
+# hipcc with a clang, the device libraries and HIP's runtime library.
+find_hip() {
+	command -v hipcc >/dev/null 2>&1 && HIP_PLATFORM=amd hipcc -### --offload-arch=gfx906 -fgpu-rdc -x hip /dev/null -c -o /dev/null 2>&1 |
+		grep -q 'mlink-builtin-bitcode.*ockl.bc' && ldconfig -p | grep -q 'libamdhip64\.so$'
 }
 
 # Debian keeps the CUDA toolkit in its component "non-free".
@@ -76,6 +82,7 @@ if [ "${1:-}" = test ]; then
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
 	command -v clangd >/dev/null 2>&1 || missing="$missing clangd"
 	find_clang || missing="$missing clang lld llvm"
+	find_hip || missing="$missing hipcc rocm-device-libs clang-15 lld-15 llvm libamdhip64-dev"
 	# shellcheck disable=SC2086
 	[ -z "$missing" ] || install $missing
 fi

@@ -211,6 +211,113 @@ func (e *example) fails(args ...string) (stdout, stderr string, status int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
+// The example of two vendors: one manifest, one run, two programs.
+func TestExampleTwoVendors(t *testing.T) {
+	t.Parallel()
+	e := realExample(t, "two-vendors")
+	e.needHIP()
+	e.kbuild()
+	if got := e.elfs("build/bin/reduce_cuda"); got != "sm_80 sm_90" {
+		t.Errorf("machine code %q", got)
+	}
+	if got := e.calls("build/bin/reduce_cuda", "reduce_block"); got != "" {
+		t.Errorf("reduce_block calls %s: not inlined", got)
+	}
+	code := e.amdCode("build/bin/reduce_hip")
+	for _, arch := range []string{"gfx906", "gfx90a"} {
+		if !bytes.Contains(code, []byte("hipv4-amdgcn-amd-amdhsa--"+arch)) {
+			t.Errorf("no code for %s", arch)
+		}
+	}
+	e.run("build/bin/reduce_cuda")
+	e.run("build/bin/reduce_hip")
+	e.settled("build/bin/reduce_cuda", "build/bin/reduce_hip")
+	e.ran("no AMD code more", "bundle 4, device-code 3, host-part 1, link 1, lld 1, preprocess 3", "--arch", "gfx906,gfx90a,gfx1030")
+}
+
+// Modules of AMD code: each kind of file, its manifest, and hipcc's own bundle.
+func TestHIPModules(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.write("kernels.hcl", `module "whole" {
+  sources = ["whole.cu"]
+  code    = ["gfx906", "gfx90a:xnack-"]
+  emit    = ["hsaco", "fatbin", "bitcode"]
+  embed {
+    symbol = "whole"
+  }
+}
+module "linked" {
+  sources = ["plugin.hip", "scale.hip"]
+  code    = ["gfx906"]
+  mode    = "lto"
+  emit    = ["hsaco"]
+}
+module "cuda" {
+  sources = ["whole.cu"]
+  code    = ["gfx906"]
+  emit    = ["cubin"]
+}
+`)
+	_, said, status := e.fails()
+	if status != exitUsage || !strings.Contains(said, "module.cuda ships AMD code, of which there is no cubin") {
+		t.Errorf("status %d\n%s", status, said)
+	}
+	e.edit("kernels.hcl", `["cubin"]`, `["fatbin"]`)
+	out, _ := e.run("kbuild", "precompile")
+	if n := strings.Count(out, "\n"); n != 10 {
+		t.Errorf("%d files:\n%s", n, out)
+	}
+	e.run("kbuild", "precompile", "--verify", "build/modules/whole.json", "build/modules/linked.json")
+	for file, want := range map[string]string{
+		"whole.json":  `"name": "_Z5finalPf",`,
+		"linked.json": `"demangled": "plugged(float*)",`,
+	} {
+		if !strings.Contains(string(e.read("build/modules/"+file)), want) {
+			t.Errorf("%s does not say %s", file, want)
+		}
+	}
+	e.hipcc("--genco", "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-x", "hip", "whole.cu", "-o", "plain.co")
+	if !bytes.Equal(e.read("plain.co"), e.read("build/modules/whole.fatbin")) {
+		t.Error("the bundle is not hipcc's")
+	}
+	e.kbuild()
+	e.settled("build/modules/whole.gfx90a_xnack-.hsaco", "build/modules/linked.json")
+}
+
+// A prebuilt archive of hipcc's objects, among them one of C.
+func TestHIPPrebuilt(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-c", "scale.hip", "-o", "scale.o"})...)
+	e.write("c.c", "int c;\n")
+	e.run("gcc", "-c", "c.c")
+	e.run("ar", "rcs", "libscale.a", "c.o", "scale.o")
+	e.write("kernels.hcl", `prebuilt "scale" {
+  archive = "libscale.a"
+}
+library "plugin" {
+  type    = "shared"
+  sources = ["plugin.hip"]
+  deps    = [prebuilt.scale]
+  code    = ["gfx906", "gfx90a"]
+  mode    = "rdc"
+}
+`)
+	e.kbuild()
+	if code := e.amdCode("build/lib/libplugin.so"); !bytes.Contains(code, []byte("plugged")) {
+		t.Error("the kernel is not in the library")
+	}
+	for arch, want := range map[string]string{
+		"gfx1030":       "needs gfx1030, but libscale.a:scale.o has gfx906 bitcode, gfx90a bitcode only",
+		"gfx90a:xnack-": "needs gfx90a:xnack-, but",
+	} {
+		if _, said, status := e.fails("--arch", arch); status != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d\n%s", arch, status, said)
+		}
+	}
+}
+
 // An architecture that this clang does not know, and messages of the compiler.
 func TestHIPMessages(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ def pack(kernel, values):
     params = field(kernel, "params", list, kernel["name"])
     if len(params) != len(values):
         raise Refused(f"{kernel['name']}: the field params has {len(params)} entries, and there are {len(values)} arguments")
-    buffer = bytearray(field(kernel, "params_size", int, kernel["name"]))
+    buffer = bytearray(field(kernel, "param_bytes", int, kernel["name"]))
     for p, value in zip(sorted(params, key=lambda p: p["index"]), values):
         if p["size"] != len(value) or p["offset"] + p["size"] > len(buffer):
             raise Refused(f"{kernel['name']}: parameter {p['index']} has {p['size']} bytes at {p['offset']} of {len(buffer)}, "
