@@ -48,7 +48,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	}
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
 	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
-	argv := hip.Compile(c, b.hipOptions(t, s, inc))
+	argv := hip.Compile(c, hipID(t.label, s), b.hipOptions(t, s, inc))
 	p := &hipSplit{b: b, t: t, source: s, lines: recordsHIPLines(t, s), whole: &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(t.codes.gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
 		Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,

@@ -54,7 +54,9 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	}
 	h := &hipLink{b: b, t: t, l: l, kind: kind, objects: paths(t.objects), parts: b.parts(t, l), mode: "whole"}
 	for _, p := range h.parts {
-		b.checkHIPCoverage(t, p.t)
+		if p.t.Kind == manifest.Prebuilt || p.t.isHIP() { // else checkVendors has said it
+			b.checkHIPCoverage(t, p.t)
+		}
 		if h.mode != "lto" {
 			h.mode = linkMode(p.lto)
 		}
@@ -257,7 +259,7 @@ func (h *hipLink) inOnePiece() []string {
 		}
 	}
 	argv, _ := h.b.linkArgv(h.t, h.l, append(objects, h.l.embeds...), false, h.kind)
-	hip := toolchain.HIP{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, toolchain.HIPOptions{Opt: h.b.hipOpt(h.t)}, nil, "")
+	hip := toolchain.HIP{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, toolchain.HIPOptions{Opt: h.b.hipOpt(h.t), LLD: h.t.Flags.LLD}, nil, "")
 	return append(hip[:len(hip)-2], argv[1:]...)
 }
 

@@ -101,7 +101,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 func (b *builder) hipBundle(t *target) *toolchain.HIPBundle {
 	whole := &graph.Action{Inputs: []string{toolchain.AskHIPSource}, Outputs: []string{toolchain.AskOutput}}
 	c := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	whole.Argv = toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, toolchain.HIPOptions{})
+	whole.Argv = toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.HIPOptions{})
 	passes, err := b.learnHIP(t, whole)
 	if err != nil {
 		b.hipModuleFault(t, err)
@@ -133,7 +133,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	b.checkDepends(t, s.Flags.HIP)
 	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
 	p := &hipSplit{b: b, t: t, source: *s, lines: recordsHIPLines(t, *s), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
-		whole: &graph.Action{Name: s.Path, Mode: mode, Argv: toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, b.hipOptions(t, *s, inc)),
+		whole: &graph.Action{Name: s.Path, Mode: mode, Argv: toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc)),
 			Env: b.hipEnv(), Inputs: []string{s.Path}, Outputs: []string{toolchain.AskOutput}, OrderOnly: headers, SearchDirs: inc,
 			Tools: []string{"hip"}, Memory: s.Memory}}
 	passes, err := b.learnHIP(t, p.whole)

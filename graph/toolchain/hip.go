@@ -24,7 +24,7 @@ type HIPOptions struct {
 	Rounded                      *bool // correctly rounded division and square root
 	Debug, DeviceDebug, LineInfo bool
 	PIC                          bool
-	HIP, Host                    []string // extra flags: for both passes, for the host's
+	HIP, Host, LLD               []string // extra flags: for both passes, for the host's, for the device link
 }
 
 // modeArgs are the options of a mode: -fgpu-rdc leaves the device code as LLVM bitcode, which lld links and optimises as a whole;
@@ -39,12 +39,12 @@ func modeArgs(mode string) []string {
 	return []string{"-fno-gpu-rdc"}
 }
 
-// Compile gives the argv that compiles one source as hipcc does it in one piece.
-func (h HIP) Compile(c Compile, o HIPOptions) []string {
+// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see HIPUnit.
+func (h HIP) Compile(c Compile, id string, o HIPOptions) []string {
 	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
 	argv = append(argv, o.args()...)
-	argv = append(argv, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
+	argv = append(argv, cuid+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
 	return append(argv, "-o", c.Output)
 }
 
@@ -53,6 +53,9 @@ func (h HIP) Link(codes []gencode.Code, mode string, o HIPOptions, inputs []stri
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
 	argv = append(argv, modeArgs(mode)...)
 	argv = append(argv, o.optimisation()...)
+	for _, f := range o.LLD {
+		argv = append(argv, "-Xoffload-linker", f)
+	}
 	argv = append(argv, "--hip-link")
 	argv = append(argv, inputs...)
 	return append(argv, "-o", output)
@@ -124,7 +127,10 @@ func (o HIPOptions) args() []string {
 	return argv
 }
 
-const offloadArch = "--offload-arch="
+const (
+	offloadArch = "--offload-arch="
+	cuid        = "-cuid="
+)
 
 // HIPUnit is one source as clang's passes see it: what LearnHIP found and what the source adds.
 type HIPUnit struct {
@@ -165,7 +171,7 @@ func (u HIPUnit) pass(code *gencode.Code, more ...string) []string {
 	}
 	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static device variable would then be called
 	// by the inode of its file, and otherwise on the device; for a device's pass it makes one of its own, unless it is given one.
-	argv = append(argv, "-cuid="+u.ID, "-Xclang", "-cuid="+u.ID)
+	argv = append(argv, cuid+u.ID, "-Xclang", cuid+u.ID)
 	argv = append(argv, more...)
 	return append(argv, "-x", "hip", u.Source)
 }

@@ -58,7 +58,7 @@ func AskHIP(argv []string, source, output string) []string {
 	question := []string{"-###"}
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
-		case a == "-MD":
+		case a == "-MD", strings.HasPrefix(a, cuid):
 		case a == "-MF":
 			i++
 		case a == source:
