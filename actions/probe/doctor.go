@@ -13,7 +13,7 @@ import (
 )
 
 // Doctor prints what a build would find, with a fix for each fault, and reports whether everything
-// that a CUDA build needs works. It asks the world anew, whatever a memo says.
+// that a build needs works. It asks the world anew, whatever a memo says.
 func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool {
 	w := newWorld(ctx, r)
 	f := w.collect()
@@ -26,6 +26,9 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool
 		d.toolkit(w, f.CUDA)
 	} else if r.NeedCUDA {
 		d.fail("CUDA toolkit", f.CUDAError)
+	}
+	if r.NeedHIP {
+		d.hip(f)
 	}
 	d.check("C++ compiler", f.CXX.Error, described(f.CXX))
 	d.check("C compiler", f.CC.Error, described(f.CC))
@@ -76,6 +79,24 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
 	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
 		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
+	}
+}
+
+// hip says what HIP targets are compiled with.
+func (d *report) hip(f plan.Facts) {
+	k := f.HIP
+	if k == nil {
+		d.fail("HIP compiler", f.HIPError)
+		return
+	}
+	d.ok("HIP compiler", fmt.Sprintf("%s, clang %s at %s", k.Driver.Path, k.Clang.Version, k.Clang.Path))
+	if len(k.Archs) > 0 {
+		d.ok("AMD code", strings.Join(k.Archs, ", "))
+	}
+	if len(k.DeviceLibs) == 0 {
+		d.fail("device libraries", "were not found; looked in "+strings.Join(k.Looked, ", ")+". Install rocm-device-libs, or set HIP_DEVICE_LIB_PATH or ROCM_PATH.")
+	} else {
+		d.ok("device libraries", filepath.Dir(k.DeviceLibs[0]))
 	}
 }
 

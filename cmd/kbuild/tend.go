@@ -102,7 +102,7 @@ func (doctorCmd) Run(c *cli) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err == nil {
 		if p, diags := manifest.Load(manifest.Options{Dir: c.Dir, File: c.File, Env: os.LookupEnv, Version: version}); !diags.HasErrors() {
 			r = c.request(p)
-			r.NeedCUDA, r.NeedNative, r.MemoPath = true, true, ""
+			r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedHIP, true, ""
 		}
 	}
 	if !probe.Doctor(context.Background(), c.out, r, dir) {
