@@ -46,7 +46,11 @@ func (c *cli) inspect(name string) error {
 	a, unlike := modules.Describe(text)
 	switch {
 	case unlike == nil:
-		return c.showArtifact(name, a, f)
+		title := a.Kind
+		if err == nil {
+			title = f.Kind.String()
+		}
+		return c.showArtifact(name, title, a, f)
 	case err == nil:
 		return c.showFile(name, f)
 	}
@@ -88,7 +92,7 @@ func aboutImage(m fatbin.Member, img fatbin.Image) []string {
 }
 
 // showArtifact shows a file that a module could have emitted. f is what else is known of it, if anything.
-func (c *cli) showArtifact(name string, a modinfo.Artifact, f fatbin.File) error {
+func (c *cli) showArtifact(name, title string, a modinfo.Artifact, f fatbin.File) error {
 	if a.Images == nil {
 		a.Images = []modinfo.Image{{Kind: a.Kind, Arch: a.Arch, Kernels: a.Kernels}}
 	}
@@ -97,7 +101,7 @@ func (c *cli) showArtifact(name string, a modinfo.Artifact, f fatbin.File) error
 		enc.SetEscapeHTML(false)
 		return enc.Encode(map[string]any{"event": "file", "file": name, "kind": a.Kind, "members": f.Members, "images": a.Images})
 	}
-	fmt.Fprintf(c.out, "%s: %s\n", name, strings.TrimSpace(a.Kind+" "+a.Arch))
+	fmt.Fprintf(c.out, "%s: %s\n", name, strings.TrimSpace(title+" "+a.Arch))
 	c.showMembers(f)
 	for _, img := range a.Images {
 		for _, k := range img.Kernels {
