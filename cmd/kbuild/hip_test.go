@@ -338,3 +338,45 @@ func TestHIPMessages(t *testing.T) {
 		t.Errorf("status %d\n%s", status, said)
 	}
 }
+
+// A source that changes after it was preprocessed is compiled as it is then, and what comes of it is not kept under what it was.
+func TestHIPEditWhileBuilding(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.withoutBlanks()
+	clang := which(e.path, "clang++-15")
+	if clang == "" {
+		t.Skip("needs clang++-15, by the name that hipcc calls it")
+	}
+	e.run("mkdir", "wrap")
+	e.write("wrap/clang++-15", `#!/bin/sh
+case " $* " in
+*" --cuda-device-only "*" -c "*" scale.hip ")
+	if [ -e edit ]; then rm edit; sed -i 's/3.0f/4.0f/' scale.hip; fi ;;
+esac
+exec `+clang+` "$@"
+`)
+	e.run("chmod", "+x", "wrap/clang++-15")
+	e.write("kernels.hcl", `library "scale" {
+  sources = ["scale.hip"]
+  code    = ["gfx906"]
+  mode    = "rdc"
+}
+`)
+	e.env = append(e.env, "HIP_CLANG_PATH="+filepath.Join(e.dir, "wrap"))
+	e.kbuild("--no-cache", "--build-dir", "clean")
+	want := e.read("clean/obj/library.scale/scale.hip.o")
+	e.write("edit", "")
+	e.kbuild()
+	if _, err := os.Stat(filepath.Join(e.dir, "edit")); err == nil {
+		t.Fatal("the source was not edited")
+	}
+	e.edit("scale.hip", "4.0f", "3.0f")
+	e.kbuild()
+	if !bytes.Equal(e.read("build/obj/library.scale/scale.hip.o"), want) {
+		t.Error("code of the edited source was kept under the text of the old one")
+	}
+	if c := e.kbuild(); c.Ran != 0 {
+		t.Errorf("%d actions run again", c.Ran)
+	}
+}

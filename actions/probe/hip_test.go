@@ -1,0 +1,123 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and then the steps.
+func rocmDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"lld", "clang-offload-bundler", "ld", "clang"} {
+		write(t, filepath.Join(dir, "llvm", name), "#!/bin/sh\n", 0o755)
+	}
+	for _, name := range []string{"ockl.bc", "ocml.bc"} {
+		write(t, filepath.Join(dir, "bitcode", name), name, 0o644)
+	}
+	write(t, filepath.Join(dir, "include/hip/hip_runtime.h"), "", 0o644)
+	write(t, filepath.Join(dir, "bin/hipcc.pl"), "", 0o755)
+	write(t, filepath.Join(dir, "bin/clang++"), strings.ReplaceAll(`#!/bin/sh
+case "$*" in
+-dumpversion) echo 15.0.6 ;;
+--version) echo clang 15 ;;
+*-print-supported-cpus) printf '\tgfx906\n\tgeneric\n\tgfx90a\n' ;;
+esac
+`, "DIR", dir), 0o755)
+	write(t, filepath.Join(dir, "bin/hipcc"), strings.ReplaceAll(`#!/bin/sh
+[ "$HIP_PLATFORM" = amd ] && [ "$HIPCC_VERBOSE" = 1 ] || { echo "clang: error: which platform"; exit 1; }
+libs=${HIP_DEVICE_LIB_PATH:-DIR/bitcode}
+echo "hipcc-cmd: DIR/bin/clang++ --hip-device-lib-path=\"$libs\" --rocm-path=DIR"
+[ -e "$libs/ockl.bc" ] || echo "clang: error: cannot find ROCm device library"
+case "$*" in
+*--hip-link*) echo ' "DIR/llvm/lld" "-plugin-opt=mcpu=gfx906" "-o" "x"' ; echo ' "DIR/llvm/ld" "-o" "kbuild_output"' ;;
+*) echo ' "DIR/llvm/clang" "-cc1" "-isystem" "DIR/include" "-mlink-builtin-bitcode" "'$libs'/ockl.bc" "-o" "x"' ;;
+esac
+echo ' "DIR/llvm/clang-offload-bundler" "-output=x"'
+`, "DIR", dir), 0o755)
+	return dir
+}
+
+func collectHIP(t *testing.T, vars map[string]string) (*plan.HIP, string) {
+	t.Helper()
+	f, err := Collect(t.Context(), Request{NeedHIP: true, Env: env(vars)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.HIP, f.HIPError
+}
+
+// The identity of the HIP compiler is the content of all that it runs.
+func TestHIPIdentity(t *testing.T) {
+	dir := rocmDir(t)
+	vars := map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
+	k, fault := collectHIP(t, vars)
+	if k == nil {
+		t.Fatal(fault)
+	}
+	if k.Major != 15 || len(k.Archs) != 2 || len(k.DeviceLibs) != 2 || len(k.Includes) != 1 || k.Clang.Path != filepath.Join(dir, "bin/clang++") {
+		t.Errorf("%+v", k)
+	}
+	last := k.Driver.ID
+	for _, name := range []string{"bin/hipcc.pl", "bin/hipcc", "bin/clang++", "llvm/clang", "llvm/lld", "llvm/clang-offload-bundler", "llvm/ld"} {
+		file := filepath.Join(dir, name)
+		text, _ := os.ReadFile(file)
+		write(t, file, string(text)+"# another\n", 0o755)
+		k, fault := collectHIP(t, vars)
+		if k == nil {
+			t.Fatal(fault)
+		}
+		if k.Driver.ID == last {
+			t.Errorf("another %s is the same compiler", name)
+		}
+		last = k.Driver.ID
+	}
+}
+
+// The steps are asked for with the variables that hipcc reads; a refusal, and an answer whose libraries have gone, are not believed later.
+func TestHIPSteps(t *testing.T) {
+	dir := rocmDir(t)
+	memo, other := t.TempDir(), t.TempDir()
+	question := plan.Question{Tool: "hip", Args: []string{"-###", "-c"}}
+	ask := func(libs string) plan.DryRun {
+		vars := map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
+		if libs != "" {
+			vars["HIP_DEVICE_LIB_PATH"] = libs
+		}
+		k, fault := collectHIP(t, vars)
+		if k == nil {
+			t.Fatal(fault)
+		}
+		s := OpenSteps(memo, plan.Facts{HIP: k}, os.Environ(), nil)
+		if _, known := s.Runs[question.Key()]; !known {
+			if err := s.Ask(t.Context(), []plan.Question{question}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.Runs[question.Key()]
+	}
+	if a := ask(""); !strings.Contains(a.Text, dir+"/bitcode/ockl.bc") {
+		t.Errorf("%+v", a)
+	}
+	if a := ask(other); !strings.Contains(a.Error, "cannot find ROCm device library") {
+		t.Errorf("without libraries: %+v", a)
+	}
+	write(t, filepath.Join(other, "ockl.bc"), "", 0o644)
+	if a := ask(other); !strings.Contains(a.Text, other+"/ockl.bc") {
+		t.Errorf("a refusal is remembered: %+v", a)
+	}
+	os.Remove(filepath.Join(other, "ockl.bc"))
+	if a := ask(other); a.Error == "" {
+		t.Errorf("an answer is believed whose libraries are gone: %+v", a)
+	}
+}
+
+func TestHIPMissing(t *testing.T) {
+	if k, fault := collectHIP(t, map[string]string{"PATH": t.TempDir(), "ROCM_PATH": "/nowhere"}); k != nil || !strings.Contains(fault, "/nowhere/bin/hipcc") {
+		t.Errorf("%+v %s", k, fault)
+	}
+}
