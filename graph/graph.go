@@ -109,9 +109,9 @@ type Action struct {
 
 	Mentions []string `json:"mentions,omitempty"` // files that Argv names and whose content is not in the key: the source, for messages
 
-	// Follows is a preprocessed text, an output of another action. Argv reads the source and the headers of that text itself;
-	// the text is in the key in their place.
-	Follows string `json:"follows,omitempty"`
+	// Follows are preprocessed texts, outputs of other actions. Argv reads the source and the headers of these texts itself;
+	// the texts are in the key in their place.
+	Follows []string `json:"follows,omitempty"`
 
 	Stage   []Staged `json:"stage,omitempty"`   // files that the executor puts into a folder of the action's own
 	Texts   []Text   `json:"texts,omitempty"`   // outputs that the executor makes of other outputs

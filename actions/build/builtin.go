@@ -33,7 +33,7 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 	panic("BUG: no builtin for " + string(a.Kind))
 }
 
-// join makes the object that nvcc or hipcc would make: host code with the device code of all architectures.
+// join makes the object that nvcc, hipcc or clang would make: host code with the device code of all architectures.
 func (r *Runner) join(a *graph.Action, name string) error {
 	host, err := os.ReadFile(r.abs(a.Inputs[0]))
 	if err != nil {
@@ -44,9 +44,12 @@ func (r *Runner) join(a *graph.Action, name string) error {
 		return err
 	}
 	var out []byte
-	if strings.HasSuffix(a.Inputs[1], ".hipfb") {
+	switch {
+	case strings.HasSuffix(a.Inputs[1], toolchain.HIPCode):
 		out, err = fatbin.WithBundle(host, toolchain.Placeholder, code)
-	} else {
+	case strings.HasSuffix(a.Inputs[1], toolchain.ClangCode):
+		out, err = fatbin.WithClangFatbin(host, toolchain.Placeholder, code)
+	default:
 		out, err = fatbin.WithFatbin(host, code)
 	}
 	if err != nil {

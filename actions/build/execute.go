@@ -459,8 +459,8 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		}
 		stable = stable && r.Files.Unchanged(in, d, since)
 	}
-	if a.Follows != "" {
-		stable = stable && r.followed(a.Follows, start)
+	for _, text := range a.Follows {
+		stable = stable && r.followed(text, start)
 	}
 	if a.Depfile != "" {
 		found, climbing, err := r.discovered(a, dir)

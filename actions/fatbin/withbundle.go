@@ -6,11 +6,24 @@ import (
 	"fmt"
 )
 
-// The sections that clang puts final device code into: the bundle, and the record that points to it.
+// clangPlace is where clang puts final device code in an object: a section with nothing else, and one with the record that points
+// to it.
+type clangPlace struct {
+	section, wrapper string
+	align            uint64
+}
+
+// The sections of HIP and of CUDA.
 const (
 	bundleSection  = ".hip_fatbin"
 	bundlesWrapper = ".hipFatBinSegment"
 	bundleAlign    = 4096
+	fatbinWrapper  = ".nvFatBinSegment"
+)
+
+var (
+	bundlePlace = clangPlace{bundleSection, bundlesWrapper, bundleAlign}
+	fatbinPlace = clangPlace{finalSection, fatbinWrapper, 8}
 )
 
 // What bundles of device code start with.
@@ -31,45 +44,59 @@ func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error
 	if !bytes.HasPrefix(bundle, bundleMagic) && !bytes.HasPrefix(bundle, compressedBundleMagic) {
 		return nil, errors.New("what is to be put into the object is no bundle of device code")
 	}
+	return bundlePlace.fill(object, placeholder, bundle)
+}
+
+// WithClangFatbin is WithBundle for CUDA that clang compiled: what it puts in place of the placeholder is a fatbin. (nvcc's objects
+// are another matter, see WithFatbin.)
+func WithClangFatbin(object []byte, placeholder string, fatbin []byte) ([]byte, error) {
+	if !bytes.HasPrefix(fatbin, fatbinMagic) {
+		return nil, errors.New("what is to be put into the object is no fatbin")
+	}
+	return fatbinPlace.fill(object, placeholder, fatbin)
+}
+
+// fill puts device code in place of the placeholder.
+func (p clangPlace) fill(object []byte, placeholder string, code []byte) ([]byte, error) {
 	o, err := parseRelocatable(object)
 	if err != nil {
 		return nil, err
 	}
-	at, err := o.only(bundleSection)
+	at, err := o.only(p.section)
 	if err != nil {
 		return nil, err
 	}
 	if at < 0 {
-		return o.withoutBundle()
+		return p.none(o)
 	}
-	end, err := o.placeholder(at, placeholder)
+	end, err := p.held(o, at, placeholder)
 	if err != nil {
-		return nil, fmt.Errorf("section %s: %w", bundleSection, err)
+		return nil, fmt.Errorf("section %s: %w", p.section, err)
 	}
-	return o.replace(at, append(bytes.Clone(bundle), end...))
+	return o.replace(at, append(bytes.Clone(code), end...))
 }
 
-// withoutBundle is an object that refers to no device code.
-func (o *relocatable) withoutBundle() ([]byte, error) {
-	wrapper, err := o.only(bundlesWrapper)
+// none is an object that refers to no device code.
+func (p clangPlace) none(o *relocatable) ([]byte, error) {
+	wrapper, err := o.only(p.wrapper)
 	if err == nil && wrapper >= 0 {
-		err = fmt.Errorf("it has %s and no section %s", bundlesWrapper, bundleSection)
+		err = fmt.Errorf("it has %s and no section %s", p.wrapper, p.section)
 	}
 	return o.data, err
 }
 
-// placeholder checks that a section has the placeholder alone, and that one record points to it: host code
+// held checks that a section has the placeholder alone, and that one record points to it: host code
 // that has the same literal would point to it as well. It gives what clang wrote behind the placeholder, the
 // 0 byte that ends a literal or nothing.
-func (o *relocatable) placeholder(at int, want string) (end []byte, err error) {
-	if err := o.replaceable(at, bundleAlign, ""); err != nil {
+func (p clangPlace) held(o *relocatable, at int, want string) (end []byte, err error) {
+	if err := o.replaceable(at, p.align, ""); err != nil {
 		return nil, err
 	}
 	end, ok := bytes.CutPrefix(o.content(at), []byte(want))
 	if !ok || len(end) > 1 || len(end) == 1 && end[0] != 0 {
 		return nil, errors.New("it does not hold the placeholder, and nothing else")
 	}
-	wrapper, err := o.only(bundlesWrapper)
+	wrapper, err := o.only(p.wrapper)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +109,7 @@ func (o *relocatable) placeholder(at int, want string) (end []byte, err error) {
 		return nil, err
 	}
 	if len(from) != 1 || from[0] != wrapper {
-		return nil, fmt.Errorf("something else than %s points to it, or nothing", bundlesWrapper)
+		return nil, fmt.Errorf("something else than %s points to it, or nothing", p.wrapper)
 	}
 	return end, nil
 }

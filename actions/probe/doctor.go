@@ -53,6 +53,9 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool
 // toolkit says whether the toolkit that a build would take is whole, and which others there are.
 func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	d.ok("CUDA toolkit", fmt.Sprintf("%s at %s", k.Build, k.NVCC.Path))
+	if k.Clang != nil {
+		d.ok("CUDA compiler", described(k.Clang.Driver)+" with --cuda-path="+k.Clang.CUDAPath)
+	}
 	for _, other := range w.others(k.NVCC.Path) {
 		d.ok("", "not used: "+other)
 	}

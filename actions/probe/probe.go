@@ -6,6 +6,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,7 +30,7 @@ import (
 // Request says what to find out.
 type Request struct {
 	Root         string                    // project root; relative paths of Prebuilt start here
-	Compiler     string                    // nvcc by name or path; "" is nvcc
+	Compiler     string                    // nvcc or a clang, by name or path; "" is nvcc
 	HostCompiler string                    // "" lets the probe choose one that the toolkit supports
 	Version      string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
 	Accepts      func(version string) bool // whether that allows a version; nil is any
@@ -163,10 +164,14 @@ func (w *world) collect() plan.Facts {
 	if w.req.NeedHIP {
 		f.HIP, f.HIPError = w.hip()
 	}
-	if f.CUDA != nil {
+	switch {
+	case f.CUDA != nil && f.CUDA.Clang != nil: // whose host code is clang's as well
+		f.CXX = w.compiler(cmp.Or(w.req.HostCompiler, f.CUDA.Clang.Driver.Path))
+		f.CC = w.compiler(cFor(f.CXX.Path), "clang", "gcc", "cc")
+	case f.CUDA != nil:
 		f.CXX = f.CUDA.HostCXX
 		f.CC = w.compiler(cFor(f.CXX.Path), "gcc", "clang", "cc")
-	} else {
+	default:
 		f.CXX = w.compiler(w.req.HostCompiler, "g++", "clang++", "c++")
 		f.CC = w.compiler(cFor(w.req.HostCompiler), "gcc", "clang", "cc")
 	}

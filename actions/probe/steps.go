@@ -20,12 +20,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
-// Steps remembers what nvcc --dryrun and hipcc -### said, for some tools and one environment. It is only a memo: without
+// Steps remembers what nvcc --dryrun, hipcc -### and clang -### said, for some tools and one environment. It is only a memo: without
 // its file they are asked again.
 type Steps struct {
 	Runs map[string]plan.DryRun // by plan.Question.Key
 
-	fleeting map[string]bool // questions whose answers are not for another day: for trouble of the moment, or a refusal of hipcc
+	fleeting map[string]bool // questions whose answers are not for another day: for trouble of the moment, or a refusal of clang
 	drivers  map[string]driver
 	file     string
 	text     []byte
@@ -45,6 +45,10 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	if k := f.CUDA; k != nil {
 		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
 		about = append(about, k.NVCC.Path, k.NVCC.ID)
+	}
+	if k := f.CUDA; k != nil && k.Clang != nil {
+		s.drivers["clang"] = driver{k.Clang.Driver.Path, env}
+		about = append(about, "clang", k.Clang.Driver.Path, k.Clang.Driver.ID, k.Clang.CUDAPath)
 	}
 	if k := f.HIP; k != nil {
 		s.drivers["hip"] = driver{k.Driver.Path, slices.Concat(env, k.Env, []string{hipccVerbose})}
@@ -66,7 +70,7 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	return s
 }
 
-// lacksLibs reports an answer of hipcc that names a device library which is not there any more: the libraries were moved.
+// lacksLibs reports an answer of clang that names a device library which is not there any more: the libraries were moved.
 func lacksLibs(text string) bool {
 	const option = `"-mlink-builtin-bitcode" "`
 	for i := strings.Index(text, option); i >= 0; i = strings.Index(text, option) {
@@ -117,13 +121,14 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 	cmd.Dir, cmd.Env = dir, append(d.env[:len(d.env):len(d.env)], "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
-	if q.Tool == "hip" {
+	clang := q.Tool == "hip" || q.Tool == "clang"
+	if clang {
 		text = escapedByte().ReplaceAllString(text, "$1") // as JSON the text must be UTF-8
 	}
-	switch hip := q.Tool == "hip"; {
+	switch {
 	case err != nil:
-		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, hip || isTrouble(err)
-	case hip && strings.Contains(text, "\nclang: error: "): // with -###, clang refuses with status 0
+		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, clang || isTrouble(err)
+	case clang && strings.Contains(text, "\nclang: error: "): // with -###, clang refuses with status 0
 		return plan.DryRun{Error: complaint(text)}, true
 	}
 	return plan.DryRun{Text: text}, false

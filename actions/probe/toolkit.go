@@ -33,7 +33,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		return nil, msg
 	}
 	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
-	if k.HostCXX.Path == "" {
+	if k.HostCXX.Path == "" && !isClang(w.req.Compiler) {
 		return nil, k.HostCXX.Error
 	}
 	k.Root = filepath.Dir(d.here)
@@ -50,6 +50,12 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		k.Programs[t] = w.parts[t]
 	}
 	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
+	if isClang(w.req.Compiler) {
+		var msg string
+		if k.Clang, msg = w.clang(k, d.irLibs); msg != "" {
+			return nil, msg
+		}
+	}
 	return k, ""
 }
 
@@ -82,7 +88,7 @@ func (w *world) fatbinC(fatbinary string) map[string]string {
 // findNVCC looks where nvcc usually is; looked lists the places.
 func (w *world) findNVCC() (nvcc string, looked []string) {
 	name := w.req.Compiler
-	if name == "" {
+	if name == "" || isClang(name) {
 		name = "nvcc"
 	}
 	try := func(p, say string) bool {

@@ -87,7 +87,8 @@ func (s *session) build(start time.Time, tree *tree, want []graph.ActionID, done
 	}
 	for _, question := range tree.runner.Misread() {
 		s.steps.Misread(question)
-		misread = map[bool]string{false: "nvcc", true: "hipcc"}[strings.HasPrefix(question, "hip\n")]
+		tool, _, _ := strings.Cut(question, "\n")
+		misread = map[string]string{"nvcc": "nvcc", "hip": "hipcc", "clang": "clang"}[tool]
 	}
 	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misread == ""
 	if good && say != nil {

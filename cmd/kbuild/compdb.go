@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -31,10 +32,10 @@ func (cmd compdbCmd) Run(c *cli) error {
 	for _, id := range s.graph.Closure(want) {
 		a := s.graph.Actions[id]
 		e := compdbEntry{Directory: s.project.Root, Output: a.Outputs[0]}
-		switch a.Kind {
-		case graph.HostCompile:
+		switch {
+		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // clang's own
 			e.Arguments = dropDepfile(a.Argv)
-		case graph.Compile, graph.ModuleEmit:
+		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
 			e.Arguments = clangArgs(a.Argv, clangToolkit(s.facts.CUDA.Root))
 		default:
 			continue

@@ -33,6 +33,9 @@ func (s *session) tools() map[string]plan.Tool {
 	tools := map[string]plan.Tool{"cxx": s.facts.CXX, "cc": s.facts.CC, "ar": s.facts.AR, "lto-ar": s.facts.HostLTO.AR}
 	if s.facts.CUDA != nil {
 		tools["nvcc"] = s.facts.CUDA.NVCC
+		if s.facts.CUDA.Clang != nil {
+			tools["clang"] = s.facts.CUDA.Clang.Driver
+		}
 	}
 	if s.facts.HIP != nil {
 		tools["hip"] = s.facts.HIP.Driver
@@ -89,7 +92,7 @@ func (c *cli) plan() (*session, error) {
 	return s, nil
 }
 
-// make plans, and asks nvcc and hipcc for their steps as long as the plan wants to know some.
+// make plans, and asks nvcc, hipcc and clang for their steps as long as the plan wants to know some.
 func (s *session) make() (plan.Plan, error) {
 	env := run.Environ(os.Environ(), nil)
 	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts, env, run.KeyEnviron(env))

@@ -94,7 +94,7 @@ func (b *builder) expandOne(t *target, code gencode.Code) []gencode.Code {
 		return expandAll(code.Name, k.Archs)
 	}
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == code.Num && a.Suffix == code.Suffix }) {
-		b.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "CUDA %s does not know %s", k.Version, code)
+		b.unknownCode(t, code)
 	}
 	return []gencode.Code{code}
 }

@@ -29,14 +29,14 @@ var ToolkitPrograms = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink
 
 // Question is what a compiler driver is asked for its steps.
 type Question struct {
-	Tool string   // "nvcc" or "hip"
+	Tool string   // "nvcc", "hip" or "clang"
 	Args []string // of the driver
 }
 
 // Key is the question as a text: the tool and the arguments, each ended by a newline.
 func (q Question) Key() string { return q.Tool + "\n" + strings.Join(q.Args, "\n") + "\n" }
 
-// DryRun is what `nvcc --dryrun` or `hipcc -###` printed, or why it could not be asked.
+// DryRun is what `nvcc --dryrun`, `hipcc -###` or `clang -###` printed, or why it could not be asked.
 type DryRun struct {
 	Text  string `json:"text,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -74,6 +74,14 @@ type Toolkit struct {
 	Programs map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
 	FatbinC  map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
 	NVVMPath string            // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
+	Clang    *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
+}
+
+// ClangCUDA is a clang that compiles CUDA with a toolkit.
+type ClangCUDA struct {
+	Driver   Tool     // clang++; its identity is that of all that it runs
+	CUDAPath string   // where it finds the toolkit
+	Libs     []string // all device libraries of the toolkit
 }
 
 // HIP is an installed HIP compiler.

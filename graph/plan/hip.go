@@ -49,7 +49,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
 	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
 	argv := hip.Compile(c, hipID(t.label, s), b.hipOptions(t, s, inc))
-	p := &hipSplit{b: b, t: t, source: s, lines: recordsHIPLines(t, s), whole: &graph.Action{
+	p := &clangSplit{b: b, t: t, source: s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), whole: &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(t.codes.gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
 		Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,
 		Tools: []string{"hip"}, Memory: s.Memory,
@@ -60,7 +60,8 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 		b.wholeHIP(t, p.whole, s, err)
 		return
 	}
-	p.HIPUnit = toolchain.HIPUnit{HIPPasses: passes, Source: s.Path, ID: hipID(t.label, s)}
+	p.bundles = passes.Bundle
+	p.ClangUnit = toolchain.ClangUnit{ClangPasses: passes.ClangPasses, Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
 	if s.Mode == "whole" {
 		p.splitWhole()
 	} else {
@@ -127,28 +128,29 @@ func lookedForLibs(t *target, k *HIP) []string {
 	return k.Looked
 }
 
-// recordsHIPLines reports options that put positions of the source into an output.
-func recordsHIPLines(t *target, s manifest.Source) bool {
+// recordsClangLines reports options that put positions of the source into an output.
+func recordsClangLines(t *target, flags ...[]string) bool {
 	if t.Debug || t.DeviceDebug || t.LineInfo {
 		return true
 	}
-	for _, f := range slices.Concat(s.Flags.HIP, s.Flags.Host) {
+	all := slices.Concat(flags...)
+	for _, f := range all {
 		for _, sign := range lineSigns {
 			if strings.HasPrefix(f, sign) && !strings.HasPrefix(f, "-gencode") {
 				return true
 			}
 		}
 	}
-	return asksForDebug(s.Flags.HIP) || asksForDebug(s.Flags.Host)
+	return asksForDebug(all)
 }
 
 // hipEnv is what commands of the HIP compiler run with.
 func (b *builder) hipEnv() []string { return append([]string{anywhere}, b.facts.HIP.Env...) }
 
-func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) toolchain.HIPOptions {
-	o := toolchain.HIPOptions{
+func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) toolchain.ClangOptions {
+	o := toolchain.ClangOptions{
 		Std: t.Std, Opt: b.hipOpt(t), Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
-		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, HIP: s.Flags.HIP, Host: s.Flags.Host,
+		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Flags: s.Flags.HIP, Host: s.Flags.Host,
 	}
 	switch {
 	case t.PrecDiv == nil && t.PrecSqrt == nil:
@@ -189,26 +191,27 @@ func hipID(label string, s manifest.Source) string {
 	return id[1] + id[len(id)-1]
 }
 
-// hipSplit is one hipcc command being taken apart.
-type hipSplit struct {
-	toolchain.HIPUnit
-	b      *builder
-	t      *target
-	source manifest.Source
-	whole  *graph.Action // the command in one piece
-	dir    string        // of the parts
-	lines  bool          // outputs record line numbers
+// clangSplit is one command of hipcc, or of clang for CUDA, being taken apart.
+type clangSplit struct {
+	toolchain.ClangUnit
+	b       *builder
+	t       *target
+	source  manifest.Source
+	whole   *graph.Action       // the command in one piece
+	dir     string              // of the parts
+	lines   bool                // outputs record line numbers
+	bundles toolchain.HIPBundle // of HIP
 }
 
 // action makes the action of a pass.
-func (p *hipSplit) action(kind graph.Kind, argv []string, output string) *graph.Action {
+func (p *clangSplit) action(kind graph.Kind, argv []string, output string) *graph.Action {
 	part := strings.HasPrefix(output, p.dir+"/")
 	return &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Argv: argv, Env: p.whole.Env, Outputs: []string{output},
 		Tools: p.whole.Tools, Part: part, Memory: p.whole.Memory, Plain: p.whole.Argv, Asked: p.whole.Asked}
 }
 
 // preprocess plans the text of an architecture, or with code nil of the host, and gives its name.
-func (p *hipSplit) preprocess(code *gencode.Code) string {
+func (p *clangSplit) preprocess(code *gencode.Code) string {
 	text := p.dir + "/" + sideName(code) + ".ii"
 	a := p.action(graph.Preprocess, p.Preprocess(code, text, text+".d"), text)
 	a.Inputs, a.Depfile = []string{p.source.Path}, text+".d"
@@ -235,8 +238,8 @@ func sideName(code *gencode.Code) string {
 }
 
 // follow makes a compile whose key has a text in place of the source and the headers.
-func (p *hipSplit) follow(a *graph.Action, text string) {
-	a.Mentions, a.Follows = []string{p.source.Path}, text
+func (p *clangSplit) follow(a *graph.Action, text string) {
+	a.Mentions, a.Follows = []string{p.source.Path}, []string{text}
 	if p.lines {
 		a.Inputs = append(a.Inputs, text)
 		return
@@ -246,7 +249,7 @@ func (p *hipSplit) follow(a *graph.Action, text string) {
 }
 
 // device plans the compile for one architecture.
-func (p *hipSplit) device(code gencode.Code, output string) {
+func (p *clangSplit) device(code gencode.Code, output string) {
 	text := p.preprocess(&code)
 	a := p.action(graph.DeviceCode, p.Device(code, output), output)
 	a.Archs = []string{code.String()}
@@ -256,7 +259,7 @@ func (p *hipSplit) device(code gencode.Code, output string) {
 }
 
 // host plans the compile of the host's code.
-func (p *hipSplit) host(placeholder string) string {
+func (p *clangSplit) host(placeholder string) string {
 	text := p.preprocess(nil)
 	output := p.dir + "/host.o"
 	staged := ""
@@ -273,10 +276,10 @@ func (p *hipSplit) host(placeholder string) string {
 }
 
 // placeholderName is the file that stands for device code while host code is compiled.
-const placeholderName = "placeholder.hipfb"
+const placeholderName = "placeholder" + toolchain.HIPCode
 
 // bundle plans a bundle of files, one for each target of how; Archs are those of codes.
-func (p *hipSplit) bundle(how toolchain.HIPBundle, file func(arch string) string, output string) *graph.Action {
+func (p *clangSplit) bundle(how toolchain.HIPBundle, file func(arch string) string, output string) *graph.Action {
 	var files, inputs []string
 	for _, t := range how.Targets {
 		f := file(how.Arch(t))
@@ -291,7 +294,7 @@ func (p *hipSplit) bundle(how toolchain.HIPBundle, file func(arch string) string
 }
 
 // splitWhole plans the passes of a source whose device code is final.
-func (p *hipSplit) splitWhole() {
+func (p *clangSplit) splitWhole() {
 	object := func(arch string) string {
 		if arch == "" {
 			return ""
@@ -301,22 +304,22 @@ func (p *hipSplit) splitWhole() {
 	for _, c := range p.t.codes.gfx {
 		p.device(c, object(c.String()))
 	}
-	bundle := p.dir + "/code.hipfb"
-	p.bundle(p.HIPUnit.Bundle, object, bundle).Transient = true
+	bundle := p.dir + "/code" + toolchain.HIPCode
+	p.bundle(p.bundles, object, bundle).Transient = true
 	host := p.host(toolchain.Placeholder)
 	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
 		Inputs: []string{host, bundle}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
 }
 
 // splitRelocatable plans the passes of a source whose device code is linked, and gives its bitcode by architecture.
-func (p *hipSplit) splitRelocatable() map[string]string {
+func (p *clangSplit) splitRelocatable() map[string]string {
 	bitcode := map[string]string{}
 	for _, c := range p.t.codes.gfx {
 		bitcode[c.String()] = p.dir + "/" + sideName(&c) + ".bc"
 		p.device(c, bitcode[c.String()])
 	}
 	host := p.host("")
-	p.bundle(p.HIPUnit.Bundle, func(arch string) string {
+	p.bundle(p.bundles, func(arch string) string {
 		if arch == "" {
 			return host
 		}

@@ -112,7 +112,7 @@ func (h *hipLink) learn(codes []gencode.Code) (*toolchain.HIPLink, error) {
 		}
 	}
 	hip := toolchain.HIP{Path: b.facts.HIP.Driver.Path}
-	argv := hip.Link(h.t.codes.gfx, h.mode, toolchain.HIPOptions{Opt: h.b.hipOpt(h.t)}, []string{toolchain.AskInput}, toolchain.AskOutput)
+	argv := hip.Link(h.t.codes.gfx, h.mode, toolchain.ClangOptions{Opt: h.b.hipOpt(h.t)}, []string{toolchain.AskInput}, toolchain.AskOutput)
 	q := Question{"hip", toolchain.AskHIP(argv, "", "")}
 	h.asked = q.Key()
 	return learn(b, &b.hipLinks, q, func(text string) (*toolchain.HIPLink, error) {
@@ -259,7 +259,7 @@ func (h *hipLink) inOnePiece() []string {
 		}
 	}
 	argv, _ := h.b.linkArgv(h.t, h.l, append(objects, h.l.embeds...), false, h.kind)
-	hip := toolchain.HIP{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, toolchain.HIPOptions{Opt: h.b.hipOpt(h.t), LLD: h.t.Flags.LLD}, nil, "")
+	hip := toolchain.HIP{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, toolchain.ClangOptions{Opt: h.b.hipOpt(h.t), LLD: h.t.Flags.LLD}, nil, "")
 	return append(hip[:len(hip)-2], argv[1:]...)
 }
 

@@ -101,7 +101,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 func (b *builder) hipBundle(t *target) *toolchain.HIPBundle {
 	whole := &graph.Action{Inputs: []string{toolchain.AskHIPSource}, Outputs: []string{toolchain.AskOutput}}
 	c := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	whole.Argv = toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.HIPOptions{})
+	whole.Argv = toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.ClangOptions{})
 	passes, err := b.learnHIP(t, whole)
 	if err != nil {
 		b.hipModuleFault(t, err)
@@ -132,7 +132,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	inc, headers := b.includes(t)
 	b.checkDepends(t, s.Flags.HIP)
 	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
-	p := &hipSplit{b: b, t: t, source: *s, lines: recordsHIPLines(t, *s), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
+	p := &clangSplit{b: b, t: t, source: *s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
 		whole: &graph.Action{Name: s.Path, Mode: mode, Argv: toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc)),
 			Env: b.hipEnv(), Inputs: []string{s.Path}, Outputs: []string{toolchain.AskOutput}, OrderOnly: headers, SearchDirs: inc,
 			Tools: []string{"hip"}, Memory: s.Memory}}
@@ -142,7 +142,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 		return nil
 	}
 	p.whole.Argv = nil // there is no one command to compare with
-	p.HIPUnit = toolchain.HIPUnit{HIPPasses: passes, Source: s.Path, ID: hipID(t.label, *s)}
+	p.ClangUnit = toolchain.ClangUnit{ClangPasses: passes.ClangPasses, Language: "hip", Source: s.Path, ID: hipID(t.label, *s)}
 	var arts []artifact
 	for _, code := range t.codes.gfx {
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]

@@ -48,6 +48,10 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 	if !ok {
 		return nil
 	}
+	if k := b.clang(); k != nil {
+		b.errorf(t.Pos, "Build modules with nvcc: "+useNVCC+".", "%s: kbuild makes no modules with clang %s", t.label, k.Driver.Version)
+		return nil
+	}
 	var arts []artifact
 	for _, kind := range t.Emit {
 		switch {

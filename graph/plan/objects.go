@@ -25,6 +25,11 @@ func (b *builder) compileAll(t *target) {
 			t.objects = append(t.objects, o)
 			continue
 		}
+		if o.device && b.clang() != nil {
+			b.compileClang(t, s, &o, inc, headers)
+			t.objects = append(t.objects, o)
+			continue
+		}
 		var a *graph.Action
 		switch {
 		case o.device:

@@ -95,6 +95,7 @@ type builder struct {
 	links     map[string]learned[toolchain.LinkPasses]
 	hips      map[string]learned[toolchain.HIPPasses]
 	hipLinks  map[string]learned[toolchain.HIPLink]
+	clangs    map[string]learned[toolchain.CUDAPasses]
 	slices    map[string]bool // paths of planned slices
 }
 

@@ -64,7 +64,7 @@ var errNotAsked = errors.New("it was not asked for its steps")
 type refused struct{ tool, said string }
 
 func (r refused) Error() string {
-	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###"}[r.tool] + ": " + r.said
+	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###", "clang": "clang -###"}[r.tool] + ": " + r.said
 }
 
 // learn has an answer read once for all that ask the same.

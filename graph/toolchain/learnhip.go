@@ -24,9 +24,7 @@ const (
 
 // HIPPasses is one `hipcc -c` taken apart.
 type HIPPasses struct {
-	Clang  string              // program
-	Flags  []string            // of clang, for all passes
-	Libs   map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
+	ClangPasses
 	Bundle HIPBundle
 }
 
@@ -53,7 +51,8 @@ type HIPDeviceLink struct {
 	Flags   []string // without inputs and output
 }
 
-// AskHIP turns the argv of a hipcc command into the question for its steps, as Ask does for nvcc.
+// AskHIP turns the argv of a command of hipcc or clang into the question for its steps, as Ask does for nvcc. What language the
+// source is stands in argv.
 func AskHIP(argv []string, source, output string) []string {
 	question := []string{"-###"}
 	for i := 1; i < len(argv); i++ {
@@ -111,8 +110,7 @@ func LearnHIP(text string, asked []string, codes []gencode.Code) (*HIPPasses, er
 	if err != nil {
 		return nil, err
 	}
-	p := &HIPPasses{Libs: map[string][]string{}}
-	p.driver(h.Clang)
+	p := &HIPPasses{ClangPasses: ClangDriver(h.Clang)}
 	for _, s := range h.Steps {
 		if target := after(s, "-triple"); strings.HasPrefix(target, "amdgcn") {
 			arch := archOfPass(s)
@@ -131,20 +129,6 @@ func LearnHIP(text string, asked []string, codes []gencode.Code) (*HIPPasses, er
 		}
 	}
 	return p, p.Bundle.complete(codes)
-}
-
-// driver finds the clang to run and its flags: all but the architectures, the files, and what else a pass says itself.
-func (p *HIPPasses) driver(clang []string) {
-	p.Clang = clang[0]
-	for i := 1; i < len(clang); i++ {
-		switch a := clang[i]; {
-		case a == "-###", a == "-c", a == AskHIPSource, strings.HasPrefix(a, offloadArch):
-		case a == "-o", a == "-x":
-			i++
-		default:
-			p.Flags = append(p.Flags, a)
-		}
-	}
 }
 
 // after is the argument behind an option.

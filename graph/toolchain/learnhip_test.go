@@ -77,7 +77,7 @@ func describeHIP(text string, asked []string) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
-	u := HIPUnit{HIPPasses: p, Source: "<source>", ID: "<id>"}
+	u := ClangUnit{ClangPasses: p.ClangPasses, Language: "hip", Source: "<source>", ID: "<id>"}
 	out := "preprocess " + lines(u.Preprocess(&codes[0], "<out>", "<dep>")) + "device " + lines(u.Device(codes[0], "<out>")) +
 		"host " + lines(u.Host("<placeholder>", "<out>"))
 	for _, c := range codes {

@@ -11,7 +11,7 @@ import (
 // flags = { nvcc = [...], ... }: what kbuild has no attribute for. What it derives itself, and what
 // must agree across a link, is refused here: it would work against the attribute without a word.
 
-var flagTools = []string{"cicc", "hip", "host", "link", "lld", "nvcc", "nvlink", "ptxas"}
+var flagTools = []string{"cicc", "clang", "hip", "host", "link", "lld", "nvcc", "nvlink", "ptxas"}
 
 // derived are options of nvcc that an attribute stands for, by their first letters.
 var derived = []struct{ options, attribute string }{
@@ -48,7 +48,7 @@ func (r *reader) flags() Flags {
 func (f *Flags) of(tool string) *[]string {
 	return map[string]*[]string{
 		"nvcc": &f.NVCC, "cicc": &f.CICC, "ptxas": &f.PTXAS, "nvlink": &f.NVLink, "hip": &f.HIP, "lld": &f.LLD,
-		"host": &f.Host, "link": &f.Link,
+		"clang": &f.Clang, "host": &f.Host, "link": &f.Link,
 	}[tool]
 }
 
@@ -76,9 +76,9 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []
 	return out
 }
 
-// derivedHIP are those of clang.
-var derivedHIP = []struct{ options, attribute string }{
-	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch", "gencode"},
+// derivedClang are those of clang, for HIP and CUDA.
+var derivedClang = []struct{ options, attribute string }{
+	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch --no-cuda-gpu-arch --cuda-include-ptx --no-cuda-include-ptx", "gencode"},
 	{"-fgpu-rdc -fno-gpu-rdc -foffload-lto -fno-offload-lto --hip-link", "mode"},
 	{"-std --std", "std"},
 }
@@ -87,8 +87,8 @@ func derivedFrom(tool, flag string) string {
 	list := derived
 	switch tool {
 	case "nvcc":
-	case "hip":
-		list = derivedHIP
+	case "hip", "clang":
+		list = derivedClang
 	default:
 		return ""
 	}

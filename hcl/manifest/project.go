@@ -76,6 +76,7 @@ type Gencode struct {
 type Flags struct {
 	NVCC, CICC, PTXAS, NVLink []string
 	HIP, LLD                  []string
+	Clang                     []string
 	Host, Link                []string
 }
 

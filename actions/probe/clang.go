@@ -1,0 +1,137 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// isClang tells by its name that a compiler of the toolchain block is no nvcc. nvcc then says where the toolkit is, whose ptxas,
+// fatbinary, device libraries, headers and runtime clang uses.
+func isClang(compiler string) bool { return strings.Contains(filepath.Base(compiler), "clang") }
+
+// debianCUDA is where Debian and Ubuntu, which spread the toolkit over /usr, keep a folder of the shape that clang wants.
+const debianCUDA = "/usr/lib/cuda"
+
+// clang finds and identifies the clang that compiles for the toolkit k, and leaves in k.Archs what both know.
+func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
+	driver := w.lookup(w.req.Compiler, w.env("PATH"))
+	if driver == "" {
+		return nil, fmt.Sprintf("Looked for %s in PATH. Install it (on Debian and Ubuntu: apt install clang), or name another as compiler of the toolchain block.", w.req.Compiler)
+	}
+	version, err := w.answer(driver, "-dumpversion")
+	if err != nil {
+		return nil, fmt.Sprintf("%s does not work: %v", driver, err)
+	}
+	c := &plan.ClangCUDA{Driver: plan.Tool{Path: driver, Version: version, Family: "clang"}}
+	known := w.nvidiaArchs(driver)
+	k.Archs = slices.DeleteFunc(slices.Clone(k.Archs), func(a gencode.Code) bool { return !slices.Contains(known, a) })
+	if len(k.Archs) == 0 {
+		return nil, fmt.Sprintf("%s compiles for no GPU that CUDA %s knows (--target=nvptx64 -print-supported-cpus). Was it built without NVPTX?", driver, k.Version)
+	}
+	steps, msg := w.askClang(c, k, deviceLibs)
+	if msg != "" {
+		return nil, msg
+	}
+	if c.Driver.ID, err = w.clangIdentity(driver, version, steps); err != nil {
+		return nil, err.Error()
+	}
+	c.Libs, _ = filepath.Glob(filepath.Join(deviceLibs, "*.bc"))
+	return c, ""
+}
+
+// nvidiaArchs are the NVIDIA GPUs that a clang knows.
+func (w *world) nvidiaArchs(clang string) []gencode.Code {
+	text, err := w.output(clang, "--target=nvptx64-nvidia-cuda", "-nogpulib", "-print-supported-cpus")
+	if err != nil {
+		return nil
+	}
+	var archs []gencode.Code
+	for _, word := range strings.Fields(text) {
+		if c, err := gencode.Parse(word); err == nil && c.Kind == gencode.SASS {
+			archs = append(archs, c)
+		}
+	}
+	return archs
+}
+
+// askClang finds the folder by which clang takes the toolkit k and no other, which shows in the device library that it links, and
+// gives the steps of a compile. (clang itself looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
+func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (toolchain.HIPSteps, string) {
+	said := ""
+	for _, dir := range []string{k.Root, debianCUDA} {
+		c.CUDAPath = dir
+		steps := w.clangSteps(c, k.Archs[len(k.Archs)-1])
+		for _, file := range w.deviceLibs(steps.Steps) {
+			w.reads(file)
+			if sameFile(filepath.Dir(file), deviceLibs) {
+				return steps, ""
+			}
+		}
+		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, complaintOf(steps.Said))
+	}
+	return toolchain.HIPSteps{}, fmt.Sprintf("%s does not take the toolkit of %s, whose device libraries are in %s.%s Set CUDA_HOME to a toolkit that it takes.",
+		c.Driver.Path, k.NVCC.Path, deviceLibs, said)
+}
+
+// complaintOf is why steps were not shown, or that they were for another toolkit.
+func complaintOf(said string) string {
+	if said == "" {
+		return "it takes other device libraries."
+	}
+	return complaint(said)
+}
+
+func sameFile(a, b string) bool {
+	first, err := filepath.EvalSymlinks(a)
+	if err != nil {
+		return false
+	}
+	second, err := filepath.EvalSymlinks(b)
+	return err == nil && first == second
+}
+
+// clangSteps asks for the steps of a compile for some GPU.
+func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) toolchain.HIPSteps {
+	dir, err := os.MkdirTemp("", "kbuild-ask-")
+	if w.note(err); err != nil {
+		return toolchain.HIPSteps{Said: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, toolchain.AskHIPSource), nil, 0o666); err != nil {
+		w.note(err)
+		return toolchain.HIPSteps{Said: err.Error()}
+	}
+	compile := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Codes: []gencode.Code{arch}}
+	argv := toolchain.ClangCUDA{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, toolchain.ClangOptions{})
+	argv = append(argv[:1:1], toolchain.AskHIP(argv, compile.Source, compile.Output)...)
+	cmd := w.command(argv)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	w.note(err)
+	return toolchain.ReadHIPSteps(string(out), argv)
+}
+
+// clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both.
+func (w *world) clangIdentity(driver, version string, steps toolchain.HIPSteps) (string, error) {
+	parts := map[string]string{"clang++": driver}
+	for _, argv := range steps.Steps {
+		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
+			parts[role] = argv[0]
+			for name, file := range w.sharedLibs(argv[0]) {
+				parts[role+" "+name] = file
+			}
+		}
+	}
+	for name, file := range w.sharedLibs(driver) {
+		parts["clang++ "+name] = file
+	}
+	text, _ := w.answer(driver, "--version")
+	return w.identity(parts, version, text)
+}

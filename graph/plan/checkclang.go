@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// What clang does not do, said before anything is compiled.
+
+const useNVCC = `remove compiler = "clang..." from toolchain "cuda" to compile with nvcc`
+
+// checkClang reports whether clang can compile a source of t as the manifest wants it.
+func (b *builder) checkClang(t *target, s manifest.Source) bool {
+	had := len(b.problems)
+	k := b.clang()
+	if s.Mode != "whole" {
+		b.errorf(b.modePos(t, s), `Set mode = "whole", or `+useNVCC+".",
+			"%s: clang %s compiles CUDA in mode whole only, and %s is in mode %s", t.label, k.Driver.Version, s.Path, s.Mode)
+	}
+	b.checkClangCodes(t)
+	b.checkClangFloats(t)
+	b.checkClangFlags(t, s)
+	b.checkDepends(t, s.Flags.Clang, s.Flags.Host)
+	return len(b.problems) == had
+}
+
+// modePos is where the mode of a source is set.
+func (b *builder) modePos(t *target, s manifest.Source) manifest.Pos {
+	if s.Mode != t.Mode {
+		return s.Pos
+	}
+	return t.attr("mode")
+}
+
+// checkClangCodes refuses code that clang puts into no object.
+func (b *builder) checkClangCodes(t *target) {
+	if len(t.codes.lto) > 0 {
+		b.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
+	}
+	for _, c := range t.codes.ptx {
+		sass := c.As(gencode.SASS)
+		if !contains(t.codes.sass, sass) {
+			b.errorf(t.attr("gencode"), "Add "+sass.String()+".", "%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
+		}
+	}
+	if len(t.codes.sass) == 0 && len(t.codes.ptx) == 0 && len(t.codes.lto) == 0 {
+		b.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
+	}
+}
+
+func contains(codes []gencode.Code, c gencode.Code) bool {
+	for _, d := range codes {
+		if d == c {
+			return true
+		}
+	}
+	return false
+}
+
+// checkClangFloats refuses what clang has no option for.
+func (b *builder) checkClangFloats(t *target) {
+	for _, f := range []struct {
+		on   *bool
+		name string
+	}{{t.PrecDiv, "prec_div"}, {t.PrecSqrt, "prec_sqrt"}} {
+		if f.on != nil {
+			b.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".", "%s: clang has no option for %s", t.label, f.name)
+		}
+	}
+}
+
+// checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both compilers has flags for both.
+func (b *builder) checkClangFlags(t *target, s manifest.Source) {
+	for _, f := range []struct {
+		tool  string
+		flags []string
+	}{{"nvcc", s.Flags.NVCC}, {"cicc", s.Flags.CICC}} {
+		if len(f.flags) > 0 && len(s.Flags.Clang) == 0 {
+			b.errorf(t.attr("flags"), "Say in flags.clang what clang gets. With flags for both, each compiler gets its own.",
+				"%s is compiled by clang, which does not get flags.%s (%s)", t.label, f.tool, strings.Join(f.flags, " "))
+		}
+	}
+	for _, f := range s.Flags.Clang {
+		if strings.HasPrefix(f, "--cuda-path") || strings.HasPrefix(f, "--ptxas-path") {
+			b.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.", "%s: %s would compile with another toolkit than the one that was found", t.label, f)
+		}
+	}
+}
+
+// unknownCode says what is not known of a code, and by whom.
+func (b *builder) unknownCode(t *target, code gencode.Code) {
+	k := b.facts.CUDA
+	who := "CUDA " + k.Version
+	if k.Clang != nil {
+		who = fmt.Sprintf("clang %s with CUDA %s", k.Clang.Driver.Version, k.Version)
+	}
+	b.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
+}

@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Where the toolchain block names a clang, it compiles CUDA in place of nvcc, and is taken apart as hipcc is (hip.go):
+//
+//	a.cu -> preprocess [sm_80] -> device-code [sm_80] -> ptxas [sm_80] --\
+//	a.cu -> preprocess [sm_90] -> device-code [sm_90] -> ptxas [sm_90] ---> fatbinary --\
+//	a.cu -> preprocess [host] ---> host-part -------------------------------------------> join -> a.cu.o
+//
+// Only final device code is made this way (mode whole). clang's relocatable code is a fatbin for nvlink that ends in a link by
+// nvcc, and its LTO is a link by clang-linker-wrapper; both are refused.
+
+// clang is the compiler of CUDA in place of nvcc, nil if nvcc is it.
+func (b *builder) clang() *ClangCUDA {
+	if b.facts.CUDA == nil {
+		return nil
+	}
+	return b.facts.CUDA.Clang
+}
+
+// compileClang plans the compile of one CUDA source by clang.
+func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, headers []string) {
+	if !b.checkClang(t, s) {
+		return
+	}
+	k := b.clang()
+	codes := t.codes.compileCodes(s.Mode)
+	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: codes}
+	argv := toolchain.ClangCUDA{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(c, b.clangOptions(t, s, inc))
+	p := &clangSplit{b: b, t: t, source: s, lines: recordsClangLines(t, s.Flags.Clang, s.Flags.PTXAS, s.Flags.Host), dir: b.partsDir(o.path),
+		whole: &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{anywhere},
+			Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,
+			Tools: []string{"clang"}, Memory: s.Memory}}
+	p.ClangUnit = toolchain.ClangUnit{ClangPasses: toolchain.ClangDriver(argvForPasses(argv)), Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
+	passes, err := b.learnClang(t, p.whole, codes)
+	if err != nil {
+		p.wholeClang(codes, err)
+		return
+	}
+	p.ClangPasses = passes.ClangPasses
+	p.splitCUDA(passes, codes)
+}
+
+// argvForPasses is a command without what it says of its own files.
+func argvForPasses(argv []string) []string {
+	question := toolchain.AskHIP(argv, argv[slices.Index(argv, "-x")+2], askedOutput(argv))
+	return append(argv[:1:1], question...)
+}
+
+// learnClang asks for the steps of a compile.
+func (b *builder) learnClang(t *target, whole *graph.Action, codes []gencode.Code) (*toolchain.CUDAPasses, error) {
+	if why := b.wished(t); why != "" {
+		return nil, errors.New(why)
+	}
+	q := Question{"clang", toolchain.AskHIP(whole.Argv, whole.Inputs[0], whole.Outputs[0])}
+	whole.Asked = q.Key()
+	return learn(b, &b.clangs, q, func(text string) (*toolchain.CUDAPasses, error) {
+		return toolchain.LearnClangCUDA(text, append(whole.Argv[:1:1], q.Args...), codes)
+	})
+}
+
+// splitCUDA plans the passes of a source.
+func (p *clangSplit) splitCUDA(passes *toolchain.CUDAPasses, codes []gencode.Code) {
+	file := func(c gencode.Code) string {
+		if c.Kind == gencode.SASS {
+			return p.dir + "/" + c.String() + ".cubin"
+		}
+		return p.dir + "/" + c.String() + ".ptx"
+	}
+	for _, c := range codes {
+		if c.Kind == gencode.SASS {
+			ptx := file(c.As(gencode.PTX))
+			p.device(c, ptx)
+			a := p.action(graph.PTXAS, passes.Assemble(c, ptx, file(c)), file(c))
+			a.Archs, a.Inputs, a.Mentions, a.Apart = []string{c.String()}, []string{ptx}, p.whole.Inputs[:1], true
+			askFigures(a)
+			p.b.emit(p.t, a)
+		}
+	}
+	code := p.dir + "/code" + toolchain.ClangCode
+	argv, inputs := passes.Pack(file, code)
+	a := p.action(graph.Fatbinary, argv, code)
+	a.Archs, a.Inputs, a.Transient = p.whole.Archs, inputs, true
+	p.b.emit(p.t, a)
+	host := p.host(toolchain.Placeholder)
+	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
+		Inputs: []string{host, code}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
+}
+
+// wholeClang plans a compile as one command of clang. Its dependency file has the headers of the host's pass alone, so the texts of
+// all architectures are in its key. Which device libraries it takes is not known then; all of the toolkit's are inputs.
+func (p *clangSplit) wholeClang(codes []gencode.Code, why error) {
+	b, a := p.b, p.whole
+	var r refused
+	if errors.As(why, &r) {
+		b.errorf(p.t.Pos, "It was asked how it compiles the CUDA sources of "+p.t.label+".", "%v", r)
+		return
+	}
+	for _, f := range p.source.Flags.Clang {
+		if strings.Contains(f, "builtin-bitcode") || strings.Contains(f, "libdevice") {
+			b.errorf(p.t.attr("flags"), "Remove it.", "%s is compiled by clang as one command (%v), and kbuild cannot tell which device libraries %s means",
+				p.source.Path, why, f)
+		}
+	}
+	a.Whole, p.lines = why.Error(), true
+	a.Inputs = append(a.Inputs, b.clang().Libs...)
+	for _, c := range codes {
+		if c.Kind == gencode.SASS {
+			a.Follows = append(a.Follows, p.preprocess(&c))
+		}
+	}
+	a.Inputs = append(a.Inputs, a.Follows...)
+	b.emit(p.t, a)
+}
+
+// clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and
+// more for the second; clang's own is -O0. Fast math flushes denormals, as nvcc's does.
+func (b *builder) clangOptions(t *target, s manifest.Source, inc []string) toolchain.ClangOptions {
+	o := toolchain.ClangOptions{
+		Std: t.Std, Opt: t.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
+		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,
+	}
+	switch {
+	case o.Opt != "":
+	case t.DeviceDebug:
+		o.Opt = "0"
+	default:
+		o.Opt = "2"
+	}
+	if t.FastMath && t.FTZ == nil {
+		o.FTZ = &t.FastMath
+	}
+	o.Flags = append(slices.Clone(s.Flags.Clang), toolchain.PTXASFlags(s.Flags.PTXAS)...)
+	if t.MaxRegisters > 0 {
+		o.Flags = append(o.Flags, toolchain.MaxRegisters(t.MaxRegisters)...)
+	}
+	return o
+}

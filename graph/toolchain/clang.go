@@ -1,0 +1,172 @@
+package toolchain
+
+import (
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// clang compiles HIP and CUDA alike: one command for the host and one for each architecture, which public options choose.
+
+// ClangOptions are the attributes of a target that reach clang. Where it has an option for device code alone, that is used: the
+// host code of a HIP or CUDA source is compiled as plain C++ is.
+type ClangOptions struct {
+	Std                          string
+	Opt                          string // "" leaves it to the compiler: hipcc takes -O3, clang -O0
+	Includes                     []string
+	Defines                      []string
+	FastMath                     bool
+	FTZ, FMAD                    *bool
+	Rounded                      *bool // HIP: correctly rounded division and square root
+	Debug, DeviceDebug, LineInfo bool
+	PIC                          bool
+	Flags, Host, LLD             []string // extra flags: for both passes, for the host's, for HIP's device link
+}
+
+func (o ClangOptions) optimisation() []string {
+	if o.Opt == "" {
+		return nil
+	}
+	return []string{"-O" + o.Opt}
+}
+
+func (o ClangOptions) args() []string {
+	argv := o.optimisation()
+	add := func(a ...string) { argv = append(argv, a...) }
+	device := func(a string) { add("-Xarch_device", a) }
+	if o.Std != "" {
+		add("-std=" + o.Std)
+	}
+	if o.FastMath {
+		device("-ffast-math")
+	}
+	for _, f := range []struct {
+		on      *bool
+		yes, no string
+	}{
+		{o.FTZ, "-fgpu-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"},
+		{o.Rounded, "-fhip-fp32-correctly-rounded-divide-sqrt", "-fno-hip-fp32-correctly-rounded-divide-sqrt"},
+		{o.FMAD, "-ffp-contract=fast", "-ffp-contract=off"},
+	} {
+		switch {
+		case f.on == nil:
+		case *f.on:
+			device(f.yes)
+		default:
+			device(f.no)
+		}
+	}
+	switch {
+	case o.DeviceDebug:
+		device("-g")
+	case o.LineInfo:
+		device("-gline-tables-only")
+	}
+	if o.Debug {
+		add("-Xarch_host", "-g")
+	}
+	for _, d := range o.Defines {
+		add("-D" + d)
+	}
+	for _, i := range o.Includes {
+		add("-I" + i)
+	}
+	if o.PIC {
+		add("-fPIC")
+	}
+	add(o.Flags...)
+	for _, f := range o.Host {
+		add("-Xarch_host", f)
+	}
+	return argv
+}
+
+const (
+	offloadArch = "--offload-arch="
+	cuid        = "-cuid="
+)
+
+// ClangPasses is what the passes of one compile by clang have in common.
+type ClangPasses struct {
+	Clang string              // program
+	Flags []string            // of clang, for all passes
+	Libs  map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
+}
+
+// ClangDriver finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
+func ClangDriver(argv []string) ClangPasses {
+	p := ClangPasses{Clang: argv[0], Libs: map[string][]string{}}
+	for i := 1; i < len(argv); i++ {
+		switch a := argv[i]; {
+		case a == "-###", a == "-c", a == AskHIPSource, strings.HasPrefix(a, offloadArch), strings.HasPrefix(a, withoutPTX):
+		case a == "-o", a == "-x", a == forPTXAS:
+			i++
+		default:
+			p.Flags = append(p.Flags, a)
+		}
+	}
+	return p
+}
+
+// ClangUnit is one source as clang's passes see it: what they have in common and what the source adds.
+type ClangUnit struct {
+	ClangPasses
+	Language string // "hip", "cuda"
+	Source   string
+	ID       string // -cuid: what static device variables are called by in the host's code and the device's; hexadecimal digits
+}
+
+// Preprocess gives the argv that writes the text of one architecture, or with code nil of the host.
+func (u ClangUnit) Preprocess(code *gencode.Code, output, depfile string) []string {
+	return u.pass(code, "-E", "-MD", "-MF", depfile, "-o", output)
+}
+
+// Device gives the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM
+// bitcode.
+func (u ClangUnit) Device(code gencode.Code, output string) []string {
+	to := "-c"
+	if u.Language == "cuda" {
+		to = "-S"
+	}
+	return u.pass(&code, to, "-o", output)
+}
+
+// Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
+// rdc and lto, whose device link makes it.
+func (u ClangUnit) Host(placeholder, output string) []string {
+	var argv []string
+	if placeholder != "" {
+		argv = []string{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", placeholder}
+	}
+	return u.pass(nil, append(argv, "-c", "-o", output)...)
+}
+
+// pass is a command of clang for one side of the source. Options that only matter to another pass are in it as well: clang
+// would warn of them.
+func (u ClangUnit) pass(code *gencode.Code, more ...string) []string {
+	argv := append([]string{u.Clang}, u.Flags...)
+	argv = append(argv, "-Qunused-arguments")
+	if code == nil {
+		argv = append(argv, "--cuda-host-only")
+	} else {
+		argv = append(argv, "--cuda-device-only")
+		if u.Language == "hip" {
+			argv = append(argv, "--no-gpu-bundle-output")
+		}
+		argv = append(argv, offloadArch+code.String())
+	}
+	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static device variable would then be called
+	// by the inode of its file, and otherwise on the device; for a device's pass it makes one of its own, unless it is given one.
+	argv = append(argv, cuid+u.ID, "-Xclang", cuid+u.ID)
+	argv = append(argv, more...)
+	return append(argv, "-x", u.Language, u.Source)
+}
+
+// Placeholder stands for device code while host code is compiled. No program has this literal, see fatbin.WithBundle.
+const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
+
+// The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA.
+const (
+	HIPCode   = ".hipfb"
+	ClangCode = ".clang.fatbin"
+)

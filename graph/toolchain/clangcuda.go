@@ -1,0 +1,176 @@
+package toolchain
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// ClangCUDA builds the command lines of a clang that compiles CUDA. It makes PTX by itself and runs ptxas and fatbinary of the
+// toolkit.
+type ClangCUDA struct {
+	Path     string // of clang++
+	CUDAPath string // --cuda-path
+}
+
+// Compile gives the argv that compiles one source as clang does it in one piece. Whatever the toolkit's version is, clang is asked
+// to use it: that it is newer than those clang knows would be said by every pass.
+func (k ClangCUDA) Compile(c Compile, o ClangOptions) []string {
+	argv := []string{k.Path, "--cuda-path=" + k.CUDAPath, "-Wno-unknown-cuda-version"}
+	argv = append(argv, ships(c.Codes)...)
+	argv = append(argv, o.args()...)
+	argv = append(argv, "-MD", "-MF", c.Depfile, "-c", "-x", "cuda", c.Source)
+	return append(argv, "-o", c.Output)
+}
+
+const (
+	withoutPTX = "--no-cuda-include-ptx="
+	forPTXAS   = "-Xcuda-ptxas"
+)
+
+// ships chooses the code that an object holds. clang puts PTX beside all machine code, unless it is told.
+func ships(codes []gencode.Code) []string {
+	var argv []string
+	for _, c := range codes {
+		if c.Kind != gencode.SASS {
+			continue
+		}
+		argv = append(argv, offloadArch+c.String())
+		if !slices.Contains(codes, c.As(gencode.PTX)) {
+			argv = append(argv, withoutPTX+c.String())
+		}
+	}
+	return argv
+}
+
+// PTXASFlags hands flags to ptxas behind clang.
+func PTXASFlags(flags []string) []string {
+	var argv []string
+	for _, f := range flags {
+		argv = append(argv, forPTXAS, f)
+	}
+	return argv
+}
+
+// MaxRegisters bounds the registers of a thread.
+func MaxRegisters(n int) []string { return PTXASFlags([]string{"--maxrregcount=" + strconv.Itoa(n)}) }
+
+// CUDAPasses is one `clang++ -x cuda -c` taken apart.
+type CUDAPasses struct {
+	ClangPasses
+	ptxas     map[string][]string // by "sm_80": program and flags
+	fatbinary []string            // program and flags
+	images    []clangImage        // of the fatbin, in order
+}
+
+// clangImage is a file in a fatbin.
+type clangImage struct{ profile, file string }
+
+// LearnClangCUDA finds the passes of a compile. asked is the program and what it was asked.
+func LearnClangCUDA(text string, asked []string, codes []gencode.Code) (*CUDAPasses, error) {
+	h, err := parseHIP(text, asked)
+	if err != nil {
+		return nil, err
+	}
+	p := &CUDAPasses{ClangPasses: ClangDriver(asked), ptxas: map[string][]string{}}
+	made := map[string]string{} // files by what they hold: "compute_80", "sm_80"
+	for _, s := range h.Steps {
+		if err := p.step(s, made); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.complete(codes, made)
+}
+
+// step reads one command.
+func (p *CUDAPasses) step(s []string, made map[string]string) error {
+	switch base := path.Base(s[0]); {
+	case base == "ptxas":
+		return p.assembles(s, made)
+	case base == "fatbinary":
+		if p.fatbinary != nil {
+			return fmt.Errorf("clang runs fatbinary twice")
+		}
+		p.packs(s)
+	case len(s) < 2 || s[1] != "-cc1":
+		return fmt.Errorf("clang runs %s", base)
+	case strings.HasPrefix(after(s, "-triple"), "nvptx64"):
+		arch := after(s, "-target-cpu")
+		if _, twice := p.Libs[arch]; twice {
+			return fmt.Errorf("clang compiles twice for %s", arch)
+		}
+		p.Libs[arch] = deviceLibs(s)
+		made["compute_"+strings.TrimPrefix(arch, "sm_")] = after(s, "-o")
+	case after(s, "-fcuda-include-gpubinary") == "":
+		return fmt.Errorf("clang compiles host code without device code")
+	}
+	return nil
+}
+
+// assembles reads a command of ptxas.
+func (p *CUDAPasses) assembles(s []string, made map[string]string) error {
+	arch, last := after(s, "--gpu-name"), s[len(s)-1]
+	ptx := made["compute_"+strings.TrimPrefix(arch, "sm_")]
+	out := slices.Index(s, "--output-file")
+	if ptx == "" || last != ptx || out < 0 || out+2 >= len(s) {
+		return fmt.Errorf("ptxas for %q reads %s", arch, last)
+	}
+	made[arch] = s[out+1]
+	p.ptxas[arch] = slices.Concat(s[:out], s[out+2:len(s)-1])
+	return nil
+}
+
+// packs reads the command of fatbinary.
+func (p *CUDAPasses) packs(s []string) {
+	for i := 0; i < len(s); i++ {
+		image, is := strings.CutPrefix(s[i], "--image=profile=")
+		switch {
+		case s[i] == "--create":
+			i++
+		case is:
+			profile, file, _ := strings.Cut(image, ",file=")
+			p.images = append(p.images, clangImage{profile, file})
+		default:
+			p.fatbinary = append(p.fatbinary, s[i])
+		}
+	}
+}
+
+// complete wants the fatbin to hold codes and nothing else, as the steps made them.
+func (p *CUDAPasses) complete(codes []gencode.Code, made map[string]string) error {
+	if len(p.images) != len(codes) {
+		return fmt.Errorf("the fatbin has %d images for %d codes", len(p.images), len(codes))
+	}
+	for _, c := range codes {
+		if !slices.Contains(p.images, clangImage{c.String(), made[c.String()]}) {
+			return fmt.Errorf("the fatbin has no %s", c)
+		}
+		if sass := c.As(gencode.SASS).String(); p.ptxas[sass] == nil {
+			return fmt.Errorf("clang runs no ptxas for %s", sass)
+		}
+	}
+	return nil
+}
+
+// Assemble gives the argv that makes machine code of PTX.
+func (p *CUDAPasses) Assemble(code gencode.Code, ptx, cubin string) []string {
+	return append(slices.Clone(p.ptxas[code.String()]), "--output-file", cubin, ptx)
+}
+
+// Pack gives the argv that puts device code into a fatbin, and the files that it reads.
+func (p *CUDAPasses) Pack(file func(gencode.Code) string, output string) (argv, inputs []string) {
+	argv = append(slices.Clone(p.fatbinary), "--create", output)
+	for _, i := range p.images {
+		code, err := gencode.Parse(i.profile)
+		if err != nil {
+			panic("BUG: an image for " + i.profile)
+		}
+		inputs = append(inputs, file(code))
+		argv = append(argv, "--image=profile="+i.profile+",file="+file(code))
+	}
+	return argv, inputs
+}
