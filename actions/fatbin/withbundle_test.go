@@ -40,13 +40,15 @@ func TestWithBundleOfAnyLength(t *testing.T) {
 }
 
 // placed is an object with the placeholder and whatever a test adds.
-func placed(change func(*objectWriter, *[]symbol)) []byte {
+func placed(change func(*objectWriter, *[]symbol)) []byte { return bundlePlace.placed(change) }
+
+func (p clangPlace) placed(change func(*objectWriter, *[]symbol)) []byte {
 	w := objectWriter{machine: elf.EM_X86_64}
-	data := elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 2, Addralign: bundleAlign}
-	w.add(bundleSection, data, []byte(placeholder))
-	w.add(bundlesWrapper, elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 3, Addralign: 8}, make([]byte, 24))
+	data := elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 2, Addralign: p.align}
+	w.add(p.section, data, []byte(placeholder))
+	w.add(p.wrapper, elf.Section64{Type: uint32(elf.SHT_PROGBITS), Flags: 3, Addralign: 8}, make([]byte, 24))
 	symbols := []symbol{{info: elf.ST_INFO(elf.STB_LOCAL, elf.STT_SECTION), section: 1}}
-	w.addRelocations(".rela"+bundlesWrapper, 2, 0, []relocation{{offset: 8, kind: 1, symbol: 1}})
+	w.addRelocations(".rela"+p.wrapper, 2, 0, []relocation{{offset: 8, kind: 1, symbol: 1}})
 	change(&w, &symbols)
 	w.addSymbols(symbols)
 	return w.bytes()
@@ -107,6 +109,34 @@ func TestWithBundleErrors(t *testing.T) {
 		_, err := WithBundle(tt.object, placeholder, tt.bundle)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
+
+// A fatbin takes the place of the placeholder in CUDA that clang compiled, and in no other object.
+func TestWithClangFatbin(t *testing.T) {
+	fatbin := append(bytes.Clone(fatbinMagic), "and the rest"...)
+	cuda := fatbinPlace.placed(func(*objectWriter, *[]symbol) {})
+	got, err := WithClangFatbin(cuda, placeholder, fatbin)
+	if err != nil || !bytes.Equal(contentOf(t, got, finalSection), fatbin) {
+		t.Errorf("not placed: %v", err)
+	}
+	sameButFor(t, finalSection, cuda, got)
+	hip := placed(func(*objectWriter, *[]symbol) {})
+	if out, err := WithClangFatbin(hip, placeholder, fatbin); err != nil || !bytes.Equal(out, hip) {
+		t.Errorf("an object without a place for a fatbin is not as it was: %v", err)
+	}
+	for what, give := range map[string]func() ([]byte, error){
+		"no fatbin":                     func() ([]byte, error) { return WithClangFatbin(cuda, placeholder, bundleMagic) },
+		"does not hold the placeholder": func() ([]byte, error) { return WithClangFatbin(got, placeholder, fatbin) },
+		"something else than " + fatbinWrapper: func() ([]byte, error) {
+			return WithClangFatbin(fatbinPlace.placed(func(w *objectWriter, _ *[]symbol) {
+				w.addRelocations(".rela.data", 2, 0, []relocation{{offset: 0, kind: 1, symbol: 1}})
+			}), placeholder, fatbin)
+		},
+	} {
+		if _, err := give(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %q", err, what)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -15,15 +17,20 @@ const useNVCC = `remove compiler = "clang..." from toolchain "cuda" to compile w
 // checkClang reports whether clang can compile a source of t as the manifest wants it.
 func (b *builder) checkClang(t *target, s manifest.Source) bool {
 	had := len(b.problems)
-	k := b.clang()
+	k, clang := b.facts.CUDA, b.clang()
 	if s.Mode != "whole" {
 		b.errorf(b.modePos(t, s), `Set mode = "whole", or `+useNVCC+".",
-			"%s: clang %s compiles CUDA in mode whole only, and %s is in mode %s", t.label, k.Driver.Version, s.Path, s.Mode)
+			"%s: clang %s compiles CUDA in mode whole, not in mode %s", t.label, clang.Driver.Version, s.Mode)
 	}
 	b.checkClangCodes(t)
 	b.checkClangFloats(t)
 	b.checkClangFlags(t, s)
 	b.checkDepends(t, s.Flags.Clang, s.Flags.Host)
+	for _, c := range t.codes.sass {
+		if !slices.Contains(k.Archs, c) {
+			return false // expand said so
+		}
+	}
 	return len(b.problems) == had
 }
 
@@ -42,22 +49,13 @@ func (b *builder) checkClangCodes(t *target) {
 	}
 	for _, c := range t.codes.ptx {
 		sass := c.As(gencode.SASS)
-		if !contains(t.codes.sass, sass) {
+		if !slices.Contains(t.codes.sass, sass) {
 			b.errorf(t.attr("gencode"), "Add "+sass.String()+".", "%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
 		}
 	}
 	if len(t.codes.sass) == 0 && len(t.codes.ptx) == 0 && len(t.codes.lto) == 0 {
 		b.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 	}
-}
-
-func contains(codes []gencode.Code, c gencode.Code) bool {
-	for _, d := range codes {
-		if d == c {
-			return true
-		}
-	}
-	return false
 }
 
 // checkClangFloats refuses what clang has no option for.
@@ -98,4 +96,12 @@ func (b *builder) unknownCode(t *target, code gencode.Code) {
 		who = fmt.Sprintf("clang %s with CUDA %s", k.Clang.Driver.Version, k.Version)
 	}
 	b.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
+}
+
+// noCUDA is why nothing compiles CUDA here.
+func (b *builder) noCUDA() string {
+	if c := b.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
+		return c + " cannot compile CUDA here"
+	}
+	return "no CUDA toolkit was found"
 }

@@ -151,9 +151,13 @@ func (b *builder) add(p Problem) {
 	b.failed = b.failed || !p.Warning
 }
 
-// attr is the position of an attribute of t, or of t itself.
+// attr is the position of an attribute of t, or of t itself. A gencode may be written as code.
 func (t *target) attr(name string) manifest.Pos {
-	for _, key := range []string{name, "defaults." + name} {
+	keys := []string{name, "defaults." + name}
+	if name == "gencode" {
+		keys = []string{name, "code", "defaults.gencode", "defaults.code"}
+	}
+	for _, key := range keys {
 		if p, ok := t.AttrPos[key]; ok {
 			return p
 		}
@@ -347,7 +351,7 @@ func (b *builder) nvcc(pos manifest.Pos) (toolchain.NVCC, bool) {
 	k := b.facts.CUDA
 	if k == nil {
 		if !b.nvccSaid {
-			b.errorf(pos, b.facts.CUDAError, "no CUDA toolkit was found")
+			b.errorf(pos, b.facts.CUDAError, "%s", b.noCUDA())
 			b.nvccSaid = true
 		}
 		return toolchain.NVCC{}, false

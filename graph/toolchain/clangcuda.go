@@ -111,16 +111,16 @@ func (p *CUDAPasses) step(s []string, made map[string]string) error {
 	return nil
 }
 
-// assembles reads a command of ptxas.
+// assembles reads a command of ptxas. What -Xcuda-ptxas says stands behind its files.
 func (p *CUDAPasses) assembles(s []string, made map[string]string) error {
-	arch, last := after(s, "--gpu-name"), s[len(s)-1]
+	arch := after(s, "--gpu-name")
 	ptx := made["compute_"+strings.TrimPrefix(arch, "sm_")]
-	out := slices.Index(s, "--output-file")
-	if ptx == "" || last != ptx || out < 0 || out+2 >= len(s) {
-		return fmt.Errorf("ptxas for %q reads %s", arch, last)
+	in, out := slices.Index(s, ptx), slices.Index(s, "--output-file")
+	if ptx == "" || in < 0 || out < 0 || in != out+2 {
+		return fmt.Errorf("ptxas for %q does not read what clang wrote", arch)
 	}
 	made[arch] = s[out+1]
-	p.ptxas[arch] = slices.Concat(s[:out], s[out+2:len(s)-1])
+	p.ptxas[arch] = slices.Concat(s[:out], s[in+1:])
 	return nil
 }
 

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// clangProject unpacks testdata/real/clangcuda.txtar, to be built by clang++-15 with the toolkit of nvcc.
+func clangProject(t *testing.T) *example {
+	t.Helper()
+	e := realProject(t, "clangcuda")
+	needTools(t, e.path, "clang++-15")
+	return e
+}
+
+// clangCUDA compiles a source as a user of clang does, for sm_80 and sm_86, whose PTX is included as well.
+func (e *example) clangCUDA(source string, more ...string) []byte {
+	e.t.Helper()
+	path := "/usr/lib/cuda"
+	if _, err := os.Stat(path); err != nil {
+		path = "/usr/local/cuda"
+	}
+	argv := []string{"clang++-15", "-Wno-unknown-cuda-version", "--cuda-path=" + path, "-O2", "-x", "cuda",
+		"--cuda-gpu-arch=sm_80", "--cuda-gpu-arch=sm_86", "--no-cuda-include-ptx=sm_80",
+		"-Xarch_device", "-ffast-math", "-Xarch_device", "-fgpu-flush-denormals-to-zero"}
+	e.run(slices.Concat(argv, more, []string{"-c", source, "-o", "plain.o"})...)
+	return e.read("plain.o")
+}
+
+// The objects are clang's, byte for byte, whether kbuild takes clang apart or not.
+func TestClangCUDAEqualsClang(t *testing.T) {
+	t.Parallel()
+	e := clangProject(t)
+	for tree, args := range map[string][]string{"build": nil, "one": {"--no-split", "--build-dir", "one"}} {
+		e.kbuild(args...)
+		for _, o := range []struct {
+			source, object string
+			flags          []string
+		}{
+			{"a.cu", "executable.app/a.cu.o", nil},
+			{"nothing.cu", "executable.app/nothing.cu.o", nil},
+			{"scale.cu", "library.scale/scale.cu.o", []string{"-fPIC"}},
+		} {
+			if !bytes.Equal(e.read(tree+"/obj/"+o.object), e.clangCUDA(o.source, o.flags...)) {
+				t.Errorf("%q: the object of %s is not clang's", args, o.source)
+			}
+		}
+		if said, _ := e.run(tree + "/bin/app"); !strings.Contains(said, "no GPU") && said != "" {
+			t.Errorf("%q: the program says %q", args, said)
+		}
+	}
+	e.run("rm", "plain.o")
+	e.settled("build/bin/app", "build/lib/libscale.so", "build/obj/executable.app/a.cu.o")
+	e.elsewhere(nil, "build/bin/app", "build/lib/libscale.so")
+}
+
+func TestClangCUDAEdits(t *testing.T) {
+	t.Parallel()
+	e := clangProject(t)
+	e.kbuild()
+	program := e.read("build/bin/app")
+
+	e.edit("a.cu", "__global__", "// a line\n__global__")
+	e.ran("a line", "preprocess 3")
+	e.edit("only86.h", "86.0f;", "86.0f; /* only here */")
+	e.ran("a comment that sm_86 reads", "preprocess 2")
+	if !bytes.Equal(e.read("build/bin/app"), program) {
+		t.Error("comments change the program")
+	}
+	e.edit("only86.h", "86.0f", "86.5f")
+	e.ran("code of sm_86", "device-code 2, fatbinary 1, join 1, link 1, preprocess 2, ptxas 1, shared-link 1")
+	e.edit("a.cu", "return host();", "return host() + 1;")
+	e.ran("host code", "device-code 2, host-part 1, join 1, link 1, preprocess 3")
+
+	const more = `archs=["sm_70","sm_80","sm_86","compute_86"]`
+	e.ran("an architecture more", "device-code 3, fatbinary 3, join 3, link 1, preprocess 3, ptxas 3, shared-link 1", "--var", more)
+	if got := e.elfs("build/bin/app"); got != "sm_70 sm_80 sm_86" {
+		t.Errorf("the program has code of %s", got)
+	}
+	e.ran("back", "")
+}
+
+// As one command clang names in its dependency file the headers of the host's pass alone.
+func TestClangCUDAWhole(t *testing.T) {
+	t.Parallel()
+	e := clangProject(t)
+	e.kbuild("--no-split")
+	e.edit("only86.h", "86.0f", "86.5f")
+	e.ran("a header of sm_86 alone", "compile 2, link 1, preprocess 2, shared-link 1", "--no-split")
+	if !bytes.Equal(e.read("build/obj/library.scale/scale.cu.o"), e.clangCUDA("scale.cu", "-fPIC")) {
+		t.Error("the object is of the header as it was")
+	}
+}
+
+// A device library enters every compile, unasked and in no dependency file.
+func TestClangCUDADeviceLibrary(t *testing.T) {
+	t.Parallel()
+	e := clangProject(t)
+	out, _ := e.run("kbuild", "graph", "--format", "json")
+	var g struct {
+		Actions []struct {
+			Kind   string
+			Inputs []string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &g); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range g.Actions {
+		isLib := func(in string) bool { return strings.Contains(in, "libdevice") }
+		if a.Kind == "device-code" && !slices.ContainsFunc(a.Inputs, isLib) {
+			t.Errorf("a compile of device code reads %q", a.Inputs)
+		}
+	}
+}
+
+// What clang does not do is said with its place in the manifest, before anything is compiled.
+func TestClangCUDARefuses(t *testing.T) {
+	t.Parallel()
+	e := clangProject(t)
+	for _, tt := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"unknown architecture", []string{"--arch", "sm_90"}, []string{"clang 15.0.6 with CUDA 11.8 does not know sm_90", "code      = var.archs", "sm_80, sm_86."}},
+		{"rdc", []string{"--var", "mode=rdc"}, []string{"compiles CUDA in mode whole, not in mode rdc", "mode      = var.mode", `Set mode = "whole"`}},
+		{"lto", []string{"--var", "mode=lto"}, []string{"compiles CUDA in mode whole, not in mode lto"}},
+		{"PTX alone", []string{"--arch", "sm_80,compute_86"}, []string{"ships compute_86 without sm_86", "Add sm_86."}},
+		{"architecture as a flag", []string{"--var", `flags=["--cuda-gpu-arch=sm_80"]`}, []string{"kbuild derives --cuda-gpu-arch=sm_80 itself"}},
+		{"another toolkit as a flag", []string{"--var", `flags=["--cuda-path=/elsewhere"]`}, []string{"would compile with another toolkit", "set CUDA_HOME"}},
+		{"a flag that clang does not know", []string{"--var", `flags=["-fno-such-flag"]`}, []string{"unknown argument: '-fno-such-flag'"}},
+	} {
+		_, said, status := e.fails(tt.args...)
+		for _, want := range tt.want {
+			if status != exitUsage || !strings.Contains(said, want) {
+				t.Errorf("%s: status %d, without %q:\n%s", tt.name, status, want, said)
+			}
+		}
+	}
+	e.edit("kernels.hcl", "fast_math = true", "fast_math = true\n  prec_div  = true")
+	if _, said, _ := e.fails(); !strings.Contains(said, "clang has no option for prec_div") || !strings.Contains(said, "prec_div  = true") {
+		t.Error(said)
+	}
+}
+
+// Flags of nvcc reach nvcc alone, and that is said unless there are flags for clang as well.
+func TestClangCUDAFlags(t *testing.T) {
+	t.Parallel()
+	e := clangProject(t)
+	e.edit("kernels.hcl", "clang = var.flags", `clang = var.flags, nvcc = ["--no-such-option"]`)
+	if _, said, status := e.fails(); status != exitUsage || !strings.Contains(said, "does not get flags.nvcc (--no-such-option)") {
+		t.Errorf("status %d\n%s", status, said)
+	}
+	e.kbuild("--var", `flags=["-DNAME=1"]`)
+	out, _ := e.run("kbuild", "compdb", "--var", `flags=["-DNAME=1"]`)
+	if !strings.Contains(out, `"-DNAME=1"`) || strings.Contains(out, "no-such-option") || !strings.Contains(out, "clang++-15") {
+		t.Error(out)
+	}
+}
