@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,12 +119,14 @@ func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) toolchain.HIPSt
 	return toolchain.ReadHIPSteps(string(out), argv)
 }
 
-// clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both.
+// clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both. As a host compiler it
+// takes the headers of some gcc that is installed, which shows in what else it takes of it.
 func (w *world) clangIdentity(driver, version string, steps toolchain.HIPSteps) (string, error) {
 	parts := map[string]string{"clang++": driver}
 	for _, argv := range steps.Steps {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
 			parts[role] = argv[0]
+			w.lookup(role, w.env("PATH")) // clang looks there for ptxas and fatbinary: another one before it is another answer
 			for name, file := range w.sharedLibs(argv[0]) {
 				parts[role+" "+name] = file
 			}
@@ -132,6 +135,9 @@ func (w *world) clangIdentity(driver, version string, steps toolchain.HIPSteps) 
 	for name, file := range w.sharedLibs(driver) {
 		parts["clang++ "+name] = file
 	}
-	text, _ := w.answer(driver, "--version")
-	return w.identity(parts, version, text)
+	host := w.gcc(driver)
+	if host.Error != "" {
+		return "", errors.New(host.Error)
+	}
+	return w.identity(parts, version, host.ID)
 }
