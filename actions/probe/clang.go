@@ -24,7 +24,8 @@ const debianCUDA = "/usr/lib/cuda"
 func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
 	driver := w.lookup(w.req.Compiler, w.env("PATH"))
 	if driver == "" {
-		return nil, fmt.Sprintf("Looked for %s in PATH. Install it (on Debian and Ubuntu: apt install clang), or name another as compiler of the toolchain block.", w.req.Compiler)
+		return nil, fmt.Sprintf("Looked for %s in PATH. Install it (on Debian and Ubuntu: apt install clang), or name another as compiler "+
+			"of the toolchain block.", w.req.Compiler)
 	}
 	version, err := w.answer(driver, "-dumpversion")
 	if err != nil {
@@ -34,7 +35,8 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	known := w.nvidiaArchs(driver)
 	k.Archs = slices.DeleteFunc(slices.Clone(k.Archs), func(a gencode.Code) bool { return !slices.Contains(known, a) })
 	if len(k.Archs) == 0 {
-		return nil, fmt.Sprintf("%s compiles for no GPU that CUDA %s knows (--target=nvptx64 -print-supported-cpus). Was it built without NVPTX?", driver, k.Version)
+		return nil, fmt.Sprintf("%s compiles for no GPU that CUDA %s knows (--target=nvptx64 -print-supported-cpus). Was it built without NVPTX?",
+			driver, k.Version)
 	}
 	steps, msg := w.askClang(c, k, deviceLibs)
 	if msg != "" {
@@ -77,8 +79,8 @@ func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) 
 		}
 		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, complaintOf(steps.Said))
 	}
-	return toolchain.HIPSteps{}, fmt.Sprintf("%s does not take the toolkit of %s, whose device libraries are in %s.%s Set CUDA_HOME to a toolkit that it takes.",
-		c.Driver.Path, k.NVCC.Path, deviceLibs, said)
+	return toolchain.HIPSteps{}, fmt.Sprintf("%s does not take the toolkit of %s, whose device libraries are in %s.%s "+
+		"Set CUDA_HOME to a toolkit that it takes.", c.Driver.Path, k.NVCC.Path, deviceLibs, said)
 }
 
 // complaintOf is why steps were not shown, or that they were for another toolkit.

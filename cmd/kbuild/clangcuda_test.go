@@ -127,12 +127,15 @@ func TestClangCUDARefuses(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"unknown architecture", []string{"--arch", "sm_90"}, []string{"clang 15.0.6 with CUDA 11.8 does not know sm_90", "code      = var.archs", "sm_80, sm_86."}},
-		{"rdc", []string{"--var", "mode=rdc"}, []string{"compiles CUDA in mode whole, not in mode rdc", "mode      = var.mode", `Set mode = "whole"`}},
+		{"unknown architecture", []string{"--arch", "sm_90"},
+			[]string{"does not know sm_90", "clang 15.0.6 with CUDA", "code      = var.archs", "sm_80, sm_86."}},
+		{"rdc", []string{"--var", "mode=rdc"},
+			[]string{"compiles CUDA in mode whole, not in mode rdc", "mode      = var.mode", `Set mode = "whole"`}},
 		{"lto", []string{"--var", "mode=lto"}, []string{"compiles CUDA in mode whole, not in mode lto"}},
 		{"PTX alone", []string{"--arch", "sm_80,compute_86"}, []string{"ships compute_86 without sm_86", "Add sm_86."}},
 		{"architecture as a flag", []string{"--var", `flags=["--cuda-gpu-arch=sm_80"]`}, []string{"kbuild derives --cuda-gpu-arch=sm_80 itself"}},
-		{"another toolkit as a flag", []string{"--var", `flags=["--cuda-path=/elsewhere"]`}, []string{"would compile with another toolkit", "set CUDA_HOME"}},
+		{"another toolkit as a flag", []string{"--var", `flags=["--cuda-path=/elsewhere"]`},
+			[]string{"would compile with another toolkit", "set CUDA_HOME"}},
 		{"a flag that clang does not know", []string{"--var", `flags=["-fno-such-flag"]`}, []string{"unknown argument: '-fno-such-flag'"}},
 	} {
 		_, said, status := e.fails(tt.args...)

@@ -50,7 +50,8 @@ func (b *builder) checkClangCodes(t *target) {
 	for _, c := range t.codes.ptx {
 		sass := c.As(gencode.SASS)
 		if !slices.Contains(t.codes.sass, sass) {
-			b.errorf(t.attr("gencode"), "Add "+sass.String()+".", "%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
+			b.errorf(t.attr("gencode"), "Add "+sass.String()+".",
+				"%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
 		}
 	}
 	if len(t.codes.sass) == 0 && len(t.codes.ptx) == 0 && len(t.codes.lto) == 0 {
@@ -65,7 +66,8 @@ func (b *builder) checkClangFloats(t *target) {
 		name string
 	}{{t.PrecDiv, "prec_div"}, {t.PrecSqrt, "prec_sqrt"}} {
 		if f.on != nil {
-			b.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".", "%s: clang has no option for %s", t.label, f.name)
+			b.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".",
+				"%s: clang has no option for %s", t.label, f.name)
 		}
 	}
 }
@@ -83,7 +85,8 @@ func (b *builder) checkClangFlags(t *target, s manifest.Source) {
 	}
 	for _, f := range s.Flags.Clang {
 		if strings.HasPrefix(f, "--cuda-path") || strings.HasPrefix(f, "--ptxas-path") {
-			b.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.", "%s: %s would compile with another toolkit than the one that was found", t.label, f)
+			b.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.",
+				"%s: %s would compile with another toolkit than the one that was found", t.label, f)
 		}
 	}
 }

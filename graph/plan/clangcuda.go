@@ -41,7 +41,8 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 		whole: &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{anywhere},
 			Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,
 			Tools: []string{"clang"}, Memory: s.Memory}}
-	p.ClangUnit = toolchain.ClangUnit{ClangPasses: toolchain.ClangDriver(argvForPasses(argv)), Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
+	driver := toolchain.ClangDriver(argvForPasses(argv))
+	p.ClangUnit = toolchain.ClangUnit{ClangPasses: driver, Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
 	passes, err := b.learnClang(t, p.whole, codes)
 	if err != nil {
 		p.wholeClang(codes, err)
@@ -108,8 +109,8 @@ func (p *clangSplit) wholeClang(codes []gencode.Code, why error) {
 	}
 	for _, f := range p.source.Flags.Clang {
 		if strings.Contains(f, "builtin-bitcode") || strings.Contains(f, "libdevice") {
-			b.errorf(p.t.attr("flags"), "Remove it.", "%s is compiled by clang as one command (%v), and kbuild cannot tell which device libraries %s means",
-				p.source.Path, why, f)
+			b.errorf(p.t.attr("flags"), "Remove it.",
+				"%s is compiled by clang as one command (%v), and kbuild cannot tell which device libraries %s means", p.source.Path, why, f)
 		}
 	}
 	a.Whole, p.lines = why.Error(), true

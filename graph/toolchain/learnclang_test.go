@@ -88,6 +88,7 @@ func TestLearnClangDoubts(t *testing.T) {
 		{"two fatbins", pack, pack + pack, "fatbinary twice"},
 		{"no fatbin", pack, "", "0 images for 3 codes"},
 		{"ptxas of another file", `"--gpu-name" "sm_80"`, `"--gpu-name" "sm_86"`, `ptxas for "sm_86" does not read`},
+		{"files of ptxas apart", `"--gpu-name" "sm_80" "--output-file"`, `"--output-file" "a.cubin" "--gpu-name" "sm_80"`, `does not read`},
 		{"host code without device code", `"-fcuda-include-gpubinary"`, `"-fcuda-other"`, "without device code"},
 		{"PTX in place of machine code", "profile=sm_86", "profile=compute_35", "the fatbin has no sm_86"},
 	} {
