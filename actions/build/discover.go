@@ -119,7 +119,16 @@ func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []st
 	for _, name := range whether {
 		s.elsewhere(name, "")
 	}
-	return slices.Sorted(maps.Keys(s.missing)), s.there(a, found, whether)
+	there = s.there(a, found, whether)
+	s.dirs = append([]string{"."}, a.SearchDirs...) // as the assembler searches
+	for _, f := range r.ownFiles(a, found) {
+		included := r.asksOf(f).included
+		for _, name := range included {
+			s.elsewhere(name, "")
+		}
+		there = append(there, s.there(a, append(found, there...), included)...)
+	}
+	return slices.Sorted(maps.Keys(s.missing)), there
 }
 
 // search finds what is missing in the folders that a compiler searches.
@@ -273,6 +282,9 @@ var (
 	headerName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`["<]([\w./+-]+)[">]`) })
 )
 
+// incbin is the assembler's directive in assembler source and in a string of C, with the name written out.
+var incbin = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.incbin\s+\\?"([^"\\\n]+)\\?"`) })
+
 var tellsTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__(?:DATE|TIME|TIMESTAMP)__`) })
 
 // tellsTime reports that the project's own text puts the time into an output. Such an output belongs to its
@@ -290,6 +302,8 @@ type asks struct {
 	whether []string        // files exist, by __has_include
 	macro   bool            // some __has_include has a macro in place of a name
 	names   func() []string // that such a macro may stand for
+
+	included []string // files that the assembler takes in: .incbin
 }
 
 // askedBy is a file with its content. A header is read by very many sources.
@@ -321,6 +335,11 @@ func (r *Runner) asksOf(file string) asks {
 			now.whether = append(now.whether, string(m[1]))
 		}
 		now.macro = hasIncludeOf().Match(text)
+	}
+	if bytes.Contains(text, []byte(".incbin")) {
+		for _, m := range incbin().FindAllSubmatch(text, -1) {
+			now.included = append(now.included, string(m[1]))
+		}
 	}
 	now.names = sync.OnceValue(func() []string { return namesIn(r.abs(file)) })
 	r.asked.Store(key, now)

@@ -67,7 +67,7 @@ func (r *Runner) around(a *graph.Action) []string {
 		return nil
 	}
 	for _, arg := range a.Argv[1:] {
-		for _, p := range r.argument(arg, a.Kind == graph.Generate).missed {
+		for _, p := range r.argument(arg).missed {
 			if r.maker(p) == nil && !slices.Contains(a.Inputs, p) && !slices.Contains(a.Outputs, p) && p != a.Depfile {
 				out = append(out, p)
 			}

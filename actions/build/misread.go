@@ -15,15 +15,15 @@ import (
 )
 
 // A toolkit that is newer than kbuild may do something between its passes that its dry run does not show. So a pass
-// that fails for another reason than the source is put to the test: if nvcc as one command succeeds, kbuild has
-// misread it, and these sources are built by nvcc as one command from then on.
+// that fails for another reason than the source is put to the test: if the compiler as one command succeeds, kbuild has
+// misread it, and runs it as one command in this build tree from then on.
 
 // ofTheSource are messages about the source or about what it links: nobody else is to blame.
 var ofTheSource = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\(\d+\): (?:catastrophic )?error|:\d+:(?:\d+:)? (?:fatal )?error|, line \d+; (?:error|fatal)|Undefined reference to|Multiple definition of|multiply defined|undefined (?:hidden )?symbol|duplicate symbol`)
 })
 
-// Misread are the questions to nvcc whose answers were understood wrongly, sorted.
+// Misread are the questions to compilers whose answers were understood wrongly, sorted.
 func (r *Runner) Misread() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *Runner) judge(ctx context.Context, a *graph.Action, res sched.Result) {
 	r.mu.Lock()
 	known := slices.Contains(r.misread, a.Asked)
 	r.mu.Unlock()
-	if known || !r.plainWorks(ctx, a) {
+	if known || !r.hasInputs(a.Plain) || !r.plainWorks(ctx, a) {
 		return
 	}
 	r.mu.Lock()
@@ -47,7 +47,17 @@ func (r *Runner) judge(ctx context.Context, a *graph.Action, res sched.Result) {
 	r.mu.Unlock()
 }
 
-// plainWorks runs nvcc as one command, for its exit status.
+// hasInputs reports that what others make for a command stands: a device link is a pass that may run before the objects do.
+func (r *Runner) hasInputs(argv []string) bool {
+	for i, arg := range argv {
+		if i > 0 && argv[i-1] != "-o" && r.maker(arg) != nil && !r.Listing.Exists(arg) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainWorks runs nvcc or hipcc as one command, for its exit status.
 func (r *Runner) plainWorks(ctx context.Context, a *graph.Action) bool {
 	dir, err := os.MkdirTemp(filepath.Join(r.State, "tmp"), "plain-")
 	if err != nil {

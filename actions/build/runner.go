@@ -58,7 +58,7 @@ type Runner struct {
 	noted    noted
 	asked    sync.Map                // of asks, by askedBy
 	said     map[[2]string]bool      // by source and text, see sayOnce
-	named    map[argument]named      // by argument
+	named    map[string]named        // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []string                // see Misread
 	buffers  sync.Pool               // of *[]byte
@@ -254,11 +254,11 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 		}
 	}
 	var out []string
-	for _, arg := range a.Argv[1:] {
-		if known[arg] {
+	for i, arg := range a.Argv[1:] {
+		if known[arg] || namesCompiler(a.Argv[i]) {
 			continue
 		}
-		for _, f := range r.argument(arg, a.Kind == graph.Generate).found {
+		for _, f := range r.argument(arg).found {
 			if r.maker(f) == nil && !known[f] {
 				known[f] = true
 				out = append(out, f)
@@ -271,25 +271,22 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 // named are the files that an argument names, and those that it would name if they existed.
 type named struct{ found, missed []string }
 
-// argument is one as it is looked at. programs says that programs are files like others; elsewhere one that is an argument by
-// itself is a tool of a toolkit, which is in the key by its content.
-type argument struct {
-	text     string
-	programs bool
+// namesCompiler reports an option of nvcc's whose value is a tool, which is in the key by its identity.
+func namesCompiler(option string) bool {
+	return option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
 }
 
 // argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options". Arguments repeat from action to
 // action, so the answer is remembered.
-func (r *Runner) argument(arg string, programs bool) named {
-	key := argument{arg, programs}
+func (r *Runner) argument(arg string) named {
 	r.mu.Lock()
-	n, ok := r.named[key]
+	n, ok := r.named[arg]
 	r.mu.Unlock()
 	if ok {
 		return n
 	}
 	for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
-		if strings.HasPrefix(part, "-") || !programs && filepath.IsAbs(part) && part == arg && isProgram(part) {
+		if strings.HasPrefix(part, "-") {
 			continue
 		}
 		info, err := os.Stat(r.abs(part))
@@ -302,16 +299,11 @@ func (r *Runner) argument(arg string, programs bool) named {
 	}
 	r.mu.Lock()
 	if r.named == nil {
-		r.named = map[argument]named{}
+		r.named = map[string]named{}
 	}
-	r.named[key] = n
+	r.named[arg] = n
 	r.mu.Unlock()
 	return n
-}
-
-func isProgram(p string) bool {
-	info, err := os.Stat(p)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // behind is what an action depends on and does not name: the content of the command that a generate block runs, what the artifacts

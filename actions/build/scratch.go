@@ -52,7 +52,8 @@ func (r *Runner) makeTemp() error {
 	return r.tempErr
 }
 
-var flatten = strings.NewReplacer("%", "%25", "+", "%2B", "/", "+")
+// flatten needs an escape other than %, which LLVM's tools take for a random digit in the name of a temporary file.
+var flatten = strings.NewReplacer("~", "~7E", "+", "~2B", "/", "+")
 
 // flatName is a name in the folder of temporary files, another one for each output.
 func flatName(buildDir, output string) string {

@@ -3,6 +3,7 @@ package build
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -49,6 +50,9 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		case stub: // names itself, in line markers
 			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(toolchain.StubName)), true
 		}
+		if taken := r.takenIn(a, text); taken != nil {
+			text, changed = append(text, taken...), true
+		}
 		if err := r.settleText(a, m, name, o, text, changed); err != nil {
 			return m, err
 		}
@@ -67,6 +71,28 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		r.buffers.Put(&text)
 	}
 	return m, nil
+}
+
+// takenIn are comments for the end of a text that say what the assembler will take in for it (.incbin), with its content: no other
+// action's key would tell of it. A file that is not found, or whose name is not written out, may be any.
+func (r *Runner) takenIn(a *graph.Action, text []byte) (comments []byte) {
+	asked := bytes.Count(text, []byte(".incbin"))
+	if asked == 0 {
+		return nil
+	}
+	for _, m := range incbin().FindAllSubmatch(text, -1) {
+		for _, d := range append([]string{"."}, a.SearchDirs...) {
+			if digest, err := r.Files.Digest(path.Join(d, string(m[1]))); err == nil {
+				comments = fmt.Appendf(comments, "\n// %s %s", m[1], digest)
+				asked--
+				break
+			}
+		}
+	}
+	if asked > 0 {
+		comments = fmt.Appendf(comments, "\n// %d files at %d", asked, time.Now().UnixNano())
+	}
+	return append(comments, '\n')
 }
 
 // settleText notes the digest of an output, and writes its file if it is new and somebody reads it.

@@ -113,7 +113,7 @@ func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) toolchain.HIPSt
 	}
 	compile := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Codes: []gencode.Code{arch}}
 	argv := toolchain.ClangCUDA{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, toolchain.ClangOptions{})
-	argv = append(argv[:1:1], toolchain.AskHIP(argv, compile.Source, compile.Output)...)
+	argv = append(argv[:1:1], toolchain.AskHIP(argv, "", compile.Source, compile.Output)...)
 	cmd := w.command(argv)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()

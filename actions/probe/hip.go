@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -133,6 +134,11 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 			}
 		}
 	}
+	for _, name := range []string{"bin/.hipVersion", "share/hip/version"} { // which clang reads in each compile
+		if p := filepath.Join(w.rocm(compile.Clang), name); w.there(p) {
+			parts[name] = p
+		}
+	}
 	k.Includes = hipIncludes(compile.Steps)
 	k.DeviceLibs = w.deviceLibs(compile.Steps)
 	k.Looked = w.lookedForLibs(compile.Clang)
@@ -197,25 +203,30 @@ func (w *world) deviceLibs(steps [][]string) []string {
 	return libs
 }
 
+// rocm is the folder of ROCm that a clang command means.
+func (w *world) rocm(clang []string) string {
+	dir := cmp.Or(w.env("ROCM_PATH"), "/opt/rocm")
+	for _, a := range clang {
+		if d, ok := strings.CutPrefix(a, "--rocm-path="); ok {
+			dir = d
+		}
+	}
+	return dir
+}
+
 // lookedForLibs says where clang looks for device libraries, for the message that there are none.
 func (w *world) lookedForLibs(clang []string) []string {
 	var dirs []string
-	rocm := w.env("ROCM_PATH")
 	for _, a := range clang {
 		for _, option := range []string{"--hip-device-lib-path=", "--rocm-device-lib-path="} {
 			if d, ok := strings.CutPrefix(a, option); ok {
 				dirs = append(dirs, d+" ("+strings.TrimSuffix(option, "=")+")")
 			}
 		}
-		if d, ok := strings.CutPrefix(a, "--rocm-path="); ok {
-			rocm = d
-		}
 	}
 	if d := w.env("HIP_DEVICE_LIB_PATH"); d != "" {
 		dirs = append(dirs, d+" (HIP_DEVICE_LIB_PATH)")
 	}
-	if rocm == "" {
-		rocm = "/opt/rocm"
-	}
+	rocm := w.rocm(clang)
 	return append(dirs, filepath.Join(rocm, "amdgcn", "bitcode"), filepath.Join(rocm, "lib", "x86_64-linux-gnu", "amdgcn", "bitcode"))
 }

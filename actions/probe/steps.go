@@ -66,8 +66,26 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 			s.Runs = map[string]plan.DryRun{}
 		}
 	}
-	maps.DeleteFunc(s.Runs, func(_ string, run plan.DryRun) bool { return lacksLibs(run.Text) })
+	maps.DeleteFunc(s.Runs, func(_ string, run plan.DryRun) bool {
+		return lacksLibs(run.Text) || !maps.Equal(run.Files, filesIn(run.Asked))
+	})
 	return s
+}
+
+// filesIn are the files that arguments name by an absolute path, with their content: options in them change an answer.
+func filesIn(args []string) map[string]string {
+	files := map[string]string{}
+	for _, a := range args {
+		for _, name := range strings.FieldsFunc(a, func(c rune) bool { return c == '=' || c == '@' }) {
+			if !filepath.IsAbs(name) {
+				continue
+			}
+			if text, err := os.ReadFile(name); err == nil {
+				files[name] = fmt.Sprintf("%x", sha256.Sum256(text))
+			}
+		}
+	}
+	return files
 }
 
 // lacksLibs reports an answer of clang that names a device library which is not there any more: the libraries were moved.
@@ -131,7 +149,11 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 	case clang && strings.Contains(text, "\nclang: error: "): // with -###, clang refuses with status 0
 		return plan.DryRun{Error: complaint(text)}, true
 	}
-	return plan.DryRun{Text: text}, false
+	answer = plan.DryRun{Text: text}
+	if files := filesIn(q.Args); clang && len(files) > 0 {
+		answer.Asked, answer.Files = q.Args, files
+	}
+	return answer, false
 }
 
 // escapedByte is what hipcc makes of each byte of a letter outside of ASCII.
@@ -147,11 +169,11 @@ func complaint(text string) string {
 	return lastLine(text)
 }
 
-// Misread notes that an answer was understood wrongly: the tool then runs as one command, now and later.
+// Misread notes that an answer was understood wrongly: the tool runs as one command in this project. Others may ask the same with
+// better luck.
 func (s *Steps) Misread(question string) {
-	s.fleeting[question] = false
+	s.fleeting[question] = true
 	s.Runs[question] = plan.DryRun{Misread: true}
-	s.save()
 }
 
 func lastLine(text string) string {

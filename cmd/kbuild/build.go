@@ -85,8 +85,8 @@ func (s *session) build(start time.Time, tree *tree, want []graph.ActionID, done
 	if err == nil && len(c.KeepCode) > 0 && !c.DryRun {
 		err = s.keepCode(r.ctx, tree, want)
 	}
+	err = errors.Join(err, s.noteMisread(tree.runner.Misread()))
 	for _, question := range tree.runner.Misread() {
-		s.steps.Misread(question)
 		tool, _, _ := strings.Cut(question, "\n")
 		misread = map[string]string{"nvcc": "nvcc", "hip": "hipcc", "clang": "clang"}[tool]
 	}

@@ -380,3 +380,39 @@ exec `+clang+` "$@"
 		t.Errorf("%d actions run again", c.Ran)
 	}
 }
+
+// What the assembler takes in is in no dependency file.
+func TestRealIncbin(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.write("kernels.hcl", `defaults {
+  mode = "rdc"
+}
+library "amd" {
+  sources = ["taken.cu"]
+  code    = ["gfx906"]
+}
+library "nvidia" {
+  sources = ["taken.cu", "plain.cpp"]
+  code    = ["sm_80"]
+}
+`)
+	const text = `__asm__(".globl NAME\n.section .rodata\nNAME:\n.incbin \"blob.bin\"\n.text\n");
+int x;
+`
+	e.write("taken.cu", strings.ReplaceAll(text, "NAME", "a"))
+	e.write("plain.cpp", strings.ReplaceAll(text, "NAME", "b"))
+	objects := []string{"library.amd/taken.cu.o", "library.nvidia/taken.cu.o", "library.nvidia/plain.cpp.o"}
+	for _, blob := range []string{"one", "two"} {
+		e.write("blob.bin", blob)
+		e.kbuild()
+		for _, o := range objects {
+			if !bytes.Contains(e.read("build/obj/"+o), []byte(blob)) {
+				t.Errorf("%s does not hold %q", o, blob)
+			}
+		}
+		if c := e.kbuild(); c.Ran != 0 {
+			t.Errorf("%d actions run again", c.Ran)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func TestExampleModules(t *testing.T) {
 		{"the size", `"size": `, `"size": 1`, "axpy.float.sm_80.cubin: the field size is 1"},
 		{"the digest", `"sha256": "`, `"sha256": "0`, "axpy.float.sm_80.cubin: the field sha256 is 0"},
 		{"no digest", `"sha256"`, `"sha1"`, "axpy.float.sm_80.cubin: the field sha256 is null"},
-		{"the kernel", `"name": "axpy",`+"\n          "+`"demangled": "axpy"`, `"name": "gemm", "demangled": "gemm"`, "the field kernels has no axpy"},
+		{"the kernel", `"name": "axpy",` + "\n          " + `"demangled": "axpy"`, `"name": "gemm", "demangled": "gemm"`, "the field kernels has no axpy"},
 		{"the file", `.cubin"`, `.fatbin"`, "axpy.float.sm_80.fatbin"},
 	} {
 		before, after, _ := strings.Cut(string(good), cubin)

@@ -54,7 +54,7 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 
 // argvForPasses is a command without what it says of its own files.
 func argvForPasses(argv []string) []string {
-	question := toolchain.AskHIP(argv, argv[slices.Index(argv, "-x")+2], askedOutput(argv))
+	question := toolchain.AskHIP(argv, "", argv[slices.Index(argv, "-x")+2], askedOutput(argv))
 	return append(argv[:1:1], question...)
 }
 
@@ -63,7 +63,7 @@ func (b *builder) learnClang(t *target, whole *graph.Action, codes []gencode.Cod
 	if why := b.wished(t); why != "" {
 		return nil, errors.New(why)
 	}
-	q := Question{"clang", toolchain.AskHIP(whole.Argv, whole.Inputs[0], whole.Outputs[0])}
+	q := Question{"clang", toolchain.AskHIP(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
 	whole.Asked = q.Key()
 	return learn(b, &b.clangs, q, func(text string) (*toolchain.CUDAPasses, error) {
 		return toolchain.LearnClangCUDA(text, append(whole.Argv[:1:1], q.Args...), codes)

@@ -14,6 +14,9 @@ type codes struct {
 	sass, ptx, lto, gfx []gencode.Code
 }
 
+// shipped are the codes that a GPU runs: machine code and PTX, or AMD code.
+func (c codes) shipped() []gencode.Code { return slices.Concat(c.sass, c.ptx, c.gfx) }
+
 func (c codes) empty() bool { return len(c.sass)+len(c.ptx)+len(c.lto)+len(c.gfx) == 0 }
 
 // expand resolves native, all and all-major, and checks every code against the toolkit. nvcc itself
@@ -118,6 +121,9 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 // sources of its own it must say what it ships.
 func (b *builder) inheritCodes(t *target) codes {
 	for _, s := range t.Sources {
+		if (s.Language == "cuda" || s.Language == "hip") && len(t.Gencode.Code) > 0 {
+			return codes{} // why it has none was said
+		}
 		if s.Language == "cuda" || s.Language == "hip" {
 			b.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 			return codes{}
@@ -128,6 +134,9 @@ func (b *builder) inheritCodes(t *target) codes {
 		c.sass = append(c.sass, d.codes.sass...)
 		c.ptx = append(c.ptx, d.codes.ptx...)
 		c.gfx = append(c.gfx, d.codes.gfx...)
+		if d.Kind == manifest.Prebuilt {
+			c.gfx = append(c.gfx, b.amdCode(d)...)
+		}
 	}
 	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.gfx} {
 		slices.SortFunc(*list, gencode.Compare)
@@ -137,6 +146,18 @@ func (b *builder) inheritCodes(t *target) codes {
 		b.errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.label)
 	}
 	return c
+}
+
+// amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources links it as hipcc would.
+func (b *builder) amdCode(t *target) (list []gencode.Code) {
+	for _, m := range b.facts.Prebuilt[t.Archive+t.SharedFile].Members {
+		for _, i := range m.Images {
+			if i.Name != "" {
+				list = append(list, gencode.Code{Kind: gencode.GFX, Name: i.Name, Feature: i.Feature})
+			}
+		}
+	}
+	return list
 }
 
 // compileCodes are the codes a compile in the given mode makes, for a target that ships c.

@@ -41,6 +41,9 @@ type DryRun struct {
 	Text  string `json:"text,omitempty"`
 	Error string `json:"error,omitempty"`
 
+	Asked []string          `json:"asked,omitempty"` // where the question names files: its arguments,
+	Files map[string]string `json:"files,omitempty"` // and the content of the files, as a digest, by path
+
 	Misread bool `json:"misread,omitempty"` // a pass that was learned from it failed, and the tool as one command did not
 }
 

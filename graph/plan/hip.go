@@ -57,7 +57,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	p.dir = b.partsDir(o.path)
 	passes, err := b.learnHIP(t, p.whole)
 	if err != nil {
-		b.wholeHIP(t, p.whole, s, err)
+		p.wholeHIP(err)
 		return
 	}
 	p.bundles = passes.Bundle
@@ -74,16 +74,22 @@ func (b *builder) learnHIP(t *target, whole *graph.Action) (*toolchain.HIPPasses
 	if why := b.wished(t); why != "" {
 		return nil, errors.New(why)
 	}
-	q := Question{"hip", toolchain.AskHIP(whole.Argv, whole.Inputs[0], whole.Outputs[0])}
+	q := Question{"hip", toolchain.AskHIP(whole.Argv, b.project.Root, whole.Inputs[0], whole.Outputs[0])}
 	whole.Asked = q.Key()
 	return learn(b, &b.hips, q, func(text string) (*toolchain.HIPPasses, error) {
-		return toolchain.LearnHIP(text, append(whole.Argv[:1:1], q.Args...), t.codes.gfx)
+		p, err := toolchain.LearnHIP(text, append(whole.Argv[:1:1], q.Args...), t.codes.gfx)
+		if err == nil {
+			p.InRoot(b.project.Root)
+		}
+		return p, err
 	})
 }
 
-// wholeHIP plans a compile as one command of hipcc. What enters its output unasked is not known then, so all device libraries are
-// inputs; where flags choose others, nobody knows which.
-func (b *builder) wholeHIP(t *target, a *graph.Action, s manifest.Source, why error) {
+// wholeHIP plans a compile as one command of hipcc. Its dependency file has the headers of the host's pass alone, so the texts of all
+// architectures are in its key. What enters its output unasked is not known then, so all device libraries are inputs; where flags
+// choose others, nobody knows which.
+func (p *clangSplit) wholeHIP(why error) {
+	b, t, s, a := p.b, p.t, p.source, p.whole
 	var r refused
 	if errors.As(why, &r) {
 		b.hipRefused(t, r)
@@ -95,8 +101,13 @@ func (b *builder) wholeHIP(t *target, a *graph.Action, s manifest.Source, why er
 				"%s is compiled by hipcc as one command (%v), and kbuild cannot tell which device libraries %s means", s.Path, why, f)
 		}
 	}
-	a.Whole = why.Error()
+	a.Whole, p.lines = why.Error(), true
+	p.ClangUnit = toolchain.ClangUnit{ClangPasses: toolchain.ClangDriver(argvForPasses(a.Argv)), Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
 	a.Inputs = append(a.Inputs, b.facts.HIP.DeviceLibs...)
+	for _, c := range t.codes.gfx {
+		a.Follows = append(a.Follows, p.preprocess(&c))
+	}
+	a.Inputs = append(a.Inputs, a.Follows...)
 	b.emit(t, a)
 }
 
@@ -104,6 +115,8 @@ func (b *builder) wholeHIP(t *target, a *graph.Action, s manifest.Source, why er
 func (b *builder) hipRefused(t *target, r refused) {
 	k := b.facts.HIP
 	switch {
+	case strings.Contains(r.said, "cannot find ROCm device library for"):
+		b.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
 	case strings.Contains(r.said, "cannot find ROCm device library"):
 		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(lookedForLibs(t, k), ", ")+". Install the device libraries (on Debian and Ubuntu: apt install rocm-device-libs), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
 			"%s ships %s, and the ROCm device libraries were not found", t.label, spell(t.codes.gfx))
@@ -187,8 +200,7 @@ func precPos(t *target) manifest.Pos {
 
 // hipID names a source within any program, for -cuid: clang's own is made of the absolute path.
 func hipID(label string, s manifest.Source) string {
-	id := strings.Split(moduleID(label, s), "_")
-	return id[1] + id[len(id)-1]
+	return sourceHash(label, s)[:16]
 }
 
 // clangSplit is one command of hipcc, or of clang for CUDA, being taken apart.

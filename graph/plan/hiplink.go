@@ -22,6 +22,35 @@ import (
 // code. Bitcode of static libraries is linked whole: their kernels are named by their host code, and clang 15, which takes of an
 // archive what device code names, would drop them. (Given an archive by its path, it does not look for device code in it at all.)
 
+// checkFinal wants final code for each architecture that t ships of the libraries that it links or loads: of sources in mode whole,
+// and of shared libraries. A program that takes its architectures from its libraries says nothing of its own.
+func (b *builder) checkFinal(t *target, l linkage) {
+	if len(t.Gencode.Code) == 0 {
+		return
+	}
+	for _, u := range slices.Concat(l.statics, l.shared) {
+		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool {
+			return (s.Language == "cuda" || s.Language == "hip") && (u.Shared || s.Mode == "whole")
+		})
+		if !final || u.isHIP() != t.isHIP() {
+			continue
+		}
+		for _, want := range slices.Concat(t.codes.sass, t.codes.gfx) {
+			if !u.runsOn(want) {
+				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, but %s has %s only", t.label, want, u.label, spell(u.codes.shipped())),
+					Detail: "Without it the code of " + u.label + " does not run there. Add it, or drop it here.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it has"})
+			}
+		}
+	}
+}
+
+// runsOn reports final code of t that a GPU of an architecture runs: its own, or for CUDA that of an older one of its generation, or PTX.
+func (t *target) runsOn(want gencode.Code) bool {
+	return slices.ContainsFunc(t.codes.shipped(), func(c gencode.Code) bool {
+		return gencode.Covers(c, want) || gencode.LinksInto(gencode.Image(c), want, false) && want.Kind == gencode.SASS
+	})
+}
+
 // checkVendors refuses a link of CUDA and HIP code.
 func (b *builder) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
@@ -113,7 +142,7 @@ func (h *hipLink) learn(codes []gencode.Code) (*toolchain.HIPLink, error) {
 	}
 	hip := toolchain.HIP{Path: b.facts.HIP.Driver.Path}
 	argv := hip.Link(h.t.codes.gfx, h.mode, toolchain.ClangOptions{Opt: h.b.hipOpt(h.t)}, []string{toolchain.AskInput}, toolchain.AskOutput)
-	q := Question{"hip", toolchain.AskHIP(argv, "", "")}
+	q := Question{"hip", toolchain.AskHIP(argv, "", "", "")}
 	h.asked = q.Key()
 	return learn(b, &b.hipLinks, q, func(text string) (*toolchain.HIPLink, error) {
 		return toolchain.LearnHIPLink(text, append(argv[:1:1], q.Args...), codes)

@@ -148,6 +148,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	t.node.Outputs = []string{out}
 	l := b.linkage(t)
 	b.checkVendors(t, l)
+	b.checkFinal(t, l)
 	if t.isHIP() {
 		b.linkHIP(t, l, kind)
 		return

@@ -401,10 +401,15 @@ func replace(list []string, from, to string) {
 	}
 }
 
+// sourceHash is 64 hexadecimal digits for a source within any program.
+func sourceHash(label string, s manifest.Source) string {
+	h := sha256.Sum256([]byte(label + "\x00" + s.Path + "\x00" + s.Partition))
+	return hex.EncodeToString(h[:])
+}
+
 // moduleID names the source within any program: nvcc's form, made of the target, the path and the variant.
 func moduleID(label string, s manifest.Source) string {
-	h := sha256.Sum256([]byte(label + "\x00" + s.Path + "\x00" + s.Partition))
-	hash := hex.EncodeToString(h[:])
+	hash := sourceHash(label, s)
 	base := strings.Map(func(r rune) rune {
 		if r < 128 && (r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
 			return r

@@ -51,12 +51,36 @@ type HIPDeviceLink struct {
 	Flags   []string // without inputs and output
 }
 
-// AskHIP turns the argv of a command of hipcc or clang into the question for its steps, as Ask does for nvcc. What language the
-// source is stands in argv.
-func AskHIP(argv []string, source, output string) []string {
+// folderOptions lead clang to its device libraries. Clang looks there while it is asked, which is not in the project's folder.
+var folderOptions = []string{"--rocm-path", "--hip-path", "--hip-device-lib-path", "--rocm-device-lib-path"}
+
+// fromRoot makes the value of a folder option absolute. root is "" to leave it.
+func fromRoot(arg, root string) string {
+	option, dir, ok := strings.Cut(arg, "=")
+	if !ok || root == "" || path.IsAbs(dir) || !slices.Contains(folderOptions, option) {
+		return arg
+	}
+	return option + "=" + path.Join(root, dir)
+}
+
+// InRoot names what lies in the folder root, which the question named absolutely, as the project does.
+func (p *HIPPasses) InRoot(root string) {
+	for i, f := range p.Flags {
+		p.Flags[i] = strings.ReplaceAll(f, root+"/", "")
+	}
+	for _, libs := range p.Libs {
+		for i, l := range libs {
+			libs[i] = strings.TrimPrefix(l, root+"/")
+		}
+	}
+}
+
+// AskHIP turns the argv of a command of hipcc or clang, which runs in the folder root, into the question for its steps, as Ask does for
+// nvcc. What language the source is stands in argv.
+func AskHIP(argv []string, root, source, output string) []string {
 	question := []string{"-###"}
 	for i := 1; i < len(argv); i++ {
-		switch a := argv[i]; {
+		switch a := fromRoot(argv[i], root); {
 		case a == "-MD", strings.HasPrefix(a, cuid):
 		case a == "-MF":
 			i++
@@ -236,14 +260,22 @@ func LearnHIPLink(text string, asked []string, codes []gencode.Code) (*HIPLink, 
 	return l, l.deviceLinks(links)
 }
 
-// runtime takes the libraries that hipcc adds.
+// runtime takes the libraries and options of the host's link that hipcc adds, or the user through HIPCC_LINK_FLAGS_APPEND: all but
+// what is for the device link, and the files.
 func (l *HIPLink) runtime(clang []string) {
-	for _, a := range clang[1:] {
-		if strings.HasPrefix(a, "-l") || strings.HasPrefix(a, "-L") {
+	for i := 1; i < len(clang); i++ {
+		switch a := clang[i]; {
+		case a == "-o", a == "-Xoffload-linker":
+			i++
+		case a == "-###", a == AskInput, a == "--hip-link", strings.HasPrefix(a, "-O"), strings.HasPrefix(a, offloadArch),
+			strings.HasPrefix(a, "--hip-version="), strings.HasPrefix(a, "--rocm-path="), slices.Contains(modeOptions, a), slices.Contains(l.Libs, a):
+		default:
 			l.Libs = append(l.Libs, a)
 		}
 	}
 }
+
+var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto"}
 
 // hostLink takes the folder of the runtime that clang adds with --hip-link.
 func (l *HIPLink) hostLink(argv []string) {

@@ -13,8 +13,8 @@ import (
 
 var flagTools = []string{"cicc", "clang", "hip", "host", "link", "lld", "nvcc", "nvlink", "ptxas"}
 
-// derived are options of nvcc that an attribute stands for, by their first letters.
-var derived = []struct{ options, attribute string }{
+// derivedNVCC are options of nvcc that an attribute stands for, by their first letters.
+var derivedNVCC = []struct{ options, attribute string }{
 	{"-gencode --generate-code -arch --gpu-architecture -code --gpu-code", "gencode"},
 	{"-dc --device-c -rdc --relocatable-device-code -dlto --dlink-time-opt -dlink --device-link", "mode"},
 	{"-use_fast_math --use_fast_math", "fast_math"},
@@ -67,8 +67,16 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []
 			r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
 			continue
 		}
-		if attr := derivedFrom(tool, s); attr != "" {
-			r.l.errorAt(places.take(s, f.rng), fmt.Sprintf("Use the attribute %s.", attr), "kbuild derives %s itself", s)
+		if attr, derived := derivedFrom(tool, s); derived {
+			help := "Remove it: kbuild says itself what the compiler is to make, and where."
+			if attr != itself {
+				help = fmt.Sprintf("Use the attribute %s.", attr)
+			}
+			r.l.errorAt(places.take(s, f.rng), help, "kbuild derives %s itself", s)
+			continue
+		}
+		if strings.HasPrefix(s, "@") && (tool == "hip" || tool == "clang") {
+			r.l.errorAt(places.take(s, f.rng), "Write the options themselves.", "flags.%s takes no file of options", tool)
 			continue
 		}
 		out = append(out, s)
@@ -81,24 +89,29 @@ var derivedClang = []struct{ options, attribute string }{
 	{"--offload-arch --cuda-gpu-arch --amdgpu-target --no-offload-arch --no-cuda-gpu-arch --cuda-include-ptx --no-cuda-include-ptx", "gencode"},
 	{"-fgpu-rdc -fno-gpu-rdc -foffload-lto -fno-offload-lto --hip-link", "mode"},
 	{"-std --std", "std"},
+	{"--cuda-host-only --cuda-device-only --cuda-compile-host-device --offload-host-only --offload-device-only --genco -### -E -S -c -o -x " +
+		"-M -MD -MF -MM -MT -emit-llvm -fsyntax-only -save-temps -save-stats -cuid -fuse-cuid --no-gpu-bundle-output --gpu-bundle-output", itself},
 }
 
-func derivedFrom(tool, flag string) string {
-	list := derived
+// itself stands for an attribute where kbuild says by its actions what a compiler is to do.
+const itself = ""
+
+func derivedFrom(tool, flag string) (attribute string, derived bool) {
+	list := derivedNVCC
 	switch tool {
 	case "nvcc":
 	case "hip", "clang":
 		list = derivedClang
 	default:
-		return ""
+		return "", false
 	}
 	name, _, _ := strings.Cut(flag, "=")
 	for _, d := range list {
 		if slices.Contains(strings.Fields(d.options), name) {
-			return d.attribute
+			return d.attribute, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // with appends more, in a copy.
