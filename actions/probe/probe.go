@@ -19,11 +19,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -65,6 +67,10 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	facts.Prebuilt = map[string]plan.Library{}
 	for _, f := range r.Prebuilt {
 		facts.Prebuilt[f] = inspect(r.Root, f)
+		if !r.NeedHIP && holdsAMD(facts.Prebuilt[f]) {
+			r.NeedHIP = true // a program of host sources that links it needs HIP's runtime
+			return Collect(ctx, r)
+		}
 	}
 	facts.Static = map[string]string{}
 	for _, l := range r.Libs {
@@ -97,6 +103,12 @@ func inspect(root, name string) plan.Library {
 		lib.Members = append(lib.Members, pm)
 	}
 	return lib
+}
+
+func holdsAMD(lib plan.Library) bool {
+	return slices.ContainsFunc(lib.Members, func(m plan.Member) bool {
+		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Name != "" })
+	})
 }
 
 // inside is a path of the project, absolute.
