@@ -49,11 +49,12 @@ const (
 	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
 	Embed       Kind = "embed"        // in process: writes the C source and the header of an embedded module
 	Manifest    Kind = "manifest"     // in process: writes what the artifacts of a module are, as JSON
+	References  Kind = "references"   // in process: PTX that refers to the functions that LTO-IR defines, for --check-link
 )
 
 // InProcess reports that kbuild does it itself, and starts no program.
 func (k Kind) InProcess() bool {
-	return k == Join || k == Slice || k == Copy || k == Embed || k == Manifest
+	return k == Join || k == Slice || k == Copy || k == Embed || k == Manifest || k == References
 }
 
 // ActionID indexes Graph.Actions.

@@ -25,6 +25,8 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 		return r.embed(a, dir)
 	case graph.Manifest:
 		return r.manifest(a, dir.output(0, a.Outputs[0]))
+	case graph.References:
+		return r.references(a, dir.output(0, a.Outputs[0]))
 	case graph.Join:
 		return r.join(a, dir.output(0, a.Outputs[0]))
 	case graph.Slice:

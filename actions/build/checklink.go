@@ -2,6 +2,7 @@ package build
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,4 +31,17 @@ func checkLinkError(a *graph.Action, said string, err error) error {
 		return fmt.Errorf("%s does not link for %s: %w", a.Target, arch, err)
 	}
 	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s)", a.Target, arch, strings.Join(missing, ", "), a.Pos)
+}
+
+// references writes PTX that refers to the functions that a piece of LTO-IR defines.
+func (r *Runner) references(a *graph.Action, name string) error {
+	text, err := os.ReadFile(r.abs(a.Inputs[0]))
+	if err != nil {
+		return err
+	}
+	out, err := modules.References(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.Inputs[0], err)
+	}
+	return os.WriteFile(name, out, 0o666)
 }

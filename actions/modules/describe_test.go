@@ -128,6 +128,47 @@ func TestLTOSymbols(t *testing.T) {
 	}
 }
 
+func TestReferences(t *testing.T) {
+	const text = ".version 7.8\n.target sm_90a, debug\n.address_size 64\n.extern .func want(.param .b32 a) ;\n.visible .func twice(.param .b32 a);\n" +
+		".func own() { ret; }\n.visible .global .u32 here;\n.visible .entry k() { ret; }\n" +
+		".visible .func  (.param .align 4 .b8 r[20]) twice(\n\t.param .b32 a\n)\n{ .reg .b32 %r; ret; }\n.weak .func stop()\n.noreturn // does not\n{ trap; }\n"
+	want := `// References to functions.
+
+.version 7.8
+.target sm_90a
+.address_size 64
+
+.extern .func (.param .align 4 .b8 r[20]) twice(
+	.param .b32 a
+)
+;
+.extern .func stop()
+.noreturn // does not
+;
+
+.entry $references(.param .u64 to)
+{
+	.reg .b64 %to, %at;
+	ld.param.u64 %to, [to];
+	mov.u64 %at, twice;
+	st.u64 [%to], %at;
+	mov.u64 %at, stop;
+	st.u64 [%to], %at;
+	ret;
+}
+`
+	got, err := References([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := References([]byte("no PTX")); err == nil {
+		t.Error("of what is no PTX there are references")
+	}
+}
+
 // Forms of PTX that nvcc 11.8 does not write and others do.
 func TestReadPTX(t *testing.T) {
 	const head = ".version 8.4 .target sm_90a, debug .address_size 64\n"

@@ -13,6 +13,7 @@ import (
 
 // ptx is what a PTX text declares at its outer level.
 type ptx struct {
+	version string // "7.8"
 	arch    string // "compute_80"
 	entries []entry
 	symbols []ptxSymbol
@@ -27,9 +28,10 @@ type entry struct {
 type ptxSymbol struct {
 	name      string
 	function  bool
-	external  bool // declared .extern
-	visible   bool // .visible or .weak
-	undefined bool // a prototype
+	external  bool   // declared .extern
+	visible   bool   // .visible or .weak
+	undefined bool   // a prototype
+	prototype string // of a function: the text from .func to the body
 }
 
 // readPTX reads declarations and passes over bodies.
@@ -38,7 +40,7 @@ func readPTX(text []byte) (*ptx, error) {
 	if s.next() != ".version" {
 		return nil, errors.New("it is no cubin, fatbin, LTO-IR, PTX or HIP code object")
 	}
-	p := &ptx{}
+	p := &ptx{version: s.next()}
 	var linking []string
 	for tok := s.next(); tok != ""; tok = s.next() {
 		var err error
@@ -152,6 +154,7 @@ func typeSize(tok string) int {
 
 // function reads ".func [( result )] NAME [( parameters )] ... { body }", or a prototype, which ends with a semicolon.
 func (p *ptx) function(s *scanner, linking []string) error {
+	start := s.at
 	tok := s.next()
 	for tok == "(" || strings.HasPrefix(tok, ".") { // the result, .attribute(...)
 		if tok == "(" {
@@ -167,7 +170,9 @@ func (p *ptx) function(s *scanner, linking []string) error {
 	for tok != "{" && tok != ";" && tok != "" {
 		tok = s.next()
 	}
-	f.undefined = tok == ";"
+	if f.undefined = tok == ";"; tok != "" {
+		f.prototype = s.text[start : s.at-len(tok)]
+	}
 	p.symbols = append(p.symbols, f)
 	return s.body(tok)
 }

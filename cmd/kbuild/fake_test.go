@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -214,7 +215,8 @@ var (
 	fakeHas   = regexp.MustCompile(`(?m)^__device__ \w+ (\w+)\(`)
 )
 
-// fakeUndefined is nvlink where a function is wanted that no input has.
+// fakeUndefined is nvlink where a function is wanted that no input has. An input without a kernel, of which no PTX takes an address, is
+// not looked at: nvlink drops it with what it wants.
 func fakeUndefined(f fakeArgs) int {
 	has, status := map[string]bool{}, 0
 	var all strings.Builder
@@ -225,13 +227,25 @@ func fakeUndefined(f fakeArgs) int {
 	for _, m := range fakeHas.FindAllStringSubmatch(all.String(), -1) {
 		has[m[1]] = true
 	}
-	for _, m := range fakeWants.FindAllStringSubmatch(all.String(), -1) {
-		if !has[m[1]] {
-			fmt.Fprintf(os.Stderr, "nvlink error   : Undefined reference to '%s' in 'lto.cubin' (target: %s)\n", m[1], f.codes[0])
-			status = 255
+	for _, in := range f.inputs {
+		text, _ := os.ReadFile(in)
+		if !fakeReached(string(text), all.String()) {
+			continue
+		}
+		for _, m := range fakeWants.FindAllStringSubmatch(string(text), -1) {
+			if !has[m[1]] {
+				fmt.Fprintf(os.Stderr, "nvlink error   : Undefined reference to '%s' in 'lto.cubin' (target: %s)\n", m[1], f.codes[0])
+				status = 255
+			}
 		}
 	}
 	return status
+}
+
+func fakeReached(text, all string) bool {
+	return strings.Contains(text, "__global__") || slices.ContainsFunc(fakeHas.FindAllStringSubmatch(text, -1), func(m []string) bool {
+		return strings.Contains(all, "mov.u64 %at, "+m[1]+";")
+	})
 }
 
 // fakeMeeting says whether a link runs "together" with another one, which it waits for, or "alone", for which it looks around

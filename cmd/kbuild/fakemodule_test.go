@@ -56,14 +56,19 @@ func fakeFatbinary() int {
 		if arg == "--create" {
 			create = os.Args[i+1]
 		}
-		if spec, ok := strings.CutPrefix(arg, "--image3=kind=nvvm,sm="); ok {
+		spec, nvvm := strings.CutPrefix(arg, "--image3=kind=nvvm,sm=")
+		kind := uint16(8)
+		if !nvvm {
+			spec, kind = strings.TrimPrefix(arg, "--image3=kind=ptx,sm="), 1
+		}
+		if nvvm || spec != arg {
 			sm, file, _ := strings.Cut(spec, ",file=")
 			n, _ := strconv.Atoi(sm)
 			text, err := os.ReadFile(file)
 			if err != nil {
 				return 1
 			}
-			entries = append(entries, fakeEntry(8, n, text)...)
+			entries = append(entries, fakeEntry(kind, n, text)...)
 		}
 	}
 	if create == "" || os.WriteFile(create, fakeContainer(entries), 0o666) != nil {

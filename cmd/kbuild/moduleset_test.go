@@ -191,7 +191,7 @@ func TestRealModuleKinds(t *testing.T) {
 			t.Errorf("LTO symbols\n got %s\nwant %s", text, want)
 		}
 	}
-	if c := e.kbuild("fft", "--check-link", "sm_80,sm_90"); !strings.Contains(c.Kinds, "fatbinary 2") || !strings.Contains(c.Kinds, "nvlink 2") {
+	if c := e.kbuild("fft", "--check-link", "sm_80,sm_90"); !strings.Contains(c.Kinds, "fatbinary 3") || !strings.Contains(c.Kinds, "nvlink 2") {
 		t.Errorf("--check-link runs %q", c.Kinds)
 	}
 	if got := e.exported("build/.kbuild/check-link/modules/fft.sm_90.cubin"); !slices.Equal(got, []string{"_Z8callbackPf"}) {
@@ -203,5 +203,30 @@ func TestRealModuleKinds(t *testing.T) {
 	out, err := e.command("kbuild", "alone", "--check-link", "sm_80").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "module.alone does not link for sm_80: nothing defines scale(float) (_Z5scalef); add the module that does to its deps") {
 		t.Errorf("without what it needs: %v\n%s", err, out)
+	}
+}
+
+// A module of callbacks has no kernel that reaches them; it is found all the same that what they want is missing, and that nothing is.
+// What a dependency has and they do not use is not asked for.
+func TestRealCheckLinkCallbacks(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "modules")
+	const want = "module.orphans does not link for sm_80: nothing defines scale(float) (_Z5scalef); add the module that does to its deps"
+	for _, split := range [][]string{nil, {"--no-split"}} {
+		out, err := e.command(slices.Concat([]string{"kbuild", "orphans", "--check-link", "sm_80"}, split)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("without what it needs, %v: %v\n%s", split, err, out)
+		}
+		e.write("src/scale.cu", "__device__ float nowhere(float);\n__device__ float scale(float x) { return 2 * x; }\n__device__ float unused(float x) { return nowhere(x); }\n")
+		_, said := e.run(slices.Concat([]string{"kbuild", "--progress", "plain", "orphans_of_scale", "--check-link", "sm_80,sm_90"}, split)...)
+		if strings.Contains(said, "partial LTO") {
+			t.Errorf("what refers to the functions is heard of:\n%s", said)
+		}
+	}
+	linked, _ := e.run("cuobjdump", "-symbols", "build/.kbuild/check-link/modules/orphans_of_scale.sm_90.cubin")
+	for _, name := range []string{"thrice", "nothing", "_Z6squareIdET_S0_", "_Z5counti", "_Z4stopv", "_Z4morei"} {
+		if !regexp.MustCompile(`STT_FUNC .* ` + name + `\n`).MatchString(linked) {
+			t.Errorf("%s is not in what is linked:\n%s", name, linked)
+		}
 	}
 }

@@ -17,8 +17,13 @@ import (
 //
 //	fft.lto_75.ltoir -> fatbinary -> slice [80] -> nvlink [80]
 //	                              -> slice [90] -> nvlink [90]
+//	fft.lto_75.ptx -> references -> fatbinary -> slice, to each nvlink
 //
 // It is a device link like any other; nothing but its success is wanted. The fatbin is for nvlink 11.8, which does not take bare LTO-IR.
+//
+// A link with LTO drops the functions that no kernel reaches before it looks for what they want, and a module of callbacks has no
+// kernel. So the functions of the module are referred to by a kernel of kbuild's own, in PTX. Those of the modules that it depends on
+// are not: a link of this module has them only where it uses them, and each is linked by itself.
 
 // CheckLink asks for such links.
 type CheckLink struct {
@@ -170,6 +175,10 @@ func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch ge
 			check.Owners[file], check.OwnerPos[file] = p.t.label, graphPos(p.t.Pos)
 		}
 	}
+	for _, a := range ltoirFor(t, arch) {
+		check.NonLTO = append(check.NonLTO, b.references(t, a))
+	}
+	inputs = append(inputs, check.NonLTO...)
 	out := b.out(graph.CheckLinkDir, "modules", instanceName(t)+"."+arch.String()+".cubin")
 	codes := []gencode.Code{arch}
 	link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
@@ -194,5 +203,24 @@ func (b *builder) wrapped(t *target, a artifact) string {
 	b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: []string{a.arch}, Mode: "lto",
 		Argv:   toolchain.WrapLTOIR(b.facts.CUDA.Programs["fatbinary"], code, f.ftz, f.precDiv, f.precSqrt, f.fmad, a.path, out),
 		Inputs: []string{a.path}, Outputs: []string{out}, Tools: []string{"nvcc"}})
+	return out
+}
+
+// references is a fatbin of PTX with a kernel that refers to every function of a piece of LTO-IR.
+func (b *builder) references(t *target, a artifact) string {
+	base := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"references.")
+	text, out := base+"ptx", base+"fatbin"
+	if _, planned := b.writers[out]; planned {
+		return out
+	}
+	code, err := gencode.Parse(a.arch)
+	if err != nil {
+		panic("BUG: LTO-IR for " + a.arch)
+	}
+	codes := names([]gencode.Code{code.As(gencode.PTX)})
+	b.emit(t, &graph.Action{Kind: graph.References, Name: path.Base(text), Archs: codes, Inputs: []string{a.symbols}, Outputs: []string{text}})
+	b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: codes,
+		Argv:   toolchain.WrapPTX(b.facts.CUDA.Programs["fatbinary"], code, text, out),
+		Inputs: []string{text}, Outputs: []string{out}, Tools: []string{"nvcc"}})
 	return out
 }

@@ -14,3 +14,8 @@ func WrapLTOIR(fatbinary string, code gencode.Code, ftz, precDiv, precSqrt, fmad
 	return []string{fatbinary, "-64", "--cicc-cmdline=" + options, "--device-c",
 		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, ltoir), "--create", output}
 }
+
+// WrapPTX gives the argv that puts relocatable PTX into a fatbin.
+func WrapPTX(fatbinary string, code gencode.Code, ptx, output string) []string {
+	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, ptx), "--create", output}
+}
