@@ -14,6 +14,9 @@ import (
 // Verify reads the manifest in the named file and holds it against the artifacts beside it. All that is not as the manifest says is
 // told; nothing is a manifest that is right.
 func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, []modinfo.Problem{{Message: "is a folder; name the .json files in it"}}
+	}
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, []modinfo.Problem{{Message: "cannot be read: " + reason(err)}}

@@ -165,6 +165,13 @@ func TestVerifyValues(t *testing.T) {
 		{"schema", 2, "schema is 2, and this kbuild knows 1: use a newer kbuild"},
 		{"schema", 0, "schema is 0, which never was one; this kbuild knows 1"},
 		{"schema", "1", `schema is the string "1", not a number`},
+		{"mode", "zzz", `mode is "zzz", not one of whole, rdc, lto`},
+		{"mode", "", `mode is "", not one of whole, rdc, lto`},
+		{"partitions[0].mode", "fast", `partitions[0].mode is "fast", not one of whole, rdc, lto`},
+		{"partitions[0].name", "", "partitions[0].name is empty"},
+		{"module", "", "module is empty"},
+		{"compiler.name", "", "compiler.name is empty"},
+		{"host_compiler.name", "", "host_compiler.name is empty"},
 		{"checksum", "x", "checksum is a field that schema 1 does not have"},
 		{"options.fmad", 1, "options.fmad is the number 1, not true or false"},
 		{"options.defines", "A=1", `options.defines is the string "A=1", not a list`},
@@ -227,6 +234,19 @@ func TestVerifyFiles(t *testing.T) {
 			if !strings.Contains(got, "artifacts"+want) {
 				t.Errorf("want %s in\n%s", want, got)
 			}
+		}
+	}
+}
+
+// A folder and a file that is not there are told of by what to do, and by what they are.
+func TestVerifyNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ name, want string }{
+		{dir, "is a folder; name the .json files in it"},
+		{filepath.Join(dir, "gone.json"), "cannot be read: no such file or directory"},
+	} {
+		if _, problems := Verify(tt.name); len(problems) != 1 || problems[0].String() != tt.want {
+			t.Errorf("%s: %v, want %s", tt.name, problems, tt.want)
 		}
 	}
 }

@@ -187,8 +187,20 @@ func describe(raw any) string {
 // kinds are those that an artifact may have, and how the names of their architectures begin; "" where images have them.
 var kinds = map[string]string{"cubin": "sm_", "ptx": "compute_", "ltoir": "lto_", "hsaco": "gfx", "bitcode": "gfx", "fatbin": ""}
 
+// modes are those that a module and its partitions may have.
+var modes = []string{"whole", "rdc", "lto"}
+
 // sense checks what the form does not say.
 func (d *decoder) sense(m *Manifest) {
+	d.named("module", m.Module)
+	d.named("compiler.name", m.Compiler.Name)
+	d.named("host_compiler.name", m.HostCompiler.Name)
+	d.mode("mode", m.Mode)
+	for i, p := range m.Partitions {
+		field := fmt.Sprintf("partitions[%d]", i)
+		d.named(field+".name", p.Name)
+		d.mode(field+".mode", p.Mode)
+	}
 	for _, f := range []struct{ field, value string }{{"input_digest", m.InputDigest}, {"compiler.digest", m.Compiler.Digest}} {
 		d.digest(f.field, f.value)
 	}
@@ -210,6 +222,18 @@ func (d *decoder) sense(m *Manifest) {
 	}
 	d.same("formats", m.Formats, formats(m.Artifacts))
 	d.same("architectures", m.Architectures, architectures(m.Artifacts))
+}
+
+func (d *decoder) named(field, name string) {
+	if name == "" {
+		d.problem(field, "is empty")
+	}
+}
+
+func (d *decoder) mode(field, mode string) {
+	if !slices.Contains(modes, mode) {
+		d.problem(field, "is %q, not one of %s", mode, strings.Join(modes, ", "))
+	}
 }
 
 func (d *decoder) digest(field, value string) {
