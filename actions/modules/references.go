@@ -9,8 +9,8 @@ import (
 // References makes PTX that refers to every function that LTO-IR defines and others may call: a kernel stores their addresses. A link
 // with LTO drops what no kernel reaches, with all that it wants, so a module of callbacks would link whatever it wants.
 //
-// text is the PTX that the compiler made beside the LTO-IR. The kernel is not visible, so the one link may take several such files; its
-// name is none that C has. The comment comes first since nvlink 12.4 does not find .version at the very beginning of PTX in a fatbin.
+// text is the PTX that the compiler made beside the LTO-IR, with full prototypes. The kernel is not visible, so one link may take
+// several such files; no C function has its name. A comment is the first line since nvlink 12.4 does not find .version there (11.8 does).
 func References(text []byte) ([]byte, error) {
 	p, err := readPTX(text)
 	if err != nil {
