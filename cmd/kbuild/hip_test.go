@@ -416,3 +416,38 @@ int x;
 		}
 	}
 }
+
+// Names with '+', for which LLVM's tools must not meet a '%'; and folders in flags.hip that are named from the project's root.
+func TestHIPNames(t *testing.T) {
+	t.Parallel()
+	e := hipProject(t)
+	e.write("kernels.hcl", `executable "c++app" {
+  sources = ["x+y.hip"]
+  code    = ["gfx906:xnack+"]
+  mode    = "rdc"
+  flags   = { hip = ["--hip-device-lib-path=third/bitcode"] }
+}
+`)
+	e.write("x+y.hip", "#include <hip/hip_runtime.h>\n__global__ void k(float *p) { *p = sinf(*p); }\nint main() {}\n")
+	_, said, status := e.fails()
+	if status != exitUsage || !strings.Contains(said, "third/bitcode (--hip-device-lib-path of flags.hip)") {
+		t.Errorf("status %d\n%s", status, said)
+	}
+	cmd := e.command("sh", "-c", `hipcc -### --offload-arch=gfx906 -c -x hip x+y.hip -o x.o 2>&1 | sed -n 's/.*"\([^"]*\)\/ockl.bc".*/\1/p' | head -n 1`)
+	cmd.Env = append(slices.Clone(e.env), "HIP_PLATFORM=amd")
+	libs, err := cmd.Output()
+	if err != nil || len(libs) == 0 {
+		t.Fatalf("no device libraries: %v", err)
+	}
+	e.run("mkdir", "third")
+	e.run("cp", "-r", strings.TrimSpace(string(libs)), "third/bitcode")
+	e.kbuild()
+	if !bytes.Contains(e.amdCode("build/bin/c++app"), []byte("gfx906:xnack+")) {
+		t.Error("the program has no code for gfx906:xnack+")
+	}
+	plan, _ := e.run("kbuild", "plan")
+	if strings.Contains(plan, e.dir) {
+		t.Error("the project's own folder is in a command")
+	}
+	e.settled("build/bin/c++app")
+}

@@ -99,20 +99,21 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
-// The name of the build tree is in what compilers are told of generated files and objects, and in nothing of a module.
+// The name of the build tree is in what compilers are told of generated files and objects, and of a module in the key of its manifest
+// alone, which is written in a millisecond and says the same.
 func TestKeysOfAnotherBuildTree(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")
 	e.kbuild("module.m")
 	c := e.kbuild("--build-dir", "another tree", "module.m")
-	if c.Kinds != "embed 1, host-compile 1" {
+	if c.Kinds != "embed 1, host-compile 1, manifest 2" {
 		t.Errorf("another tree: %+v", c)
 	}
 	diff := changed(e.keys("build"), e.keys("another tree"))
-	if got := strings.Join(diff, " "); got != "gen/module.m/m_table.c obj/module.m/m_table.o" {
+	if got := strings.Join(diff, " "); got != "gen/module.m/m_table.c modules/m.float.4.json modules/m.int.4.json obj/module.m/m_table.o" {
 		t.Errorf("the keys are others of %s", got)
 	}
-	for _, file := range []string{"m.float.4.sm_80.cubin", "m.int.4.compute_90.ptx", "m.int.4.fatbin", "m.float.4.lto_80.ltoir"} {
+	for _, file := range []string{"m.float.4.sm_80.cubin", "m.int.4.compute_90.ptx", "m.int.4.fatbin", "m.float.4.lto_80.ltoir", "m.int.4.json"} {
 		if string(e.read("build/modules/"+file)) != string(e.read("another tree/modules/"+file)) {
 			t.Errorf("%s differs", file)
 		}
