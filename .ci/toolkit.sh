@@ -34,7 +34,8 @@ find_clang() {
 # hipcc with a clang, the device libraries and HIP's runtime library.
 find_hip() {
 	command -v hipcc >/dev/null 2>&1 && HIP_PLATFORM=amd hipcc -### --offload-arch=gfx906 -fgpu-rdc -x hip /dev/null -c -o /dev/null 2>&1 |
-		grep -q 'mlink-builtin-bitcode.*ockl.bc' && ldconfig -p | grep -q 'libamdhip64\.so$'
+		grep -q 'mlink-builtin-bitcode.*ockl.bc' || return 1
+	[ -e "$(c++ -print-file-name=libamdhip64.so)" ] || [ -e "${ROCM_PATH:-/opt/rocm}/lib/libamdhip64.so" ]
 }
 
 # Debian keeps the CUDA toolkit in its component "non-free".
