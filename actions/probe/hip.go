@@ -94,7 +94,7 @@ func (w *world) findHIP() (driver string, looked []string) {
 // unless it is told.
 func (w *world) hipEnv() []string {
 	env := []string{"HIP_PLATFORM=amd"}
-	for _, name := range EnvNames[firstHIPEnv:] {
+	for _, name := range HIPEnvNames {
 		if v := w.env(name); v != "" {
 			env = append(env, name+"="+v)
 		}

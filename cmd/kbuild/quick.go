@@ -79,7 +79,7 @@ func (q *quick) identify(c *cli, targets []string) bool {
 	env := run.Environ(os.Environ(), nil)
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) {
+		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(probe.HIPEnvNames[:], name) {
 			env = append(env, e)
 		}
 	}

@@ -40,7 +40,7 @@ func (b *builder) expand(t *target) codes {
 }
 
 // lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
-// both. A project of one vendor alone gets an error instead.
+// both, and it is an error to ask for what cannot be built.
 func (b *builder) lacking(t *target, c codes) string {
 	if len(c.gfx) == 0 {
 		if b.facts.CUDA == nil && b.facts.HIP != nil && t.shipsCUDA() {

@@ -177,10 +177,10 @@ func (b *builder) checkHIPPrebuilt(t, u *target) {
 	}
 }
 
-// action makes an action of the link.
+// action makes an action of the link. It is a part unless it writes what the user asked for.
 func (h *hipLink) action(kind graph.Kind, argv, inputs []string, output string) *graph.Action {
 	return &graph.Action{Kind: kind, Name: h.t.Name, Mode: h.mode, Argv: argv, Env: h.b.hipEnv(), Inputs: inputs, Outputs: []string{output},
-		Tools: []string{"hip"}, Part: true, Plain: h.plain, Asked: h.asked}
+		Tools: []string{"hip"}, Part: strings.HasPrefix(output, h.b.out(graph.PartsDir)+"/"), Plain: h.plain, Asked: h.asked}
 }
 
 // device plans the links of all architectures and gives the object that holds them.
@@ -189,7 +189,7 @@ func (h *hipLink) device() string {
 	linked := map[string]string{"": ""}
 	for _, d := range h.Device {
 		linked[d.Arch] = dir + "/" + strings.Map(fileRune, d.Arch) + ".co"
-		h.lld(d, linked[d.Arch]).Part = true
+		h.lld(d, linked[d.Arch])
 	}
 	var files, inputs []string
 	for _, t := range h.Bundle.Targets {
@@ -205,7 +205,7 @@ func (h *hipLink) device() string {
 	source := graph.StageDir + "/dlink.S"
 	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", "-I", graph.StageDir, source, "-o", object}, []string{bundle}, object)
 	a.Stage = []graph.Staged{{Name: "dlink.S", Text: toolchain.FatbinSource}, {Name: toolchain.FatbinCode, From: bundle}}
-	a.Part, a.Archs = false, names(h.t.codes.gfx)
+	a.Archs = names(h.t.codes.gfx)
 	b.emit(h.t, a)
 	return object
 }
@@ -215,7 +215,7 @@ func (h *hipLink) lld(d toolchain.HIPDeviceLink, output string) *graph.Action {
 	inputs, options := h.bitcode(d.Arch)
 	d.Flags = slices.Concat(d.Flags, h.t.Flags.LLD)
 	a := h.action(graph.LLD, d.Device(options, output), inputs, output)
-	a.Part, a.Archs, a.Pool, a.Response, a.ResponseFlag = false, []string{d.Arch}, devicePool, 3, "@"
+	a.Archs, a.Pool, a.Response, a.ResponseFlag = []string{d.Arch}, devicePool, 3, "@"
 	h.b.emit(h.t, a)
 	return a
 }
