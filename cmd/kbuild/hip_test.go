@@ -151,6 +151,17 @@ func TestHIPEdits(t *testing.T) {
 func TestHIPDeviceLibraries(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
+	e.write("kernels.hcl", `variable "flags" {
+  type    = list(string)
+  default = []
+}
+library "scale" {
+  sources = ["scale.hip"]
+  code    = ["gfx906"]
+  mode    = "rdc"
+  flags   = { hip = var.flags }
+}
+`)
 	found := ""
 	out, _ := e.run("kbuild", "plan", "--json")
 	for _, word := range strings.FieldsFunc(out, func(c rune) bool { return c == '"' }) {
