@@ -120,13 +120,16 @@ func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []st
 		s.elsewhere(name, "")
 	}
 	there = s.there(a, found, whether)
-	s.dirs = append([]string{"."}, a.SearchDirs...) // as the assembler searches
+	var included []string
 	for _, f := range r.ownFiles(a, found) {
-		included := r.asksOf(f).included
+		included = append(included, r.asksOf(f).included...)
+	}
+	if len(included) > 0 {
+		s.dirs = append([]string{"."}, a.SearchDirs...) // as the assembler searches
 		for _, name := range included {
 			s.elsewhere(name, "")
 		}
-		there = append(there, s.there(a, append(found, there...), included)...)
+		there = append(there, s.there(a, slices.Concat(found, there), included)...)
 	}
 	return slices.Sorted(maps.Keys(s.missing)), there
 }

@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,7 +31,7 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 		return nil, fmt.Sprintf("%s does not work: %v", driver, err)
 	}
 	c := &plan.ClangCUDA{Driver: plan.Tool{Path: driver, Version: version, Family: "clang"}}
-	known := w.nvidiaArchs(driver)
+	known := w.knownTo(driver, "nvptx64-nvidia-cuda", gencode.SASS)
 	k.Archs = slices.DeleteFunc(slices.Clone(k.Archs), func(a gencode.Code) bool { return !slices.Contains(known, a) })
 	if len(k.Archs) == 0 {
 		return nil, fmt.Sprintf("%s compiles for no GPU that CUDA %s knows (--target=nvptx64 -print-supported-cpus). Was it built without NVPTX?",
@@ -47,21 +46,6 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	}
 	c.Libs, _ = filepath.Glob(filepath.Join(deviceLibs, "*.bc"))
 	return c, ""
-}
-
-// nvidiaArchs are the NVIDIA GPUs that a clang knows.
-func (w *world) nvidiaArchs(clang string) []gencode.Code {
-	text, err := w.output(clang, "--target=nvptx64-nvidia-cuda", "-nogpulib", "-print-supported-cpus")
-	if err != nil {
-		return nil
-	}
-	var archs []gencode.Code
-	for _, word := range strings.Fields(text) {
-		if c, err := gencode.Parse(word); err == nil && c.Kind == gencode.SASS {
-			archs = append(archs, c)
-		}
-	}
-	return archs
 }
 
 // askClang finds the folder by which clang takes the toolkit k and no other, which shows in the device library that it links, and
@@ -102,23 +86,9 @@ func sameFile(a, b string) bool {
 
 // clangSteps asks for the steps of a compile for some GPU.
 func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) toolchain.HIPSteps {
-	dir, err := os.MkdirTemp("", "kbuild-ask-")
-	if w.note(err); err != nil {
-		return toolchain.HIPSteps{Said: err.Error()}
-	}
-	defer os.RemoveAll(dir)
-	if err := os.WriteFile(filepath.Join(dir, toolchain.AskHIPSource), nil, 0o666); err != nil {
-		w.note(err)
-		return toolchain.HIPSteps{Said: err.Error()}
-	}
 	compile := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Codes: []gencode.Code{arch}}
 	argv := toolchain.ClangCUDA{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, toolchain.ClangOptions{})
-	argv = append(argv[:1:1], toolchain.AskHIP(argv, "", compile.Source, compile.Output)...)
-	cmd := w.command(argv)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	w.note(err)
-	return toolchain.ReadHIPSteps(string(out), argv)
+	return w.steps(append(argv[:1:1], toolchain.AskHIP(argv, "", compile.Source, compile.Output)...), nil)
 }
 
 // clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both. As a host compiler it

@@ -37,7 +37,9 @@ func (w *world) hip() (*plan.HIP, string) {
 	}
 	major, _, _ := strings.Cut(version, ".")
 	k.Major, _ = strconv.Atoi(major)
-	k.Archs = w.hipArchs(k.Clang.Path)
+	for _, c := range w.knownTo(k.Clang.Path, "amdgcn-amd-amdhsa", gencode.GFX) {
+		k.Archs = append(k.Archs, c.Name)
+	}
 	text, _ := w.answer(k.Clang.Path, "--version")
 	id, err := w.identity(parts, text)
 	if err != nil {
@@ -48,16 +50,16 @@ func (w *world) hip() (*plan.HIP, string) {
 	return k, ""
 }
 
-// hipArchs are the AMD GPUs that a clang knows; nil if it does not tell.
-func (w *world) hipArchs(clang string) []string {
-	text, err := w.output(clang, "--target=amdgcn-amd-amdhsa", "-nogpulib", "-print-supported-cpus")
+// knownTo are the GPUs of a target that a clang knows; nil if it does not tell.
+func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code {
+	text, err := w.output(clang, "--target="+target, "-nogpulib", "-print-supported-cpus")
 	if err != nil {
 		return nil
 	}
-	var archs []string
+	var archs []gencode.Code
 	for _, word := range strings.Fields(text) {
-		if c, err := gencode.Parse(word); err == nil && c.Kind == gencode.GFX {
-			archs = append(archs, c.Name)
+		if c, err := gencode.Parse(word); err == nil && c.Kind == kind {
+			archs = append(archs, c)
 		}
 	}
 	return archs
@@ -147,22 +149,20 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 
 // hipSteps asks for the steps of a command for gfx906, which every clang knows.
 func (w *world) hipSteps(k *plan.HIP, args ...string) toolchain.HIPSteps {
-	dir, err := os.MkdirTemp("", "kbuild-ask-")
+	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
+	return w.steps(append(argv, "-o", toolchain.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
+}
+
+// steps puts a question to hipcc or clang. A refusal shows steps all the same, and the planner asks again.
+func (w *world) steps(argv, env []string) toolchain.HIPSteps {
+	dir, err := askFolder()
 	if w.note(err); err != nil {
 		return toolchain.HIPSteps{Said: err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	for _, name := range []string{toolchain.AskHIPSource, toolchain.AskInput} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			w.note(err)
-			return toolchain.HIPSteps{Said: err.Error()}
-		}
-	}
-	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
-	argv = append(argv, "-o", toolchain.AskOutput)
 	cmd := w.command(argv)
-	cmd.Dir, cmd.Env = dir, slices.Concat(cmd.Env, k.Env, []string{hipccVerbose})
-	out, err := cmd.CombinedOutput() // a refusal shows steps all the same, and the planner asks again
+	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
 	w.note(err)
 	return toolchain.ReadHIPSteps(string(out), argv)
 }

@@ -124,16 +124,11 @@ func (s *Steps) Ask(ctx context.Context, questions []plan.Question) error {
 }
 
 func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, trouble bool) {
-	dir, err := os.MkdirTemp("", "kbuild-ask-")
+	dir, err := askFolder()
 	if err != nil {
 		return plan.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
-	for _, name := range []string{toolchain.AskHIPSource, toolchain.AskInput} { // clang wants its inputs to exist
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			return plan.DryRun{Error: err.Error()}, true
-		}
-	}
 	d := s.drivers[q.Tool]
 	cmd := exec.CommandContext(ctx, d.path, q.Args...)
 	cmd.Dir, cmd.Env = dir, append(d.env[:len(d.env):len(d.env)], "TMPDIR="+dir)
@@ -154,6 +149,20 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 		answer.Asked, answer.Files = q.Args, files
 	}
 	return answer, false
+}
+
+// askFolder makes a folder to ask in, with the files that a question names: clang wants its inputs to exist.
+func askFolder() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "kbuild-ask-"); err != nil {
+		return "", err
+	}
+	for _, name := range []string{toolchain.AskHIPSource, toolchain.AskInput} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			os.RemoveAll(dir)
+			return "", err
+		}
+	}
+	return dir, nil
 }
 
 // escapedByte is what hipcc makes of each byte of a letter outside of ASCII.

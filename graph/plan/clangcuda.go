@@ -45,7 +45,7 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 	p.ClangUnit = toolchain.ClangUnit{ClangPasses: driver, Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
 	passes, err := b.learnClang(t, p.whole, codes)
 	if err != nil {
-		p.wholeClang(codes, err)
+		p.wholeClang(err)
 		return
 	}
 	p.ClangPasses = passes.ClangPasses
@@ -93,15 +93,13 @@ func (p *clangSplit) splitCUDA(passes *toolchain.CUDAPasses, codes []gencode.Cod
 	a := p.action(graph.Fatbinary, argv, code)
 	a.Archs, a.Inputs, a.Transient = p.whole.Archs, inputs, true
 	p.b.emit(p.t, a)
-	host := p.host(toolchain.Placeholder)
-	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{host, code}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
+	p.join(code)
 }
 
 // wholeClang plans a compile as one command of clang. Its dependency file has the headers of the host's pass alone, so the texts of
 // all architectures are in its key. Which device libraries it takes is not known then; all of the toolkit's are inputs.
-func (p *clangSplit) wholeClang(codes []gencode.Code, why error) {
-	b, a := p.b, p.whole
+func (p *clangSplit) wholeClang(why error) {
+	b := p.b
 	var r refused
 	if errors.As(why, &r) {
 		b.errorf(p.t.Pos, "It was asked how it compiles the CUDA sources of "+p.t.label+".", "%v", r)
@@ -113,15 +111,7 @@ func (p *clangSplit) wholeClang(codes []gencode.Code, why error) {
 				"%s is compiled by clang as one command (%v), and kbuild cannot tell which device libraries %s means", p.source.Path, why, f)
 		}
 	}
-	a.Whole, p.lines = why.Error(), true
-	a.Inputs = append(a.Inputs, b.clang().Libs...)
-	for _, c := range codes {
-		if c.Kind == gencode.SASS {
-			a.Follows = append(a.Follows, p.preprocess(&c))
-		}
-	}
-	a.Inputs = append(a.Inputs, a.Follows...)
-	b.emit(p.t, a)
+	p.emitWhole(why, b.clang().Libs, p.t.codes.sass)
 }
 
 // clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and

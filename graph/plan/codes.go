@@ -120,14 +120,11 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 // inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA
 // sources of its own it must say what it ships.
 func (b *builder) inheritCodes(t *target) codes {
-	for _, s := range t.Sources {
-		if (s.Language == "cuda" || s.Language == "hip") && len(t.Gencode.Code) > 0 {
-			return codes{} // why it has none was said
-		}
-		if s.Language == "cuda" || s.Language == "hip" {
+	if slices.ContainsFunc(t.Sources, isDevice) {
+		if len(t.Gencode.Code) == 0 { // else it was said why there is none
 			b.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
-			return codes{}
 		}
+		return codes{}
 	}
 	var c codes
 	for _, d := range t.deps {

@@ -12,7 +12,7 @@ import (
 
 // relocatable reports whether a source's object takes part in a device link.
 func relocatable(s manifest.Source) bool {
-	return (s.Language == "cuda" || s.Language == "hip") && (s.Mode == "rdc" || s.Mode == "lto")
+	return isDevice(s) && (s.Mode == "rdc" || s.Mode == "lto")
 }
 
 // needsDeviceLink reports relocatable device code in t or in the static libraries it links that no

@@ -55,7 +55,8 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 		Tools: []string{"hip"}, Memory: s.Memory,
 	}}
 	p.dir = b.partsDir(o.path)
-	passes, err := b.learnHIP(t, p.whole)
+	passes, asked, err := b.learnHIP(t, argv, s.Path, o.path)
+	p.whole.Asked = asked
 	if err != nil {
 		p.wholeHIP(err)
 		return
@@ -69,27 +70,27 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	}
 }
 
-// learnHIP asks for the steps of a compile.
-func (b *builder) learnHIP(t *target, whole *graph.Action) (*toolchain.HIPPasses, error) {
+// learnHIP asks for the steps of the compile argv, and gives the question's key.
+func (b *builder) learnHIP(t *target, argv []string, source, output string) (passes *toolchain.HIPPasses, asked string, err error) {
 	if why := b.wished(t); why != "" {
-		return nil, errors.New(why)
+		return nil, "", errors.New(why)
 	}
-	q := Question{"hip", toolchain.AskHIP(whole.Argv, b.project.Root, whole.Inputs[0], whole.Outputs[0])}
-	whole.Asked = q.Key()
-	return learn(b, &b.hips, q, func(text string) (*toolchain.HIPPasses, error) {
-		p, err := toolchain.LearnHIP(text, append(whole.Argv[:1:1], q.Args...), t.codes.gfx)
+	q := Question{"hip", toolchain.AskHIP(argv, b.project.Root, source, output)}
+	passes, err = learn(b, &b.hips, q, func(text string) (*toolchain.HIPPasses, error) {
+		p, err := toolchain.LearnHIP(text, append(argv[:1:1], q.Args...), t.codes.gfx)
 		if err == nil {
 			p.InRoot(b.project.Root)
 		}
 		return p, err
 	})
+	return passes, q.Key(), err
 }
 
 // wholeHIP plans a compile as one command of hipcc. Its dependency file has the headers of the host's pass alone, so the texts of all
 // architectures are in its key. What enters its output unasked is not known then, so all device libraries are inputs; where flags
 // choose others, nobody knows which.
 func (p *clangSplit) wholeHIP(why error) {
-	b, t, s, a := p.b, p.t, p.source, p.whole
+	b, t, s := p.b, p.t, p.source
 	var r refused
 	if errors.As(why, &r) {
 		b.hipRefused(t, r)
@@ -101,14 +102,19 @@ func (p *clangSplit) wholeHIP(why error) {
 				"%s is compiled by hipcc as one command (%v), and kbuild cannot tell which device libraries %s means", s.Path, why, f)
 		}
 	}
+	p.ClangUnit = toolchain.ClangUnit{ClangPasses: toolchain.ClangDriver(argvForPasses(p.whole.Argv)), Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
+	p.emitWhole(why, b.facts.HIP.DeviceLibs, t.codes.gfx)
+}
+
+// emitWhole plans the command in one piece, with the texts for codes and all of libs in its key.
+func (p *clangSplit) emitWhole(why error, libs []string, codes []gencode.Code) {
+	a := p.whole
 	a.Whole, p.lines = why.Error(), true
-	p.ClangUnit = toolchain.ClangUnit{ClangPasses: toolchain.ClangDriver(argvForPasses(a.Argv)), Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
-	a.Inputs = append(a.Inputs, b.facts.HIP.DeviceLibs...)
-	for _, c := range t.codes.gfx {
+	for _, c := range codes {
 		a.Follows = append(a.Follows, p.preprocess(&c))
 	}
-	a.Inputs = append(a.Inputs, a.Follows...)
-	b.emit(t, a)
+	a.Inputs = slices.Concat(a.Inputs, libs, a.Follows)
+	p.b.emit(p.t, a)
 }
 
 // hipRefused reports what hipcc does not do, in the manifest's terms where they are known.
@@ -290,16 +296,10 @@ func (p *clangSplit) host(placeholder string) string {
 // placeholderName is the file that stands for device code while host code is compiled.
 const placeholderName = "placeholder" + toolchain.HIPCode
 
-// bundle plans a bundle of files, one for each target of how; Archs are those of codes.
-func (p *clangSplit) bundle(how toolchain.HIPBundle, file func(arch string) string, output string) *graph.Action {
-	var files, inputs []string
-	for _, t := range how.Targets {
-		f := file(how.Arch(t))
-		if files = append(files, f); f != "" {
-			inputs = append(inputs, f)
-		}
-	}
-	a := p.action(graph.Bundle, how.Bundle(files, output), output)
+// bundle plans a bundle of the files of all architectures and of the host.
+func (p *clangSplit) bundle(file func(arch string) string, output string) *graph.Action {
+	argv, inputs := p.bundles.Pack(file, output)
+	a := p.action(graph.Bundle, argv, output)
 	a.Inputs, a.Archs = inputs, p.whole.Archs
 	p.b.emit(p.t, a)
 	return a
@@ -317,10 +317,15 @@ func (p *clangSplit) splitWhole() {
 		p.device(c, object(c.String()))
 	}
 	bundle := p.dir + "/code" + toolchain.HIPCode
-	p.bundle(p.bundles, object, bundle).Transient = true
+	p.bundle(object, bundle).Transient = true
+	p.join(bundle)
+}
+
+// join plans the object that the user knows: host code with the device code in the file code.
+func (p *clangSplit) join(code string) {
 	host := p.host(toolchain.Placeholder)
 	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{host, bundle}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
+		Inputs: []string{host, code}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
 }
 
 // splitRelocatable plans the passes of a source whose device code is linked, and gives its bitcode by architecture.
@@ -331,7 +336,7 @@ func (p *clangSplit) splitRelocatable() map[string]string {
 		p.device(c, bitcode[c.String()])
 	}
 	host := p.host("")
-	p.bundle(p.bundles, func(arch string) string {
+	p.bundle(func(arch string) string {
 		if arch == "" {
 			return host
 		}

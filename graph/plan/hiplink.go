@@ -29,9 +29,7 @@ func (b *builder) checkFinal(t *target, l linkage) {
 		return
 	}
 	for _, u := range slices.Concat(l.statics, l.shared) {
-		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool {
-			return (s.Language == "cuda" || s.Language == "hip") && (u.Shared || s.Mode == "whole")
-		})
+		final := slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return isDevice(s) && (u.Shared || s.Mode == "whole") })
 		if !final || u.isHIP() != t.isHIP() {
 			continue
 		}
@@ -54,7 +52,7 @@ func (t *target) runsOn(want gencode.Code) bool {
 // checkVendors refuses a link of CUDA and HIP code.
 func (b *builder) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
-		if slices.ContainsFunc(u.Sources, func(s manifest.Source) bool { return s.Language == "cuda" || s.Language == "hip" }) && u.isHIP() != t.isHIP() {
+		if slices.ContainsFunc(u.Sources, isDevice) && u.isHIP() != t.isHIP() {
 			b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor()),
 				Detail: "Make a library for each vendor, of the same sources.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it ships"})
 		}
@@ -186,18 +184,14 @@ func (h *hipLink) action(kind graph.Kind, argv, inputs []string, output string) 
 // device plans the links of all architectures and gives the object that holds them.
 func (h *hipLink) device() string {
 	b, dir := h.b, h.b.partsDir(h.t.file)
-	linked := map[string]string{"": ""}
+	linked := map[string]string{}
 	for _, d := range h.Device {
 		linked[d.Arch] = dir + "/" + strings.Map(fileRune, d.Arch) + ".co"
 		h.lld(d, linked[d.Arch])
 	}
-	var files, inputs []string
-	for _, t := range h.Bundle.Targets {
-		files = append(files, linked[h.Bundle.Arch(t)])
-	}
-	inputs = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == "" })
-	bundle := dir + "/linked.hipfb"
-	a := h.action(graph.Bundle, h.Bundle.Bundle(files, bundle), inputs, bundle)
+	bundle := dir + "/" + toolchain.FatbinCode
+	argv, inputs := h.Bundle.Pack(func(arch string) string { return linked[arch] }, bundle)
+	a := h.action(graph.Bundle, argv, inputs, bundle)
 	a.Archs, a.Transient = names(h.t.codes.gfx), true
 	b.emit(h.t, a)
 

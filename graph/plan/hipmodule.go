@@ -2,6 +2,7 @@ package plan
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -25,11 +26,7 @@ func emitsFor(hip bool) []string {
 func (b *builder) checkEmits(t *target) bool {
 	ok := true
 	for _, kind := range t.Emit {
-		known := false
-		for _, k := range emitsFor(t.isHIP()) {
-			known = known || k == kind
-		}
-		if !known {
+		if !slices.Contains(emitsFor(t.isHIP()), kind) {
 			b.errorf(t.attr("emit"), "It can emit "+strings.Join(emitsFor(t.isHIP()), ", ")+".", "%s ships %s, of which there is no %s", t.label, t.vendor(), kind)
 			ok = false
 		}
@@ -74,22 +71,17 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 		return code
 	}
 	files := map[string]string{}
-	var inputs []string
 	for _, a := range code {
 		files[a.arch] = a.path
-		inputs = append(inputs, a.path)
 	}
 	how := b.hipBundle(t)
 	if how == nil {
 		return nil
 	}
-	var list []string
-	for _, target := range how.Targets {
-		list = append(list, files[how.Arch(target)])
-	}
 	out := b.artifactPath(t, s, "", "fatbin")
+	argv, inputs := how.Pack(func(arch string) string { return files[arch] }, out)
 	b.emit(t, &graph.Action{Kind: graph.Bundle, Name: path.Base(out), Archs: names(t.codes.gfx), Mode: t.Mode,
-		Argv: how.Bundle(list, out), Env: b.hipEnv(), Inputs: inputs, Outputs: []string{out}, Tools: []string{"hip"}})
+		Argv: argv, Env: b.hipEnv(), Inputs: inputs, Outputs: []string{out}, Tools: []string{"hip"}})
 	whole := artifact{path: out, kind: "fatbin"}
 	if s != nil {
 		whole.source = s.Path
@@ -99,10 +91,9 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 
 // hipBundle is how clang bundles the code objects of t's architectures.
 func (b *builder) hipBundle(t *target) *toolchain.HIPBundle {
-	whole := &graph.Action{Inputs: []string{toolchain.AskHIPSource}, Outputs: []string{toolchain.AskOutput}}
 	c := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	whole.Argv = toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.ClangOptions{})
-	passes, err := b.learnHIP(t, whole)
+	argv := toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.ClangOptions{})
+	passes, _, err := b.learnHIP(t, argv, c.Source, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
@@ -133,15 +124,14 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	b.checkDepends(t, s.Flags.HIP)
 	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
 	p := &clangSplit{b: b, t: t, source: *s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
-		whole: &graph.Action{Name: s.Path, Mode: mode, Argv: toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc)),
-			Env: b.hipEnv(), Inputs: []string{s.Path}, Outputs: []string{toolchain.AskOutput}, OrderOnly: headers, SearchDirs: inc,
-			Tools: []string{"hip"}, Memory: s.Memory}}
-	passes, err := b.learnHIP(t, p.whole)
+		whole: &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), OrderOnly: headers, SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory}}
+	argv := toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
+	passes, asked, err := b.learnHIP(t, argv, s.Path, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
 	}
-	p.whole.Argv = nil // there is no one command to compare with
+	p.whole.Asked = asked
 	p.ClangUnit = toolchain.ClangUnit{ClangPasses: passes.ClangPasses, Language: "hip", Source: s.Path, ID: hipID(t.label, *s)}
 	var arts []artifact
 	for _, code := range t.codes.gfx {

@@ -15,6 +15,9 @@ import (
 // isHost reports a source that the host compiler compiles.
 func isHost(s manifest.Source) bool { return s.Language == "c" || s.Language == "c++" }
 
+// isDevice reports a source with device code.
+func isDevice(s manifest.Source) bool { return s.Language == "cuda" || s.Language == "hip" }
+
 // hostLTO is how the host sources of t are optimised across files; "" if they are not, or if there are none.
 func hostLTO(t *target) string {
 	if slices.ContainsFunc(t.Sources, isHost) {

@@ -15,7 +15,7 @@ import (
 func (b *builder) compileAll(t *target) {
 	inc, headers := b.includes(t)
 	for _, s := range t.Sources {
-		o := object{path: b.objectPath(t, s), source: s, device: s.Language == "cuda" || s.Language == "hip"}
+		o := object{path: b.objectPath(t, s), source: s, device: isDevice(s)}
 		if s.Language == "hip" && !t.isHIP() {
 			b.errorf(s.Pos, `Give it AMD code, such as code = ["gfx90a"]; or set language = "cuda".`, "%s is HIP, and %s ships none", s.Path, t.label)
 			continue

@@ -54,18 +54,21 @@ func offloadArchs(codes []gencode.Code) []string {
 	return argv
 }
 
-// Bundle gives the argv that puts code of several targets into one file. files has one for each of b.Targets: "" is an empty
-// one.
-func (b HIPBundle) Bundle(files []string, output string) []string {
-	argv := append([]string{b.Program}, b.Flags...)
+// Pack gives the argv that puts code of several targets into one file, and the files that it reads. file is that of an architecture,
+// or of the host, whose is ""; "" is an empty one.
+func (b HIPBundle) Pack(file func(arch string) string, output string) (argv, inputs []string) {
+	argv = append([]string{b.Program}, b.Flags...)
 	argv = append(argv, "-targets="+strings.Join(b.Targets, ","))
-	for _, f := range files {
+	for _, t := range b.Targets {
+		f := file(b.Arch(t))
 		if f == "" {
 			f = "/dev/null"
+		} else {
+			inputs = append(inputs, f)
 		}
 		argv = append(argv, "-input="+f)
 	}
-	return append(argv, "-output="+output)
+	return append(argv, "-output="+output), inputs
 }
 
 // Device gives the argv that links the device code of one architecture.

@@ -2,8 +2,6 @@ package toolchain
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,24 +11,10 @@ import (
 
 // TestLearnClangRecorded reads recorded answers of clang about CUDA.
 func TestLearnClangRecorded(t *testing.T) {
-	files, err := filepath.Glob("testdata/clangcuda/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			asked, text := recordedHIP(t, file)
-			got := describeClang(text, asked, shippedCodes(asked))
-			want := strings.TrimSuffix(file, ".txt") + ".want"
-			if *update {
-				os.WriteFile(want, []byte(got), 0o666)
-			}
-			golden, _ := os.ReadFile(want)
-			if string(golden) != got {
-				t.Errorf("got:\n%s\nwant (-update rewrites):\n%s", got, golden)
-			}
-		})
-	}
+	testRecorded(t, "testdata/clangcuda", func(t *testing.T, file string) string {
+		asked, text := recordedHIP(t, file)
+		return describeClang(text, asked, shippedCodes(asked))
+	})
 }
 
 // shippedCodes are machine code of all architectures, and PTX where it is not left out.

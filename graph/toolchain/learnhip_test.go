@@ -3,7 +3,6 @@ package toolchain
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,24 +11,10 @@ import (
 
 // TestLearnHIPRecorded reads recorded answers of hipcc and of clang.
 func TestLearnHIPRecorded(t *testing.T) {
-	files, err := filepath.Glob("testdata/hip/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			asked, text := recordedHIP(t, file)
-			got := describeHIP(text, asked)
-			want := strings.TrimSuffix(file, ".txt") + ".want"
-			if *update {
-				os.WriteFile(want, []byte(got), 0o666)
-			}
-			golden, _ := os.ReadFile(want)
-			if string(golden) != got {
-				t.Errorf("got:\n%s\nwant (-update rewrites):\n%s", got, golden)
-			}
-		})
-	}
+	testRecorded(t, "testdata/hip", func(t *testing.T, file string) string {
+		asked, text := recordedHIP(t, file)
+		return describeHIP(text, asked)
+	})
 }
 
 // recordedHIP is a recording: what was asked, separated by tabs in the first line, and the answer.
@@ -69,7 +54,7 @@ func describeHIP(text string, asked []string) string {
 			out += "lld " + d.Arch + "\n  " + lines(d.Device([]string{"<a>", "<b>"}, "<out>"))
 		}
 		if codes != nil {
-			out += "bundle " + lines(l.Bundle.Bundle([]string{"", "<1>", "<2>"}[:len(l.Bundle.Targets)], "<out>"))
+			out += "bundle " + lines(packed(l.Bundle, "", "<1>", "<2>"))
 		}
 		return out
 	}
@@ -83,7 +68,17 @@ func describeHIP(text string, asked []string) string {
 	for _, c := range codes {
 		out += fmt.Sprintf("libraries of %s\n  %s", c, lines(p.Libs[c.String()]))
 	}
-	return out + "bundle " + lines(p.Bundle.Bundle([]string{"<0>", "<1>", ""}[:len(p.Bundle.Targets)], "<out>"))
+	return out + "bundle " + lines(packed(p.Bundle, "<0>", "<1>", ""))
+}
+
+// packed is the command that packs files, one for each target in order.
+func packed(b HIPBundle, files ...string) []string {
+	argv, _ := b.Pack(func(string) string {
+		f := files[0]
+		files = files[1:]
+		return f
+	}, "<out>")
+	return argv
 }
 
 // What a later clang does otherwise is an error, not a guess: the caller then runs hipcc as one command.
