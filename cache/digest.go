@@ -45,6 +45,7 @@ type Files struct {
 	gen   int64             // of this run: one more than the memo file's
 	slots sync.Map          // canonical path -> *slot
 	dirty atomic.Bool       // there is something to save
+	lags  sync.Map          // device -> time.Duration
 }
 
 // Stat is the identity of a file's content by stat.
@@ -107,8 +108,8 @@ func (f *Files) Digest(path string) (Digest, error) {
 }
 
 // Unchanged looks at the file anew and reports whether it has digest d and was not modified at since
-// or later. With a zero since only the digest counts. A time within one clock tick before since
-// counts as later: file times come from a clock that lags.
+// or later, a moment that FileClock gave. With a zero since only the digest counts. Where files may get other times
+// than FileClock's, one within Lag before since counts as later.
 func (f *Files) Unchanged(path string, d Digest, since time.Time) bool {
 	name := f.canonical(path)
 	s := f.slot(name)
@@ -118,7 +119,28 @@ func (f *Files) Unchanged(path string, d Digest, since time.Time) bool {
 	if err != nil || e.Digest != d {
 		return false
 	}
-	return since.IsZero() || e.before(since.UnixNano())
+	return since.IsZero() || e.changedBefore(since, f.lag(name, e.Dev))
+}
+
+// Lag is how much earlier than FileClock the times of files in a folder may be.
+func (f *Files) Lag(folder string) time.Duration {
+	if st, err := StatFile(f.abs(folder)); err == nil {
+		return f.lag(folder, st.Dev)
+	}
+	return time.Duration(fineTick)
+}
+
+// lag is asked of a device once.
+func (f *Files) lag(name string, dev uint64) time.Duration {
+	if d, ok := f.lags.Load(dev); ok {
+		return d.(time.Duration)
+	}
+	d := time.Duration(fineTick)
+	if keepsFileClock(f.abs(name)) {
+		d = 0
+	}
+	f.lags.Store(dev, d)
+	return d
 }
 
 // Forget makes the next Digest of path look at the file again.
@@ -216,6 +238,14 @@ func (s *Stat) tick() int64 {
 
 // before reports whether the file was last modified at least one tick before t.
 func (s *Stat) before(t int64) bool { return max(s.Mtime, s.Ctime)+s.tick() < t }
+
+// changedBefore reports whether the file was last modified before a moment of FileClock, where times lag behind it by lag at most.
+func (s *Stat) changedBefore(t time.Time, lag time.Duration) bool {
+	if s.tick() == coarseTick {
+		lag = time.Duration(coarseTick)
+	}
+	return max(s.Mtime, s.Ctime)+int64(lag) < t.UnixNano()
+}
 
 // Before reports whether the file was last modified at least one tick of its clock before t: whoever read it since then has
 // read what it holds.

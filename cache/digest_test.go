@@ -171,26 +171,57 @@ func TestUnchanged(t *testing.T) {
 	info, _ := os.Stat(name)
 	s, _ := stampOf(info)
 	changed := time.Unix(0, max(s.Mtime, s.Ctime))
-	tick := time.Duration(s.tick())
+	for _, lag := range []time.Duration{0, time.Duration(fineTick)} {
+		f := OpenFiles("", root)
+		f.lags.Store(s.Dev, lag)
+		if s.tick() == coarseTick {
+			lag = time.Duration(coarseTick)
+		}
+		for _, c := range []struct {
+			what  string
+			path  string
+			d     Digest
+			since time.Time
+			want  bool
+		}{
+			{"no time", "a.cu", digestOf("one"), time.Time{}, true},
+			{"modified long before", "a.cu", digestOf("one"), changed.Add(time.Hour), true},
+			{"modified after", "a.cu", digestOf("one"), changed.Add(-time.Hour), false},
+			{"modified at that moment", "a.cu", digestOf("one"), changed, false},
+			{"modified as long before as times may lag", "a.cu", digestOf("one"), changed.Add(lag), false},
+			{"modified before that", "a.cu", digestOf("one"), changed.Add(lag + 1), true},
+			{"other content", "a.cu", digestOf("two"), time.Time{}, false},
+			{"missing", "b.cu", digestOf("one"), time.Time{}, false},
+		} {
+			if got := f.Unchanged(c.path, c.d, c.since); got != c.want {
+				t.Errorf("times lag by %v, %s: %v, want %v", lag, c.what, got, c.want)
+			}
+		}
+	}
+}
+
+// What FileClock promises, held against this machine's kernel and file system: a file that is changed has its time or a later one, also
+// where somebody looked at it in between, and one that was changed before the clock moved on has an earlier one.
+func TestFileClock(t *testing.T) {
+	root := t.TempDir()
 	f := OpenFiles("", root)
-	for _, c := range []struct {
-		what  string
-		path  string
-		d     Digest
-		since time.Time
-		want  bool
-	}{
-		{"no time", "a.cu", digestOf("one"), time.Time{}, true},
-		{"modified long before", "a.cu", digestOf("one"), changed.Add(time.Hour), true},
-		{"modified after", "a.cu", digestOf("one"), changed.Add(-time.Hour), false},
-		{"modified at that moment", "a.cu", digestOf("one"), changed, false},
-		{"modified within a tick before", "a.cu", digestOf("one"), changed.Add(tick), false},
-		{"modified a tick before", "a.cu", digestOf("one"), changed.Add(tick + 1), true},
-		{"other content", "a.cu", digestOf("two"), time.Time{}, false},
-		{"missing", "b.cu", digestOf("one"), time.Time{}, false},
-	} {
-		if got := f.Unchanged(c.path, c.d, c.since); got != c.want {
-			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+	if f.Lag(".") != 0 {
+		t.Skip("the file system of temporary files is not known to have the kernel's clock")
+	}
+	for i := range 50 {
+		began := FileClock()
+		content := fmt.Sprint(i)
+		writeFile(t, filepath.Join(root, "a.h"), content)
+		written := time.Now()
+		if f.Unchanged("a.h", digestOf(content), began) {
+			t.Fatalf("a file that was changed after %v looks older", began)
+		}
+		now := FileClock()
+		for !now.After(written) {
+			now = FileClock()
+		}
+		if !f.Unchanged("a.h", digestOf(content), now) {
+			t.Fatalf("a file that was changed before %v looks younger", now)
 		}
 	}
 }

@@ -79,8 +79,7 @@ func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) (res s
 
 // produce does what a is for in dir, or in place, and describes it. stable is false if an input changed meanwhile.
 func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
-	r.settle()
-	start := time.Now()
+	start := r.settle()
 	res, heard := r.perform(ctx, a, dir)
 	if res.Status == sched.Failed {
 		return nil, false, res
@@ -152,18 +151,6 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 	again.CPU += res.CPU
 	again.Elapsed += res.Elapsed
 	return again, said
-}
-
-// clockTick is longer than the step of any kernel's file clock.
-const clockTick = 25 * time.Millisecond
-
-// settle waits until a file that was written before this kbuild started looks older than any command.
-// Times of files lag behind by up to a tick, and a header written just before `kbuild` would be taken for
-// one that changed while it was compiled.
-func (r *Runner) settle() {
-	if wait := clockTick - time.Since(r.Begun); wait > 0 {
-		time.Sleep(wait)
-	}
 }
 
 // clearOutputs removes the outputs of a command that writes them itself, so that it cannot succeed

@@ -20,10 +20,16 @@ func printVersions(o *options, out io.Writer) {
 		nvcc = filepath.Join(o.toolkit, "bin", nvcc)
 	}
 	fmt.Fprintf(out, "%s, %d processors, -j %d, %d sources, %s\n", processor(), runtime.NumCPU(), o.jobs, o.sources, strings.Join(o.archs, " "))
-	for _, argv := range [][]string{
+	measured := [][]string{
 		{o.kbuild, "version"}, {nvcc, "--version"}, {o.ccbin, "--version"}, {"ninja", "--version"}, {"make", "--version"},
 		{"ccache", "--version"}, {"sccache", "--version"}, {"strace", "--version"},
-	} {
+	}
+	for _, n := range o.ninjas {
+		if n != "ninja" && n != "make" {
+			measured = append(measured, []string{n, "--version"})
+		}
+	}
+	for _, argv := range measured {
 		fmt.Fprintf(out, "%s: %s\n", filepath.Base(argv[0]), version(argv))
 	}
 }

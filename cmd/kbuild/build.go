@@ -159,7 +159,7 @@ func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]stri
 	env := run.Environ(os.Environ(), nil)
 	t.runner = &build.Runner{
 		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
-		Begun: time.Now(), Listing: cache.NewListing(root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
+		Begun: c.begun, Listing: cache.NewListing(root), Journal: t.journal, Env: env, KeyEnv: run.KeyEnviron(env),
 	}
 	if t.limit, err = cacheLimit(os.Getenv); err == nil && c.NoCache {
 		err = t.openParts(state)

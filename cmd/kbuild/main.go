@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -57,6 +58,7 @@ type cli struct {
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 
 	out, err  io.Writer
+	begun     time.Time // when this kbuild started
 	trace     *term.Trace
 	checkLink *plan.CheckLink // of kbuild build --check-link
 	said      strings.Builder // diagnostics, as written to err
@@ -93,10 +95,11 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // Main runs kbuild and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) (status int) {
-	if status, done := quickly(args, stdout, stderr); done {
+	begun := time.Now()
+	if status, done := quickly(args, stdout, stderr, begun); done {
 		return status
 	}
-	c := cli{out: stdout, err: stderr}
+	c := cli{out: stdout, err: stderr, begun: begun}
 	exited := -1
 	parser := c.parser(func(s int) { exited = s; panic(exitPanic{}) })
 	defer func() {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Most runs of kbuild are plain ones, from an editor or a Makefile, and most of them find nothing to do. Setting up the parser
@@ -12,12 +13,12 @@ import (
 // quick way alone; whatever else they need starts with the parser.
 
 // quickly tries the quick way for a plain command line.
-func quickly(args []string, stdout, stderr io.Writer) (status int, done bool) {
+func quickly(args []string, stdout, stderr io.Writer, begun time.Time) (status int, done bool) {
 	c, ok := plain(args)
 	if !ok {
 		return 0, false
 	}
-	c.out, c.err = stdout, stderr
+	c.out, c.err, c.begun = stdout, stderr, begun
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	q := c.openQuick(nil)
 	if q == nil {
