@@ -38,14 +38,14 @@ type Files struct {
 	// belong to it. May be nil.
 	Base func(path string) (Stat, Digest, bool)
 
-	memo  string // the memo file; empty if none is kept
-	root  string
-	now   func() time.Time
-	old   map[string]*entry // what the memo file held; read only
-	gen   int64             // of this run: one more than the memo file's
-	slots sync.Map          // canonical path -> *slot
-	dirty atomic.Bool       // there is something to save
-	lags  sync.Map          // device -> time.Duration
+	memo   string // the memo file; empty if none is kept
+	root   string
+	now    func() time.Time
+	old    map[string]*entry // what the memo file held; read only
+	gen    int64             // of this run: one more than the memo file's
+	slots  sync.Map          // canonical path -> *slot
+	dirty  atomic.Bool       // there is something to save
+	clocks sync.Map          // device -> bool: its files have fileClock's times
 }
 
 // Stat is the identity of a file's content by stat.
@@ -62,6 +62,7 @@ type entry struct {
 	Hashed int64 // ns since 1970: just before the first byte was read
 	Used   int64 // generation of the last run that asked
 	Digest Digest
+	done   int64 // ns since 1970: just after the last byte was read; 0 if that was in an earlier run
 }
 
 // slot is one path in this run.
@@ -107,40 +108,36 @@ func (f *Files) Digest(path string) (Digest, error) {
 	return e.Digest, nil
 }
 
-// Unchanged looks at the file anew and reports whether it has digest d and was not modified at since
-// or later, a moment that FileClock gave. With a zero since only the digest counts. Where files may get other times
-// than FileClock's, one within Lag before since counts as later.
-func (f *Files) Unchanged(path string, d Digest, since time.Time) bool {
+// Unchanged looks at the file anew and reports whether it has digest d and was not modified at since or later. With a zero since only the digest counts.
+//
+// A file that was last modified FileTick before since or earlier was not. Of a younger one that would be true as well, if its
+// time is before since at all, but for a write that had its time already and its bytes not yet: so it must also have been read before
+// since, and be what it was then.
+func (f *Files) Unchanged(path string, d Digest, since Moment) bool {
 	name := f.canonical(path)
 	s := f.slot(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	prev := s.last
 	e, err := f.look(name, s)
 	if err != nil || e.Digest != d {
 		return false
 	}
-	return since.IsZero() || e.changedBefore(since, f.lag(name, e.Dev))
+	if since == (Moment{}) || e.before(since.File.UnixNano()) {
+		return true
+	}
+	read := prev != nil && prev.Stat == e.Stat && prev.Digest == d && prev.done < since.Time.UnixNano()
+	return read && e.modified() < since.File.UnixNano() && f.keepsClock(name, e)
 }
 
-// Lag is how much earlier than FileClock the times of files in a folder may be.
-func (f *Files) Lag(folder string) time.Duration {
-	if st, err := StatFile(f.abs(folder)); err == nil {
-		return f.lag(folder, st.Dev)
+// keepsClock reports that the times of a file are fileClock's. It is asked of a device once.
+func (f *Files) keepsClock(name string, e *entry) bool {
+	ok, known := f.clocks.Load(e.Dev)
+	if !known {
+		ok = keepsFileClock(f.abs(name))
+		f.clocks.Store(e.Dev, ok)
 	}
-	return time.Duration(fineTick)
-}
-
-// lag is asked of a device once.
-func (f *Files) lag(name string, dev uint64) time.Duration {
-	if d, ok := f.lags.Load(dev); ok {
-		return d.(time.Duration)
-	}
-	d := time.Duration(fineTick)
-	if keepsFileClock(f.abs(name)) {
-		d = 0
-	}
-	f.lags.Store(dev, d)
-	return d
+	return ok.(bool) && e.tick() == fineTick
 }
 
 // Forget makes the next Digest of path look at the file again.
@@ -218,12 +215,12 @@ func (f *Files) hashOnce(name string) (*entry, error) {
 	if after, _ := stampOf(again); before != after {
 		return nil, fmt.Errorf("hashing %s: %w", name, errMoved)
 	}
-	return &entry{Stat: before, Hashed: hashed, Digest: d}, nil
+	return &entry{Stat: before, Hashed: hashed, Digest: d, done: time.Now().UnixNano()}, nil
 }
 
 const (
-	fineTick   = int64(20 * time.Millisecond) // twice the slowest kernel clock
-	coarseTick = int64(2 * time.Second)       // FAT's
+	fineTick   = int64(FileTick)
+	coarseTick = int64(2 * time.Second) // FAT's
 )
 
 // tick is how long files written one after the other may get the same times here. A ctime without
@@ -237,15 +234,9 @@ func (s *Stat) tick() int64 {
 }
 
 // before reports whether the file was last modified at least one tick before t.
-func (s *Stat) before(t int64) bool { return max(s.Mtime, s.Ctime)+s.tick() < t }
+func (s *Stat) before(t int64) bool { return s.modified()+s.tick() < t }
 
-// changedBefore reports whether the file was last modified before a moment of FileClock, where times lag behind it by lag at most.
-func (s *Stat) changedBefore(t time.Time, lag time.Duration) bool {
-	if s.tick() == coarseTick {
-		lag = time.Duration(coarseTick)
-	}
-	return max(s.Mtime, s.Ctime)+int64(lag) < t.UnixNano()
-}
+func (s *Stat) modified() int64 { return max(s.Mtime, s.Ctime) }
 
 // Before reports whether the file was last modified at least one tick of its clock before t: whoever read it since then has
 // read what it holds.

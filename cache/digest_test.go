@@ -158,7 +158,7 @@ func TestDigestWithinOneRun(t *testing.T) {
 	f.Forget(name)                 // the other spelling
 	mustDigest(t, f, "a.o", "three")
 	writeFile(t, name, "four")
-	if f.Unchanged("a.o", digestOf("three"), time.Time{}) {
+	if f.Unchanged("a.o", digestOf("three"), Moment{}) {
 		t.Error("an edit was not seen")
 	}
 	mustDigest(t, f, "a.o", "four") // Unchanged looked
@@ -170,57 +170,65 @@ func TestUnchanged(t *testing.T) {
 	writeFile(t, name, "one")
 	info, _ := os.Stat(name)
 	s, _ := stampOf(info)
-	changed := time.Unix(0, max(s.Mtime, s.Ctime))
-	for _, lag := range []time.Duration{0, time.Duration(fineTick)} {
+	changed := time.Unix(0, s.modified())
+	tick := time.Duration(s.tick())
+	at := func(t time.Time) Moment { return Moment{t, t} }
+	read := func(content string, after time.Duration) *entry {
+		return &entry{Stat: s, Digest: digestOf(content), done: changed.Add(after).UnixNano()}
+	}
+	for _, c := range []struct {
+		what  string
+		path  string
+		d     Digest
+		since Moment
+		last  *entry // what is known of it
+		clock bool   // its times are fileClock's
+		want  bool
+	}{
+		{"no time", "a.cu", digestOf("one"), Moment{}, nil, true, true},
+		{"modified long before", "a.cu", digestOf("one"), at(changed.Add(time.Hour)), nil, true, true},
+		{"modified after", "a.cu", digestOf("one"), at(changed.Add(-time.Hour)), nil, true, false},
+		{"modified at that moment", "a.cu", digestOf("one"), at(changed), read("one", -1), true, false},
+		{"modified within a tick before", "a.cu", digestOf("one"), at(changed.Add(tick)), nil, true, false},
+		{"modified a tick before", "a.cu", digestOf("one"), at(changed.Add(tick + 1)), nil, true, true},
+		{"and read in between", "a.cu", digestOf("one"), at(changed.Add(2)), read("one", 1), true, tick == FileTick},
+		{"and read at that moment", "a.cu", digestOf("one"), at(changed.Add(2)), read("one", 2), true, false},
+		{"and another when it was read", "a.cu", digestOf("one"), at(changed.Add(2)), read("two", 1), true, false},
+		{"and read, by another clock", "a.cu", digestOf("one"), at(changed.Add(2)), read("one", 1), false, false},
+		{"other content", "a.cu", digestOf("two"), Moment{}, nil, true, false},
+		{"missing", "b.cu", digestOf("one"), Moment{}, nil, true, false},
+	} {
 		f := OpenFiles("", root)
-		f.lags.Store(s.Dev, lag)
-		if s.tick() == coarseTick {
-			lag = time.Duration(coarseTick)
-		}
-		for _, c := range []struct {
-			what  string
-			path  string
-			d     Digest
-			since time.Time
-			want  bool
-		}{
-			{"no time", "a.cu", digestOf("one"), time.Time{}, true},
-			{"modified long before", "a.cu", digestOf("one"), changed.Add(time.Hour), true},
-			{"modified after", "a.cu", digestOf("one"), changed.Add(-time.Hour), false},
-			{"modified at that moment", "a.cu", digestOf("one"), changed, false},
-			{"modified as long before as times may lag", "a.cu", digestOf("one"), changed.Add(lag), false},
-			{"modified before that", "a.cu", digestOf("one"), changed.Add(lag + 1), true},
-			{"other content", "a.cu", digestOf("two"), time.Time{}, false},
-			{"missing", "b.cu", digestOf("one"), time.Time{}, false},
-		} {
-			if got := f.Unchanged(c.path, c.d, c.since); got != c.want {
-				t.Errorf("times lag by %v, %s: %v, want %v", lag, c.what, got, c.want)
-			}
+		f.clocks.Store(s.Dev, c.clock)
+		f.slot(c.path).last = c.last
+		if got := f.Unchanged(c.path, c.d, c.since); got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}
 }
 
-// What FileClock promises, held against this machine's kernel and file system: a file that is changed has its time or a later one, also
+// What fileClock promises, held against this machine's kernel and file system: a file that is changed has its time or a later one, also
 // where somebody looked at it in between, and one that was changed before the clock moved on has an earlier one.
 func TestFileClock(t *testing.T) {
 	root := t.TempDir()
-	f := OpenFiles("", root)
-	if f.Lag(".") != 0 {
+	if !keepsFileClock(root) {
 		t.Skip("the file system of temporary files is not known to have the kernel's clock")
 	}
 	for i := range 50 {
-		began := FileClock()
+		f := OpenFiles("", root)
+		began := Now()
 		content := fmt.Sprint(i)
 		writeFile(t, filepath.Join(root, "a.h"), content)
 		written := time.Now()
+		mustDigest(t, f, "a.h", content)
 		if f.Unchanged("a.h", digestOf(content), began) {
 			t.Fatalf("a file that was changed after %v looks older", began)
 		}
-		now := FileClock()
-		for !now.After(written) {
-			now = FileClock()
+		now := Now()
+		for !now.File.After(written) {
+			now = Now()
 		}
-		if !f.Unchanged("a.h", digestOf(content), now) {
+		if e := f.slot("a.h").last; e.modified() > written.UnixNano() || !f.Unchanged("a.h", digestOf(content), now) {
 			t.Fatalf("a file that was changed before %v looks younger", now)
 		}
 	}
@@ -345,7 +353,7 @@ func TestFilesConcurrently(t *testing.T) {
 					writeFile(t, filepath.Join(root, name), "x")
 					f.Forget(name)
 				case 1:
-					f.Unchanged(name, digestOf("x"), time.Now())
+					f.Unchanged(name, digestOf("x"), Now())
 				case 2:
 					f.Save()
 				default:

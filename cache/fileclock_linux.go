@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileClock is the time that the kernel stamps files with at this moment. It goes in steps of a timer tick, 1 to 10 ms, and
-// lags behind time.Now by up to one: a file changed before FileClock passes t never has a later time than t, and one changed after
-// FileClock said c has the time c or a later one. Kernels since 6.13 give finer times to files that somebody looks at, never
+// fileClock is the time that the kernel stamps files with at this moment. It goes in steps of a timer tick, 1 to 10 ms, and
+// lags behind time.Now by up to one: a file changed before fileClock passes t never has a later time than t, and one changed after
+// fileClock said c has the time c or a later one. Kernels since 6.13 give finer times to files that somebody looks at, never
 // earlier ones. (fs/inode.c, inode_set_ctime_current.)
-func FileClock() time.Time {
+func fileClock() time.Time {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts) != nil {
-		return time.Now().Add(-time.Duration(fineTick))
+		return time.Now().Add(-FileTick)
 	}
 	return time.Unix(ts.Unix())
 }
 
-// keepsFileClock reports a file system that stamps files with FileClock to the nanosecond. A network's has the clock of its server,
+// keepsFileClock reports a file system that stamps files with fileClock to the nanosecond. A network's has the clock of its server,
 // and others round. ext2 to ext4 share a number: one that keeps whole seconds shows it in its times, see Stat.tick.
 func keepsFileClock(path string) bool {
 	var st unix.Statfs_t

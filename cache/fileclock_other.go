@@ -4,7 +4,7 @@ package cache
 
 import "time"
 
-// FileClock is the earliest time that a file can get which is changed at this moment.
-func FileClock() time.Time { return time.Now().Add(-time.Duration(fineTick)) }
+// fileClock is the earliest time that a file can get which is changed at this moment.
+func fileClock() time.Time { return time.Now().Add(-FileTick) }
 
 func keepsFileClock(string) bool { return false }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,31 +54,44 @@ func (r *Runner) forgetOutputs(a *graph.Action) {
 	}
 }
 
-func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) (res sched.Result) {
+func (r *Runner) execute(ctx context.Context, a *graph.Action, p pending) sched.Result {
+	res, early := r.attempt(ctx, a, p, true)
+	if early {
+		r.clock.after(r.Begun.Add(cache.FileTick))
+		res, _ = r.attempt(ctx, a, p, false)
+	}
+	return res
+}
+
+// attempt executes a. Where it may be repeated, early says that it must be: see Runner.early.
+func (r *Runner) attempt(ctx context.Context, a *graph.Action, p pending, repeatable bool) (res sched.Result, early bool) {
 	dir, err := r.newScratch(a)
 	if err != nil {
-		return failed(err)
+		return failed(err), false
 	}
-	defer func() { dir.remove(res.Status == sched.Failed) }()
+	defer func() { dir.remove(res.Status == sched.Failed || early) }()
 	if a.InPlace {
 		if err := r.clearOutputs(a); err != nil {
-			return failed(err)
+			return failed(err), false
 		}
 	}
 	rec, stable, res := r.produce(ctx, a, p, dir)
 	if res.Status == sched.Failed {
-		return res
+		return res, false
+	}
+	if repeatable && !stable && r.early(rec.Made) {
+		return res, true
 	}
 	r.note(a, rec)
 	if a.Part {
-		return r.keepPart(ctx, a, rec, res, dir, stable)
+		return r.keepPart(ctx, a, rec, res, dir, stable), false
 	}
-	return r.keep(ctx, a, rec, res, dir, stable)
+	return r.keep(ctx, a, rec, res, dir, stable), false
 }
 
 // produce does what a is for in dir, or in place, and describes it. stable is false if an input changed meanwhile.
 func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
-	start := r.settle()
+	start := r.settle(a)
 	res, heard := r.perform(ctx, a, dir)
 	if res.Status == sched.Failed {
 		return nil, false, res
@@ -417,8 +429,8 @@ func responseFile(args []string) []byte {
 
 // record describes what the command wrote and read. stable is false if an input changed meanwhile:
 // then the outputs are used and not recorded.
-func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Output, dir scratch, start time.Time) (rec *cache.Record, stable bool, err error) {
-	rec = &cache.Record{Command: p.key, Fields: p.fields, Made: start}
+func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Output, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
+	rec = &cache.Record{Command: p.key, Fields: p.fields, Made: start.Time}
 	for i, o := range a.Outputs {
 		if out, ok := known[o]; ok {
 			rec.Outputs = append(rec.Outputs, out)
@@ -442,7 +454,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		}
 		since := start
 		if r.maker(in) != nil {
-			since = time.Time{} // ours, and possibly made a moment ago
+			since = cache.Moment{} // ours, and possibly made a moment ago
 		}
 		stable = stable && r.Files.Unchanged(in, d, since)
 	}

@@ -56,13 +56,14 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	noted    noted
-	asked    sync.Map                // of asks, by askedBy
-	said     map[[2]string]bool      // by source and text, see sayOnce
-	named    map[string]named        // by argument
-	found    map[[2]string]bool      // whether a file of the system mentions a name
-	misread  []string                // see Misread
-	buffers  sync.Pool               // of *[]byte
-	hungry   atomic.Int64            // front ends that run now, see run.HugePages
+	asked    sync.Map           // of asks, by askedBy
+	said     map[[2]string]bool // by source and text, see sayOnce
+	named    map[string]named   // by argument
+	found    map[[2]string]bool // whether a file of the system mentions a name
+	misread  []string           // see Misread
+	buffers  sync.Pool          // of *[]byte
+	hungry   atomic.Int64       // front ends that run now, see run.HugePages
+	clock    fileClock
 	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
 }
 

@@ -1,8 +1,14 @@
 package build
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // A clock that goes in ticks, and only while somebody waits for it.
@@ -14,7 +20,7 @@ type ticking struct {
 
 func (c *ticking) clock() fileClock {
 	return fileClock{
-		now:   func() time.Time { return c.at.Truncate(c.tick) },
+		now:   func() cache.Moment { return cache.Moment{Time: c.at, File: c.at.Truncate(c.tick)} },
 		pause: func(d time.Duration) { c.waited++; c.at = c.at.Add(d) },
 	}
 }
@@ -40,8 +46,57 @@ func TestSettle(t *testing.T) {
 		if clock.waited != c.waited {
 			t.Errorf("begun %s: waited %d ms, want %d", c.what, clock.waited, c.waited)
 		}
-		if c.waited < pauses && !at.After(noon.Add(c.begun)) {
+		if c.waited < pauses && !at.File.After(noon.Add(c.begun)) {
 			t.Errorf("begun %s: the command starts at %v, not after what was there", c.what, at)
 		}
+	}
+}
+
+// A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
+func TestTooYoungToTell(t *testing.T) {
+	root := t.TempDir()
+	state := filepath.Join(root, ".kbuild")
+	for name, text := range map[string]string{"a.c": "", "a.h": "young"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(state, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	journal, err := cache.OpenJournal(filepath.Join(state, "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	g := &graph.Graph{}
+	a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
+		Argv: []string{"sh", "-c", `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`, "a.o", "a.d"}})
+	if err := g.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	late := -time.Hour
+	clock := fileClock{
+		now:   func() cache.Moment { now := time.Now(); return cache.Moment{Time: now, File: now.Add(late)} },
+		pause: func(time.Duration) {},
+	}
+	r := &Runner{Graph: g, Root: root, State: state, Files: cache.OpenFiles("", root), Listing: cache.NewListing(root), Journal: journal,
+		Env: os.Environ(), Begun: time.Now(), clock: clock}
+	if _, settled := r.Check(t.Context(), a); settled {
+		t.Fatal("it is up to date before it ever ran")
+	}
+	waits := 0
+	r.clock.pause = func(time.Duration) {
+		if waits++; waits == pauses+1 { // the wait before the first run was in vain
+			late = time.Hour
+		}
+	}
+	res := r.Execute(t.Context(), a)
+	ran, _ := os.ReadFile(filepath.Join(root, "ran"))
+	if res.Status != sched.Ran || len(res.Output) > 0 || string(ran) != "\n\n" {
+		t.Errorf("%v %q %v, ran %d times, want 2", res.Status, res.Output, res.Err, len(ran))
+	}
+	if journal.Last("a.o") == nil {
+		t.Error("what it made is not known")
 	}
 }

@@ -146,7 +146,7 @@ func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []st
 
 // followed reports whether the source and the headers of a preprocessed text are still what they were when it was made: a
 // command that began at start has read them for itself.
-func (r *Runner) followed(text string, start time.Time) bool {
+func (r *Runner) followed(text string, start cache.Moment) bool {
 	pre, rec := r.maker(text), r.Journal.Last(text)
 	if pre == nil || rec == nil {
 		return false
@@ -166,7 +166,7 @@ func (r *Runner) followed(text string, start time.Time) bool {
 	for _, f := range read {
 		since := start
 		if r.maker(f.Path) != nil {
-			since = time.Time{}
+			since = cache.Moment{}
 		}
 		if !r.Files.Unchanged(f.Path, f.Digest, since) {
 			return false
