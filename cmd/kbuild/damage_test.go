@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
 const statesManifest = `generate "tables" {
@@ -170,35 +172,6 @@ func stateFiles(t *testing.T, folders ...string) map[string][]string {
 
 var hexName = regexp.MustCompile(`\b([0-9a-f]{2}/)?[0-9a-f]{12,}(\.[0-9a-f]{64})?`)
 
-// damages are what a disk, a power loss or a careless copy does to a file.
-var damages = []struct {
-	name string
-	do   func(rng *rand.Rand, text, other []byte) []byte
-}{
-	{"a flipped bit", func(rng *rand.Rand, text, _ []byte) []byte {
-		if len(text) > 0 {
-			text[rng.IntN(len(text))] ^= 1 << rng.IntN(8)
-		}
-		return text
-	}},
-	{"a lost end", func(rng *rand.Rand, text, _ []byte) []byte { return text[:rng.IntN(len(text)+1)] }},
-	{"a lost content", func(*rand.Rand, []byte, []byte) []byte { return nil }},
-	{"zeros", func(_ *rand.Rand, text, _ []byte) []byte { return make([]byte, len(text)) }},
-	{"the content of another", func(_ *rand.Rand, _, other []byte) []byte { return other }},
-}
-
-// damage changes a file in one of these ways.
-func damage(t *testing.T, rng *rand.Rand, name, other string, how int) {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	donor, _ := os.ReadFile(other)
-	os.Remove(name) // it may be read-only
-	write(t, name, string(damages[how].do(rng, text, donor)))
-}
-
 // kindsOfState are all files that kbuild writes for itself.
 var kindsOfState = []string{"files", "journal", "journal-index", "lock", "snapshot-*", "snapshot-*-graph", "snapshot-*-top",
 	"tools/*.json", "v2/CACHEDIR.TAG", "v2/blobs/*", "v2/counters", "v2/gc", "v2/records/*"}
@@ -217,7 +190,7 @@ func TestDamagedState(t *testing.T) {
 	twin.build()
 	donors := stateFiles(t, filepath.Join(twin.dir, "build/.kbuild"))
 	for _, kind := range kindsOfState {
-		for how := range damages {
+		for how := range e2e.Damages {
 			p.damaged(kind, how, donors[kind])
 		}
 	}
@@ -245,8 +218,8 @@ func (p *statesProject) damaged(kind string, how int, donors []string) {
 	}
 	pick := func(list []string) string { return list[p.rng.IntN(len(list))] }
 	name := pick(files)
-	damage(p.t, p.rng, name, pick(append(donors, files...)), how)
-	after := fmt.Sprintf("%s in %s", damages[how].name, name)
+	e2e.Damage(p.t, p.rng, name, pick(append(donors, files...)), how)
+	after := fmt.Sprintf("%s in %s", e2e.Damages[how].Name, name)
 	p.edit(after)
 	p.right(after + " and a build")
 }

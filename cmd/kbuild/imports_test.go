@@ -16,6 +16,7 @@ import (
 var allowed = map[string]string{
 	"cmd/kbench":        "",
 	"cmd/kbuild":        "*",
+	"cmd/internal/e2e":  "graph/modinfo",
 	"cmd/internal/term": "hcl/manifest graph actions/sched",
 	"hcl/manifest":      "graph/gencode",
 	"graph":             "",

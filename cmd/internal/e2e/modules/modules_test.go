@@ -1,4 +1,4 @@
-package main
+package modules_test
 
 import (
 	"bytes"
@@ -12,17 +12,17 @@ import (
 func TestExampleModules(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "modules")
-	needTools(t, e.path, "python3")
-	e.kbuild()
+	e.Need("python3")
+	e.Kbuild()
 	float, double := "build/modules/axpy.float.json", "build/modules/axpy.double.json"
 	load := func(want string, status int, args ...string) {
 		t.Helper()
-		said, got := e.status([]string{"LD_LIBRARY_PATH=fake"}, append([]string{"python3", "load.py"}, args...)...)
+		said, got := e.Status([]string{"LD_LIBRARY_PATH=fake"}, append([]string{"python3", "load.py"}, args...)...)
 		if got != status || !strings.Contains(said, want) {
 			t.Errorf("%q: status %d, want %d and %q:\n%s", args, got, status, want, said)
 		}
 	}
-	e.run("sh", "-c", "mkdir fake; echo no library >fake/libcuda.so.1")
+	e.Run("sh", "-c", "mkdir fake; echo no library >fake/libcuda.so.1")
 	load("load.py: no GPU: fake/libcuda.so.1: ", 77, float)
 	load("axpy.float.sm_90.cubin: cubin sm_90, ", 0, float, "--dry-run", "--arch", "sm_90")
 	load("axpy.double.compute_80.ptx: ptx compute_80, ", 0, double, "--dry-run", "--arch", "sm_86")
@@ -34,16 +34,16 @@ func TestExampleModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.run("g++", "-x", "c", "-shared", "-fPIC", "-w", "-o", "fake/libcuda.so.1", source)
+	e.Run("g++", "-x", "c", "-shared", "-fPIC", "-w", "-o", "fake/libcuda.so.1", source)
 	load("1000 elements: as on the CPU", 0, float)
-	e.env = append(e.env, "FAKE_GPU=86")
+	e.Env = append(e.Env, "FAKE_GPU=86")
 	load("axpy.float.compute_80.ptx: ptx compute_80, ", 0, float)
 	load("1000 elements: as on the CPU", 0, float)
-	e.env = append(e.env, "FAKE_DRIVER=11000")
+	e.Env = append(e.Env, "FAKE_DRIVER=11000")
 	load(" wants a driver of CUDA ", 1, float)
-	e.env = append(e.env, "FAKE_DRIVER=99000")
+	e.Env = append(e.Env, "FAKE_DRIVER=99000")
 
-	good, cubin := e.read(float), `"file": "axpy.float.sm_80.cubin"`
+	good, cubin := e.Read(float), `"file": "axpy.float.sm_80.cubin"`
 	for _, c := range []struct{ name, old, new, want string }{
 		{"the schema", `"schema": 1`, `"schema": 2`, "the field schema is 2, and this loader knows 1"},
 		{"the size", `"size": `, `"size": 1`, "axpy.float.sm_80.cubin: the field size is 1"},
@@ -58,17 +58,17 @@ func TestExampleModules(t *testing.T) {
 		} else {
 			after = cubin + after
 		}
-		e.write(float, before+strings.Replace(after, c.old, c.new, 1))
-		if bytes.Equal(e.read(float), good) {
+		e.Write(float, before+strings.Replace(after, c.old, c.new, 1))
+		if bytes.Equal(e.Read(float), good) {
 			t.Fatalf("%s was not changed", c.name)
 		}
 		load(c.want, 1, float, "--dry-run", "--arch", "sm_80")
 	}
-	e.write(float, strings.ReplaceAll(string(good), `"offset": 0,`+"\n              "+`"size": 4`, `"offset": 0, "size": 2`))
+	e.Write(float, strings.ReplaceAll(string(good), `"offset": 0,`+"\n              "+`"size": 4`, `"offset": 0, "size": 2`))
 	load("axpy: parameter 0 has 2 bytes at 0 of 24, and its argument 4", 1, float)
-	e.write(float, string(good))
-	file := filepath.Join(e.dir, "build/modules/axpy.float.sm_80.cubin")
-	damaged := e.read("build/modules/axpy.float.sm_80.cubin")
+	e.Write(float, string(good))
+	file := filepath.Join(e.Dir, "build/modules/axpy.float.sm_80.cubin")
+	damaged := e.Read("build/modules/axpy.float.sm_80.cubin")
 	damaged[100] ^= 1
 	if err := os.WriteFile(file, damaged, 0o666); err != nil {
 		t.Fatal(err)

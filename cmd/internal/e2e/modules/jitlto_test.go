@@ -1,32 +1,18 @@
-package main
+package modules_test
 
 import (
-	"errors"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-)
 
-// status runs a program with more variables in its environment, and gives all that it says and its exit status.
-func (e *example) status(env []string, argv ...string) (said string, status int) {
-	e.t.Helper()
-	cmd := e.command(argv...)
-	cmd.Env = slices.Concat(cmd.Env, env)
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		e.t.Fatalf("%s: %v", strings.Join(argv, " "), err)
-	}
-	return string(out), cmd.ProcessState.ExitCode()
-}
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
 
 // Without nvJitLink and without a GPU the program says so, and that nothing is wrong.
 func TestExampleJITLTO(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "jit-lto")
-	e.kbuild()
+	e.Kbuild()
 	for _, c := range []struct {
 		args   string
 		status int
@@ -35,39 +21,39 @@ func TestExampleJITLTO(t *testing.T) {
 		{"--arch sm_80 swish", 2, "there is no callback op=swish; there are op=square op=relu op=gelu"},
 		{"--frob", 2, "usage: transform [--arch sm_80] [--fatbin] [OP]"},
 	} {
-		said, status := e.status(nil, append([]string{"build/bin/transform"}, strings.Fields(c.args)...)...)
+		said, status := e.Status(nil, append([]string{"build/bin/transform"}, strings.Fields(c.args)...)...)
 		if status != c.status || !strings.Contains(said, c.say) {
 			t.Errorf("%s: status %d:\n%s", c.args, status, said)
 		}
 	}
 	// An unreadable library is found before any other of the name.
-	e.run("sh", "-c", "mkdir none; echo no library >none/libcuda.so.1; cp none/libcuda.so.1 none/libnvJitLink.so.12")
-	said, status := e.status([]string{"LD_LIBRARY_PATH=none"}, "build/bin/transform", "--arch", "sm_80")
+	e.Run("sh", "-c", "mkdir none; echo no library >none/libcuda.so.1; cp none/libcuda.so.1 none/libnvJitLink.so.12")
+	said, status := e.Status([]string{"LD_LIBRARY_PATH=none"}, "build/bin/transform", "--arch", "sm_80")
 	if status != 77 || !strings.Contains(said, "no GPU: ") || !strings.Contains(said, "transform: none/libnvJitLink.so.12: ") {
 		t.Errorf("without libraries: status %d:\n%s", status, said)
 	}
-	e.settled("build/bin/transform")
+	e.Settled("build/bin/transform")
 }
 
 // Where there is a driver and no nvJitLink, the driver links; the kernel runs, and its results are looked at.
 func TestExampleJITLTODriver(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "jit-lto")
-	e.kbuild()
+	e.Kbuild()
 	source, err := filepath.Abs("testdata/driver/libcuda.c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.run("sh", "-c", "mkdir fake; echo no library >fake/libnvJitLink.so.12; cat src/callbacks/square.cu src/transform.cu >both.cu")
-	e.run("g++", "-x", "c", "-shared", "-fPIC", "-w", "-o", "fake/libcuda.so.1", source)
-	e.run("nvcc", "-cubin", "-arch=sm_80", "-rdc=true", "-Isrc", "-o", "linked.cubin", "both.cu")
+	e.Run("sh", "-c", "mkdir fake; echo no library >fake/libnvJitLink.so.12; cat src/callbacks/square.cu src/transform.cu >both.cu")
+	e.Run("g++", "-x", "c", "-shared", "-fPIC", "-w", "-o", "fake/libcuda.so.1", source)
+	e.Run("nvcc", "-cubin", "-arch=sm_80", "-rdc=true", "-Isrc", "-o", "linked.cubin", "both.cu")
 	env := []string{"LD_LIBRARY_PATH=fake", "FAKE_CUBIN=linked.cubin"}
 	for _, kind := range []string{"lto_75.ltoir", "fatbin"} {
 		args := []string{"build/bin/transform", "square"}
 		if kind == "fatbin" {
 			args = append(args, "--fatbin")
 		}
-		said, status := e.status(env, args...)
+		said, status := e.Status(env, args...)
 		for _, want := range []string{"fake driver: transform." + kind, "fake driver: callbacks.square." + kind, "linked by the driver",
 			"1000 elements on Fake GPU 7: as on the CPU"} {
 			if status != 0 || !strings.Contains(said, want) {
@@ -75,11 +61,11 @@ func TestExampleJITLTODriver(t *testing.T) {
 			}
 		}
 	}
-	if said, status := e.status(env, "build/bin/transform", "relu"); status != 1 || !strings.Contains(said, "relu(-5) is 0, the GPU says 25") {
+	if said, status := e.Status(env, "build/bin/transform", "relu"); status != 1 || !strings.Contains(said, "relu(-5) is 0, the GPU says 25") {
 		t.Errorf("a wrong result: status %d:\n%s", status, said)
 	}
 	env[1] = "FAKE_CUBIN=nowhere"
-	if said, status := e.status(env, "build/bin/transform"); status != 1 || !strings.Contains(said, "cuLinkComplete: the fake driver refuses\nfake log") {
+	if said, status := e.Status(env, "build/bin/transform"); status != 1 || !strings.Contains(said, "cuLinkComplete: the fake driver refuses\nfake log") {
 		t.Errorf("a link that fails: status %d:\n%s", status, said)
 	}
 }
@@ -89,7 +75,7 @@ func toolkit12() string {
 	for _, pattern := range []string{"/usr/local/cuda-12*", "/usr/local/cuda", "/opt/cuda-12*", "/opt/cuda"} {
 		found, _ := filepath.Glob(pattern + "/lib64/libnvJitLink.so.12")
 		for _, lib := range found {
-			if root := filepath.Dir(filepath.Dir(lib)); isExecutable(filepath.Join(root, "bin/nvcc")) {
+			if root := filepath.Dir(filepath.Dir(lib)); e2e.IsExecutable(filepath.Join(root, "bin/nvcc")) {
 				return root
 			}
 		}
@@ -108,16 +94,16 @@ func TestExampleJITLTONvJitLink(t *testing.T) {
 	env := []string{"LD_LIBRARY_PATH=" + filepath.Join(root, "lib64")}
 	link := func(arch, op string, more ...string) (string, int) {
 		t.Helper()
-		return e.status(env, append([]string{"build/bin/transform", "--arch", arch, op}, more...)...)
+		return e.Status(env, append([]string{"build/bin/transform", "--arch", arch, op}, more...)...)
 	}
-	e.kbuild()
-	if version, _ := e.run("nvcc", "--version"); strings.Contains(version, "release 11.") {
+	e.Kbuild()
+	if version, _ := e.Run("nvcc", "--version"); strings.Contains(version, "release 11.") {
 		if said, status := link("sm_80", "gelu"); status != 1 || !strings.Contains(said, "incompatible with current version") {
 			t.Errorf("LTO-IR of CUDA 11: status %d:\n%s", status, said)
 		}
 	}
-	e.write("kernels.hcl", string(e.read("kernels.hcl"))+"toolchain \"cuda\" {\n  compiler = \""+root+"/bin/nvcc\"\n}\n")
-	e.kbuild()
+	e.Write("kernels.hcl", string(e.Read("kernels.hcl"))+"toolchain \"cuda\" {\n  compiler = \""+root+"/bin/nvcc\"\n}\n")
+	e.Kbuild()
 	linked := func(said string, status int) bool {
 		return (status == 77 || status == 0) && strings.Contains(said, "linked by nvJitLink 12.")
 	}
@@ -131,8 +117,8 @@ func TestExampleJITLTONvJitLink(t *testing.T) {
 	if said, status := link("sm_70", "gelu"); status != 1 || !strings.Contains(said, "LTOIR arch newer than target arch") {
 		t.Errorf("for a GPU older than the LTO-IR: status %d:\n%s", status, said)
 	}
-	e.edit("src/callbacks/gelu.cu", "__device__ float", "__device__ __noinline__ float")
-	e.kbuild()
+	e.Edit("src/callbacks/gelu.cu", "__device__ float", "__device__ __noinline__ float")
+	e.Kbuild()
 	if said, status := link("sm_90", "gelu"); !linked(said, status) || !strings.Contains(said, "the kernel still calls $transform$callback") {
 		t.Errorf("not to be inlined: status %d:\n%s", status, said)
 	}

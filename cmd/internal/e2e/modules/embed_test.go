@@ -1,4 +1,4 @@
-package main
+package modules_test
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 func TestRealEmbed(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
-	e.kbuild()
-	said, _ := e.run("build/bin/app")
+	e.Kbuild()
+	said, _ := e.Run("build/bin/app")
 	const want = `minus.sm_80.cubin||ops/minus.cu|sm_80|2|80|good
 plus.sm_80.cubin||ops/plus.cu|sm_80|2|80|good
 minus.compute_80.ptx||ops/minus.cu|compute_80|3|80|good
@@ -31,25 +31,25 @@ scale.3.lto_80.ltoir|by=3|scale.cu|lto_80|4|80|good
 		e.embeds("build/bin/app", name)
 	}
 	for _, f := range []string{"build/bin/app", "build/lib/libsh.so"} {
-		if out, _ := e.run("readelf", "--dynamic", "--wide", f); strings.Contains(out, "TEXTREL") {
+		if out, _ := e.Run("readelf", "--dynamic", "--wide", f); strings.Contains(out, "TEXTREL") {
 			t.Errorf("%s has relocations in its text:\n%s", f, out)
 		}
 	}
-	e.settled("build/bin/app", "build/lib/libst.a")
+	e.Settled("build/bin/app", "build/lib/libst.a")
 }
 
 // embeds checks that a program has the bytes of an artifact that it is asked for by name.
 func (e *example) embeds(program, name string) {
-	e.t.Helper()
-	files, _ := filepath.Glob(filepath.Join(e.dir, "build/modules", name))
-	below, _ := filepath.Glob(filepath.Join(e.dir, "build/modules/*/*", name))
+	e.T.Helper()
+	files, _ := filepath.Glob(filepath.Join(e.Dir, "build/modules", name))
+	below, _ := filepath.Glob(filepath.Join(e.Dir, "build/modules/*/*", name))
 	files = append(files, below...)
 	if len(files) != 1 {
-		e.t.Fatalf("%d files are called %s", len(files), name)
+		e.T.Fatalf("%d files are called %s", len(files), name)
 	}
-	file, _ := filepath.Rel(e.dir, files[0])
-	if out, _ := e.run(program, name); !bytes.Equal([]byte(out), e.read(file)) {
-		e.t.Errorf("%s holds %d bytes of %s, and not the %d of the file", program, len(out), name, len(e.read(file)))
+	file, _ := filepath.Rel(e.Dir, files[0])
+	if out, _ := e.Run(program, name); !bytes.Equal([]byte(out), e.Read(file)) {
+		e.T.Errorf("%s holds %d bytes of %s, and not the %d of the file", program, len(out), name, len(e.Read(file)))
 	}
 }
 
@@ -57,8 +57,8 @@ func (e *example) embeds(program, name string) {
 func TestRealEmbedFind(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
-	e.kbuild("both", "fit")
-	if out, _ := e.run("build/bin/both"); out != `plus.compute_80.ptx
+	e.Kbuild("both", "fit")
+	if out, _ := e.Run("build/bin/both"); out != `plus.compute_80.ptx
 minus.sm_80.cubin
 scale.3.lto_80.ltoir
 none
@@ -70,7 +70,7 @@ scale.2.fatbin
 ` {
 		t.Errorf("found:\n%s", out)
 	}
-	if out, _ := e.run("build/bin/fit"); out != `50 fatbin
+	if out, _ := e.Run("build/bin/fit"); out != `50 fatbin
 70 compute_70
 75 compute_70
 80 sm_80
@@ -89,15 +89,15 @@ scale.2.fatbin
 func TestRealEmbedAgain(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
-	e.kbuild()
-	e.edit("ops/plus.cu", "+= 1", "+= 7")
-	e.ran("an edit of one source", "archive 1, cicc 2, embed 1, host-compile 1, link 3, manifest 1, preprocess 2, ptxas 1")
+	e.Kbuild()
+	e.Edit("ops/plus.cu", "+= 1", "+= 7")
+	e.Ran("an edit of one source", "archive 1, cicc 2, embed 1, host-compile 1, link 3, manifest 1, preprocess 2, ptxas 1")
 	e.embeds("build/bin/app", "plus.sm_80.cubin")
-	e.edit("ops/plus.cu", "}\n", "} // seven\n")
-	e.ran("a comment", "manifest 1, preprocess 2")
-	e.write("outside.c", "const void *all_ops(void);\nint main(void) { return all_ops() == 0; }\n")
-	e.run("g++", "-x", "c", "outside.c", "-x", "none", "build/lib/libst.a", "-o", "outside")
-	e.run("./outside")
+	e.Edit("ops/plus.cu", "}\n", "} // seven\n")
+	e.Ran("a comment", "manifest 1, preprocess 2")
+	e.Write("outside.c", "const void *all_ops(void);\nint main(void) { return all_ops() == 0; }\n")
+	e.Run("g++", "-x", "c", "outside.c", "-x", "none", "build/lib/libst.a", "-o", "outside")
+	e.Run("./outside")
 }
 
 // The name of the build tree goes through C and the assembler. (fatbinary refuses a quote, so these are modules without one.)
@@ -105,12 +105,12 @@ func TestRealEmbedQuotes(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
 	out := filepath.Join(t.TempDir(), `o'u"t\?`)
-	e.kbuild("--build-dir", out, "fit")
+	e.Kbuild("--build-dir", out, "fit")
 	ptx, err := os.ReadFile(filepath.Join(out, "modules/ops/ops/plus.compute_80.ptx"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said, _ := e.run(filepath.Join(out, "bin/fit"), "ops/plus.cu"); said != string(ptx) {
+	if said, _ := e.Run(filepath.Join(out, "bin/fit"), "ops/plus.cu"); said != string(ptx) {
 		t.Errorf("the table holds %q", said)
 	}
 }

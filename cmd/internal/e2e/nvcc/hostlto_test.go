@@ -1,72 +1,57 @@
-package main
+package nvcc_test
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
 // hostCalls are the functions of the project that one of them calls in the host code of a program.
 func (e *example) hostCalls(file, from string) string {
-	e.t.Helper()
-	needTools(e.t, e.path, "objdump")
-	out, _ := e.run("objdump", "-d", "--no-show-raw-insn", "--disassemble="+from, file)
+	e.T.Helper()
+	e.Need("objdump")
+	out, _ := e.Run("objdump", "-d", "--no-show-raw-insn", "--disassemble="+from, file)
 	var found []string
 	for _, m := range regexp.MustCompile(`(?:call|jmp) .*<(?:_Z\d+)?(scale|offset|plain|exported|inner|weight|window)\w*(?:@plt)?>`).FindAllStringSubmatch(out, -1) {
 		found = append(found, m[1])
 	}
 	if !strings.Contains(out, "<"+from+">:") {
-		e.t.Fatalf("no %s in %s", from, file)
+		e.T.Fatalf("no %s in %s", from, file)
 	}
 	slices.Sort(found)
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// elsewhere builds the same project in another folder, with another cache, and compares what was made.
-func (e *example) elsewhere(args []string, files ...string) {
-	e.t.Helper()
-	base := e.t.TempDir()
-	other := &example{t: e.t, dir: filepath.Join(base, "at", "another", "depth"), path: e.path, env: append(slices.Clone(e.env), "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"))}
-	copyTree(e.t, e.dir, other.dir)
-	if c := other.kbuild(args...); c.Cached != 0 {
-		e.t.Fatalf("another cache: %+v", c)
-	}
-	for _, f := range files {
-		if !bytes.Equal(e.read(f), other.read(f)) {
-			e.t.Errorf("%s is not the same in another folder", f)
-		}
-	}
-}
-
 func TestExampleHostLTO(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "host-lto")
-	e.kbuild()
+	e.Kbuild()
 	if got := e.hostCalls("build/bin/app", "main"); got != "" {
 		t.Errorf("with LTO main calls %s", got)
 	}
-	if got := e.calls("build/bin/app", "filter"); got != "" {
+	if got := e.Calls("build/bin/app", "filter"); got != "" {
 		t.Errorf("with LTO the kernel calls %s", got)
 	}
-	e.kbuild("--profile", "dev")
+	e.Kbuild("--profile", "dev")
 	if got := e.hostCalls("build/dev/bin/app", "main"); got != "weight window" {
 		t.Errorf("without LTO main calls %q", got)
 	}
-	e.run("build/bin/app")
-	e.settled("build/bin/app")
+	e.Run("build/bin/app")
+	e.Settled("build/bin/app")
 	// What is not the argument of a compile is noticed at the link.
-	e.edit("src/window.c", "width - 1", "width - 2")
-	e.ran("a C source", "archive 1, host-compile 1, link 1, slice 2")
+	e.Edit("src/window.c", "width - 1", "width - 2")
+	e.Ran("a C source", "archive 1, host-compile 1, link 1, slice 2")
 }
 
 // hostLTO checks a project of both kinds of libraries.
 func hostLTO(t *testing.T, e *example, args ...string) {
 	t.Helper()
-	_, said := e.run(slices.Concat([]string{"kbuild", "--progress", "plain"}, args)...)
+	_, said := e.Run(slices.Concat([]string{"kbuild", "--progress", "plain"}, args)...)
 	if strings.Contains(said, "arning") {
 		t.Errorf("the build says:\n%s", said)
 	}
@@ -76,31 +61,31 @@ func hostLTO(t *testing.T, e *example, args ...string) {
 	if got := e.hostCalls("build/lib/libshared.so", "_Z8exportedi"); got != "" {
 		t.Errorf("%q: in the shared library exported calls %s", args, got)
 	}
-	if got := e.calls("build/bin/app", "kernel"); got != "_Z3devi" {
+	if got := e.Calls("build/bin/app", "kernel"); got != "_Z3devi" {
 		t.Errorf("%q: the kernel calls %q", args, got)
 	}
-	if out, _ := e.run("build/bin/app"); out != "1006\n" {
+	if out, _ := e.Run("build/bin/app"); out != "1006\n" {
 		t.Errorf("%q: it says %q", args, out)
 	}
-	if c := e.kbuild(args...); c.Up_to_date != c.Actions {
+	if c := e.Kbuild(args...); c.Up_to_date != c.Actions {
 		t.Errorf("%q, again: %+v", args, c)
 	}
-	e.run("rm", "-rf", "build")
-	if c := e.kbuild(args...); c.Ran != 0 {
+	e.Run("rm", "-rf", "build")
+	if c := e.Kbuild(args...); c.Ran != 0 {
 		t.Errorf("%q, restored: %+v", args, c)
 	}
-	e.elsewhere(args, "build/bin/app", "build/lib/libmixed.a", "build/lib/libshared.so", "build/obj/library.mixed/scale.cpp.o")
+	e.Elsewhere(args, "build/bin/app", "build/lib/libmixed.a", "build/lib/libshared.so", "build/obj/library.mixed/scale.cpp.o")
 }
 
 func TestRealHostLTO(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "hostlto")
 	hostLTO(t, e)
-	e.kbuild("--var", "kind=none")
+	e.Kbuild("--var", "kind=none")
 	if got := e.hostCalls("build/bin/app", "_Z4worki"); got != "exported offset plain scale" {
 		t.Errorf("without LTO work calls %q", got)
 	}
-	cmd := e.command("kbuild", "--var", "kind=thin")
+	cmd := e.Command("kbuild", "--var", "kind=thin")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "is gcc, which has no ThinLTO") || !strings.Contains(string(out), `18 |   host_lto = var.kind`) {
 		t.Errorf("thin with gcc: %v\n%s", err, out)
@@ -109,23 +94,23 @@ func TestRealHostLTO(t *testing.T) {
 
 // clang is an installed clang++ with its lld and llvm-ar, whatever its version.
 func (e *example) clang() string {
-	e.t.Helper()
+	e.T.Helper()
 	names := []string{"clang++"}
 	for n := 25; n > 12; n-- {
 		names = append(names, fmt.Sprint("clang++-", n))
 	}
 	for _, name := range names {
-		program := which(e.path, name)
+		program := e.Which(name)
 		if program == "" {
 			continue
 		}
-		lld, _ := e.run(name, "-print-prog-name=ld.lld")
+		lld, _ := e.Run(name, "-print-prog-name=ld.lld")
 		real, err := filepath.EvalSymlinks(program)
-		if err == nil && filepath.IsAbs(lld) && isExecutable(filepath.Join(filepath.Dir(real), "llvm-ar")) {
+		if err == nil && filepath.IsAbs(lld) && e2e.IsExecutable(filepath.Join(filepath.Dir(real), "llvm-ar")) {
 			return name
 		}
 	}
-	needTools(e.t, e.path, "clang++ with lld and llvm-ar")
+	e.Need("clang++ with lld and llvm-ar")
 	return ""
 }
 
@@ -136,8 +121,8 @@ func TestRealHostLTOClang(t *testing.T) {
 	for _, kind := range []string{"thin", "full"} {
 		hostLTO(t, e, "--var", clang, "--var", "kind="+kind)
 	}
-	e.kbuild("--var", clang, "--no-split")
-	if got := e.calls("build/bin/app", "kernel"); got != "_Z3devi" {
+	e.Kbuild("--var", clang, "--no-split")
+	if got := e.Calls("build/bin/app", "kernel"); got != "_Z3devi" {
 		t.Errorf("nvcc as one command: the kernel calls %q", got)
 	}
 }

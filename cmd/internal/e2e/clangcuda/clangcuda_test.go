@@ -1,4 +1,4 @@
-package main
+package clangcuda_test
 
 import (
 	"bytes"
@@ -7,19 +7,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// clangProject unpacks testdata/real/clangcuda.txtar, to be built by clang++-15 with the toolkit of nvcc.
+// clangProject unpacks testdata/clangcuda.txtar, to be built by clang++-15 with the toolkit of nvcc.
 func clangProject(t *testing.T) *example {
 	t.Helper()
 	e := realProject(t, "clangcuda")
-	needTools(t, e.path, "clang++-15")
+	e.Need("clang++-15")
 	return e
 }
 
 // clangCUDA compiles a source as a user of clang does, for sm_80 and sm_86, whose PTX is included as well.
 func (e *example) clangCUDA(source string, more ...string) []byte {
-	e.t.Helper()
+	e.T.Helper()
 	path := "/usr/lib/cuda"
 	if _, err := os.Stat(path); err != nil {
 		path = "/usr/local/cuda"
@@ -27,8 +29,8 @@ func (e *example) clangCUDA(source string, more ...string) []byte {
 	argv := []string{"clang++-15", "-Wno-unknown-cuda-version", "--cuda-path=" + path, "-O2", "-x", "cuda",
 		"--cuda-gpu-arch=sm_80", "--cuda-gpu-arch=sm_86", "--no-cuda-include-ptx=sm_80",
 		"-Xarch_device", "-ffast-math", "-Xarch_device", "-fgpu-flush-denormals-to-zero"}
-	e.run(slices.Concat(argv, more, []string{"-c", source, "-o", "plain.o"})...)
-	return e.read("plain.o")
+	e.Run(slices.Concat(argv, more, []string{"-c", source, "-o", "plain.o"})...)
+	return e.Read("plain.o")
 }
 
 // The objects are clang's, byte for byte, whether kbuild takes clang apart or not.
@@ -36,7 +38,7 @@ func TestClangCUDAEqualsClang(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
 	for tree, args := range map[string][]string{"build": nil, "one": {"--no-split", "--build-dir", "one"}} {
-		e.kbuild(args...)
+		e.Kbuild(args...)
 		for _, o := range []struct {
 			source, object string
 			flags          []string
@@ -45,53 +47,53 @@ func TestClangCUDAEqualsClang(t *testing.T) {
 			{"nothing.cu", "executable.app/nothing.cu.o", nil},
 			{"scale.cu", "library.scale/scale.cu.o", []string{"-fPIC"}},
 		} {
-			if !bytes.Equal(e.read(tree+"/obj/"+o.object), e.clangCUDA(o.source, o.flags...)) {
+			if !bytes.Equal(e.Read(tree+"/obj/"+o.object), e.clangCUDA(o.source, o.flags...)) {
 				t.Errorf("%q: the object of %s is not clang's", args, o.source)
 			}
 		}
-		if said, _ := e.run(tree + "/bin/app"); !strings.Contains(said, "no GPU") && said != "" {
+		if said, _ := e.Run(tree + "/bin/app"); !strings.Contains(said, "no GPU") && said != "" {
 			t.Errorf("%q: the program says %q", args, said)
 		}
 	}
-	e.run("rm", "plain.o")
-	e.settled("build/bin/app", "build/lib/libscale.so", "build/obj/executable.app/a.cu.o")
-	e.elsewhere(nil, "build/bin/app", "build/lib/libscale.so")
+	e.Run("rm", "plain.o")
+	e.Settled("build/bin/app", "build/lib/libscale.so", "build/obj/executable.app/a.cu.o")
+	e.Elsewhere(nil, "build/bin/app", "build/lib/libscale.so")
 }
 
 func TestClangCUDAEdits(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
-	e.kbuild()
-	program := e.read("build/bin/app")
+	e.Kbuild()
+	program := e.Read("build/bin/app")
 
-	e.edit("a.cu", "__global__", "// a line\n__global__")
-	e.ran("a line", "preprocess 3")
-	e.edit("only86.h", "86.0f;", "86.0f; /* only here */")
-	e.ran("a comment that sm_86 reads", "preprocess 2")
-	if !bytes.Equal(e.read("build/bin/app"), program) {
+	e.Edit("a.cu", "__global__", "// a line\n__global__")
+	e.Ran("a line", "preprocess 3")
+	e.Edit("only86.h", "86.0f;", "86.0f; /* only here */")
+	e.Ran("a comment that sm_86 reads", "preprocess 2")
+	if !bytes.Equal(e.Read("build/bin/app"), program) {
 		t.Error("comments change the program")
 	}
-	e.edit("only86.h", "86.0f", "86.5f")
-	e.ran("code of sm_86", "device-code 2, fatbinary 1, join 1, link 1, preprocess 2, ptxas 1, shared-link 1")
-	e.edit("a.cu", "return host();", "return host() + 1;")
-	e.ran("host code", "device-code 2, host-part 1, join 1, link 1, preprocess 3")
+	e.Edit("only86.h", "86.0f", "86.5f")
+	e.Ran("code of sm_86", "device-code 2, fatbinary 1, join 1, link 1, preprocess 2, ptxas 1, shared-link 1")
+	e.Edit("a.cu", "return host();", "return host() + 1;")
+	e.Ran("host code", "device-code 2, host-part 1, join 1, link 1, preprocess 3")
 
 	const more = `archs=["sm_70","sm_80","sm_86","compute_86"]`
-	e.ran("an architecture more", "device-code 3, fatbinary 3, join 3, link 1, preprocess 3, ptxas 3, shared-link 1", "--var", more)
-	if got := e.elfs("build/bin/app"); got != "sm_70 sm_80 sm_86" {
+	e.Ran("an architecture more", "device-code 3, fatbinary 3, join 3, link 1, preprocess 3, ptxas 3, shared-link 1", "--var", more)
+	if got := e.ELFs("build/bin/app"); got != "sm_70 sm_80 sm_86" {
 		t.Errorf("the program has code of %s", got)
 	}
-	e.ran("back", "")
+	e.Ran("back", "")
 }
 
 // As one command clang names in its dependency file the headers of the host's pass alone.
 func TestClangCUDAWhole(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
-	e.kbuild("--no-split")
-	e.edit("only86.h", "86.0f", "86.5f")
-	e.ran("a header of sm_86 alone", "compile 2, link 1, preprocess 2, shared-link 1", "--no-split")
-	if !bytes.Equal(e.read("build/obj/library.scale/scale.cu.o"), e.clangCUDA("scale.cu", "-fPIC")) {
+	e.Kbuild("--no-split")
+	e.Edit("only86.h", "86.0f", "86.5f")
+	e.Ran("a header of sm_86 alone", "compile 2, link 1, preprocess 2, shared-link 1", "--no-split")
+	if !bytes.Equal(e.Read("build/obj/library.scale/scale.cu.o"), e.clangCUDA("scale.cu", "-fPIC")) {
 		t.Error("the object is of the header as it was")
 	}
 }
@@ -100,7 +102,7 @@ func TestClangCUDAWhole(t *testing.T) {
 func TestClangCUDADeviceLibrary(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
-	out, _ := e.run("kbuild", "graph", "--format", "json")
+	out, _ := e.Run("kbuild", "graph", "--format", "json")
 	var g struct {
 		Actions []struct {
 			Kind   string
@@ -138,15 +140,15 @@ func TestClangCUDARefuses(t *testing.T) {
 			[]string{"would compile with another toolkit", "set CUDA_HOME"}},
 		{"a flag that clang does not know", []string{"--var", `flags=["-fno-such-flag"]`}, []string{"unknown argument: '-fno-such-flag'"}},
 	} {
-		_, said, status := e.fails(tt.args...)
+		_, said, status := e.Fails(tt.args...)
 		for _, want := range tt.want {
-			if status != exitUsage || !strings.Contains(said, want) {
+			if status != e2e.ExitUsage || !strings.Contains(said, want) {
 				t.Errorf("%s: status %d, without %q:\n%s", tt.name, status, want, said)
 			}
 		}
 	}
-	e.edit("kernels.hcl", "fast_math = true", "fast_math = true\n  prec_div  = true")
-	if _, said, _ := e.fails(); !strings.Contains(said, "clang has no option for prec_div") || !strings.Contains(said, "prec_div  = true") {
+	e.Edit("kernels.hcl", "fast_math = true", "fast_math = true\n  prec_div  = true")
+	if _, said, _ := e.Fails(); !strings.Contains(said, "clang has no option for prec_div") || !strings.Contains(said, "prec_div  = true") {
 		t.Error(said)
 	}
 }
@@ -155,12 +157,12 @@ func TestClangCUDARefuses(t *testing.T) {
 func TestClangCUDAFlags(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
-	e.edit("kernels.hcl", "clang = var.flags", `clang = var.flags, nvcc = ["--no-such-option"]`)
-	if _, said, status := e.fails(); status != exitUsage || !strings.Contains(said, "does not get flags.nvcc (--no-such-option)") {
+	e.Edit("kernels.hcl", "clang = var.flags", `clang = var.flags, nvcc = ["--no-such-option"]`)
+	if _, said, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(said, "does not get flags.nvcc (--no-such-option)") {
 		t.Errorf("status %d\n%s", status, said)
 	}
-	e.kbuild("--var", `flags=["-DNAME=1"]`)
-	out, _ := e.run("kbuild", "compdb", "--var", `flags=["-DNAME=1"]`)
+	e.Kbuild("--var", `flags=["-DNAME=1"]`)
+	out, _ := e.Run("kbuild", "compdb", "--var", `flags=["-DNAME=1"]`)
 	if !strings.Contains(out, `"-DNAME=1"`) || strings.Contains(out, "no-such-option") || !strings.Contains(out, "clang++-15") {
 		t.Error(out)
 	}

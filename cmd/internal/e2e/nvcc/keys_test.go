@@ -1,4 +1,4 @@
-package main
+package nvcc_test
 
 import (
 	"maps"
@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
 // keys are those of all actions of a build tree by first output, from its journal: what the action is told, and what it read.
 func (e *example) keys(buildDir string) map[string]string {
-	e.t.Helper()
-	j, err := cache.OpenJournal(filepath.Join(e.dir, buildDir, ".kbuild/journal"))
+	e.T.Helper()
+	j, err := cache.OpenJournal(filepath.Join(e.Dir, buildDir, ".kbuild/journal"))
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	defer j.Close()
 	out := map[string]string{}
@@ -33,7 +34,7 @@ func changed(was, is map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// variation is a way to build the project of testdata/real/keys.txtar.
+// variation is a way to build the project of testdata/keys.txtar.
 type variation struct {
 	name    string
 	args    []string
@@ -46,13 +47,13 @@ type variation struct {
 func (v variation) build(t *testing.T, e *example) map[string]string {
 	t.Helper()
 	f := *e
-	f.t, f.dir = t, filepath.Join(t.TempDir(), "eine Kopie")
-	copyTree(t, e.dir, f.dir)
-	f.run("sh", "-c", v.prepare)
-	root := f.dir
-	f.env, f.dir = slices.Concat(e.env, v.env), filepath.Join(root, v.dir)
-	f.run(append([]string{"kbuild"}, v.args...)...)
-	f.dir = root
+	f.T, f.Dir = t, filepath.Join(t.TempDir(), "eine Kopie")
+	e2e.CopyTree(t, e.Dir, f.Dir)
+	f.Run("sh", "-c", v.prepare)
+	root := f.Dir
+	f.Env, f.Dir = slices.Concat(e.Env, v.env), filepath.Join(root, v.dir)
+	f.Run(append([]string{"kbuild"}, v.args...)...)
+	f.Dir = root
 	return f.keys("build")
 }
 
@@ -104,8 +105,8 @@ func TestKeysStay(t *testing.T) {
 func TestKeysOfAnotherBuildTree(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")
-	e.kbuild("module.m")
-	c := e.kbuild("--build-dir", "another tree", "module.m")
+	e.Kbuild("module.m")
+	c := e.Kbuild("--build-dir", "another tree", "module.m")
 	if c.Kinds != "embed 1, host-compile 1, manifest 2" {
 		t.Errorf("another tree: %+v", c)
 	}
@@ -114,15 +115,15 @@ func TestKeysOfAnotherBuildTree(t *testing.T) {
 		t.Errorf("the keys are others of %s", got)
 	}
 	for _, file := range []string{"m.float.4.sm_80.cubin", "m.int.4.compute_90.ptx", "m.int.4.fatbin", "m.float.4.lto_80.ltoir", "m.int.4.json"} {
-		if string(e.read("build/modules/"+file)) != string(e.read("another tree/modules/"+file)) {
+		if string(e.Read("build/modules/"+file)) != string(e.Read("another tree/modules/"+file)) {
 			t.Errorf("%s differs", file)
 		}
 	}
-	e.run("rm", "-r", "build", "another tree")
-	if c := e.kbuild("--build-dir", "another tree", "module.m"); c.Ran != 0 {
+	e.Run("rm", "-r", "build", "another tree")
+	if c := e.Kbuild("--build-dir", "another tree", "module.m"); c.Ran != 0 {
 		t.Errorf("that tree again: %+v", c)
 	}
-	if c := e.kbuild("--build-dir", "another tree", "module.m"); c.Up_to_date != c.Actions {
+	if c := e.Kbuild("--build-dir", "another tree", "module.m"); c.Up_to_date != c.Actions {
 		t.Errorf("and again: %+v", c)
 	}
 }

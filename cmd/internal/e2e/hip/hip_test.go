@@ -1,4 +1,4 @@
-package main
+package hip_test
 
 import (
 	"bytes"
@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// hipProject unpacks testdata/real/hip.txtar, to be built by the real hipcc.
+// hipProject unpacks testdata/hip.txtar, to be built by the real hipcc.
 func hipProject(t *testing.T) *example {
 	t.Helper()
 	e := realProject(t, "hip")
@@ -21,45 +23,45 @@ func hipProject(t *testing.T) *example {
 
 // withoutBlanks moves a project to a folder without blanks: hipcc 5.2 fails in others when it takes objects out of an archive.
 func (e *example) withoutBlanks() {
-	dir := filepath.Join(e.t.TempDir(), "p")
-	if err := os.Rename(e.dir, dir); err != nil {
-		e.t.Fatal(err)
+	dir := filepath.Join(e.T.TempDir(), "p")
+	if err := os.Rename(e.Dir, dir); err != nil {
+		e.T.Fatal(err)
 	}
-	e.dir = dir
+	e.Dir = dir
 }
 
 func (e *example) needHIP() {
-	e.t.Helper()
-	needTools(e.t, e.path, "hipcc")
-	e.env = slices.DeleteFunc(e.env, func(v string) bool { return strings.HasPrefix(v, "HIP") || strings.HasPrefix(v, "ROCM") })
+	e.T.Helper()
+	e.Need("hipcc")
+	e.Env = slices.DeleteFunc(e.Env, func(v string) bool { return strings.HasPrefix(v, "HIP") || strings.HasPrefix(v, "ROCM") })
 }
 
 // amdCode is the AMD code of a program or a shared library: a bundle, or several one after another.
 func (e *example) amdCode(file string) []byte {
-	e.t.Helper()
-	f, err := elf.Open(filepath.Join(e.dir, file))
+	e.T.Helper()
+	f, err := elf.Open(filepath.Join(e.Dir, file))
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	defer f.Close()
 	s := f.Section(".hip_fatbin")
 	if s == nil {
-		e.t.Fatalf("%s holds no AMD code", file)
+		e.T.Fatalf("%s holds no AMD code", file)
 	}
 	code, err := s.Data()
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	return code
 }
 
 // hipcc runs hipcc as a user does.
 func (e *example) hipcc(args ...string) {
-	e.t.Helper()
-	cmd := e.command(append([]string{"hipcc"}, args...)...)
-	cmd.Env = append(slices.Clone(e.env), "HIP_PLATFORM=amd")
+	e.T.Helper()
+	cmd := e.Command(append([]string{"hipcc"}, args...)...)
+	cmd.Env = append(slices.Clone(e.Env), "HIP_PLATFORM=amd")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		e.t.Fatalf("hipcc %q: %v\n%s", args, err, out)
+		e.T.Fatalf("hipcc %q: %v\n%s", args, err, out)
 	}
 }
 
@@ -76,14 +78,14 @@ func TestHIPEqualsHipcc(t *testing.T) {
 	}
 	compile("-fgpu-rdc", "a.hip")
 	compile("-fgpu-rdc -foffload-lto", "scale.hip")
-	e.run("mkdir", "plain")
+	e.Run("mkdir", "plain")
 	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-foffload-lto", "a.hip.o", "scale.hip.o", "-shared", "-fPIC", "-o", "plain/linked"})...)
 	compile("-fgpu-rdc", "scale.hip")
 	compile("-fgpu-rdc -fPIC", "plugin.hip")
 	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-shared", "plugin.hip.o", "scale.hip.o", "-o", "plain/plugin"})...)
 
 	for tree, args := range map[string][]string{"build": nil, "one": {"--no-split", "--build-dir", "one"}} {
-		e.kbuild(args...)
+		e.Kbuild(args...)
 		if !bytes.Equal(e.amdCode(tree+"/lib/libplugin.so"), e.amdCode("plain/plugin")) {
 			t.Errorf("%q: the shared library's code is not hipcc's", args)
 		}
@@ -91,57 +93,57 @@ func TestHIPEqualsHipcc(t *testing.T) {
 		if !bytes.Contains(e.amdCode(tree+"/bin/app"), bytes.TrimRight(e.amdCode("plain/linked"), "\x00")) {
 			t.Errorf("%q: the program's linked code is not hipcc's", args)
 		}
-		e.run(tree + "/bin/app")
+		e.Run(tree + "/bin/app")
 	}
 	compile("-cuid="+e.cuid("whole.cu"), "whole.cu")
-	if !bytes.Equal(e.read("whole.cu.o"), e.read("build/obj/executable.app/whole.cu.o")) {
+	if !bytes.Equal(e.Read("whole.cu.o"), e.Read("build/obj/executable.app/whole.cu.o")) {
 		t.Error("an object with final code is not hipcc's")
 	}
 	// The host's code names a static device variable as the device's code does, in all of an object.
-	names := regexp.MustCompile(`_ZL5calls\.static\.[0-9a-f_]+`).FindAll(e.read("build/obj/library.alone/static.hip.o"), -1)
+	names := regexp.MustCompile(`_ZL5calls\.static\.[0-9a-f_]+`).FindAll(e.Read("build/obj/library.alone/static.hip.o"), -1)
 	if len(names) < 3 || slices.ContainsFunc(names, func(n []byte) bool { return !bytes.Equal(n, names[0]) }) {
 		t.Errorf("the static device variable is called %q", names)
 	}
-	e.settled("build/bin/app", "build/lib/libplugin.so", "build/obj/executable.app/a.hip.o")
+	e.Settled("build/bin/app", "build/lib/libplugin.so", "build/obj/executable.app/a.hip.o")
 }
 
 // cuid is what kbuild calls a source in place of clang's name, which is made of its absolute path.
 func (e *example) cuid(source string) string {
-	out, _ := e.run("kbuild", "plan")
+	out, _ := e.Run("kbuild", "plan")
 	for _, line := range strings.Split(out, "\n") {
 		if _, rest, ok := strings.Cut(line, " -cuid="); ok && strings.HasSuffix(line, " "+source) {
 			return strings.Fields(rest)[0]
 		}
 	}
-	e.t.Fatalf("no compile of %s in the plan", source)
+	e.T.Fatalf("no compile of %s in the plan", source)
 	return ""
 }
 
 func TestHIPEdits(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	e.kbuild()
-	program := e.read("build/bin/app")
+	e.Kbuild()
+	program := e.Read("build/bin/app")
 
-	e.edit("a.hip", "__global__", "// a line\n__global__")
-	e.ran("a line", "preprocess 3")
-	e.edit("scale.h", "#pragma once", "#pragma once /* more */\n")
-	e.ran("a comment in a header", "preprocess 12")
-	if !bytes.Equal(e.read("build/bin/app"), program) {
+	e.Edit("a.hip", "__global__", "// a line\n__global__")
+	e.Ran("a line", "preprocess 3")
+	e.Edit("scale.h", "#pragma once", "#pragma once /* more */\n")
+	e.Ran("a comment in a header", "preprocess 12")
+	if !bytes.Equal(e.Read("build/bin/app"), program) {
 		t.Error("comments change the program")
 	}
 
-	e.edit("a.hip", "return host();", "return host() + 1;")
-	e.ran("host code", "bundle 1, device-code 2, host-part 1, link 1, preprocess 3")
-	e.edit("whole.cu", "++counter", "--counter")
-	e.ran("device code", "bundle 1, device-code 2, host-part 1, join 1, link 1, preprocess 3")
-	e.edit("scale.hip", "3.0f", "4.0f")
-	e.ran("linked device code of two", "archive 1, bundle 4, device-code 4, host-part 4, link 1, lld 4, preprocess 6, shared-link 1")
+	e.Edit("a.hip", "return host();", "return host() + 1;")
+	e.Ran("host code", "bundle 1, device-code 2, host-part 1, link 1, preprocess 3")
+	e.Edit("whole.cu", "++counter", "--counter")
+	e.Ran("device code", "bundle 1, device-code 2, host-part 1, join 1, link 1, preprocess 3")
+	e.Edit("scale.hip", "3.0f", "4.0f")
+	e.Ran("linked device code of two", "archive 1, bundle 4, device-code 4, host-part 4, link 1, lld 4, preprocess 6, shared-link 1")
 
 	const more = `archs=["gfx906","gfx90a","gfx1030"]`
-	e.ran("an architecture more", "archive 2, bundle 9, device-code 7, host-part 2, join 2, link 1, lld 2, preprocess 7, shared-link 1", "--var", more)
-	e.ran("back", "")
-	e.ran("and forth", "", "--var", more)
+	e.Ran("an architecture more", "archive 2, bundle 9, device-code 7, host-part 2, join 2, link 1, lld 2, preprocess 7, shared-link 1", "--var", more)
+	e.Ran("back", "")
+	e.Ran("and forth", "", "--var", more)
 	if !bytes.Contains(e.amdCode("build/bin/app"), []byte("amdgcn-amd-amdhsa--gfx1030")) {
 		t.Error("the program has no code for gfx1030")
 	}
@@ -151,7 +153,7 @@ func TestHIPEdits(t *testing.T) {
 func TestHIPDeviceLibraries(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	e.write("kernels.hcl", `variable "flags" {
+	e.Write("kernels.hcl", `variable "flags" {
   type    = list(string)
   default = []
 }
@@ -163,63 +165,53 @@ library "scale" {
 }
 `)
 	found := ""
-	out, _ := e.run("kbuild", "plan", "--json")
+	out, _ := e.Run("kbuild", "plan", "--json")
 	for _, word := range strings.FieldsFunc(out, func(c rune) bool { return c == '"' }) {
 		if filepath.Base(word) == "ockl.bc" {
 			found = filepath.Dir(word)
 		}
 	}
 	e.withoutBlanks()
-	rocm := filepath.Join(e.dir, "rocm")
-	e.run("mkdir", "-p", "rocm/amdgcn")
-	e.run("ln", "-s", "/usr/include", "/usr/bin", "rocm")
+	rocm := filepath.Join(e.Dir, "rocm")
+	e.Run("mkdir", "-p", "rocm/amdgcn")
+	e.Run("ln", "-s", "/usr/include", "/usr/bin", "rocm")
 	for _, dir := range []string{"flag", "variable", "rocm/amdgcn/bitcode"} {
-		e.run("cp", "-r", found, dir)
+		e.Run("cp", "-r", found, dir)
 	}
 	for name, c := range map[string]struct {
 		dir  string
 		env  []string
 		args []string
 	}{
-		"flag":     {"flag", nil, []string{"--var", `flags=["--hip-device-lib-path=` + filepath.Join(e.dir, "flag") + `"]`}},
-		"variable": {"variable", []string{"HIP_DEVICE_LIB_PATH=" + filepath.Join(e.dir, "variable"), "DEVICE_LIB_PATH=" + filepath.Join(e.dir, "variable")}, nil},
+		"flag":     {"flag", nil, []string{"--var", `flags=["--hip-device-lib-path=` + filepath.Join(e.Dir, "flag") + `"]`}},
+		"variable": {"variable", []string{"HIP_DEVICE_LIB_PATH=" + filepath.Join(e.Dir, "variable"), "DEVICE_LIB_PATH=" + filepath.Join(e.Dir, "variable")}, nil},
 		"default":  {"rocm/amdgcn/bitcode", []string{"ROCM_PATH=" + rocm}, nil},
 	} {
 		x := *e
-		x.env = slices.Concat(e.env, c.env)
+		x.Env = slices.Concat(e.Env, c.env)
 		args := append(c.args, "--build-dir", "build-"+name)
-		x.kbuild(args...)
-		if n := x.kbuild(args...); n.Ran != 0 {
+		x.Kbuild(args...)
+		if n := x.Kbuild(args...); n.Ran != 0 {
 			t.Errorf("%s: %d actions run again", name, n.Ran)
 		}
 		lib := filepath.Join(c.dir, "ockl.bc")
-		text := e.read(lib)
+		text := e.Read(lib)
 		other := slices.Clone(text)
 		other[len(other)-1] ^= 1 // the padding of its string table
-		e.write(lib, string(other))
-		if n := x.kbuild(slices.Concat(args, []string{"-n"})...); !strings.Contains(n.Kinds, "device-code") && n.Ran == 0 {
+		e.Write(lib, string(other))
+		if n := x.Kbuild(slices.Concat(args, []string{"-n"})...); !strings.Contains(n.Kinds, "device-code") && n.Ran == 0 {
 			t.Errorf("%s: another ockl.bc is not noticed", name)
 		}
-		e.write(lib, string(text))
-		if n := x.kbuild(args...); n.Ran != 0 {
+		e.Write(lib, string(text))
+		if n := x.Kbuild(args...); n.Ran != 0 {
 			t.Errorf("%s: with the old ockl.bc %d actions run", name, n.Ran)
 		}
-		os.RemoveAll(filepath.Join(e.dir, c.dir))
-		_, said, status := x.fails(slices.Concat(args, []string{"--no-cache"})...)
-		if status != exitUsage || !strings.Contains(said, "device libraries were not found") || !strings.Contains(said, filepath.Base(c.dir)) {
+		os.RemoveAll(filepath.Join(e.Dir, c.dir))
+		_, said, status := x.Fails(slices.Concat(args, []string{"--no-cache"})...)
+		if status != e2e.ExitUsage || !strings.Contains(said, "device libraries were not found") || !strings.Contains(said, filepath.Base(c.dir)) {
 			t.Errorf("%s: without the libraries: status %d\n%s", name, status, said)
 		}
 	}
-}
-
-// fails runs kbuild, which should not succeed.
-func (e *example) fails(args ...string) (stdout, stderr string, status int) {
-	e.t.Helper()
-	cmd := e.command(append([]string{"kbuild"}, args...)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Run()
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
 // The example of two vendors: one manifest, one run, two programs.
@@ -227,11 +219,11 @@ func TestExampleTwoVendors(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "two-vendors")
 	e.needHIP()
-	e.kbuild()
-	if got := e.elfs("build/bin/reduce_cuda"); got != "sm_80 sm_90" {
+	e.Kbuild()
+	if got := e.ELFs("build/bin/reduce_cuda"); got != "sm_80 sm_90" {
 		t.Errorf("machine code %q", got)
 	}
-	if got := e.calls("build/bin/reduce_cuda", "reduce_block"); got != "" {
+	if got := e.Calls("build/bin/reduce_cuda", "reduce_block"); got != "" {
 		t.Errorf("reduce_block calls %s: not inlined", got)
 	}
 	code := e.amdCode("build/bin/reduce_hip")
@@ -240,17 +232,17 @@ func TestExampleTwoVendors(t *testing.T) {
 			t.Errorf("no code for %s", arch)
 		}
 	}
-	e.run("build/bin/reduce_cuda")
-	e.run("build/bin/reduce_hip")
-	e.settled("build/bin/reduce_cuda", "build/bin/reduce_hip")
-	e.ran("no AMD code more", "bundle 4, device-code 3, host-part 1, link 1, lld 1, preprocess 3", "--arch", "gfx906,gfx90a,gfx1030")
+	e.Run("build/bin/reduce_cuda")
+	e.Run("build/bin/reduce_hip")
+	e.Settled("build/bin/reduce_cuda", "build/bin/reduce_hip")
+	e.Ran("no AMD code more", "bundle 4, device-code 3, host-part 1, link 1, lld 1, preprocess 3", "--arch", "gfx906,gfx90a,gfx1030")
 }
 
 // Modules of AMD code: each kind of file, its manifest, and hipcc's own bundle.
 func TestHIPModules(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	e.write("kernels.hcl", `module "whole" {
+	e.Write("kernels.hcl", `module "whole" {
   sources = ["whole.cu"]
   code    = ["gfx906", "gfx90a:xnack-"]
   emit    = ["hsaco", "fatbin", "bitcode"]
@@ -270,30 +262,30 @@ module "cuda" {
   emit    = ["cubin"]
 }
 `)
-	_, said, status := e.fails()
-	if status != exitUsage || !strings.Contains(said, "module.cuda ships AMD code, of which there is no cubin") {
+	_, said, status := e.Fails()
+	if status != e2e.ExitUsage || !strings.Contains(said, "module.cuda ships AMD code, of which there is no cubin") {
 		t.Errorf("status %d\n%s", status, said)
 	}
-	e.edit("kernels.hcl", `["cubin"]`, `["fatbin"]`)
-	out, _ := e.run("kbuild", "precompile")
+	e.Edit("kernels.hcl", `["cubin"]`, `["fatbin"]`)
+	out, _ := e.Run("kbuild", "precompile")
 	if n := strings.Count(out, "\n"); n != 10 {
 		t.Errorf("%d files:\n%s", n, out)
 	}
-	e.run("kbuild", "precompile", "--verify", "build/modules/whole.json", "build/modules/linked.json")
+	e.Run("kbuild", "precompile", "--verify", "build/modules/whole.json", "build/modules/linked.json")
 	for file, want := range map[string]string{
 		"whole.json":  `"name": "_Z5finalPf",`,
 		"linked.json": `"demangled": "plugged(float*)",`,
 	} {
-		if !strings.Contains(string(e.read("build/modules/"+file)), want) {
+		if !strings.Contains(string(e.Read("build/modules/"+file)), want) {
 			t.Errorf("%s does not say %s", file, want)
 		}
 	}
 	e.hipcc("--genco", "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-x", "hip", "whole.cu", "-o", "plain.co")
-	if !bytes.Equal(e.read("plain.co"), e.read("build/modules/whole.fatbin")) {
+	if !bytes.Equal(e.Read("plain.co"), e.Read("build/modules/whole.fatbin")) {
 		t.Error("the bundle is not hipcc's")
 	}
-	e.kbuild()
-	e.settled("build/modules/whole.gfx90a_xnack-.hsaco", "build/modules/linked.json")
+	e.Kbuild()
+	e.Settled("build/modules/whole.gfx90a_xnack-.hsaco", "build/modules/linked.json")
 }
 
 // A prebuilt archive of hipcc's objects, among them one of C.
@@ -301,10 +293,10 @@ func TestHIPPrebuilt(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
 	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-c", "scale.hip", "-o", "scale.o"})...)
-	e.write("c.c", "int c;\n")
-	e.run("gcc", "-c", "c.c")
-	e.run("ar", "rcs", "libscale.a", "c.o", "scale.o")
-	e.write("kernels.hcl", `prebuilt "scale" {
+	e.Write("c.c", "int c;\n")
+	e.Run("gcc", "-c", "c.c")
+	e.Run("ar", "rcs", "libscale.a", "c.o", "scale.o")
+	e.Write("kernels.hcl", `prebuilt "scale" {
   archive = "libscale.a"
 }
 library "plugin" {
@@ -315,7 +307,7 @@ library "plugin" {
   mode    = "rdc"
 }
 `)
-	e.kbuild()
+	e.Kbuild()
 	if code := e.amdCode("build/lib/libplugin.so"); !bytes.Contains(code, []byte("plugged")) {
 		t.Error("the kernel is not in the library")
 	}
@@ -323,7 +315,7 @@ library "plugin" {
 		"gfx1030":       "needs gfx1030, but libscale.a:scale.o has gfx906 bitcode, gfx90a bitcode only",
 		"gfx90a:xnack-": "needs gfx90a:xnack-, but",
 	} {
-		if _, said, status := e.fails("--arch", arch); status != exitUsage || !strings.Contains(said, want) {
+		if _, said, status := e.Fails("--arch", arch); status != e2e.ExitUsage || !strings.Contains(said, want) {
 			t.Errorf("%s: status %d\n%s", arch, status, said)
 		}
 	}
@@ -333,19 +325,19 @@ library "plugin" {
 func TestHIPMessages(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	if _, said, status := e.fails("--arch", "gfx9999"); status != exitUsage || !strings.Contains(said, "does not know gfx9999. It knows") {
+	if _, said, status := e.Fails("--arch", "gfx9999"); status != e2e.ExitUsage || !strings.Contains(said, "does not know gfx9999. It knows") {
 		t.Errorf("status %d\n%s", status, said)
 	}
-	e.edit("scale.hip", "return", "int unused; return")
-	e.edit("a.hip", "int main() {", "#warning here\nint main() {")
-	_, said, _ := e.fails("--var", `flags=["-Wall"]`)
+	e.Edit("scale.hip", "return", "int unused; return")
+	e.Edit("a.hip", "int main() {", "#warning here\nint main() {")
+	_, said, _ := e.Fails("--var", `flags=["-Wall"]`)
 	for _, want := range []string{"scale.hip:3:39: warning: unused variable", "a.hip:13:2: warning: here"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not said:\n%s", want, said)
 		}
 	}
-	e.edit("scale.hip", "x * 3.0f", "x * y")
-	if _, said, status := e.fails(); status != exitFailed || !strings.Contains(said, "use of undeclared identifier 'y'") {
+	e.Edit("scale.hip", "x * 3.0f", "x * y")
+	if _, said, status := e.Fails(); status != e2e.ExitFailed || !strings.Contains(said, "use of undeclared identifier 'y'") {
 		t.Errorf("status %d\n%s", status, said)
 	}
 }
@@ -355,39 +347,39 @@ func TestHIPEditWhileBuilding(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
 	e.withoutBlanks()
-	clang := which(e.path, "clang++-15")
+	clang := e.Which("clang++-15")
 	if clang == "" {
 		t.Skip("needs clang++-15, by the name that hipcc calls it")
 	}
-	e.run("mkdir", "wrap")
-	e.write("wrap/clang++-15", `#!/bin/sh
+	e.Run("mkdir", "wrap")
+	e.Write("wrap/clang++-15", `#!/bin/sh
 case " $* " in
 *" --cuda-device-only "*" -c "*" scale.hip ")
 	if [ -e edit ]; then rm edit; sed -i 's/3.0f/4.0f/' scale.hip; fi ;;
 esac
 exec `+clang+` "$@"
 `)
-	e.run("chmod", "+x", "wrap/clang++-15")
-	e.write("kernels.hcl", `library "scale" {
+	e.Run("chmod", "+x", "wrap/clang++-15")
+	e.Write("kernels.hcl", `library "scale" {
   sources = ["scale.hip"]
   code    = ["gfx906"]
   mode    = "rdc"
 }
 `)
-	e.env = append(e.env, "HIP_CLANG_PATH="+filepath.Join(e.dir, "wrap"))
-	e.kbuild("--no-cache", "--build-dir", "clean")
-	want := e.read("clean/obj/library.scale/scale.hip.o")
-	e.write("edit", "")
-	e.kbuild()
-	if _, err := os.Stat(filepath.Join(e.dir, "edit")); err == nil {
+	e.Env = append(e.Env, "HIP_CLANG_PATH="+filepath.Join(e.Dir, "wrap"))
+	e.Kbuild("--no-cache", "--build-dir", "clean")
+	want := e.Read("clean/obj/library.scale/scale.hip.o")
+	e.Write("edit", "")
+	e.Kbuild()
+	if _, err := os.Stat(filepath.Join(e.Dir, "edit")); err == nil {
 		t.Fatal("the source was not edited")
 	}
-	e.edit("scale.hip", "4.0f", "3.0f")
-	e.kbuild()
-	if !bytes.Equal(e.read("build/obj/library.scale/scale.hip.o"), want) {
+	e.Edit("scale.hip", "4.0f", "3.0f")
+	e.Kbuild()
+	if !bytes.Equal(e.Read("build/obj/library.scale/scale.hip.o"), want) {
 		t.Error("code of the edited source was kept under the text of the old one")
 	}
-	if c := e.kbuild(); c.Ran != 0 {
+	if c := e.Kbuild(); c.Ran != 0 {
 		t.Errorf("%d actions run again", c.Ran)
 	}
 }
@@ -396,7 +388,7 @@ exec `+clang+` "$@"
 func TestRealIncbin(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	e.write("kernels.hcl", `defaults {
+	e.Write("kernels.hcl", `defaults {
   mode = "rdc"
 }
 library "amd" {
@@ -411,18 +403,18 @@ library "nvidia" {
 	const text = `__asm__(".globl NAME\n.section .rodata\nNAME:\n.incbin \"blob.bin\"\n.text\n");
 int x;
 `
-	e.write("taken.cu", strings.ReplaceAll(text, "NAME", "a"))
-	e.write("plain.cpp", strings.ReplaceAll(text, "NAME", "b"))
+	e.Write("taken.cu", strings.ReplaceAll(text, "NAME", "a"))
+	e.Write("plain.cpp", strings.ReplaceAll(text, "NAME", "b"))
 	objects := []string{"library.amd/taken.cu.o", "library.nvidia/taken.cu.o", "library.nvidia/plain.cpp.o"}
 	for _, blob := range []string{"one", "two"} {
-		e.write("blob.bin", blob)
-		e.kbuild()
+		e.Write("blob.bin", blob)
+		e.Kbuild()
 		for _, o := range objects {
-			if !bytes.Contains(e.read("build/obj/"+o), []byte(blob)) {
+			if !bytes.Contains(e.Read("build/obj/"+o), []byte(blob)) {
 				t.Errorf("%s does not hold %q", o, blob)
 			}
 		}
-		if c := e.kbuild(); c.Ran != 0 {
+		if c := e.Kbuild(); c.Ran != 0 {
 			t.Errorf("%d actions run again", c.Ran)
 		}
 	}
@@ -432,33 +424,33 @@ int x;
 func TestHIPNames(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
-	e.write("kernels.hcl", `executable "c++app" {
+	e.Write("kernels.hcl", `executable "c++app" {
   sources = ["x+y.hip"]
   code    = ["gfx906:xnack+"]
   mode    = "rdc"
   flags   = { hip = ["--hip-device-lib-path=third/bitcode"] }
 }
 `)
-	e.write("x+y.hip", "#include <hip/hip_runtime.h>\n__global__ void k(float *p) { *p = sinf(*p); }\nint main() {}\n")
-	_, said, status := e.fails()
-	if status != exitUsage || !strings.Contains(said, "third/bitcode (--hip-device-lib-path of flags.hip)") {
+	e.Write("x+y.hip", "#include <hip/hip_runtime.h>\n__global__ void k(float *p) { *p = sinf(*p); }\nint main() {}\n")
+	_, said, status := e.Fails()
+	if status != e2e.ExitUsage || !strings.Contains(said, "third/bitcode (--hip-device-lib-path of flags.hip)") {
 		t.Errorf("status %d\n%s", status, said)
 	}
-	cmd := e.command("sh", "-c", `hipcc -### --offload-arch=gfx906 -c -x hip x+y.hip -o x.o 2>&1 | sed -n 's/.*"\([^"]*\)\/ockl.bc".*/\1/p' | head -n 1`)
-	cmd.Env = append(slices.Clone(e.env), "HIP_PLATFORM=amd")
+	cmd := e.Command("sh", "-c", `hipcc -### --offload-arch=gfx906 -c -x hip x+y.hip -o x.o 2>&1 | sed -n 's/.*"\([^"]*\)\/ockl.bc".*/\1/p' | head -n 1`)
+	cmd.Env = append(slices.Clone(e.Env), "HIP_PLATFORM=amd")
 	libs, err := cmd.Output()
 	if err != nil || len(libs) == 0 {
 		t.Fatalf("no device libraries: %v", err)
 	}
-	e.run("mkdir", "third")
-	e.run("cp", "-r", strings.TrimSpace(string(libs)), "third/bitcode")
-	e.kbuild()
+	e.Run("mkdir", "third")
+	e.Run("cp", "-r", strings.TrimSpace(string(libs)), "third/bitcode")
+	e.Kbuild()
 	if !bytes.Contains(e.amdCode("build/bin/c++app"), []byte("gfx906:xnack+")) {
 		t.Error("the program has no code for gfx906:xnack+")
 	}
-	plan, _ := e.run("kbuild", "plan")
-	if strings.Contains(plan, e.dir) {
+	plan, _ := e.Run("kbuild", "plan")
+	if strings.Contains(plan, e.Dir) {
 		t.Error("the project's own folder is in a command")
 	}
-	e.settled("build/bin/c++app")
+	e.Settled("build/bin/c++app")
 }

@@ -1,4 +1,4 @@
-package main
+package nvcc_test
 
 import (
 	"bytes"
@@ -9,53 +9,35 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
-
-// realProject unpacks testdata/real/NAME.txtar and builds it with the real compiler.
-func realProject(t *testing.T, name string) *example {
-	t.Helper()
-	e := realExample(t, "hello")
-	ar, err := txtar.ParseFile(filepath.Join("testdata/real", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.run("sh", "-c", "rm -rf ./*")
-	for _, f := range ar.Files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(e.dir, f.Name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		e.write(f.Name, string(f.Data))
-	}
-	return e
-}
 
 func TestRealTraps(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "traps")
-	_, said := e.run("kbuild", "--progress", "plain")
+	_, said := e.Run("kbuild", "--progress", "plain")
 	if strings.Contains(said, "not built for LTO") {
 		t.Errorf("an rdc partition is expected, and nvlink is heard:\n%s", said)
 	}
-	sass, _ := e.run("cuobjdump", "--dump-sass", "build/bin/t")
+	sass, _ := e.Run("cuobjdump", "--dump-sass", "build/bin/t")
 	if !strings.Contains(sass, "table_only") {
 		t.Errorf("the kernel that only C++ names is gone:\n%s", sass)
 	}
-	if got := e.calls("build/bin/t", "table_only"); got != "_Z2fbi" {
+	if got := e.Calls("build/bin/t", "table_only"); got != "_Z2fbi" {
 		t.Errorf("table_only calls %q; want fa (LTO) inlined and fb (rdc) called", got)
 	}
 	if n := len(regexp.MustCompile(`Function : \S*same`).FindAllString(sass, -1)); n != 2 {
 		t.Errorf("of two equal sources the program holds %d kernels", n)
 	}
-	if ptx, _ := e.run("cuobjdump", "--list-ptx", "build/bin/ptx"); !strings.Contains(ptx, "sm_80.ptx") || e.elfs("build/bin/ptx") != "" {
-		t.Errorf("a program of PTX alone holds %s %s", ptx, e.elfs("build/bin/ptx"))
+	if ptx, _ := e.Run("cuobjdump", "--list-ptx", "build/bin/ptx"); !strings.Contains(ptx, "sm_80.ptx") || e.ELFs("build/bin/ptx") != "" {
+		t.Errorf("a program of PTX alone holds %s %s", ptx, e.ELFs("build/bin/ptx"))
 	}
-	e.run("build/bin/t")
-	members, _ := e.run("ar", "t", "build/lib/libl.a")
+	e.Run("build/bin/t")
+	members, _ := e.Run("ar", "t", "build/lib/libl.a")
 	if members != "x.cu.o\nx.cu.o\n" {
 		t.Errorf("members %q", members)
 	}
-	e.settled("build/bin/t", "build/bin/ptx")
+	e.Settled("build/bin/t", "build/bin/ptx")
 }
 
 // An edit of a header that one pass alone reads is noticed, whether nvcc is taken apart or not.
@@ -63,15 +45,15 @@ func TestRealHeadersOfOnePass(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "onepass")
 	for _, args := range [][]string{nil, {"--no-split", "--build-dir", "whole"}} {
-		e.kbuild(args...)
+		e.Kbuild(args...)
 		for _, name := range []string{"first.h", "second.h", "host.h", "rdc.h"} {
-			text := string(e.read(name))
-			e.write(name, text+"int more;\n")
-			if c := e.kbuild(append(args, "-n")...); c.Ran == 0 {
+			text := string(e.Read(name))
+			e.Write(name, text+"int more;\n")
+			if c := e.Kbuild(append(args, "-n")...); c.Ran == 0 {
 				t.Errorf("%q: an edit of %s is not noticed", args, name)
 			}
-			e.write(name, text)
-			if c := e.kbuild(append(args, "-n")...); c.Ran != 0 {
+			e.Write(name, text)
+			if c := e.Kbuild(append(args, "-n")...); c.Ran != 0 {
 				t.Errorf("%q: without an edit %d actions would run", args, c.Ran)
 			}
 		}
@@ -83,11 +65,11 @@ func TestRealHeadersOfOnePass(t *testing.T) {
 func TestRealSearched(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "searched")
-	e.run("sh", "-c", "mkdir lib1 lib2; g++ -fPIC -c one.cpp two.cpp; ar qc lib1/libfoo.a one.o")
+	e.Run("sh", "-c", "mkdir lib1 lib2; g++ -fPIC -c one.cpp two.cpp; ar qc lib1/libfoo.a one.o")
 	is := func(want string) {
 		t.Helper()
-		e.kbuild()
-		if got, _ := e.run("sh", "-c", "LD_LIBRARY_PATH=lib1 build/bin/app; echo $?"); got != want+"\n" {
+		e.Kbuild()
+		if got, _ := e.Run("sh", "-c", "LD_LIBRARY_PATH=lib1 build/bin/app; echo $?"); got != want+"\n" {
 			t.Errorf("the program says %q, not %s", got, want)
 		}
 	}
@@ -100,7 +82,7 @@ func TestRealSearched(t *testing.T) {
 		{"rm lib2/libfoo.a; g++ -shared -o lib1/libfoo.so two.o", "177"},
 		{"rm lib1/libfoo.so; rm -r p/common", "101"},
 	} {
-		e.run("sh", "-c", step[0])
+		e.Run("sh", "-c", step[0])
 		is(step[1])
 	}
 }
@@ -109,21 +91,21 @@ func TestRealSearched(t *testing.T) {
 func TestRealDamagedCache(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
-	cold := e.kbuild()
-	program := e.read("build/bin/app")
+	cold := e.Kbuild()
+	program := e.Read("build/bin/app")
 	rng := rand.New(rand.NewPCG(3, 4))
-	blobs, _ := filepath.Glob(filepath.Join(filepath.Dir(e.dir), "cache/v2/blobs/*/*"))
+	blobs, _ := filepath.Glob(filepath.Join(filepath.Dir(e.Dir), "cache/v2/blobs/*/*"))
 	if len(blobs) < 15 {
 		t.Fatalf("the cache holds only %d blobs", len(blobs))
 	}
 	for i, name := range blobs {
-		damage(t, rng, name, blobs[(i+1)%len(blobs)], i%len(damages))
+		e2e.Damage(t, rng, name, blobs[(i+1)%len(blobs)], i%len(e2e.Damages))
 	}
-	e.run("rm", "-rf", "build")
-	if c := e.kbuild(); c.Failed != 0 || c.Ran == 0 || c.Ran == cold.Ran {
+	e.Run("rm", "-rf", "build")
+	if c := e.Kbuild(); c.Failed != 0 || c.Ran == 0 || c.Ran == cold.Ran {
 		t.Errorf("beside damaged blobs: %+v", c)
 	}
-	if !bytes.Equal(e.read("build/bin/app"), program) {
+	if !bytes.Equal(e.Read("build/bin/app"), program) {
 		t.Error("the program is another")
 	}
 }
@@ -131,23 +113,22 @@ func TestRealDamagedCache(t *testing.T) {
 // Many long names: nvcc gets its device link's inputs in an options file, ar and g++ theirs in response files.
 func TestRealLongCommandLines(t *testing.T) {
 	t.Parallel()
-	e := realExample(t, "hello")
-	e.run("sh", "-c", "rm -rf ./*")
+	e := &example{e2e.New(t)}
 	long := strings.Repeat("a_long_name_", 18)
 	for i := range 12 {
 		dir := filepath.Join(long, strings.Repeat("b", i+1), strings.Repeat(long+"/", 8))
-		if err := os.MkdirAll(filepath.Join(e.dir, dir), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Join(e.Dir, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 		for k := range 6 {
 			name := strings.Repeat("c", k+1)
-			e.write(filepath.Join(dir, name+".c"), "int "+strings.Repeat("f", i+1)+"_"+name+"(void) { return 0; }\n")
+			e.Write(filepath.Join(dir, name+".c"), "int "+strings.Repeat("f", i+1)+"_"+name+"(void) { return 0; }\n")
 		}
 	}
-	e.write("main.c", "int main(void) { return 0; }\n")
-	e.write("k.cu", "__device__ int f(int);\n__global__ void k(int *p) { *p = f(*p); }\n")
-	e.write("f.cu", "__device__ int f(int x) { return x + 1; }\n")
-	e.write("kernels.hcl", `executable "app" {
+	e.Write("main.c", "int main(void) { return 0; }\n")
+	e.Write("k.cu", "__device__ int f(int);\n__global__ void k(int *p) { *p = f(*p); }\n")
+	e.Write("f.cu", "__device__ int f(int x) { return x + 1; }\n")
+	e.Write("kernels.hcl", `executable "app" {
   sources = concat(["main.c", "k.cu", "f.cu"], glob("**/c*.c"))
   code    = ["sm_80"]
   mode    = "lto"
@@ -157,13 +138,13 @@ library "all" {
   sources = glob("**/c*.c")
 }
 `)
-	if c := e.kbuild(); c.Failed != 0 || c.Ran != c.Actions {
+	if c := e.Kbuild(); c.Failed != 0 || c.Ran != c.Actions {
 		t.Errorf("%+v", c)
 	}
-	if got := e.calls("build/bin/app", "k"); got != "" {
+	if got := e.Calls("build/bin/app", "k"); got != "" {
 		t.Errorf("the kernel calls %q", got)
 	}
-	if c := e.kbuild(); c.Up_to_date != c.Actions {
+	if c := e.Kbuild(); c.Up_to_date != c.Actions {
 		t.Errorf("again: %+v", c)
 	}
 }

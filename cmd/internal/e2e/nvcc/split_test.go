@@ -1,41 +1,30 @@
-package main
+package nvcc_test
 
 import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
-
-// moduleIDs are the ids in an object or archive: nvcc's are made of the absolute path, kbuild's are not, and
-// names of static variables hold them.
-var moduleID = regexp.MustCompile(`_[0-9a-f]{8}_[0-9]+_[0-9A-Za-z_]*?_(?:cu|cpp)_[0-9A-Za-z_]{1,8}`)
-
-// deviceCode is the machine code in a file, without what differs between two module ids: the ids
-// and the hashes that names hold for them.
-func (e *example) deviceCode(file string) string {
-	out, _ := e.run("cuobjdump", "--dump-sass", file)
-	out = moduleID.ReplaceAllString(out, "<id>")
-	return regexp.MustCompile(`__nv_static_\d+_`).ReplaceAllString(out, "__nv_static_N_")
-}
 
 // TestSplitEqualsNVCC builds a project of many kinds of code in both ways.
 func TestSplitEqualsNVCC(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "split")
-	c := e.kbuild("-k0")
+	c := e.Kbuild("-k0")
 	if c.Ran != c.Actions {
 		t.Fatalf("taken apart: %+v", c)
 	}
-	if w := e.kbuild("-k0", "--no-split", "--build-dir", "plain"); w.Ran != w.Actions || w.Actions >= c.Actions {
+	if w := e.Kbuild("-k0", "--no-split", "--build-dir", "plain"); w.Ran != w.Actions || w.Actions >= c.Actions {
 		t.Fatalf("in one piece: %+v", w)
 	}
 	var programs []string
 	for _, dir := range []string{"bin", "modules"} {
-		files, _ := filepath.Glob(filepath.Join(e.dir, "build", dir, "*"))
+		files, _ := filepath.Glob(filepath.Join(e.Dir, "build", dir, "*"))
 		for _, f := range files {
 			programs = append(programs, dir+"/"+filepath.Base(f))
 		}
@@ -48,19 +37,19 @@ func TestSplitEqualsNVCC(t *testing.T) {
 			continue // holds its module id, encrypted
 		}
 		if strings.HasSuffix(p, ".json") {
-			if split, whole := e.kernels("build/"+p), e.kernels("plain/"+p); split != whole {
+			if split, whole := e.Kernels("build/"+p), e.Kernels("plain/"+p); split != whole {
 				t.Errorf("%s tells of other kernels than for nvcc's files:\n%s\nwant:\n%s", p, split, whole)
 			}
 			continue
 		}
 		if strings.HasSuffix(p, ".ptx") {
-			ptx := func(dir string) string { return moduleID.ReplaceAllString(string(e.read(dir+"/"+p)), "<id>") }
+			ptx := func(dir string) string { return e2e.ModuleID.ReplaceAllString(string(e.Read(dir+"/"+p)), "<id>") }
 			if ptx("build") != ptx("plain") {
 				t.Errorf("%s differs from nvcc's", p)
 			}
 			continue
 		}
-		if split, whole := e.deviceCode("build/"+p), e.deviceCode("plain/"+p); split != whole {
+		if split, whole := e.DeviceCode("build/"+p), e.DeviceCode("plain/"+p); split != whole {
 			at := 0
 			for at < min(len(split), len(whole)) && split[at] == whole[at] {
 				at++
@@ -68,16 +57,16 @@ func TestSplitEqualsNVCC(t *testing.T) {
 			t.Errorf("the code of %s differs from nvcc's:\n%.300s\nwant:\n%.300s", p, split[max(0, at-100):], whole[max(0, at-100):])
 		}
 		if list := func(dir string) string {
-			out, _ := e.run("cuobjdump", "-lelf", "-lptx", dir+"/"+p)
+			out, _ := e.Run("cuobjdump", "-lelf", "-lptx", dir+"/"+p)
 			return out
 		}; !strings.HasSuffix(p, "bin") && list("build") != list("plain") {
 			t.Errorf("%s holds other images than nvcc's:\n%s\nwant:\n%s", p, list("build"), list("plain"))
 		}
 	}
 	for _, p := range []string{"rdc", "lto", "partial", "mixed", "whole", "lines", "debug"} {
-		e.run("build/bin/" + p)
+		e.Run("build/bin/" + p)
 	}
-	left, _ := filepath.Glob(filepath.Join(e.dir, "*"))
+	left, _ := filepath.Glob(filepath.Join(e.Dir, "*"))
 	var names []string
 	for _, l := range left {
 		names = append(names, filepath.Base(l))
@@ -91,22 +80,22 @@ func TestSplitEqualsNVCC(t *testing.T) {
 func TestSplitReproducible(t *testing.T) {
 	t.Parallel()
 	a, b := realProject(t, "split"), realProject(t, "split")
-	moved := filepath.Join(filepath.Dir(b.dir), "elsewhere", "and deeper")
+	moved := filepath.Join(filepath.Dir(b.Dir), "elsewhere", "and deeper")
 	if err := os.MkdirAll(filepath.Dir(moved), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(b.dir, moved); err != nil {
+	if err := os.Rename(b.Dir, moved); err != nil {
 		t.Fatal(err)
 	}
-	b.dir = moved
-	a.kbuild("-j1")
-	b.kbuild("-j7", "--no-cache")
-	err := filepath.WalkDir(filepath.Join(a.dir, "build"), func(p string, d os.DirEntry, err error) error {
-		rel, _ := filepath.Rel(a.dir, p)
+	b.Dir = moved
+	a.Kbuild("-j1")
+	b.Kbuild("-j7", "--no-cache")
+	err := filepath.WalkDir(filepath.Join(a.Dir, "build"), func(p string, d os.DirEntry, err error) error {
+		rel, _ := filepath.Rel(a.Dir, p)
 		if err != nil || d.Name() == ".kbuild" {
 			return filepath.SkipDir
 		}
-		if d.Type().IsRegular() && !bytes.Equal(a.read(rel), b.read(rel)) {
+		if d.Type().IsRegular() && !bytes.Equal(a.Read(rel), b.Read(rel)) {
 			t.Errorf("%s differs between two folders", rel)
 		}
 		return nil
@@ -114,60 +103,42 @@ func TestSplitReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(a.read("build/bin/lines")); strings.Contains(text, filepath.Dir(a.dir)) {
+	if text := string(a.Read("build/bin/lines")); strings.Contains(text, filepath.Dir(a.Dir)) {
 		t.Error("the program names the folder that it was built in")
-	}
-}
-
-// edit replaces text in a file.
-func (e *example) edit(file, from, to string) {
-	e.t.Helper()
-	text := string(e.read(file))
-	if !strings.Contains(text, from) {
-		e.t.Fatalf("%s does not say %q", file, from)
-	}
-	e.write(file, strings.Replace(text, from, to, 1))
-}
-
-// ran builds and compares what ran.
-func (e *example) ran(what, want string, args ...string) {
-	e.t.Helper()
-	if c := e.kbuild(args...); c.Kinds != want || c.Failed != 0 {
-		e.t.Errorf("%s: ran %q, want %q", what, c.Kinds, want)
 	}
 }
 
 func TestSplitEdits(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
-	e.kbuild()
-	program := e.read("build/bin/app")
+	e.Kbuild()
+	program := e.Read("build/bin/app")
 
 	// b.cu says nothing, so a new line in it costs its preprocessor.
-	e.edit("b.cu", "static", "// a line\nstatic")
-	e.ran("a line", "preprocess 3")
-	e.edit("b.cu", "* 3", "* /* three */  3")
-	e.ran("a comment", "preprocess 3")
+	e.Edit("b.cu", "static", "// a line\nstatic")
+	e.Ran("a line", "preprocess 3")
+	e.Edit("b.cu", "* 3", "* /* three */  3")
+	e.Ran("a comment", "preprocess 3")
 
 	// a.cu has warnings, and a new line moves them: they are said again, and nothing comes of it.
-	e.edit("shared.h", "#pragma once", "#pragma once\n\n// more\n")
-	e.ran("a line in a header", "cicc 2, host-part 1, preprocess 6")
-	e.edit("a.cu", "__global__", "\n\n__global__")
-	e.kbuild()
-	if !bytes.Equal(e.read("build/bin/app"), program) {
+	e.Edit("shared.h", "#pragma once", "#pragma once\n\n// more\n")
+	e.Ran("a line in a header", "cicc 2, host-part 1, preprocess 6")
+	e.Edit("a.cu", "__global__", "\n\n__global__")
+	e.Kbuild()
+	if !bytes.Equal(e.Read("build/bin/app"), program) {
 		t.Error("lines and comments change the program")
 	}
 
-	e.edit("b.cu", "return quiet(x)", "return 1 + quiet(x)")
-	e.ran("host code", "cicc 2, cudafe++ 1, host-part 1, join 1, link 1, preprocess 3, slice 2")
-	e.edit("a.cu", "p[1] = 80", "p[1] = 81")
-	e.ran("code of one architecture", "cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
+	e.Edit("b.cu", "return quiet(x)", "return 1 + quiet(x)")
+	e.Ran("host code", "cicc 2, cudafe++ 1, host-part 1, join 1, link 1, preprocess 3, slice 2")
+	e.Edit("a.cu", "p[1] = 80", "p[1] = 81")
+	e.Ran("code of one architecture", "cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
 
 	const more = `archs=["sm_70","sm_75","sm_80"]`
-	e.ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
-	e.ran("an architecture less", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
-	e.ran("back", "", "--var", more)
-	if got := e.elfs("build/bin/app"); got != "sm_70 sm_75 sm_80" {
+	e.Ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
+	e.Ran("an architecture less", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
+	e.Ran("back", "", "--var", more)
+	if got := e.ELFs("build/bin/app"); got != "sm_70 sm_75 sm_80" {
 		t.Errorf("machine code %q", got)
 	}
 }
@@ -177,7 +148,7 @@ func TestSplitMessages(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
 	said := func() string {
-		_, errs := e.run("kbuild", "--progress", "plain")
+		_, errs := e.Run("kbuild", "--progress", "plain")
 		return errs
 	}
 	expect := func(text string, want ...string) {
@@ -193,16 +164,16 @@ func TestSplitMessages(t *testing.T) {
 	if n := strings.Count(first, "a.cu(3): warning"); n != 1 {
 		t.Errorf("two architectures warn %d times, want once:\n%s", n, first)
 	}
-	e.run("rm", "-rf", "build")
+	e.Run("rm", "-rf", "build")
 	expect(said(), "a.cu(3): warning")
-	e.edit("a.cu", "__global__", "// one\n// two\n__global__")
+	e.Edit("a.cu", "__global__", "// one\n// two\n__global__")
 	expect(said(), "a.cu(5): warning", "a.cu:13:")
-	e.edit("a.cu", "// two\n", "")
+	e.Edit("a.cu", "// two\n", "")
 	expect(said(), "a.cu(4): warning", "a.cu:12:")
-	if codes, _ := e.run("nvcc", "--list-gpu-code"); !strings.Contains(codes, "sm_35") {
+	if codes, _ := e.Run("nvcc", "--list-gpu-code"); !strings.Contains(codes, "sm_35") {
 		return // a toolkit that has nothing to warn of
 	}
-	_, old := e.run("kbuild", "-n", "--var", `archs=["sm_35"]`)
+	_, old := e.Run("kbuild", "-n", "--var", `archs=["sm_35"]`)
 	if n := strings.Count(old, "architectures are deprecated"); n != 1 {
 		t.Errorf("nvcc's own warning comes %d times, want once:\n%s", n, old)
 	}
@@ -212,22 +183,22 @@ func TestSplitMessages(t *testing.T) {
 func TestSplitArchList(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
-	e.edit("kernels.hcl", `"b.cu",`, `"b.cu", "list.cu",`)
-	e.kbuild()
-	e.edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_70", "sm_75", "sm_80"]`)
-	why, _ := e.run("kbuild", "why", "app")
+	e.Edit("kernels.hcl", `"b.cu",`, `"b.cu", "list.cu",`)
+	e.Kbuild()
+	e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_70", "sm_75", "sm_80"]`)
+	why, _ := e.Run("kbuild", "why", "app")
 	if strings.Count(why, "preprocess list.cu") != 4 || strings.Count(why, "changed, and the text spells it") != 3 {
 		t.Errorf("why:\n%s", why)
 	}
-	e.kbuild()
-	e.edit("kernels.hcl", "executable", "gencode \"g\" {\n  code      = var.archs\n  arch_list = [\"sm_70\", \"sm_75\", \"sm_80\", \"sm_90\"]\n}\n\nexecutable")
-	e.edit("kernels.hcl", "= var.archs\n  mode", "= var.archs\n  mode")
-	e.edit("kernels.hcl", "  code    = var.archs\n", "  gencode = gencode.g\n")
-	e.kbuild()
-	if c := e.kbuild("--var", `archs=["sm_75"]`); strings.Contains(c.Kinds, "cicc") || strings.Contains(c.Kinds, "preprocess") {
+	e.Kbuild()
+	e.Edit("kernels.hcl", "executable", "gencode \"g\" {\n  code      = var.archs\n  arch_list = [\"sm_70\", \"sm_75\", \"sm_80\", \"sm_90\"]\n}\n\nexecutable")
+	e.Edit("kernels.hcl", "= var.archs\n  mode", "= var.archs\n  mode")
+	e.Edit("kernels.hcl", "  code    = var.archs\n", "  gencode = gencode.g\n")
+	e.Kbuild()
+	if c := e.Kbuild("--var", `archs=["sm_75"]`); strings.Contains(c.Kinds, "cicc") || strings.Contains(c.Kinds, "preprocess") {
 		t.Errorf("with arch_list fewer architectures run %s", c.Kinds)
 	}
-	if text := string(e.read("build/bin/app")); !strings.Contains(text, "(700,750,800,900)") {
+	if text := string(e.Read("build/bin/app")); !strings.Contains(text, "(700,750,800,900)") {
 		t.Error("the program does not spell arch_list")
 	}
 }
@@ -235,18 +206,18 @@ func TestSplitArchList(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
-	e.kbuild()
-	e.run("rm", "-rf", "build")
-	e.ran("--keep", "", "--keep", "ptx,ltoir,cubin,sass")
+	e.Kbuild()
+	e.Run("rm", "-rf", "build")
+	e.Ran("--keep", "", "--keep", "ptx,ltoir,cubin,sass")
 	for _, f := range []string{"a.cu.compute_70.ltoir", "b.cu.compute_80.ltoir", "dlink.sm_70.cubin", "dlink.sm_80.sass"} {
-		if len(e.read("build/keep/executable.app/"+f)) == 0 {
+		if len(e.Read("build/keep/executable.app/"+f)) == 0 {
 			t.Errorf("%s is empty", f)
 		}
 	}
-	if text := string(e.read("build/keep/executable.app/dlink.sm_80.sass")); !strings.Contains(text, "EF_CUDA_SM80") {
+	if text := string(e.Read("build/keep/executable.app/dlink.sm_80.sass")); !strings.Contains(text, "EF_CUDA_SM80") {
 		t.Errorf("no machine code:\n%.300s", text)
 	}
-	left, _ := filepath.Glob(filepath.Join(e.dir, "build/.kbuild/parts/*"))
+	left, _ := filepath.Glob(filepath.Join(e.Dir, "build/.kbuild/parts/*"))
 	if len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
@@ -254,10 +225,10 @@ func TestKeep(t *testing.T) {
 
 // nvccSaying is a compiler whose dry runs of compiles are changed by a sed program; all else is the real nvcc.
 func (e *example) nvccSaying(sed string) {
-	e.t.Helper()
-	e.write("nvcc", "#!/bin/sh\ncase \"$*\" in\n*--dryrun*-dc*) '"+which(e.path, "nvcc")+"' \"$@\" 2>&1 | sed '"+sed+"' >&2 ;;\n*) exec '"+which(e.path, "nvcc")+"' \"$@\" ;;\nesac\n")
-	e.run("chmod", "+x", "nvcc")
-	e.write("kernels.hcl", "toolchain \"cuda\" {\n  compiler = \"./nvcc\"\n}\n\n"+string(e.read("kernels.hcl")))
+	e.T.Helper()
+	e.Write("nvcc", "#!/bin/sh\ncase \"$*\" in\n*--dryrun*-dc*) '"+e.Which("nvcc")+"' \"$@\" 2>&1 | sed '"+sed+"' >&2 ;;\n*) exec '"+e.Which("nvcc")+"' \"$@\" ;;\nesac\n")
+	e.Run("chmod", "+x", "nvcc")
+	e.Write("kernels.hcl", "toolchain \"cuda\" {\n  compiler = \"./nvcc\"\n}\n\n"+string(e.Read("kernels.hcl")))
 }
 
 // What kbuild does not understand, nvcc does as one command.
@@ -273,15 +244,15 @@ func TestSplitUnknown(t *testing.T) {
 			t.Parallel()
 			e := realProject(t, "edits")
 			e.nvccSaying(c.sed)
-			got := e.kbuild()
+			got := e.Kbuild()
 			if !strings.Contains(got.Kinds, "compile 2,") || got.Failed != 0 {
 				t.Errorf("%+v", got)
 			}
-			why, _ := e.run("kbuild", "why", "a.cu")
+			why, _ := e.Run("kbuild", "why", "a.cu")
 			if !strings.Contains(why, c.say) {
 				t.Errorf("why does not say %q:\n%s", c.say, why)
 			}
-			e.run("build/bin/app")
+			e.Run("build/bin/app")
 		})
 	}
 }
@@ -291,18 +262,18 @@ func TestSplitMisread(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
 	e.nvccSaying(`s/^#\$ cicc /#$ cicc --no-such-option /`)
-	out, said := e.run("kbuild", "--progress", "plain")
+	out, said := e.Run("kbuild", "--progress", "plain")
 	if !strings.Contains(said, "took nvcc apart wrongly") {
 		t.Errorf("it does not say so:\n%s%s", out, said)
 	}
-	e.run("build/bin/app")
-	if c := e.kbuild(); c.Up_to_date != c.Actions {
+	e.Run("build/bin/app")
+	if c := e.Kbuild(); c.Up_to_date != c.Actions {
 		t.Errorf("again: %+v", c)
 	}
 	// A fault of the source is none of nvcc's.
 	e = realProject(t, "edits")
-	e.edit("a.cu", "p[0]", "q[0]")
-	cmd := e.command("kbuild", "--progress", "plain")
+	e.Edit("a.cu", "p[0]", "q[0]")
+	cmd := e.Command("kbuild", "--progress", "plain")
 	text, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(text), `a.cu(4): error: identifier "q" is undefined`) || strings.Contains(string(text), "apart") {
 		t.Errorf("%v\n%s", err, text)

@@ -1,0 +1,14 @@
+package clangcuda_test
+
+import (
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+type example struct{ e2e.Project }
+
+// realProject is what testdata/NAME.txtar holds.
+func realProject(t *testing.T, name string) *example { return &example{e2e.Unpack(t, name)} }

@@ -1,0 +1,66 @@
+// Package e2e runs the kbuild of this module on real projects with real compilers, and looks at what was made. It is the
+// ground of the tests in the packages below it, a package for what they are about, and knows nothing of how kbuild works.
+//
+// A test has a Project, which is a copy of an example or of an archive in testdata, and asks it to Run and to build.
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// root is the folder of the module, from that of a package of tests.
+const root = "../../../.."
+
+var (
+	binDir string // where the kbuild under test is
+	build  = sync.OnceValue(buildKbuild)
+)
+
+// Main is the TestMain of a package of end-to-end tests.
+func Main(m *testing.M) {
+	var err error
+	if binDir, err = os.MkdirTemp("", "kbuild-e2e"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(binDir)
+	os.Exit(status)
+}
+
+// buildKbuild builds it as the Makefile does.
+func buildKbuild() error {
+	if err := noteSources(); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(binDir, "kbuild"), "./cmd/kbuild")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return nil
+}
+
+// noteSources looks at the files that kbuild is made of. `go test` gives the result of the last run again while all files that the
+// test looked at are as they were, and it does not see what other processes read, among them the one that builds kbuild.
+func noteSources() error {
+	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && p != root && (strings.HasPrefix(name, ".") || name == "examples" || name == "testdata" || name == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		_, err = os.Stat(p)
+		return err
+	})
+}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// Project is a copy of a project in a folder of its own.
+type Project struct {
+	T    *testing.T
+	Dir  string
+	Path string // PATH, with the kbuild under test
+	Env  []string
+}
+
+// New is an empty project in a folder whose path has a space and a letter outside of ASCII. The test is skipped where there is no
+// CUDA toolkit, and in a short run.
+func New(t *testing.T) Project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs real compilers")
+	}
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	base := t.TempDir()
+	path := strings.Join([]string{binDir, os.Getenv("PATH"), "/usr/local/cuda/bin"}, ":")
+	p := Project{T: t, Dir: filepath.Join(base, "ein Übungs platz"), Path: path,
+		Env: append(os.Environ(), "PATH="+path, "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"), "MAKEFLAGS=")}
+	p.Need("nvcc", "cuobjdump", "nvdisasm")
+	if err := os.Mkdir(p.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Example is a copy of examples/NAME.
+func Example(t *testing.T, name string) Project {
+	t.Helper()
+	p := New(t)
+	CopyTree(t, filepath.Join(root, "examples", name), p.Dir)
+	return p
+}
+
+// Unpack is what testdata/NAME.txtar holds.
+func Unpack(t *testing.T, name string) Project {
+	t.Helper()
+	p := New(t)
+	ar, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range ar.Files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(p.Dir, f.Name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		p.Write(f.Name, string(f.Data))
+	}
+	return p
+}
+
+// In is the same project in another folder, which must be there before anything runs in it.
+func (p *Project) In(dir string) *Project {
+	q := *p
+	q.Dir = dir
+	return &q
+}
+
+// CopyTree copies a project without its build tree and what was compiled beside its sources.
+func CopyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(from, name)
+		if d.IsDir() {
+			if d.Name() == "build" {
+				return fs.SkipDir
+			}
+			return os.MkdirAll(filepath.Join(to, rel), 0o777)
+		}
+		text, err := os.ReadFile(name)
+		if err != nil || strings.HasSuffix(name, ".a") || strings.HasSuffix(name, ".o") {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o666)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Read is the content of a file.
+func (p *Project) Read(name string) []byte {
+	p.T.Helper()
+	text, err := os.ReadFile(filepath.Join(p.Dir, name))
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return text
+}
+
+// Write makes a file or replaces its content.
+func (p *Project) Write(name, text string) {
+	p.T.Helper()
+	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o666); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Edit replaces a text that a file holds, where it comes first.
+func (p *Project) Edit(file, from, to string) {
+	p.T.Helper()
+	text := string(p.Read(file))
+	if !strings.Contains(text, from) {
+		p.T.Fatalf("%s does not say %q", file, from)
+	}
+	p.Write(file, strings.Replace(text, from, to, 1))
+}
+
+// Need skips the test where a program is missing, or fails it where all must be there (make test).
+func (p *Project) Need(names ...string) {
+	p.T.Helper()
+	for _, n := range names {
+		if p.Which(n) != "" {
+			continue
+		}
+		if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
+			p.T.Fatalf("%s is required here and was not found in PATH", n)
+		}
+		p.T.Skipf("needs %s, which is not in PATH", n)
+	}
+}
+
+// Which finds a program in Path; "" where there is none.
+func (p *Project) Which(name string) string {
+	for _, d := range filepath.SplitList(p.Path) {
+		if file := filepath.Join(d, name); IsExecutable(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// IsExecutable says whether a file can be run.
+func IsExecutable(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}

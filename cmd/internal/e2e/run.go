@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Exit statuses of kbuild.
+const (
+	ExitFailed = 1 // a build failed
+	ExitUsage  = 2 // the manifest or the command line is wrong
+)
+
+// Command is a program to be run in the project's folder.
+func (p *Project) Command(argv ...string) *exec.Cmd {
+	program := argv[0]
+	if !strings.Contains(program, "/") {
+		program = p.Which(program)
+	} else if !filepath.IsAbs(program) {
+		program = filepath.Join(p.Dir, program)
+	}
+	cmd := exec.Command(program, argv[1:]...)
+	cmd.Dir, cmd.Env = p.Dir, p.Env
+	return cmd
+}
+
+// Run runs a program in the project's folder and gives its standard output and error.
+func (p *Project) Run(argv ...string) (stdout, stderr string) {
+	p.T.Helper()
+	cmd := p.Command(argv...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		p.T.Fatalf("%s: %v\n%s%s", strings.Join(argv, " "), err, out.String(), errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// Status runs a program with more variables in its environment, and gives all that it says and its exit status.
+func (p *Project) Status(env []string, argv ...string) (said string, status int) {
+	p.T.Helper()
+	cmd := p.Command(argv...)
+	cmd.Env = slices.Concat(cmd.Env, env)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.T.Fatalf("%s: %v", strings.Join(argv, " "), err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Fails runs kbuild, which should not succeed.
+func (p *Project) Fails(args ...string) (stdout, stderr string, status int) {
+	p.T.Helper()
+	cmd := p.Command(append([]string{"kbuild"}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Run()
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// Counts are the numbers of the last JSON event of a build.
+type Counts struct {
+	Actions, Ran, Cached, Up_to_date, Failed, Skipped int
+	Kinds                                             string `json:"-"` // what ran: "cicc 2, preprocess 3"
+}
+
+// Kbuild runs kbuild, which must succeed, and counts what it did.
+func (p *Project) Kbuild(args ...string) Counts {
+	p.T.Helper()
+	out, _ := p.Run(slices.Concat([]string{"kbuild", "--json"}, args)...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	var c Counts
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &c); err != nil {
+		p.T.Fatalf("the last line is no event: %v\n%s", err, out)
+	}
+	c.Kinds = kinds(lines)
+	if c.Ran+c.Cached+c.Up_to_date+c.Failed+c.Skipped != c.Actions {
+		p.T.Errorf("counts do not add up: %+v", c)
+	}
+	return c
+}
+
+// kinds counts the actions that ran by kind.
+func kinds(events []string) string {
+	ran := map[string]int{}
+	for _, line := range events {
+		var e struct{ Event, Kind, Status string }
+		if json.Unmarshal([]byte(line), &e) == nil && e.Event == "action_finished" && e.Status == "ran" {
+			ran[e.Kind]++
+		}
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(ran)) {
+		out = append(out, fmt.Sprint(k, " ", ran[k]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// Ran builds and compares what ran.
+func (p *Project) Ran(what, want string, args ...string) {
+	p.T.Helper()
+	if c := p.Kbuild(args...); c.Kinds != want || c.Failed != 0 {
+		p.T.Errorf("%s: ran %q, want %q", what, c.Kinds, want)
+	}
+}
+
+// Settled checks the promises that hold for every project: a second run, one after touch, one after the build tree is gone and
+// one in a second checkout run nothing, and give the same bytes.
+func (p *Project) Settled(outputs ...string) {
+	p.T.Helper()
+	first := map[string][]byte{}
+	for _, o := range outputs {
+		first[o] = p.Read(o)
+	}
+	if c := p.Kbuild(); c.Up_to_date != c.Actions {
+		p.T.Errorf("second run: %+v", c)
+	}
+	p.Run("find", ".", "-name", "build", "-prune", "-o", "-type", "f", "-exec", "touch", "{}", "+")
+	if c := p.Kbuild(); c.Up_to_date != c.Actions {
+		p.T.Errorf("after touch: %+v", c)
+	}
+	p.Run("rm", "-rf", "build")
+	if c := p.Kbuild(); c.Ran != 0 || c.Failed != 0 {
+		p.T.Errorf("after rm -rf build: %+v", c)
+	}
+	second := p.In(filepath.Join(p.T.TempDir(), "second"))
+	CopyTree(p.T, p.Dir, second.Dir)
+	p.Run("sh", "-c", `[ ! -f third_party/libspectra.a ] || cp third_party/libspectra.a "$1/third_party"`, "sh", second.Dir)
+	if c := second.Kbuild(); c.Ran != 0 || c.Failed != 0 {
+		p.T.Errorf("second checkout: %+v", c)
+	}
+	for _, o := range outputs {
+		if !bytes.Equal(p.Read(o), first[o]) || !bytes.Equal(second.Read(o), first[o]) {
+			p.T.Errorf("%s is not the same when it is restored", o)
+		}
+	}
+}
+
+// Elsewhere builds the same project in another folder, with another cache, and compares what was made.
+func (p *Project) Elsewhere(args []string, files ...string) {
+	p.T.Helper()
+	base := p.T.TempDir()
+	other := p.In(filepath.Join(base, "at", "another", "depth"))
+	other.Env = append(slices.Clone(p.Env), "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"))
+	CopyTree(p.T, p.Dir, other.Dir)
+	if c := other.Kbuild(args...); c.Cached != 0 {
+		p.T.Fatalf("another cache: %+v", c)
+	}
+	for _, f := range files {
+		if !bytes.Equal(p.Read(f), other.Read(f)) {
+			p.T.Errorf("%s is not the same in another folder", f)
+		}
+	}
+}
