@@ -65,6 +65,7 @@ func Ask(argv []string, source, output, depfile string) []string {
 // ParseDryRun reads the output of nvcc --dryrun.
 func ParseDryRun(text string) (DryRun, error) {
 	var d DryRun
+	assigned := map[string]string{} // 12.6 and newer: a step is "$CICC_PATH/cicc"
 	for _, line := range strings.Split(text, "\n") {
 		rest, ok := strings.CutPrefix(line, "#$ ")
 		if !ok {
@@ -75,9 +76,10 @@ func ParseDryRun(text string) (DryRun, error) {
 		}
 		if name, value, ok := assignment(rest); ok {
 			d.assign(name, value)
+			assigned[name] = value
 			continue
 		}
-		argv, err := shellWords(rest)
+		argv, err := ShellWords(rest, assigned)
 		if err != nil {
 			return d, fmt.Errorf("%w in %q", err, rest)
 		}
@@ -108,14 +110,8 @@ func (d *DryRun) assign(name, value string) {
 // assignment splits NAME=value.
 func assignment(s string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(s, "=")
-	if !ok || name == "" {
+	if !ok || name == "" || variableName(name) != name {
 		return "", "", false
-	}
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
-			return "", "", false
-		}
 	}
 	return name, value, true
 }
@@ -135,9 +131,9 @@ func toolOf(argv []string) (string, error) {
 	return "", fmt.Errorf("nvcc --dryrun shows a step that is not known: %s", strings.Join(argv, " "))
 }
 
-// shellWords splits as the shell does what nvcc prints: blanks, double quotes, backslashes. Anything that a
-// shell would expand or connect is an error.
-func shellWords(s string) ([]string, error) {
+// ShellWords splits a command as the shell does what nvcc prints: blanks, double quotes, backslashes, and the variables of
+// assigned. Anything else that a shell would expand or connect is an error.
+func ShellWords(s string, assigned map[string]string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	inWord, quoted := false, false
@@ -150,8 +146,16 @@ func shellWords(s string) ([]string, error) {
 			inWord = true
 		case c == '"':
 			quoted, inWord = !quoted, true
-		case c == '$' || c == '`':
-			return nil, errors.New("a '$' or a backquote")
+		case c == '$':
+			value, length, err := expand(s[i:], assigned, quoted)
+			if err != nil {
+				return nil, err
+			}
+			word.WriteString(value)
+			inWord = true
+			i += length - 1
+		case c == '`':
+			return nil, errors.New("a backquote")
 		case quoted:
 			word.WriteByte(c)
 		case c == ' ' || c == '\t':
@@ -174,4 +178,37 @@ func shellWords(s string) ([]string, error) {
 		words = append(words, word.String())
 	}
 	return words, nil
+}
+
+// expand gives the value of the variable that s starts with, and how much of s names it. A shell would split and match a value
+// outside of quotes, and whether it looks into one that has a '$' of its own depends on who set the variable: both are errors.
+func expand(s string, assigned map[string]string, quoted bool) (value string, length int, err error) {
+	name := variableName(s[1:])
+	length = 1 + len(name)
+	if inner, _, ok := strings.Cut(s[1:], "}"); ok && strings.HasPrefix(inner, "{") {
+		name = variableName(inner[1:])
+		length = 1 + len(inner) + 1
+		if len(name) != len(inner)-1 {
+			name = "" // ${NAME:-other} and the like
+		}
+	}
+	value, ok := assigned[name]
+	switch {
+	case name == "" || !ok:
+		return "", 0, errors.New("a '$' that stands for nothing which nvcc says")
+	case strings.ContainsAny(value, "$`\"\\\n"), !quoted && (value == "" || strings.ContainsAny(value, " \t*?['")):
+		return "", 0, fmt.Errorf("$%s, whose value a shell might change", name)
+	}
+	return value, length, nil
+}
+
+// variableName is the name of a variable at the start of s, "" if there is none.
+func variableName(s string) string {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
+			return s[:i]
+		}
+	}
+	return s
 }

@@ -106,7 +106,7 @@ func parseHIP(text string, asked []string) (HIPSteps, error) {
 	h := HIPSteps{Clang: asked}
 	for _, line := range strings.Split(text, "\n") {
 		if cmd, ok := strings.CutPrefix(line, hipccSays); ok {
-			words, err := shellWords(cmd)
+			words, err := ShellWords(cmd, nil)
 			if err != nil {
 				return h, fmt.Errorf("%w in %q", err, line)
 			}
@@ -116,7 +116,7 @@ func parseHIP(text string, asked []string) (HIPSteps, error) {
 		if !strings.HasPrefix(line, ` "`) {
 			continue // the version, warnings
 		}
-		words, err := shellWords(line)
+		words, err := ShellWords(line, nil)
 		if err != nil {
 			return h, fmt.Errorf("%w in %.200q", err, line)
 		}
