@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // Content is an image with its bytes, unpacked. They are nil where no tool but NVIDIA's own can unpack them: the LTO-IR of 12.4 and
@@ -42,20 +44,46 @@ func Contents(file []byte) ([]Content, error) {
 	return out, nil
 }
 
+// maxLZ4Ratio and maxZstdRatio are what packing can gain at best: 255 bytes for one of a length, a block of 128 KiB for four bytes.
+const maxLZ4Ratio, maxZstdRatio = 255, 32 << 10
+
 // unpack gives the bytes of an entry; nil if it is scrambled. A payload is padded to eight bytes.
 func unpack(head, payload []byte) ([]byte, error) {
 	flags := binary.LittleEndian.Uint64(head[0x28:])
+	ratio := uint64(maxLZ4Ratio)
 	switch {
 	case flags&flagScrambled != 0:
 		return nil, nil
-	case flags&flagCompressed == 0:
+	case flags&flagPacked == 0:
 		return payload, nil
+	case flags&flagZstd != 0:
+		ratio = maxZstdRatio
 	}
 	packed, size := uint64(binary.LittleEndian.Uint32(head[0x10:])), binary.LittleEndian.Uint64(head[0x38:])
-	if packed > uint64(len(payload)) || size > maxUnpacked || size > 255*packed { // LZ4 cannot do better
+	if packed > uint64(len(payload)) || size > maxUnpacked || size > ratio*packed {
 		return nil, errors.New("it has impossible sizes")
 	}
+	if flags&flagZstd != 0 {
+		return unpackZstd(payload[:packed], int(size))
+	}
 	return unpackLZ4(payload[:packed], int(size))
+}
+
+// unpackZstd lets a stream grow to a block more than it says: the reader refuses some that are smaller than a block otherwise.
+func unpackZstd(in []byte, size int) ([]byte, error) {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(size)+128<<10))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	out, err := d.DecodeAll(in, make([]byte, 0, size))
+	if err == nil && len(out) != size {
+		err = errors.New("it has another size than it says")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("unpacking it: %w", err)
+	}
+	return out, nil
 }
 
 var errLZ4 = errors.New("it is no LZ4")

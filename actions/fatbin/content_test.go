@@ -2,26 +2,54 @@ package fatbin
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 func TestContents(t *testing.T) {
-	contents, err := Contents(testdata(t, "bare.fatbin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts := map[string]string{"lto_75": "\xed\x43\x4e\x7f", "sm_80": "\x7fELF"}
-	for _, c := range contents {
-		if want := starts[c.Code().String()]; want == "" || !bytes.HasPrefix(c.Bytes, []byte(want)) {
-			t.Errorf("%s starts with %q", c.Code(), c.Bytes[:min(8, len(c.Bytes))])
+	starts := map[gencode.Kind]string{gencode.LTO: "\xed\x43\x4e\x7f", gencode.SASS: "\x7fELF", gencode.PTX: "\n\n"}
+	for file, want := range map[string]string{"bare.fatbin": "lto_75 sm_80", "zstd.fatbin": "sm_80 compute_80 sm_100f", "lz4.fatbin": "lto_80 (scrambled) sm_80 compute_80"} {
+		contents, err := Contents(testdata(t, file))
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
-	}
-	if len(contents) != 2 {
-		t.Errorf("%d images", len(contents))
+		var got []string
+		for _, c := range contents {
+			got = append(got, c.Code().String())
+			if c.Bytes == nil {
+				got = append(got, "(scrambled)")
+			} else if !bytes.HasPrefix(c.Bytes, []byte(starts[c.Kind])) {
+				t.Errorf("%s: %s starts with %q", file, c.Code(), c.Bytes[:min(8, len(c.Bytes))])
+			}
+		}
+		if got := strings.Join(got, " "); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
 	}
 	if _, err := Contents([]byte("text")); err == nil {
 		t.Error("text was taken for a fatbin")
+	}
+}
+
+// TestDamagedZstd changes the first packed entry of a fatbin: sizes that cannot be, and a stream that is cut or goes on too long.
+func TestDamagedZstd(t *testing.T) {
+	const entry = headerSize
+	for name, damage := range map[string]func(entry []byte){
+		"packed longer than it is": func(e []byte) { e[0x13] = 1 },
+		"unpacked beyond any":      func(e []byte) { e[0x3f] = 1 },
+		"unpacked shorter":         func(e []byte) { e[0x38]-- },
+		"unpacked longer":          func(e []byte) { e[0x38]++ },
+		"cut":                      func(e []byte) { e[0x10] -= 8 },
+		"another method":           func(e []byte) { e[binary.LittleEndian.Uint32(e[4:])] ^= 1 },
+	} {
+		file := testdata(t, "zstd.fatbin")
+		damage(file[entry:])
+		if contents, err := Contents(file); err == nil {
+			t.Errorf("%s: %d images", name, len(contents))
+		}
 	}
 }
 
@@ -51,7 +79,9 @@ func TestUnpackLZ4(t *testing.T) {
 }
 
 func FuzzContents(f *testing.F) {
-	f.Add(testdata(f, "bare.fatbin"))
+	for _, name := range []string{"bare.fatbin", "zstd.fatbin", "lz4.fatbin"} {
+		f.Add(testdata(f, name))
+	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		contents, err := Contents(file)
 		for _, c := range contents {

@@ -26,6 +26,9 @@ func TestAgainstCuobjdump(t *testing.T) {
 		if tt.name == "bare.ltoir" || tt.name == "plain.o" {
 			continue // cuobjdump does not take them
 		}
+		if tt.name == "zstd.fatbin" || tt.name == "lz4.fatbin" {
+			continue // 11.8 knows neither zstd nor 13.5's way of scrambling, and 13.5 says sm_100 for sm_100f
+		}
 		name := filepath.Join("testdata", tt.name)
 		out, err := exec.Command(tool, "-all", name).CombinedOutput()
 		if err != nil {

@@ -9,16 +9,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Entry header fields, little endian, found by experiment with 11.8 and 12.4.
+// Entry header fields, little endian, found by experiment with 11.8, 12.4 and 13.0 to 13.5.
 const (
-	headerSize     = 16
-	entryMinSize   = 0x40
-	kindPTX        = 1
-	kindELF        = 2
-	kindNVVM       = 8
-	flagCompressed = 0x2000
-	flagSpecific   = 0x100000 // sm_90a
-	maxHeader      = 64 << 10
+	headerSize   = 16
+	entryMinSize = 0x40
+	kindPTX      = 1
+	kindELF      = 2
+	kindNVVM     = 8
+	flagLZ4      = 0x2000 // up to 12.x, and 13.x with --compress-mode=speed
+	flagZstd     = 0x8000 // 13.x otherwise
+	flagPacked   = flagLZ4 | flagZstd
+	flagSpecific = 0x100000 // sm_90a
+	flagFamily   = 0x200000 // sm_100f
+	maxHeader    = 64 << 10
 )
 
 // readImages walks a sequence of fatbins.
@@ -82,7 +85,9 @@ func readEntries(r io.ReaderAt, off, end int64) ([]Image, error) {
 			return nil, fmt.Errorf("the fatbin entry at %d has impossible sizes", off)
 		}
 		if img, ok := image(h[:], payload); ok {
-			img.Options = text(r, off, headLen, pair(r, off, headLen, h[0x14:]))
+			if img.Kind != gencode.SASS { // machine code of sm_100 and later has a record like .nv.compat in that place
+				img.Options = text(r, off, headLen, pair(r, off, headLen, h[0x14:]))
+			}
 			img.Source = text(r, off, headLen, h[0x20:0x28])
 			out = append(out, img)
 		}
@@ -104,10 +109,13 @@ func image(h []byte, payload int64) (Image, bool) {
 		return Image{}, false
 	}
 	flags := binary.LittleEndian.Uint64(h[0x28:])
-	if flags&flagSpecific != 0 {
+	switch {
+	case flags&flagSpecific != 0:
 		img.Suffix = "a"
+	case flags&flagFamily != 0:
+		img.Suffix = "f"
 	}
-	if flags&flagCompressed != 0 {
+	if flags&flagPacked != 0 {
 		img.Unpacked = max(0, int64(binary.LittleEndian.Uint64(h[0x38:])))
 	}
 	return img, true

@@ -22,6 +22,11 @@ import (
 //	lines.o       -dc -lineinfo, sm_80, compute_80
 //	libshared.so  -shared, sm_80, compute_80
 //	lib.a         an object of sm_80 with a long name, a plain C object, mixed.o, whole.o
+//
+// and by nvcc 13.5:
+//
+//	zstd.fatbin   -fatbin -dc --compress-mode=size, sm_80, compute_80, sm_100f
+//	lz4.fatbin    -fatbin -dc --compress-mode=speed, lto_80, sm_80, compute_80
 var files = []struct{ name, want string }{
 	{"mixed.o", "object: (relocatable) lto_80 compute_90 lto_90 sm_90"},
 	{"whole.o", "object: () sm_80"},
@@ -30,6 +35,8 @@ var files = []struct{ name, want string }{
 	{"plain.o", "object: "},
 	{"bare.ltoir", "LTO-IR: () lto_75"},
 	{"lines.o", "object: (relocatable) compute_80 sm_80"},
+	{"zstd.fatbin", "fatbin: () sm_100f compute_80 sm_80"},
+	{"lz4.fatbin", "fatbin: () compute_80 lto_80 sm_80"},
 	{"libshared.so", "shared library: () compute_80 sm_80"},
 }
 

@@ -86,19 +86,21 @@ func Compare(a, b Code) int {
 }
 
 // LinksInto reports whether an image of kind and arch img can take part in a device link for target
-// (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8 and 12.4:
+// (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8, 12.4 and 13.5:
 // SASS of the same major and no newer minor; PTX no newer; LTO-IR no newer and only with -dlto.
-// Architecture-specific images (suffix "a") link for exactly their own architecture.
+// Architecture-specific images (suffix "a") link for exactly their own architecture, those of a family
+// (suffix "f") for its own and newer ones of the same major, whatever their suffix; that holds for PTX and LTO-IR too.
 func LinksInto(img Image, target Code, lto bool) bool {
-	if img.Suffix != "" {
-		if img.Num != target.Num || img.Suffix != target.Suffix {
-			return false
-		}
-		return img.Kind != LTO || lto
+	sameMajor := img.Num/10 == target.Num/10 && img.Num <= target.Num
+	switch img.Suffix {
+	case "a":
+		return img.Num == target.Num && img.Suffix == target.Suffix && (img.Kind != LTO || lto)
+	case "f":
+		return sameMajor && (img.Kind != LTO || lto)
 	}
 	switch img.Kind {
 	case SASS:
-		return img.Num/10 == target.Num/10 && img.Num <= target.Num
+		return sameMajor
 	case PTX:
 		return img.Num <= target.Num
 	case LTO:

@@ -42,7 +42,7 @@ func parse(t *testing.T, names ...string) []Code {
 	return out
 }
 
-// The table is what nvlink 11.8 and 12.4 accepted.
+// The table is what nvlink 11.8, 12.4 and 13.5 accepted.
 func TestLinksInto(t *testing.T) {
 	tests := []struct {
 		image, target string
@@ -62,6 +62,22 @@ func TestLinksInto(t *testing.T) {
 		{"sm_90a", "sm_90a", false, true},
 		{"sm_90a", "sm_90", false, false},
 		{"sm_90", "sm_90a", false, true},
+		{"sm_100f", "sm_100", false, true},
+		{"sm_100f", "sm_100a", false, true},
+		{"sm_100f", "sm_103", false, true},
+		{"sm_100f", "sm_103f", false, true},
+		{"sm_103f", "sm_100f", false, false},
+		{"sm_100f", "sm_110", false, false},
+		{"sm_100a", "sm_100f", false, false},
+		{"sm_120f", "sm_121a", false, true},
+		{"sm_110", "sm_120", false, false},
+		{"compute_100f", "sm_103", false, true},
+		{"compute_100f", "sm_120", false, false},
+		{"compute_100a", "sm_103", false, false},
+		{"compute_100", "sm_120f", false, true},
+		{"lto_100f", "sm_103a", true, true},
+		{"lto_100f", "sm_120", true, false},
+		{"lto_100f", "sm_100f", false, false},
 	}
 	for _, tt := range tests {
 		i, _ := Parse(tt.image)
