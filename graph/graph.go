@@ -114,6 +114,9 @@ type Action struct {
 	// the texts are in the key in their place.
 	Follows []string `json:"follows,omitempty"`
 
+	// The command of a Gate writes nothing. Where it ends well, Outputs[0] is Inputs[0].
+	Gate bool `json:"gate,omitempty"`
+
 	Stage   []Staged `json:"stage,omitempty"`   // files that the executor puts into a folder of the action's own
 	Texts   []Text   `json:"texts,omitempty"`   // outputs that the executor makes of other outputs
 	Macros  []string `json:"macros,omitempty"`  // macros that Argv defines whose value is in the key only if the text uses them

@@ -137,6 +137,11 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 		return failed(err), heard{}
 	}
 	res, h := r.command(ctx, a, a.Argv, dir)
+	if a.Gate && res.Status != sched.Failed {
+		if err := copyFile(r.abs(a.Inputs[0]), dir.output(0, a.Outputs[0])); err != nil {
+			return failed(err), heard{}
+		}
+	}
 	if a.Aloud == nil || h.text == "" && res.Status != sched.Failed {
 		return res, h
 	}

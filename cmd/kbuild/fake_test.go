@@ -43,7 +43,7 @@ func fakeCXX() int {
 	switch {
 	case f.has["-dumpfullversion"]:
 		fmt.Println("11.3.0")
-	case f.has["-c"]:
+	case f.has["-c"], f.has["-E"]:
 		return fakeCompile(f)
 	case f.out != "":
 		return fakeJoin(f.out, "LINKED", f.inputs)

@@ -22,6 +22,8 @@ import (
 //	                 cicc [90] -> stub --\                                > join -> a.cu.o
 //	a.cu -> preprocess [host] -> cudafe++ -> host-part ------------------/
 //
+// PTX that is shipped as it is goes through a ptxas that only checks it, where nvcc has one (13.0 and newer, from compute_90 on).
+//
 // nvcc compiles the host code last, with the device code inside. Here it is compiled with a placeholder, and join
 // puts the device code in afterwards: a change of device code compiles no host code, and the other way round.
 //
@@ -184,6 +186,11 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 	if ltoir {
 		return nil
 	}
+	for _, pass := range c.Checks {
+		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
+		a.Archs, a.Apart, a.Gate = []string{pass.Arch}, true, true
+		p.emit(a)
+	}
 	for _, pass := range c.PTXAS {
 		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
 		a.Archs, a.Apart = []string{pass.Arch}, true
@@ -262,6 +269,8 @@ func (p *split) file(r toolchain.Role) string {
 		return p.dir + "/" + p.stem() + ".cudafe1.cpp"
 	case toolchain.RoleFatbin, toolchain.RoleFatbinC:
 		return p.dir + "/" + kind
+	case toolchain.RoleUnchecked:
+		return p.dir + "/" + arch + ".unchecked.ptx"
 	case toolchain.RoleRegister:
 		return p.dir + "/" + arch + ".reg.c"
 	}
@@ -373,6 +382,7 @@ func (p *split) cicc(pass *toolchain.Pass, ltoirOnly bool) {
 		for _, argv := range [2][]string{a.Argv, a.Outputs} {
 			replace(argv, ltoir, p.whole.Outputs[0])
 			replace(argv, ptx, p.whole.Outputs[1])
+			replace(argv, p.file(toolchain.RoleUnchecked.Of(pass.Arch)), p.whole.Outputs[1]) // nvcc checks none for LTO-IR alone
 		}
 		a.Outputs, a.Part = p.whole.Outputs, false
 	}

@@ -70,6 +70,10 @@ func describe(text string) string {
 		show(c.Preprocess[p.Arch])
 		show(p)
 	}
+	for _, p := range c.Checks {
+		b.WriteString("check, lets " + string(p.In[0]) + " pass as " + string(p.Out[0]) + ": ")
+		show(p)
+	}
 	for _, p := range c.PTXAS {
 		show(p)
 	}

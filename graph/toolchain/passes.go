@@ -16,6 +16,7 @@ const (
 	RoleOutput    Role = "output"    // what the whole nvcc command makes
 	RoleText      Role = "text"      // preprocessed: "text:compute_80"; "text:host" for the host's pass
 	RolePTX       Role = "ptx"       // "ptx:compute_80"
+	RoleUnchecked Role = "unchecked" // "unchecked:compute_90": PTX that a check lets pass, or not
 	RoleLTOIR     Role = "ltoir"     // "ltoir:compute_80"
 	RoleStub      Role = "stub"      // "stub:compute_80": host code that launches and registers kernels
 	RoleCubin     Role = "cubin"     // "cubin:sm_80"
@@ -71,6 +72,7 @@ type CompilePasses struct {
 	Env        []string
 	Preprocess map[string]*Pass // by "compute_80" and "host"; each writes one RoleText
 	CICC       []*Pass          // one for each virtual architecture
+	Checks     []*Pass          // ptxas that writes nothing: whether it ends well decides if the PTX is taken (13.0 and newer, from compute_90 on)
 	PTXAS      []*Pass
 	Fatbinary  *Pass  // nil if the output is PTX or a cubin; writes RoleFatbin or RoleOutput
 	Cudafe     *Pass  // nil if the output is no object
@@ -123,6 +125,9 @@ func (c *CompilePasses) place(p *Pass) error {
 	case "cicc":
 		c.CICC = append(c.CICC, p)
 	case "ptxas":
+		if len(p.Out) == 0 {
+			return c.check(p)
+		}
 		c.PTXAS = append(c.PTXAS, p)
 	case "fatbinary":
 		twice, c.Fatbinary = c.Fatbinary != nil, p
@@ -139,9 +144,39 @@ func (c *CompilePasses) place(p *Pass) error {
 	return nil
 }
 
+// check places a pass that looks at PTX and writes nothing between cicc and all that read the PTX: it is what hands it on.
+func (c *CompilePasses) check(p *Pass) error {
+	i := slices.IndexFunc(c.CICC, func(cicc *Pass) bool { return cicc.Arch == p.Arch })
+	if i < 0 || len(p.In) != 1 || !slices.Contains(c.CICC[i].Out, p.In[0]) {
+		return fmt.Errorf("ptxas for %s writes nothing and checks no PTX", p.Arch)
+	}
+	ptx, unchecked := p.In[0], RoleUnchecked.Of(p.Arch)
+	c.CICC[i].rename(ptx, unchecked)
+	p.rename(ptx, unchecked)
+	p.Out = []Role{ptx}
+	c.Checks = append(c.Checks, p)
+	return nil
+}
+
+// rename gives a file of p another role.
+func (p *Pass) rename(from, to Role) {
+	for i := range p.argv {
+		if p.argv[i].role == from {
+			p.argv[i].role = to
+		}
+	}
+	for _, list := range [2][]Role{p.In, p.Out} {
+		for i := range list {
+			if list[i] == from {
+				list[i] = to
+			}
+		}
+	}
+}
+
 // complete checks that every file that a pass reads is made by another.
 func (c *CompilePasses) complete() error {
-	all := append(slices.Clone(c.CICC), c.PTXAS...)
+	all := slices.Concat(c.CICC, c.Checks, c.PTXAS)
 	for _, p := range c.texts {
 		if p.Arch == "" {
 			return fmt.Errorf("no step reads what a preprocessor writes")
@@ -154,6 +189,11 @@ func (c *CompilePasses) complete() error {
 			all = append(all, p)
 		}
 	}
+	if c.Host == nil {
+		for _, p := range c.CICC {
+			p.drop(1, RoleStub, RoleScratch)
+		}
+	}
 	if err := complete(all, RoleSource, RoleModuleID); err != nil {
 		return err
 	}
@@ -162,11 +202,6 @@ func (c *CompilePasses) complete() error {
 	}
 	if c.Host != nil && c.Fatbinary == nil || len(c.CICC) == 0 {
 		return fmt.Errorf("a compile makes no device code")
-	}
-	if c.Host == nil {
-		for _, p := range c.CICC {
-			p.drop(1, RoleStub, RoleScratch)
-		}
 	}
 	slices.SortFunc(c.CICC, func(a, b *Pass) int { return strings.Compare(a.Arch, b.Arch) })
 	for _, p := range c.CICC {
@@ -188,10 +223,13 @@ func (p *Pass) drop(options int, kinds ...Role) {
 	p.Out = slices.DeleteFunc(p.Out, func(r Role) bool { return slices.Contains(kinds, r.kind()) })
 }
 
-// complete wants a writer for each file, one only, except those given from outside.
+// complete wants every pass to write something, and a writer for each file, one only, except those given from outside.
 func complete(all []*Pass, given ...Role) error {
 	made := map[Role]bool{}
 	for _, p := range all {
+		if len(p.Out) == 0 {
+			return fmt.Errorf("%s writes nothing that is known", p.Tool)
+		}
 		for _, r := range p.Out {
 			if made[r] {
 				return fmt.Errorf("two steps write %s", r)
