@@ -25,10 +25,13 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 	if err != nil {
 		return nil, nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
 	}
+	var deps []string
 	if isLink(a) {
 		text = bytes.ReplaceAll(text, []byte(dir.dir+"/"), []byte(ofLink))
+		deps, err = run.ParseLinkDepfile(text, func(name string) bool { return name != "" && r.Listing.Exists(name) })
+	} else {
+		_, deps, err = run.ParseDepfile(text)
 	}
-	_, deps, err := run.ParseDepfile(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
 	}
