@@ -66,10 +66,23 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	}
 	good := true
 	for _, part := range append(append([]string(nil), plan.ToolkitPrograms...), "link.stub", "libcudadevrt.a", "libcudart_static.a") {
-		if w.parts[part] == "" {
+		if w.parts[part] == "" && k.LibFaults[part] == "" {
 			good = false
 			d.fail(part, "is missing from the toolkit; install it whole (on Debian and Ubuntu: apt install --reinstall nvidia-cuda-toolkit nvidia-cuda-dev).")
 		}
+	}
+	for _, lib := range plan.ToolkitLibraries {
+		switch fault := k.LibFaults[lib]; {
+		case fault == "":
+		case lib == "libcudart.so":
+			d.warn(lib, `for cudart = "shared": `+fault)
+		default:
+			good = false
+			d.fail(lib, fault)
+		}
+	}
+	if k.Mixed != "" {
+		d.warn("versions", k.Mixed)
 	}
 	if good {
 		d.ok("parts of the toolkit", strings.Join(plan.ToolkitPrograms, ", "))

@@ -17,7 +17,12 @@ import (
 // the given version and supports g++ up to limit.
 func toolkitDir(t *testing.T, version, limit string) string {
 	t.Helper()
-	dir := t.TempDir()
+	return toolkitAt(t, t.TempDir(), version, limit)
+}
+
+// toolkitAt is toolkitDir in a folder.
+func toolkitAt(t *testing.T, dir, version, limit string) string {
+	t.Helper()
 	script := func(name, text string) { write(t, filepath.Join(dir, name), "#!/bin/sh\n"+text, 0o755) }
 	script("bin/nvcc", `here=$(cd "$(dirname "$0")" && pwd)
 case $* in

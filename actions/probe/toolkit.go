@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // toolkit finds and identifies the CUDA toolkit. Where its parts are is asked of nvcc itself, by a
@@ -38,7 +39,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	}
 	k.Root = filepath.Dir(d.here)
 	k.LibDirs, k.Includes = d.libDirs, d.includes
-	k.LTOFault = d.ltoFault()
+	k.LTOFault, k.LibFaults = w.ltoFault(d, k.Version), w.libFaults(d, k.Version)
 	w.parts = d.parts(w, nvcc)
 	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.text())
 	if err != nil {
@@ -50,6 +51,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		k.Programs[t] = w.parts[t]
 	}
 	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
+	k.Mixed = w.mixed(d, k)
 	if isClang(w.req.Compiler) {
 		var msg string
 		if k.Clang, msg = w.clang(k, d.irLibs); msg != "" {
@@ -166,12 +168,7 @@ type dry struct {
 	libDirs, includes                                []string
 }
 
-var (
-	assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })
-	nvvmRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-nvvmpath="?([^" ]+)`) })
-	stubRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"([^"]*link\.stub)"`) })
-	pathRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-(?:[LI]|isystem)"?\s*"?([^" ]+)`) })
-)
+var assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })
 
 // dryRun asks for the steps of an LTO link; it runs none and needs no input file.
 func (w *world) dryRun(nvcc string) (dry, string) {
@@ -183,12 +180,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 	for _, line := range strings.Split(out, "\n") {
 		m := assignRE().FindStringSubmatch(line)
 		if m == nil {
-			if n := nvvmRE().FindStringSubmatch(line); n != nil {
-				d.nvvmPath = n[1]
-			}
-			if s := stubRE().FindStringSubmatch(line); s != nil {
-				d.linkStub = s[1]
-			}
+			d.step(line)
 			continue
 		}
 		switch m[1] {
@@ -214,12 +206,40 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 	return d, ""
 }
 
-func dirsOf(flags string) []string {
-	var out []string
-	for _, m := range pathRE().FindAllStringSubmatch(flags, -1) {
-		out = append(out, filepath.Clean(m[1]))
+// step reads what a command of the link names: its words may have blanks, as folders may.
+func (d *dry) step(line string) {
+	words, err := toolchain.ShellWords(strings.TrimPrefix(line, "#$ "), nil)
+	if err != nil {
+		return
 	}
-	return out
+	for _, word := range words {
+		if dir, ok := strings.CutPrefix(word, "-nvvmpath="); ok {
+			d.nvvmPath = dir
+		}
+		if filepath.Base(word) == "link.stub" {
+			d.linkStub = word
+		}
+	}
+}
+
+// dirsOf are the folders in options such as "-L/x/lib" -I/y "-isystem" "/z".
+func dirsOf(flags string) (dirs []string) {
+	words, err := toolchain.ShellWords(flags, nil)
+	if err != nil {
+		return nil
+	}
+	for i, word := range words {
+		for _, option := range []string{"-isystem", "-L", "-I"} {
+			dir, ok := strings.CutPrefix(word, option)
+			if ok && dir == "" && i+1 < len(words) {
+				dir = words[i+1]
+			}
+			if ok && dir != "" {
+				dirs = append(dirs, filepath.Clean(dir))
+			}
+		}
+	}
+	return dirs
 }
 
 func (d dry) text() string { return strings.Join([]string{d.nvvmPath, d.irLibs}, "\n") }
@@ -268,39 +288,7 @@ func (d dry) parts(w *world, nvcc string) map[string]string {
 		only(h, d.header(h))
 	}
 	for _, l := range []string{"libcudadevrt.a", "libcudart_static.a"} {
-		only(l, d.library(l))
+		only(l, w.library(d, l))
 	}
 	return parts
-}
-
-// libnvvm is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
-func (d dry) libnvvm() string {
-	if d.nvvmPath == "" {
-		return ""
-	}
-	return filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
-}
-
-// library finds a library of the toolkit; "" if there is none.
-func (d dry) library(name string) string {
-	for _, dir := range append(append([]string(nil), d.libDirs...), "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64") {
-		if p := filepath.Join(dir, name); exists(p) {
-			return p
-		}
-	}
-	return ""
-}
-
-// ltoFault knows the packaging fault of Debian's and Ubuntu's toolkit: nvlink looks for libnvvm where
-// the package does not put it, and says "elfLink linker library load error".
-func (d dry) ltoFault() string {
-	want := d.libnvvm()
-	if want == "" || exists(want) {
-		return ""
-	}
-	have, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvvm.so*")
-	if len(have) == 0 {
-		return fmt.Sprintf("nvlink -dlto needs %s, which is missing; install the toolkit's nvvm package.", want)
-	}
-	return fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. As root: mkdir -p %s && ln -s %s %s", want, filepath.Dir(want), have[0], want)
 }

@@ -174,6 +174,7 @@ func (b *builder) checkLink(t *target, parts []part, lto bool) bool {
 	if lto {
 		b.checkLTO(t, parts)
 	}
+	b.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
 	b.checkClosed(t)
 	for _, p := range b.problems[before:] {
 		if !p.Warning {

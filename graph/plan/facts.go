@@ -27,6 +27,9 @@ type Facts struct {
 // ToolkitPrograms are the programs of a toolkit that nvcc runs.
 var ToolkitPrograms = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 
+// ToolkitLibraries are what links take of a toolkit; the last one only where cudart = "shared".
+var ToolkitLibraries = []string{"libcudadevrt.a", "libcudart_static.a", "libcudart.so"}
+
 // Question is what a compiler driver is asked for its steps.
 type Question struct {
 	Tool string   // "nvcc", "hip" or "clang"
@@ -65,19 +68,21 @@ type HostLTO struct {
 
 // Toolkit is an installed CUDA toolkit.
 type Toolkit struct {
-	NVCC     Tool
-	HostCXX  Tool              // what nvcc is told to use (-ccbin), g++-11 for CUDA 11.8 of Debian 12
-	Version  string            // "11.8"
-	Build    string            // "11.8.89"
-	Root     string            // folder that holds bin/, nvvm/ ...
-	LibDirs  []string          // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
-	Includes []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
-	Archs    []gencode.Code    // SASS codes that nvcc --list-gpu-code names
-	LTOFault string            // "" or why `nvlink -dlto` cannot work here, with the fix
-	Programs map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
-	FatbinC  map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
-	NVVMPath string            // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
-	Clang    *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
+	NVCC      Tool
+	HostCXX   Tool              // what nvcc is told to use (-ccbin), g++-11 for CUDA 11.8 of Debian 12
+	Version   string            // "11.8"
+	Build     string            // "11.8.89"
+	Root      string            // folder that holds bin/, nvvm/ ...
+	LibDirs   []string          // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
+	Includes  []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
+	Archs     []gencode.Code    // SASS codes that nvcc --list-gpu-code names
+	LTOFault  string            // "" or why `nvlink -dlto` cannot work here, with the fix
+	LibFaults map[string]string // by file, of ToolkitLibraries: why a link would not take that of the toolkit, with the fix
+	Mixed     string            // "" or which parts are of another version than nvcc, with the fix
+	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
+	FatbinC   map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
+	NVVMPath  string            // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
+	Clang     *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
 }
 
 // ClangCUDA is a clang that compiles CUDA with a toolkit.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -197,8 +198,28 @@ func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 	if !t.isHIP() && b.usesCUDA(t, l) && b.facts.CUDA != nil {
 		h.CUDALibs = toolchain.CUDALibs(t.CudaRT, deviceLink)
 		h.CUDADirs = b.facts.CUDA.LibDirs
+		b.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
 	}
 	return toolchain.Link(b.facts.CXX.Path, h), inputs
+}
+
+// checkLibraries refuses a link that would take a library of another toolkit, or none. Where the user names folders to search, by
+// lib_dirs or an option of the linker, it is theirs to know what is in them.
+func (b *builder) checkLibraries(t *target, libDirs, options []string, libs ...string) {
+	searches := func(option string) bool {
+		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")
+	}
+	if len(libDirs) > 0 || slices.ContainsFunc(options, searches) {
+		return
+	}
+	for _, lib := range libs {
+		for _, file := range []string{"lib" + lib + ".a", "lib" + lib + ".so"} {
+			if fault := b.facts.CUDA.LibFaults[file]; fault != "" {
+				b.errorf(t.Pos, fault, "%s cannot be linked with the %s of CUDA %s", t.label, file, b.facts.CUDA.Version)
+				return // the fix of one is mostly that of all
+			}
+		}
+	}
 }
 
 // rpath finds a shared library next to the program, wherever the build tree is moved to; a library

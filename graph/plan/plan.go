@@ -86,7 +86,7 @@ type builder struct {
 	writers  map[string]writer  // by output path
 	problems []Problem
 	failed   bool
-	nvccSaid bool // the missing toolkit was reported
+	nvccSaid bool // what is wrong with the toolkit was reported
 	hipSaid  bool
 
 	questions []Question
@@ -355,6 +355,10 @@ func (b *builder) nvcc(pos manifest.Pos) (toolchain.NVCC, bool) {
 			b.nvccSaid = true
 		}
 		return toolchain.NVCC{}, false
+	}
+	if k.Mixed != "" && !b.nvccSaid {
+		b.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
+		b.nvccSaid = true
 	}
 	return toolchain.NVCC{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
 }

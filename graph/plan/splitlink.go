@@ -78,7 +78,8 @@ func (p *split) nvlink(pass *toolchain.Pass, code gencode.Code) {
 	p.emit(a)
 }
 
-// askFigures has ptxas, or the one in nvlink, say what each function takes: the bytes that it makes are the same (11.8, 12.4).
+// askFigures has ptxas, or the one in nvlink, say what each function takes: the bytes that it makes are the same (11.8, 12.4), but for
+// .note.nv.tkinfo, where 13.0 and newer note all their options.
 // nvlink takes the last -Xptxas of several, with a warning.
 func askFigures(a *graph.Action) {
 	isVerbose := func(arg string) bool { return arg == "-v" || arg == "--verbose" }

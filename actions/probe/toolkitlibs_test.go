@@ -1,0 +1,138 @@
+package probe
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// factsOf probes a toolkit, and has doctor look at it.
+func factsOf(t *testing.T, tk string) (k *plan.Toolkit, doctor string) {
+	t.Helper()
+	vars := env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})
+	f := collect(t, Request{NeedCUDA: true, Env: vars})
+	if f.CUDA == nil {
+		t.Fatal(f.CUDAError)
+	}
+	var out strings.Builder
+	Doctor(context.Background(), &out, Request{NeedCUDA: true, Env: vars}, t.TempDir())
+	return f.CUDA, strings.ReplaceAll(out.String(), tk, "CU")
+}
+
+func TestToolkitWithBlank(t *testing.T) {
+	tk := toolkitAt(t, filepath.Join(t.TempDir(), "a toolkit (of mine)"), "13.5", "15")
+	k, doctor := factsOf(t, tk)
+	if k.LTOFault != "" || len(k.LibFaults) > 0 && k.LibFaults["libcudart.so"] == "" {
+		t.Errorf("LTO: %q, libraries: %q", k.LTOFault, k.LibFaults)
+	}
+	if diff := cmp.Diff([]string{tk + "/lib64/stubs", tk + "/lib64"}, k.LibDirs); diff != "" {
+		t.Errorf("folders of libraries (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{tk + "/include"}, k.Includes); diff != "" {
+		t.Errorf("folders of headers (-want +got):\n%s", diff)
+	}
+	for _, want := range []string{"ok      LTO ", "ok      parts of the toolkit "} {
+		if !strings.Contains(doctor, want) {
+			t.Errorf("doctor does not say %q:\n%s", want, doctor)
+		}
+	}
+}
+
+func TestDirsOf(t *testing.T) {
+	for text, want := range map[string][]string{
+		`  "-L/cuda/bin/../lib64/stubs" "-L/cuda/bin/../lib64"`: {"/cuda/lib64/stubs", "/cuda/lib64"},
+		`  -L/usr/lib/x86_64-linux-gnu/stubs -L/usr/lib`:        {"/usr/lib/x86_64-linux-gnu/stubs", "/usr/lib"},
+		`"-isystem" "/a b/bin/../include/cccl"  `:               {"/a b/include/cccl"},
+		`"-I/a b/bin/..//include" -I /x`:                        {"/a b/include", "/x"},
+		``:                                                      nil,
+		`"-L$HOME/lib"`:                                         nil,
+	} {
+		if diff := cmp.Diff(want, dirsOf(text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// TestLibrariesElsewhere takes a toolkit in the layout of pip's packages, where nvcc looks in folders that are not there. The fix is
+// run as it is printed.
+func TestLibrariesElsewhere(t *testing.T) {
+	tk := toolkitDir(t, "13.0", "15")
+	for _, move := range [][2]string{{"lib64", "lib"}, {"nvvm/lib64/libnvvm.so", "lib/libnvvm.so.4"}, {"nvvm/lib64", "unused"}} {
+		if err := os.Rename(filepath.Join(tk, move[0]), filepath.Join(tk, move[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(tk, "lib/libcudart.so.13"), "", 0o644)
+	k, doctor := factsOf(t, tk)
+	for file, want := range map[string]string{
+		"libcudadevrt.a":     "Run: ln -s lib CU/lib64",
+		"libcudart_static.a": "Run: ln -s lib CU/lib64",
+		"libcudart.so":       "Run: ln -s lib CU/lib64 && ln -s libcudart.so.13 CU/lib64/libcudart.so",
+		"LTO":                "Run: mkdir -p CU/nvvm/lib64 && ln -s ../../lib/libnvvm.so.4 CU/nvvm/lib64/libnvvm.so",
+	} {
+		fault := k.LibFaults[file]
+		if file == "LTO" {
+			fault = k.LTOFault
+		}
+		fault = strings.ReplaceAll(fault, tk, "CU")
+		if !strings.HasSuffix(fault, want) {
+			t.Errorf("%s: %q, want %q", file, fault, want)
+		}
+		if !strings.Contains(doctor, fault) {
+			t.Errorf("doctor does not say %q:\n%s", fault, doctor)
+		}
+	}
+	for _, link := range [][2]string{{"lib", "lib64"}, {"libcudart.so.13", "lib64/libcudart.so"}, {"../../lib/libnvvm.so.4", "nvvm/lib64/libnvvm.so"}} {
+		os.MkdirAll(filepath.Dir(filepath.Join(tk, link[1])), 0o777)
+		if err := os.Symlink(link[0], filepath.Join(tk, link[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if k, _ := factsOf(t, tk); len(k.LibFaults) > 0 || k.LTOFault != "" {
+		t.Errorf("mended: %q, %q", k.LibFaults, k.LTOFault)
+	}
+}
+
+// TestLibnvvmOfAnotherToolkit wants no advice to link Debian's libnvvm into a toolkit that is not Debian's: 11.8's refuses the LTO-IR of
+// every later one.
+func TestLibnvvmOfAnotherToolkit(t *testing.T) {
+	tk := toolkitDir(t, "13.5", "15")
+	os.Remove(filepath.Join(tk, "nvvm/lib64/libnvvm.so"))
+	if k, _ := factsOf(t, tk); !strings.HasSuffix(k.LTOFault, "which is missing; install libnvvm of CUDA 13.5 (pip: nvidia-nvvm).") {
+		t.Errorf("%q", k.LTOFault)
+	}
+	for here, want := range map[string]bool{"/usr/lib/nvidia-cuda-toolkit/bin": true, "/usr/local/cuda-13.5/bin": false, "/opt/cuda/bin": false} {
+		if (dry{here: here}).ofSystem() != want {
+			t.Errorf("%s: of the system: %v", here, !want)
+		}
+	}
+}
+
+// TestMixedToolkit takes parts of several versions, as pip installs them where only one package is pinned.
+func TestMixedToolkit(t *testing.T) {
+	tk := toolkitDir(t, "13.0", "15")
+	cicc := func(version string) {
+		write(t, filepath.Join(tk, "bin/cicc"), "#!/bin/sh\nfor a; do :; done\necho '// Cuda compilation tools, release "+version+", V"+version+".37' >\"$a\"\n", 0o755)
+	}
+	header := func(version string) {
+		write(t, filepath.Join(tk, "include/cuda_runtime_api.h"), "/* text */\n#define CUDART_VERSION  "+version+"\n", 0o644)
+	}
+	cicc("13.0")
+	header("13000")
+	if k, doctor := factsOf(t, tk); k.Mixed != "" || strings.Contains(doctor, "versions") {
+		t.Errorf("one version: %q\n%s", k.Mixed, doctor)
+	}
+	cicc("13.5")
+	header("13050")
+	k, doctor := factsOf(t, tk)
+	want := "nvcc is of CUDA 13.0, cicc is of 13.5, the headers of the runtime are of 13.5. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*')."
+	if k.Mixed != want || !strings.Contains(doctor, want) {
+		t.Errorf("%q, want %q\n%s", k.Mixed, want, doctor)
+	}
+}
