@@ -148,3 +148,18 @@ library "all" {
 		t.Errorf("again: %+v", c)
 	}
 }
+
+// TestRealLinkFromFolderWithBlank links a library that GNU ld writes into its dependency file with a blank, unescaped.
+func TestRealLinkFromFolderWithBlank(t *testing.T) {
+	t.Parallel()
+	e := example{e2e.New(t)}
+	e.Write("main.cpp", "int f();\nint main() { return f(); }\n")
+	e.Write("f.cpp", "int f() { return 0; }\n")
+	e.Write("kernels.hcl", "executable \"app\" {\n  sources  = [\"main.cpp\"]\n  libs     = [\"f\"]\n  lib_dirs = [\"libs of mine\"]\n}\n")
+	e.Run("sh", "-c", "mkdir 'libs of mine' && g++ -c f.cpp && ar qcsD 'libs of mine/libf.a' f.o")
+	e.Ran("cold", "host-compile 1, link 1")
+	e.Ran("again", "")
+	e.Edit("f.cpp", "0", "1 - 1")
+	e.Run("sh", "-c", "g++ -O2 -g -c f.cpp && ar rcsD 'libs of mine/libf.a' f.o")
+	e.Ran("another library", "link 1")
+}
