@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -72,6 +74,44 @@ func (c *Client) Release(token byte) {
 	}
 	c.held = append(c.held[:i], c.held[i+1:]...)
 	c.w.Write([]byte{token})
+}
+
+// anyToken is the byte that make 4.3 and 4.4 write for every job.
+const anyToken = '+'
+
+// Lend gives others the slot that make gave this process to run in, while the process waits for something. TakeBack must follow.
+func (c *Client) Lend() error {
+	_, err := c.w.Write([]byte{anyToken})
+	return err
+}
+
+// TakeBack waits for a slot in place of the one that was lent. When ctx is done it takes one that is free, and else goes without: make may
+// then run one job too many until it ends, which is better than a process that does not end when it is told to.
+func (c *Client) TakeBack(ctx context.Context) error {
+	b, err := c.Acquire(ctx)
+	if err == nil {
+		c.mu.Lock()
+		c.held = slices.Delete(c.held, slices.Index(c.held, b), slices.Index(c.held, b)+1)
+		c.mu.Unlock()
+		return nil
+	}
+	if ctx.Err() != nil {
+		c.takeFree()
+	}
+	return err
+}
+
+// takeFree takes a token if there is one.
+func (c *Client) takeFree() {
+	conn, err := c.r.SyscallConn()
+	if err != nil {
+		return
+	}
+	var b [1]byte
+	conn.Read(func(fd uintptr) bool {
+		syscall.Read(int(fd), b[:]) // it does not block: the description is our own
+		return true
+	})
 }
 
 // Close ends a waiting Acquire and gives back every token that is still held, so that deferring it

@@ -269,3 +269,61 @@ func TestUnusableJobserver(t *testing.T) {
 		t.Errorf("error %v, want that of the last option", err)
 	}
 }
+
+func TestLetters(t *testing.T) {
+	for makeflags, want := range map[string]string{ // as GNU make 4.3 writes them, but for the last four
+		"":                                "",
+		"n":                               "n",
+		"n -- conf=prod":                  "n",
+		" -- conf=n":                      "",
+		" -j4 --jobserver-auth=3,4":       "",
+		"kn -j4 --jobserver-auth=3,4":     "kn",
+		" --no-print-directory":           "",
+		"s --no-print-directory":          "s",
+		" -Iinc":                          "",
+		" -j2 -Otarget --jobserver-fds=3": "",
+		"conf=prod":                       "",
+		"--no-print-directory":            "",
+		"-n":                              "",
+		"a=b\\ n":                         "",
+	} {
+		if got := Letters(makeflags); got != want {
+			t.Errorf("%q: letters %q, want %q", makeflags, got, want)
+		}
+	}
+}
+
+// A slot that was lent is another's until it is taken back, and is not given back twice.
+func TestLend(t *testing.T) {
+	s := newServer(t, "")
+	c := s.client(t)
+	if err := c.Lend(); err != nil || s.available(t) != 1 {
+		t.Errorf("%v, %d tokens", err, s.available(t))
+	}
+	if err := c.TakeBack(t.Context()); err != nil || s.available(t) != 0 {
+		t.Errorf("%v, %d tokens", err, s.available(t))
+	}
+	c.Close()
+	if s.available(t) != 0 {
+		t.Errorf("%d tokens", s.available(t))
+	}
+}
+
+// Who is told to end takes a free token and waits for none.
+func TestTakeBackEnds(t *testing.T) {
+	for _, free := range []int{0, 1} {
+		s := newServer(t, "")
+		c := s.client(t)
+		if err := c.Lend(); err != nil {
+			t.Fatal(err)
+		}
+		if free == 0 {
+			acquire(t, s.client(t))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := c.TakeBack(ctx); !errors.Is(err, context.Canceled) || s.available(t) != 0 {
+			t.Errorf("%d free: %v, %d tokens", free, err, s.available(t))
+		}
+	}
+}

@@ -52,6 +52,16 @@ func authentication(makeflags string) string {
 	return auth
 }
 
+// Letters are the options of one letter in MAKEFLAGS. GNU make writes them as its first word, without a dash, and a blank first if there are
+// none: "ks -j4 -- conf=prod". A variable, an option and the empty word are no letters.
+func Letters(makeflags string) string {
+	first, _, _ := strings.Cut(makeflags, " ")
+	if strings.HasPrefix(first, "-") || strings.Contains(first, "=") {
+		return ""
+	}
+	return first
+}
+
 // fields splits at blanks that no backslash escapes, as make writes MAKEFLAGS.
 func fields(s string) []string {
 	var out []string

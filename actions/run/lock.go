@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,29 +12,116 @@ import (
 
 // Lock is the right to change a build tree. The kernel releases it when the process ends, however it
 // ends; commands do not inherit it.
-type Lock struct{ f *os.File }
+type Lock struct {
+	f   *os.File
+	was string
+}
 
-// AcquireLock takes the lock in the named file, which it creates, or says who holds it. The file
-// stays when the lock is released: removing it would let two processes lock two files of one name.
-func AcquireLock(name string) (*Lock, error) {
+// Busy says that another process has the lock of a build tree.
+type Busy struct {
+	Holder string // "process 12 on host, since ..."; "" if that is not known
+}
+
+func (b *Busy) Error() string {
+	return "another kbuild works in this build tree" + b.Parenthesis() + "; wait for it, or use another --build-dir"
+}
+
+// Parenthesis is who has the lock, in parentheses behind a blank; nothing if that is not known.
+func (b *Busy) Parenthesis() string {
+	if b.Holder == "" {
+		return ""
+	}
+	return " (" + b.Holder + ")"
+}
+
+// AcquireLock takes the lock in the named file, which it creates. Where another has it, the error is a *Busy if wait is nil; else wait is
+// called once, and the lock is waited for until ctx is done. The file of a lock that is released stays, or two processes could lock two
+// files of one name; only who removes the whole tree removes it.
+func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, error) {
+	for {
+		l, err := acquire(ctx, name, &wait)
+		switch {
+		case err != nil:
+			return nil, err
+		case l.removed(name): // by a holder who removed the tree while we waited
+			l.Release()
+		default:
+			l.sign()
+			return l, nil
+		}
+	}
+}
+
+// acquire locks the file that has the name now. It calls wait once.
+func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("locking the build tree: %w", err)
 	}
-	if err := exclusive(f); err != nil {
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another kbuild works in this build tree%s; wait for it, or use another --build-dir", holder(name))
+	err = exclusive(f)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		if *wait == nil {
+			f.Close()
+			return nil, &Busy{holder(name)}
 		}
+		(*wait)(&Busy{holder(name)})
+		*wait = func(*Busy) {}
+		if err = blocked(ctx, f); errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+	}
+	if err != nil {
+		f.Close()
 		return nil, fmt.Errorf("locking the build tree: %s: %w; if its file system has no locks, use another --build-dir", name, err)
 	}
+	return &Lock{f, lastHolder(f)}, nil
+}
+
+// blocked waits for the lock of f. No thread can be called back from flock: where the lock is not wanted any more, f is closed as soon as it
+// is there.
+func blocked(ctx context.Context, f *os.File) error {
+	done := make(chan error, 1)
+	go func() { done <- flock(f, syscall.LOCK_EX) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		go func() {
+			<-done
+			f.Close()
+		}()
+		return context.Canceled
+	}
+}
+
+// sign says in the file who has the lock: words for people, which nobody parses. They are written before the rest of longer ones is cut
+// off, so that whoever reads meanwhile does not find nothing.
+func (l *Lock) sign() {
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().Format(time.DateTime))
-	// The words are for people only. They are written before the rest of longer ones is cut off, so
-	// that whoever reads meanwhile does not find nothing.
-	f.WriteAt([]byte(text), 0)
-	f.Truncate(int64(len(text)))
-	return &Lock{f}, nil
+	l.f.WriteAt([]byte(text), 0)
+	l.f.Truncate(int64(len(text)))
+}
+
+// lastHolder tells apart who had a lock before: its words, and when they were written. It is "" if nobody ever had it.
+func lastHolder(f *os.File) string {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return ""
+	}
+	words := make([]byte, 256)
+	n, _ := f.ReadAt(words, 0)
+	return fmt.Sprintf("%d %s", info.ModTime().UnixNano(), words[:n])
+}
+
+// Was tells who had the lock to change the tree last: two that are equal, and no one had it in between. It is "" if nobody ever had.
+func (l *Lock) Was() string { return l.was }
+
+// removed reports that the name belongs to another file by now, or to none.
+func (l *Lock) removed(name string) bool {
+	mine, err := l.f.Stat()
+	now, err2 := os.Stat(name)
+	return err == nil && (err2 != nil || !os.SameFile(mine, now))
 }
 
 // LookLock keeps others from changing a build tree for a moment, while its files are looked at; ok is false if somebody changes it now,
@@ -43,18 +131,18 @@ func LookLock(name string) (l *Lock, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	if err := flock(f, syscall.LOCK_SH); err != nil {
+	if err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
 		f.Close()
 		return nil, false
 	}
-	return &Lock{f}, true
+	return &Lock{f, lastHolder(f)}, true
 }
 
 // exclusive waits for those who look. Where one more of them would be let in, nobody holds the lock to build.
 func exclusive(f *os.File) error {
 	for {
-		err := flock(f, syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || flock(f, syscall.LOCK_SH) != nil {
+		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || flock(f, syscall.LOCK_SH|syscall.LOCK_NB) != nil {
 			return err
 		}
 		flock(f, syscall.LOCK_UN) // two who wait must not wait for each other
@@ -64,20 +152,17 @@ func exclusive(f *os.File) error {
 
 func flock(f *os.File, how int) error {
 	for {
-		if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != syscall.EINTR {
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
 			return err
 		}
 	}
 }
 
-// holder is who took the lock, in parentheses; nothing if that is not known.
+// holder is who took the lock; nothing if that is not known.
 func holder(name string) string {
 	text, _ := os.ReadFile(name)
 	first, _, _ := strings.Cut(string(text), "\n")
-	if first == "" {
-		return ""
-	}
-	return " (" + first + ")"
+	return first
 }
 
 // Release gives the lock back.

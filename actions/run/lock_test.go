@@ -2,6 +2,8 @@ package run
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,11 +17,11 @@ import (
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	writeFile(t, name, strings.Repeat("left by a longer holder ", 20))
-	l, err := AcquireLock(name)
+	l, err := AcquireLock(context.Background(), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = AcquireLock(name)
+	_, err = AcquireLock(context.Background(), name, nil)
 	host, _ := os.Hostname()
 	want := fmt.Sprintf("another kbuild works in this build tree (process %d on %s, since 2", os.Getpid(), host)
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.HasSuffix(err.Error(), "); wait for it, or use another --build-dir") || strings.Contains(err.Error(), "longer holder") {
@@ -28,7 +30,7 @@ func TestLock(t *testing.T) {
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = AcquireLock(name); err != nil {
+	if l, err = AcquireLock(context.Background(), name, nil); err != nil {
 		t.Fatalf("after the release: %v", err)
 	}
 	l.Release()
@@ -40,7 +42,7 @@ func TestLookLock(t *testing.T) {
 	if _, ok := LookLock(name); ok {
 		t.Error("a lock where nobody has built")
 	}
-	builder, err := AcquireLock(name)
+	builder, err := AcquireLock(context.Background(), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestLookLock(t *testing.T) {
 		})
 	}
 	for range 200 {
-		l, err := AcquireLock(name)
+		l, err := AcquireLock(context.Background(), name, nil)
 		if err != nil {
 			t.Error(err)
 			break
@@ -76,21 +78,85 @@ func TestLookLock(t *testing.T) {
 	others.Wait()
 }
 
+// Who waits is told once for whom, and has the lock when it is given back.
+func TestLockWait(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	first, err := AcquireLock(context.Background(), name, nil)
+	if err != nil || first.Was() != "" {
+		t.Fatal(err, first.Was())
+	}
+	waits := 0
+	second, err := AcquireLock(context.Background(), name, func(b *Busy) {
+		waits++
+		if want := fmt.Sprintf("process %d on ", os.Getpid()); !strings.HasPrefix(b.Holder, want) {
+			t.Errorf("held by %q, want %s...", b.Holder, want)
+		}
+		first.Release()
+	})
+	if err != nil || waits != 1 {
+		t.Fatalf("error %v, waited %d times", err, waits)
+	}
+	defer second.Release()
+	if !strings.Contains(second.Was(), fmt.Sprintf("process %d on ", os.Getpid())) {
+		t.Errorf("the lock was %q", second.Was())
+	}
+}
+
+// Waiting ends with its context, and what was waited for does not come later.
+func TestLockWaitEnds(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	first, err := AcquireLock(context.Background(), name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	if _, err := AcquireLock(ctx, name, func(*Busy) { stop() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	first.Release()
+	third, err := AcquireLock(context.Background(), name, func(*Busy) {}) // the thread of the second may have it for a moment
+	if err != nil {
+		t.Fatal(err)
+	}
+	third.Release()
+}
+
+// Who removes the tree removes the lock file with it: the one who waited for it has a lock in the new file, or there would be two holders.
+func TestLockOfRemovedTree(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	first, err := AcquireLock(context.Background(), name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := AcquireLock(context.Background(), name, func(*Busy) {
+		os.Remove(name)
+		first.Release()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Release()
+	var busy *Busy
+	if _, err := AcquireLock(context.Background(), name, nil); !errors.As(err, &busy) {
+		t.Errorf("a second holder: %v", err)
+	}
+}
+
 func TestLockOfUnknownHolder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
-	l, err := AcquireLock(name)
+	l, err := AcquireLock(context.Background(), name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Release()
 	writeFile(t, name, "")
-	if _, err = AcquireLock(name); err == nil || !strings.HasPrefix(err.Error(), "another kbuild works in this build tree;") {
+	if _, err = AcquireLock(context.Background(), name, nil); err == nil || !strings.HasPrefix(err.Error(), "another kbuild works in this build tree;") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestLockInMissingFolder(t *testing.T) {
-	if _, err := AcquireLock(filepath.Join(t.TempDir(), "no", "lock")); err == nil || !strings.HasPrefix(err.Error(), "locking the build tree: ") {
+	if _, err := AcquireLock(context.Background(), filepath.Join(t.TempDir(), "no", "lock"), nil); err == nil || !strings.HasPrefix(err.Error(), "locking the build tree: ") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -99,7 +165,7 @@ func TestLockInMissingFolder(t *testing.T) {
 // to hold the lock until it is killed.
 func TestLockOfKilledProcess(t *testing.T) {
 	if name := os.Getenv("RUN_TEST_HOLD_LOCK"); name != "" {
-		_, err := AcquireLock(name)
+		_, err := AcquireLock(context.Background(), name, nil)
 		fmt.Println("held:", err)
 		io.Copy(io.Discard, os.Stdin) // never ends
 	}
@@ -117,13 +183,13 @@ func TestLockOfKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	_, err = AcquireLock(name)
+	_, err = AcquireLock(context.Background(), name, nil)
 	if line != "held: <nil>\n" || err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(process %d on ", child.Process.Pid)) {
 		t.Errorf("child says %q, error %v; want its id in it", line, err)
 	}
 	child.Process.Kill()
 	child.Wait()
-	l, err := AcquireLock(name)
+	l, err := AcquireLock(context.Background(), name, nil)
 	if err != nil {
 		t.Fatalf("after the holder was killed: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -57,7 +58,6 @@ func (c *cli) enter() {
 
 // build builds once. misread asks for another time: it is the compiler that was misread.
 func (cmd buildCmd) build(c *cli, q *quick) (misread string, err error) {
-	c.said.Reset()
 	start := time.Now()
 	s, want, tree, err := c.opened(cmd.Targets)
 	if err != nil {
@@ -107,13 +107,10 @@ func (s *session) build(start time.Time, tree *tree, want []graph.ActionID, done
 // fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under
 // make -n as well, and must not build then.
 func (c *cli) fromMake(makeflags string) {
-	first, _, _ := strings.Cut(makeflags, " ")
-	if strings.HasPrefix(first, "-") {
-		return
-	}
-	c.DryRun = c.DryRun || strings.Contains(first, "n")
-	c.Quiet = c.Quiet || strings.Contains(first, "s")
-	if strings.Contains(first, "k") && c.Keep == nil {
+	letters := jobserver.Letters(makeflags)
+	c.DryRun = c.DryRun || strings.Contains(letters, "n")
+	c.Quiet = c.Quiet || strings.Contains(letters, "s")
+	if strings.Contains(letters, "k") && c.Keep == nil {
 		c.Keep = new(int)
 	}
 }
@@ -130,27 +127,21 @@ type tree struct {
 	dry     bool
 }
 
-// openTree locks the build tree and opens its journal and the cache.
-func (s *session) openTree() (*tree, error) {
+// openTree opens the journal and the cache of the build tree that is locked.
+func (s *session) openTree(lock *run.Lock) (*tree, error) {
 	tools := map[string]string{}
 	for name, tool := range s.tools() {
 		tools[name] = tool.ID
 	}
 	state := s.cli.state(s.project, "")
 	files := cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)
-	return s.cli.openTree(s.project.Root, state, s.graph, tools, files, cache.OpenJournal)
+	return s.cli.openTree(lock, s.project.Root, state, s.graph, tools, files, cache.OpenJournal)
 }
 
-// openTree opens the build tree with its files in the folder state.
-func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]string, files *cache.Files, openJournal func(string) (*cache.Journal, error)) (*tree, error) {
-	if err := os.MkdirAll(state, 0o777); err != nil {
-		return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
-	}
-	t := &tree{dry: c.DryRun, files: files}
+// openTree opens the build tree with its files in the folder state. The lock goes with the tree, or is released.
+func (c *cli) openTree(lock *run.Lock, root, state string, g *graph.Graph, tools map[string]string, files *cache.Files, openJournal func(string) (*cache.Journal, error)) (*tree, error) {
+	t := &tree{lock: lock, dry: c.DryRun, files: files}
 	var err error
-	if t.lock, err = lockTree(state); err != nil {
-		return nil, err
-	}
 	if t.journal, err = openJournal(filepath.Join(state, "journal")); err != nil {
 		t.lock.Release()
 		return nil, err
@@ -171,24 +162,6 @@ func (c *cli) openTree(root, state string, g *graph.Graph, tools map[string]stri
 		return nil, err
 	}
 	return t, nil
-}
-
-// lockTree locks a build tree and removes what a kbuild that was killed has left of its commands.
-func lockTree(state string) (*run.Lock, error) {
-	lock, err := run.AcquireLock(filepath.Join(state, "lock"))
-	if err != nil {
-		return nil, err
-	}
-	tmp := filepath.Join(state, "tmp")
-	if exists(tmp) { // it goes when a build ends
-		err = run.EndOrphans(tmp)
-	}
-	if err != nil {
-		lock.Release()
-		return nil, err
-	}
-	os.RemoveAll(tmp)
-	return lock, nil
 }
 
 func (t *tree) openStore(c *cli) error {

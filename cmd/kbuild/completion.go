@@ -11,7 +11,7 @@ type completionCmd struct {
 
 const commands = "build plan graph why precompile inspect cache compdb fmt clean doctor init completion version"
 
-const flags = "-C -f -j -k -l --mem -n -v -q --arch --profile --var --build-dir --cache-dir --no-cache --json --trace --progress --color --help"
+const flags = "-C -f -j -k -l --mem -n -v -q --arch --profile --var --build-dir --cache-dir --no-cache --no-wait --json --trace --progress --color --help"
 
 // Run writes the script. `kbuild completion targets` is what the scripts call for target names.
 func (cmd completionCmd) Run(c *cli) error {

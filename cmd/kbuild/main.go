@@ -35,6 +35,7 @@ type cli struct {
 	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build)."`
 	CacheDir string            `placeholder:"DIR" env:"KBUILD_CACHE_DIR" help:"The action cache (default: kbuild in the user's cache folder)."`
 	NoCache  bool              `help:"Neither read nor write the action cache."`
+	NoWait   bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
 	NoSplit  bool              `help:"Run nvcc as one command; do not take it apart by architecture."`
 	KeepCode []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
 	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
@@ -61,7 +62,8 @@ type cli struct {
 	begun     time.Time // when this kbuild started
 	trace     *term.Trace
 	checkLink *plan.CheckLink // of kbuild build --check-link
-	said      strings.Builder // diagnostics, as written to err
+	said      strings.Builder // diagnostics of the last plan, for people
+	told      map[string]bool // those that were printed
 }
 
 // Exit statuses.

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/snapshot"
@@ -68,8 +71,9 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 	return graph.Sum(data), writeFile(q.file+graphSuffix, data)
 }
 
-// partial builds what the broken entries of the snapshot affect. done is false if that takes the long way.
-func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int) (done bool, err error) {
+// partial builds what the broken entries of the snapshot affect. done is false if that takes the long way, or if the lock has had another
+// holder than was since the snapshot was looked at.
+func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int, was string) (done bool, err error) {
 	data, unmap, err := snapshot.Map(q.file + graphSuffix)
 	if err != nil {
 		return false, nil
@@ -103,7 +107,15 @@ func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cach
 	if err := p.graph.Seal(); err != nil {
 		return false, nil
 	}
-	return p.run(want, meta.Tools)
+	lock, err := run.AcquireLock(context.Background(), filepath.Join(q.state, "lock"), nil)
+	if err != nil {
+		return false, nil // who goes the long way waits
+	}
+	if lock.Was() != was || tidy(q.state) != nil {
+		lock.Release()
+		return false, nil
+	}
+	return p.run(lock, want, meta.Tools)
 }
 
 // affected are the actions that must be looked at. ok is false where the plan may be another.
@@ -155,7 +167,7 @@ func (p *partialBuild) Finished(a *graph.Action, r sched.Result, done, total int
 }
 
 // run builds, and saves what is known after it. done is false if nvcc turns out to have been taken apart wrongly.
-func (p *partialBuild) run(want []graph.ActionID, tools map[string]string) (done bool, err error) {
+func (p *partialBuild) run(lock *run.Lock, want []graph.ActionID, tools map[string]string) (done bool, err error) {
 	start := time.Now()
 	c := p.c
 	c.enter()
@@ -169,7 +181,7 @@ func (p *partialBuild) run(want []graph.ActionID, tools map[string]string) (done
 		e := p.s.Entry(i)
 		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat.Ino != 0
 	}
-	t, err := c.openTree(p.q.root, p.q.state, p.graph, tools, files, cache.OpenJournalByIndex)
+	t, err := c.openTree(lock, p.q.root, p.q.state, p.graph, tools, files, cache.OpenJournalByIndex)
 	if err != nil {
 		return true, err
 	}

@@ -32,15 +32,14 @@ func (cmd precompileCmd) Run(c *cli) error {
 
 func (cmd precompileCmd) build(c *cli) (misread string, err error) {
 	start := time.Now()
-	s, err := c.plan()
-	if err != nil {
-		return "", err
-	}
-	manifests, err := s.manifests(cmd.Names)
-	if err != nil {
-		return "", err
-	}
-	tree, err := s.openTree()
+	s, manifests, tree, err := c.openedFor(func() (*session, []graph.ActionID, error) {
+		s, err := c.plan()
+		if err != nil {
+			return nil, nil, err
+		}
+		manifests, err := s.manifests(cmd.Names)
+		return s, manifests, err
+	})
 	if err != nil {
 		return "", err
 	}

@@ -158,7 +158,7 @@ func (q *quick) build(c *cli) (done bool, err error) {
 	fresh, broken := q.settle(s, changed)
 	if len(broken) > 0 || len(n.dirty) > 0 {
 		lock.Release()
-		return q.partial(c, s, n, fresh, broken)
+		return q.partial(c, s, n, fresh, broken, lock.Was())
 	}
 	if len(fresh) > 0 {
 		s.Refresh(q.file, fresh) // without it the next build settles again

@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/mattn/go-isatty"
-
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -72,6 +71,7 @@ func (c *cli) load() (*manifest.Project, error) {
 
 // plan loads the project, looks at the world and plans.
 func (c *cli) plan() (*session, error) {
+	c.said.Reset()
 	p, err := c.load()
 	if err != nil {
 		return nil, err
@@ -204,8 +204,10 @@ func diagnostics(p *manifest.Project, problems []plan.Problem) manifest.Diagnost
 	return out
 }
 
-// diagnose prints diagnostics: to standard error, and as events with --json.
-func (c *cli) diagnose(diags manifest.Diagnostics) {
+// diagnose prints diagnostics: to standard error, and as events with --json. What a plan has said, the next one of this run need not say
+// again.
+func (c *cli) diagnose(all manifest.Diagnostics) {
+	diags := c.untold(all)
 	if c.JSON {
 		enc := json.NewEncoder(c.out)
 		enc.SetEscapeHTML(false)
@@ -218,23 +220,25 @@ func (c *cli) diagnose(diags manifest.Diagnostics) {
 	if c.Quiet && !diags.HasErrors() {
 		return
 	}
-	diags.Write(io.MultiWriter(c.err, &c.said), c.colored())
+	all.Write(&c.said, c.colored())
+	diags.Write(c.err, c.colored())
 }
 
-func (c *cli) colored() bool {
-	switch c.Color {
-	case "always":
-		return true
-	case "never":
-		return false
+// untold are those that were not printed yet.
+func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
+	if c.told == nil {
+		c.told = map[string]bool{}
 	}
-	return os.Getenv("NO_COLOR") == "" && (isTerminal(c.err) || os.Getenv("CLICOLOR_FORCE") != "")
+	for _, d := range all {
+		if text := d.Error() + "\n" + d.Detail; !c.told[text] {
+			c.told[text] = true
+			diags = append(diags, d)
+		}
+	}
+	return diags
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd()) && os.Getenv("TERM") != "dumb"
-}
+func (c *cli) colored() bool { return term.Color(c.Color, term.IsTerminal(c.err), os.Getenv) }
 
 // planned is the plan of this project and the actions that names stand for in it.
 func (c *cli) planned(names []string) (*session, []graph.ActionID, error) {
@@ -248,14 +252,6 @@ func (c *cli) planned(names []string) (*session, []graph.ActionID, error) {
 	}
 	want, err := s.selectAll(names)
 	return s, want, err
-}
-
-// opened is what planned gives, and the build tree, which the caller closes.
-func (c *cli) opened(names []string) (s *session, want []graph.ActionID, t *tree, err error) {
-	if s, want, err = c.planned(names); err == nil {
-		t, err = s.openTree()
-	}
-	return s, want, t, err
 }
 
 // selectAll resolves target names, all default targets if there are none.

@@ -82,12 +82,12 @@ func (cleanCmd) Run(c *cli) error {
 	if _, err := os.Stat(state); err != nil {
 		return usagef("%s was not made by kbuild (it has no .kbuild folder); remove it yourself", dir)
 	}
-	lock, err := lockTree(state)
-	if err != nil {
+	lock, err := c.lockExisting(state)
+	if err != nil || lock == nil {
 		return err
 	}
 	defer lock.Release()
-	return os.RemoveAll(dir)
+	return removeTree(dir, state)
 }
 
 type doctorCmd struct{}

@@ -46,7 +46,6 @@ type Progress struct {
 	opts   Options
 	mode   Mode
 	color  bool
-	hushed bool // no summary of a run without failures: quiet, or make -s
 	events *events
 
 	mu       sync.Mutex
@@ -85,7 +84,6 @@ func New(o Options) *Progress {
 		opts:     o,
 		mode:     o.Mode.resolve(isTerminal, o.Env),
 		color:    Color(o.Color, isTerminal, o.Env),
-		hushed:   o.Quiet || makeIsSilent(o.Env("MAKEFLAGS")),
 		live:     live{w: o.Err},
 		forecast: newForecast(o),
 	}
@@ -96,13 +94,6 @@ func New(o Options) *Progress {
 		p.events = newEvents(o.JSON)
 	}
 	return p
-}
-
-// makeIsSilent reads `make -s` out of MAKEFLAGS: its first word holds the one-letter flags without a
-// dash, and is empty if there are none.
-func makeIsSilent(makeflags string) bool {
-	flags, _, _ := strings.Cut(makeflags, " ")
-	return !strings.HasPrefix(flags, "-") && !strings.Contains(flags, "=") && strings.Contains(flags, "s")
 }
 
 // Color reports whether text for this Progress may be coloured.

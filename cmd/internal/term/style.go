@@ -33,8 +33,8 @@ func (m Mode) resolve(isTerminal bool, env func(string) string) Mode {
 	return Plain
 }
 
-// Color decides on colour: --color first, then NO_COLOR (https://no-color.org), then CLICOLOR_FORCE,
-// then whether a terminal is there. Diagnostics use it too.
+// Color decides on colour: --color first, then NO_COLOR (https://no-color.org), then CLICOLOR_FORCE and CLICOLOR, of which 0 is no
+// (https://bixense.com/clicolors), then whether a terminal is there. Diagnostics use it too.
 func Color(flag string, isTerminal bool, env func(string) string) bool {
 	switch flag {
 	case "always":
@@ -48,7 +48,7 @@ func Color(flag string, isTerminal bool, env func(string) string) bool {
 	if force := env("CLICOLOR_FORCE"); force != "" && force != "0" {
 		return true
 	}
-	return isTerminal && env("TERM") != "dumb"
+	return isTerminal && env("CLICOLOR") != "0" && env("TERM") != "dumb"
 }
 
 // IsTerminal reports whether w is a file that is a terminal.

@@ -44,6 +44,12 @@ func TestColor(t *testing.T) {
 		{flag: "auto", env: []string{"CLICOLOR_FORCE=1"}, want: true},
 		{flag: "auto", env: []string{"CLICOLOR_FORCE=0"}, want: false},
 		{flag: "auto", env: []string{"CLICOLOR_FORCE=1", "NO_COLOR=1"}, want: false},
+		{flag: "auto", terminal: true, env: []string{"CLICOLOR_FORCE=0"}, want: true},
+		{flag: "auto", terminal: true, env: []string{"CLICOLOR=0"}, want: false},
+		{flag: "auto", terminal: true, env: []string{"CLICOLOR=1"}, want: true},
+		{flag: "auto", env: []string{"CLICOLOR=1"}, want: false},
+		{flag: "auto", env: []string{"CLICOLOR=0", "CLICOLOR_FORCE=1"}, want: true},
+		{flag: "always", terminal: true, env: []string{"CLICOLOR=0"}, want: true},
 		{flag: "auto", terminal: true, env: []string{"TERM=dumb"}, want: false},
 	} {
 		if got := Color(tc.flag, tc.terminal, environment(tc.env...)); got != tc.want {

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/kbuild-dev/kbuild/actions/jobserver"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// One process at a time changes a build tree. Who comes second waits, and looks at the world when it has the lock: a plan that was made
+// before may be of a manifest, of archives or of answers that the first has changed. Only where there is no build tree yet the
+// plan comes first, so that a manifest with a mistake, or none, makes no folder.
+
+// opened locks the build tree, plans, and opens the tree, which the caller closes.
+func (c *cli) opened(names []string) (s *session, want []graph.ActionID, t *tree, err error) {
+	return c.openedFor(func() (*session, []graph.ActionID, error) { return c.planned(names) })
+}
+
+// openedFor is opened with a way to plan.
+func (c *cli) openedFor(planned func() (*session, []graph.ActionID, error)) (s *session, want []graph.ActionID, t *tree, err error) {
+	state := c.stateDir()
+	lock, err := c.lockExisting(state)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s, want, err = planned()
+	if err == nil && lock == nil {
+		lock, err = c.lockNew(state)
+		if err == nil && lock.Was() != "" { // another made the tree meanwhile, and has built
+			s, want, err = planned()
+		}
+	}
+	if err == nil {
+		t, err = s.openTree(lock) // which releases it, whatever happens
+		return s, want, t, err
+	}
+	if lock != nil {
+		lock.Release()
+	}
+	return nil, nil, nil, err
+}
+
+// stateDir is where the build tree has what is no output.
+func (c *cli) stateDir() string {
+	root, dir := manifest.Locate(c.options())
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(root, dir)
+	}
+	return filepath.Join(dir, ".kbuild")
+}
+
+// lockExisting locks a build tree; nil if there is none.
+func (c *cli) lockExisting(state string) (*run.Lock, error) {
+	if info, err := os.Stat(state); err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	lock, err := c.lockTree(state)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // removed by the one we waited for
+	}
+	return lock, err
+}
+
+// lockNew locks a build tree, which it makes if need be.
+func (c *cli) lockNew(state string) (*run.Lock, error) {
+	for {
+		if err := os.MkdirAll(state, 0o777); err != nil {
+			return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
+		}
+		lock, err := c.lockTree(state)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return lock, err
+		}
+	}
+}
+
+// lockTree locks a build tree, as soon as nobody else has it, and removes what a kbuild that was killed has left of its commands.
+func (c *cli) lockTree(state string) (*run.Lock, error) {
+	lock, err := c.waitForLock(filepath.Join(state, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	if err := tidy(state); err != nil {
+		lock.Release()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// tidy removes what a kbuild that was killed has left of its commands.
+func tidy(state string) error {
+	tmp := filepath.Join(state, "tmp")
+	if exists(tmp) { // it goes when a build ends
+		if err := run.EndOrphans(tmp); err != nil {
+			return err
+		}
+	}
+	os.RemoveAll(tmp)
+	return nil
+}
+
+// waitForLock takes a lock, and waits for it unless --no-wait forbids.
+func (c *cli) waitForLock(name string) (*run.Lock, error) {
+	if c.NoWait {
+		return run.AcquireLock(context.Background(), name, nil)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	takeBack := func() {}
+	lock, err := run.AcquireLock(ctx, name, func(b *run.Busy) {
+		fmt.Fprintf(c.err, "kbuild: waiting for another kbuild in this build tree%s\n", b.Parenthesis())
+		takeBack = lendSlot(ctx)
+	})
+	takeBack()
+	if ctx.Err() == nil {
+		return lock, err
+	}
+	if err == nil {
+		lock.Release()
+	}
+	return nil, exitError{exitInterrupted, errors.New("interrupted while waiting for another kbuild")}
+}
+
+// lendSlot lets another job of make have the slot in which this process would only wait: the one that is waited for can use it. It gives what
+// takes a slot back.
+func lendSlot(ctx context.Context) (takeBack func()) {
+	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
+	if err != nil || client == nil {
+		return func() {} // said when it matters
+	}
+	if client.Lend() != nil {
+		client.Close()
+		return func() {}
+	}
+	return func() {
+		client.TakeBack(ctx)
+		client.Close()
+	}
+}
+
+// removeTree removes a build tree that is locked, and the lock last: who comes meanwhile makes another tree, or waits for one that is
+// whole.
+func removeTree(dir, state string) error {
+	if err := removeBut(dir, filepath.Base(state)); err != nil {
+		return err
+	}
+	if err := removeBut(state, "lock"); err != nil {
+		return err
+	}
+	for _, name := range []string{filepath.Join(state, "lock"), state, dir} {
+		err := os.Remove(name)
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+			return nil // somebody builds here again
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeBut removes all that is in a folder but one name.
+func removeBut(dir, keep string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != keep {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}

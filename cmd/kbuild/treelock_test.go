@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// slowProject has a target whose command waits to be let go on, and then may put another manifest in place.
+func slowProject(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("KBUILD_CACHE_DIR", filepath.Join(dir, "cache"))
+	t.Setenv("MAKEFLAGS", "")
+	writeTestFile(t, filepath.Join(dir, "kernels.hcl"), generated("slow"))
+	writeTestFile(t, filepath.Join(dir, "slow.sh"), "echo >started; read x <go\n[ ! -e new.hcl ] || mv new.hcl kernels.hcl\n: >\"$1\"\n")
+	for _, fifo := range []string{"started", "go"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, fifo), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// generated is a manifest with targets that the slow script makes.
+func generated(names ...string) string {
+	text := ""
+	for _, n := range names {
+		text += "generate \"" + n + "\" {\n  command = [\"sh\", \"slow.sh\", self.outputs[0]]\n  outputs = [\"" + n + "\"]\n}\n"
+	}
+	return text
+}
+
+func writeTestFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beside is a kbuild that runs beside others.
+type beside struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	err  *bufio.Reader
+	out  bytes.Buffer
+	said string // to standard error, as far as it was read
+}
+
+func startKbuild(t *testing.T, dir string, args ...string) *beside {
+	t.Helper()
+	b := &beside{t: t, cmd: exec.Command("kbuild", append([]string{"-C", dir}, args...)...)}
+	b.cmd.Stdout = &b.out
+	pipe, err := b.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.err = bufio.NewReader(pipe)
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.cmd.Process.Kill() })
+	return b
+}
+
+// until reads what it says up to a line with some words.
+func (b *beside) until(words string) *beside {
+	b.t.Helper()
+	for {
+		line, err := b.err.ReadString('\n')
+		b.said += line
+		if strings.Contains(line, words) {
+			return b
+		}
+		if err != nil {
+			b.t.Fatalf("%v ended without %q:\n%s", b.cmd.Args, words, b.said)
+		}
+	}
+}
+
+// end waits for its end, and gives its status.
+func (b *beside) end() int {
+	var rest bytes.Buffer
+	rest.ReadFrom(b.err)
+	b.said += rest.String()
+	b.cmd.Wait()
+	return b.cmd.ProcessState.ExitCode()
+}
+
+// good ends it, well.
+func (b *beside) good() *beside {
+	b.t.Helper()
+	if status := b.end(); status != 0 {
+		b.t.Errorf("%v ends with %d:\n%s", b.cmd.Args, status, b.said)
+	}
+	return b
+}
+
+// started waits until the command of the slow target runs, and letGo lets it end.
+func started(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := os.ReadFile(filepath.Join(dir, "started")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func letGo(t *testing.T, dir string) { writeTestFile(t, filepath.Join(dir, "go"), "\n") }
+
+const waits = "kbuild: waiting for another kbuild in this build tree (process "
+
+// Who comes second waits, says so once, and looks at the world when it is his turn: at the manifest that the command of the first has
+// written meanwhile, and at what it built.
+func TestWaiting(t *testing.T) {
+	dir := slowProject(t)
+	first := startKbuild(t, dir)
+	started(t, dir)
+	second := startKbuild(t, dir, "-q", "generate.late", "generate.slow").until(waits)
+	writeTestFile(t, filepath.Join(dir, "new.hcl"), generated("slow", "late"))
+	letGo(t, dir)
+	first.good()
+	started(t, dir)
+	third, fourth := startKbuild(t, dir, "why", "generate.late").until(waits), startKbuild(t, dir, "precompile").until(waits)
+	letGo(t, dir)
+	second.good()
+	if n := strings.Count(second.said, "\n"); n != 1 {
+		t.Errorf("%d lines:\n%s", n, second.said)
+	}
+	if third.good(); !strings.Contains(third.out.String(), "is up to date") {
+		t.Errorf("why says %q", third.out.String())
+	}
+	if status := fourth.end(); status != exitUsage || !strings.Contains(fourth.said, "no module") {
+		t.Errorf("precompile ends with %d:\n%s", status, fourth.said)
+	}
+}
+
+// Clean waits, and who waits for clean builds in a new tree.
+func TestWaitingClean(t *testing.T) {
+	dir := slowProject(t)
+	first := startKbuild(t, dir)
+	started(t, dir)
+	cleans := []*beside{startKbuild(t, dir, "clean").until(waits), startKbuild(t, dir, "clean").until(waits)}
+	letGo(t, dir)
+	first.good()
+	for _, c := range cleans {
+		c.good()
+	}
+	if _, err := os.Stat(filepath.Join(dir, "build")); err == nil {
+		t.Error("the build tree is there")
+	}
+}
+
+func TestNoWait(t *testing.T) {
+	dir := slowProject(t)
+	first := startKbuild(t, dir)
+	started(t, dir)
+	for _, command := range []string{"build", "clean", "why", "precompile"} {
+		b := startKbuild(t, dir, "--no-wait", command)
+		if status := b.end(); status != exitFailed || !strings.Contains(b.said, "kbuild: "+busy+" (process ") {
+			t.Errorf("%s ends with %d:\n%s", command, status, b.said)
+		}
+	}
+	letGo(t, dir)
+	first.good()
+}
+
+// Who is told to end while he waits does so, and leaves the other alone.
+func TestWaitingInterrupted(t *testing.T) {
+	dir := slowProject(t)
+	first := startKbuild(t, dir)
+	started(t, dir)
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		b := startKbuild(t, dir, "generate.slow").until(waits)
+		b.cmd.Process.Signal(signal)
+		if status := b.end(); status != exitInterrupted {
+			t.Errorf("%v: it ends with %d:\n%s", signal, status, b.said)
+		}
+	}
+	letGo(t, dir)
+	first.good()
+}
+
+// Two rules of one Makefile build in one tree. Two commands of the first can only end if they run at the same time: with -j2, if the second
+// kbuild has no slot while it waits.
+func TestTwoRulesOfMake(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("needs GNU make")
+	}
+	dir := slowProject(t)
+	writeTestFile(t, filepath.Join(dir, "kernels.hcl"), strings.ReplaceAll(generated("a", "b"), "slow.sh", "meet.sh"))
+	writeTestFile(t, filepath.Join(dir, "meet.sh"), `case "$1" in *a) echo >go;; *) read x <go;; esac; : >"$1"`)
+	writeTestFile(t, filepath.Join(dir, "Makefile"), "all: one two\none two:\n\t+kbuild -j4\n.PHONY: all one two\n")
+	text, err := exec.Command("make", "-C", dir, "-j2").CombinedOutput()
+	if err != nil || bytes.Count(text, []byte(waits)) != 1 || !bytes.Contains(text, []byte("2 ran")) || bytes.Contains(text, []byte("INTERNAL")) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
