@@ -111,7 +111,7 @@ func (c *cli) fromMake(makeflags string) {
 	c.DryRun = c.DryRun || strings.Contains(letters, "n")
 	c.Quiet = c.Quiet || strings.Contains(letters, "s")
 	if strings.Contains(letters, "k") && c.Keep == nil {
-		c.Keep = new(int)
+		c.Keep = new(failuresFlag)
 	}
 }
 
@@ -192,7 +192,11 @@ func (c *cli) cacheDir() (string, error) {
 	if c.CacheDir != "" {
 		return filepath.Abs(c.CacheDir)
 	}
-	return disk.Dir(os.Getenv)
+	dir, err := disk.Dir(os.Getenv)
+	if err != nil {
+		return "", exitError{exitUsage, err}
+	}
+	return dir, nil
 }
 
 // close saves what was learned. Trouble here costs the next run time, nothing else.

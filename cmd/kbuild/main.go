@@ -22,10 +22,10 @@ var version = "0.1.0-dev"
 type cli struct {
 	Dir      string            `short:"C" placeholder:"DIR" default:"." help:"Change to DIR first."`
 	File     string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
-	Jobs     int               `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
-	Keep     *int              `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
+	Jobs     jobsFlag          `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
+	Keep     *failuresFlag     `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
 	Mem      sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
-	Load     float64           `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD."`
+	Load     loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD."`
 	DryRun   bool              `short:"n" help:"Show what would run, and run nothing."`
 	Verbose  bool              `short:"v" help:"Show command lines, and what was restored from the cache."`
 	Quiet    bool              `short:"q" help:"Show failures only."`
@@ -33,7 +33,7 @@ type cli struct {
 	Profile  string            `placeholder:"P" help:"Use the values of profile P; build under build/P."`
 	Var      map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Set a variable of the manifest."`
 	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build)."`
-	CacheDir string            `placeholder:"DIR" env:"KBUILD_CACHE_DIR" help:"The action cache (default: kbuild in the user's cache folder)."`
+	CacheDir string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
 	NoCache  bool              `help:"Neither read nor write the action cache."`
 	NoWait   bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
 	NoSplit  bool              `help:"Run nvcc as one command; do not take it apart by architecture."`
@@ -98,10 +98,11 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 // Main runs kbuild and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) (status int) {
 	begun := time.Now()
-	if status, done := quickly(args, stdout, stderr, begun); done {
-		return status
+	out := &output{to: stdout}
+	if status, done := quickly(args, out, stderr, begun); done {
+		return out.settle(stderr, status)
 	}
-	c := cli{out: stdout, err: stderr, begun: begun}
+	c := cli{out: out, err: stderr, begun: begun}
 	exited := -1
 	parser := c.parser(func(s int) { exited = s; panic(exitPanic{}) })
 	defer func() {
@@ -109,16 +110,19 @@ func Main(args []string, stdout, stderr io.Writer) (status int) {
 			if _, ok := r.(exitPanic); !ok {
 				panic(r)
 			}
-			status = exited
+			status = out.settle(stderr, exited)
 		}
 	}()
 	k, err := parser.Parse(args)
-	if err != nil {
+	switch {
+	case errors.As(err, new(outputError)): // of the help
+		return out.settle(stderr, exitFailed)
+	case err != nil:
 		fmt.Fprintf(stderr, "kbuild: %v\n", err)
 		fmt.Fprintln(stderr, "Try: kbuild --help")
 		return exitUsage
 	}
-	return report(&c, k.Run(&c))
+	return out.settle(stderr, report(&c, k.Run(&c)))
 }
 
 // parser reads a command line into c.
@@ -143,7 +147,7 @@ func report(c *cli, err error) int {
 	if !errors.As(err, &e) {
 		e = exitError{exitFailed, err}
 	}
-	if e.err != nil {
+	if e.err != nil && !errors.As(err, new(outputError)) { // output.settle says that one
 		fmt.Fprintf(c.err, "kbuild: %s\n", strings.TrimRight(e.err.Error(), "\n"))
 	}
 	return e.status

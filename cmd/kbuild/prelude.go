@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -30,7 +29,7 @@ func quickly(args []string, stdout, stderr io.Writer, begun time.Time) (status i
 
 // plain reads -q, -j N, -C DIR and --mem SIZE, and nothing else. TestPlain holds it to what the parser makes of them.
 func plain(args []string) (*cli, bool) {
-	c := &cli{Dir: ".", Progress: "auto", Color: "auto", CacheDir: os.Getenv("KBUILD_CACHE_DIR")}
+	c := &cli{Dir: ".", Progress: "auto", Color: "auto"}
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]
@@ -69,7 +68,7 @@ func (c *cli) setPlain(option, value string) bool {
 	case "-C":
 		c.Dir = value
 	case "-j":
-		c.Jobs, err = strconv.Atoi(value)
+		err = c.Jobs.UnmarshalText([]byte(value))
 	case "--mem":
 		err = c.Mem.UnmarshalText([]byte(value))
 	}

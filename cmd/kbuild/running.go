@@ -58,9 +58,9 @@ func status(sum sched.Summary) error {
 
 // schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
 func (c *cli) schedule(t *tree) (sched.Options, func()) {
-	o := sched.Options{Jobs: c.Jobs, KeepGoing: 1, MaxLoad: c.Load, Pools: t.runner.Graph.Pools, Budget: c.budget(), Memory: t.peaks().of}
+	o := sched.Options{Jobs: int(c.Jobs), KeepGoing: 1, MaxLoad: float64(c.Load), Pools: t.runner.Graph.Pools, Budget: c.budget(), Memory: t.peaks().of}
 	if c.Keep != nil {
-		o.KeepGoing = *c.Keep
+		o.KeepGoing = int(*c.Keep)
 	}
 	o.Cost = func(a *graph.Action) time.Duration {
 		if d, ok := t.expected(a); ok {
@@ -119,7 +119,7 @@ func defaultCost(a *graph.Action) time.Duration {
 
 // progress makes what the user sees of a build; observer is it, or it and the trace.
 func (c *cli) progress(g *graph.Graph, want []graph.ActionID, o sched.Options, t *tree) (p *term.Progress, observer sched.Observer) {
-	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, Quiet: c.Quiet,
+	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, DryRun: c.DryRun, Quiet: c.Quiet,
 		Jobs: o.Jobs, Expected: t.expected, Env: os.Getenv}
 	if c.JSON {
 		opts.JSON = c.out

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -115,12 +116,15 @@ func (c *cli) waitForLock(name string) (*run.Lock, error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	takeBack := func() {}
+	takeBack, waited := func() {}, false
 	lock, err := run.AcquireLock(ctx, name, func(b *run.Busy) {
 		fmt.Fprintf(c.err, "kbuild: waiting for another kbuild in this build tree%s\n", b.Parenthesis())
-		takeBack = lendSlot(ctx)
+		takeBack, waited = lendSlot(ctx), true
 	})
 	takeBack()
+	if waited {
+		c.begun = time.Now() // what was written until now was there before
+	}
 	if ctx.Err() == nil {
 		return lock, err
 	}

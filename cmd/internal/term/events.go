@@ -12,12 +12,15 @@ import (
 
 // events writes one JSON object a line. New fields may come; those here keep their names and meaning.
 // A nil *events writes nothing.
-type events struct{ enc *json.Encoder }
+type events struct {
+	enc *json.Encoder
+	dry bool
+}
 
-func newEvents(w io.Writer) *events {
+func newEvents(w io.Writer, dry bool) *events {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	return &events{enc}
+	return &events{enc, dry}
 }
 
 type startedEvent struct {
@@ -67,9 +70,12 @@ type finishedEvent struct {
 	Failed   int    `json:"failed"`
 	Skipped  int    `json:"skipped"`
 	WallMS   int64  `json:"wall_ms"`
+
+	WouldRun     int `json:"would_run,omitempty"` // of a dry run, in place of ran and cached
+	WouldRestore int `json:"would_restore,omitempty"`
 }
 
-// write drops errors: a reader that went away must not fail a build.
+// write drops errors: who owns the writer knows of them.
 func (e *events) write(v any) {
 	if e != nil {
 		_ = e.enc.Encode(v)
@@ -94,6 +100,9 @@ func (e *events) actionFinished(a *graph.Action, r sched.Result) {
 		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS,
 		Reason: r.Reason, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"),
 	}
+	if e != nil && e.dry {
+		ev.Status = wouldBe(r.Status)
+	}
 	if r.Err != nil {
 		ev.Error = r.Err.Error()
 	}
@@ -111,5 +120,21 @@ func (e *events) diagnostic(d Diagnostic) {
 
 func (e *events) finished(s sched.Summary, ok bool, wall time.Duration) {
 	ok = ok && s.Failed == 0 && s.Skipped == 0 && !s.Interrupted
-	e.write(finishedEvent{"finished", ok, s.Actions, s.Ran, s.Cached, s.UpToDate, s.Failed, s.Skipped, wall.Milliseconds()})
+	ev := finishedEvent{Event: "finished", OK: ok, Actions: s.Actions, Ran: s.Ran, Cached: s.Cached, UpToDate: s.UpToDate, Failed: s.Failed,
+		Skipped: s.Skipped, WallMS: wall.Milliseconds()}
+	if e != nil && e.dry {
+		ev.WouldRun, ev.WouldRestore, ev.Ran, ev.Cached = s.Ran, s.Cached, 0, 0
+	}
+	e.write(ev)
+}
+
+// wouldBe is what the end of an action is called in a dry run.
+func wouldBe(s sched.Status) sched.Status {
+	switch s {
+	case sched.Ran:
+		return "would_run"
+	case sched.Cached:
+		return "would_restore"
+	}
+	return s
 }

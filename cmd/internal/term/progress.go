@@ -24,6 +24,7 @@ type Options struct {
 	Color   string // "auto" or "", "always", "never"
 	Verbose bool   // command lines, and lines for actions that needed no process
 	Quiet   bool   // failures only
+	DryRun  bool   // nothing runs: what is said to have run would run
 
 	Jobs     int                                            // processes at once, for the estimate
 	Actions  []*graph.Action                                // what this run covers, for the estimate
@@ -91,7 +92,7 @@ func New(o Options) *Progress {
 		p.mode = None
 	}
 	if o.JSON != nil {
-		p.events = newEvents(o.JSON)
+		p.events = newEvents(o.JSON, o.DryRun)
 	}
 	return p
 }

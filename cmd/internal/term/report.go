@@ -35,7 +35,7 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status))
+	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status, p.opts.DryRun))
 	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", ShellQuote(r.Argv))
 		if a.Whole != "" {
@@ -55,10 +55,17 @@ func (p *Progress) hasLine(s sched.Status) bool {
 	return p.mode == Plain && s == sched.Ran
 }
 
-// settled says how an action came by its outputs without a process.
-func settled(s sched.Status) string {
+// settled says how an action came by its outputs without a process, or would come by them.
+func settled(s sched.Status, dry bool) string {
 	switch s {
+	case sched.Ran:
+		if dry {
+			return ": would run"
+		}
 	case sched.Cached:
+		if dry {
+			return ": would be restored from the cache"
+		}
 		return ": cached"
 	case sched.UpToDate:
 		return ": up to date"
@@ -108,11 +115,11 @@ func (p *Progress) summary(s sched.Summary, wall time.Duration) string {
 	case good && s.Ran == 0 && s.Cached == 0:
 		return fmt.Sprintf("kbuild: nothing to do (%s up to date)\n", actions(s.Actions))
 	case good:
-		return fmt.Sprintf("kbuild: %s: %s in %s\n", actions(s.Actions), counts(s, false), took)
+		return fmt.Sprintf("kbuild: %s: %s in %s\n", actions(s.Actions), p.counts(s, false), took)
 	case s.Interrupted:
-		return fmt.Sprintf("kbuild: %s: %s in %s\n", p.ink(red, "interrupted"), counts(s, true), took)
+		return fmt.Sprintf("kbuild: %s: %s in %s\n", p.ink(red, "interrupted"), p.counts(s, true), took)
 	}
-	return fmt.Sprintf("kbuild: %s in %s\n", counts(s, true), took)
+	return fmt.Sprintf("kbuild: %s in %s\n", p.counts(s, true), took)
 }
 
 func actions(n int) string {
@@ -123,12 +130,15 @@ func actions(n int) string {
 }
 
 // counts lists what happened, without zeros. After a failure the bad comes first.
-func counts(s sched.Summary, badFirst bool) string {
+func (p *Progress) counts(s sched.Summary, badFirst bool) string {
 	type part struct {
 		n    int
 		word string
 	}
 	parts := []part{{s.Ran, "ran"}, {s.Cached, "cached"}, {s.UpToDate, "up to date"}}
+	if p.opts.DryRun {
+		parts[0].word, parts[1].word = "would run", "would be restored from the cache"
+	}
 	bad := []part{{s.Failed, "failed"}, {s.Skipped, "skipped"}}
 	if badFirst {
 		parts = append(bad, parts...)
