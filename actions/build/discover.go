@@ -291,20 +291,9 @@ var (
 // incbin is the assembler's directive in assembler source and in a string of C, with the name written out.
 var incbin = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.incbin\s+\\?"([^"\\\n]+)\\?"`) })
 
-var tellsTime = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__(?:DATE|TIME|TIMESTAMP)__`) })
-
-// tellsTime reports that the project's own text puts the time into an output. Such an output belongs to its
-// build tree and is not shared, unless SOURCE_DATE_EPOCH fixes the time.
-func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
-	if a.Depfile == "" || slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") }) {
-		return false
-	}
-	return slices.ContainsFunc(r.ownFiles(a, found), func(f string) bool { return r.asksOf(f).time })
-}
-
 // asks is what a source or header asks for besides the files that it includes.
 type asks struct {
-	time    bool            // of day, or of the file
+	clocks  clocks          // macros that tell a time
 	whether []string        // files exist, by __has_include
 	macro   bool            // some __has_include has a macro in place of a name
 	names   func() []string // that such a macro may stand for
@@ -332,10 +321,7 @@ func (r *Runner) asksOf(file string) asks {
 	if err != nil {
 		return asks{}
 	}
-	var now asks
-	if bytes.Contains(text, []byte("__DATE__")) || bytes.Contains(text, []byte("__TIME")) {
-		now.time = tellsTime().Match(text)
-	}
+	now := asks{clocks: clocksIn(text)}
 	if bytes.Contains(text, []byte("__has_include")) {
 		for _, m := range hasInclude().FindAllSubmatch(text, -1) {
 			now.whether = append(now.whether, string(m[1]))

@@ -395,7 +395,7 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 	if a.Part {
 		store = r.Keep
 	}
-	if store == nil {
+	if store == nil || r.commandTellsTime(a) {
 		return nil
 	}
 	recs, err := store.Records(ctx, key)

@@ -207,6 +207,9 @@ func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h); ok && call.FunctionCallError() != nil {
 		return call.CalledFunctionName() + "(): " + call.FunctionCallError().Error(), ""
 	}
+	if why, ok := strings.CutPrefix(h.Detail, "Error during operation: "); ok {
+		return strings.TrimSuffix(why, "."), ""
+	}
 	summary = h.Summary
 	if summary != "" {
 		summary = strings.ToLower(summary[:1]) + summary[1:]

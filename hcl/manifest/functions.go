@@ -17,19 +17,19 @@ func (l *loader) functions() map[string]function.Function {
 	return map[string]function.Function{
 		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": stdlib.DistinctFunc,
 		"sort": stdlib.SortFunc, "reverse": stdlib.ReverseListFunc, "compact": stdlib.CompactFunc,
-		"length": lengthFunc, "contains": stdlib.ContainsFunc, "element": stdlib.ElementFunc,
-		"range": stdlib.RangeFunc, "setproduct": stdlib.SetProductFunc,
+		"length": lengthFunc, "contains": stdlib.ContainsFunc, "element": sound(stdlib.ElementFunc),
+		"range": sound(stdlib.RangeFunc), "setproduct": stdlib.SetProductFunc,
 		"keys": stdlib.KeysFunc, "values": stdlib.ValuesFunc, "merge": stdlib.MergeFunc, "lookup": stdlib.LookupFunc,
 
-		"join": stdlib.JoinFunc, "split": stdlib.SplitFunc, "replace": stdlib.ReplaceFunc, "format": stdlib.FormatFunc,
+		"join": stdlib.JoinFunc, "split": stdlib.SplitFunc, "replace": stdlib.ReplaceFunc, "format": formatFunc,
 		"lower": stdlib.LowerFunc, "upper": stdlib.UpperFunc, "trimspace": stdlib.TrimSpaceFunc,
 		"trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc,
 		"startswith": textTest(strings.HasPrefix), "endswith": textTest(strings.HasSuffix),
 		"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
 
-		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": stdlib.MakeToFunc(cty.Number),
+		"tostring": stdlib.MakeToFunc(cty.String), "tonumber": sound(stdlib.MakeToFunc(cty.Number)),
 		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
-		"coalesce": stdlib.CoalesceFunc, "min": stdlib.MinFunc, "max": stdlib.MaxFunc,
+		"coalesce": stdlib.CoalesceFunc, "min": sound(stdlib.MinFunc), "max": sound(stdlib.MaxFunc),
 		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 
 		"basename": textFunc(path.Base), "dirname": textFunc(path.Dir), "glob": l.globFunc(),

@@ -96,7 +96,9 @@ func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
 	if f == nil {
 		return &hclsyntax.Body{}
 	}
-	return f.Body.(*hclsyntax.Body)
+	body := f.Body.(*hclsyntax.Body)
+	l.addHCL(soundArithmetic(body))
+	return body
 }
 
 // readLocal reads kernels.local.hcl: values of variables and nothing else, because a file that is

@@ -151,6 +151,10 @@ func (l *loader) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) ct
 		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name, typeError(err, typ))
 		return cty.DynamicVal
 	}
+	if err := soundNumbers(out); err != nil {
+		l.errorAt(e.Range(), "", "variable %q: %v", v.block.name, err)
+		return cty.DynamicVal
+	}
 	if out.IsNull() {
 		l.errorAt(e.Range(), "", "variable %q is null", v.block.name)
 		return cty.DynamicVal
@@ -180,6 +184,9 @@ func (l *loader) textValue(v *variable, from, text string) cty.Value {
 	typ := l.typeOf(v)
 	val, err := parseText(text, typ)
 	if err == nil {
+		err = soundNumbers(val)
+	}
+	if err == nil {
 		return val
 	}
 	d := l.at(v.block.rng, "", fmt.Sprintf("%s=%s: %s", from, text, err))
@@ -203,6 +210,9 @@ func parseText(text string, typ cty.Type) (cty.Value, error) {
 		return convert.Convert(commaList(trimmed), typ)
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
+	if !diags.HasErrors() {
+		diags = soundArithmetic(e)
+	}
 	if typ == cty.DynamicPseudoType && (diags.HasErrors() || len(e.Variables()) > 0) {
 		return cty.StringVal(text), nil
 	}
@@ -211,7 +221,8 @@ func parseText(text string, typ cty.Type) (cty.Value, error) {
 	}
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
-		return cty.DynamicVal, fmt.Errorf("no %s: %s", typ.FriendlyName(), diags[0].Summary)
+		why, _ := inOurWords(diags[0])
+		return cty.DynamicVal, fmt.Errorf("no %s: %s", typ.FriendlyName(), why)
 	}
 	val, err := convert.Convert(val, typ)
 	if err == nil && val.IsNull() {

@@ -97,3 +97,25 @@ func TestUntypedVariableTakesTheTypeOfItsDefault(t *testing.T) {
 		t.Error("a number took text")
 	}
 }
+
+// Numbers that a double holds, and what format makes of all that fits, are as they were.
+func TestSoundNumbers(t *testing.T) {
+	for expr, want := range map[string]string{
+		"1 / 4":                                   "0.25",
+		"-7 % 4":                                  "-3",
+		"1.5 * 2 - 1":                             "2",
+		`"6" / "3"`:                               "2",
+		"max(1, 3) + min(4, 2)":                   "5",
+		`format("%03d 100%% %s", 7, "%!d(x)")`:    "007 100% %!d(x)",
+		`format("100%%!d(%d)", 7)`:                "100%!d(7)",
+		`format("%s", "inf")`:                     "inf",
+		`format("%v", [1, "a"])`:                  `[1,"a"]`,
+		`join(",", [for x in range(3) : "${x}"])`: "0,1,2",
+		`tonumber("1e3")`:                         "1000",
+	} {
+		p := load(t, "locals {\n  x = "+expr+"\n}\nlibrary \"a\" {\n  sources = [\"bench/main.cpp\"]\n  labels = { x = local.x }\n}\n", Options{})
+		if got := p.Targets[0].Labels["x"]; got != want {
+			t.Errorf("%s is %q, want %q", expr, got, want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package build
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// An output with the time in it belongs to its build tree and is not shared: the time is in no key. SOURCE_DATE_EPOCH, which is in each,
+// fixes __DATE__ and __TIME__; __TIMESTAMP__, the time of the source file, stays what it is (g++ 12, clang 15).
+
+// clocks are the macros that tell a time.
+type clocks struct {
+	now  bool // __DATE__, __TIME__
+	file bool // __TIMESTAMP__
+}
+
+var (
+	tellsNow  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__(?:DATE|TIME)__`) })
+	tellsFile = []byte("__TIMESTAMP__")
+)
+
+// clocksIn are the clocks that a text reads.
+func clocksIn(text []byte) (c clocks) {
+	if !bytes.Contains(text, []byte("__DATE__")) && !bytes.Contains(text, []byte("__TIME")) {
+		return c
+	}
+	return clocks{now: tellsNow().Match(text), file: bytes.Contains(text, tellsFile)}
+}
+
+// differs reports whether the clocks say another time in another build tree.
+func (r *Runner) differs(c clocks) bool {
+	fixed := slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
+	return c.file || c.now && !fixed
+}
+
+// tellsTime reports that a puts the time into an output: the project's own text does, or the command.
+func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
+	if a.Depfile == "" {
+		return false
+	}
+	return r.commandTellsTime(a) || slices.ContainsFunc(r.ownFiles(a, found), func(f string) bool { return r.differs(r.asksOf(f).clocks) })
+}
+
+// commandTellsTime reports a macro that the command defines as the time, in an argument or by a variable of the environment: the source
+// then does not name the clock.
+func (r *Runner) commandTellsTime(a *graph.Action) bool {
+	if a.Depfile == "" {
+		return false
+	}
+	tells := func(text string) bool { return strings.Contains(text, "__") && r.differs(clocksIn([]byte(text))) }
+	return slices.ContainsFunc(a.Argv, tells) || slices.ContainsFunc(a.Plain, tells) || slices.ContainsFunc(r.KeyEnv, tells)
+}

@@ -1,0 +1,28 @@
+package build
+
+import (
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+func TestCommandTellsTime(t *testing.T) {
+	for _, tc := range []struct {
+		arg, env, depfile string
+		want              bool
+	}{
+		{arg: "-DWHEN=__TIME__", depfile: "d", want: true},
+		{arg: "-DWHEN=__TIME__"},
+		{arg: "-D__DATE__=x", depfile: "d", want: true},
+		{arg: "-DWHEN=__TIME", depfile: "d"},
+		{arg: "-DA__B", depfile: "d"},
+		{arg: "-DWHEN=__TIMESTAMP__", depfile: "d", env: "SOURCE_DATE_EPOCH=1", want: true},
+		{arg: "-DWHEN=__TIME__", depfile: "d", env: "SOURCE_DATE_EPOCH=1"},
+		{arg: "-c", depfile: "d", env: "NVCC_APPEND_FLAGS=-DX=__TIME__", want: true},
+	} {
+		r := &Runner{KeyEnv: []string{tc.env}}
+		if got := r.commandTellsTime(&graph.Action{Argv: []string{"g++", tc.arg}, Depfile: tc.depfile}); got != tc.want {
+			t.Errorf("%+v: %v", tc, got)
+		}
+	}
+}

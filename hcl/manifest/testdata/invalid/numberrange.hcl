@@ -1,0 +1,5 @@
+locals {
+  large = 1e999
+  small = -1e-999
+  never = true ? "" : 1e400
+}
