@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 )
 
 // An output with the time in it belongs to its build tree and is not shared: the time is in no key. SOURCE_DATE_EPOCH, which is in each,
-// fixes __DATE__ and __TIME__; __TIMESTAMP__, the time of the source file, stays what it is (g++ 12, clang 15).
+// fixes __DATE__ and __TIME__ for g++; __TIMESTAMP__, the time of the source file, stays what it is (g++ 12), and clang before 16
+// knows nothing of the variable (clang 15).
 
 // clocks are the macros that tell a time.
 type clocks struct {
@@ -33,10 +35,18 @@ func clocksIn(text []byte) (c clocks) {
 	return clocks{now: tellsNow().Match(text), file: bytes.Contains(text, tellsFile)}
 }
 
-// differs reports whether the clocks say another time in another build tree.
-func (r *Runner) differs(c clocks) bool {
-	fixed := slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
-	return c.file || c.now && !fixed
+// differs reports whether the clocks say another time to a in another build tree.
+func (r *Runner) differs(a *graph.Action, c clocks) bool {
+	return c.file || c.now && !r.epoch(a)
+}
+
+// epoch reports that SOURCE_DATE_EPOCH stands for the time in what a makes.
+func (r *Runner) epoch(a *graph.Action) bool {
+	isClang := func(arg string) bool { return strings.Contains(path.Base(arg), "clang") }
+	if slices.Contains(a.Tools, "hip") || slices.Contains(a.Tools, "clang") || slices.ContainsFunc(a.Argv, isClang) {
+		return false
+	}
+	return slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
 }
 
 // tellsTime reports that a puts the time into an output: the project's own text does, or the command.
@@ -44,7 +54,7 @@ func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
 	if a.Depfile == "" {
 		return false
 	}
-	return r.commandTellsTime(a) || slices.ContainsFunc(r.ownFiles(a, found), func(f string) bool { return r.differs(r.asksOf(f).clocks) })
+	return r.commandTellsTime(a) || slices.ContainsFunc(r.ownFiles(a, found), func(f string) bool { return r.differs(a, r.asksOf(f).clocks) })
 }
 
 // commandTellsTime reports a macro that the command defines as the time, in an argument or by a variable of the environment: the source
@@ -53,6 +63,6 @@ func (r *Runner) commandTellsTime(a *graph.Action) bool {
 	if a.Depfile == "" {
 		return false
 	}
-	tells := func(text string) bool { return strings.Contains(text, "__") && r.differs(clocksIn([]byte(text))) }
+	tells := func(text string) bool { return strings.Contains(text, "__") && r.differs(a, clocksIn([]byte(text))) }
 	return slices.ContainsFunc(a.Argv, tells) || slices.ContainsFunc(a.Plain, tells) || slices.ContainsFunc(r.KeyEnv, tells)
 }

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -18,10 +19,11 @@ func TestCommandTellsTime(t *testing.T) {
 		{arg: "-DA__B", depfile: "d"},
 		{arg: "-DWHEN=__TIMESTAMP__", depfile: "d", env: "SOURCE_DATE_EPOCH=1", want: true},
 		{arg: "-DWHEN=__TIME__", depfile: "d", env: "SOURCE_DATE_EPOCH=1"},
+		{arg: "-ccbin=/usr/bin/clang++-15 -DWHEN=__TIME__", depfile: "d", env: "SOURCE_DATE_EPOCH=1", want: true},
 		{arg: "-c", depfile: "d", env: "NVCC_APPEND_FLAGS=-DX=__TIME__", want: true},
 	} {
 		r := &Runner{KeyEnv: []string{tc.env}}
-		if got := r.commandTellsTime(&graph.Action{Argv: []string{"g++", tc.arg}, Depfile: tc.depfile}); got != tc.want {
+		if got := r.commandTellsTime(&graph.Action{Argv: append([]string{"g++"}, strings.Fields(tc.arg)...), Depfile: tc.depfile}); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
 	}
