@@ -45,14 +45,14 @@ func (c *cli) untilRead(build func() (misread string, err error)) error {
 		if misread == "" {
 			return err
 		}
-		fmt.Fprintf(c.err, "kbuild: warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this)\n", misread)
+		c.say("kbuild: warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this)", misread)
 	}
 }
 
 // enter names the folder, so that editors find the files in messages.
 func (c *cli) enter() {
 	if c.Dir != "." && !c.Quiet && !c.JSON {
-		fmt.Fprintf(c.err, "kbuild: Entering directory '%s'\n", c.Dir)
+		c.say("kbuild: Entering directory '%s'", c.Dir)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -47,7 +48,7 @@ func unlike(bundle, here []cache.Field) []string {
 	var out []string
 	for _, f := range bundle {
 		if is := values[f.Name]; is != f.Value {
-			out = append(out, fmt.Sprintf("%s: %s in the bundle, %s here", f.Name, shorten(f.Value), shorten(is)))
+			out = append(out, fmt.Sprintf("%s: %s in the bundle, %s here", term.Name(f.Name), shorten(f.Value), shorten(is)))
 		}
 	}
 	return out
@@ -84,7 +85,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		return err
 	}
 	defer t.close()
-	t.runner.Warn = func(text string) { fmt.Fprintf(c.err, "kbuild: warning: %s\n", text) }
+	t.runner.Warn = func(text string) { c.say("kbuild: warning: %s", text) }
 	ctx := context.Background()
 	m, missing := s.manifest(t.runner.Held(ctx, s.graph.Closure(want)))
 	if len(m.Entries) == 0 {
@@ -94,7 +95,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		fmt.Fprintln(c.out, describe(m.Counted()))
 		return nil
 	}
-	err = writeBundle(cmd.File, c.out, func(w io.Writer) error {
+	err = writeBundle(cmd.File, c, func(w io.Writer) error {
 		m, err = t.store.Export(ctx, w, m)
 		return err
 	})
@@ -102,7 +103,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		return err
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(c.err, "kbuild: warning: %s\n", lacking(missing))
+		c.say("kbuild: warning: %s", lacking(missing))
 	}
 	if cmd.File != "-" {
 		fmt.Fprintln(c.out, describe(m))
@@ -111,7 +112,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 }
 
 func describe(m disk.Manifest) string {
-	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, size(m.Bytes), strings.Join(m.Targets, " "), strings.Join(m.Archs, " "))
+	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
 }
 
 // manifest describes a bundle of what the cache holds.
@@ -156,9 +157,9 @@ func lacking(missing []*graph.Action) string {
 }
 
 // writeBundle writes to standard output, or to a file that appears when it is whole.
-func writeBundle(name string, stdout io.Writer, write func(io.Writer) error) error {
+func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 	if name == "-" {
-		return write(stdout)
+		return write(c.rawOut())
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe, not to be replaced
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
@@ -218,7 +219,7 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 // accept compares a bundle with the project here, field by field. An error ends the import.
 func (c *cli) accept(m disk.Manifest, force bool) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err != nil {
-		fmt.Fprintf(c.err, "kbuild: warning: there is no %s here, so nothing says whether the bundle fits\n", c.manifestName())
+		c.say("kbuild: warning: there is no %s here, so nothing says whether the bundle fits", c.manifestName())
 		return nil
 	}
 	s, err := c.plan()
@@ -235,7 +236,7 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 		return exitError{exitRequirement, fmt.Errorf("nothing was imported: the bundle was made for something else (--force takes it all the same)\n  %s", strings.Join(differ, "\n  "))}
 	}
 	for _, d := range differ {
-		fmt.Fprintf(c.err, "kbuild: warning: %s\n", d)
+		c.say("kbuild: warning: %s", d)
 	}
 	var archs []string
 	for _, a := range s.graph.Actions {
@@ -243,7 +244,7 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 	}
 	for _, a := range sortedSet(archs) {
 		if !slices.Contains(m.Archs, a) {
-			fmt.Fprintf(c.err, "kbuild: warning: the bundle has nothing for %s\n", a)
+			c.say("kbuild: warning: the bundle has nothing for %s", a)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func (cmd compdbCmd) Run(c *cli) error {
 		e.File = a.Inputs[0]
 		entries = append(entries, e)
 	}
-	enc := json.NewEncoder(c.out)
+	enc := json.NewEncoder(c.rawOut())
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(entries)

@@ -21,7 +21,7 @@ func (cmd completionCmd) Run(c *cli) error {
 		if err != nil {
 			return nil // a shell that completes must not be told off
 		}
-		fmt.Fprintln(c.out, strings.Join(s.graph.Names(), "\n"))
+		fmt.Fprintln(c.pathsOut(), strings.Join(s.graph.Names(), "\n"))
 	case "bash":
 		fmt.Fprintf(c.out, `_kbuild() {
   local cur=${COMP_WORDS[COMP_CWORD]}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,7 +31,7 @@ func (cmd initCmd) Run(c *cli) error {
 	if err := writeFile(file, []byte(manifestText(found))); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.err, "kbuild: wrote %s: %d programs, %d other sources. Try: kbuild plan\n", file, len(found.mains), len(found.rest))
+	c.say("kbuild: wrote %s: %d programs, %d other sources. Try: kbuild plan", file, len(found.mains), len(found.rest))
 	return nil
 }
 

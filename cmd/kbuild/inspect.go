@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
@@ -69,7 +70,7 @@ func (c *cli) showFile(name string, f fatbin.File) error {
 func (c *cli) showMembers(f fatbin.File) {
 	for _, m := range f.Members {
 		for _, img := range m.Images {
-			fmt.Fprintf(c.out, "  %-32s %-14s %s\n", m.Name, img.Code(), strings.Join(aboutImage(m, img), ", "))
+			fmt.Fprintf(c.out, "  %-32s %-14s %s\n", term.Name(m.Name), img.Code(), strings.Join(aboutImage(m, img), ", "))
 		}
 	}
 }
@@ -105,7 +106,7 @@ func (c *cli) showArtifact(name, title string, a modinfo.Artifact, f fatbin.File
 	c.showMembers(f)
 	for _, img := range a.Images {
 		for _, k := range img.Kernels {
-			fmt.Fprintf(c.out, "  %-12s %5d bytes in %d parameters  %s\n", img.Arch, k.ParamBytes, len(k.Params), k.Demangled)
+			fmt.Fprintf(c.out, "  %-12s %5d bytes in %d parameters  %s\n", img.Arch, k.ParamBytes, len(k.Params), term.Name(k.Demangled))
 		}
 	}
 	return nil

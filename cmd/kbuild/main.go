@@ -118,9 +118,12 @@ func Main(args []string, stdout, stderr io.Writer) (status int) {
 	case errors.As(err, new(outputError)): // of the help
 		return out.settle(stderr, exitFailed)
 	case err != nil:
-		fmt.Fprintf(stderr, "kbuild: %v\n", err)
+		fmt.Fprintf(stderr, "kbuild: %s\n", term.Visible(err.Error()))
 		fmt.Fprintln(stderr, "Try: kbuild --help")
 		return exitUsage
+	}
+	if c.JSON {
+		c.rawOut()
 	}
 	return out.settle(stderr, report(&c, k.Run(&c)))
 }
@@ -148,7 +151,7 @@ func report(c *cli, err error) int {
 		e = exitError{exitFailed, err}
 	}
 	if e.err != nil && !errors.As(err, new(outputError)) { // output.settle says that one
-		fmt.Fprintf(c.err, "kbuild: %s\n", strings.TrimRight(e.err.Error(), "\n"))
+		c.say("kbuild: %s", strings.TrimRight(e.err.Error(), "\n"))
 	}
 	return e.status
 }

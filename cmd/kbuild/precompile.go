@@ -136,7 +136,7 @@ func (s *session) printArtifacts(manifests []graph.ActionID) error {
 			if c.JSON {
 				err = enc.Encode(e)
 			} else {
-				_, err = fmt.Fprintln(c.out, e.Path)
+				_, err = fmt.Fprintln(c.pathsOut(), e.Path)
 			}
 			if err != nil {
 				return err
@@ -215,7 +215,7 @@ func (c *cli) sayVerified(v verified) error {
 		return enc.Encode(v)
 	}
 	for _, p := range v.Problems {
-		fmt.Fprintf(c.err, "%s: %s\n", v.Manifest, p)
+		c.say("%s: %s", v.Manifest, p)
 	}
 	if !v.OK || c.Quiet {
 		return nil

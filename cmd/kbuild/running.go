@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -72,7 +71,7 @@ func (c *cli) schedule(t *tree) (sched.Options, func()) {
 	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
 	switch {
 	case err != nil:
-		fmt.Fprintf(c.err, "kbuild: warning: %v; running one process at a time\n", err)
+		c.say("kbuild: warning: %v; running one process at a time", err)
 		o.Jobs = 1
 	case client != nil:
 		o.Jobserver = client

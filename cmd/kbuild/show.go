@@ -77,7 +77,7 @@ func (cmd graphCmd) Run(c *cli) error {
 	opts := graph.DrawOptions{Want: want, Collapse: cmd.Collapse}
 	switch {
 	case cmd.Format == "json" || c.JSON:
-		return s.graph.WriteJSON(c.out, opts)
+		return s.graph.WriteJSON(c.rawOut(), opts)
 	case cmd.Format == "mermaid":
 		return s.graph.WriteMermaid(c.out, opts)
 	}

@@ -59,7 +59,7 @@ func (c *cli) format(file string, check bool) (changed bool, err error) {
 	if bytes.Equal(src, out) {
 		return false, nil
 	}
-	fmt.Fprintln(c.out, file)
+	fmt.Fprintln(c.pathsOut(), file)
 	if check {
 		return true, nil
 	}
@@ -133,7 +133,7 @@ type cachePathCmd struct{}
 func (cachePathCmd) Run(c *cli) error {
 	dir, err := c.cacheDir()
 	if err == nil {
-		fmt.Fprintln(c.out, dir)
+		fmt.Fprintln(c.pathsOut(), dir)
 	}
 	return err
 }
@@ -237,7 +237,7 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 	broken := 0
 	res, err := store.Verify(context.Background(), true, func(p disk.Problem) {
 		broken++
-		fmt.Fprintf(c.err, "kbuild: %s: %v; removed\n", p.Path, p.Err)
+		c.say("kbuild: %s: %v; removed", p.Path, p.Err)
 	})
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (c *cli) waitForLock(name string) (*run.Lock, error) {
 	defer stop()
 	takeBack, waited := func() {}, false
 	lock, err := run.AcquireLock(ctx, name, func(b *run.Busy) {
-		fmt.Fprintf(c.err, "kbuild: waiting for another kbuild in this build tree%s\n", b.Parenthesis())
+		c.say("kbuild: waiting for another kbuild in this build tree%s", b.Parenthesis())
 		takeBack, waited = lendSlot(ctx), true
 	})
 	takeBack()

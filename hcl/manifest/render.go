@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -40,6 +41,7 @@ func (p painter) paint(color, text string) string {
 func (d Diagnostic) render(color bool) string {
 	var b strings.Builder
 	p := painter(color)
+	d = d.printable()
 	tone := red
 	if d.Severity == Warning {
 		tone = yellow
@@ -62,6 +64,31 @@ func (d Diagnostic) render(color bool) string {
 		}
 	}
 	return b.String()
+}
+
+// printable is d for a terminal: a control character, which would move its cursor, is one that stands for it, and so takes as much room.
+func (d Diagnostic) printable() Diagnostic {
+	d.Summary, d.Source, d.Pos.File = plainText(d.Summary), plainText(d.Source), plainText(d.Pos.File)
+	lines := strings.Split(d.Detail, "\n")
+	for i, line := range lines {
+		lines[i] = plainText(line)
+	}
+	d.Detail = strings.Join(lines, "\n")
+	if d.Also != nil {
+		also := *d.Also
+		also.Source, also.Say, also.Pos.File = plainText(also.Source), plainText(also.Say), plainText(also.Pos.File)
+		d.Also = &also
+	}
+	return d
+}
+
+func plainText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 }
 
 // gutter is the room for line numbers.

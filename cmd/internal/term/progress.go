@@ -183,7 +183,7 @@ func (p *Progress) Diagnostic(d Diagnostic) {
 	}
 	text := d.Rendered
 	if text == "" {
-		text = d.Severity + ": " + d.Summary + "\n"
+		text = d.Severity + ": " + Visible(d.Summary) + "\n"
 	}
 	p.permanent(wholeLines(text))
 }

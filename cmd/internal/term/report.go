@@ -37,7 +37,7 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status, p.opts.DryRun))
 	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
-		fmt.Fprintf(&b, "  %s\n", ShellQuote(r.Argv))
+		fmt.Fprintf(&b, "  %s\n", Visible(ShellQuote(r.Argv)))
 		if a.Whole != "" {
 			fmt.Fprintf(&b, "  nvcc runs as one command: %s\n", oneLine(a.Whole))
 		}
@@ -79,7 +79,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	var b bytes.Buffer
 	head := p.ink(red, "FAILED") + " " + p.ink(bold, describe(a))
 	if r.Err != nil {
-		head += ": " + strings.TrimRight(r.Err.Error(), "\n")
+		head += ": " + Visible(strings.TrimRight(r.Err.Error(), "\n"))
 	}
 	fmt.Fprintf(&b, "%s\n", head)
 	field := func(name, value string) {
@@ -100,7 +100,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	if a.Part {
 		argv = a.Plain // the files of a part are gone
 	}
-	field("command", ShellQuote(argv))
+	field("command", Visible(ShellQuote(argv)))
 	b.Write(commandOutput(r.Output, p.color))
 	return b.Bytes()
 }

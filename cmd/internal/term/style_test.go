@@ -89,3 +89,17 @@ func TestShellQuote(t *testing.T) {
 		t.Errorf("quotes without need: %s", got)
 	}
 }
+
+func TestVisible(t *testing.T) {
+	for _, tc := range []struct{ in, text, name string }{
+		{"plain größe 矢量", "plain größe 矢量", "plain größe 矢量"},
+		{"a\nb\tc", "a\nb\tc", `a\nb\x09c`},
+		{"\x1b[2J\x07\r", `\x1b[2J\x07\x0d`, `\x1b[2J\x07\x0d`},
+		{"\u009b2J\x7f", `\x9b2J\x7f`, `\x9b2J\x7f`},
+		{"\xff\x9b\ufffd", "\\xff\\x9b\ufffd", "\\xff\\x9b\ufffd"},
+	} {
+		if text, name := Visible(tc.in), Name(tc.in); text != tc.text || name != tc.name {
+			t.Errorf("%q is %q and %q as a name, want %q and %q", tc.in, text, name, tc.text, tc.name)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package term
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What comes from elsewhere, the names in a bundle or an archive, those of files and symbols, may hold control characters, which make a
+// terminal move its cursor, change its title or answer as if somebody typed. They are shown as escapes. What compilers say is their
+// business: they are tools of this machine and may colour it.
+
+// Visible spells the control characters of a text out, \x1b for one, but for newlines and tabs.
+func Visible(s string) string { return spelled(s, "\n\t") }
+
+// Name is Visible for a name, which has no lines.
+func Name(s string) string { return spelled(s, "") }
+
+func spelled(s, kept string) string {
+	hidden := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(kept, r) }
+	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case r == '\n' && hidden(r):
+			b.WriteString(`\n`)
+		case hidden(r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
