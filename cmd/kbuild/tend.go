@@ -70,6 +70,7 @@ type cleanCmd struct{}
 
 // Run removes the build tree, if kbuild made it. The cache stays.
 func (cleanCmd) Run(c *cli) error {
+	c.fromMake(os.Getenv("MAKEFLAGS"))
 	p, err := c.load()
 	if err != nil {
 		return err
@@ -81,6 +82,10 @@ func (cleanCmd) Run(c *cli) error {
 	}
 	if _, err := os.Stat(state); err != nil {
 		return usagef("%s was not made by kbuild (it has no .kbuild folder); remove it yourself", dir)
+	}
+	if c.DryRun {
+		c.say("kbuild: would remove %s", dir)
+		return nil
 	}
 	lock, err := c.lockExisting(state)
 	if err != nil || lock == nil {
