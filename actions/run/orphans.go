@@ -36,6 +36,13 @@ func EndOrphans(dir string) error {
 	}
 }
 
+// IsCommand reports that this process was started by a command of the kbuild that works in dir, the folder for temporary files of its
+// build tree.
+func IsCommand(dir string) bool {
+	top, err := os.Stat(dir)
+	return err == nil && tempBelow([]byte("TMPDIR="+os.Getenv("TMPDIR")), top)
+}
+
 // orphans are the processes with such a TMPDIR, as far as we may know. Of one that has ended there is no environment.
 func orphans(dir string) (pids []int) {
 	top, err := os.Stat(dir)

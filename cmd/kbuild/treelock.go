@@ -114,6 +114,9 @@ func (c *cli) waitForLock(name string) (*run.Lock, error) {
 	if c.NoWait {
 		return run.AcquireLock(context.Background(), name, nil)
 	}
+	if run.IsCommand(filepath.Join(filepath.Dir(name), "tmp")) {
+		return nil, errors.New("a command of this build calls kbuild in the same build tree, where it would wait for itself; give it another --build-dir")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	takeBack, waited := func() {}, false

@@ -184,6 +184,16 @@ func TestWaitingInterrupted(t *testing.T) {
 	first.good()
 }
 
+// A command that builds in its own build tree would wait for itself.
+func TestNoWaitForItself(t *testing.T) {
+	dir := slowProject(t)
+	writeTestFile(t, filepath.Join(dir, "slow.sh"), "kbuild clean\n")
+	b := startKbuild(t, dir)
+	if status := b.end(); status != exitFailed || !strings.Contains(b.said, "where it would wait for itself") {
+		t.Errorf("it ends with %d:\n%s", status, b.said)
+	}
+}
+
 // Two rules of one Makefile build in one tree. Two commands of the first can only end if they run at the same time: with -j2, if the second
 // kbuild has no slot while it waits.
 func TestTwoRulesOfMake(t *testing.T) {

@@ -88,12 +88,12 @@ func (p *Project) Kbuild(args ...string) Counts {
 	return c
 }
 
-// kinds counts the actions that ran by kind.
+// kinds counts the actions that ran, or would run, by kind.
 func kinds(events []string) string {
 	ran := map[string]int{}
 	for _, line := range events {
 		var e struct{ Event, Kind, Status string }
-		if json.Unmarshal([]byte(line), &e) == nil && e.Event == "action_finished" && e.Status == "ran" {
+		if json.Unmarshal([]byte(line), &e) == nil && e.Event == "action_finished" && (e.Status == "ran" || e.Status == "would_run") {
 			ran[e.Kind]++
 		}
 	}

@@ -71,8 +71,7 @@ type finishedEvent struct {
 	Skipped  int    `json:"skipped"`
 	WallMS   int64  `json:"wall_ms"`
 
-	WouldRun     int `json:"would_run,omitempty"` // of a dry run, in place of ran and cached
-	WouldRestore int `json:"would_restore,omitempty"`
+	DryRun bool `json:"dry_run,omitempty"` // the counts are of what would be
 }
 
 // write drops errors: who owns the writer knows of them.
@@ -122,8 +121,8 @@ func (e *events) finished(s sched.Summary, ok bool, wall time.Duration) {
 	ok = ok && s.Failed == 0 && s.Skipped == 0 && !s.Interrupted
 	ev := finishedEvent{Event: "finished", OK: ok, Actions: s.Actions, Ran: s.Ran, Cached: s.Cached, UpToDate: s.UpToDate, Failed: s.Failed,
 		Skipped: s.Skipped, WallMS: wall.Milliseconds()}
-	if e != nil && e.dry {
-		ev.WouldRun, ev.WouldRestore, ev.Ran, ev.Cached = s.Ran, s.Cached, 0, 0
+	if e != nil {
+		ev.DryRun = e.dry
 	}
 	e.write(ev)
 }
