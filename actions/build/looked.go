@@ -46,7 +46,9 @@ func (r *Runner) Uses(a *graph.Action) []string {
 	out := slices.Concat(a.Inputs, a.Weak, r.namedFiles(a), r.around(a))
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
 		for _, f := range rec.Discovered {
-			out = append(out, f.Path) // "-DNAME" too, which is no path and does no harm
+			if !isCondition(f.Path) {
+				out = append(out, f.Path)
+			}
 		}
 		out = append(out, rec.Absent...)
 	}

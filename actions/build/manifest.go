@@ -116,7 +116,7 @@ func (o *origin) action(a *graph.Action) error {
 		return fmt.Errorf("BUG: %s was not settled before the manifest that tells of it", a.Name)
 	}
 	for _, f := range rec.(*cache.Record).Discovered {
-		if !strings.HasPrefix(f.Path, "-D") {
+		if !isCondition(f.Path) {
 			o.content(f.Path, f.Digest)
 		}
 	}

@@ -347,11 +347,7 @@ func (r *Runner) inputError(a *graph.Action, in string, err error) error {
 // holds reports whether everything a record discovered is still as it was.
 func (r *Runner) holds(a *graph.Action, rec *cache.Record) bool {
 	for _, f := range rec.Discovered {
-		if m, ok := strings.CutPrefix(f.Path, "-D"); ok {
-			if macroValue(a, m) != f.Digest {
-				return false
-			}
-		} else if d, err := r.digest(f.Path); err != nil || d != f.Digest {
+		if d, err := r.today(a, f.Path); err != nil || d != f.Digest {
 			return false
 		}
 	}

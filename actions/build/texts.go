@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -132,16 +133,54 @@ func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []st
 	}
 	var out []cache.FileDigest
 	for _, m := range used {
-		out = append(out, cache.FileDigest{Path: "-D" + m, Digest: macroValue(a, m)})
+		out = append(out, cache.FileDigest{Path: macroMark + m, Digest: macroValue(a, m)})
 	}
 	if said {
-		for _, w := range a.Weak {
-			if d, ok := r.partDigest(w); ok {
-				out = append(out, cache.FileDigest{Path: w, Digest: d})
-			}
+		for i, w := range a.Weak {
+			d, _ := r.digest(w) // without one the record never holds
+			out = append(out, cache.FileDigest{Path: weakName(i), Digest: d})
 		}
 	}
 	return out
+}
+
+// A record names macros and weak inputs that it depends on among the files that it discovered. A weak input goes by its place in
+// Action.Weak: its file has another name where another architecture comes last, and in another target or build tree.
+const (
+	macroMark = "-D"
+	weakMark  = "<weak "
+)
+
+func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
+
+// isCondition tells a macro or a weak input from a file.
+func isCondition(name string) bool {
+	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark)
+}
+
+// weakInput is the file that a condition stands for today; ok is false if it stands for none.
+func weakInput(a *graph.Action, name string) (file string, ok bool) {
+	for i, w := range a.Weak {
+		if name == weakName(i) {
+			return w, true
+		}
+	}
+	return "", false
+}
+
+// today is the content of what a record of a discovered, by the name that it has there. Nothing that a part makes is discovered by
+// name: which parts there are is another plan's affair.
+func (r *Runner) today(a *graph.Action, name string) (cache.Digest, error) {
+	if m, ok := strings.CutPrefix(name, macroMark); ok {
+		return macroValue(a, m), nil
+	}
+	if w, ok := weakInput(a, name); ok {
+		return r.digest(w)
+	}
+	if strings.HasPrefix(name, weakMark) || r.isPart(name) {
+		return cache.Digest{}, fs.ErrNotExist
+	}
+	return r.digest(name)
 }
 
 // followed reports whether the source and the headers of a preprocessed text are still what they were when it was made: a

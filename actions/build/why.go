@@ -50,17 +50,18 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 func (r *Runner) unlike(rec *cache.Record, a *graph.Action, p pending) []string {
 	out := DiffFields(rec.Fields, p.fields)
 	for _, f := range rec.Discovered {
-		if m, ok := strings.CutPrefix(f.Path, "-D"); ok {
-			if macroValue(a, m) != f.Digest {
-				out = append(out, m+" changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same")
-			}
-			continue
+		name := f.Path
+		if w, ok := weakInput(a, name); ok {
+			name = w
 		}
-		switch d, err := r.digest(f.Path); {
+		switch d, err := r.today(a, f.Path); {
 		case err != nil:
-			out = append(out, f.Path+" is gone")
-		case d != f.Digest:
-			out = append(out, f.Path+" changed")
+			out = append(out, name+" is gone")
+		case d == f.Digest:
+		case strings.HasPrefix(name, macroMark):
+			out = append(out, strings.TrimPrefix(name, macroMark)+" changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same")
+		default:
+			out = append(out, name+" changed")
 		}
 	}
 	for _, p := range rec.Absent {

@@ -26,6 +26,8 @@ func fakeNVCC() int {
 		fmt.Println("Cuda compilation tools, release 11.8, V11.8.89")
 	case f.has["--list-gpu-code"]:
 		fmt.Println("sm_70\nsm_75\nsm_80\nsm_86\nsm_90")
+	case splitToolkit():
+		return splitNVCC(args)
 	case f.has["--dryrun"]:
 		exe, _ := os.Executable()
 		fmt.Printf("#$ _HERE_=%[1]s\n#$ PATH=%[1]s:%[2]s\n#$ LIBRARIES=\n#$ NVVMIR_LIBRARY_DIR=%[1]s/../libdevice\n", filepath.Dir(exe), os.Getenv("PATH"))

@@ -50,6 +50,9 @@ func (f fakeArgs) writeCompiled(text string) error {
 
 // fakeFatbinary wraps one image.
 func fakeFatbinary() int {
+	if splitToolkit() {
+		return splitFatbinary(os.Args[1:])
+	}
 	var create string
 	var entries []byte
 	for i, arg := range os.Args {

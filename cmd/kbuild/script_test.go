@@ -13,6 +13,9 @@ import (
 var updateScripts = flag.Bool("update", false, "rewrite expected output in scripts")
 
 func TestMain(m *testing.M) {
+	if tool := splitTools[filepath.Base(os.Args[0])]; tool != nil {
+		os.Exit(tool(os.Args[1:]))
+	}
 	run := func(f func() int) func() { return func() { os.Exit(f()) } }
 	testscript.Main(m, map[string]func(){
 		"kbuild":    run(func() int { return Main(os.Args[1:], os.Stdout, os.Stderr) }),

@@ -136,6 +136,8 @@ func TestSplitEdits(t *testing.T) {
 
 	const more = `archs=["sm_70","sm_75","sm_80"]`
 	e.Ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
+	// The host code warns, and includes the stub of the last architecture, which is another one now.
+	e.Ran("a last architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 8", "--var", `archs=["sm_70","sm_75","sm_80","sm_86"]`)
 	e.Ran("an architecture less", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
 	e.Ran("back", "", "--var", more)
 	if got := e.ELFs("build/bin/app"); got != "sm_70 sm_75 sm_80" {
