@@ -18,6 +18,7 @@ type fate struct {
 	execute Status
 	checks  time.Duration // how long Check takes
 	takes   time.Duration // how long Execute takes
+	short   bool          // memory is short the first time
 }
 
 // world is a fake runner, observer and referee. Used inside a synctest bubble, time is free and the
@@ -32,7 +33,9 @@ type world struct {
 	mu         sync.Mutex
 	total      int
 	checked    map[graph.ActionID]bool
-	executed   map[graph.ActionID]bool
+	executed   map[graph.ActionID]int
+	active     map[graph.ActionID]bool // executed now
+	beside     map[graph.ActionID]bool // was executed while another was
 	ended      map[graph.ActionID]Status
 	good       map[graph.ActionID]bool // Check or Execute gave a good end, perhaps not reported yet
 	order      []graph.ActionID        // as started
@@ -48,7 +51,7 @@ type world struct {
 
 func newWorld(t *testing.T, g *graph.Graph, fates []fate, opts Options) *world {
 	w := &world{t: t, g: g, fates: fates, opts: opts, pools: map[string]int{},
-		checked: map[graph.ActionID]bool{}, executed: map[graph.ActionID]bool{},
+		checked: map[graph.ActionID]bool{}, executed: map[graph.ActionID]int{}, active: map[graph.ActionID]bool{}, beside: map[graph.ActionID]bool{},
 		ended: map[graph.ActionID]Status{}, good: map[graph.ActionID]bool{}}
 	w.opts.Jobs = max(1, opts.Jobs) // as Run takes it
 	if s, ok := opts.Jobserver.(*fakeServer); ok {
@@ -91,8 +94,12 @@ func (w *world) Execute(ctx context.Context, a *graph.Action) Result {
 	if w.need(a) > 0 {
 		w.needy--
 	}
+	delete(w.active, a.ID)
 	if err != nil {
 		return Result{Status: Failed, Err: err}
+	}
+	if f.short && w.executed[a.ID] == 1 {
+		return Result{Status: Failed, Short: true}
 	}
 	w.good[a.ID] = f.execute == Ran
 	return Result{Status: f.execute}
@@ -101,10 +108,12 @@ func (w *world) Execute(ctx context.Context, a *graph.Action) Result {
 func (w *world) begin(a *graph.Action) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.checked[a.ID] || w.executed[a.ID] || w.fates[a.ID].check != "" {
+	w.executed[a.ID]++
+	again := w.fates[a.ID].short && w.beside[a.ID]
+	if !w.checked[a.ID] || w.executed[a.ID] > 1 && !again || w.executed[a.ID] > 2 || w.fates[a.ID].check != "" {
 		w.t.Errorf("%s is executed twice, unchecked or although settled", a.Name)
 	}
-	w.executed[a.ID] = true
+	w.meet(a)
 	w.running++
 	w.peak = max(w.peak, w.running)
 	if w.running > w.opts.Jobs {
@@ -126,6 +135,20 @@ func (w *world) begin(a *graph.Action) {
 	}
 	if !w.cancelled.IsZero() && time.Now().After(w.cancelled) {
 		w.t.Errorf("%s is started %v after the cancellation", a.Name, time.Since(w.cancelled))
+	}
+}
+
+// meet notes who is executed beside whom. Nobody may be beside one whose memory was short.
+func (w *world) meet(a *graph.Action) {
+	w.active[a.ID] = true
+	if len(w.active) == 1 {
+		return
+	}
+	for id := range w.active {
+		w.beside[id] = true
+		if w.executed[id] == 2 {
+			w.t.Errorf("%s is executed again beside others", w.g.Actions[id].Name)
+		}
 	}
 }
 
@@ -187,6 +210,9 @@ func (w *world) predict(want []graph.ActionID) map[graph.ActionID]Status {
 		out[id] = f.check
 		if f.check == "" {
 			out[id] = f.execute
+			if f.short && !w.beside[id] {
+				out[id] = Failed // it was alone as it was
+			}
 		}
 		for _, d := range w.g.Deps(id) {
 			if out[d] == Failed || out[d] == Skipped {
@@ -306,6 +332,7 @@ func randomFates(rng *rand.Rand, n int, failing float64) []fate {
 		f.checks = time.Duration(rng.IntN(3)) * time.Millisecond
 		f.takes = time.Duration(rng.IntN(20)) * time.Millisecond
 		f.execute = Ran
+		f.short = rng.IntN(10) == 0
 		switch p := rng.Float64(); {
 		case p < failing/2:
 			f.check = Failed

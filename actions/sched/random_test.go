@@ -104,6 +104,7 @@ func TestRandomInRealTime(t *testing.T) {
 		for i := range fates {
 			fates[i].checks /= 1000
 			fates[i].takes /= 1000
+			fates[i].short = false // whether two were at work at once is not known to the microsecond
 		}
 		w := newWorld(t, g, fates, opts)
 		ctx, stop := context.WithCancel(t.Context())
@@ -151,7 +152,8 @@ func TestRandomFailureLimit(t *testing.T) {
 		}
 		predicted := w.predict(want)
 		for id, status := range w.ended {
-			if status != predicted[id] && status != Skipped {
+			gaveUp := w.fates[id].short && status == Failed // nothing starts after the last failure, not even again
+			if status != predicted[id] && status != Skipped && !gaveUp {
 				t.Errorf("%s ends as %s, want %s", g.Actions[id].Name, status, predicted[id])
 			}
 			if status == Skipped && predicted[id] != Skipped && w.failures < opts.KeepGoing {

@@ -27,6 +27,7 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 	l := &loop{core: c, ctx: ctx, cancel: cancel, opts: opts, runner: r, observer: o,
 		events: make(chan event, 64), maxChecks: max(4, runtime.GOMAXPROCS(0)),
 		tokens:   tokens{server: opts.Jobserver, arrived: make(chan tokenAnswer, 1)},
+		solo:     nobody,
 		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if l.opts.Load == nil {
@@ -59,6 +60,8 @@ type loop struct {
 	observer  Observer
 	events    chan event
 	maxChecks int // checks at once; they read and hash files, so more than there are processors helps a little
+
+	solo int32 // runs, and began when nothing else ran; or nobody
 
 	failures    int
 	stopping    bool // start nothing more
@@ -115,6 +118,7 @@ func (l *loop) start() {
 	if !l.stopping {
 		l.startChecks()
 		l.startCommands()
+		l.startAlone()
 	}
 	if l.stopping || l.queued.count == 0 {
 		l.loadTimer = nil
@@ -163,10 +167,32 @@ func (l *loop) startCommands() {
 		if !ok || !l.tokens.take(l.ctx, &l.nodes[i]) {
 			return
 		}
-		l.set(i, running)
 		l.observer.Started(l.nodes[i].action)
-		go l.execute(i, l.nodes[i].action)
+		l.begin(i)
 	}
+}
+
+// startAlone starts what must run alone when there is nothing else to start: all that is left needs it, or another like it. So the
+// processors are not idle until then, and nothing can start beside it.
+func (l *loop) startAlone() {
+	if len(l.alone) == 0 || l.count[running]+l.count[checking]+l.queued.count > 0 || !l.tokens.take(l.ctx, &l.nodes[l.alone[0]]) {
+		return
+	}
+	l.begin(l.alone[0])
+}
+
+// begin runs node i, and notes who runs beside another.
+func (l *loop) begin(i int32) {
+	if l.count[running] == 0 {
+		l.solo = i
+	} else {
+		l.nodes[i].beside = true
+		if l.solo != nobody {
+			l.nodes[l.solo].beside = true
+		}
+	}
+	l.set(i, running)
+	go l.execute(i, l.nodes[i].action)
 }
 
 // handle takes the end of a check or of a command.
@@ -174,6 +200,9 @@ func (l *loop) handle(e event) {
 	n := &l.nodes[e.node]
 	if n.state == running {
 		l.tokens.free(n)
+		if l.solo == e.node {
+			l.solo = nobody
+		}
 	}
 	if e.crash != nil {
 		l.crash = e.crash
@@ -187,6 +216,11 @@ func (l *loop) handle(e event) {
 	}
 	if e.result.Status == Failed && l.ctx.Err() != nil {
 		e.result.Status = Skipped // it was stopped, it did not fail
+	}
+	if e.result.Status == Failed && e.result.Short && n.beside && !n.alone && !l.stopping {
+		n.alone = true
+		l.set(e.node, queued)
+		return
 	}
 	l.finish(e.node, e.result)
 }

@@ -354,3 +354,33 @@ func TestCancelledBefore(t *testing.T) {
 		t.Errorf("%d actions were checked", len(w.checked))
 	}
 }
+
+// What ends for want of memory beside others runs once more, when nothing else is left to run; alone it would end so again.
+func TestShortOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		jobs int
+		want Status
+	}{
+		{"beside another", 2, Ran},
+		{"alone as it was", 1, Failed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g := makeGraph([]string{"big"}, []string{"other"}, []string{"third"}, []string{"user", "big"})
+				takes := 10 * time.Millisecond
+				fates := []fate{{execute: Ran, takes: takes, short: true}, {execute: Ran, takes: takes}, {execute: Ran, takes: takes}, {execute: Ran}}
+				w := newWorld(t, g, fates, Options{Jobs: c.jobs, Cost: func(*graph.Action) time.Duration { return 1 }})
+				if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2, 3}, w.opts, w, w); err != nil {
+					t.Fatal(err)
+				}
+				if w.ended[0] != c.want || (w.ended[3] == Ran) != (c.want == Ran) {
+					t.Errorf("ends as %v, want %v", w.ended, c.want)
+				}
+				if n := w.executed[0]; (n == 2) != (c.want == Ran) {
+					t.Errorf("executed %d times", n)
+				}
+			})
+		})
+	}
+}

@@ -30,6 +30,7 @@ type Result struct {
 	Elapsed time.Duration // wall time of the process
 	CPU     time.Duration
 	MaxRSS  int64 // bytes, of the largest process; 0 is unknown
+	Short   bool  // of Failed: memory was short, so that it may succeed with nothing beside it
 }
 
 // Runner does the work of actions. Both methods are called concurrently for different actions, never
@@ -38,7 +39,8 @@ type Runner interface {
 	// Check settles an action without starting a process, if it can: up to date, restored from the
 	// cache, or failed. ok is false if Execute must be called.
 	Check(ctx context.Context, a *graph.Action) (res Result, ok bool)
-	// Execute runs the action. It holds one of Options.Jobs slots (and a jobserver token).
+	// Execute runs the action. It holds one of Options.Jobs slots (and a jobserver token). It is called once more if the first
+	// time ended Short while others ran: then no other action is executed beside it.
 	Execute(ctx context.Context, a *graph.Action) Result
 }
 

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -35,7 +36,7 @@ var legal = [numStates][numStates]bool{
 	ready:    {checking: true, skipped: true},
 	checking: {queued: true, done: true, failed: true, skipped: true},
 	queued:   {running: true, skipped: true},
-	running:  {done: true, failed: true, skipped: true},
+	running:  {done: true, failed: true, skipped: true, queued: true}, // queued again: once, to run alone
 }
 
 // node is an action in a run.
@@ -47,6 +48,8 @@ type node struct {
 	rank     int32   // 0 is the best: highest priority first, then lowest ActionID
 	holds    int32   // how many there had been when it started, see core.hold
 	blockers int32   // what it needs that has not ended well
+	beside   bool    // another ran while it did
+	alone    bool    // memory was short: it runs once more, with nothing beside it
 	state    state
 	poisoned bool // needs something that failed
 	token    byte // of the jobserver, while running
@@ -68,7 +71,8 @@ type core struct {
 	holds   int32          // how many times memory was held
 	passing int64          // expected of what runs and started since the last of them began
 	ready   queue          // the nodes in state ready
-	queued  queue          // the nodes in state queued
+	queued  queue          // the nodes in state queued, but for those in alone
+	alone   []int32        // the nodes in state queued that run alone, oldest first
 }
 
 const nobody = -1
@@ -83,10 +87,7 @@ func (c *core) set(i int32, to state) {
 	case ready:
 		c.ready.take(n.rank)
 	case queued:
-		c.queued.take(n.rank)
-		if c.held == i {
-			c.held = nobody
-		}
+		c.unqueue(i)
 	case running:
 		c.occupy(n, -1)
 	}
@@ -103,12 +104,28 @@ func (c *core) set(i int32, to state) {
 	case ready:
 		c.ready.put(n.rank, 0)
 	case queued:
-		c.queued.put(n.rank, n.memory)
+		if n.alone {
+			c.alone = append(c.alone, i)
+		} else {
+			c.queued.put(n.rank, n.memory)
+		}
 	case running:
 		n.holds = c.holds
 		c.occupy(n, 1)
 	case done:
 		c.release(n)
+	}
+}
+
+// unqueue takes node i out of the queue that it waits in.
+func (c *core) unqueue(i int32) {
+	if c.nodes[i].alone {
+		c.alone = slices.DeleteFunc(c.alone, func(k int32) bool { return k == i })
+		return
+	}
+	c.queued.take(c.nodes[i].rank)
+	if c.held == i {
+		c.held = nobody
 	}
 }
 
