@@ -22,8 +22,11 @@ import (
 
 // Execute implements sched.Runner.
 func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	defer r.done(a)
-	return r.executeChecked(ctx, a)
+	res := r.executeChecked(ctx, a)
+	if !res.Short { // else it may be executed again
+		r.done(a)
+	}
+	return res
 }
 
 // executeChecked is Execute for one who goes on to read what a reads.
@@ -35,6 +38,7 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action) sched.Resu
 
 	res := r.execute(ctx, a, p)
 	res.Reason = p.reason
+	r.again(a, p, &res)
 	r.sayOnce(a, &res)
 	if res.Status == sched.Failed {
 		r.forgetOutputs(a)
@@ -142,7 +146,8 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 			return failed(err), heard{}
 		}
 	}
-	if a.Aloud == nil || h.text == "" && res.Status != sched.Failed {
+	var e *ended
+	if a.Aloud == nil || h.text == "" && res.Status != sched.Failed || errors.As(res.Err, &e) {
 		return res, h
 	}
 	// It has something to say: again, of the text with the true line numbers. What it makes stays that of the canonical
@@ -212,6 +217,9 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		res.Status, res.Err = sched.Failed, err
 		return res, heard{}
 	}
+	if errors.Is(err, unix.ENOMEM) {
+		err = &ended{err.Error(), true}
+	}
 	if err != nil {
 		return fail(err)
 	}
@@ -259,31 +267,6 @@ func (r *Runner) plain(a *graph.Action, said string, dir scratch) string {
 		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
 	}
 	return said
-}
-
-// diskFull reports a build tree without space: compilers say so in many ways, some of them misleading.
-func (r *Runner) diskFull() bool {
-	var st unix.Statfs_t
-	return unix.Statfs(r.State, &st) == nil && st.Bavail*uint64(st.Bsize) < 16<<20 // what the failing command had written is gone by now
-}
-
-// exitError is nil for a process that ended well.
-func exitError(out run.Result) error {
-	switch {
-	case out.OOM:
-		grown := ""
-		if out.MaxRSS > 0 {
-			grown = fmt.Sprintf(" (it had grown to %d MiB)", out.MaxRSS>>20)
-		}
-		return fmt.Errorf("killed, most likely for memory%s: build with a smaller -j or --mem, or give the target memory = \"...\"", grown)
-	case out.Signal != 0:
-		return fmt.Errorf("ended by signal %v", out.Signal)
-	case out.ExitCode == 127:
-		return errors.New("exit status 127: a tool it runs was not found, or was given a command line longer than Linux allows")
-	case out.ExitCode != 0:
-		return fmt.Errorf("exit status %d", out.ExitCode)
-	}
-	return nil
 }
 
 // explainFailure adds what kbuild knows and the compiler does not: that a header it did not find is

@@ -55,11 +55,15 @@ func (v *Rebuild) Check(ctx context.Context, a *graph.Action) (sched.Result, boo
 }
 
 // Execute implements sched.Runner.
-func (v *Rebuild) Execute(ctx context.Context, a *graph.Action) sched.Result {
+func (v *Rebuild) Execute(ctx context.Context, a *graph.Action) (res sched.Result) {
 	v.r.mu.Lock()
 	_, missing := v.r.pending[a.ID]
 	v.r.mu.Unlock()
-	defer v.r.done(a) // once: it counts who may still read the files of parts
+	defer func() {
+		if !res.Short {
+			v.r.done(a) // once: it counts who may still read the files of parts
+		}
+	}()
 	if missing {
 		if res := v.r.executeChecked(ctx, a); res.Status == sched.Failed {
 			return res

@@ -47,6 +47,8 @@ type Runner struct {
 	Begun   time.Time         // when this kbuild started
 	Warn    func(string)      // told once of what is wrong with the cache
 
+	Distrusted map[string]bool // questions to compilers whose answers are known to be understood wrongly
+
 	temp    sync.Once // makes the folder for temporary files
 	tempErr error
 
@@ -56,13 +58,14 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	noted    noted
-	asked    sync.Map           // of asks, by askedBy
-	said     map[[2]string]bool // by source and text, see sayOnce
-	named    map[string]named   // by argument
-	found    map[[2]string]bool // whether a file of the system mentions a name
-	misread  []string           // see Misread
-	buffers  sync.Pool          // of *[]byte
-	hungry   atomic.Int64       // front ends that run now, see run.HugePages
+	asked    sync.Map                // of asks, by askedBy
+	said     map[[2]string]bool      // by source and text, see sayOnce
+	named    map[string]named        // by argument
+	found    map[[2]string]bool      // whether a file of the system mentions a name
+	misread  []Misreading            // see Misread
+	short    map[graph.ActionID]bool // memory was, once
+	buffers  sync.Pool               // of *[]byte
+	hungry   atomic.Int64            // front ends that run now, see run.HugePages
 	clock    fileClock
 	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
 }

@@ -13,8 +13,9 @@ import (
 )
 
 // Doctor prints what a build would find, with a fix for each fault, and reports whether everything
-// that a build needs works. It asks the world anew, whatever a memo says.
-func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool {
+// that a build needs works. It asks the world anew, whatever a memo says. misread, which may be nil, tells for what the compilers run
+// as one command in this build tree.
+func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misread func(plan.Facts) []string) bool {
 	w := newWorld(ctx, r)
 	f := w.collect()
 	if err := ctx.Err(); err != nil {
@@ -45,6 +46,11 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string) bool
 		d.warn("GPU", "none here; that is fine for building, code = [\"native\"] needs one")
 	} else {
 		d.ok("GPU", codes(f.NativeGPU))
+	}
+	if misread != nil {
+		for _, why := range misread(f) {
+			d.warn("taken apart wrongly", why)
+		}
 	}
 	d.check("cache folder", unwritable(cacheDir), cacheDir)
 	return d.good

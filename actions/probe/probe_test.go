@@ -280,7 +280,7 @@ func TestMissingLibnvvm(t *testing.T) {
 		t.Fatalf("fault not seen: %+v", f.CUDA)
 	}
 	var out strings.Builder
-	if Doctor(context.Background(), &out, Request{NeedCUDA: true, Env: vars}, t.TempDir()) {
+	if Doctor(context.Background(), &out, Request{NeedCUDA: true, Env: vars}, t.TempDir(), nil) {
 		t.Error("doctor finds nothing wrong")
 	}
 	if !strings.Contains(out.String(), "fail    LTO") {

@@ -41,25 +41,19 @@ type driver struct {
 // keyEnv the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
-	var about []string
 	if k := f.CUDA; k != nil {
 		s.drivers["nvcc"] = driver{k.NVCC.Path, env}
-		about = append(about, k.NVCC.Path, k.NVCC.ID)
 	}
 	if k := f.CUDA; k != nil && k.Clang != nil {
 		s.drivers["clang"] = driver{k.Clang.Driver.Path, env}
-		about = append(about, "clang", k.Clang.Driver.Path, k.Clang.Driver.ID, k.Clang.CUDAPath)
 	}
 	if k := f.HIP; k != nil {
 		s.drivers["hip"] = driver{k.Driver.Path, slices.Concat(env, k.Env, []string{hipccVerbose})}
-		about = append(about, "hip", k.Driver.Path, k.Driver.ID)
-		keyEnv = slices.Concat(keyEnv, k.Env)
 	}
-	if about == nil {
+	if len(s.drivers) == 0 {
 		return s
 	}
-	sum := sha256.Sum256([]byte(strings.Join(append(about, keyEnv...), "\x00")))
-	s.file = filepath.Join(dir, fmt.Sprintf("steps-%x.json", sum[:12]))
+	s.file = filepath.Join(dir, "steps-"+Identity(f, keyEnv)+".json")
 	if sealed, err := os.ReadFile(s.file); err == nil {
 		s.text = sealed
 		if text, ok := unseal(filepath.Base(s.file), sealed); !ok || json.Unmarshal(text, &s.Runs) != nil {
@@ -70,6 +64,24 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 		return lacksLibs(run.Text) || !maps.Equal(run.Files, filesIn(run.Asked))
 	})
 	return s
+}
+
+// Identity names all that an answer depends on besides the question: the tools that can be asked, by content, and the variables of the
+// environment that can change an answer.
+func Identity(f plan.Facts, keyEnv []string) string {
+	var about []string
+	if k := f.CUDA; k != nil {
+		about = append(about, k.NVCC.Path, k.NVCC.ID)
+		if k.Clang != nil {
+			about = append(about, "clang", k.Clang.Driver.Path, k.Clang.Driver.ID, k.Clang.CUDAPath)
+		}
+	}
+	if k := f.HIP; k != nil {
+		about = append(about, "hip", k.Driver.Path, k.Driver.ID)
+		keyEnv = slices.Concat(keyEnv, k.Env)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(append(about, keyEnv...), "\x00")))
+	return fmt.Sprintf("%x", sum[:12])
 }
 
 // filesIn are the files that arguments name by an absolute path, with their content: options in them change an answer.
@@ -178,11 +190,11 @@ func complaint(text string) string {
 	return lastLine(text)
 }
 
-// Misread notes that an answer was understood wrongly: the tool runs as one command in this project. Others may ask the same with
-// better luck.
-func (s *Steps) Misread(question string) {
+// Misread notes that an answer was understood wrongly, and why: the tool runs as one command in this project. Others may ask the same
+// with better luck.
+func (s *Steps) Misread(question, why string) {
 	s.fleeting[question] = true
-	s.Runs[question] = plan.DryRun{Misread: true}
+	s.Runs[question] = plan.DryRun{Misread: why}
 }
 
 func lastLine(text string) string {

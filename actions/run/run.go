@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -34,6 +36,8 @@ type Result struct {
 	UserCPU, SysCPU time.Duration // of the process and the children it waited for
 	MaxRSS          int64         // bytes, of the largest process among them; 0 if it cannot be told, see peak
 	OOM             bool          // it or a child was ended by SIGKILL that we did not send: most likely for memory
+	NoMemory        bool          // it or a child said that it got no memory
+	Killed          bool          // it or a child was ended by a signal
 }
 
 // Run starts c in a process group of its own and waits for it. A process that ends with a status
@@ -136,16 +140,34 @@ func (r *Result) account(s *os.ProcessState) {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		r.Signal = w.Signal()
 	}
-	r.OOM = r.Signal == syscall.SIGKILL || r.ExitCode == 128+int(syscall.SIGKILL) || r.ExitCode > 0 && childKilled(r.Output)
+	r.judge()
 }
 
-// childKilled finds what drivers say of a sub-process that was ended by SIGKILL: gcc of a compiler,
-// gcc of the linker, nvcc. They exit with 1 then; nvcc 11.8 says nothing and exits with 137.
-func childKilled(output []byte) bool {
-	for _, words := range []string{"Killed signal terminated program", "terminated with signal 9 ", "died due to signal 9 "} {
-		if bytes.Contains(output, []byte(words)) {
-			return true
-		}
-	}
-	return false
+// judge tells from how a process ended, and what it said, whether it was ended.
+func (r *Result) judge() {
+	bad := r.ExitCode > 0
+	r.OOM = r.Signal == syscall.SIGKILL || r.ExitCode == 128+int(syscall.SIGKILL) || bad && childKilled().Match(r.Output)
+	r.NoMemory = (bad || r.Signal != 0) && saysNoMemory().Match(r.Output)
+	r.Killed = r.OOM || r.Signal != 0 || r.ExitCode > 128 && r.ExitCode <= 128+lastSignal || bad && childEnded().Match(r.Output)
+}
+
+// lastSignal is the highest number of a signal: a shell, and nvcc 11.8, which says nothing, exit with 128 and the number of what
+// ended their child. nvlink's own 255 is none.
+const lastSignal = 64
+
+// What drivers say of a sub-process that a signal ended: gcc of a compiler, gcc of the linker, nvcc and nvlink, hipcc, clang. They
+// exit with a status of their own then.
+var (
+	childKilled = expression(`Killed signal terminated program|terminated with signal 9 |(?:died due to|child died with) signal 9\b|unable to execute command: Killed`)
+	childEnded  = expression(`signal terminated program|terminated with signal \d|(?:died due to|child died with) signal \d|command failed due to signal|unable to execute command: `)
+)
+
+// saysNoMemory finds the words in which tools end that got no memory: EDG's front ends (cicc, cudafe++), gcc, LLVM's, GNU ld's,
+// ptxas and nvlink, whatever is written in C++, and who cannot start a process. (Tried with ulimit -v, but for ld.)
+var saysNoMemory = expression(`catastrophic error: out of memory|: out of memory allocating \d+ bytes|(?m:^virtual memory exhausted)|LLVM ERROR: out of memory` +
+	`|: memory exhausted|fatal\s+: Memory allocation failure|heap memory may be exhausted|instance of 'std::bad_alloc'|(?m:: Cannot allocate memory$)`)
+
+// expression is compiled when it is first needed: after a failure.
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -37,18 +37,6 @@ func (cmd buildCmd) Run(c *cli) error {
 	return c.untilRead(func() (string, error) { return cmd.build(c, q) })
 }
 
-// untilRead builds, and once more with a compiler as one command where it was taken apart wrongly.
-func (c *cli) untilRead(build func() (misread string, err error)) error {
-	c.enter()
-	for {
-		misread, err := build()
-		if misread == "" {
-			return err
-		}
-		c.say("kbuild: warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this)", misread)
-	}
-}
-
 // enter names the folder, so that editors find the files in messages.
 func (c *cli) enter() {
 	if c.Dir != "." && !c.Quiet && !c.JSON {
@@ -85,11 +73,8 @@ func (s *session) build(start time.Time, tree *tree, want []graph.ActionID, done
 	if err == nil && len(c.KeepCode) > 0 && !c.DryRun {
 		err = s.keepCode(r.ctx, tree, want)
 	}
-	err = errors.Join(err, s.noteMisread(tree.runner.Misread()))
-	for _, question := range tree.runner.Misread() {
-		tool, _, _ := strings.Cut(question, "\n")
-		misread = map[string]string{"nvcc": "nvcc", "hip": "hipcc", "clang": "clang"}[tool]
-	}
+	misread, noted := s.noteMisread(tree.runner.Misread())
+	err = errors.Join(err, noted)
 	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misread == ""
 	if good && say != nil {
 		err = say()
@@ -135,7 +120,11 @@ func (s *session) openTree(lock *run.Lock) (*tree, error) {
 	}
 	state := s.cli.state(s.project, "")
 	files := cache.OpenFiles(filepath.Join(state, "files"), s.project.Root)
-	return s.cli.openTree(lock, s.project.Root, state, s.graph, tools, files, cache.OpenJournal)
+	t, err := s.cli.openTree(lock, s.project.Root, state, s.graph, tools, files, cache.OpenJournal)
+	if err == nil {
+		t.runner.Distrusted = s.cli.distrustedQuestions()
+	}
+	return t, err
 }
 
 // openTree opens the build tree with its files in the folder state. The lock goes with the tree, or is released.

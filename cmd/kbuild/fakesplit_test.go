@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
@@ -19,8 +20,11 @@ import (
 // line says decides what becomes of it:
 //
 //	never_used         cicc warns, as for a variable
-//	fake_killed        cicc is killed; with fake_killed_once, only where cicc-was-killed is not there yet
+//	fake_killed        cicc is killed
+//	fake_killed_once   cicc is killed beside the one that waits, and the second time must be alone
+//	fake_waits         cicc waits until the other one was killed
 //	fake_kills_driver  cicc ends as a driver does whose child was killed: status 137, no word
+//	fake_crash         the same after a segmentation fault
 //	fake_shared        ptxas: too much shared data
 //	fake_unknown       ptxas fails in words that nobody knows
 //
@@ -30,7 +34,10 @@ var splitTools = map[string]func(args []string) int{
 }
 
 // toolFolder is where this program is, by the name that it was called by: testscript.Main changes that.
-var toolFolder = filepath.Dir(os.Args[0])
+var toolFolder = func() string {
+	p, _ := exec.LookPath(os.Args[0])
+	return filepath.Dir(p)
+}()
 
 // splitToolkit reports that this program is a tool of one.
 func splitToolkit() bool { return fileExists(filepath.Join(toolFolder, "cicc")) }
@@ -236,16 +243,34 @@ func fakeHash(text string) string {
 }
 
 func fakeKills(text string) (status int) {
-	const mark = "cicc-was-killed"
+	const killed, waits = "cicc-was-killed", "cicc-waits"
 	switch {
 	case strings.Contains(text, "fake_kills_driver"):
 		return 137
-	case !strings.Contains(text, "fake_killed"), strings.Contains(text, "fake_killed_once") && fileExists(mark):
+	case strings.Contains(text, "fake_crash"):
+		return 139
+	case strings.Contains(text, "fake_waits"):
+		fakeLog(waits, "")
+		fakeAwait(killed)
+		os.Remove(waits)
+		return 0
+	case strings.Contains(text, "fake_killed_once") && fileExists(killed):
+		return map[bool]int{true: 1, false: 0}[fileExists(waits)]
+	case strings.Contains(text, "fake_killed_once"):
+		fakeAwait(waits)
+	case !strings.Contains(text, "fake_killed"):
 		return 0
 	}
-	fakeLog(mark, "")
+	fakeLog(killed, "")
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// fakeAwait waits for a file, or a minute.
+func fakeAwait(file string) {
+	for try := 0; try < 60_000 && !fileExists(file); try++ {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func splitPTXAS(args []string) int {

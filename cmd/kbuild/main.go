@@ -64,6 +64,8 @@ type cli struct {
 	checkLink *plan.CheckLink // of kbuild build --check-link
 	said      strings.Builder // diagnostics of the last plan, for people
 	told      map[string]bool // those that were printed
+
+	distrusted map[string]string // questions to compilers that are known to be misread, and how that was found out
 }
 
 // Exit statuses.

@@ -222,6 +222,9 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	case file != "":
 		e.absent(file)
 	}
+	if file, text, ok := s.verdictText(); ok {
+		e.known(file, text)
+	}
 	if e.doubt {
 		return
 	}

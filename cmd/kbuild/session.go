@@ -96,9 +96,7 @@ func (c *cli) plan() (*session, error) {
 func (s *session) make() (plan.Plan, error) {
 	env := run.Environ(os.Environ(), nil)
 	steps := probe.OpenSteps(s.cli.toolMemo(s.project), s.facts, env, run.KeyEnviron(env))
-	for _, question := range s.misread() {
-		steps.Misread(question)
-	}
+	s.distrust(steps)
 	s.facts.DryRuns, s.steps = steps.Runs, steps
 	for {
 		made := plan.New(s.project, s.facts, plan.Options{NoSplit: s.cli.NoSplit, CheckLink: s.cli.checkLink})
@@ -109,25 +107,6 @@ func (s *session) make() (plan.Plan, error) {
 			return made, err
 		}
 	}
-}
-
-// misread are the questions whose answers were understood wrongly in this build tree.
-func (s *session) misread() (questions []string) {
-	text, _ := os.ReadFile(s.cli.state(s.project, "misread"))
-	json.Unmarshal(text, &questions) // none, if it is damaged: they are found again
-	return questions
-}
-
-// noteMisread adds to them.
-func (s *session) noteMisread(questions []string) error {
-	if len(questions) == 0 {
-		return nil
-	}
-	text, err := json.Marshal(append(s.misread(), questions...))
-	if err != nil {
-		return err
-	}
-	return writeFile(s.cli.state(s.project, "misread"), text)
 }
 
 func (s *session) request() probe.Request { return s.cli.request(s.project) }

@@ -142,6 +142,9 @@ func (cmd whyCmd) Run(c *cli) error {
 	if quiet > 0 {
 		fmt.Fprintf(c.out, "%d actions are up to date\n", quiet)
 	}
+	if len(cmd.What) == 0 && !c.JSON {
+		c.tellDistrusted()
+	}
 	return nil
 }
 

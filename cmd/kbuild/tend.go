@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -104,13 +105,20 @@ func (doctorCmd) Run(c *cli) error {
 		return err
 	}
 	r := probe.Request{Root: c.Dir, Env: os.Getenv, NeedCUDA: true, NeedNative: true}
+	var misread func(plan.Facts) []string
 	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err == nil {
 		if p, diags := manifest.Load(manifest.Options{Dir: c.Dir, File: c.File, Env: os.LookupEnv, Version: version}); !diags.HasErrors() {
 			r = c.request(p)
 			r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedHIP, true, ""
+			misread = func(f plan.Facts) (out []string) {
+				for _, v := range c.verdicts(p, toolIdentity(f)) {
+					out = append(out, c.explained(p, v))
+				}
+				return out
+			}
 		}
 	}
-	if !probe.Doctor(context.Background(), c.out, r, dir) {
+	if !probe.Doctor(context.Background(), c.out, r, dir, misread) {
 		return exitError{status: exitRequirement}
 	}
 	return nil

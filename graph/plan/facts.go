@@ -47,7 +47,7 @@ type DryRun struct {
 	Asked []string          `json:"asked,omitempty"` // where the question names files: its arguments,
 	Files map[string]string `json:"files,omitempty"` // and the content of the files, as a digest, by path
 
-	Misread bool `json:"misread,omitempty"` // a pass that was learned from it failed, and the tool as one command did not
+	Misread string `json:"misread,omitempty"` // how it came out that a pass was learned wrongly from it: the tool as one command did not fail
 }
 
 // Tool is a program with its identity by content.

@@ -52,8 +52,8 @@ func (b *builder) answer(q Question) (string, error) {
 			b.questions = append(b.questions, q)
 		}
 		return "", errNotAsked
-	case run.Misread:
-		return "", errors.New("a pass that it shows failed, and as one command it did not")
+	case run.Misread != "":
+		return "", errors.New(run.Misread)
 	case run.Error != "":
 		return "", refused{q.Tool, run.Error}
 	}
