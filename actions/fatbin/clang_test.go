@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // placeholder is what testdata/hiphost.o holds.
@@ -15,7 +17,7 @@ const placeholder = "The device code of this object belongs here: kbuild puts it
 // newHIPLab is a lab with a clang that compiles HIP, and step.hip.
 func newHIPLab(t *testing.T) lab {
 	t.Helper()
-	l := labWith(t, "KBUILD_REQUIRE_HIP", "clang++-15", "ld.lld-15", "clang-offload-bundler-15")
+	l := lab{t: t, dir: t.TempDir(), llvm: tooltest.LLVM(t)}
 	l.write("step.hip", testdata(t, "step.hip"))
 	l.write("placeholder.hipfb", []byte(placeholder))
 	return l
@@ -23,7 +25,7 @@ func newHIPLab(t *testing.T) lab {
 
 func (l lab) clang(args ...string) {
 	l.t.Helper()
-	l.run(append([]string{"clang++-15", "-x", "hip", "-nogpuinc", "-nogpulib"}, args...)...)
+	l.run(append([]string{"clang++" + l.llvm, "-x", "hip", "-nogpuinc", "-nogpulib"}, args...)...)
 }
 
 // host compiles step.hip with the placeholder. The id of a compile is no option of the driver for one pass.
@@ -82,11 +84,11 @@ func TestAgainstTheBundler(t *testing.T) {
 			ours[img.Code().String()] = img.Size
 		}
 		theirs := map[string]int64{}
-		for _, id := range strings.Fields(l.run("clang-offload-bundler-15", "-list", "-type=o", "-input="+name)) {
+		for _, id := range strings.Fields(l.run("clang-offload-bundler"+l.llvm, "-list", "-type=o", "-input="+name)) {
 			if strings.HasPrefix(id, "host-") {
 				continue
 			}
-			l.run("clang-offload-bundler-15", "-unbundle", "-type=o", "-targets="+id, "-input="+name, "-output=code")
+			l.run("clang-offload-bundler"+l.llvm, "-unbundle", "-type=o", "-targets="+id, "-input="+name, "-output=code")
 			theirs[id[strings.Index(id, "gfx"):]] = int64(len(l.read("code")))
 		}
 		if !maps.Equal(ours, theirs) || len(ours) != 2 {

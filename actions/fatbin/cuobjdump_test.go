@@ -2,7 +2,6 @@ package fatbin
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,18 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // TestAgainstCuobjdump holds the reader against NVIDIA's own: same members, images, order and options.
 func TestAgainstCuobjdump(t *testing.T) {
-	tool, err := exec.LookPath("cuobjdump")
-	if err != nil {
-		if os.Getenv("KBUILD_REQUIRE_NVCC") != "" {
-			t.Fatal("KBUILD_REQUIRE_NVCC is set, and there is no cuobjdump in PATH")
-		}
-		t.Skip("needs cuobjdump, which is not in PATH")
-	}
+	tooltest.Need(t, "cuobjdump")
 	for _, tt := range files {
 		if tt.name == "bare.ltoir" || tt.name == "plain.o" {
 			continue // cuobjdump does not take them
@@ -30,7 +24,7 @@ func TestAgainstCuobjdump(t *testing.T) {
 			continue // 11.8 knows neither zstd nor 13.5's way of scrambling, and 13.5 says sm_100 for sm_100f
 		}
 		name := filepath.Join("testdata", tt.name)
-		out, err := exec.Command(tool, "-all", name).CombinedOutput()
+		out, err := exec.Command("cuobjdump", "-all", name).CombinedOutput()
 		if err != nil {
 			t.Fatalf("cuobjdump %s: %v\n%s", name, err, out)
 		}

@@ -10,36 +10,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // lab is a folder with compilers at hand.
 type lab struct {
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	gcc  string // the g++ that nvcc takes
+	llvm string // see tooltest.LLVM
 }
 
 // newLab is a lab with an NVIDIA toolkit.
 func newLab(t *testing.T) lab {
 	t.Helper()
-	return labWith(t, "KBUILD_REQUIRE_NVCC", "nvcc", "nvlink", "g++-11")
-}
-
-// labWith skips the test where a tool is missing, or fails it if the variable wants the tools.
-func labWith(t *testing.T, variable string, tools ...string) lab {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("compiles and links")
-	}
-	for _, tool := range tools {
-		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv(variable) != "" {
-				t.Fatalf("%s is set, and there is no %s in PATH", variable, tool)
-			}
-			t.Skipf("needs %s, which is not in PATH", tool)
-		}
-	}
-	return lab{t, t.TempDir()}
+	tooltest.Need(t, "nvcc", "nvlink")
+	return lab{t: t, dir: t.TempDir(), gcc: tooltest.HostGCC(t)}
 }
 
 func (l lab) write(name string, content []byte) {
@@ -74,7 +61,7 @@ func (l lab) run(args ...string) string {
 }
 
 func (l lab) nvcc(args ...string) string {
-	return l.run(append([]string{"nvcc", "-ccbin", "g++-11", "--keep", "--keep-dir", "."}, args...)...)
+	return l.run(append([]string{"nvcc", "-ccbin", l.gcc, "--keep", "--keep-dir", "."}, args...)...)
 }
 
 // link runs nvlink in a folder of the lab and gives all that it makes: code, registrations, messages.
@@ -113,7 +100,7 @@ func TestLinksAlike(t *testing.T) {
 	for name, text := range sources {
 		l.write(name, []byte(text))
 	}
-	l.run("g++-11", "-c", "host.cc", "-o", "host.o")
+	l.run(l.gcc, "-c", "host.cc", "-o", "host.o")
 	l.nvcc("-c", "-arch=sm_80", "whole.cu", "-o", "whole.o")
 	gencodes := map[string][]string{
 		"sass":  {"-gencode", "arch=compute_70,code=sm_70", "-gencode", "arch=compute_80,code=[sm_80,compute_80]"},
@@ -203,7 +190,7 @@ func TestWithFatbinIsTheCompilers(t *testing.T) {
 		l.nvcc(flags...)
 		want := l.read("b.o")
 		plan := l.nvcc(append([]string{"--dryrun"}, flags...)...)
-		_, host, _ := strings.Cut(plan[strings.LastIndex(plan, "\n#$ g++-11"):], "#$ ")
+		_, host, _ := strings.Cut(plan[strings.LastIndex(plan, "\n#$ "+l.gcc):], "#$ ")
 		l.write("b.fatbin.c", words.ReplaceAll(l.read("b.fatbin.c"), []byte("\".quad 0\\n\"\n")))
 		l.run("sh", "-c", host)
 		placed := l.read("b.o")

@@ -2,7 +2,6 @@ package modules
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,19 +11,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // TestAgainstCuobjdump holds the reader of cubins against NVIDIA's own: same kernels, same parameters.
 func TestAgainstCuobjdump(t *testing.T) {
-	tool, err := exec.LookPath("cuobjdump")
-	if err != nil {
-		if os.Getenv("KBUILD_REQUIRE_NVCC") != "" {
-			t.Fatal("KBUILD_REQUIRE_NVCC is set, and there is no cuobjdump in PATH")
-		}
-		t.Skip("needs cuobjdump, which is not in PATH")
-	}
+	tooltest.Need(t, "cuobjdump")
 	name := filepath.Join("testdata", "11.8.sm_80.cubin")
-	out, err := exec.Command(tool, "-elf", name).CombinedOutput()
+	out, err := exec.Command("cuobjdump", "-elf", name).CombinedOutput()
 	if err != nil {
 		t.Fatalf("cuobjdump %s: %v\n%s", name, err, out)
 	}

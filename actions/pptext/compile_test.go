@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // This file holds the canonical form to NVIDIA's compilers: what they make of it is what they make of the true text.
@@ -84,12 +86,11 @@ type toolchain struct {
 
 // newToolchain learns the steps for main.cu, with relocatable device code as PTX and LTO-IR.
 func newToolchain(t *testing.T, source, header string) *toolchain {
-	nvcc := tool(t, "nvcc")
-	tool(t, "g++-11")
+	gcc := tooltest.HostGCC(t)
 	tc := &toolchain{t: t, dir: t.TempDir()}
 	tc.write("main.cu", source)
 	tc.write("shared.h", header)
-	cmd := exec.Command(nvcc, "-ccbin", "g++-11", "--dryrun", "--keep", "-std=c++17", "--extended-lambda",
+	cmd := exec.Command("nvcc", "-ccbin", gcc, "--dryrun", "--keep", "-std=c++17", "--extended-lambda",
 		"-dc", "-gencode", "arch=compute_80,code=[lto_80,compute_80]", "main.cu", "-o", "main.o")
 	cmd.Dir = tc.dir
 	out, err := cmd.CombinedOutput()
@@ -218,7 +219,7 @@ func TestCompilers(t *testing.T) {
 
 // TestMovedLines adds comments before each line of a source that calls the macros of system headers in many ways.
 func TestMovedLines(t *testing.T) {
-	gxx := tool(t, "g++")
+	tooltest.Need(t, "g++")
 	const source = `#include <cstddef>
 #include "own.h"
 void *f() { return NULL; }
@@ -252,7 +253,7 @@ int z = MANY(NULL ? 1 : 2, NULL
 				t.Fatal(err)
 			}
 		}
-		cmd := exec.Command(gxx, "-E", "a.cc")
+		cmd := exec.Command("g++", "-E", "a.cc")
 		cmd.Dir = dir
 		out, err := cmd.Output()
 		if err != nil {
@@ -290,11 +291,11 @@ int z = MANY(NULL ? 1 : 2, NULL
 
 // TestRealText rewrites what g++ makes of the C++ library, which has corners that nobody writes in tests.
 func TestRealText(t *testing.T) {
-	gxx := tool(t, "g++")
+	tooltest.Need(t, "g++")
 	text := []byte(strings.Join([]string{"<algorithm>", "<chrono>", "<map>", "<regex>", "<string>", "<thread>", "<vector>", ""}, "\n#include "))
 	text = bytes.TrimSuffix(append([]byte("#include "), text...), []byte("#include "))
 	for _, std := range []string{"c++11", "gnu++17"} {
-		cmd := exec.Command(gxx, "-std="+std, "-E", "-x", "c++", "-")
+		cmd := exec.Command("g++", "-std="+std, "-E", "-x", "c++", "-")
 		cmd.Stdin = bytes.NewReader(text)
 		out, err := cmd.Output()
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 func TestTakeMacros(t *testing.T) {
@@ -51,7 +53,7 @@ func TestTakeMacros(t *testing.T) {
 // TestMacrosOfCompiler holds g++ to what TakeMacros needs of it: each macro that the text depends on is shown, and
 // nothing else about the text changes.
 func TestMacrosOfCompiler(t *testing.T) {
-	gxx := tool(t, "g++")
+	tooltest.Need(t, "g++")
 	tests := []struct {
 		name, text string
 		used       bool // as g++ says; more than the text needs in places
@@ -91,7 +93,7 @@ func TestMacrosOfCompiler(t *testing.T) {
 				t.Fatal(err)
 			}
 			expand := func(args ...string) []byte {
-				out, err := exec.Command(gxx, append(args, "-E", src)...).Output()
+				out, err := exec.Command("g++", append(args, "-E", src)...).Output()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -120,16 +122,6 @@ func words(text []byte) (w []string) {
 		}
 	}
 	return w
-}
-
-// tool returns the path of a program, or skips the test.
-func tool(t testing.TB, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("%s is not installed", name)
-	}
-	return path
 }
 
 func BenchmarkTakeMacros(b *testing.B) {

@@ -4,19 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // TestRealClang holds the probe against an installed clang: what clang runs and is made of is another compiler when it is replaced.
 func TestRealClang(t *testing.T) {
-	for _, name := range []string{"clang++-15", "nvcc", "ptxas"} {
-		if find(name, os.Getenv("PATH")) == "" {
-			if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
-				t.Fatalf("%s is required here and was not found", name)
-			}
-			t.Skipf("needs %s, which is not in PATH", name)
-		}
+	tooltest.Need(t, "nvcc", "ptxas")
+	name, unknown := "clang++"+tooltest.LLVM(t), "sm_90"
+	if tooltest.ClangMajor(t) > 15 {
+		unknown = "sm_100"
 	}
-	r := Request{NeedCUDA: true, Compiler: "clang++-15", Env: os.Getenv}
+	r := Request{NeedCUDA: true, Compiler: name, Env: os.Getenv}
 	f := collect(t, r)
 	if f.CUDA == nil || f.CUDA.Clang == nil {
 		t.Fatal(f.CUDAError)
@@ -26,8 +25,8 @@ func TestRealClang(t *testing.T) {
 		t.Errorf("%+v\n%+v", k, f.CXX)
 	}
 	for _, a := range f.CUDA.Archs {
-		if a.String() == "sm_90" {
-			t.Error("clang 15 does not know sm_90")
+		if a.String() == unknown {
+			t.Errorf("%s does not know %s", name, unknown)
 		}
 	}
 	if again := collect(t, r); again.CUDA.Clang.Driver.ID != k.Driver.ID {

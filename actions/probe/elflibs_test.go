@@ -109,7 +109,7 @@ func TestSharedLibs(t *testing.T) {
 // The installed compilers, where there are any.
 func TestSharedLibsOfCompilers(t *testing.T) {
 	path := os.Getenv("PATH")
-	for _, name := range []string{"as", "clang-15", "clang", "git"} {
+	for _, name := range []string{"as", "clang-15", "clang-17", "clang", "git"} {
 		if p := find(name, path); p != "" {
 			atLeast(t, sharedLibs(t, p, nil), loaderSays(t, p))
 		}

@@ -90,7 +90,7 @@ func TestFamily(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	for name, want := range map[string]string{"g++": "gcc", "clang++-15": "clang"} {
+	for name, want := range map[string]string{"g++": "gcc", "clang++-15": "clang", "clang++-17": "clang"} {
 		path := find(name, os.Getenv("PATH"))
 		if out, err := exec.Command(path, "--version").Output(); err == nil && family(string(out)) != want {
 			t.Errorf("%s is %q", name, family(string(out)))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -306,12 +307,7 @@ func TestPrebuilt(t *testing.T) {
 
 // TestRealToolkit holds the probe against the installed toolkit.
 func TestRealToolkit(t *testing.T) {
-	if find("nvcc", os.Getenv("PATH")) == "" && find("/usr/local/cuda/bin/nvcc", "") == "" {
-		if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
-			t.Fatal("nvcc is required here and was not found")
-		}
-		t.Skip("needs nvcc, which is not in PATH")
-	}
+	tooltest.Need(t, "nvcc")
 	r := Request{NeedCUDA: true, Env: os.Getenv, MemoPath: t.TempDir()}
 	f := collect(t, r)
 	if f.CUDA == nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // The files in testdata/depfile were written by the compilers that they are named after.
@@ -181,21 +183,8 @@ func FuzzDepfile(f *testing.F) {
 	})
 }
 
-// nvccOrSkip is the real compiler. With KBUILD_REQUIRE_NVCC a test that needs it cannot be skipped.
-func nvccOrSkip(t *testing.T) string {
-	t.Helper()
-	nvcc, err := exec.LookPath("nvcc")
-	if err != nil {
-		if os.Getenv("KBUILD_REQUIRE_NVCC") != "" {
-			t.Fatal("KBUILD_REQUIRE_NVCC is set, and there is no nvcc in PATH")
-		}
-		t.Skip("there is no nvcc in PATH")
-	}
-	return nvcc
-}
-
 func TestDepfileOfThisNVCC(t *testing.T) {
-	nvcc := nvccOrSkip(t)
+	tooltest.Need(t, "nvcc")
 	dir := t.TempDir()
 	names := []string{"s p.h", "d$.h", "d$$.h", "h#.h", "ü.h"}
 	var src strings.Builder
@@ -204,7 +193,7 @@ func TestDepfileOfThisNVCC(t *testing.T) {
 		src.WriteString("#include \"" + n + "\"\n")
 	}
 	writeFile(t, filepath.Join(dir, "a b.cu"), src.String())
-	cmd := exec.Command(nvcc, "-MM", "-MF", "out.d", "-MT", "o u$t.o", "a b.cu")
+	cmd := exec.Command("nvcc", "-MM", "-MF", "out.d", "-MT", "o u$t.o", "a b.cu")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // Project is a copy of a project in a folder of its own.
@@ -16,6 +18,9 @@ type Project struct {
 	Dir  string
 	Path string // PATH, with the kbuild under test
 	Env  []string
+
+	name  string // of the example or the archive
+	cache string
 }
 
 // New is an empty project in a folder whose path has a space and a letter outside of ASCII. The test is skipped where there is no
@@ -30,8 +35,8 @@ func New(t *testing.T) Project {
 	}
 	base := t.TempDir()
 	path := strings.Join([]string{binDir, os.Getenv("PATH"), "/usr/local/cuda/bin"}, ":")
-	p := Project{T: t, Dir: filepath.Join(base, "ein Übungs platz"), Path: path,
-		Env: append(os.Environ(), "PATH="+path, "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"), "MAKEFLAGS=")}
+	p := Project{T: t, Dir: filepath.Join(base, "ein Übungs platz"), Path: path, cache: filepath.Join(base, "cache")}
+	p.Env = append(os.Environ(), "PATH="+path, "KBUILD_CACHE_DIR="+p.cache, "MAKEFLAGS=")
 	p.Need("nvcc", "cuobjdump", "nvdisasm")
 	if err := os.Mkdir(p.Dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -43,6 +48,7 @@ func New(t *testing.T) Project {
 func Example(t *testing.T, name string) Project {
 	t.Helper()
 	p := New(t)
+	p.name = name
 	CopyTree(t, filepath.Join(root, "examples", name), p.Dir)
 	return p
 }
@@ -51,6 +57,7 @@ func Example(t *testing.T, name string) Project {
 func Unpack(t *testing.T, name string) Project {
 	t.Helper()
 	p := New(t)
+	p.name = name
 	ar, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
@@ -128,13 +135,9 @@ func (p *Project) Edit(file, from, to string) {
 func (p *Project) Need(names ...string) {
 	p.T.Helper()
 	for _, n := range names {
-		if p.Which(n) != "" {
-			continue
+		if p.Which(n) == "" {
+			tooltest.Missing(p.T, n)
 		}
-		if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
-			p.T.Fatalf("%s is required here and was not found in PATH", n)
-		}
-		p.T.Skipf("needs %s, which is not in PATH", n)
 	}
 }
 

@@ -8,14 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// clangProject unpacks testdata/clangcuda.txtar, to be built by clang++-15 with the toolkit of nvcc.
+// clangProject unpacks testdata/clangcuda.txtar, to be built by an installed clang++ with the toolkit of nvcc.
 func clangProject(t *testing.T) *example {
 	t.Helper()
 	e := realProject(t, "clangcuda")
-	e.Need("clang++-15")
+	e.clang = "clang++" + tooltest.LLVM(t)
+	e.Edit("kernels.hcl", "clang++-15", e.clang)
 	return e
 }
 
@@ -26,7 +28,7 @@ func (e *example) clangCUDA(source string, more ...string) []byte {
 	if _, err := os.Stat(path); err != nil {
 		path = "/usr/local/cuda"
 	}
-	argv := []string{"clang++-15", "-Wno-unknown-cuda-version", "--cuda-path=" + path, "-O2", "-x", "cuda",
+	argv := []string{e.clang, "-Wno-unknown-cuda-version", "--cuda-path=" + path, "-O2", "-x", "cuda",
 		"--cuda-gpu-arch=sm_80", "--cuda-gpu-arch=sm_86", "--no-cuda-include-ptx=sm_80",
 		"-Xarch_device", "-ffast-math", "-Xarch_device", "-fgpu-flush-denormals-to-zero"}
 	e.Run(slices.Concat(argv, more, []string{"-c", source, "-o", "plain.o"})...)
@@ -63,6 +65,7 @@ func TestClangCUDAEqualsClang(t *testing.T) {
 func TestClangCUDAEdits(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
+	e.Share()
 	e.Kbuild()
 	program := e.Read("build/bin/app")
 
@@ -163,7 +166,7 @@ func TestClangCUDAFlags(t *testing.T) {
 	}
 	e.Kbuild("--var", `flags=["-DNAME=1"]`)
 	out, _ := e.Run("kbuild", "compdb", "--var", `flags=["-DNAME=1"]`)
-	if !strings.Contains(out, `"-DNAME=1"`) || strings.Contains(out, "no-such-option") || !strings.Contains(out, "clang++-15") {
+	if !strings.Contains(out, `"-DNAME=1"`) || strings.Contains(out, "no-such-option") || !strings.Contains(out, e.clang) {
 		t.Error(out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -122,6 +123,7 @@ func (e *example) cuid(source string) string {
 func TestHIPEdits(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
+	e.Share()
 	e.Kbuild()
 	program := e.Read("build/bin/app")
 
@@ -347,19 +349,16 @@ func TestHIPEditWhileBuilding(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
 	e.withoutBlanks()
-	clang := e.Which("clang++-15")
-	if clang == "" {
-		t.Skip("needs clang++-15, by the name that hipcc calls it")
-	}
+	clang := "clang++" + tooltest.LLVM(t)
 	e.Run("mkdir", "wrap")
-	e.Write("wrap/clang++-15", `#!/bin/sh
+	e.Write("wrap/"+clang, `#!/bin/sh
 case " $* " in
 *" --cuda-device-only "*" -c "*" scale.hip ")
 	if [ -e edit ]; then rm edit; sed -i 's/3.0f/4.0f/' scale.hip; fi ;;
 esac
-exec `+clang+` "$@"
+exec `+e.Which(clang)+` "$@"
 `)
-	e.Run("chmod", "+x", "wrap/clang++-15")
+	e.Run("chmod", "+x", "wrap/"+clang)
 	e.Write("kernels.hcl", `library "scale" {
   sources = ["scale.hip"]
   code    = ["gfx906"]

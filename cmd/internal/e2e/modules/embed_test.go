@@ -57,6 +57,7 @@ func (e *example) embeds(program, name string) {
 func TestRealEmbedFind(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
+	e.Share()
 	e.Kbuild("both", "fit")
 	if out, _ := e.Run("build/bin/both"); out != `plus.compute_80.ptx
 minus.sm_80.cubin
@@ -89,6 +90,7 @@ scale.2.fatbin
 func TestRealEmbedAgain(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
+	e.Share()
 	e.Kbuild()
 	e.Edit("ops/plus.cu", "+= 1", "+= 7")
 	e.Ran("an edit of one source", "archive 1, cicc 2, embed 1, host-compile 1, link 3, manifest 1, preprocess 2, ptxas 1")
@@ -104,6 +106,7 @@ func TestRealEmbedAgain(t *testing.T) {
 func TestRealEmbedQuotes(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
+	e.Share()
 	out := filepath.Join(t.TempDir(), `o'u"t\?`)
 	e.Kbuild("--build-dir", out, "fit")
 	ptx, err := os.ReadFile(filepath.Join(out, "modules/ops/ops/plus.compute_80.ptx"))

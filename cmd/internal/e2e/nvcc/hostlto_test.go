@@ -1,14 +1,12 @@
 package nvcc_test
 
 import (
-	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // hostCalls are the functions of the project that one of them calls in the host code of a program.
@@ -92,32 +90,10 @@ func TestRealHostLTO(t *testing.T) {
 	}
 }
 
-// clang is an installed clang++ with its lld and llvm-ar, whatever its version.
-func (e *example) clang() string {
-	e.T.Helper()
-	names := []string{"clang++"}
-	for n := 25; n > 12; n-- {
-		names = append(names, fmt.Sprint("clang++-", n))
-	}
-	for _, name := range names {
-		program := e.Which(name)
-		if program == "" {
-			continue
-		}
-		lld, _ := e.Run(name, "-print-prog-name=ld.lld")
-		real, err := filepath.EvalSymlinks(program)
-		if err == nil && filepath.IsAbs(lld) && e2e.IsExecutable(filepath.Join(filepath.Dir(real), "llvm-ar")) {
-			return name
-		}
-	}
-	e.Need("clang++ with lld and llvm-ar")
-	return ""
-}
-
 func TestRealHostLTOClang(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "hostlto")
-	clang := "clang=" + e.clang()
+	clang := "clang=clang++" + tooltest.LLVM(t)
 	for _, kind := range []string{"thin", "full"} {
 		hostLTO(t, e, "--var", clang, "--var", "kind="+kind)
 	}

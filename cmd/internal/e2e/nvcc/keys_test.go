@@ -86,6 +86,7 @@ var sameKeys = []variation{
 func TestKeysStay(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")
+	e.Share()
 	want := variation{}.build(t, e)
 	if len(want) < 80 {
 		t.Fatalf("only %d actions were built", len(want))
@@ -105,6 +106,7 @@ func TestKeysStay(t *testing.T) {
 func TestKeysOfAnotherBuildTree(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")
+	e.Share()
 	e.Kbuild("module.m")
 	c := e.Kbuild("--build-dir", "another tree", "module.m")
 	if c.Kinds != "embed 1, host-compile 1, manifest 2" {
@@ -132,6 +134,7 @@ func TestKeysOfAnotherBuildTree(t *testing.T) {
 func TestKeysChange(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")
+	e.Share()
 	was := variation{}.build(t, e)
 	const all = "cubin ptx fatbin ltoir"
 	for _, c := range []struct {

@@ -111,6 +111,7 @@ func TestSplitReproducible(t *testing.T) {
 func TestSplitEdits(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
+	e.Share()
 	e.Kbuild()
 	program := e.Read("build/bin/app")
 
@@ -185,6 +186,7 @@ func TestSplitMessages(t *testing.T) {
 func TestSplitArchList(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
+	e.Share()
 	e.Edit("kernels.hcl", `"b.cu",`, `"b.cu", "list.cu",`)
 	e.Kbuild()
 	e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_70", "sm_75", "sm_80"]`)
@@ -208,6 +210,7 @@ func TestSplitArchList(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
+	e.Share()
 	e.Kbuild()
 	e.Run("rm", "-rf", "build")
 	e.Ran("--keep", "", "--keep", "ptx,ltoir,cubin,sass")

@@ -1,0 +1,130 @@
+// Package tooltest finds the real compilers that tests run, by whatever version they are installed: Debian 12 has nvcc 11.8
+// with g++-11 and clang 15, Debian 13 nvcc 12.4 with g++-13 and clang 17. It knows nothing of kbuild.
+package tooltest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Need skips a short run, and a test of which a program is missing. Where all must be there, as in `make test`, that fails.
+func Need(t testing.TB, names ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs real compilers")
+	}
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			Missing(t, name)
+		}
+	}
+}
+
+// Missing skips a test that lacks something, or fails it where all must be there.
+func Missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
+		t.Fatalf("%s is required here and was not found in PATH", what)
+	}
+	t.Skipf("needs %s, which is not in PATH", what)
+}
+
+// CUDA is the release of the nvcc in PATH, as 11.8.
+func CUDA(t testing.TB) float64 {
+	t.Helper()
+	Need(t, "nvcc")
+	out, _ := exec.Command("nvcc", "--version").CombinedOutput()
+	m := regexp.MustCompile(`release (\d+\.\d+),`).FindSubmatch(out)
+	if m == nil {
+		t.Fatalf("nvcc does not say its release:\n%s", out)
+	}
+	release, _ := strconv.ParseFloat(string(m[1]), 64)
+	return release
+}
+
+// HostGCC is the name of a g++ that the nvcc in PATH takes for host code, which asks host_config.h: "g++-11". The name holds for gcc
+// too, with "gcc" in place of "g++".
+func HostGCC(t testing.TB) string {
+	t.Helper()
+	Need(t, "nvcc")
+	name := hostGCC()
+	if name == "" {
+		Missing(t, "a g++ that this nvcc takes")
+	}
+	return name
+}
+
+var hostGCC = sync.OnceValue(func() string {
+	for _, name := range []string{"g++-11", "g++-12", "g++-13", "g++-14", "g++-15", "g++-10", "g++-9", "g++"} {
+		if _, err := exec.LookPath(name); err == nil && exec.Command("nvcc", "-ccbin", name, "-E", "-x", "cu", os.DevNull).Run() == nil {
+			return name
+		}
+	}
+	return ""
+})
+
+// LLVM is what the names of an installed clang++ and of the programs that belong to it end with: "-15" of clang++-15, ld.lld-15, llvm-ar-15
+// and clang-offload-bundler-15, "" of those without a version. Where there is a hipcc it is the clang of that.
+func LLVM(t testing.TB) string {
+	t.Helper()
+	Need(t)
+	suffix, ok := llvm()
+	if !ok {
+		Missing(t, "a clang++ with the lld, llvm-ar and clang-offload-bundler of its version")
+	}
+	return suffix
+}
+
+var llvm = sync.OnceValues(func() (string, bool) {
+	suffixes := []string{""}
+	for n := 30; n > 12; n-- {
+		suffixes = append(suffixes, fmt.Sprint("-", n))
+	}
+	hipcc := exec.Command("hipcc", "--version")
+	hipcc.Env = append(os.Environ(), "HIP_PLATFORM=amd") // beside an nvcc it would ask that
+	if out, err := hipcc.Output(); err == nil {
+		if m := regexp.MustCompile(`clang version (\d+)\.`).FindSubmatch(out); m != nil {
+			suffixes = append([]string{"-" + string(m[1])}, suffixes...)
+		}
+	}
+	for _, s := range suffixes {
+		if together("clang++"+s, "ld.lld"+s, "llvm-ar"+s, "clang-offload-bundler"+s) {
+			return s, true
+		}
+	}
+	return "", false
+})
+
+// together says whether all of these programs are there and are installed in one folder.
+func together(names ...string) bool {
+	dirs := map[string]bool{}
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return false
+		}
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return false
+		}
+		dirs[filepath.Dir(path)] = true
+	}
+	return len(dirs) == 1
+}
+
+// ClangMajor is the major version of the clang that LLVM found.
+func ClangMajor(t testing.TB) int {
+	t.Helper()
+	out, err := exec.Command("clang++"+LLVM(t), "-dumpversion").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	fmt.Sscan(string(out), &n)
+	return n
+}

@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// shared are the builds that the tests of a package have in common, by the name of the project.
+var shared struct {
+	sync.Mutex
+	caches map[string]*sharedCache
+}
+
+type sharedCache struct {
+	once sync.Once
+	dir  string // "" where the build failed
+}
+
+// Share fills the cache of a project that nobody has edited with what a build of it makes. That is built once for all tests of the
+// package that ask for it: of the time of most tests it is more than half.
+func (p *Project) Share() {
+	p.T.Helper()
+	shared.Lock()
+	if shared.caches == nil {
+		shared.caches = map[string]*sharedCache{}
+	}
+	s := shared.caches[p.name]
+	if s == nil {
+		s = &sharedCache{}
+		shared.caches[p.name] = s
+	}
+	shared.Unlock()
+	s.once.Do(func() {
+		first := p.In(filepath.Join(p.T.TempDir(), "first"))
+		dir := filepath.Join(binDir, p.name+".cache")
+		first.Env = append(first.Env[:len(first.Env):len(first.Env)], "KBUILD_CACHE_DIR="+dir)
+		CopyTree(p.T, p.Dir, first.Dir)
+		first.Kbuild()
+		s.dir = dir
+	})
+	if s.dir == "" {
+		p.T.Fatal("the build that tests share has failed")
+	}
+	if err := os.CopyFS(p.cache, os.DirFS(s.dir)); err != nil {
+		p.T.Fatal(err)
+	}
+}
