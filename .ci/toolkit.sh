@@ -25,10 +25,26 @@ find_nvcc() {
 
 # A clang++ of any version, with the lld and llvm-ar that belong to it.
 find_clang() {
-	for c in $(command -v clang++) /usr/bin/clang++-[1-9]*; do
+	for c in /usr/bin/clang++-[1-9]* $(command -v clang++); do
 		[ -x "$c" ] && [ -x "$("$c" -print-prog-name=ld.lld)" ] && [ -x "$(dirname "$(readlink -f "$c")")/llvm-ar" ] && return
 	done
 	return 1
+}
+
+find_clangd() {
+	for c in $(command -v clangd) /usr/bin/clangd-[1-9]*; do
+		[ -x "$c" ] && return
+	done
+	return 1
+}
+
+# The version of the clang that this system's hipcc is made for, 15 on Debian 12 and 17 on Debian 13, or else of the newest clang.
+# The packages without a version are of another, 14 on Debian 12, and every clang takes their lld for its own.
+llvm_version() {
+	v=$(apt-cache depends hipcc 2>/dev/null | sed -n 's/.*Depends: <*clang-\([0-9]*\)>*$/\1/p' | head -n 1)
+	[ -n "$v" ] || v=$(apt-cache pkgnames clang- | sed -n 's/^clang-\([0-9]*\)$/\1/p' | sort -n | tail -n 1)
+	[ -n "$v" ] || { say "this system's packages have no clang; install clang, lld, llvm and clangd of one version, then run make again"; exit 1; }
+	echo "$v"
 }
 
 # hipcc with a clang, the device libraries and HIP's runtime library.
@@ -51,18 +67,22 @@ enable_non_free() {
 	done
 }
 
+need_apt() {
+	command -v apt-get >/dev/null 2>&1 && return
+	say "cannot install $* here: there is no apt-get. Install them with this system's own tools, then run make again."
+	exit 1
+}
+
 install() {
-	if ! command -v apt-get >/dev/null 2>&1; then
-		say "cannot install $* here: there is no apt-get. Install them with this system's own tools, then run make again."
-		exit 1
-	fi
-	as_root apt-get update -q
+	need_apt "$@"
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
 if ! find_nvcc >/dev/null; then
 	say "no nvcc found; installing nvidia-cuda-toolkit (1.6 GB)"
+	need_apt nvidia-cuda-toolkit
 	enable_non_free
+	as_root apt-get update -q
 	install nvidia-cuda-toolkit
 fi
 
@@ -81,9 +101,23 @@ if [ "${1:-}" = test ]; then
 	missing=
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
-	command -v clangd >/dev/null 2>&1 || missing="$missing clangd"
-	find_clang || missing="$missing clang lld llvm"
-	find_hip || missing="$missing hipcc rocm-device-libs clang-15 lld-15 llvm libamdhip64-dev"
-	# shellcheck disable=SC2086
-	[ -z "$missing" ] || install $missing
+	find_clangd || missing="$missing clangd"
+	find_clang || missing="$missing clang"
+	find_hip || missing="$missing hipcc"
+	if [ -n "$missing" ]; then
+		need_apt "$missing"
+		as_root apt-get update -q
+		v=$(llvm_version)
+		packages=
+		for m in $missing; do
+			case $m in
+			clangd) packages="$packages clangd-$v" ;;
+			clang) packages="$packages clang-$v lld-$v llvm-$v" ;;
+			hipcc) packages="$packages hipcc libamdhip64-dev clang-$v lld-$v llvm-$v" ;; # hipcc brings the device libraries
+			*) packages="$packages $m" ;;
+			esac
+		done
+		# shellcheck disable=SC2086
+		install $packages
+	fi
 fi
