@@ -36,16 +36,26 @@ func (l lab) host(flags ...string) []byte {
 	return l.read("host.o")
 }
 
+// tail is what clang writes behind the bundle: up to 15 it holds device code as a string, with a zero, since 17 as bytes.
+func (l lab) tail() int {
+	l.t.Helper()
+	return len(contentOf(l.t, l.host(), bundleSection)) - len(placeholder)
+}
+
 // TestWithBundleIsTheCompilers puts the bundle where the compiler puts it: the objects are the same.
 func TestWithBundleIsTheCompilers(t *testing.T) {
 	l := newHIPLab(t)
+	tail, major := l.tail(), tooltest.ClangMajor(t)
 	for _, mode := range []string{"-O3", "-O0 -g", "-O2 -g -gz", "-O2 -fno-pie -fno-pic", "-O2 -fdata-sections -ffunction-sections",
 		"-O2 -mcmodel=large", "-O2 -no-integrated-as", "-O2 -fno-unique-section-names -fno-addrsig", "-O1 -fsanitize=address"} {
+		if mode == "-O2 -no-integrated-as" && major > 15 {
+			continue // clang 17 gives its device code to the host's assembler
+		}
 		flags := strings.Fields(mode)
 		l.clang(append(flags, "--offload-arch=gfx906", "--offload-arch=gfx90a:xnack-", "-cuid=1", "-c", "step.hip", "-o", "whole.o")...)
 		want := l.read("whole.o")
 		bundle := contentOf(t, want, bundleSection)
-		got, err := WithBundle(l.host(flags...), placeholder, bundle[:len(bundle)-1])
+		got, err := WithBundle(l.host(flags...), placeholder, bundle[:len(bundle)-tail])
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: not the object that the compiler makes of the bundle: %v", mode, err)
 		}
@@ -53,15 +63,19 @@ func TestWithBundleIsTheCompilers(t *testing.T) {
 }
 
 // TestPlaceholderInHostCode: clang makes one literal of the placeholder and the same text in host code, which
-// would then read device code.
+// would then read device code. Where the placeholder is no string they are two.
 func TestPlaceholderInHostCode(t *testing.T) {
 	l := newHIPLab(t)
+	apart := l.tail() == 0
 	text := `"` + strings.ReplaceAll(placeholder, "\n", `\n`) + `"`
 	for host, want := range map[string]string{
 		"const char *text = " + text + ";\n":               "something else than",
 		"const char *text() { return " + text + "; }\n":    "into its middle", // counted from the end of the instruction
 		"const char *text = " + text[:9] + text[10:] + ";": "",
 	} {
+		if apart {
+			want = ""
+		}
 		l.write("step.hip", append(testdata(t, "step.hip"), host...))
 		if _, err := WithBundle(l.host(), placeholder, bundleMagic); !strings.Contains(fmt.Sprint(err), cmp.Or(want, "<nil>")) {
 			t.Errorf("%s%v, want %s", host, err, want)

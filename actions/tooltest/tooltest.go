@@ -117,6 +117,39 @@ func together(names ...string) bool {
 	return len(dirs) == 1
 }
 
+// ClangCUDA is the name of the clang++ that LLVM found, and of a test that is skipped where this clang compiles no CUDA, not even an empty
+// source: clang 17 of Debian 13 does not understand the __float128 of its C library, 2.41. The clang 15 of Debian 12 does.
+func ClangCUDA(t testing.TB) string {
+	t.Helper()
+	Need(t, "nvcc")
+	name := "clang++" + LLVM(t)
+	if said := clangCUDA(); said != "" {
+		if ClangMajor(t) == 15 {
+			t.Fatal(said)
+		}
+		t.Skip("cannot be here: ", said)
+	}
+	return name
+}
+
+// clangCUDA is the first error that clang has for an empty CUDA source.
+var clangCUDA = sync.OnceValue(func() string {
+	suffix, _ := llvm()
+	path := "/usr/lib/cuda"
+	if _, err := os.Stat(path); err != nil {
+		path = "/usr/local/cuda"
+	}
+	cmd := exec.Command("clang++"+suffix, "--cuda-path="+path, "-Wno-unknown-cuda-version", "--offload-arch=sm_80", "-fsyntax-only", "-x", "cuda", os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	if m := regexp.MustCompile(`(?m)^.*error: .*$`).Find(out); m != nil {
+		out = m
+	}
+	return fmt.Sprintf("%s compiles no CUDA: %s", cmd.Args[0], out)
+})
+
 // ClangMajor is the major version of the clang that LLVM found.
 func ClangMajor(t testing.TB) int {
 	t.Helper()

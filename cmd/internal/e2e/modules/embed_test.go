@@ -12,6 +12,7 @@ import (
 func TestRealEmbed(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
+	e.Share()
 	e.Kbuild()
 	said, _ := e.Run("build/bin/app")
 	const want = `minus.sm_80.cubin||ops/minus.cu|sm_80|2|80|good

@@ -12,6 +12,7 @@ import (
 func TestExampleJITLTO(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "jit-lto")
+	e.Share()
 	e.Kbuild()
 	for _, c := range []struct {
 		args   string
@@ -39,6 +40,7 @@ func TestExampleJITLTO(t *testing.T) {
 func TestExampleJITLTODriver(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "jit-lto")
+	e.Share()
 	e.Kbuild()
 	source, err := filepath.Abs("testdata/driver/libcuda.c")
 	if err != nil {
