@@ -174,6 +174,9 @@ func (p *statesProject) killedAt(n int, args ...string) (ok bool) {
 // TestKilled kills builds at their steps. Whatever was left behind, the next build must succeed and make what a build from
 // nothing makes, the one after it must find nothing to do, and the cache must be whole.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and kills hundreds of times")
+	}
 	p := newStatesProject(t, 4, 1)
 	remove := func(folder, name string) { os.RemoveAll(filepath.Join(folder, name)) }
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ func TestTogether(t *testing.T) {
 	for i, b := range folders {
 		b.rng = rand.New(rand.NewPCG(uint64(i), 3))
 		builders.Go(func() {
-			for range map[bool]int{false: 12, true: 6}[testing.Short()] {
+			for range map[bool]int{false: 12, true: 3}[testing.Short()] {
 				b.turn(b.rng.IntN(len(b.want)))
 				if i > 0 && b.rng.IntN(3) == 0 { // where nobody else builds
 					removeOutputs(b.dir)
