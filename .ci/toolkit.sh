@@ -3,6 +3,8 @@
 # pictures and databases with. Asks for root only when something must be installed.
 set -eu
 
+bin=${TOOLKIT_BIN:-/usr/bin} # its test has another
+
 say() { printf '%s\n' "toolkit: $*" >&2; }
 
 as_root() {
@@ -25,14 +27,14 @@ find_nvcc() {
 
 # A clang++ of any version, with the lld and llvm-ar that belong to it.
 find_clang() {
-	for c in /usr/bin/clang++-[1-9]* $(command -v clang++); do
+	for c in "$bin"/clang++-[1-9]* $(command -v clang++); do
 		[ -x "$c" ] && [ -x "$("$c" -print-prog-name=ld.lld)" ] && [ -x "$(dirname "$(readlink -f "$c")")/llvm-ar" ] && return
 	done
 	return 1
 }
 
 find_clangd() {
-	for c in $(command -v clangd) /usr/bin/clangd-[1-9]*; do
+	for c in $(command -v clangd) "$bin"/clangd-[1-9]*; do
 		[ -x "$c" ] && return
 	done
 	return 1
