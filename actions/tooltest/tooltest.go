@@ -101,6 +101,23 @@ var llvm = sync.OnceValues(func() (string, bool) {
 	return "", false
 })
 
+// Clangd is the name of an installed clangd of any version.
+func Clangd(t testing.TB) string {
+	t.Helper()
+	Need(t)
+	names := []string{"clangd"}
+	for n := 30; n > 12; n-- {
+		names = append(names, fmt.Sprint("clangd-", n))
+	}
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err == nil {
+			return name
+		}
+	}
+	Missing(t, "clangd")
+	return ""
+}
+
 // together says whether all of these programs are there and are installed in one folder.
 func together(names ...string) bool {
 	dirs := map[string]bool{}

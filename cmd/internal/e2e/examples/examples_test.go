@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 func TestExampleHello(t *testing.T) {
@@ -184,11 +186,11 @@ func TestExampleCMake(t *testing.T) {
 func TestClangd(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "partial-lto")
-	e.Need("clangd")
+	clangd := tooltest.Clangd(t)
 	e.Run("make", "-C", "third_party")
 	db, _ := e.Run("kbuild", "compdb")
 	e.Write("compile_commands.json", db)
-	_, said := e.Run("clangd", "--check=src/relax.cu")
+	_, said := e.Run(clangd, "--check=src/relax.cu")
 	if !strings.Contains(said, "All checks completed, 0 errors") {
 		t.Errorf("clangd says:\n%s", said)
 	}
