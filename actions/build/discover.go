@@ -27,6 +27,7 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 	}
 	var deps []string
 	if isLink(a) {
+		text = bytes.ReplaceAll(text, []byte(dir.tmp+"/"), []byte(ofLink))
 		text = bytes.ReplaceAll(text, []byte(dir.dir+"/"), []byte(ofLink))
 		deps, err = run.ParseLinkDepfile(text, func(name string) bool { return name != "" && r.Listing.Exists(name) })
 	} else {

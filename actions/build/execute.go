@@ -155,7 +155,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 	if err := r.bring(ctx, a, a.Aloud); err != nil {
 		return failed(err), heard{}
 	}
-	loud := scratch{dir: dir.file("aloud")}
+	loud := scratch{dir: dir.file("aloud"), tmp: dir.tmp + "/aloud"}
 	if err := makeFolders(loud.dir, a); err != nil {
 		return failed(err), heard{}
 	}
@@ -206,7 +206,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 			return failed(err), h
 		}
 	}
-	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir.dir), a.Env...)
+	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir.tmp), a.Env...)
 	if a.Kind == graph.CICC || a.Kind == graph.Cudafe {
 		env = append(env, run.HugePages(r.hungry.Add(1)*frontEndMemory)...)
 		defer r.hungry.Add(-1)
@@ -255,6 +255,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 
 // plain takes folders of kbuild's own out of what a command said.
 func (r *Runner) plain(a *graph.Action, said string, dir scratch) string {
+	said = strings.ReplaceAll(said, dir.tmp+"/", "")
 	if a.Apart {
 		said = strings.ReplaceAll(said, r.Root+"/", "")
 	}

@@ -94,6 +94,6 @@ func (r *Runner) plainWorks(ctx context.Context, a *graph.Action) bool {
 			argv[i] = filepath.Join(dir, filepath.Base(argv[i]))
 		}
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: slices.Concat(r.Env, a.Env, []string{"TMPDIR=" + dir})})
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: slices.Concat(r.Env, a.Env, []string{"TMPDIR=" + r.shortName(dir)})})
 	return err == nil && exitError(out) == nil && !strings.Contains(string(out.Output), "nvlink warning")
 }

@@ -51,6 +51,8 @@ type Runner struct {
 
 	temp    sync.Once // makes the folder for temporary files
 	tempErr error
+	short   string       // the same folder by a short name, see run.ShortTemp; "" without
+	shorts  atomic.Int64 // folders in it that have short names
 
 	parts    parts
 	mu       sync.Mutex

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -22,17 +24,25 @@ import (
 type scratch struct {
 	dir  string // absolute, or as commands see it
 	name string // in dir, if others use dir too
+	tmp  string // TMPDIR of commands: dir by a short name
 }
 
 // newScratch makes the place for a.
 func (r *Runner) newScratch(a *graph.Action) (scratch, error) {
 	name := flatName(r.Graph.BuildDir, a.Outputs[0])
-	if oneFile(a) {
-		return scratch{filepath.Join(r.State, "tmp"), name}, r.makeTemp()
+	if err := r.makeTemp(); err != nil {
+		return scratch{}, err
 	}
-	s := scratch{dir: filepath.Join(r.State, "tmp", name)}
+	top := filepath.Join(r.State, "tmp")
+	if oneFile(a) {
+		return scratch{dir: top, name: name, tmp: cmp.Or(r.short, top)}, nil
+	}
+	s := scratch{dir: filepath.Join(top, name)}
 	if err := os.RemoveAll(s.dir); err != nil {
 		return s, fmt.Errorf("clearing %s: %w", s.dir, err)
+	}
+	if s.tmp = s.dir; !a.Kind.InProcess() {
+		s.tmp = r.shortName(s.dir)
 	}
 	return s, makeFolders(s.dir, a)
 }
@@ -47,9 +57,24 @@ func (r *Runner) makeTemp() error {
 	r.temp.Do(func() {
 		if err := os.MkdirAll(filepath.Join(r.State, "tmp"), 0o777); err != nil {
 			r.tempErr = fmt.Errorf("making a temporary folder: %w", err)
+			return
 		}
+		r.short = run.ShortTemp(filepath.Join(r.State, "tmp"))
 	})
 	return r.tempErr
+}
+
+// shortName gives a folder for temporary files a name that is short from the root on. nvlink 11.8 with -dlto ends with "elfLink
+// internal error" where TMPDIR has 54 characters or more and it has anything to remove.
+func (r *Runner) shortName(dir string) string {
+	if r.short == "" {
+		return dir
+	}
+	name := strconv.FormatInt(r.shorts.Add(1), 10)
+	if os.Symlink(filepath.Base(dir), filepath.Join(filepath.Dir(dir), name)) != nil {
+		return dir
+	}
+	return r.short + "/" + name
 }
 
 // flatten needs an escape other than %, which LLVM's tools take for a random digit in the name of a temporary file.
@@ -105,6 +130,9 @@ func (s scratch) remove(failed bool) {
 	switch {
 	case s.name == "":
 		os.RemoveAll(s.dir)
+		if s.tmp != s.dir {
+			os.Remove(filepath.Join(filepath.Dir(s.dir), filepath.Base(s.tmp)))
+		}
 	case failed:
 		os.Remove(s.output(0, ""))
 		os.Remove(s.depfile())
