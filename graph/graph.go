@@ -45,6 +45,7 @@ const (
 	LLD         Kind = "lld"          // LLVM bitcode to a linked code object of one architecture
 	Unbundle    Kind = "unbundle"     // what a HIP archive holds for one architecture
 	Slice       Kind = "slice"        // in process: what a device link of one architecture reads of an object or archive
+	HostRefs    Kind = "host-refs"    // in process: which kernels and variables of a device link plain host code refers to
 	NVLink      Kind = "nvlink"       // slices to linked device code of one architecture
 	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
 	Embed       Kind = "embed"        // in process: writes the C source and the header of an embedded module
@@ -54,7 +55,7 @@ const (
 
 // InProcess reports that kbuild does it itself, and starts no program.
 func (k Kind) InProcess() bool {
-	return k == Join || k == Slice || k == Copy || k == Embed || k == Manifest || k == References
+	return k == Join || k == Slice || k == HostRefs || k == Copy || k == Embed || k == Manifest || k == References
 }
 
 // ActionID indexes Graph.Actions.
@@ -128,6 +129,11 @@ type Action struct {
 	Whole string   `json:"whole,omitempty"` // why nvcc was not taken apart
 
 	Link *LinkCheck `json:"link,omitempty"` // set on device links: what nvlink may say
+
+	// HostRefs is the output of the action of that kind, for a device link that removes what no host code refers to. KeepsAll says why
+	// one removes nothing.
+	HostRefs string `json:"host_refs,omitempty"`
+	KeepsAll string `json:"keeps_all,omitempty"`
 
 	Head string `json:"head,omitempty"` // of Manifest: the document as far as it is known before anything is built
 

@@ -31,6 +31,8 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 		return r.join(a, dir.output(0, a.Outputs[0]))
 	case graph.Slice:
 		return r.slice(a, dir.output(0, a.Outputs[0]))
+	case graph.HostRefs:
+		return r.writeHostRefs(a, dir.output(0, a.Outputs[0]))
 	}
 	panic("BUG: no builtin for " + string(a.Kind))
 }

@@ -52,11 +52,11 @@ func (r *Runner) again(a *graph.Action, p pending, res *sched.Result) {
 	switch {
 	case res.Short:
 		r.pending[a.ID] = p
-		if r.short == nil {
-			r.short = map[graph.ActionID]bool{}
+		if r.starved == nil {
+			r.starved = map[graph.ActionID]bool{}
 		}
-		r.short[a.ID] = true
-	case r.short[a.ID] && res.Status != sched.Failed:
+		r.starved[a.ID] = true
+	case r.starved[a.ID] && res.Status != sched.Failed:
 		res.Output = append(res.Output, []byte("kbuild: "+a.Name+": memory was short; it was built again with nothing beside it\n")...)
 	}
 }

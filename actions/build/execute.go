@@ -195,8 +195,12 @@ const frontEndMemory = 256 << 20
 
 // command runs the process of a.
 func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (res sched.Result, h heard) {
-	argv, err := r.commandLine(a, argv, dir)
+	refs, err := r.withHostRefs(a, argv, dir)
 	if err != nil {
+		return failed(err), h
+	}
+	shown := refs.shown(a)
+	if argv, err = r.commandLine(a, refs.argv, dir); err != nil {
 		return failed(err), h
 	}
 	cwd := r.Root
@@ -212,7 +216,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		defer r.hungry.Add(-1)
 	}
 	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env})
-	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: a.Argv, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
+	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: shown, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
 	fail := func(err error) (sched.Result, heard) {
 		res.Status, res.Err = sched.Failed, err
 		return res, heard{}
@@ -223,7 +227,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	if err != nil {
 		return fail(err)
 	}
-	said := r.plain(a, string(out.Output), dir)
+	said := r.plain(a, refs.said(string(out.Output)), dir)
 	rest, functions := takeFigures(said)
 	if a.Figures {
 		said = rest

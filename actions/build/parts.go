@@ -159,7 +159,7 @@ func readBy(a *graph.Action, argv []string) func(file string) bool {
 	if len(argv) == 0 {
 		return func(string) bool { return true }
 	}
-	named := map[string]bool{}
+	named := map[string]bool{a.HostRefs: true}
 	for _, arg := range argv {
 		named[arg] = true
 	}

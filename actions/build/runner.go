@@ -65,7 +65,7 @@ type Runner struct {
 	named    map[string]named        // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []Misreading            // see Misread
-	short    map[graph.ActionID]bool // memory was, once
+	starved  map[graph.ActionID]bool // memory was, once
 	buffers  sync.Pool               // of *[]byte
 	hungry   atomic.Int64            // front ends that run now, see run.HugePages
 	clock    fileClock
@@ -195,7 +195,7 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.Kind == graph.Slice {
 		w.Field("arch", a.Archs[0]) // others say it in their arguments
 	}
-	if a.Kind.InProcess() || len(a.Texts) > 0 {
+	if a.Kind.InProcess() || len(a.Texts) > 0 || a.HostRefs != "" {
 		w.Field("method", Method)
 	}
 	if a.Kind == graph.Embed {

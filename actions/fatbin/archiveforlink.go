@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +17,44 @@ const (
 )
 
 // ArchiveForLink gives the static library that nvlink reads in place of archive in the device link for
-// code: the same members, in the same order, with ForLink's objects in place of the whole ones. Members
-// that ForLink does not take stay as they are. The index of symbols is left out: it names host code,
-// and nvlink reads none. Times and owners are 0, as with `ar D`.
+// code: ForLink's objects in place of the whole ones, in the same order. Members that ForLink does not take stay as they are.
+// Host objects are left out: one of them would keep nvlink from removing what nobody refers to, and what they refer to
+// HostSymbols tells. The index of symbols is left out as well: it names host code, and nvlink reads none. Times and owners are 0,
+// as with `ar D`.
 func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
 	members, err := splitArchive(archive)
 	if err != nil {
 		return nil, err
 	}
+	var kept []archiveMember
+	for _, m := range members {
+		if isHostOnly(m.content) {
+			continue
+		}
+		if thin, err := ForLink(m.content, code); err == nil {
+			m.content = thin
+		}
+		kept = append(kept, m)
+	}
+	return joinArchive(kept), nil
+}
+
+// isHostOnly reports an object, or intermediate code of clang, without anything for nvlink.
+func isHostOnly(content []byte) bool {
+	if bytes.HasPrefix(content, bitcodeMagic) {
+		return true
+	}
+	o, err := parseRelocatable(content)
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(o.sections, func(s objectSection) bool {
+		return s.label == linkableSection || s.label == wrapperSection || s.label == "__nv_module_id"
+	})
+}
+
+// joinArchive is the reverse of splitArchive.
+func joinArchive(members []archiveMember) []byte {
 	var names bytes.Buffer // of those that do not fit into their headers
 	headers := make([]string, len(members))
 	for i, m := range members {
@@ -38,13 +69,10 @@ func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
 		out = appendMember(out, "//", names.Bytes())
 	}
 	for i, m := range members {
-		if thin, err := ForLink(m.content, code); err == nil {
-			m.content = thin
-		}
 		blank := strings.Repeat(" ", 16-len(headers[i])) // bytes, where Sprintf would count letters
 		out = appendMember(out, headers[i]+blank+"0           0     0     644     ", m.content)
 	}
-	return out, nil
+	return out
 }
 
 // appendMember writes a member. head is its header up to the size; the table of names has a name alone.

@@ -39,15 +39,30 @@ func ForLink(object []byte, code gencode.Code) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := thinner{object: o, numbers: map[int]int{}}
-	if t.fatbins, err = o.only(linkableSection); err != nil {
+	t := thinner{object: o, choose: func(c container) container { return c.forLink(code) }}
+	return t.thin()
+}
+
+// thinner makes the thin object of object.
+type thinner struct {
+	object            *relocatable
+	choose            func(container) container // what stays of a fatbin
+	refs              []string                  // added to the lists of what host code refers to
+	fatbins, wrappers int                       // sections of the object, -1 for none
+	numbers           map[int]int               // section of the object -> section of the thin one
+	moved             map[uint64]uint64         // where a fatbin stood -> where it stands
+}
+
+func (t *thinner) thin() (_ []byte, err error) {
+	t.numbers = map[int]int{}
+	if t.fatbins, err = t.object.only(linkableSection); err != nil {
 		return nil, err
 	}
-	if t.wrappers, err = o.only(wrapperSection); err != nil {
+	if t.wrappers, err = t.object.only(wrapperSection); err != nil {
 		return nil, err
 	}
-	w := objectWriter{machine: o.machine}
-	if err := t.sections(&w, code); err != nil {
+	w := objectWriter{machine: t.object.machine}
+	if err := t.sections(&w); err != nil {
 		return nil, err
 	}
 	if err := t.symbols(&w); err != nil {
@@ -56,15 +71,7 @@ func ForLink(object []byte, code gencode.Code) ([]byte, error) {
 	return w.bytes(), nil
 }
 
-// thinner makes the thin object of object.
-type thinner struct {
-	object            *relocatable
-	fatbins, wrappers int               // sections of the object, -1 for none
-	numbers           map[int]int       // section of the object -> section of the thin one
-	moved             map[uint64]uint64 // where a fatbin stood -> where it stands
-}
-
-func (t *thinner) sections(w *objectWriter, code gencode.Code) error {
+func (t *thinner) sections(w *objectWriter) error {
 	for _, want := range linkSections {
 		at, err := t.object.only(want.name)
 		if err != nil {
@@ -81,9 +88,12 @@ func (t *thinner) sections(w *objectWriter, code gencode.Code) error {
 		}
 		content := t.object.content(at)
 		if at == t.fatbins {
-			if content, err = t.thinFatbins(content, code); err != nil {
+			if content, err = t.thinFatbins(content); err != nil {
 				return fmt.Errorf("section %s: %w", want.name, err)
 			}
+		}
+		if slices.Contains(refSections, want.name) {
+			content = withRefs(content, t.refs)
 		}
 		t.numbers[at] = w.add(want.name, elf.Section64{Type: uint32(elf.SHT_PROGBITS),
 			Flags: uint64(elf.SHF_ALLOC), Addralign: want.align}, content)
@@ -91,7 +101,7 @@ func (t *thinner) sections(w *objectWriter, code gencode.Code) error {
 	return nil
 }
 
-func (t *thinner) thinFatbins(content []byte, code gencode.Code) ([]byte, error) {
+func (t *thinner) thinFatbins(content []byte) ([]byte, error) {
 	list, err := splitContainers(content)
 	if err != nil {
 		return nil, err
@@ -100,7 +110,7 @@ func (t *thinner) thinFatbins(content []byte, code gencode.Code) ([]byte, error)
 	var out []byte
 	for _, c := range list {
 		t.moved[c.at] = uint64(len(out)+7) &^ 7
-		out = c.forLink(code).appendTo(out)
+		out = t.choose(c).appendTo(out)
 	}
 	return out, nil
 }
@@ -130,6 +140,9 @@ func (t *thinner) symbols(w *objectWriter) error {
 				return fmt.Errorf("symbol %s is not at the start of a fatbin", s.name)
 			}
 			s.value = to
+		}
+		if grown := uint64(len(w.contents[t.numbers[s.section]-1])); t.refs != nil && s.size == uint64(len(t.object.content(s.section))) {
+			s.size = grown // the symbol of a list has the list's size
 		}
 		s.section = t.numbers[s.section]
 		list = append(list, s)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,7 +117,7 @@ func TestLinksAlike(t *testing.T) {
 		l.nvcc(append(flags, "-dc", "a.cu", "-o", a)...)
 		l.nvcc(append(flags, "-dc", "b.cu", "-o", b)...)
 		lib := mode + ".a"
-		l.run("ar", "cr", lib, "host.o", b, "whole.cu")
+		l.run("ar", "cr", lib, b, "whole.cu")
 		for _, arch := range []string{"sm_70", "sm_80"} {
 			for _, how := range [][]string{nil, {"-dlto"}, {"-dlto", "-ignore-host-info"}} {
 				l.alike(mode, arch, how, a, b)
@@ -147,6 +148,53 @@ func (l lab) alike(mode, arch string, flags []string, inputs ...string) {
 	}
 	if l.link("whole", arch, flags, inputs) != l.link("thin", arch, flags, inputs) {
 		l.t.Errorf("%s: nvlink %s for %s makes another thing of the thin objects of %s", mode, flags, arch, inputs)
+	}
+}
+
+// TestHostRefsAlike adds what plain host code refers to: nvlink keeps that besides what nvcc's objects name, and nothing else.
+func TestHostRefsAlike(t *testing.T) {
+	l := newLab(t)
+	l.write("k.cu", []byte(`__device__ int named, unnamed; namespace ns { template <class T> __global__ void inst(T *p) { *p = 4; } }
+__global__ void used(int *p) { *p = 1; } __global__ void table(int *p) { *p = 2; } __global__ void nobody(int *p) { *p = 3; }
+template __global__ void ns::inst(int *); template __global__ void ns::inst(float *);
+extern "C" __global__ void plain(int *p) { *p = 5; } void run(int *p) { used<<<1, 1>>>(p); }
+`))
+	l.write("t.cc", []byte(`void table(int *); extern "C" void plain(int *); extern int named; namespace ns { template <class T> void inst(T *); }
+void *all[] = {(void *)table, (void *)plain, &named, (void *)(void (*)(int *))ns::inst<int>};
+`))
+	l.run("g++-11", "-c", "t.cc", "-o", "t.o")
+	for mode, flags := range map[string][]string{"sass": {"-arch=sm_80"}, "lto": {"-gencode", "arch=compute_80,code=lto_80"}} {
+		l.nvcc(append(flags, "-dc", "k.cu", "-o", "k.o")...)
+		wants := map[string]bool{}
+		for _, w := range ReadHostSymbols(l.read("t.o")).Wants {
+			wants[w] = true
+		}
+		found, err := ReadHostSymbols(l.read("k.o")).CUDA[0].Names(func(n string) bool { return wants[n] })
+		names := slices.Sorted(maps.Values(found))
+		if want := []string{"_Z5tablePi", "_ZN2ns4instIiEEvPT_", "named", "plain"}; err != nil || !slices.Equal(names, want) {
+			t.Errorf("%s: names %q, %v, want %q", mode, names, err, want)
+		}
+		with, err := WithHostRefs(l.read("k.o"), names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.write("as/k.o", l.read("k.o"))
+		l.write("kept/k.o", with)
+		for folder, want := range map[string]string{"as": "used", "kept": "used table inst plain"} {
+			l.link(folder, "sm_80", map[string][]string{"sass": nil, "lto": {"-dlto"}}[mode], []string{"k.o"})
+			out := l.read(folder + "/out.cubin")
+			out[20] = 1 // e_version, which is the toolkit's
+			cubin, err := elf.NewFile(bytes.NewReader(out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, sign := range map[string]string{"used": "_Z4usedPi", "table": "_Z5tablePi", "nobody": "_Z6nobodyPi",
+				"inst": "_ZN2ns4instIiEEvPT_", "other inst": "_ZN2ns4instIfEEvPT_", "plain": "plain"} {
+				if has := cubin.Section(".text."+sign) != nil; has != slices.Contains(strings.Fields(want), name) {
+					t.Errorf("%s, %s: kernel %s is there: %t", mode, folder, name, has)
+				}
+			}
+		}
 	}
 }
 

@@ -200,13 +200,26 @@ func (o *relocatable) plain(i int) error {
 // symbols gives the symbols that keep wants, by their number. keep sees the section's number and gets
 // no symbols of none.
 func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, error) {
+	found := map[uint32]symbol{}
+	err := o.eachSymbol(func(section int) bool {
+		return section > 0 && section < specialSection && keep(section)
+	}, func(n uint32, s symbol) { found[n] = s })
+	return found, err
+}
+
+// specialSection is added to the reserved numbers of sections, which are no sections: a file may have more than 65280.
+const specialSection = int(elf.SHN_LORESERVE) << 16
+
+// eachSymbol calls f for the symbols in the sections that keep wants: 0 for what is undefined, specialSection and more for what is in
+// none.
+func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s symbol)) error {
 	table, err := o.symbolTable()
 	if table < 0 || err != nil {
-		return nil, err
+		return err
 	}
 	s := &o.sections[table]
 	if s.Entsize != symbolSize || int(s.Link) >= len(o.sections) {
-		return nil, errors.New("its symbol table is damaged")
+		return errors.New("its symbol table is damaged")
 	}
 	var wide []byte // section numbers that do not fit into 16 bits
 	for i := range o.sections {
@@ -214,16 +227,15 @@ func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, e
 			wide = o.content(i)
 		}
 	}
-	le, body, names := binary.LittleEndian, o.content(table), o.content(int(s.Link))
-	found, left := map[uint32]symbol{}, o.nameBudget()
+	le, body, names, left := binary.LittleEndian, o.content(table), o.content(int(s.Link)), o.nameBudget()
 	for n := 0; (n+1)*symbolSize <= len(body); n++ {
 		b := body[n*symbolSize:]
 		section := int(le.Uint16(b[6:]))
 		switch {
 		case section == int(elf.SHN_XINDEX) && (n+1)*4 <= len(wide):
 			section = int(le.Uint32(wide[n*4:]))
-		case section == 0 || section >= int(elf.SHN_LORESERVE):
-			continue
+		case section >= int(elf.SHN_LORESERVE):
+			section += specialSection
 		}
 		if !keep(section) {
 			continue
@@ -231,11 +243,11 @@ func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, e
 		s := symbol{name: text0(names, le.Uint32(b)), info: b[4], other: b[5],
 			section: section, value: le.Uint64(b[8:]), size: le.Uint64(b[16:])}
 		if left -= len(s.name); left < 0 {
-			return nil, errors.New("the names of its symbols are longer than any real ones")
+			return errors.New("the names of its symbols are longer than any real ones")
 		}
-		found[uint32(n)] = s
+		f(uint32(n), s)
 	}
-	return found, nil
+	return nil
 }
 
 func (o *relocatable) symbolTable() (int, error) {

@@ -72,8 +72,11 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 			return Collect(ctx, r)
 		}
 	}
-	facts.Static = map[string]string{}
+	facts.Static, facts.Libs = map[string]string{}, map[string][]string{}
 	for _, l := range r.Libs {
+		if file := findLib(r.Root, l, facts.CUDA); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
+			facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
+		}
 		if file := findStatic(r.Root, l, facts.CUDA); file != "" {
 			facts.Prebuilt[file] = inspect(r.Root, file)
 			facts.Static[l.Name] = file
@@ -147,6 +150,35 @@ func findStatic(root string, l Lib, k *plan.Toolkit) string {
 		}
 	}
 	return ""
+}
+
+// findLib is the file that -lNAME means; "" for one of the toolkit, a script of the system's, and what the linker finds elsewhere.
+func findLib(root string, l Lib, k *plan.Toolkit) string {
+	for _, d := range libDirs(l, k) {
+		for _, ext := range []string{".so", ".a"} {
+			file := filepath.Join(d, "lib"+l.Name+ext)
+			switch at := inside(root, file); {
+			case !exists(at):
+			case k != nil && slices.Contains(k.LibDirs, d) || !slices.Contains(l.Dirs, d) && !isBinary(at):
+				return ""
+			default:
+				return file
+			}
+		}
+	}
+	return ""
+}
+
+// isBinary tells an object or archive from a script of the linker: libc.so is text.
+func isBinary(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [4]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && (string(head[:]) == "\x7fELF" || string(head[:]) == "!<ar")
 }
 
 // world is one probing; it remembers what it looked at, for the memo.

@@ -110,7 +110,7 @@ func defaultCost(a *graph.Action) time.Duration {
 		return n * 2 * time.Second
 	case graph.DeviceLink, graph.NVLink:
 		return n * 4 * time.Second
-	case graph.Join, graph.Slice, graph.Manifest, graph.References:
+	case graph.Join, graph.Slice, graph.HostRefs, graph.Manifest, graph.References:
 		return time.Millisecond
 	}
 	return time.Second

@@ -98,6 +98,7 @@ type whyEntry struct {
 	Why      []string `json:"why"`
 	Imported []string `json:"imported,omitempty"` // of one that would run: what is unlike the imported cache
 	Whole    string   `json:"whole,omitempty"`    // why nvcc runs as one command
+	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
 }
 
 // Run says for each action what a build would do and why.
@@ -114,13 +115,17 @@ func (cmd whyCmd) Run(c *cli) error {
 	quiet := 0
 	for _, v := range t.runner.Explain(ids, t.imported()) {
 		a := v.Action
-		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Whole}
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Whole, nil}
+		isQuiet := v.State == "up_to_date" && len(cmd.What) == 0 && !c.JSON
+		if !isQuiet {
+			e.Kept = t.runner.Kept(a)
+		}
 		switch {
 		case c.JSON:
 			if err := enc.Encode(e); err != nil {
 				return err
 			}
-		case v.State == "up_to_date" && len(cmd.What) == 0:
+		case isQuiet:
 			quiet++
 		default:
 			arch := ""
@@ -133,6 +138,9 @@ func (cmd whyCmd) Run(c *cli) error {
 			}
 			for _, w := range v.Imported {
 				fmt.Fprintf(c.out, "  unlike the imported cache: %s\n", w)
+			}
+			for _, k := range e.Kept {
+				fmt.Fprintf(c.out, "  %s\n", k)
 			}
 			if a.Whole != "" {
 				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Whole)

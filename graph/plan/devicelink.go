@@ -82,8 +82,8 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 		return ""
 	}
 	parts := b.parts(t, l)
-	link := toolchain.DeviceLink{Codes: t.codes.sass, StripUnused: t.StripUnused,
-		NVLink: t.Flags.NVLink}
+	keeps := b.keepsAll(t)
+	link := toolchain.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink}
 	for _, p := range parts {
 		link.LTO = link.LTO || p.lto
 	}
@@ -104,11 +104,15 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
-	b.emitLink(t, &graph.Action{
+	whole := &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: nvcc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
-		Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file=",
-	}, nvcc, link, o)
+		Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file=", KeepsAll: keeps,
+	}
+	if keeps == "" {
+		whole.HostRefs = b.hostRefs(t)
+	}
+	b.emitLink(t, whole, nvcc, link, o)
 	return link.Output
 }
 

@@ -16,12 +16,13 @@ type Facts struct {
 	HIPError    string   // why HIP is nil
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
-	HostLTO     HostLTO            // what CXX optimises across files with
-	LinkDepfile bool               // the linker knows --dependency-file
-	NativeGPU   []gencode.Code     // SASS codes of the GPUs of this machine; nil if there are none
-	Prebuilt    map[string]Library // by path as written in the manifest
-	DryRuns     map[string]DryRun  // answers to Plan.Questions, by Question.Key
-	Static      map[string]string  // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
+	HostLTO     HostLTO             // what CXX optimises across files with
+	LinkDepfile bool                // the linker knows --dependency-file
+	NativeGPU   []gencode.Code      // SASS codes of the GPUs of this machine; nil if there are none
+	Prebuilt    map[string]Library  // by path as written in the manifest
+	DryRuns     map[string]DryRun   // answers to Plan.Questions, by Question.Key
+	Libs        map[string][]string // by name of a -l library: the files that it may be, outside of the toolkit
+	Static      map[string]string   // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
 }
 
 // ToolkitPrograms are the programs of a toolkit that nvcc runs.

@@ -215,7 +215,7 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []arti
 			}
 		}
 		out := b.artifactPath(t, nil, arch, kind)
-		link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, StripUnused: t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
+		link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
 		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   nvcc.DeviceLink(link, o),

@@ -16,18 +16,22 @@ import (
 //	a.cu.o -> slice [90] -> nvlink [90] ---> fatbinary -> host-part -> dlink.o
 //
 // A slice is what nvlink for one architecture reads of an object: a change of host code or of another architecture
-// leaves it as it is, and the link is not run.
+// leaves it as it is, and the link is not run. What plain host code refers to comes from host-refs (hostrefs.go).
 
 // emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of.
 func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, link toolchain.DeviceLink, o toolchain.DeviceOptions) {
 	whole.Whole = b.unsplit(t)
+	linked := whole.Inputs
+	if whole.HostRefs != "" {
+		whole.Inputs = append(slices.Clip(linked), whole.HostRefs)
+	}
 	if whole.Whole == "" {
 		link.Inputs = []string{toolchain.AskInput}
 		question := Question{"nvcc", toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")}
 		whole.Asked = question.Key()
 		passes, err := learn(b, &b.links, question, toolchain.LearnLink)
 		if err == nil {
-			err = b.splitLink(t, whole, passes)
+			err = b.splitLink(t, whole, linked, passes)
 		}
 		if err == nil {
 			b.nvccWarns(t, passes.Said)
@@ -38,7 +42,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 	b.emit(t, whole)
 }
 
-func (b *builder) splitLink(t *target, whole *graph.Action, c *toolchain.LinkPasses) error {
+func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *toolchain.LinkPasses) error {
 	codes := map[string]gencode.Code{}
 	for _, pass := range c.NVLink {
 		code, err := gencode.Parse(pass.Arch)
@@ -49,7 +53,7 @@ func (b *builder) splitLink(t *target, whole *graph.Action, c *toolchain.LinkPas
 	}
 	p := b.newSplit(t, whole, c.Env)
 	for _, pass := range c.NVLink {
-		p.nvlink(pass, codes[pass.Arch])
+		p.nvlink(pass, linked, codes[pass.Arch])
 	}
 	if c.Fatbinary != nil {
 		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
@@ -63,9 +67,9 @@ func (b *builder) splitLink(t *target, whole *graph.Action, c *toolchain.LinkPas
 }
 
 // nvlink plans the link of one architecture.
-func (p *split) nvlink(pass *toolchain.Pass, code gencode.Code) {
+func (p *split) nvlink(pass *toolchain.Pass, linked []string, code gencode.Code) {
 	a := p.action(graph.NVLink, pass, p.program("nvlink"))
-	for _, in := range p.whole.Inputs {
+	for _, in := range linked {
 		a.Inputs = append(a.Inputs, p.slice(in, code))
 	}
 	at := slices.Index(a.Argv, toolchain.Inputs)
@@ -74,6 +78,10 @@ func (p *split) nvlink(pass *toolchain.Pass, code gencode.Code) {
 	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
 	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, devicePool, p.whole.Link
 	a.Response, a.ResponseFlag = 1, "--options-file="
+	a.HostRefs, a.KeepsAll = p.whole.HostRefs, p.whole.KeepsAll
+	if a.HostRefs != "" {
+		a.Inputs = append(a.Inputs, a.HostRefs)
+	}
 	askFigures(a)
 	p.emit(a)
 }

@@ -163,15 +163,18 @@ func Gencodes(codes []gencode.Code) []string {
 	return argv
 }
 
+// KeepAll is the option of nvlink that keeps what no host code refers to.
+const KeepAll = "-ignore-host-info"
+
 // DeviceLink is one device link.
 type DeviceLink struct {
-	Inputs      []string // objects and archives
-	Output      string
-	Codes       []gencode.Code // SASS
-	LTO         bool
-	StripUnused bool     // let nvlink drop kernels that no host code of Inputs names
-	Emit        string   // "" for an object, or "cubin", "fatbin", "ptx"
-	NVLink      []string // extra flags
+	Inputs  []string // objects and archives
+	Output  string
+	Codes   []gencode.Code // SASS
+	LTO     bool
+	KeepAll bool     // keep what no host code of Inputs refers to
+	Emit    string   // "" for an object, or "cubin", "fatbin", "ptx"
+	NVLink  []string // extra flags
 }
 
 // DeviceLink gives the argv of `nvcc -dlink`. All but nvcc itself may go into an options file: for links
@@ -180,9 +183,9 @@ type DeviceLink struct {
 // Its registration functions are hidden. Exported, those of a program take the place of a shared
 // library's for a static library that both link, and the shared library's kernels are never registered.
 //
-// Objects of nvcc say which kernels their host code names; if nvlink sees such objects only, it drops
-// every kernel that none of them names, with status 0. A kernel that a plain C++ file names would
-// vanish, so the default is to keep all (-ignore-host-info).
+// Objects of nvcc say which kernels and variables their host code refers to; if nvlink sees such objects only, it drops
+// what none of them refers to, with status 0. What a plain C++ file refers to would vanish, and is added to what the
+// objects say (graph.HostRefs); where nobody can know it, KeepAll keeps everything.
 func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
 	argv := append(n.start(), "-dlink")
 	if l.LTO {
@@ -192,8 +195,8 @@ func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
 		argv = append(argv, "-"+l.Emit)
 	}
 	argv = append(argv, Gencodes(l.Codes)...)
-	if !l.StripUnused {
-		argv = append(argv, "-Xnvlink", "-ignore-host-info")
+	if l.KeepAll {
+		argv = append(argv, "-Xnvlink", KeepAll)
 	}
 	if n.NVVMPath != "" && l.LTO {
 		argv = append(argv, "-Xnvlink", "-nvvmpath="+n.NVVMPath)

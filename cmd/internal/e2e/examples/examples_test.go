@@ -3,6 +3,7 @@ package examples_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,7 @@ func TestExampleLTO(t *testing.T) {
 	if got := e.Calls("build/dev/bin/app", "fade"); got != "_Z5blendfff" {
 		t.Errorf("without LTO the kernel calls %q", got)
 	}
+	e.linksAsNVCC("build/bin/app", "build/obj/executable.app/src/main.cu.o", "build/obj/executable.app/src/blend.cu.o")
 	e.Run("build/bin/app")
 	e.Settled("build/bin/app")
 	if c := e.Kbuild("--arch", "sm_86"); c.Failed != 0 {
@@ -44,6 +46,17 @@ func TestExampleLTO(t *testing.T) {
 	if got := e.ELFs("build/bin/app"); got != "sm_86" {
 		t.Errorf("--arch sm_86 gives %q", got)
 	}
+}
+
+// linksAsNVCC holds the machine code of a program against what nvcc links of the objects with LTO. It sees the plain host objects as well.
+func (e *example) linksAsNVCC(program string, objects ...string) {
+	e.T.Helper()
+	e.Run(slices.Concat([]string{"nvcc", "-ccbin", "g++-11", "-dlto", "-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90",
+		"-o", "nvccs"}, objects)...)
+	if e.DeviceCode(program) != e.DeviceCode("nvccs") {
+		e.T.Errorf("the code of %s is another than nvcc's", program)
+	}
+	e.Run("rm", "nvccs")
 }
 
 func TestExamplePartialLTO(t *testing.T) {
@@ -60,6 +73,7 @@ func TestExamplePartialLTO(t *testing.T) {
 	if got := e.Calls("build/bin/bench", "relax_kernel"); got != "_Z14spectra_weightf" {
 		t.Errorf("relax_kernel calls %q", got)
 	}
+	e.linksAsNVCC("build/bin/bench", "build/obj/executable.bench/bench/main.cpp.o", "build/lib/libsolver.a", "third_party/libspectra.a")
 	e.Run("build/bin/bench")
 	e.Settled("build/bin/bench")
 
@@ -73,7 +87,7 @@ func TestExamplePartialLTO(t *testing.T) {
 	}
 	// An edit runs what comes after it.
 	e.Write("src/relax.cu", strings.Replace(relax, "* spectra", "+ spectra", 1))
-	if c := e.Kbuild(); c.Kinds != "archive 1, cicc 2, cudafe++ 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 2, preprocess 3, slice 2" {
+	if c := e.Kbuild(); c.Kinds != "archive 1, cicc 2, cudafe++ 1, fatbinary 2, host-part 1, host-refs 1, join 1, link 1, nvlink 2, preprocess 3, slice 2" {
 		t.Errorf("an edit: %+v", c)
 	}
 	e.Write("src/relax.cu", relax)
@@ -83,13 +97,13 @@ func TestExamplePartialLTO(t *testing.T) {
 	// What the device sees of another architecture only, and what only the host sees, is noticed.
 	const kernel = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
 	e.Write("src/relax.cu", strings.Replace(relax, kernel, kernel+"#if __CUDA_ARCH__ >= 900\n  if (i == 7) out[i] = 42;\n#endif\n", 1))
-	if c := e.Kbuild(); c.Kinds != "archive 1, cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2" {
+	if c := e.Kbuild(); c.Kinds != "archive 1, cicc 1, fatbinary 2, host-part 1, host-refs 1, join 1, link 1, nvlink 1, preprocess 3, slice 2" {
 		t.Errorf("an edit for sm_90 only: %+v", c)
 	}
 	e.Write("src/relax.cu", relax)
 	e.Kbuild()
 	e.Write("src/relax.cu", strings.Replace(relax, "int n) {\n  float *next", "int n) {\n#ifndef __CUDA_ARCH__\n  if (n < 0) return cudaErrorInvalidValue;\n#endif\n  float *next", 1))
-	if c := e.Kbuild(); c.Kinds != "archive 1, cudafe++ 1, host-part 1, join 1, link 1, preprocess 3, slice 2" {
+	if c := e.Kbuild(); c.Kinds != "archive 1, cudafe++ 1, host-part 1, host-refs 1, join 1, link 1, preprocess 3, slice 2" {
 		t.Errorf("an edit for the host only: %+v", c)
 	}
 }
@@ -208,7 +222,7 @@ func TestExamplePasses(t *testing.T) {
 	e.Edit("src/main.cu", "#include <cmath>", "// a line\n#include <cmath>")
 	e.Ran("a line", "preprocess 3")
 	e.Edit("src/main.cu", "x *= 1.0f", "x *= 2.0f")
-	e.Ran("for sm_90", "cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
-	e.Ran("sm_86", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--arch", "sm_80,sm_86,sm_90")
-	e.Ran("sm_80 alone", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--arch", "sm_80")
+	e.Ran("for sm_90", "cicc 1, fatbinary 2, host-part 1, host-refs 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
+	e.Ran("sm_86", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--arch", "sm_80,sm_86,sm_90")
+	e.Ran("sm_80 alone", "fatbinary 3, host-part 1, host-refs 1, join 2, link 1, slice 2", "--arch", "sm_80")
 }

@@ -131,15 +131,15 @@ func TestSplitEdits(t *testing.T) {
 	}
 
 	e.Edit("b.cu", "return quiet(x)", "return 1 + quiet(x)")
-	e.Ran("host code", "cicc 2, cudafe++ 1, host-part 1, join 1, link 1, preprocess 3, slice 2")
+	e.Ran("host code", "cicc 2, cudafe++ 1, host-part 1, host-refs 1, join 1, link 1, preprocess 3, slice 2")
 	e.Edit("a.cu", "p[1] = 80", "p[1] = 81")
-	e.Ran("code of one architecture", "cicc 1, fatbinary 2, host-part 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
+	e.Ran("code of one architecture", "cicc 1, fatbinary 2, host-part 1, host-refs 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
 
 	const more = `archs=["sm_70","sm_75","sm_80"]`
-	e.Ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
+	e.Ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
 	// The host code warns, and includes the stub of the last architecture, which is another one now.
-	e.Ran("a last architecture more", "cicc 2, fatbinary 3, host-part 1, join 2, link 1, nvlink 1, preprocess 2, slice 8", "--var", `archs=["sm_70","sm_75","sm_80","sm_86"]`)
-	e.Ran("an architecture less", "fatbinary 3, host-part 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
+	e.Ran("a last architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 8", "--var", `archs=["sm_70","sm_75","sm_80","sm_86"]`)
+	e.Ran("an architecture less", "fatbinary 3, host-part 1, host-refs 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
 	e.Ran("back", "", "--var", more)
 	if got := e.ELFs("build/bin/app"); got != "sm_70 sm_75 sm_80" {
 		t.Errorf("machine code %q", got)

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// nvlink removes what no host code of nvcc's objects refers to. What other host code of the program refers to is read from its
+// objects and libraries:
+//
+//	table.cc.o, a.cu.o, libvendor.a -> host-refs -> nvlink [80]
+//	                                a.cu.o -> slice [80] --^
+//
+// Its output holds kernels and variables of the program only: an edit of host code that refers to the same ones links no device
+// code. Where it cannot be known what is referred to, everything is kept.
+
+// keepsAll says why the device link of t keeps what nothing refers to; "" if it does not.
+func (b *builder) keepsAll(t *target) string {
+	if !t.StripUnused {
+		switch {
+		case t.Shared:
+			return "it is a shared library, and others may look its symbols up (strip_unused = true removes what it does not use itself)"
+		case t.Kind == manifest.Library:
+			return "it is a static library that is linked by others (strip_unused = true removes what it does not use itself)"
+		}
+	}
+	for _, u := range append([]*target{t}, b.closure(t)...) {
+		if hostLTO(u) != "" {
+			return "the host code of " + u.label + " is intermediate code, which does not show what it refers to"
+		}
+		if u != t && !u.Shared {
+			continue // whose flags no link takes
+		}
+		if why := keptByFlags(u.Flags.Link, t.StripUnused || u != t); why != "" {
+			return fmt.Sprintf("flags.link of %s has %s", u.label, why)
+		}
+	}
+	return ""
+}
+
+// hostRefs plans the reading of all host code that is linked with t, also of shared libraries, and returns its output.
+func (b *builder) hostRefs(t *target) string {
+	a := &graph.Action{Kind: graph.HostRefs, Name: t.Name, Argv: []string{string(graph.HostRefs)}, Part: true,
+		Outputs: []string{b.out(graph.PartsDir, fileName(t), "host-refs")}}
+	if t.StripUnused {
+		a.Argv = append(a.Argv, "strip_unused")
+	}
+	for _, u := range append([]*target{t}, b.closure(t)...) {
+		switch u.Kind {
+		case manifest.Library, manifest.Executable:
+			a.Inputs = appendNew(a.Inputs, paths(u.objects)...)
+		case manifest.Prebuilt:
+			a.Inputs = appendNew(a.Inputs, u.file)
+		}
+		for _, l := range u.Libs {
+			a.Inputs = appendNew(a.Inputs, b.facts.Libs[l]...)
+		}
+	}
+	b.emit(t, a)
+	return a.Outputs[0]
+}
+
+// exporting options of a link make symbols of a program visible to those that look them up by name at run time.
+var exporting = []string{"-rdynamic", "--export-dynamic", "-export-dynamic", "-E", "--dynamic-list", "--export-dynamic-symbol"}
+
+// harmless options of a link bring no host code and name no symbol; harmlessStarts are how others begin.
+var harmless = []string{"-s", "-S", "-pthread", "-pie", "-no-pie", "-static", "-static-pie", "-static-libgcc", "-static-libstdc++",
+	"--as-needed", "--no-as-needed", "--gc-sections", "--no-gc-sections", "--no-undefined", "--enable-new-dtags", "--disable-new-dtags",
+	"--start-group", "--end-group", "--whole-archive", "--no-whole-archive", "--push-state", "--pop-state", "-Bsymbolic"}
+
+var harmlessStarts = []string{"-O", "-g", "-W", "-m", "-f", "-z", "-rpath", "--rpath", "--build-id", "--hash-style", "--strip", "--warn",
+	"--no-warn", "--fatal-warnings", "--icf", "--threads", "--sort", "--exclude-libs", "-Map", "--print", "--dynamic-linker",
+	"--compress-debug-sections", "--no-allow", "--allow"}
+
+// operands are options whose value is the next word.
+var operands = []string{"-z", "-rpath", "--rpath", "-Map", "--dynamic-linker"}
+
+// keptByFlags names an option of a link by which host code that kbuild does not see may refer to symbols; "" if there is none.
+func keptByFlags(flags []string, stripUnused bool) string {
+	var words []string
+	for _, f := range flags {
+		if list, ok := strings.CutPrefix(f, "-Wl,"); ok {
+			words = append(words, strings.Split(list, ",")...)
+		} else if f != "-Xlinker" {
+			words = append(words, f)
+		}
+	}
+	skip := false
+	for _, w := range words {
+		if skip {
+			skip = false
+			continue
+		}
+		name, _, _ := strings.Cut(w, "=")
+		switch {
+		case slices.Contains(exporting, name) && !stripUnused:
+			return w + ", and others may look exported symbols up (strip_unused = true says that none does)"
+		case slices.Contains(exporting, name):
+		case !isHarmless(w):
+			return w + ", by which host code may refer to anything (a library belongs into libs)"
+		}
+		skip = slices.Contains(operands, w)
+	}
+	return ""
+}
+
+func isHarmless(option string) bool {
+	return slices.Contains(harmless, option) || !strings.HasPrefix(option, "-flto") && !strings.HasPrefix(option, "-fplugin") &&
+		slices.ContainsFunc(harmlessStarts, func(h string) bool { return strings.HasPrefix(option, h) })
+}
