@@ -28,7 +28,7 @@ import (
 //	fake_shared        ptxas: too much shared data
 //	fake_unknown       ptxas fails in words that nobody knows
 //
-// A folder is such a toolkit if cicc is beside nvcc. nvcc as one command adds a line to nvcc-ran.
+// A folder is such a toolkit if a cicc is linked beside nvcc. nvcc as one command adds a line to nvcc-ran.
 var splitTools = map[string]func(args []string) int{
 	"cicc": splitCICC, "ptxas": splitPTXAS, "cudafe++": splitCudafe, "nvlink": func([]string) int { return 1 },
 }
@@ -39,8 +39,11 @@ var toolFolder = func() string {
 	return filepath.Dir(p)
 }()
 
-// splitToolkit reports that this program is a tool of one.
-func splitToolkit() bool { return fileExists(filepath.Join(toolFolder, "cicc")) }
+// splitToolkit reports that this program is a tool of one: its cicc is this program too.
+func splitToolkit() bool {
+	_, err := os.Readlink(filepath.Join(toolFolder, "cicc"))
+	return err == nil
+}
 
 // fakeSplit makes a project with such a toolkit. It needs a C++ compiler only.
 func fakeSplit(t *testing.T, files map[string]string) *e2e.Project {
