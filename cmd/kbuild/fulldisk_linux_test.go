@@ -16,6 +16,9 @@ import (
 // mountable runs the test again where it may mount file systems, in a namespace of its own, and reports whether this is there.
 func mountable(t *testing.T) bool {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("fills file systems and builds dozens of times")
+	}
 	const inside = "KBUILD_TEST_MOUNTABLE"
 	if os.Getenv(inside) != "" {
 		return true
