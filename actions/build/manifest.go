@@ -130,7 +130,7 @@ func (o *origin) action(a *graph.Action) error {
 	if argv == nil {
 		argv = a.Argv
 	}
-	if !a.Kind.InProcess() {
+	if !a.Kind.InProcess() || a.Plain != nil { // of a copy: the command that would make it alone
 		o.command(argv)
 	}
 	return nil

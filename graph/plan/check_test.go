@@ -21,7 +21,7 @@ func TestCheckedPTX(t *testing.T) {
 			code    = ["compute_90"]
 			emit    = ["ptx"]
 			mode    = "whole"
-		}`, "13.5-ptx-check", "cicc: compute_90.canon.ii -> compute_90.unchecked.ptx; ptxas: compute_90.unchecked.ptx -> m.compute_90.ptx"},
+		}`, "13.5-ptx-check", "cicc: compute_90.canon.ii -> compute_90.unchecked.ptx; ptxas: compute_90.unchecked.ptx -> compute_90.ptx; copy: compute_90.ptx -> m.compute_90.ptx"},
 		{"fatbin", `module "m" {
 			sources = ["a.cu"]
 			code    = ["sm_80", "compute_90"]
@@ -41,7 +41,8 @@ func TestCheckedPTX(t *testing.T) {
 			code    = ["lto_90"]
 			emit    = ["ltoir"]
 			mode    = "lto"
-		}`, "13.5-fatbin-lto", "cicc: compute_90.canon.ii -> m.lto_90.ltoir m.lto_90.ptx"},
+		}`, "13.5-fatbin-lto", "cicc: compute_90.canon.ii -> compute_90.unchecked.ptx compute_90.ltoir; " +
+			"copy: compute_90.ltoir -> m.lto_90.ltoir; copy: compute_90.unchecked.ptx -> m.lto_90.ptx"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := strings.Join(deviceActions(answered(t, tt.block, tt.recorded)), "; "); got != tt.want {
@@ -93,7 +94,7 @@ func deviceActions(g *graph.Graph) (list []string) {
 	}
 	for _, a := range g.Actions {
 		switch a.Kind {
-		case graph.CICC, graph.PTXAS, graph.Fatbinary:
+		case graph.CICC, graph.PTXAS, graph.Fatbinary, graph.Copy:
 			list = append(list, string(a.Kind)+": "+names(a.Inputs)+" -> "+names(a.Outputs))
 		case graph.Compile, graph.ModuleEmit:
 			list = append(list, "whole: "+a.Whole)

@@ -112,7 +112,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	if keeps == "" {
 		whole.HostRefs = b.hostRefs(t)
 	}
-	b.emitLink(t, whole, nvcc, link, o)
+	b.emitLink(t, whole, nvcc, link, o, nil)
 	return link.Output
 }
 

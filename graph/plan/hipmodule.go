@@ -41,11 +41,19 @@ func (b *builder) moduleHIP(t *target) []artifact {
 	}
 	var arts []artifact
 	code := map[string][]artifact{} // code objects by source, "" for linked ones
+	linked := t.Mode != "whole" && slices.ContainsFunc(t.Emit, func(kind string) bool { return kind != "bitcode" })
+	if linked {
+		b.compileAll(t)
+	}
 	for _, kind := range t.Emit {
 		switch {
 		case kind == "bitcode":
 			for i := range t.Sources {
-				arts = append(arts, b.emitHIP(t, &t.Sources[i], kind)...)
+				made := b.compiledBitcode(t, &t.Sources[i])
+				if made == nil {
+					made = b.emitHIP(t, &t.Sources[i], kind)
+				}
+				arts = append(arts, made...)
 			}
 		case t.Mode == "whole":
 			for i := range t.Sources {
@@ -61,6 +69,21 @@ func (b *builder) moduleHIP(t *target) []artifact {
 			}
 			arts = append(arts, b.hipArtifacts(t, nil, kind, code[""])...)
 		}
+	}
+	return arts
+}
+
+// compiledBitcode plans the bitcode of one source as copies of what it is compiled to for the device link of t; nil if it is not.
+func (b *builder) compiledBitcode(t *target, s *manifest.Source) (arts []artifact) {
+	i := slices.IndexFunc(t.objects, func(o object) bool { return o.source.Path == s.Path && o.source.Partition == s.Partition })
+	if i < 0 || t.objects[i].bitcode == nil {
+		return nil
+	}
+	for _, code := range t.codes.gfx {
+		out := b.artifactPath(t, s, sideName(&code), "bc")
+		b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(out), Archs: []string{code.String()}, Mode: s.Mode,
+			Inputs: []string{t.objects[i].bitcode[code.String()]}, Outputs: []string{out}})
+		arts = append(arts, artifact{path: out, kind: "bitcode", arch: code.String(), source: s.Path})
 	}
 	return arts
 }
@@ -143,9 +166,8 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	return arts
 }
 
-// linkHIPModule plans the compiles of a module in the modes rdc and lto, and a device link for each architecture.
+// linkHIPModule plans a device link for each architecture of a module in the modes rdc and lto.
 func (b *builder) linkHIPModule(t *target) []artifact {
-	b.compileAll(t)
 	l := b.linkage(t)
 	h := &hipLink{b: b, t: t, l: l, parts: b.parts(t, l), mode: "rdc"}
 	for _, p := range h.parts {

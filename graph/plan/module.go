@@ -53,14 +53,21 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 		return nil
 	}
 	var arts []artifact
+	var list []format
+	shared := newSharing()
 	for _, kind := range t.Emit {
+		var made []artifact
 		switch {
 		case t.Mode == "whole" || kind == "ltoir" || len(t.codes.sass)+len(t.codes.ptx) == 0:
-			arts = append(arts, b.emitSources(t, nvcc, kind)...)
+			var formats []format
+			made, formats = b.emitSources(t, nvcc, kind)
+			list = append(list, formats...)
 		default:
-			arts = append(arts, b.emitLinked(t, nvcc, kind)...)
+			made = b.emitLinked(t, nvcc, kind, shared)
 		}
+		arts = append(arts, made...)
 	}
+	b.emitFormats(t, list)
 	return arts
 }
 
@@ -89,10 +96,9 @@ func (b *builder) artifactPath(t *target, s *manifest.Source, arch, kind string)
 	return path.Join(dir, file+"."+kind)
 }
 
-// emitSources plans one nvcc per source and artifact.
-func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) []artifact {
+// emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and artifact.
+func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) (arts []artifact, list []format) {
 	inc, headers := b.includes(t)
-	var arts []artifact
 	for i := range t.Sources {
 		s := &t.Sources[i]
 		if s.Language != "cuda" {
@@ -108,11 +114,11 @@ func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) []art
 			if kind == "ltoir" {
 				a.symbols = b.out(graph.SymbolsDir, strings.TrimSuffix(b.inTree(a.path), kind)+"ptx")
 			}
-			b.emitArtifact(t, nvcc, s, a, set, inc, headers)
+			list = append(list, b.emitArtifact(t, nvcc, s, a, set, inc, headers))
 			arts = append(arts, a)
 		}
 	}
-	return arts
+	return arts, list
 }
 
 // emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one each.
@@ -149,7 +155,7 @@ func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
 	return sets
 }
 
-func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) {
+func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
 	c := toolchain.Compile{Source: s.Path, Output: art.path, Depfile: b.out("obj", fileName(t), path.Base(art.path)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
@@ -169,17 +175,17 @@ func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Sourc
 	}
 	b.checkShell(s.Pos, s.Path, argv)
 	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
-	b.emitCompile(t, *s, &graph.Action{
+	return format{source: *s, ask: ask, whole: &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,
 		Argv: argv, KeepDir: keep, KeepFiles: kept,
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: outputs, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),
-	}, ask)
+	}}
 }
 
 // emitLinked plans the compiles of an rdc or lto module and one device link per artifact.
-func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []artifact {
+func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string, shared *sharing) []artifact {
 	if t.objects == nil {
 		b.compileAll(t)
 	}
@@ -219,7 +225,7 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string) []arti
 		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   nvcc.DeviceLink(link, o),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o)
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts

@@ -44,7 +44,7 @@ func (b *builder) compileAll(t *target) {
 		}
 		a.OrderOnly = headers
 		if o.device {
-			b.emitCompile(t, s, a, a.Argv)
+			b.emitCompile(t, s, a)
 		} else {
 			b.emit(t, a)
 		}

@@ -120,6 +120,8 @@ type split struct {
 	lines bool   // outputs record line numbers
 	out   string // file of RoleOutput
 	id    string // of the module, for compiles
+
+	shared *sharing // of a module: what is planned for its other formats; else nil
 }
 
 // partsDir holds the parts of the file out.
@@ -127,17 +129,11 @@ func (b *builder) partsDir(out string) string {
 	return b.out(graph.PartsDir, b.inTree(out))
 }
 
-// emitCompile plans a compile of nvcc, taken apart if possible. ask is the argv that tells the passes; it is
-// whole's where nvcc makes the output by itself.
-func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) {
-	whole.Whole = b.unsplit(t)
-	if whole.Whole == "" {
-		question := Question{"nvcc", toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)}
-		whole.Asked = question.Key()
-		passes, err := learn(b, &b.compiles, question, toolchain.LearnCompile)
-		if err == nil {
-			err = b.splitCompile(t, s, whole, passes)
-		}
+// emitCompile plans a compile of nvcc, taken apart if possible.
+func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action) {
+	passes := b.learnCompile(t, s, whole, whole.Argv)
+	if passes != nil {
+		err := b.splitCompile(t, s, whole, passes)
 		if err == nil {
 			b.nvccWarns(t, passes.Said)
 			return
@@ -145,6 +141,22 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action,
 		whole.Whole = err.Error()
 	}
 	b.emit(t, whole)
+}
+
+// learnCompile gives the passes of a command of nvcc, or nil and says in whole why it stays in one piece. ask is the argv that tells
+// the passes; it is whole's where nvcc makes the output by itself.
+func (b *builder) learnCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) *toolchain.CompilePasses {
+	if whole.Whole = b.unsplit(t); whole.Whole != "" {
+		return nil
+	}
+	question := Question{"nvcc", toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)}
+	whole.Asked = question.Key()
+	passes, err := learn(b, &b.compiles, question, toolchain.LearnCompile)
+	if err != nil {
+		whole.Whole = err.Error()
+		return nil
+	}
+	return passes
 }
 
 // nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
@@ -172,36 +184,11 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		return fmt.Errorf("fatbinary was not asked for the form of its output")
 	}
 	p := b.newSplit(t, whole, c.Env)
-	p.id = moduleID(t.label, s)
-	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
-	p.lines = whole.CwdInKey || recordsLines(c) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
+	p.id, p.lines = moduleID(t.label, s), b.keepsLines(whole, c)
 	if c.Host != nil {
 		p.out = p.dir + "/host.o"
 	}
-	ltoir := len(whole.Archs) == 1 && strings.HasSuffix(whole.Outputs[0], ".ltoir") // fatbinary would only wrap it
-	for _, pass := range c.CICC {
-		p.preprocess(c.Preprocess[pass.Arch])
-		p.cicc(pass, ltoir)
-	}
-	if ltoir {
-		return nil
-	}
-	for _, pass := range c.Checks {
-		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
-		a.Archs, a.Apart, a.Gate = []string{pass.Arch}, true, true
-		p.emit(a)
-	}
-	for _, pass := range c.PTXAS {
-		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
-		a.Archs, a.Apart = []string{pass.Arch}, true
-		askFigures(a)
-		p.emit(a)
-	}
-	if c.Fatbinary != nil {
-		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
-		a.Transient = a.Part
-		p.emit(a)
-	}
+	p.device(c, false)
 	if c.Host != nil {
 		p.preprocess(c.Preprocess["host"])
 		p.cudafe(c.Cudafe)
@@ -209,6 +196,39 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		p.join()
 	}
 	return nil
+}
+
+// device plans the passes that make device code. They end with LTO-IR if only that is wanted.
+func (p *split) device(c *toolchain.CompilePasses, ltoir bool) {
+	for _, pass := range c.CICC {
+		p.preprocess(c.Preprocess[pass.Arch])
+		p.cicc(pass)
+	}
+	if ltoir {
+		return
+	}
+	for _, pass := range c.Checks {
+		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
+		a.Archs, a.Apart, a.Gate = []string{pass.Arch}, true, true
+		p.once(a)
+	}
+	for _, pass := range c.PTXAS {
+		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
+		a.Archs, a.Apart = []string{pass.Arch}, true
+		askFigures(a)
+		p.once(a)
+	}
+	if c.Fatbinary != nil {
+		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
+		a.Transient = a.Part
+		p.emit(a)
+	}
+}
+
+// keepsLines reports whether what a command of nvcc makes tells lines of the source.
+func (b *builder) keepsLines(whole *graph.Action, c *toolchain.CompilePasses) bool {
+	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
+	return whole.CwdInKey || recordsLines(c) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
 }
 
 // recordsLines reports an option of any pass that puts positions of the source into an output: debug
@@ -249,6 +269,15 @@ func (p *split) program(tool string) string { return p.b.facts.CUDA.Programs[too
 
 // file is where a role's file is.
 func (p *split) file(r toolchain.Role) string {
+	file := p.own(r)
+	if p.shared != nil && p.shared.made[file] != "" {
+		return p.shared.made[file]
+	}
+	return file
+}
+
+// own is where this command puts a role's file.
+func (p *split) own(r toolchain.Role) string {
 	kind, arch, _ := strings.Cut(string(r), ":")
 	switch toolchain.Role(kind) {
 	case toolchain.RoleSource:
@@ -308,6 +337,9 @@ func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *g
 	}
 	if a.Outputs[0] == p.whole.Outputs[0] {
 		a.Part = false
+		if p.shared != nil {
+			a.Name = path.Base(a.Outputs[0]) // parts are of several formats
+		}
 	}
 	return a
 }
@@ -353,7 +385,7 @@ func (p *split) preprocess(pass *toolchain.Pass) {
 	depends(a)
 	a.SearchDirs, a.OrderOnly = p.whole.SearchDirs, p.whole.OrderOnly
 	p.text(a, a.Outputs[0], false)
-	p.emit(a)
+	p.once(a)
 }
 
 // depends has gcc write which files it read.
@@ -373,19 +405,10 @@ func (p *split) text(a *graph.Action, raw string, dropFalse bool) {
 
 // cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text is compiled
 // and its messages are right; LTO-IR has, and is made of the canonical text unless there is something to say.
-func (p *split) cicc(pass *toolchain.Pass, ltoirOnly bool) {
+func (p *split) cicc(pass *toolchain.Pass) {
 	a := p.action(graph.CICC, pass, p.program("cicc"))
 	a.Archs = []string{pass.Arch}
 	a.Stage = []graph.Staged{{Name: "module_id", Text: p.id}}
-	if ltoirOnly {
-		ltoir, ptx := p.file(toolchain.RoleLTOIR.Of(pass.Arch)), p.file(toolchain.RolePTX.Of(pass.Arch))
-		for _, argv := range [2][]string{a.Argv, a.Outputs} {
-			replace(argv, ltoir, p.whole.Outputs[0])
-			replace(argv, ptx, p.whole.Outputs[1])
-			replace(argv, p.file(toolchain.RoleUnchecked.Of(pass.Arch)), p.whole.Outputs[1]) // nvcc checks none for LTO-IR alone
-		}
-		a.Outputs, a.Part = p.whole.Outputs, false
-	}
 	raw := p.file(toolchain.RoleText.Of(pass.Arch))
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
@@ -400,7 +423,7 @@ func (p *split) cicc(pass *toolchain.Pass, ltoirOnly bool) {
 			p.text(a, o, false)
 		}
 	}
-	p.emit(a)
+	p.once(a)
 }
 
 func replace(list []string, from, to string) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,8 +19,8 @@ import (
 // A slice is what nvlink for one architecture reads of an object: a change of host code or of another architecture
 // leaves it as it is, and the link is not run. What plain host code refers to comes from host-refs (hostrefs.go).
 
-// emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of.
-func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, link toolchain.DeviceLink, o toolchain.DeviceOptions) {
+// emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of; shared knows the other links of a module.
+func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, link toolchain.DeviceLink, o toolchain.DeviceOptions, shared *sharing) {
 	whole.Whole = b.unsplit(t)
 	linked := whole.Inputs
 	if whole.HostRefs != "" {
@@ -31,7 +32,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 		whole.Asked = question.Key()
 		passes, err := learn(b, &b.links, question, toolchain.LearnLink)
 		if err == nil {
-			err = b.splitLink(t, whole, linked, passes)
+			err = b.splitLink(t, whole, linked, passes, shared)
 		}
 		if err == nil {
 			b.nvccWarns(t, passes.Said)
@@ -42,7 +43,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 	b.emit(t, whole)
 }
 
-func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *toolchain.LinkPasses) error {
+func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *toolchain.LinkPasses, shared *sharing) error {
 	codes := map[string]gencode.Code{}
 	for _, pass := range c.NVLink {
 		code, err := gencode.Parse(pass.Arch)
@@ -52,8 +53,16 @@ func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *
 		codes[pass.Arch] = code
 	}
 	p := b.newSplit(t, whole, c.Env)
+	p.shared = shared
+	part := shared != nil && path.Ext(p.out) == ".cubin"
+	if part {
+		p.out = p.dir + "/" + c.NVLink[0].Arch + ".cubin"
+	}
 	for _, pass := range c.NVLink {
 		p.nvlink(pass, linked, codes[pass.Arch])
+	}
+	if part {
+		p.copy(p.file(toolchain.RoleOutput), whole.Outputs[0])
 	}
 	if c.Fatbinary != nil {
 		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
@@ -83,7 +92,7 @@ func (p *split) nvlink(pass *toolchain.Pass, linked []string, code gencode.Code)
 		a.Inputs = append(a.Inputs, a.HostRefs)
 	}
 	askFigures(a)
-	p.emit(a)
+	p.once(a)
 }
 
 // askFigures has ptxas, or the one in nvlink, say what each function takes: the bytes that it makes are the same (11.8, 12.4), but for

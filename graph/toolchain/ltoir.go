@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -18,4 +19,24 @@ func WrapLTOIR(fatbinary string, code gencode.Code, ftz, precDiv, precSqrt, fmad
 // WrapPTX gives the argv that puts relocatable PTX into a fatbin.
 func WrapPTX(fatbinary string, code gencode.Code, ptx, output string) []string {
 	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, ptx), "--create", output}
+}
+
+// SameLTOIR reports whether two runs of cicc make the same LTO-IR: a writes it alone, b with PTX beside it.
+func SameLTOIR(a, b *Pass) bool {
+	return a.Tool == "cicc" && a.Arch == b.Arch && slices.Equal(a.withoutOutputs(), b.withoutOutputs())
+}
+
+// withoutOutputs is the command of cicc without what it writes and how.
+func (p *Pass) withoutOutputs() []word {
+	var out []word
+	for i := 0; i < len(p.argv); i++ {
+		switch w := p.argv[i]; {
+		case w.prefix == "-lto" && w.role == "":
+		case (w.prefix == "-o" || w.prefix == "-olto") && w.role == "":
+			i++ // the file
+		default:
+			out = append(out, w)
+		}
+	}
+	return out
 }

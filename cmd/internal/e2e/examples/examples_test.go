@@ -138,7 +138,9 @@ func TestExampleGenerate(t *testing.T) {
 func TestExampleMatrix(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "matrix")
-	e.Kbuild()
+	if c := e.Kbuild(); !strings.HasPrefix(c.Kinds, "cicc 6, ") {
+		t.Errorf("three variants for two architectures run %s", c.Kinds)
+	}
 	for _, variant := range []string{"float.8", "float.16", "double.8"} {
 		for _, arch := range []string{"80", "90"} {
 			out, _ := e.Run("cuobjdump", "--dump-sass", "build/modules/gemm."+variant+".sm_"+arch+".cubin")

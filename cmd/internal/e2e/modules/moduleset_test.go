@@ -103,6 +103,35 @@ func (e *example) settledModules(outputs []string) {
 	}
 }
 
+// One more format of a module compiles nothing, but for a source that spells the architectures of its command; and each format is what
+// nvcc makes by a command of its own.
+func TestRealFormats(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "formats")
+	if c := e.Kbuild(); !strings.HasPrefix(c.Kinds, "cicc 4, copy 8, manifest 1, preprocess 4, ptxas 4") {
+		t.Errorf("cubins and PTX run %s", c.Kinds)
+	}
+	e.Edit("kernels.hcl", `["cubin", "ptx"]`, `["cubin", "fatbin", "ptx"]`)
+	if c := e.Kbuild(); c.Kinds != "cicc 2, fatbinary 2, manifest 1, preprocess 2, ptxas 2" {
+		t.Errorf("fatbins besides run %s; want the passes of list.cu, for whose text nvcc spells other architectures", c.Kinds)
+	}
+	if c := e.Kbuild("--no-cache", "--build-dir", "cold"); !strings.HasPrefix(c.Kinds, "cicc 6, ") || !strings.HasSuffix(c.Kinds, "preprocess 6, ptxas 6") {
+		t.Errorf("all formats at once, without a cache, run %s", c.Kinds)
+	}
+	e.Kbuild("--no-split", "--build-dir", "plain")
+	for _, file := range []string{"plain.sm_80.cubin", "plain.compute_90.ptx", "plain.fatbin", "list.sm_80.cubin", "list.sm_90.cubin", "list.compute_80.ptx", "list.fatbin"} {
+		want := e.Read("plain/modules/m/" + file)
+		if !bytes.Equal(e.Read("build/modules/m/"+file), want) || !bytes.Equal(e.Read("cold/modules/m/"+file), want) {
+			t.Errorf("%s is not nvcc's", file)
+		}
+	}
+	digest := func(dir string) string { return e.Manifest(dir + "/modules/m.json").InputDigest }
+	if digest("build") != digest("cold") {
+		t.Error("what the files are made from depends on how")
+	}
+	e.Settled("build/modules/m/plain.sm_80.cubin", "build/modules/m.json")
+}
+
 // A comment runs the preprocessor and the manifests. An edit of a header changes what the artifacts are made from, and so does an option.
 func TestRealModuleInputs(t *testing.T) {
 	t.Parallel()
@@ -115,10 +144,10 @@ func TestRealModuleInputs(t *testing.T) {
 		}
 		return e.Manifest(name)
 	}
-	first := precompile("cold", "cicc 4, manifest 1, preprocess 4, ptxas 2")
+	first := precompile("cold", "cicc 2, copy 4, manifest 1, preprocess 2, ptxas 2")
 	shape := string(e.Read("src/shape.h"))
 	e.Write("src/shape.h", "// A shape.\n"+shape)
-	comment := precompile("a comment", "manifest 1, preprocess 4")
+	comment := precompile("a comment", "manifest 1, preprocess 2")
 	if comment.InputDigest == first.InputDigest || comment.Artifacts[0].SHA256 != first.Artifacts[0].SHA256 {
 		t.Errorf("after a comment: %s, %s", comment.InputDigest, comment.Artifacts[0].SHA256)
 	}
@@ -127,7 +156,7 @@ func TestRealModuleInputs(t *testing.T) {
 		t.Error("reverted, the digest of the inputs is another")
 	}
 	e.Write("kernels.hcl", strings.Replace(string(e.Read("kernels.hcl")), "GEMM_TILE  = matrix.tile", "GEMM_TILE  = matrix.tile\n    UNUSED = 1", 1))
-	if option := precompile("a define that nothing uses", "manifest 1, preprocess 4"); option.InputDigest == first.InputDigest || option.Options.Defines[2] != "UNUSED=1" {
+	if option := precompile("a define that nothing uses", "manifest 1, preprocess 2"); option.InputDigest == first.InputDigest || option.Options.Defines[2] != "UNUSED=1" {
 		t.Errorf("with another define: %+v", option.Options)
 	}
 }
