@@ -133,6 +133,7 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 		}
 		for _, code := range t.Gencode.Code {
 			r.NeedHIP = r.NeedHIP || code.Kind == gencode.GFX
+			r.NeedCUDA = r.NeedCUDA || code.Kind != gencode.GFX // for what a program of host sources links
 			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
 		}
 		for _, l := range t.Libs {

@@ -32,6 +32,7 @@ func (b *builder) expand(t *target) codes {
 		slices.SortFunc(*list, gencode.Compare)
 		*list = slices.Compact(*list)
 	}
+	b.checkSpoken(t)
 	t.unbuilt = b.lacking(t, c)
 	if c.empty() && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
 		c = b.inheritCodes(t)
@@ -65,6 +66,27 @@ func (t *target) shipsCUDA() bool {
 	return slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" })
 }
 
+// anyDevice reports device code of NVIDIA's anywhere: a CUDA source, or something prebuilt.
+func (b *builder) anyDevice() bool {
+	return len(b.facts.Static) > 0 || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
+		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, isDevice)
+	})
+}
+
+// checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what the user thinks.
+func (b *builder) checkSpoken(t *target) {
+	code := slices.Clone(t.Gencode.Code)
+	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
+	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || b.nvccSaid || b.anyDevice() {
+		return
+	}
+	b.nvccSaid = true // once: it is a thing of the whole project
+	s := t.Sources[0]
+	b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and none of its sources is CUDA", t.label, spell(code)),
+		Detail: fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
+		Also:   s.Pos, AlsoSay: fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language])})
+}
+
 func (c *codes) add(e gencode.Code) {
 	switch e.Kind {
 	case gencode.SASS:
@@ -90,6 +112,8 @@ func (b *builder) expandOne(t *target, code gencode.Code) []gencode.Code {
 		return b.facts.NativeGPU
 	case k == nil && b.facts.HIP != nil:
 		return nil // see lacking
+	case k == nil && !b.anyDevice():
+		return []gencode.Code{code} // see checkSpoken
 	case k == nil:
 		b.nvcc(t.attr("gencode"))
 		return nil
