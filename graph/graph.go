@@ -178,6 +178,7 @@ type LinkCheck struct {
 	LTO      bool              `json:"lto"`
 	Check    bool              `json:"check,omitempty"`     // only whether it links is wanted: --check-link
 	NonLTO   []string          `json:"non_lto,omitempty"`   // files that may be "not built for LTO": rdc objects, prebuilts with lto = "none"
+	Untold   []string          `json:"untold,omitempty"`    // inputs whose LTO-IR does not say how it was compiled, in words
 	Owners   map[string]string `json:"owners,omitempty"`    // input path -> label of the target that brought it, for messages
 	OwnerPos map[string]Pos    `json:"owner_pos,omitempty"` // input path -> position of that target
 }

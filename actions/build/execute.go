@@ -242,6 +242,9 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		if r.diskFull() {
 			err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 		}
+		if a.Link != nil && len(a.Link.Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
+			err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link.Untold, ", "))
+		}
 		if err = r.explainFailure(a, said, err); a.Link != nil && a.Link.Check && out.ExitCode != 0 {
 			err = checkLinkError(a, said, err)
 		}

@@ -2,9 +2,11 @@ package fatbin
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -159,5 +161,27 @@ func readLTOIR(r io.ReaderAt, size int64) (File, error) {
 		return File{}, fmt.Errorf("the LTO-IR is cut short: %w", err)
 	}
 	img := Image{Image: gencode.Image{Kind: gencode.LTO, Num: int(binary.LittleEndian.Uint16(num[:])) / 10}, Size: size}
-	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}}}}, nil
+	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}, Relocatable: true}}}, nil
+}
+
+// isLinkable tells a bare fatbin for a link from one that is loaded as it is: it holds LTO-IR, or machine code that nvcc -dc made, which
+// is an ELF object where final code is a program. PTX alone may be either, and nvlink takes it.
+func isLinkable(r io.ReaderAt, size int64, images []Image) bool {
+	has := func(k gencode.Kind) bool {
+		return slices.ContainsFunc(images, func(i Image) bool { return i.Kind == k })
+	}
+	if has(gencode.LTO) || !has(gencode.SASS) {
+		return len(images) > 0
+	}
+	file, err := io.ReadAll(io.NewSectionReader(r, 0, size))
+	if err != nil {
+		return false
+	}
+	contents, err := Contents(file)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(contents, func(c Content) bool {
+		return c.Kind == gencode.SASS && len(c.Bytes) > 18 && elf.Type(binary.LittleEndian.Uint16(c.Bytes[16:])) == elf.ET_REL
+	})
 }

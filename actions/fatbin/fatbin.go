@@ -43,7 +43,7 @@ type File struct {
 // Member is an object with device code.
 type Member struct {
 	Name        string  `json:"name"`
-	Relocatable bool    `json:"relocatable"` // has __nv_relfatbin or AMD bitcode: takes part in a device link
+	Relocatable bool    `json:"relocatable"` // has __nv_relfatbin or AMD bitcode, or is for a link by itself: takes part in a device link
 	Images      []Image `json:"images"`
 }
 
@@ -109,7 +109,7 @@ func Read(r io.ReaderAt, size int64) (File, error) {
 		return File{}, errors.New("it is a thin archive, which holds names instead of objects; make an ordinary one (ar without T)")
 	case bytes.Equal(magic[:4], fatbinMagic):
 		images, err := readImages(io.NewSectionReader(r, 0, size), size)
-		return File{Kind: Fatbin, Members: []Member{{Images: images}}}, err
+		return File{Kind: Fatbin, Members: []Member{{Images: images, Relocatable: err == nil && isLinkable(r, size, images)}}}, err
 	case bytes.Equal(magic[:4], ltoirMagic):
 		return readLTOIR(r, size)
 	case string(magic[:4]) == "\x7fELF":

@@ -30,10 +30,10 @@ import (
 var files = []struct{ name, want string }{
 	{"mixed.o", "object: (relocatable) lto_80 compute_90 lto_90 sm_90"},
 	{"whole.o", "object: () sm_80"},
-	{"bare.fatbin", "fatbin: () lto_75 sm_80"},
+	{"bare.fatbin", "fatbin: (relocatable) lto_75 sm_80"},
 	{"lib.a", "archive: a_member_with_a_rather_long_name.o(relocatable) sm_80; mixed.o(relocatable) lto_80 compute_90 lto_90 sm_90; whole.o() sm_80"},
 	{"plain.o", "object: "},
-	{"bare.ltoir", "LTO-IR: () lto_75"},
+	{"bare.ltoir", "LTO-IR: (relocatable) lto_75"},
 	{"lines.o", "object: (relocatable) compute_80 sm_80"},
 	{"zstd.fatbin", "fatbin: () sm_100f compute_80 sm_80"},
 	{"lz4.fatbin", "fatbin: () compute_80 lto_80 sm_80"},

@@ -77,10 +77,13 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		if file := findLib(r.Root, l, facts.CUDA); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
 			facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
 		}
-		if file := findStatic(r.Root, l, facts.CUDA); file != "" {
-			facts.Prebuilt[file] = inspect(r.Root, file)
-			facts.Static[l.Name] = file
+		if file, lib := findStatic(r.Root, l, facts.CUDA); file != "" {
+			facts.Prebuilt[file], facts.Static[l.Name] = lib, file
 		}
+	}
+	if len(facts.Static) > 0 && !r.NeedCUDA {
+		r.NeedCUDA = true // a program of host sources that links it needs a device link
+		return Collect(ctx, r)
 	}
 	if r.NeedNative {
 		facts.NativeGPU = gpus(ctx, r.Env)
@@ -97,11 +100,14 @@ func inspect(root, name string) plan.Library {
 		}
 		return plan.Library{Error: err.Error()}
 	}
-	lib := plan.Library{}
+	lib := plan.Library{Form: f.Kind.String()}
 	for _, m := range f.Members {
 		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable}
 		for _, i := range m.Images {
 			pm.Images = append(pm.Images, i.Image)
+			if i.Kind == gencode.LTO && !slices.Contains(pm.Options, i.Options) {
+				pm.Options = append(pm.Options, i.Options)
+			}
 		}
 		lib.Members = append(lib.Members, pm)
 	}
@@ -131,25 +137,23 @@ func libDirs(l Lib, k *plan.Toolkit) []string {
 	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 }
 
-// findStatic is the archive that -lNAME means, if it is one and holds code that nvlink reads; a shared library
-// in the same folder wins, as it does for ld.
-func findStatic(root string, l Lib, k *plan.Toolkit) string {
+// findStatic is the archive that -lNAME means, if it is one and holds device code of NVIDIA, and what that is; a shared library in the
+// same folder wins, as it does for ld.
+func findStatic(root string, l Lib, k *plan.Toolkit) (file string, lib plan.Library) {
 	for _, d := range libDirs(l, k) {
 		at := inside(root, d)
 		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".so")); err == nil {
-			return ""
+			return "", lib
 		}
 		file := filepath.Join(d, "lib"+l.Name+".a")
 		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".a")); err == nil {
-			for _, m := range inspect(root, file).Members {
-				if m.NVLinkReads() {
-					return file
-				}
+			if lib = inspect(root, file); lib.Error != "" || len(lib.Members) == 0 || holdsAMD(lib) {
+				return "", lib // not ours to say: ld reads it, or finds fault with it
 			}
-			return ""
+			return file, lib
 		}
 	}
-	return ""
+	return "", lib
 }
 
 // findLib is the file that -lNAME means; "" for one of the toolkit, a script of the system's, and what the linker finds elsewhere.

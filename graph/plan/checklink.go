@@ -78,6 +78,10 @@ func (b *builder) checkModule(t *target, archs []gencode.Code) {
 		if u.Kind == manifest.Module && slices.Contains(u.Emit, "ltoir") && agree(t, u) {
 			parts = append(parts, part{t: u, lto: true})
 		}
+		if p, ok := b.partOf(t, u); ok && u.Kind == manifest.Prebuilt {
+			parts = append(parts, p)
+			b.checkMembers(t, p, true)
+		}
 	}
 	b.checkLTO(t, parts)
 	for _, arch := range archs {
@@ -113,6 +117,9 @@ func (b *builder) canCheck(t *target, parts []part, arch gencode.Code) bool {
 	}
 	ok := true
 	for _, p := range parts {
+		if p.t.Kind == manifest.Prebuilt {
+			ok = b.checkCovered(t, p, b.linkedMembers(p.t), arch) && ok
+		}
 		if len(p.t.arts) > 0 && len(ltoirFor(p.t, arch)) == 0 {
 			ok = false
 			b.add(Problem{Pos: p.t.attr("gencode"), Summary: fmt.Sprintf("%s does not link for %s: its LTO-IR is %s", t.label, arch, spell(ltoirOf(p.t))),
@@ -169,16 +176,22 @@ func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch ge
 	check := &graph.LinkCheck{LTO: true, Check: true, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
 	var inputs []string
 	for _, p := range parts {
+		var files []string
 		for _, a := range ltoirFor(p.t, arch) {
-			file := b.wrapped(p.t, a)
-			inputs = append(inputs, file)
+			files = append(files, b.wrapped(p.t, a))
+		}
+		if p.t.Kind == manifest.Prebuilt {
+			files = b.linkInputs(t, p, check)
+		}
+		for _, file := range files {
 			check.Owners[file], check.OwnerPos[file] = p.t.label, graphPos(p.t.Pos)
 		}
+		inputs = append(inputs, files...)
 	}
 	for _, a := range ltoirFor(t, arch) {
-		check.NonLTO = append(check.NonLTO, b.references(t, a))
+		file := b.references(t, a)
+		inputs, check.NonLTO = append(inputs, file), append(check.NonLTO, file)
 	}
-	inputs = append(inputs, check.NonLTO...)
 	out := b.out(graph.CheckLinkDir, "modules", instanceName(t)+"."+arch.String()+".cubin")
 	codes := []gencode.Code{arch}
 	link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}

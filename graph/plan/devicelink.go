@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -40,29 +41,48 @@ func (b *builder) parts(t *target, l linkage) []part {
 		}
 	}
 	var out []part
-	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
-		if closed[u] {
-			continue
-		}
-		p := part{t: u}
-		for _, s := range u.Sources {
-			p.lto = p.lto || relocatable(s) && s.Mode == "lto"
-			p.rdc = p.rdc || relocatable(s) && s.Mode == "rdc"
-		}
-		for _, m := range b.facts.Prebuilt[u.file].Members {
-			switch {
-			case t.isHIP():
-				p.rdc = p.rdc || m.Relocatable && !m.NVLinkReads()
-			case m.NVLinkReads():
-				p.lto = p.lto || holds(m, gencode.LTO)
-				p.rdc = p.rdc || !holds(m, gencode.LTO)
-			}
-		}
-		if p.lto || p.rdc {
+	for _, u := range b.brought(t, l, closed) {
+		if p, ok := b.partOf(t, u); ok {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// partOf is what u brings to a link of t; ok is false if that is no device code.
+func (b *builder) partOf(t, u *target) (p part, ok bool) {
+	p.t = u
+	for _, s := range u.Sources {
+		p.lto = p.lto || relocatable(s) && s.Mode == "lto"
+		p.rdc = p.rdc || relocatable(s) && s.Mode == "rdc"
+	}
+	for _, m := range b.facts.Prebuilt[u.file].Members {
+		switch {
+		case t.isHIP():
+			p.rdc = p.rdc || m.Relocatable && !m.NVLinkReads()
+		case m.NVLinkReads():
+			p.lto = p.lto || holds(m, gencode.LTO)
+			p.rdc = p.rdc || !holds(m, gencode.LTO)
+		}
+	}
+	return p, p.lto || p.rdc
+}
+
+// brought are the targets in the link of t that are not closed, and the libraries that these name by -l, each once.
+func (b *builder) brought(t *target, l linkage, closed map[*target]bool) []*target {
+	open := slices.DeleteFunc(append(append([]*target{t}, l.statics...), l.pre...), func(u *target) bool { return closed[u] })
+	all := slices.Clone(open)
+	for _, u := range open {
+		if t.isHIP() {
+			break // lld reads no archive of NVIDIA's
+		}
+		for _, lib := range b.deviceLibs(u) {
+			if !slices.ContainsFunc(all, func(have *target) bool { return have.file == lib.file }) {
+				all = append(all, lib)
+			}
+		}
+	}
+	return all
 }
 
 func holds(m Member, k gencode.Kind) bool {
@@ -98,10 +118,6 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 		}
 		link.Inputs = append(link.Inputs, files...)
 	}
-	for _, file := range b.deviceLibs(t, l.libs, link.Codes) {
-		link.Inputs = append(link.Inputs, file)
-		check.Owners[file], check.OwnerPos[file] = t.label, graphPos(t.attr("libs"))
-	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	whole := &graph.Action{
@@ -128,9 +144,12 @@ func linkMode(lto bool) string {
 func (b *builder) linkInputs(t *target, p part, check *graph.LinkCheck) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {
-			check.NonLTO = append(check.NonLTO, p.t.file)
+			check.NonLTO = append(check.NonLTO, p.t.linked())
 		}
-		return []string{p.t.file}
+		if b.untold(p.t) {
+			check.Untold = append(check.Untold, fmt.Sprintf("%s of %s (%s)", p.t.file, p.t.label, graphPos(p.t.Pos)))
+		}
+		return []string{p.t.linked()}
 	}
 	archive := ""
 	if p.t != t {
@@ -164,7 +183,7 @@ func (b *builder) checkLink(t *target, parts []part, lto bool) bool {
 		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.", "%s links device code and ships no machine code", t.label)
 		return false
 	}
-	if len(t.codes.ptx) > 0 {
+	if len(t.codes.ptx) > 0 && slices.ContainsFunc(parts, func(p part) bool { return p.t.Kind != manifest.Prebuilt }) {
 		b.warnf(t.attr("gencode"), "A device link makes machine code only. Set mode = \"whole\" to ship PTX, or drop "+spell(t.codes.ptx)+".",
 			"%s does not ship %s: its device code is linked", t.label, spell(t.codes.ptx))
 	}
@@ -223,57 +242,6 @@ func anyLinks(images []gencode.Image, want gencode.Code, lto bool) bool {
 	return false
 }
 
-// checkPrebuilt holds the manifest's word on a prebuilt against what the file really is.
-func (b *builder) checkPrebuilt(t *target, p part, lto bool) {
-	for _, m := range b.facts.Prebuilt[p.t.file].Members {
-		if !m.NVLinkReads() {
-			continue
-		}
-		for _, want := range t.codes.sass {
-			if !anyLinks(m.Images, want, lto) {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, p.t.file, m.Name, gencode.Spell(m.Images)),
-					Detail: "Ask the vendor for that architecture, or drop it here.", Also: p.t.Pos, AlsoSay: p.t.label + " is this file"})
-			}
-		}
-		switch isLTO := holds(m, gencode.LTO); {
-		case p.t.LTO == "required" && !isLTO:
-			b.errorf(p.t.attr("lto"), `Declare lto = "none" to accept partial LTO, or ask the vendor for lto_* code.`,
-				"%s:%s has no LTO-IR, and lto is \"required\"", p.t.file, m.Name)
-		case p.t.LTO == "" && lto && !isLTO:
-			b.add(Problem{Pos: p.t.Pos, Summary: fmt.Sprintf("%s is linked with partial LTO: %s:%s has %s only", t.label, p.t.file, m.Name, gencode.Spell(m.Images)),
-				Detail: `Declare lto = "none" on ` + p.t.label + " to accept it, or ask the vendor for lto_* code.", Also: t.attr("mode"), AlsoSay: t.label + " is linked with LTO"})
-		case p.t.LTO == "none" && isLTO:
-			b.errorf(p.t.attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s:%s does hold LTO-IR", p.t.file, m.Name)
-		}
-	}
-}
-
-// checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose
-// floating-point options differ, minutes into the build. -G with -dlto is fatal.
-func (b *builder) checkLTO(t *target, parts []part) {
-	if b.facts.CUDA.LTOFault != "" && b.facts.CUDA.NVVMPath == "" {
-		b.errorf(t.Pos, b.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
-	}
-	var first *target
-	for _, p := range parts {
-		if !p.lto || p.t.Kind == manifest.Prebuilt {
-			continue
-		}
-		if p.t.DeviceDebug {
-			b.errorf(p.t.attr("device_debug"), `Use mode = "rdc" while debugging device code.`, "%s has device_debug and LTO: nvlink refuses -G with -dlto", p.t.label)
-		}
-		if first == nil {
-			first = p.t
-			continue
-		}
-		if a, c := floats(first), floats(p.t); a != c {
-			b.add(Problem{Pos: floatPos(p.t), Summary: fmt.Sprintf("cannot link %s (%s) with %s (%s) under LTO", p.t.label, c, first.label, a),
-				Detail: "Floating-point options must agree across one LTO link: set them in defaults, or build one of the two with mode = \"rdc\".",
-				Also:   floatPos(first), AlsoSay: first.label + " is compiled so"})
-		}
-	}
-}
-
 // floatOptions are those that cicc records in LTO-IR.
 type floatOptions struct{ ftz, precDiv, precSqrt, fmad bool }
 
@@ -322,25 +290,4 @@ func (b *builder) checkClosed(t *target) {
 			inside[u] = s
 		}
 	}
-}
-
-// deviceLibs are the archives behind -l that hold relocatable device code. They are given to nvlink by
-// file: it says nothing when it does not find a -l.
-func (b *builder) deviceLibs(t *target, libs []string, codes []gencode.Code) []string {
-	var out []string
-	for _, l := range libs {
-		file := b.facts.Static[l]
-		if file == "" {
-			continue
-		}
-		out = append(out, file)
-		for _, m := range b.facts.Prebuilt[file].Members {
-			for _, want := range codes {
-				if m.NVLinkReads() && !anyLinks(m.Images, want, true) {
-					b.errorf(t.attr("libs"), "Drop the architecture, or use a newer library.", "%s needs %s, but %s:%s has %s only", t.label, want, file, m.Name, gencode.Spell(m.Images))
-				}
-			}
-		}
-	}
-	return out
 }

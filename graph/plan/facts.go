@@ -22,7 +22,7 @@ type Facts struct {
 	Prebuilt    map[string]Library  // by path as written in the manifest
 	DryRuns     map[string]DryRun   // answers to Plan.Questions, by Question.Key
 	Libs        map[string][]string // by name of a -l library: the files that it may be, outside of the toolkit
-	Static      map[string]string   // by name of a -l library: its archive, if that holds relocatable device code; what it holds is in Prebuilt
+	Static      map[string]string   // by name of a -l library: its archive, if that holds device code of NVIDIA; what it holds is in Prebuilt
 }
 
 // ToolkitPrograms are the programs of a toolkit that nvcc runs.
@@ -112,6 +112,7 @@ func (k *HIP) isHipcc() bool { return strings.HasPrefix(path.Base(k.Driver.Path)
 // Library is what a prebuilt archive or shared file holds.
 type Library struct {
 	Error   string   // why it could not be read; "" if it was
+	Form    string   // what kind of file it is: "archive", "object", "fatbin", "LTO-IR", ...
 	Members []Member // archive members with device code, in order; a shared file has one
 }
 
@@ -120,6 +121,7 @@ type Member struct {
 	Name        string // "legacy.o"
 	Relocatable bool   // has __nv_relfatbin or AMD bitcode: takes part in a device link
 	Images      []gencode.Image
+	Options     []string // what cicc was told, of each kind of its LTO-IR: "-ftz=0 -prec_div=1 ..."; "" where it is not recorded
 }
 
 // NVLinkReads reports relocatable device code of NVIDIA. AMD's is linked by other tools.

@@ -54,7 +54,7 @@ func (b *builder) hostRefs(t *target) string {
 		case manifest.Library, manifest.Executable:
 			a.Inputs = appendNew(a.Inputs, paths(u.objects)...)
 		case manifest.Prebuilt:
-			a.Inputs = appendNew(a.Inputs, u.file)
+			a.Inputs = appendNew(a.Inputs, u.linked())
 		}
 		for _, l := range u.Libs {
 			a.Inputs = appendNew(a.Inputs, b.facts.Libs[l]...)

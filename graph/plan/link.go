@@ -127,22 +127,6 @@ func (b *builder) executable(t *target) {
 	b.link(t, b.out("bin", t.Name), graph.HostLink)
 }
 
-// prebuilt has no actions: its file exists. What it holds was read while collecting facts.
-func (b *builder) prebuilt(t *target) {
-	t.include = t.Includes
-	t.file = t.Archive
-	if t.file == "" {
-		t.file = t.SharedFile
-	}
-	t.node.Outputs = []string{t.file}
-	for _, d := range t.deps {
-		t.headers = append(t.headers, d.headers...)
-	}
-	if lib, ok := b.facts.Prebuilt[t.file]; ok && lib.Error != "" {
-		b.errorf(t.attr(map[bool]string{true: "archive", false: "shared"}[t.Archive != ""]), "Build or install it first; the path is relative to the manifest.", "%s: %s", t.file, lib.Error)
-	}
-}
-
 // link plans the device link, if any device code needs one, and the host link.
 func (b *builder) link(t *target, out string, kind graph.Kind) {
 	t.file = out
@@ -182,10 +166,14 @@ func (b *builder) checkCompiler(t *target) {
 func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
 	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
 		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
-	inputs = append(inputs, objs...)
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
-		h.Archives = append(h.Archives, s.file)
+		if s.object != "" {
+			h.Objects = append(h.Objects, s.object)
+		} else {
+			h.Archives = append(h.Archives, s.file)
+		}
 	}
+	inputs = append(inputs, h.Objects...)
 	inputs = append(inputs, h.Archives...)
 	for _, s := range l.shared {
 		h.Shared = append(h.Shared, s.file)
@@ -253,7 +241,7 @@ func (b *builder) usesCUDA(t *target, l linkage) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(l.libs, func(name string) bool { return b.facts.Static[name] != "" })
 }
 
 // linkDepfile is where the linker writes which files it opened: the libraries of -l and the system's

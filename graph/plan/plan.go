@@ -116,11 +116,15 @@ type target struct {
 	pic     bool   // reachable from a shared library
 	objects []object
 	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
+	object  string   // of bare device code that is prebuilt: the object around it; else ""
 	dlink   string   // object of an own device link (shared library, executable, closed static library)
 	headers []string // order-only: files that its consumers may include
 	include []string // folders that its consumers search
 	embeds  []string // objects of embedded modules
-	arts    []artifact
+
+	undeclared bool // a library behind -l, for which nobody wrote a prebuilt block
+
+	arts []artifact
 }
 
 // object is a compiled source.

@@ -37,8 +37,7 @@ func (r *reader) compile(t *Target) {
 	t.CudaRT = r.enum("cudart", "static", "shared", "none")
 	t.Opt = r.enum("opt", "0", "1", "2", "3", "s", "fast")
 	t.Debug, t.DeviceDebug, t.LineInfo = r.isTrue("debug"), r.isTrue("device_debug"), r.isTrue("lineinfo")
-	t.FastMath = r.isTrue("fast_math")
-	t.FTZ, t.PrecDiv, t.PrecSqrt, t.FMAD = r.boolean("ftz"), r.boolean("prec_div"), r.boolean("prec_sqrt"), r.boolean("fmad")
+	t.floats(r)
 	t.MaxRegisters = r.integer("max_registers", 1, 255)
 	t.Flags = r.flags()
 	t.Memory = r.size("memory")
@@ -106,4 +105,10 @@ func stdMeant(s string) string {
 		return fmt.Sprintf("; did you mean %q?", "c++"+s)
 	}
 	return didYouMean(s, standards)
+}
+
+// floats reads the options that nvlink compares between LTO-IR.
+func (t *Target) floats(r *reader) {
+	t.FastMath = r.isTrue("fast_math")
+	t.FTZ, t.PrecDiv, t.PrecSqrt, t.FMAD = r.boolean("ftz"), r.boolean("prec_div"), r.boolean("prec_sqrt"), r.boolean("fmad")
 }

@@ -63,7 +63,7 @@ var blocks = map[string]schema{
 	},
 	"prebuilt": {
 		label: "a name",
-		attrs: []string{"archive", "shared", "includes", "libs", "lib_dirs", "lto", "deps", "labels"},
+		attrs: []string{"archive", "shared", "includes", "libs", "lib_dirs", "lto", "deps", "labels", "fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"},
 	},
 	"generate": {
 		label: "a name",

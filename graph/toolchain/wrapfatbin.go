@@ -1,0 +1,37 @@
+package toolchain
+
+import (
+	"fmt"
+	"strings"
+)
+
+// WrapFatbin gives the C text of an object with a bare fatbin in it, in the form that nvcc gives objects whose device code is still to
+// be linked: the fatbin, a wrapper that points to it, the id by which nvlink lists it, and the call by which the program registers
+// the linked code: it is registered once all listed objects have called (link.stub of 11.8 to 13.5). The six lists of what host code refers to are empty:
+// without them nvlink would remove nothing of the whole program.
+func WrapFatbin(fatbin, id string) string {
+	quoted := strings.NewReplacer(`\`, `\\\\`, `"`, `\\\"`).Replace(fatbin) // for C, and in it for the assembler
+	return strings.NewReplacer("FILE", quoted, "ID", id).Replace(fmt.Sprintf(wrapText, 0x466243b1))
+}
+
+const wrapText = `/* Device code for a device link, as nvcc has it in objects. */
+__asm__(".section __nv_relfatbin,\"a\"\n"
+        "\t.p2align 3\n"
+        "fatbinData:\n"
+        "\t.incbin \"FILE\"\n"
+        "\t.p2align 3\n"
+        "\t.irp list, KE, KI, DE, DI, CE, CI\n"
+        "\t.section .nvHR\\list,\"a\"\n"
+        "\t.byte 0\n"
+        "\t.endr\n"
+        "\t.text\n");
+extern const char fatbinData[];
+extern const struct { int magic, version; const void *data; void *other; } __fatbinwrapID;
+__attribute__((section(".nvFatBinSegment"), visibility("hidden"))) __typeof__(__fatbinwrapID) __fatbinwrapID = {%#x, 1, fatbinData, 0};
+static const unsigned char id[] __attribute__((section("__nv_module_id"), used)) = "ID";
+__attribute__((visibility("hidden"))) void __cudaRegisterLinkedBinaryID(void (*)(void **), void *, void *, void (*)(void *));
+static void names(void **handle) { (void)handle; }
+static void keep(void *p) { static void *volatile kept; kept = p; }
+static void enter(void) __attribute__((constructor));
+static void enter(void) { __cudaRegisterLinkedBinaryID(names, (void *)&__fatbinwrapID, (void *)id, keep); }
+`
