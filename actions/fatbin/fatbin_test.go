@@ -18,6 +18,8 @@ import (
 //	mixed.o       -dc, lto_80, lto_90, sm_90, compute_90
 //	whole.o       -c, sm_80
 //	bare.fatbin   -fatbin -dc, lto_75, sm_80
+//	final.fatbin  -fatbin, sm_80
+//	packed.fatbin -fatbin -dc -Xfatbin -compress-all, sm_80
 //	bare.ltoir    -dc --keep, lto_75
 //	lines.o       -dc -lineinfo, sm_80, compute_80
 //	libshared.so  -shared, sm_80, compute_80
@@ -31,6 +33,8 @@ var files = []struct{ name, want string }{
 	{"mixed.o", "object: (relocatable) lto_80 compute_90 lto_90 sm_90"},
 	{"whole.o", "object: () sm_80"},
 	{"bare.fatbin", "fatbin: (relocatable) lto_75 sm_80"},
+	{"final.fatbin", "fatbin: () sm_80"},
+	{"packed.fatbin", "fatbin: (relocatable) sm_80"},
 	{"lib.a", "archive: a_member_with_a_rather_long_name.o(relocatable) sm_80; mixed.o(relocatable) lto_80 compute_90 lto_90 sm_90; whole.o() sm_80"},
 	{"plain.o", "object: "},
 	{"bare.ltoir", "LTO-IR: (relocatable) lto_75"},

@@ -31,7 +31,7 @@ __attribute__((section(".nvFatBinSegment"), visibility("hidden"))) __typeof__(__
 static const unsigned char id[] __attribute__((section("__nv_module_id"), used)) = "ID";
 __attribute__((visibility("hidden"))) void __cudaRegisterLinkedBinaryID(void (*)(void **), void *, void *, void (*)(void *));
 static void names(void **handle) { (void)handle; }
-static void keep(void *p) { static void *volatile kept; kept = p; }
+static void keep(void *p) { static void *volatile kept; kept = p; (void)kept; }
 static void enter(void) __attribute__((constructor));
 static void enter(void) { __cudaRegisterLinkedBinaryID(names, (void *)&__fatbinwrapID, (void *)id, keep); }
 `
