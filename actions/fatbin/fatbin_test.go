@@ -39,8 +39,8 @@ var files = []struct{ name, want string }{
 	{"plain.o", "object: "},
 	{"bare.ltoir", "LTO-IR: (relocatable) lto_75"},
 	{"lines.o", "object: (relocatable) compute_80 sm_80"},
-	{"zstd.fatbin", "fatbin: () sm_100f compute_80 sm_80"},
-	{"lz4.fatbin", "fatbin: () compute_80 lto_80 sm_80"},
+	{"zstd.fatbin", "fatbin: (relocatable) sm_100f compute_80 sm_80"},
+	{"lz4.fatbin", "fatbin: (relocatable) compute_80 lto_80 sm_80"},
 	{"libshared.so", "shared library: () compute_80 sm_80"},
 }
 
