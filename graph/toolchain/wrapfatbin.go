@@ -7,8 +7,8 @@ import (
 
 // WrapFatbin gives the C text of an object with a bare fatbin in it, in the form that nvcc gives objects whose device code is still to
 // be linked: the fatbin, a wrapper that points to it, the id by which nvlink lists it, and the call by which the program registers
-// the linked code: it is registered once all listed objects have called (link.stub of 11.8 to 13.5). The six lists of what host code refers to are empty:
-// without them nvlink would remove nothing of the whole program.
+// the linked code: it is registered once all listed objects have called (link.stub of 11.8 to 13.5). The six lists of what host code
+// refers to are empty: without them nvlink would remove nothing of the whole program.
 func WrapFatbin(fatbin, id string) string {
 	quoted := strings.NewReplacer(`\`, `\\\\`, `"`, `\\\"`).Replace(fatbin) // for C, and in it for the assembler
 	return strings.NewReplacer("FILE", quoted, "ID", id).Replace(fmt.Sprintf(wrapText, 0x466243b1))

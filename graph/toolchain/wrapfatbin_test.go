@@ -33,7 +33,10 @@ func TestWrapFatbin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for name, want := range map[string]string{"__nv_relfatbin": "0123456789\x00\x00\x00\x00\x00\x00", "__nv_module_id": "_1_x\x00"} {
+	for name, want := range map[string]string{"__nv_relfatbin": "0123456789\x00\x00\x00\x00\x00\x00", "__nv_module_id": "_1_x\x00", ".nvHRKE": "\x00", ".nvHRCI": "\x00"} {
+		if f.Section(name) == nil {
+			t.Fatalf("no section %s", name)
+		}
 		if got, err := f.Section(name).Data(); string(got) != want {
 			t.Errorf("section %s holds %q, %v", name, got, err)
 		}
