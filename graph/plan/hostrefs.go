@@ -54,7 +54,9 @@ func (b *builder) hostRefs(t *target) string {
 		case manifest.Library, manifest.Executable:
 			a.Inputs = appendNew(a.Inputs, paths(u.objects)...)
 		case manifest.Prebuilt:
-			a.Inputs = appendNew(a.Inputs, u.linked())
+			if u.object == "" { // bare device code has no host code around it
+				a.Inputs = appendNew(a.Inputs, u.file)
+			}
 		}
 		for _, l := range u.Libs {
 			a.Inputs = appendNew(a.Inputs, b.facts.Libs[l]...)
