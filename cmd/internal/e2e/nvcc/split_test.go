@@ -16,7 +16,7 @@ func TestSplitEqualsNVCC(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "split")
 	c := e.Kbuild("-k0")
-	if c.Ran != c.Actions {
+	if c.Ran+c.Up_to_date != c.Actions { // a pass that is another's as well is up to date when that has run
 		t.Fatalf("taken apart: %+v", c)
 	}
 	if w := e.Kbuild("-k0", "--no-split", "--build-dir", "plain"); w.Ran != w.Actions || w.Actions >= c.Actions {
