@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -98,7 +99,7 @@ func ClangDriver(argv []string) ClangPasses {
 	p := ClangPasses{Clang: argv[0], Libs: map[string][]string{}}
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
-		case a == "-###", a == "-c", a == AskHIPSource, strings.HasPrefix(a, offloadArch), strings.HasPrefix(a, withoutPTX):
+		case a == "-###", a == "-c", a == AskHIPSource, strings.HasPrefix(a, offloadArch), strings.HasPrefix(a, withPTX), strings.HasPrefix(a, withoutPTX):
 		case a == "-o", a == "-x", a == forPTXAS:
 			i++
 		default:
@@ -118,7 +119,20 @@ type ClangUnit struct {
 
 // Preprocess gives the argv that writes the text of one architecture, or with code nil of the host.
 func (u ClangUnit) Preprocess(code *gencode.Code, output, depfile string) []string {
-	return u.pass(code, "-E", "-MD", "-MF", depfile, "-o", output)
+	return u.pass(code, slices.Concat([]string{"-E"}, u.dependencies(code, depfile), []string{"-o", output})...)
+}
+
+// dependencies are the options that write a dependency file with system headers. Since clang 21 a pass of HIP's device code takes no
+// notice of -MD and -MF ("argument unused"); what the driver makes of them is known to all from 15 to 23.
+func (u ClangUnit) dependencies(code *gencode.Code, depfile string) []string {
+	if code == nil || u.Language != "hip" {
+		return []string{"-MD", "-MF", depfile}
+	}
+	var argv []string
+	for _, a := range []string{"-dependency-file", depfile, "-MT", "text", "-sys-header-deps"} {
+		argv = append(argv, "-Xclang", a)
+	}
+	return argv
 }
 
 // Device gives the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM

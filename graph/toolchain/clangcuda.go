@@ -28,11 +28,13 @@ func (k ClangCUDA) Compile(c Compile, o ClangOptions) []string {
 }
 
 const (
+	withPTX    = "--cuda-include-ptx="
 	withoutPTX = "--no-cuda-include-ptx="
 	forPTXAS   = "-Xcuda-ptxas"
 )
 
-// ships chooses the code that an object holds. clang puts PTX beside all machine code, unless it is told.
+// ships chooses the code that an object holds. Up to clang 20 PTX stands beside all machine code unless clang is told, from 21 on
+// beside none: both are said.
 func ships(codes []gencode.Code) []string {
 	var argv []string
 	for _, c := range codes {
@@ -40,9 +42,11 @@ func ships(codes []gencode.Code) []string {
 			continue
 		}
 		argv = append(argv, offloadArch+c.String())
-		if !slices.Contains(codes, c.As(gencode.PTX)) {
-			argv = append(argv, withoutPTX+c.String())
+		ptx := withoutPTX
+		if slices.Contains(codes, c.As(gencode.PTX)) {
+			ptx = withPTX
 		}
+		argv = append(argv, ptx+c.String())
 	}
 	return argv
 }

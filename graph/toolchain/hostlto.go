@@ -9,6 +9,7 @@ package toolchain
 type HostLTO struct {
 	Family string // "gcc" or "clang"
 	Kind   string // "full" or "thin"
+	LD     string // of clang: the ld.lld to link with; "" for the one that it finds
 }
 
 // Compile gives the options of a compile. seed tells objects apart that are linked together: gcc names sections and symbols
@@ -32,7 +33,11 @@ func (h HostLTO) Link(opt string, debug bool) []string {
 	if h.Family == "gcc" {
 		return append(argv, "-flto=1", "-flto-partition=one")
 	}
-	return append(argv, "-flto="+h.Kind, "-fuse-ld=lld", "-Wl,--thinlto-jobs=1") // one link takes objects of both kinds
+	argv = append(argv, "-flto="+h.Kind, "-fuse-ld=lld")
+	if h.LD != "" {
+		argv = append(argv, "--ld-path="+h.LD)
+	}
+	return append(argv, "-Wl,--thinlto-jobs=1") // one link takes objects of both kinds
 }
 
 // ArchiveWith is Archive by an ar that reads objects with a plugin. Arguments from index 5 on may go into a response file.

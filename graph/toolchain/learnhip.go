@@ -134,6 +134,9 @@ func LearnHIP(text string, asked []string, codes []gencode.Code) (*HIPPasses, er
 	if err != nil {
 		return nil, err
 	}
+	if h.NewDriver() {
+		return nil, ErrNewDriver
+	}
 	p := &HIPPasses{ClangPasses: ClangDriver(h.Clang)}
 	for _, s := range h.Steps {
 		if target := after(s, "-triple"); strings.HasPrefix(target, "amdgcn") {
@@ -238,10 +241,24 @@ func LearnHIPLink(text string, asked []string, codes []gencode.Code) (*HIPLink, 
 	if err != nil {
 		return nil, err
 	}
+	return h.Link(codes)
+}
+
+// Link finds the steps of a link, as LearnHIPLink does.
+func (h HIPSteps) Link(codes []gencode.Code) (*HIPLink, error) {
+	if h.NewDriver() && codes != nil {
+		return nil, ErrNewDriver
+	}
 	l := &HIPLink{Clang: h.Clang[0]}
 	l.runtime(h.Clang)
 	var links [][]string
+	made := map[string]bool{AskInput: true}
 	for _, s := range h.Steps {
+		for _, a := range s {
+			if file, ok := strings.CutPrefix(a, "-output="); ok {
+				made[file] = true
+			}
+		}
 		switch base := path.Base(s[0]); {
 		case bundler(s):
 			l.Bundle = learnBundle(s)
@@ -257,7 +274,7 @@ func LearnHIPLink(text string, asked []string, codes []gencode.Code) (*HIPLink, 
 	if err := l.Bundle.complete(codes); err != nil {
 		return nil, err
 	}
-	return l, l.deviceLinks(links)
+	return l, l.deviceLinks(links, made)
 }
 
 // runtime takes the libraries and options of the host's link that hipcc adds, or the user through HIPCC_LINK_FLAGS_APPEND: all but
@@ -284,8 +301,8 @@ func (l *HIPLink) hostLink(argv []string) {
 	}
 }
 
-// deviceLinks takes the lld commands, which come in the order of the bundle's targets.
-func (l *HIPLink) deviceLinks(links [][]string) error {
+// deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the files that earlier steps write.
+func (l *HIPLink) deviceLinks(links [][]string, made map[string]bool) error {
 	var archs []string
 	for _, t := range l.Bundle.Targets {
 		if a := l.Bundle.Arch(t); a != "" {
@@ -296,24 +313,36 @@ func (l *HIPLink) deviceLinks(links [][]string) error {
 		return fmt.Errorf("%d device links for %d architectures", len(links), len(archs))
 	}
 	for i, argv := range links {
+		var err error
 		d := HIPDeviceLink{Arch: archs[i], Program: argv[0]}
 		cpu, _, _ := strings.Cut(archs[i], ":")
 		if !slices.Contains(argv, "-plugin-opt=mcpu="+cpu) {
 			return fmt.Errorf("the device link for %s is for another architecture", archs[i])
 		}
-		for j := 1; j < len(argv); j++ {
-			switch a := argv[j]; {
-			case a == "-o":
-				j++
-			case strings.HasPrefix(a, "-"):
-				d.Flags = append(d.Flags, a)
-			case argv[j-1] == "-flavor":
-				d.Flags = append(d.Flags, a)
-			}
+		if d.Flags, err = flagsOf(argv, made); err != nil {
+			return fmt.Errorf("the device link for %s: %w", archs[i], err)
 		}
 		l.Device = append(l.Device, d)
 	}
 	return nil
+}
+
+// flagsOf are the arguments of a device link but for its files: the output and what earlier steps made. An argument that is neither
+// an option nor made is the operand of the option before it ("-flavor gnu", "-m elf64_amdgpu").
+func flagsOf(argv []string, made map[string]bool) ([]string, error) {
+	var flags []string
+	for i := 1; i < len(argv); i++ {
+		switch a := argv[i]; {
+		case a == "-o":
+			i++
+		case made[a]:
+		case strings.HasPrefix(a, "-"), strings.HasPrefix(argv[i-1], "-"):
+			flags = append(flags, a)
+		default:
+			return nil, fmt.Errorf("it reads %s, which no step makes", a)
+		}
+	}
+	return flags, nil
 }
 
 // ReadHIPSteps reads the answer to asked, a program and its arguments.
