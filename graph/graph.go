@@ -135,6 +135,10 @@ type Action struct {
 	HostRefs string `json:"host_refs,omitempty"`
 	KeepsAll string `json:"keeps_all,omitempty"`
 
+	// Ships is the device code that the output must have: all of it, if it has any or, of a link, if an input has. Compilers and
+	// linkers drop code with exit status 0.
+	Ships []string `json:"ships,omitempty"`
+
 	Head string `json:"head,omitempty"` // of Manifest: the document as far as it is known before anything is built
 
 	Pos Pos `json:"pos"` // of the block that made it

@@ -100,6 +100,10 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir sc
 	if res.Status == sched.Failed {
 		return nil, false, res
 	}
+	if err := r.lostCode(a, dir); err != nil {
+		res.Status, res.Err = sched.Failed, err
+		return nil, false, res
+	}
 	for i, kept := range a.KeepFiles {
 		if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
 			return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", kept, err))

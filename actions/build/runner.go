@@ -233,6 +233,9 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.CwdInKey {
 		w.Field("folder", r.Root)
 	}
+	if a.Ships != nil { // of kbuilds before, that did not look
+		w.Field("ships", strings.Join(a.Ships, " "))
+	}
 	if a.Link != nil {
 		w.Field("not LTO", strings.Join(a.Link.NonLTO, "\n"))
 	}

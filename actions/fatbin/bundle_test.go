@@ -18,6 +18,7 @@ import (
 //	hiphost*.o   -c --cuda-host-only -Xclang -cuid=1 -Xclang -fcuda-include-gpubinary -Xclang PLACEHOLDER
 //	hipwhole*.o  -c -cuid=1; 19 also --offload-compress
 //	hiprdc*.o    -c -cuid=1 -fgpu-rdc
+//	newdriver*.o 17, 21 and 23, -c -cuid=1 -fgpu-rdc --offload-new-driver
 //	hip*.bundle  -c --cuda-device-only --gpu-bundle-output; 19 also --offload-compress
 //	gfx90a.co    15, -c --cuda-device-only --no-gpu-bundle-output, gfx90a:xnack- alone
 //	version3.co  the same for gfx906, -mcode-object-version=3
@@ -29,6 +30,9 @@ var filesOfHIP = []struct{ name, want string }{
 	{"hipwhole19.o", "object: () gfx906 code object gfx90a:xnack- code object"},
 	{"hiprdc15.o", "object: (relocatable) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"hiprdc19.o", "object: (relocatable) gfx906 bitcode gfx90a:xnack- bitcode"},
+	{"newdriver17.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
+	{"newdriver21.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
+	{"newdriver23.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"hip15.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"hip19.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"gfx90a.co", "code object: () gfx90a:xnack- code object"},

@@ -76,8 +76,9 @@ func readSections(e *elf.File, size int64) (Member, error) {
 			return m, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 		m.Images = append(m.Images, images...)
-		linkable := s.Name == linkableSection || slices.ContainsFunc(images, isBitcode)
+		linkable := s.Name == linkableSection || s.Name == offloadingSection || slices.ContainsFunc(images, isBitcode)
 		m.Relocatable = m.Relocatable || linkable && e.Type == elf.ET_REL
+		m.NewDriver = m.NewDriver || s.Name == offloadingSection && len(images) > 0
 	}
 	return m, nil
 }
@@ -92,6 +93,8 @@ func formatOf(section string) func(io.ReaderAt, int64) ([]Image, error) {
 		return readImages
 	case bundleSection:
 		return readBundles
+	case offloadingSection:
+		return readOffloading
 	}
 	id, ok := strings.CutPrefix(section, string(bundleMagic))
 	if !ok {

@@ -43,7 +43,8 @@ type File struct {
 // Member is an object with device code.
 type Member struct {
 	Name        string  `json:"name"`
-	Relocatable bool    `json:"relocatable"` // has __nv_relfatbin or AMD bitcode, or is for a link by itself: takes part in a device link
+	Relocatable bool    `json:"relocatable"`          // has __nv_relfatbin, AMD bitcode or .llvm.offloading, or is for a link by itself: takes part in a device link
+	NewDriver   bool    `json:"new_driver,omitempty"` // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []Image `json:"images"`
 }
 

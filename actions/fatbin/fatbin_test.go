@@ -55,7 +55,7 @@ func describe(f File) string {
 				list = append(list, c)
 			}
 		}
-		link := map[bool]string{true: "relocatable"}[m.Relocatable]
+		link := map[bool]string{true: "relocatable"}[m.Relocatable] + map[bool]string{true: ", of the new driver"}[m.NewDriver]
 		members = append(members, fmt.Sprintf("%s(%s) %s", m.Name, link, strings.Join(sorted(list), " ")))
 	}
 	return f.Kind.String() + ": " + strings.Join(members, "; ")

@@ -89,6 +89,9 @@ func aboutImage(m fatbin.Member, img fatbin.Image) []string {
 	if m.Relocatable && img.Kind != gencode.GFX {
 		about = append(about, "relocatable")
 	}
+	if m.NewDriver {
+		about = append(about, "of the new offload driver")
+	}
 	return about
 }
 

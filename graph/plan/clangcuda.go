@@ -111,6 +111,7 @@ func (p *clangSplit) wholeClang(why error) {
 				"%s is compiled by clang as one command (%v), and kbuild cannot tell which device libraries %s means", p.source.Path, why, f)
 		}
 	}
+	p.whole.Ships = append(names(p.t.codes.sass), names(p.t.codes.ptx)...)
 	p.emitWhole(why, b.clang().Libs, p.t.codes.sass)
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -64,6 +65,7 @@ type Tool struct {
 type HostLTO struct {
 	AR     Tool   // makes archives of its objects; of gcc it is ar with Plugin
 	Plugin string // gcc: liblto_plugin.so, which lets ar read its objects; "" for clang
+	LD     string // clang: the ld.lld of its own LLVM, where it would find another; "" if it finds that one
 	Error  string // "" or why it cannot, with what to do
 }
 
@@ -104,6 +106,19 @@ type HIP struct {
 	DeviceLibs  []string // all device libraries of the folder that it takes by default
 	Looked      []string // where device libraries are looked for by default
 	LinkDepfile bool     // the linker knows --dependency-file
+
+	CompilesNew, LinksNew bool // by default a compile, or a link, is one of clang's new offload driver
+
+	CompileFault string // "" or why device code cannot be compiled by any flags: clang and the device libraries do not fit together; with the fix
+	LinkFault    string // "" or why no device code can be linked: clang and lld do not fit together; with the fix
+}
+
+// DeviceLibsPackage is what Debian and Ubuntu call the device libraries for this clang. Up to clang 15 there was one package.
+func (k *HIP) DeviceLibsPackage() string {
+	if k.Major <= 15 {
+		return "rocm-device-libs"
+	}
+	return fmt.Sprintf("rocm-device-libs-%d", k.Major)
 }
 
 // isHipcc tells hipcc from a clang that was named in its place.
@@ -119,10 +134,13 @@ type Library struct {
 // Member is an object of a library that holds relocatable or linked device code.
 type Member struct {
 	Name        string // "legacy.o"
-	Relocatable bool   // has __nv_relfatbin or AMD bitcode: takes part in a device link
+	Relocatable bool   // has __nv_relfatbin, AMD bitcode or .llvm.offloading: takes part in a device link
+	NewDriver   bool   // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []gencode.Image
 	Options     []string // what cicc was told, of each kind of its LTO-IR: "-ftz=0 -prec_div=1 ..."; "" where it is not recorded
 }
 
 // NVLinkReads reports relocatable device code of NVIDIA. AMD's is linked by other tools.
-func (m Member) NVLinkReads() bool { return m.Relocatable && !holds(m, gencode.Bitcode) }
+func (m Member) NVLinkReads() bool {
+	return m.Relocatable && !m.NewDriver && !holds(m, gencode.Bitcode)
+}

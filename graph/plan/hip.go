@@ -47,6 +47,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 		return
 	}
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
+	b.checkHIPLibs(t)
 	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
 	argv := hip.Compile(c, hipID(t.label, s), b.hipOptions(t, s, inc))
 	p := &clangSplit{b: b, t: t, source: s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), whole: &graph.Action{
@@ -57,7 +58,9 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	p.dir = b.partsDir(o.path)
 	passes, asked, err := b.learnHIP(t, argv, s.Path, o.path)
 	p.whole.Asked = asked
+	b.checkDriver(t, s, err)
 	if err != nil {
+		p.whole.Ships = names(t.codes.gfx)
 		p.wholeHIP(err)
 		return
 	}
@@ -124,7 +127,7 @@ func (b *builder) hipRefused(t *target, r refused) {
 	case strings.Contains(r.said, "cannot find ROCm device library for"):
 		b.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
 	case strings.Contains(r.said, "cannot find ROCm device library"):
-		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(lookedForLibs(t, k), ", ")+". Install the device libraries (on Debian and Ubuntu: apt install rocm-device-libs), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
+		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(lookedForLibs(t, k), ", ")+". Install the device libraries (on Debian and Ubuntu: apt install "+k.DeviceLibsPackage()+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
 			"%s ships %s, and the ROCm device libraries were not found", t.label, spell(t.codes.gfx))
 	case strings.Contains(r.said, "invalid target ID"), strings.Contains(r.said, "unsupported HIP gpu architecture"):
 		b.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.said)
@@ -133,18 +136,31 @@ func (b *builder) hipRefused(t *target, r refused) {
 	}
 }
 
+// checkHIPLibs reports device libraries that clang cannot read, unless t's flags choose others.
+func (b *builder) checkHIPLibs(t *target) {
+	if k := b.facts.HIP; k.CompileFault != "" && !b.hipSaid && libsOfFlags(t) == nil {
+		b.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
+		b.hipSaid = true
+	}
+}
+
 // lookedForLibs are the folders where clang looks for device libraries: those of t's flags, or else its own.
 func lookedForLibs(t *target, k *HIP) []string {
+	if dirs := libsOfFlags(t); dirs != nil {
+		return dirs
+	}
+	return k.Looked
+}
+
+// libsOfFlags are the folders of device libraries that t's flags name.
+func libsOfFlags(t *target) []string {
 	var dirs []string
 	for _, f := range t.Flags.HIP {
 		if option, dir, ok := strings.Cut(f, "="); ok && (strings.HasSuffix(option, "device-lib-path") || strings.HasSuffix(option, "rocm-path")) {
 			dirs = append(dirs, dir+" ("+option+" of flags.hip)")
 		}
 	}
-	if dirs != nil {
-		return dirs
-	}
-	return k.Looked
+	return dirs
 }
 
 // recordsClangLines reports options that put positions of the source into an output.

@@ -59,7 +59,9 @@ func (b *builder) checkVendors(t *target, l linkage) {
 	}
 	for _, u := range l.pre {
 		for _, m := range b.facts.Prebuilt[u.file].Members {
-			if m.Relocatable && m.NVLinkReads() == t.isHIP() {
+			if m.Relocatable && b.otherDriver(t, m) {
+				b.refuseMember(t, u, m)
+			} else if m.Relocatable && m.NVLinkReads() == t.isHIP() {
 				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images)),
 					Detail: "Link it into a program of its vendor.", Also: u.Pos, AlsoSay: u.label + " is this file"})
 			}
@@ -91,6 +93,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	var codes []gencode.Code
 	if len(h.parts) > 0 {
 		codes = t.codes.gfx
+		b.checkHIPLinker(t)
 	}
 	h.plain = h.inOnePiece()
 	passes, err := h.learn(codes)
@@ -103,6 +106,14 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 		h.objects = append(h.objects, h.device())
 	}
 	h.host()
+}
+
+// checkHIPLinker reports that lld does not read what clang writes.
+func (b *builder) checkHIPLinker(t *target) {
+	if k := b.facts.HIP; k.LinkFault != "" && !b.hipSaid {
+		b.errorf(t.attr("mode"), k.LinkFault, "%s cannot link device code here", k.Driver.Path)
+		b.hipSaid = true
+	}
 }
 
 // hipLink is one link of HIP code.
@@ -312,5 +323,6 @@ func (h *hipLink) emit(a *graph.Action) {
 	out := h.t.file
 	a.Kind, a.Name, a.Outputs = h.kind, path.Base(path.Dir(out))+"/"+path.Base(out), []string{out}
 	a.Env, a.Tools, a.Depfile = h.b.hipEnv(), []string{"hip"}, h.b.linkDepfile(h.t)
+	a.Ships = names(h.t.codes.gfx)
 	h.b.emit(h.t, a)
 }

@@ -145,6 +145,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	}
 	inc, headers := b.includes(t)
 	b.checkDepends(t, s.Flags.HIP)
+	b.checkHIPLibs(t)
 	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
 	p := &clangSplit{b: b, t: t, source: *s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
 		whole: &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), OrderOnly: headers, SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory}}
@@ -169,6 +170,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 // linkHIPModule plans a device link for each architecture of a module in the modes rdc and lto.
 func (b *builder) linkHIPModule(t *target) []artifact {
 	l := b.linkage(t)
+	b.checkHIPLinker(t)
 	h := &hipLink{b: b, t: t, l: l, parts: b.parts(t, l), mode: "rdc"}
 	for _, p := range h.parts {
 		b.checkHIPCoverage(t, p.t)

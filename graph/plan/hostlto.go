@@ -46,7 +46,7 @@ func (b *builder) ltoCompile(t *target, s manifest.Source, compiler Tool) []stri
 }
 
 func (b *builder) lto(kind string) toolchain.HostLTO {
-	return toolchain.HostLTO{Family: b.facts.CXX.Family, Kind: kind}
+	return toolchain.HostLTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
 }
 
 // ltoLink gives the options of a link of t that make machine code of intermediate code.

@@ -318,6 +318,12 @@ library "plugin" {
 	if code := e.amdCode("build/lib/libplugin.so"); !bytes.Contains(code, []byte("plugged")) {
 		t.Error("the kernel is not in the library")
 	}
+	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "--offload-new-driver", "-c", "scale.hip", "-o", "scale.o"})...)
+	e.Run("ar", "rcs", "libnew.a", "c.o", "scale.o")
+	e.Write("new.hcl", strings.Replace(string(e.Read("kernels.hcl")), "libscale.a", "libnew.a", 1))
+	if _, said, status := e.Fails("-f", "new.hcl"); status != e2e.ExitUsage || !strings.Contains(said, "libnew.a:scale.o was compiled with --offload-new-driver") {
+		t.Errorf("status %d\n%s", status, said)
+	}
 	for arch, want := range map[string]string{
 		"gfx1030":       "needs gfx1030, but libscale.a:scale.o has gfx906 bitcode, gfx90a bitcode only",
 		"gfx90a:xnack-": "needs gfx90a:xnack-, but",
@@ -334,6 +340,10 @@ func TestHIPMessages(t *testing.T) {
 	e := hipProject(t)
 	if _, said, status := e.Fails("--arch", "gfx9999"); status != e2e.ExitUsage || !strings.Contains(said, "does not know gfx9999. It knows") {
 		t.Errorf("status %d\n%s", status, said)
+	}
+	const newDriver = `flags=["--offload-new-driver"]`
+	if _, said, status := e.Fails("--var", newDriver, "--no-split"); status != e2e.ExitUsage || !strings.Contains(said, "Remove --offload-new-driver from flags.hip") {
+		t.Errorf("objects of the new offload driver for a link of the old one: status %d\n%s", status, said)
 	}
 	e.Edit("scale.hip", "return", "int unused; return")
 	e.Edit("a.hip", "int main() {", "#warning here\nint main() {")

@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Objects of clang's new offload driver are for links of the new driver, and the old ones for old links (toolchain.ErrNewDriver). A
+// link passes over the device code of the others, says nothing and makes a program without it. Where compiles and links are of
+// different drivers, kbuild refuses; where both are of the new one it runs hipcc as one command.
+
+// checkDriver refuses relocatable code of a source that its link would pass over. learned is how asking for the steps of its compile
+// ended.
+func (b *builder) checkDriver(t *target, s manifest.Source, learned error) {
+	k := b.facts.HIP
+	option, isNew := toolchain.ChoosesDriver(s.Flags.HIP)
+	if option == "" {
+		isNew = k.CompilesNew
+	}
+	if learned == nil || errors.Is(learned, toolchain.ErrNewDriver) { // what hipcc says is more than what its options say
+		isNew = learned != nil
+	}
+	if s.Mode == "whole" || isNew == k.LinksNew {
+		return
+	}
+	made, links := "the old offload driver", "the new one"
+	if isNew {
+		made, links = "clang's new offload driver", "the old one"
+	}
+	pos, fix := b.modePos(t, s), fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(k.Env))
+	if option != "" {
+		pos, fix = t.attr("flags"), "Remove "+option+" from flags.hip: flags.hip is for compiles, and links do not get it."
+	}
+	b.errorf(pos, fix, "%s: objects of mode %s are made by %s, and links are by %s, which passes over their device code", t.label, s.Mode, made, links)
+}
+
+// driverVariables names the variables that choose a driver behind the manifest's back.
+func driverVariables(env []string) string {
+	var names []string
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		if option, _ := toolchain.ChoosesDriver(strings.Fields(value)); option != "" {
+			names = append(names, name+" has "+option)
+		}
+	}
+	if names == nil {
+		return "--offload-new-driver in both HIPCC_COMPILE_FLAGS_APPEND and HIPCC_LINK_FLAGS_APPEND, or --no-offload-new-driver"
+	}
+	return strings.Join(names, ", ")
+}
+
+// otherDriver reports relocatable code of a member that a link of t passes over.
+func (b *builder) otherDriver(t *target, m Member) bool {
+	amd := slices.ContainsFunc(m.Images, isAMD)
+	if !t.isHIP() || !amd || b.facts.HIP == nil {
+		return m.NewDriver // nvlink reads none of it
+	}
+	return m.NewDriver != b.facts.HIP.LinksNew
+}
+
+func isAMD(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") }
+
+// refuseMember reports device code of a prebuilt library that no link of kbuild takes.
+func (b *builder) refuseMember(t, u *target, m Member) {
+	made := "--no-offload-new-driver"
+	if m.NewDriver {
+		made = "--offload-new-driver (section .llvm.offloading)"
+	}
+	b.add(Problem{Pos: u.Pos, Summary: fmt.Sprintf("%s:%s was compiled with %s, and the link of %s passes over such device code", u.file, m.Name, made, t.label),
+		Detail: "Have it compiled by the other driver, or in mode whole (-fno-gpu-rdc).", Also: t.Pos, AlsoSay: t.label + " links it"})
+}
