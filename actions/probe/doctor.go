@@ -29,7 +29,7 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misr
 		d.fail("CUDA toolkit", f.CUDAError)
 	}
 	if r.NeedHIP {
-		d.hip(f)
+		d.hip(w, f)
 	}
 	d.check("C++ compiler", f.CXX.Error, described(f.CXX))
 	d.check("C compiler", f.CC.Error, described(f.CC))
@@ -105,7 +105,7 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 }
 
 // hip says what HIP targets are compiled with.
-func (d *report) hip(f plan.Facts) {
+func (d *report) hip(w *world, f plan.Facts) {
 	k := f.HIP
 	if k == nil {
 		d.fail("HIP compiler", f.HIPError)
@@ -116,9 +116,24 @@ func (d *report) hip(f plan.Facts) {
 		d.ok("AMD code", strings.Join(k.Archs, ", "))
 	}
 	if len(k.DeviceLibs) == 0 {
-		d.fail("device libraries", "were not found; looked in "+strings.Join(k.Looked, ", ")+". Install rocm-device-libs, or set HIP_DEVICE_LIB_PATH or ROCM_PATH.")
-	} else {
-		d.ok("device libraries", filepath.Dir(k.DeviceLibs[0]))
+		d.fail("device libraries", "were not found; looked in "+strings.Join(k.Looked, ", ")+". Install them (on Debian and Ubuntu: apt install "+k.DeviceLibsPackage()+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.")
+		return
+	}
+	d.ok("device libraries", filepath.Dir(k.DeviceLibs[0]))
+	switch {
+	case k.CompileFault != "":
+		d.fail("tools of HIP", k.CompileFault)
+	case k.LinkFault != "":
+		d.fail("tools of HIP", k.LinkFault)
+	case w.hipTrial != "":
+		d.warn("tools of HIP", "a kernel of two lines does not compile and link for gfx906: "+w.hipTrial)
+	default:
+		d.ok("tools of HIP", "clang, lld, bundler and device libraries fit together")
+	}
+	for _, v := range k.Env {
+		if dir, ok := strings.CutPrefix(v, "COMPILER_PATH="); ok {
+			d.ok("", "clang would find an lld of another LLVM; it is given that of "+dir)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ const hipccVerbose = "HIPCC_VERBOSE=1"
 func (w *world) hip() (*plan.HIP, string) {
 	driver, looked := w.findHIP()
 	if driver == "" {
-		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (on Debian and Ubuntu: apt install hipcc rocm-device-libs lld libamdhip64-dev), or set ROCM_PATH."
+		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (" + installHIP(osRelease()) + "), or set ROCM_PATH."
 	}
 	k := &plan.HIP{Driver: plan.Tool{Path: driver}, Env: w.hipEnv()}
 	parts, msg := w.askHIP(k)
@@ -47,6 +47,7 @@ func (w *world) hip() (*plan.HIP, string) {
 	}
 	k.Driver.ID, k.Driver.Version = id, version
 	k.Clang.ID, k.Clang.Version = id, version
+	w.tryHIP(k)
 	return k, ""
 }
 
@@ -114,8 +115,11 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 			parts[name] = p
 		}
 	}
-	compile := w.hipSteps(k, "-c", "-x", "hip", toolchain.AskHIPSource)
-	link := w.hipSteps(k, "--hip-link", toolchain.AskInput)
+	compile, link := w.compileAndLink(k)
+	if dir := w.ownLLVM(compile, link); dir != "" {
+		k.Env = withCompilerPath(k.Env, dir, w.env("COMPILER_PATH"))
+		compile, link = w.compileAndLink(k)
+	}
 	if len(compile.Steps) == 0 || len(link.Steps) == 0 {
 		return nil, fmt.Sprintf("%s -### says what kbuild does not understand: %.300s", k.Driver.Path, compile.Said+link.Said)
 	}
@@ -124,6 +128,7 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 		k.Clang.Path = w.lookup(k.Clang.Path, w.env("PATH"))
 	}
 	parts["clang++"] = k.Clang.Path
+	w.there(filepath.Join(filepath.Dir(k.Clang.Path), "lld")) // clang would take it, were it there
 	for _, argv := range slices.Concat(compile.Steps, link.Steps) {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
 			parts[role] = argv[0]
@@ -144,7 +149,14 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	k.Includes = hipIncludes(compile.Steps)
 	k.DeviceLibs = w.deviceLibs(compile.Steps)
 	k.Looked = w.lookedForLibs(compile.Clang)
+	k.CompilesNew, k.LinksNew = compile.NewDriver(), link.NewDriver()
+	w.hipLink = link
 	return parts, ""
+}
+
+// compileAndLink asks for the steps of a compile and of a link of it.
+func (w *world) compileAndLink(k *plan.HIP) (compile, link toolchain.HIPSteps) {
+	return w.hipSteps(k, "-c", "-x", "hip", toolchain.AskHIPSource), w.hipSteps(k, "--hip-link", toolchain.AskInput)
 }
 
 // hipSteps asks for the steps of a command for gfx906, which every clang knows.

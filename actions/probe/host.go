@@ -69,6 +69,12 @@ func (w *world) gcc(path string) plan.Tool {
 	for _, p := range programs {
 		parts[p] = w.ask(path, "-print-prog-name="+p, p)
 	}
+	if family(text) == "clang" {
+		if own, strays := w.llvmLLD(path); strays {
+			parts["ld.lld of its own"] = own
+			programs = append(programs, "ld.lld of its own")
+		}
+	}
 	for _, f := range []string{"liblto_plugin.so", "crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o",
 		"libgcc.a", "libgcc_eh.a", "libstdc++.so"} {
 		parts[f] = w.ask(path, "-print-file-name="+f, "")

@@ -3,12 +3,15 @@ package probe
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // clangRE finds what every clang says first, whoever builds it: "Debian clang version 15.0.6", "AMD clang version 14.0.0".
@@ -52,7 +55,7 @@ func (w *world) gccLTO(gcc, ar plan.Tool) plan.HostLTO {
 func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
 	major, _, _ := strings.Cut(clang.Version, ".")
 	install := fmt.Sprintf("install it (on Debian and Ubuntu: apt install lld-%[1]s llvm-%[1]s), or remove host_lto.", major)
-	lld := w.ask(clang.Path, "-print-prog-name=ld.lld", "ld.lld")
+	lld, strays := w.llvmLLD(clang.Path)
 	if lld == "" {
 		return plan.HostLTO{Error: "there is no ld.lld of clang " + major + ": " + install}
 	}
@@ -63,7 +66,49 @@ func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
 	if ar == "" {
 		return plan.HostLTO{Error: "there is no llvm-ar of clang " + major + ": " + install}
 	}
-	return w.archiver(ar, nil)
+	lto := w.archiver(ar, nil)
+	if strays {
+		lto.LD = lld
+	}
+	if said := w.tryLTO(clang.Path, lto); otherLLVM(said) {
+		lto = plan.HostLTO{Error: fmt.Sprintf("clang %s, %s and %s do not fit together: %s. The linker or the archiver of this clang is not there: %s", clang.Version, lld, ar, said, install)}
+	}
+	return lto
+}
+
+// llvmLLD is the ld.lld of a clang's own LLVM, or else the one that it finds. strays reports that it would take another: clang looks
+// first in the folder by whose name it was called, and Debian's /usr/bin has that of the unversioned package lld.
+func (w *world) llvmLLD(clang string) (lld string, strays bool) {
+	found := w.ask(clang, "-print-prog-name=ld.lld", "ld.lld")
+	own := filepath.Join(realDir(clang), "ld.lld")
+	if !filepath.IsAbs(own) || !w.there(own) {
+		return found, false
+	}
+	return own, realDir(found) != realDir(own)
+}
+
+// tryLTO compiles, archives and links a line, and gives what was complained of; "" for nothing.
+func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
+	dir, err := os.MkdirTemp("", "kbuild-try-")
+	if w.note(err); err != nil {
+		return ""
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "a.cpp"), []byte("int kbuild_trial() { return 1; }\n"), 0o666); err != nil {
+		w.note(err)
+		return ""
+	}
+	link := toolchain.HostLTO{Family: "clang", Kind: "full", LD: lto.LD}.Link("", false)
+	for _, argv := range [][]string{
+		{clang, "-flto", "-c", "a.cpp", "-o", "a.o"},
+		{lto.AR.Path, "qcsD", "a.a", "a.o"},
+		slices.Concat([]string{clang, "-shared", "-nostdlib"}, link, []string{"-Wl,--whole-archive", "a.a", "-o", "a.so"}),
+	} {
+		if said := w.try(dir, nil, argv); said != "" {
+			return said
+		}
+	}
+	return ""
 }
 
 // llvmGold is the plugin that a clang hands to GNU ld.

@@ -97,3 +97,26 @@ func TestFamily(t *testing.T) {
 		}
 	}
 }
+
+// A clang that finds the ld.lld of another LLVM is told that of its own, whose content is in its identity; one that finds its own is not.
+func TestHostLTOOwnLinker(t *testing.T) {
+	dir := hostCompiler(t, asClang, "parts/ld.lld", "ld.lld", "llvm-ar")
+	vars := env(map[string]string{"PATH": dir})
+	f := collect(t, Request{Env: vars})
+	if own := filepath.Join(dir, "ld.lld"); f.HostLTO.LD != own || f.HostLTO.Error != "" {
+		t.Errorf("%+v, want %s", f.HostLTO, own)
+	}
+	write(t, filepath.Join(dir, "ld.lld"), "#!/bin/sh\necho --dependency-file of another\n", 0o755)
+	if again := collect(t, Request{Env: vars}); again.CXX.ID == f.CXX.ID {
+		t.Error("another ld.lld is the same compiler")
+	}
+	os.Remove(filepath.Join(dir, "parts/ld.lld"))
+	os.Symlink("../ld.lld", filepath.Join(dir, "parts/ld.lld"))
+	if f := collect(t, Request{Env: vars}); f.HostLTO.LD != "" {
+		t.Errorf("its own linker by another name is named: %+v", f.HostLTO)
+	}
+	write(t, filepath.Join(dir, "llvm-ar"), "#!/bin/sh\n[ \"$1\" = --version ] || { echo \"error: a.o: Unknown attribute kind (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')\"; exit 1; }\n", 0o755)
+	if f := collect(t, Request{Env: vars}); !strings.Contains(f.HostLTO.Error, "do not fit together") || !strings.Contains(f.HostLTO.Error, "apt install lld-15 llvm-15") {
+		t.Errorf("%+v", f.HostLTO)
+	}
+}

@@ -27,6 +27,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Request says what to find out.
@@ -102,7 +103,7 @@ func inspect(root, name string) plan.Library {
 	}
 	lib := plan.Library{Form: f.Kind.String()}
 	for _, m := range f.Members {
-		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable}
+		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver}
 		for _, i := range m.Images {
 			pm.Images = append(pm.Images, i.Image)
 			if i.Kind == gencode.LTO && !slices.Contains(pm.Options, i.Options) {
@@ -116,7 +117,7 @@ func inspect(root, name string) plan.Library {
 
 func holdsAMD(lib plan.Library) bool {
 	return slices.ContainsFunc(lib.Members, func(m plan.Member) bool {
-		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Name != "" })
+		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") })
 	})
 }
 
@@ -196,6 +197,8 @@ type world struct {
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
 	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
+	hipLink  toolchain.HIPSteps  // of a link of relocatable AMD code
+	hipTrial string              // what failed when device code was compiled and linked for a trial, "" if nothing did
 }
 
 func newWorld(ctx context.Context, r Request) *world {
