@@ -209,4 +209,5 @@ type Graph struct {
 	BuildDir string         `json:"build_dir"` // relative to the root, or absolute
 
 	producer map[string]ActionID
+	names    *nameIndex
 }

@@ -24,7 +24,7 @@ func (g *Graph) Producer(path string) (ActionID, bool) {
 	return id, ok
 }
 
-// index builds the map from output to action. It is called once after the last Add; a Graph that is
+// index builds the map from output to action, and that of names. It is called once after the last Add; a Graph that is
 // shared between goroutines must have been indexed before (Seal does).
 func (g *Graph) index() {
 	m := make(map[string]ActionID, len(g.Actions)*2)
@@ -34,6 +34,7 @@ func (g *Graph) index() {
 		}
 	}
 	g.producer = m
+	g.names = indexNames(g.Targets)
 }
 
 // Seal indexes the graph, so that it may be read from many goroutines, and checks its order: every
@@ -113,22 +114,6 @@ func (g *Graph) Needs(id, dep ActionID) bool {
 	return false
 }
 
-// FindTarget looks a target up by label ("library.solver") or by name, which must be unique then.
-// A matrix module's base name ("gemm") finds all its instances.
-func (g *Graph) FindTarget(name string) []*Target {
-	var byName []*Target
-	for _, t := range g.Targets {
-		if t.Label == name {
-			return []*Target{t}
-		}
-		base, _, _ := strings.Cut(t.Name, ":")
-		if t.Name == name || base == name || t.Kind+"."+base == name {
-			byName = append(byName, t)
-		}
-	}
-	return byName
-}
-
 // Select resolves what a user names on the command line: target labels and names, output files, and
 // source files (everything compiled from them). unknown holds the names that mean nothing.
 func (g *Graph) Select(names []string) (want []ActionID, unknown []string) {
@@ -143,12 +128,8 @@ func (g *Graph) Select(names []string) (want []ActionID, unknown []string) {
 }
 
 func (g *Graph) selectOne(n string) []ActionID {
-	var ids []ActionID
-	for _, t := range g.FindTarget(n) {
-		ids = append(ids, g.targetActions(t)...)
-	}
-	if ids != nil {
-		return ids
+	if targets := g.FindTarget(n); targets != nil {
+		return g.targetActions(targets)
 	}
 	for _, path := range []string{n, g.BuildDir + "/" + n} {
 		if id, ok := g.Producer(path); ok {
@@ -177,19 +158,13 @@ func (g *Graph) compiledFrom(source string) []ActionID {
 	return ids
 }
 
-// targetActions are the actions that make a target's outputs; for a group or a target without files
-// of its own, those of what it names.
-func (g *Graph) targetActions(t *Target) []ActionID {
+// targetActions are the actions that make a target's outputs; for a group those of what it names. Not nil, also where there are none.
+func (g *Graph) targetActions(targets []*Target) []ActionID {
 	ids := []ActionID{}
-	for _, o := range t.Outputs {
-		if id, ok := g.Producer(o); ok {
-			ids = append(ids, id)
-		}
-	}
-	if t.Kind == "group" {
-		for _, d := range t.Deps {
-			for _, u := range g.FindTarget(d) {
-				ids = append(ids, g.targetActions(u)...)
+	for _, t := range g.expand(targets) {
+		for _, o := range t.Outputs {
+			if id, ok := g.Producer(o); ok {
+				ids = append(ids, id)
 			}
 		}
 	}
@@ -198,15 +173,13 @@ func (g *Graph) targetActions(t *Target) []ActionID {
 
 // Unbuilt are the targets among names that cannot be built.
 func (g *Graph) Unbuilt(names []string) []*Target {
-	var out []*Target
+	var named, out []*Target
 	for _, n := range names {
-		for _, t := range g.FindTarget(n) {
-			if t.Unbuilt != "" {
-				out = append(out, t)
-			}
-			if t.Kind == "group" {
-				out = append(out, g.Unbuilt(t.Deps)...)
-			}
+		named = append(named, g.FindTarget(n)...)
+	}
+	for _, t := range g.expand(named) {
+		if t.Unbuilt != "" {
+			out = append(out, t)
 		}
 	}
 	return out

@@ -37,9 +37,10 @@ func (b *builder) checkLinks() {
 	if c == nil {
 		return
 	}
+	names := b.named(c.Modules)
 	for _, t := range b.order {
 		emits := t.Kind == manifest.Module && slices.Contains(t.Emit, "ltoir")
-		switch named := b.named(t, c.Modules); {
+		switch named := t.isNamed(names); {
 		case t.unbuilt != "" || !named && len(c.Modules) > 0:
 		case emits:
 			b.checkModule(t, c.Archs)
@@ -49,22 +50,26 @@ func (b *builder) checkLinks() {
 	}
 }
 
-// named reports whether one of names stands for t, alone, as an instance of a matrix or in a group.
-func (b *builder) named(t *target, names []string) bool {
-	is := func(name string) bool {
-		return name == t.label || name == t.Name || name == t.Base || name == string(t.Kind)+"."+t.Base
-	}
+// named gives the names that stand for targets: those given, and for a group those in it.
+func (b *builder) named(names []string) map[string]bool {
+	out := map[string]bool{}
 	for _, name := range names {
-		if is(name) {
-			return true
+		out[name] = true
+	}
+	for _, g := range b.project.Groups {
+		if !slices.Contains(names, g.Name) && !slices.Contains(names, "group."+g.Name) {
+			continue
 		}
-		for _, g := range b.project.Groups {
-			if (name == g.Name || name == "group."+g.Name) && slices.ContainsFunc(g.Targets, func(d manifest.Dep) bool { return is(d.Label) }) {
-				return true
-			}
+		for _, d := range g.Targets {
+			out[d.Label] = true
 		}
 	}
-	return false
+	return out
+}
+
+// isNamed reports whether one of names stands for t, alone or as an instance of a matrix.
+func (t *target) isNamed(names map[string]bool) bool {
+	return names[t.label] || names[t.Name] || names[t.Base] || names[string(t.Kind)+"."+t.Base]
 }
 
 // checkModule plans the links of one module with those that it depends on.

@@ -78,7 +78,7 @@ func ownEmbeds(t *target) []string {
 // the program one of the two tables, and an include finds one of the two headers.
 func (b *builder) checkEmbeds(t *target) {
 	first := map[string]*target{}
-	for _, m := range b.closure(t) {
+	for _, m := range b.exporters(t) {
 		if m.Embed == nil {
 			continue
 		}

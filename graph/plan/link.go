@@ -23,6 +23,7 @@ type linkage struct {
 
 func (b *builder) linkage(t *target) linkage {
 	var l linkage
+	var libs, libDirs []string
 	for _, d := range b.reached(t) {
 		switch {
 		case d.Kind == manifest.Module:
@@ -35,12 +36,11 @@ func (b *builder) linkage(t *target) linkage {
 			l.statics = append(l.statics, d)
 		}
 		if d.Kind == manifest.Prebuilt || d.Kind == manifest.Library && !d.Shared {
-			l.libs = appendNew(l.libs, d.Libs...)
-			l.libDirs = appendNew(l.libDirs, d.LibDirs...)
+			libs, libDirs = append(libs, d.Libs...), append(libDirs, d.LibDirs...)
 		}
 	}
-	l.libs = appendNew(append([]string(nil), t.Libs...), l.libs...)
-	l.libDirs = appendNew(append([]string(nil), t.LibDirs...), l.libDirs...)
+	l.libs = appendNew(append([]string(nil), t.Libs...), libs...)
+	l.libDirs = appendNew(append([]string(nil), t.LibDirs...), libDirs...)
 	return l
 }
 
@@ -70,14 +70,19 @@ func (b *builder) reached(t *target) []*target {
 	return out
 }
 
+// appendNew appends those of more that list does not hold yet.
 func appendNew(list []string, more ...string) []string {
-	for _, m := range more {
-		found := false
-		for _, have := range list {
-			found = found || have == m
-		}
-		if !found {
-			list = append(list, m)
+	if len(more) == 0 {
+		return list
+	}
+	have := make(map[string]bool, len(list)+len(more))
+	for _, s := range list {
+		have[s] = true
+	}
+	for _, s := range more {
+		if !have[s] {
+			have[s] = true
+			list = append(list, s)
 		}
 	}
 	return list

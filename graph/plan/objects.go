@@ -65,34 +65,12 @@ func (b *builder) includes(t *target) (dirs, headers []string) {
 		}
 	}
 	add(t.Includes)
-	for _, d := range b.closure(t) {
+	for _, d := range b.exporters(t) {
 		add(d.include)
 		headers = append(headers, d.headers...)
 	}
 	sort.Strings(headers)
 	return dirs, compact(headers)
-}
-
-// closure is everything t depends on, each once, users before what they use.
-func (b *builder) closure(t *target) []*target {
-	var post []*target
-	seen := map[*target]bool{t: true}
-	var visit func(u *target)
-	visit = func(u *target) {
-		for i := len(u.deps) - 1; i >= 0; i-- {
-			if d := u.deps[i]; !seen[d] {
-				seen[d] = true
-				visit(d)
-			}
-		}
-		post = append(post, u)
-	}
-	visit(t)
-	out := make([]*target, 0, len(post)-1)
-	for i := len(post) - 2; i >= 0; i-- {
-		out = append(out, post[i])
-	}
-	return out
 }
 
 // objectPath keeps the folder and the ending of the source, so that x.cu, x.cpp and sub/x.cu of one

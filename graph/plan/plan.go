@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -50,6 +51,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		facts:   f,
 		graph:   &graph.Graph{BuildDir: p.BuildDir},
 		targets: map[string]*target{},
+		bases:   map[string][]*target{},
 		writers: map[string]writer{},
 	}
 	b.graph.Pools = map[string]int{devicePool: 0}
@@ -81,10 +83,13 @@ type builder struct {
 	facts    Facts
 	options  Options
 	graph    *graph.Graph
-	targets  map[string]*target // by label
-	order    []*target          // dependencies first
-	writers  map[string]writer  // by output path
+	targets  map[string]*target   // by label
+	bases    map[string][]*target // by kind.base, in order: the instances of a matrix
+	order    []*target            // dependencies first
+	writers  map[string]writer    // by output path
 	problems []Problem
+	reported map[Problem]bool
+	round    int // number of the walk
 	failed   bool
 	nvccSaid bool // what is wrong with the toolkit was reported
 	hipSaid  bool
@@ -111,9 +116,10 @@ type target struct {
 	deps  []*target // in order of declaration
 	node  *graph.Target
 
-	codes   codes  // expanded gencode
-	unbuilt string // why it cannot be built, "" if it can
-	pic     bool   // reachable from a shared library
+	codes   codes   // expanded gencode
+	unbuilt string  // why it cannot be built, "" if it can
+	lacks   *target // whose fault that is; nil if its own
+	pic     bool    // reachable from a shared library
 	objects []object
 	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
 	object  string   // of bare device code that is prebuilt: the object around it; else ""
@@ -125,6 +131,9 @@ type target struct {
 	undeclared bool // a library behind -l, for which nobody wrote a prebuilt block
 
 	arts []artifact
+
+	round int   // of the last walk that came by
+	last  *bool // see isLast; nil as long as nobody asked
 }
 
 // object is a compiled source.
@@ -146,11 +155,13 @@ func (b *builder) warnf(pos manifest.Pos, detail, format string, args ...any) {
 
 // add keeps each problem once: a fault of a shared library is found by each of its users.
 func (b *builder) add(p Problem) {
-	for _, q := range b.problems {
-		if q == p {
-			return
-		}
+	if b.reported[p] {
+		return
 	}
+	if b.reported == nil {
+		b.reported = map[Problem]bool{}
+	}
+	b.reported[p] = true
 	b.problems = append(b.problems, p)
 	b.failed = b.failed || !p.Warning
 }
@@ -173,6 +184,8 @@ func (b *builder) collect() {
 	for _, mt := range b.project.Targets {
 		t := &target{Target: mt, label: mt.Label()}
 		b.targets[t.label] = t
+		base := string(t.Kind) + "." + t.Base
+		b.bases[base] = append(b.bases[base], t)
 	}
 	for _, mt := range b.project.Targets {
 		t := b.targets[mt.Label()]
@@ -192,13 +205,7 @@ func (b *builder) instances(label string) []*target {
 	if t := b.targets[label]; t != nil {
 		return []*target{t}
 	}
-	var out []*target
-	for _, mt := range b.project.Targets {
-		if string(mt.Kind)+"."+mt.Base == label {
-			out = append(out, b.targets[mt.Label()])
-		}
-	}
-	return out
+	return b.bases[label]
 }
 
 // checkCycles orders the targets, dependencies first, otherwise as declared.
@@ -235,7 +242,8 @@ func (b *builder) inherit() {
 		t.codes = b.expand(t)
 		for _, d := range t.deps {
 			if t.unbuilt == "" && d.unbuilt != "" {
-				t.unbuilt = fmt.Sprintf("it needs %s: %s", d.label, d.unbuilt)
+				t.lacks = cmp.Or(d.lacks, d) // not d.unbuilt with all targets on the way: a deep chain of them has no end
+				t.unbuilt = fmt.Sprintf("it needs %s: %s", t.lacks.label, t.lacks.unbuilt)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func (r *reader) deps(name string) []Dep {
 		return nil
 	}
 	var out []Dep
-	places := literals(f.expr)
+	places, seen := literals(f.expr), map[string]bool{}
 	for _, e := range r.elements(f, "references") {
 		if e.IsNull() || e.Type() != referenceType {
 			r.noReference(f, e, places)
@@ -28,9 +28,10 @@ func (r *reader) deps(name string) []Dep {
 			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds, ", ")+".", "%s is no target", t.label())
 			continue
 		}
-		if slices.ContainsFunc(out, func(d Dep) bool { return d.Label == t.label() }) {
+		if seen[t.label()] {
 			continue
 		}
+		seen[t.label()] = true
 		out = append(out, Dep{Label: t.label(), Pos: position(rng)})
 	}
 	return out
@@ -45,7 +46,7 @@ func (r *reader) noReference(f *field, e cty.Value, places places) {
 	help := "System libraries go into libs."
 	for _, k := range targetKinds {
 		name := strings.TrimPrefix(s, k+".")
-		if slices.Contains(r.l.names[k], name) {
+		if r.l.has(k, name) {
 			help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)
 		}
 	}
@@ -110,7 +111,7 @@ func (c *depCycles) report(d Dep) {
 	steps += fmt.Sprintf("\n  needs %s (%s)", d.Label, d.Pos)
 	rng := hcl.Range{Filename: d.Pos.File, Start: hcl.Pos{Line: d.Pos.Line, Column: d.Pos.Column}}
 	rng.End = rng.Start
-	line := lineOf(c.l.project.sources[d.Pos.File], d.Pos.Line)
+	line := c.l.project.line(d.Pos.File, d.Pos.Line)
 	rng.End.Column = wordEnd(line, d.Pos.Column)
 	c.l.errorAt(rng, steps, "%s depends on itself", d.Label)
 }

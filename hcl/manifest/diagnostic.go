@@ -3,8 +3,6 @@ package manifest
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -94,27 +92,9 @@ func (p *Project) Place(pos Pos, say string) Place {
 	if pos.Line == 0 {
 		return at
 	}
-	src, ok := p.sources[pos.File]
-	if !ok {
-		src, _ = os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(pos.File)))
-	}
-	at.Source = lineOf(src, pos.Line)
+	at.Source = p.line(pos.File, pos.Line)
 	at.End = wordEnd(at.Source, pos.Column)
 	return at
-}
-
-// lineOf gives line n of src, counted from 1, without its newline.
-func lineOf(src []byte, n int) string {
-	rest := string(src)
-	for ; n > 1; n-- {
-		_, after, ok := strings.Cut(rest, "\n")
-		if !ok {
-			return ""
-		}
-		rest = after
-	}
-	line, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSuffix(line, "\r")
 }
 
 // wordEnd gives the column behind the string, reference or word that starts at column.
@@ -135,13 +115,19 @@ func wordEnd(line string, column int) int {
 	return max(i+1, column+1)
 }
 
+// said tells diagnostics apart.
+type said struct {
+	pos             Pos
+	summary, detail string
+}
+
 // add keeps each diagnostic once: a mistake in `defaults` or in a matrix is found many times.
 func (l *loader) add(d Diagnostic) {
-	for _, o := range l.diags {
-		if o.Pos == d.Pos && o.Summary == d.Summary && o.Detail == d.Detail {
-			return
-		}
+	key := said{d.Pos, d.Summary, d.Detail}
+	if l.said[key] {
+		return
 	}
+	l.said[key] = true
 	l.diags = append(l.diags, d)
 }
 
@@ -174,7 +160,7 @@ func (l *loader) errorf(detail, format string, args ...any) {
 
 func (l *loader) at(r hcl.Range, detail, summary string) Diagnostic {
 	d := Diagnostic{Summary: summary, Detail: detail, Pos: position(r)}
-	d.Source = lineOf(l.project.sources[r.Filename], r.Start.Line)
+	d.Source = l.project.line(r.Filename, r.Start.Line)
 	d.End = r.End.Column
 	if r.End.Line != r.Start.Line {
 		d.End = wordEnd(d.Source, r.Start.Column)

@@ -11,7 +11,7 @@ import (
 func Format(src []byte, file string) ([]byte, Diagnostics) {
 	_, diags := hclsyntax.ParseConfig(src, file, hcl.InitialPos)
 	if diags.HasErrors() {
-		l := &loader{project: &Project{sources: map[string][]byte{file: src}}}
+		l := &loader{project: &Project{sources: map[string][]byte{file: src}}, said: map[said]bool{}}
 		l.addHCL(diags)
 		return nil, l.diags
 	}

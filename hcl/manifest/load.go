@@ -54,7 +54,10 @@ type loader struct {
 	ctx   *hcl.EvalContext
 	refs  map[hclsyntax.Expression]*references
 
+	said      map[said]bool        // diagnostics, each once
+	compared  int                  // names that were compared for suggestions
 	generated map[string]string    // label of the generate block by path of its output
+	madeAs    map[string]string    // the same by the name of the output, see outputNames
 	matches   map[string]globMatch // by patterns
 }
 
@@ -111,6 +114,7 @@ func newLoader(opts Options) *loader {
 		refs:      map[hclsyntax.Expression]*references{},
 		generated: map[string]string{},
 		matches:   map[string]globMatch{},
+		said:      map[said]bool{},
 	}
 	if opts.FS == nil {
 		l.fsys.FS = os.DirFS(root)

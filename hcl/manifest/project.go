@@ -19,6 +19,7 @@ type Project struct {
 	Groups     []Group
 
 	sources map[string][]byte // text of Files, for diagnostics
+	lines   map[string]*lines // of them
 }
 
 // Text is what was read of one of Files.

@@ -144,8 +144,8 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
 		return
 	}
-	if !slices.Contains(r.l.names[kind], name) {
-		r.fail(rng, r.elsewhere(kind, name), "no %s named %q%s", kind, name, didYouMean(name, r.l.names[kind]))
+	if !r.l.has(kind, name) {
+		r.fail(rng, r.elsewhere(kind, name), "no %s named %q%s", kind, name, r.l.didYouMean(name, r.l.names[kind]))
 		return
 	}
 	addr, used := root+"."+name, 2
@@ -162,7 +162,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 // elsewhere helps when the name is right and the kind is wrong.
 func (r *resolver) elsewhere(kind, name string) string {
 	for _, k := range slices.Concat(targetKinds, []string{"variable", "local", "gencode"}) {
-		if k == kind || !slices.Contains(r.l.names[k], name) {
+		if k == kind || !r.l.has(k, name) {
 			continue
 		}
 		if k == "variable" {
@@ -171,6 +171,14 @@ func (r *resolver) elsewhere(kind, name string) string {
 		return fmt.Sprintf("There is a %s.%s.", k, name)
 	}
 	return knownNames(kind, r.l.names[kind])
+}
+
+// has reports whether there is a variable, local value or block of that kind and name.
+func (l *loader) has(kind, name string) bool {
+	if kind == "local" {
+		return l.nodes["local."+name] != nil
+	}
+	return l.named[kind+"."+name] != nil
 }
 
 // readable are the attributes of a kind that references may read.

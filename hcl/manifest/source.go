@@ -136,8 +136,8 @@ func (l *loader) mustExist(p string, rng hcl.Range) bool {
 		l.errorAt(rng, "Declare it among the outputs of a generate block.", "%s is in the build tree, and no generate block makes it", p)
 	case err == nil:
 		return true
-	case l.generatedNamed(p) != "":
-		l.errorAt(rng, "Write "+l.generatedNamed(p)+".outputs: generated files are in the build tree.", "there is no file %s", p)
+	case l.outputNames()[p] != "":
+		l.errorAt(rng, "Write "+l.outputNames()[p]+".outputs: generated files are in the build tree.", "there is no file %s", p)
 	case strings.ContainsAny(p, "*?["):
 		l.errorAt(rng, fmt.Sprintf("Write glob(%q).", p), "there is no file %s", p)
 	default:
@@ -168,7 +168,7 @@ func (l *loader) fileMeant(p string) string {
 			out = append(out, e.Name())
 		}
 	}
-	if n := nearest(path.Base(p), out); n != "" {
+	if n := l.nearest(path.Base(p), out); n != "" {
 		return fmt.Sprintf("; did you mean %q?", path.Join(path.Dir(p), n))
 	}
 	return ""
@@ -178,13 +178,17 @@ func (l *loader) inBuildTree(p string) bool {
 	return strings.HasPrefix(p, l.project.BuildDir+"/")
 }
 
-// generatedNamed finds the generate block with an output of this name.
-func (l *loader) generatedNamed(p string) string {
-	for _, made := range sortedKeys(l.generated) {
-		label := l.generated[made]
-		if made == l.buildPath("gen", strings.TrimPrefix(label, "generate."), p) {
-			return label
+// outputNames gives the generate block that has an output of a name; of several the first by path.
+func (l *loader) outputNames() map[string]string {
+	if l.madeAs == nil {
+		l.madeAs = map[string]string{}
+		for _, made := range sortedKeys(l.generated) {
+			label := l.generated[made]
+			name := strings.TrimPrefix(made, l.buildPath("gen", strings.TrimPrefix(label, "generate."))+"/")
+			if l.madeAs[name] == "" {
+				l.madeAs[name] = label
+			}
 		}
 	}
-	return ""
+	return l.madeAs
 }

@@ -41,12 +41,33 @@ func nearest(name string, known []string) string {
 	return best
 }
 
+// comparisons is how many names one load compares for suggestions: when the folder of 16,000 sources was renamed, each of
+// them is missing, and comparing each with each takes minutes.
+const comparisons = 200_000
+
+// nearest is nearest as long as that takes no time that anybody notices.
+func (l *loader) nearest(name string, known []string) string {
+	if l.compared += len(known); l.compared > comparisons {
+		return ""
+	}
+	return nearest(name, known)
+}
+
+// didYouMean is didYouMean with that bound.
+func (l *loader) didYouMean(name string, known []string) string {
+	return meant(l.nearest(name, known))
+}
+
 // didYouMean is the end of a summary: `; did you mean "solver"?`, or nothing.
 func didYouMean(name string, known []string) string {
-	if n := nearest(name, known); n != "" {
-		return fmt.Sprintf("; did you mean %q?", n)
+	return meant(nearest(name, known))
+}
+
+func meant(name string) string {
+	if name == "" {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("; did you mean %q?", name)
 }
 
 // knownNames is a help line for short lists.
