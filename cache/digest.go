@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Files knows the digests of files and remembers them by stat, within a run and in a memo file
@@ -79,7 +81,7 @@ func OpenFiles(memo string, root string) *Files {
 	if memo == "" {
 		return f
 	}
-	if b, err := os.ReadFile(memo); err == nil {
+	if b, err := regular.Read(memo); err == nil {
 		if old, gen, err := decodeMemo(b); err == nil {
 			f.old, f.gen = old, gen
 		}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // bufferSize is where larger reads stop being faster for SHA-256 of a cached file.
@@ -35,10 +37,7 @@ func DigestFile(name string) (Digest, error) {
 
 // digestFile also gives the stat of the opened file, taken before the first byte was read.
 func digestFile(name string) (Digest, fs.FileInfo, error) {
-	if _, err := statFile(name); err != nil { // before open, which would wait for a writer of a pipe
-		return Digest{}, nil, err
-	}
-	f, err := OpenFile(name, os.O_RDONLY, 0)
+	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return Digest{}, nil, notExist(name, err)
 	}

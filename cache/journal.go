@@ -10,6 +10,8 @@ import (
 	"os"
 	"sort"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Journal keeps the record of the last successful run of each action of one build tree in one file.
@@ -87,7 +89,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // cannot be read is.
 func OpenJournal(path string) (*Journal, error) {
 	j := &Journal{path: path, byOutput: map[string]*logged{}, byCommand: map[Key]*logged{}}
-	b, err := os.ReadFile(path)
+	b, err := regular.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		j.rewrite = true
@@ -312,11 +314,11 @@ func (j *Journal) writable() error {
 	}
 	err := error(fs.ErrNotExist)
 	if !j.rewrite {
-		j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
+		j.file, err = regular.Open(j.path, os.O_WRONLY|os.O_APPEND, 0)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = j.compact(); err == nil {
-			j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
+			j.file, err = regular.Open(j.path, os.O_WRONLY|os.O_APPEND, 0)
 		}
 	}
 	if err != nil {

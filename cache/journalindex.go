@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"sort"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // The index of a journal says where its entries begin, so that a build that has a few actions to look at, of very many, reads
@@ -63,7 +65,7 @@ func OpenJournalByIndex(path string) (*Journal, error) {
 func indexPath(journal string) string { return journal + "-index" }
 
 func (j *Journal) openIndex() bool {
-	b, err := os.ReadFile(indexPath(j.path))
+	b, err := regular.Read(indexPath(j.path))
 	if err != nil || len(b) < indexHead || string(b[:len(indexMagic)]) != indexMagic ||
 		crc32.Checksum(b[len(indexMagic)+4:], castagnoli) != binary.LittleEndian.Uint32(b[len(indexMagic):]) {
 		return false
@@ -80,7 +82,7 @@ func (j *Journal) openIndex() bool {
 	x.strings, rest = rest[:4*nStrings], rest[4*nStrings:]
 	x.pairs, rest = rest[:4*nPairs], rest[4*nPairs:]
 	x.outputs, x.commands = rest[:12*nRecords], rest[12*nRecords:]
-	if x.file, err = os.Open(j.path); err != nil {
+	if x.file, err = regular.Open(j.path, os.O_RDONLY, 0); err != nil {
 		return false
 	}
 	head := make([]byte, journalHead)
@@ -218,7 +220,7 @@ func (j *Journal) WriteIndex() error {
 		}
 	}
 	binary.LittleEndian.PutUint32(b[len(indexMagic):], crc32.Checksum(b[len(indexMagic)+4:], castagnoli))
-	if old, err := os.ReadFile(indexPath(j.path)); err == nil && bytes.Equal(old, b) {
+	if old, err := regular.Read(indexPath(j.path)); err == nil && bytes.Equal(old, b) {
 		return nil
 	}
 	return ReplaceFile(indexPath(j.path), b)

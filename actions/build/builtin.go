@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -39,11 +40,11 @@ func (r *Runner) builtin(a *graph.Action, dir scratch) error {
 
 // join makes the object that nvcc, hipcc or clang would make: host code with the device code of all architectures.
 func (r *Runner) join(a *graph.Action, name string) error {
-	host, err := os.ReadFile(r.abs(a.Inputs[0]))
+	host, err := regular.Read(r.abs(a.Inputs[0]))
 	if err != nil {
 		return err
 	}
-	code, err := os.ReadFile(r.abs(a.Inputs[1]))
+	code, err := regular.Read(r.abs(a.Inputs[1]))
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (r *Runner) join(a *graph.Action, name string) error {
 // slice cuts what a device link of one architecture reads out of an object or archive; all of it, if it is
 // not understood.
 func (r *Runner) slice(a *graph.Action, name string) error {
-	whole, err := os.ReadFile(r.abs(a.Inputs[0]))
+	whole, err := regular.Read(r.abs(a.Inputs[0]))
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (r *Runner) slice(a *graph.Action, name string) error {
 }
 
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	in, err := regular.Open(from, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666|info.Mode()&0o111)
+	out, err := regular.Open(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666|info.Mode()&0o111)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -35,7 +36,7 @@ func checkLinkError(a *graph.Action, said string, err error) error {
 
 // references writes PTX that refers to the functions that a piece of LTO-IR defines.
 func (r *Runner) references(a *graph.Action, name string) error {
-	text, err := os.ReadFile(r.abs(a.Inputs[0]))
+	text, err := regular.Read(r.abs(a.Inputs[0]))
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // discovered reads a depfile and digests what it names, without the declared inputs. climbing are the names with "..", as
 // the compiler has them.
 func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDigest, climbing []string, err error) {
-	text, err := cache.AppendFile(nil, dir.depfile())
+	text, err := regular.Append(nil, dir.depfile())
 	if err != nil {
 		return nil, nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
 	}
@@ -318,7 +319,7 @@ func (r *Runner) asksOf(file string) asks {
 	if known, ok := r.asked.Load(key); ok {
 		return known.(asks)
 	}
-	text, err := cache.AppendFile(nil, r.abs(file))
+	text, err := regular.Append(nil, r.abs(file))
 	if err != nil {
 		return asks{}
 	}
@@ -341,7 +342,7 @@ func (r *Runner) asksOf(file string) asks {
 
 // namesIn are the names in the directives of a file.
 func namesIn(file string) (names []string) {
-	text, _ := cache.AppendFile(nil, file)
+	text, _ := regular.Append(nil, file)
 	for _, line := range directive().FindAll(text, -1) {
 		for _, m := range headerName().FindAllSubmatch(line, -1) {
 			names = append(names, string(m[1]))

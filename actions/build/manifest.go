@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
@@ -183,7 +184,7 @@ func (r *Runner) manifest(a *graph.Action, name string) error {
 
 // describe fills in what the artifact's file tells.
 func (r *Runner) describe(art *modinfo.Artifact, dir string) error {
-	file, err := os.ReadFile(r.abs(path.Join(dir, art.File)))
+	file, err := regular.Read(r.abs(path.Join(dir, art.File)))
 	if err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (r *Runner) describe(art *modinfo.Artifact, dir string) error {
 
 // ltoSymbols reads them off the PTX that was made beside the LTO-IR.
 func (r *Runner) ltoSymbols(name string) (*modinfo.LTOSymbols, error) {
-	text, err := os.ReadFile(r.abs(name))
+	text, err := regular.Read(r.abs(name))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
@@ -38,7 +39,7 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 			continue
 		}
 		name := dir.output(i, o)
-		text, err := cache.AppendFile(r.buffer(), name)
+		text, err := regular.Append(r.buffer(), name)
 		if err != nil {
 			return m, err
 		}
@@ -267,7 +268,7 @@ func (r *Runner) mentions(file, name string) bool {
 	if known {
 		return yes
 	}
-	text, err := cache.AppendFile(r.buffer(), r.abs(file))
+	text, err := regular.Append(r.buffer(), r.abs(file))
 	yes = err != nil || bytes.Contains(text, []byte(name))
 	r.buffers.Put(&text)
 	if filepath.IsAbs(file) {

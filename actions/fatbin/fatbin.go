@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
@@ -72,7 +73,7 @@ func (i Image) MarshalJSON() ([]byte, error) {
 
 // ReadFile reads the named file.
 func ReadFile(name string) (File, error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return File{}, err
 	}
@@ -80,9 +81,6 @@ func ReadFile(name string) (File, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return File{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return File{}, fmt.Errorf("%s is no regular file", name)
 	}
 	file, err := Read(f, info.Size())
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
@@ -17,7 +18,7 @@ func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, []modinfo.Problem{{Message: "is a folder; name the .json files in it"}}
 	}
-	text, err := os.ReadFile(name)
+	text, err := regular.Read(name)
 	if err != nil {
 		return nil, []modinfo.Problem{{Message: "cannot be read: " + reason(err)}}
 	}
@@ -34,7 +35,7 @@ func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 }
 
 func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem {
-	file, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(given.File)))
+	file, err := regular.Read(filepath.Join(dir, filepath.FromSlash(given.File)))
 	if err != nil {
 		return []modinfo.Problem{{Field: field + ".file", Message: fmt.Sprintf("is %s, which cannot be read: %s", given.File, reason(err))}}
 	}

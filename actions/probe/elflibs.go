@@ -3,9 +3,10 @@ package probe
 import (
 	"debug/elf"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep their work in libbfd.so: the code
@@ -128,7 +129,7 @@ func (w *world) ldconfig() map[string][]string {
 		w.libIndex = map[string][]string{}
 		if file := "/etc/ld.so.cache"; w.there(file) {
 			w.reads(file)
-			text, _ := os.ReadFile(file)
+			text, _ := regular.Read(file)
 			w.libIndex = readLDCache(text)
 		}
 	}

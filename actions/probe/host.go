@@ -2,13 +2,13 @@ package probe
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -147,7 +147,7 @@ func (w *world) hostCXX(hostConfig string) plan.Tool {
 
 // gccLimit is the newest major version of gcc that the toolkit's headers accept; 0 if they do not say.
 func (w *world) gccLimit(hostConfig string) int {
-	text, err := os.ReadFile(hostConfig)
+	text, err := regular.Read(hostConfig)
 	if err != nil {
 		return 0
 	}

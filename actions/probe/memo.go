@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -45,7 +46,7 @@ func stampOf(path string) (stamp, bool) {
 
 // readMemo gives what a file holds for a key; a damaged file holds nothing.
 func readMemo(file, key string) (m memo, ok bool) {
-	sealed, _ := os.ReadFile(file)
+	sealed, _ := regular.Read(file)
 	text, ok := unseal(key, sealed)
 	ok = ok && json.Unmarshal(text, &m) == nil && m.Key == key
 	return m, ok

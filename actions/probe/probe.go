@@ -25,6 +25,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -367,7 +368,7 @@ func (w *world) digest(name string) (string, error) {
 		return d, nil
 	}
 	w.reads(name)
-	f, err := os.Open(name)
+	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return "", fmt.Errorf("reading a tool: %w", err)
 	}

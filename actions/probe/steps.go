@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
@@ -54,7 +55,7 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 		return s
 	}
 	s.file = filepath.Join(dir, "steps-"+Identity(f, keyEnv)+".json")
-	if sealed, err := os.ReadFile(s.file); err == nil {
+	if sealed, err := regular.Read(s.file); err == nil {
 		s.text = sealed
 		if text, ok := unseal(filepath.Base(s.file), sealed); !ok || json.Unmarshal(text, &s.Runs) != nil {
 			s.Runs = map[string]plan.DryRun{}
@@ -92,7 +93,7 @@ func filesIn(args []string) map[string]string {
 			if !filepath.IsAbs(name) {
 				continue
 			}
-			if text, err := os.ReadFile(name); err == nil {
+			if text, err := regular.Read(name); err == nil {
 				files[name] = fmt.Sprintf("%x", sha256.Sum256(text))
 			}
 		}

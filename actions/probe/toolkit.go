@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
@@ -80,7 +81,7 @@ func (w *world) fatbinC(fatbinary string) map[string]string {
 		if _, err := w.answer(argv...); err != nil {
 			continue
 		}
-		if text, err := os.ReadFile(out); err == nil {
+		if text, err := regular.Read(out); err == nil {
 			texts[form] = string(text)
 		}
 	}

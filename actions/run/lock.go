@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Lock is the right to change a build tree. The kernel releases it when the process ends, however it
@@ -54,7 +56,7 @@ func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, err
 
 // acquire locks the file that has the name now. It calls wait once.
 func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := regular.Open(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("locking the build tree: %w", err)
 	}
@@ -127,7 +129,7 @@ func (l *Lock) removed(name string) bool {
 // LookLock keeps others from changing a build tree for a moment, while its files are looked at; ok is false if somebody changes it now,
 // or nobody ever has.
 func LookLock(name string) (l *Lock, ok bool) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, false
 	}
@@ -160,7 +162,7 @@ func flock(f *os.File, how int) error {
 
 // holder is who took the lock; nothing if that is not known.
 func holder(name string) string {
-	text, _ := os.ReadFile(name)
+	text, _ := regular.Read(name)
 	first, _, _ := strings.Cut(string(text), "\n")
 	return first
 }

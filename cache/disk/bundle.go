@@ -2,6 +2,8 @@ package disk
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -171,35 +173,64 @@ type ImportResult struct {
 }
 
 // Import adds the entries of a bundle, once accept has seen its manifest and given no error. A bundle that ends early or is
-// damaged is an error; what came before stays, whole.
+// damaged is an error; what came before stays, whole. Nothing is read that the manifest does not announce: a file that pretends to be a
+// bundle is refused at its first bytes, at the first header that does not fit, or where it goes on after its end.
 func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) error) (ImportResult, error) {
 	var res ImportResult
-	z, err := zstd.NewReader(r)
+	z, err := openBundle(r)
 	if err != nil {
 		return res, fmt.Errorf("this is no bundle of kbuild: %w", err)
 	}
 	defer z.Close()
 	b := unbundler{s: s, ctx: ctx, r: tar.NewReader(z), res: &res}
-	m, err := b.manifest()
-	if err != nil {
+	if b.m, err = b.manifest(); err != nil {
 		return res, fmt.Errorf("this is no bundle of kbuild: %w", err)
 	}
-	if err := accept(m); err != nil {
+	if err := accept(b.m); err != nil {
 		return res, err
 	}
 	for err == nil {
 		err = b.next()
 	}
-	if err == io.EOF && (b.records != m.Records || b.blobs != m.Blobs) {
+	if err == io.EOF && (b.records != b.m.Records || b.blobs != b.m.Blobs) {
 		err = fmt.Errorf("it ends early: %w", io.ErrUnexpectedEOF)
 	}
-	if err != io.EOF {
+	if err == io.EOF {
+		err = atEnd(z)
+	}
+	if err != nil {
 		return res, fmt.Errorf("reading the bundle: %w", err)
 	}
-	if _, err := io.Copy(io.Discard, z); err != nil { // the check sum of all is at the end
-		return res, fmt.Errorf("reading the bundle: %w", err)
+	return res, s.unwritable(s.keepManifest(b.m))
+}
+
+// bundleWindow is the most that what is compressed refers back to: what the encoder does, and so a bound of the memory that a
+// bundle can ask for.
+const bundleWindow = 8 << 20
+
+// zstdMagic begins a zstd frame. There are frames that are to be skipped, of up to 4 GiB each; a bundle begins with none.
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+func openBundle(r io.Reader) (*zstd.Decoder, error) {
+	ahead := bufio.NewReader(r)
+	if head, err := ahead.Peek(len(zstdMagic)); err != nil && err != io.EOF {
+		return nil, err
+	} else if !bytes.Equal(head, zstdMagic) {
+		return nil, errors.New("it is not compressed with zstd")
 	}
-	return res, s.unwritable(s.keepManifest(m))
+	return zstd.NewReader(ahead, zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(bundleWindow))
+}
+
+// padding is how far tar files go on behind their end, at most.
+const padding = 64 << 10
+
+// atEnd reads the little that follows the end of the tar file: the check sum of all is there.
+func atEnd(z io.Reader) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(z, padding+1))
+	if err == nil && n > padding {
+		err = fmt.Errorf("%w: it goes on behind its end", cache.ErrCorrupt)
+	}
+	return err
 }
 
 // unbundler reads the files of a bundle.
@@ -208,8 +239,10 @@ type unbundler struct {
 	ctx context.Context
 	r   *tar.Reader
 	res *ImportResult
+	m   Manifest
 
-	records, blobs int // seen
+	records, blobs int   // seen
+	bytes          int64 // of the blobs
 }
 
 func (b *unbundler) manifest() (m Manifest, err error) {
@@ -217,8 +250,8 @@ func (b *unbundler) manifest() (m Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	if h.Name != bundleManifest || h.Size > maxRecord {
-		return m, fmt.Errorf("it begins with %q", h.Name)
+	if h.Name != bundleManifest || h.Typeflag != tar.TypeReg || h.Size > maxRecord {
+		return m, fmt.Errorf("it begins with %q of %d bytes", h.Name, h.Size)
 	}
 	if err := json.NewDecoder(b.r).Decode(&m); err != nil {
 		return m, fmt.Errorf("%s: %w", bundleManifest, err)
@@ -237,11 +270,16 @@ func (b *unbundler) next() error {
 	}
 	dir, name := path.Split(h.Name)
 	switch {
+	case h.Typeflag != tar.TypeReg:
 	case dir == "blobs/" && isDigest(name):
 		d, _ := cache.ParseDigest(name)
 		b.blobs++
+		b.bytes += h.Size
+		if b.blobs > b.m.Blobs || b.bytes > b.m.Bytes {
+			return fmt.Errorf("%w: %q has %d bytes, and the manifest tells of %d bytes in %d files", cache.ErrCorrupt, h.Name, h.Size, b.m.Bytes, b.m.Blobs)
+		}
 		return b.content(cache.Output{Path: h.Name, Digest: d, Size: h.Size})
-	case dir == "records/" && h.Size <= maxRecord:
+	case dir == "records/" && h.Size <= maxRecord && b.records < b.m.Records:
 		b.records++
 		return b.record(name)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // A blob holds content as it is, or as a zstd frame under a name that ends in ".zst". It is compressed where that
@@ -60,7 +61,7 @@ func (s *Store) findBlob(d cache.Digest) (name string, compressed bool, info fs.
 // openBlob opens content in the form that is there.
 func (s *Store) openBlob(d cache.Digest) (f *os.File, compressed bool, err error) {
 	for _, compressed := range [2]bool{false, true} {
-		if f, err = cache.OpenFile(s.blobName(d, compressed), os.O_RDONLY, 0); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if f, err = regular.Open(s.blobName(d, compressed), os.O_RDONLY, 0); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return f, compressed, err
 		}
 	}
@@ -140,7 +141,7 @@ func (t *transfer) read(dst io.Writer, blob *os.File, compressed bool, size int6
 
 // hashBlob is the digest of the content in a blob's file, and its length.
 func hashBlob(ctx context.Context, b blobFile) (cache.Digest, int64, error) {
-	f, err := os.Open(b.name)
+	f, err := regular.Open(b.name, os.O_RDONLY, 0)
 	if err != nil {
 		return cache.Digest{}, 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // The counters file has a line for each build: five numbers and their check sum, "+" at its end. Lines
@@ -26,7 +27,7 @@ func (s *Store) Count(c cache.Counters) error {
 }
 
 func (s *Store) count(c cache.Counters) error {
-	f, err := os.OpenFile(s.path("counters"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	f, err := regular.Open(s.path("counters"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
 		return err
 	}

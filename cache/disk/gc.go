@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Collection runs beside builds without a lock. What makes that safe:
@@ -78,7 +79,7 @@ func (s *Store) MaybeGC(ctx context.Context, limit int64) (GCResult, error) {
 			return GCResult{}, nil
 		}
 	}
-	f, err := os.OpenFile(stamp, os.O_WRONLY|os.O_CREATE, 0o666)
+	f, err := regular.Open(stamp, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return GCResult{}, nil
 	}

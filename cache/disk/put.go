@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // maxRecords bounds the records under one command key: each edit of a header makes one, and each
@@ -38,7 +39,7 @@ func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output
 
 // putBlob stores one file, or checks it only if its content is there already.
 func (s *Store) putBlob(ctx context.Context, o cache.Output, name string) error {
-	src, err := cache.OpenFile(name, os.O_RDONLY, 0)
+	src, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", o.Path, err)
 	}

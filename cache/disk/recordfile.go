@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // A record file is text:
@@ -121,7 +122,7 @@ func readRecord(name string) (*cache.Record, error) {
 }
 
 func readAtMost(name string, most int64) ([]byte, error) {
-	f, err := cache.OpenFile(name, os.O_RDONLY, 0)
+	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

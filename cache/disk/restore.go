@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Records implements cache.Store.
@@ -42,7 +43,7 @@ func (s *Store) Restore(ctx context.Context, out cache.Output, name string) erro
 		return fmt.Errorf("restoring %s: %w", out.Path, err)
 	}
 	defer src.Close()
-	dst, err := cache.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode(out))
+	dst, err := regular.Open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode(out))
 	if err != nil {
 		return fmt.Errorf("restoring %s: %w", out.Path, err)
 	}

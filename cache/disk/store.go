@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // EnvDir names the environment variable that moves the cache.
@@ -133,7 +134,7 @@ func (s *Store) path(parts ...string) string {
 func (s *Store) temp() (*os.File, error) {
 	var b [16]byte
 	rand.Read(b[:])
-	return cache.OpenFile(s.path("tmp", hex.EncodeToString(b[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
+	return regular.Open(s.path("tmp", hex.EncodeToString(b[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
 }
 
 // publish renames a finished temporary file into place and makes the folder for it if need be. gc may

@@ -11,11 +11,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Map maps a file into memory, to be read there until unmap is called.
 func Map(name string) (data []byte, unmap func() error, err error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,11 +12,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -162,7 +164,7 @@ func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 		return write(c.rawOut())
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe, not to be replaced
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // of a pipe that nobody reads it is an error
 		if err != nil {
 			return err
 		}
@@ -179,13 +181,25 @@ type cacheImportCmd struct {
 	Force bool   `help:"Import it though its tools are others than here."`
 }
 
+// openImport opens a bundle. A shell's <(command) is a pipe that somebody writes to; of any other nobody knows that.
+func openImport(name string) (*os.File, error) {
+	if strings.HasPrefix(name, "/dev/fd/") {
+		return os.Open(name)
+	}
+	f, err := regular.Open(name, os.O_RDONLY, 0)
+	if errors.Is(err, regular.ErrKind) {
+		return nil, fmt.Errorf("%w; kbuild cache import - reads standard input", err)
+	}
+	return f, err
+}
+
 var errEnough = errors.New("only looked at")
 
 // Run adds a bundle to the cache, if it fits this project and machine.
 func (cmd cacheImportCmd) Run(c *cli) error {
 	in := io.Reader(os.Stdin)
 	if cmd.File != "-" {
-		f, err := os.Open(cmd.File)
+		f, err := openImport(cmd.File)
 		if err != nil {
 			return exitError{exitUsage, err}
 		}

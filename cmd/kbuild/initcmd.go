@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strings"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 type initCmd struct {
@@ -88,7 +90,7 @@ func (s *sources) take(p, rel string, headers map[string]bool) error {
 }
 
 func (s *sources) scan(p, rel string, source bool) error {
-	text, err := os.ReadFile(p)
+	text, err := regular.Read(p)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
@@ -40,7 +40,7 @@ func (c *cli) inspect(name string) error {
 	if err == nil && !slices.Contains(bareCode, f.Kind) {
 		return c.showFile(name, f)
 	}
-	text, readErr := os.ReadFile(name)
+	text, readErr := regular.Read(name)
 	if readErr != nil {
 		return readErr
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -148,7 +149,7 @@ func (s *session) printArtifacts(manifests []graph.ActionID) error {
 
 // artifacts are those that a manifest of the build tree names, and itself.
 func (s *session) artifacts(name string) ([]artifactEvent, error) {
-	text, err := os.ReadFile(cache.Absolute(s.project.Root, name))
+	text, err := regular.Read(cache.Absolute(s.project.Root, name))
 	if err != nil {
 		return nil, err
 	}

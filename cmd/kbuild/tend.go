@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -48,7 +49,7 @@ func (c *cli) format(file string, check bool) (changed bool, err error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(c.Dir, file)
 	}
-	src, err := os.ReadFile(name)
+	src, err := regular.ReadAtMost(name, manifest.MaxSource)
 	if err != nil {
 		return false, exitError{exitUsage, err}
 	}

@@ -2,8 +2,9 @@ package manifest
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // lines finds the lines of a text: a diagnostic shows its line, and there can be as many diagnostics as lines.
@@ -38,7 +39,7 @@ func (p *Project) line(file string, n int) string {
 	if p.lines[file] == nil {
 		text, ok := p.sources[file]
 		if !ok {
-			text, _ = os.ReadFile(filepath.Join(p.Root, filepath.FromSlash(file)))
+			text, _ = regular.Read(filepath.Join(p.Root, filepath.FromSlash(file)))
 		}
 		if p.lines == nil {
 			p.lines = map[string]*lines{}

@@ -3,13 +3,14 @@ package manifest
 import (
 	"cmp"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Options say which manifest to load and what overrides it.
@@ -35,6 +36,9 @@ const (
 	DefaultFile = "kernels.hcl"
 	LocalFile   = "kernels.local.hcl"
 )
+
+// MaxSource is the size of the largest manifest, in bytes: 100,000 targets take a tenth of it.
+const MaxSource = 16 << 20
 
 // loader holds one load while it runs.
 type loader struct {
@@ -117,7 +121,7 @@ func newLoader(opts Options) *loader {
 		said:      map[said]bool{},
 	}
 	if opts.FS == nil {
-		l.fsys.FS = os.DirFS(root)
+		l.fsys.FS = regular.DirFS{Root: root, Most: MaxSource}
 	}
 	l.ctx = &hcl.EvalContext{Functions: l.functions()}
 	return l

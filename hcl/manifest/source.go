@@ -3,12 +3,15 @@ package manifest
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Sources: which files, in which language, and that they are there.
@@ -130,8 +133,10 @@ func (l *loader) isFolder(p string) bool {
 // mustExist looks for a file of the project. One in the build tree does not count: it is left over
 // from an earlier build, or an output that nothing here waits for.
 func (l *loader) mustExist(p string, rng hcl.Range) bool {
-	_, err := l.stat(p)
+	info, err := l.stat(p)
 	switch {
+	case err == nil && !info.IsDir() && regular.Kind(info.Mode()) != "" && p != os.DevNull:
+		l.errorAt(rng, "Whoever reads it may wait for ever.", "%s is %s, not a file", p, regular.Kind(info.Mode()))
 	case l.inBuildTree(p):
 		l.errorAt(rng, "Declare it among the outputs of a generate block.", "%s is in the build tree, and no generate block makes it", p)
 	case err == nil:
