@@ -267,6 +267,9 @@ func (p places) take(s string, otherwise hcl.Range) hcl.Range {
 func literals(e hclsyntax.Expression) places {
 	p := places{}
 	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
+		if m, ok := n.(*metered); ok {
+			n = m.Expression
+		}
 		switch n := n.(type) {
 		case *hclsyntax.TemplateExpr:
 			if n.IsStringLiteral() {

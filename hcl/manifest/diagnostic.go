@@ -127,6 +127,10 @@ func (l *loader) add(d Diagnostic) {
 	if l.said[key] {
 		return
 	}
+	if len(l.diags) >= maxDiagnostics {
+		l.dropped++
+		return
+	}
 	l.said[key] = true
 	l.diags = append(l.diags, d)
 }

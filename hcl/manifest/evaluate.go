@@ -186,7 +186,28 @@ func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Va
 		ctx = l.ctx.NewChild()
 		ctx.Variables = extra
 	}
+	return l.metered(e, ctx, r.addrs)
+}
+
+// metered evaluates an expression that names addrs, unless that takes too much. That is said once, by whoever needs it first.
+func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []string) cty.Value {
+	if l.meter.spent {
+		return cty.DynamicVal
+	}
+	if err := l.meter.hold(l.sizeAll(addrs)); err != nil {
+		l.tooMuch(e, err)
+		return cty.DynamicVal
+	}
 	v, diags := e.Value(ctx)
+	err := l.meter.make(sizeOf(v, maxValue))
+	switch {
+	case l.meter.spent: // it may be behind a try()
+		l.tooMuch(e, errSpent())
+		return cty.DynamicVal
+	case err != nil && !diags.HasErrors():
+		l.tooMuch(e, err)
+		return cty.DynamicVal
+	}
 	l.addHCL(diags)
 	if diags.HasErrors() {
 		return cty.DynamicVal

@@ -14,8 +14,8 @@ import (
 // functions are all functions of the language. They are pure; glob reads the names of files, which
 // Project.Globs records.
 func (l *loader) functions() map[string]function.Function {
-	return map[string]function.Function{
-		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": stdlib.DistinctFunc,
+	return l.charged(map[string]function.Function{
+		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": distinctFunc,
 		"sort": stdlib.SortFunc, "reverse": stdlib.ReverseListFunc, "compact": stdlib.CompactFunc,
 		"length": lengthFunc, "contains": stdlib.ContainsFunc, "element": sound(stdlib.ElementFunc),
 		"range": sound(stdlib.RangeFunc), "setproduct": stdlib.SetProductFunc,
@@ -33,7 +33,7 @@ func (l *loader) functions() map[string]function.Function {
 		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 
 		"basename": textFunc(path.Base), "dirname": textFunc(path.Dir), "glob": l.globFunc(),
-	}
+	})
 }
 
 // lengthFunc counts elements, or the characters of a string.

@@ -97,7 +97,7 @@ func (l *loader) recordGlobs() {
 func Expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
 	var out []string
 	for _, p := range patterns {
-		w := globWalk{fsys: fsys, buildDir: buildDir}
+		w := globWalk{fsys: fsys, buildDir: buildDir, walked: map[walked]bool{}}
 		elems := strings.Split(path.Clean(p), "/")
 		switch {
 		case strings.HasPrefix(p, "/") || strings.Contains(p, `\`):
@@ -118,12 +118,19 @@ func Expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
+// walked is a folder with the rest of the pattern that was matched in it: with several ** there are many ways to the same.
+type walked struct {
+	dir  string
+	rest string
+}
+
 // globWalk is the walk for one pattern.
 type globWalk struct {
 	fsys     fs.FS
 	buildDir string
 	found    []string
 	built    bool // the pattern led into the build tree
+	walked   map[walked]bool
 }
 
 func (w *globWalk) hint(p string) string {
@@ -138,6 +145,11 @@ func (w *globWalk) hint(p string) string {
 
 // walk matches the elements of a pattern below dir.
 func (w *globWalk) walk(dir string, elems []string) {
+	here := walked{dir, strings.Join(elems, "/")}
+	if w.walked[here] {
+		return
+	}
+	w.walked[here] = true
 	entries, err := fs.ReadDir(w.fsys, dir)
 	if err != nil {
 		return
@@ -208,20 +220,24 @@ func matchPath(pattern, name string) bool {
 	return matchElems(strings.Split(path.Clean(pattern), "/"), strings.Split(name, "/"))
 }
 
+// matchElems goes back to the last ** only: what an earlier one would take, that one takes too.
 func matchElems(pattern, name []string) bool {
-	for len(pattern) > 0 {
-		if pattern[0] == "**" {
-			for i := range len(name) + 1 {
-				if matchElems(pattern[1:], name[i:]) {
-					return true
-				}
-			}
+	again, at := -1, 0 // the pattern behind the last **, and where in name it is tried
+	i, k := 0, 0
+	for k < len(name) || i < len(pattern) {
+		switch {
+		case i < len(pattern) && pattern[i] == "**":
+			i++
+			again, at = i, k
+		case i < len(pattern) && k < len(name) && matchElement(pattern[i], name[k]):
+			i++
+			k++
+		case again >= 0 && at < len(name):
+			at++
+			i, k = again, at
+		default:
 			return false
 		}
-		if len(name) == 0 || !matchElement(pattern[0], name[0]) {
-			return false
-		}
-		pattern, name = pattern[1:], name[1:]
 	}
-	return len(name) == 0
+	return true
 }

@@ -25,12 +25,15 @@ func newLines(text []byte) *lines {
 	}
 }
 
-// at gives line n, counted from 1, without its newline.
+// at gives line n, counted from 1, without its newline; "" for one that is too long to be shown.
 func (l *lines) at(n int) string {
 	if n < 1 || n > len(l.starts) {
 		return ""
 	}
 	line, _, _ := bytes.Cut(l.text[l.starts[n-1]:], []byte("\n"))
+	if len(line) > tooLong {
+		return ""
+	}
 	return string(bytes.TrimSuffix(line, []byte("\r")))
 }
 

@@ -58,11 +58,16 @@ type loader struct {
 	ctx   *hcl.EvalContext
 	refs  map[hclsyntax.Expression]*references
 
-	said      map[said]bool        // diagnostics, each once
-	compared  int                  // names that were compared for suggestions
-	generated map[string]string    // label of the generate block by path of its output
-	madeAs    map[string]string    // the same by the name of the output, see outputNames
-	matches   map[string]globMatch // by patterns
+	said      map[said]bool         // diagnostics, each once
+	dropped   int                   // diagnostics that were too many
+	meter     meter                 // of evaluation
+	sizes     map[string]int64      // of values, by address
+	sources   int                   // of all targets so far
+	matrices  map[*block][]instance // of modules
+	compared  int                   // names that were compared for suggestions
+	generated map[string]string     // label of the generate block by path of its output
+	madeAs    map[string]string     // the same by the name of the output, see outputNames
+	matches   map[string]globMatch  // by patterns
 }
 
 // Load reads the manifest of a folder with everything that overrides it. The diagnostics are all of
@@ -78,6 +83,7 @@ func Load(opts Options) (*Project, Diagnostics) {
 	}
 	l.project.Looks = l.fsys.looks
 	l.diags.sort()
+	l.curtail()
 	return l.project, l.diags
 }
 
@@ -119,6 +125,7 @@ func newLoader(opts Options) *loader {
 		generated: map[string]string{},
 		matches:   map[string]globMatch{},
 		said:      map[said]bool{},
+		sizes:     map[string]int64{},
 	}
 	if opts.FS == nil {
 		l.fsys.FS = regular.DirFS{Root: root, Most: MaxSource}
@@ -150,6 +157,7 @@ func (l *loader) decode() {
 	l.archs() // reports what is wrong with --arch even if nothing uses it
 	l.decodeDefaults()
 	l.collectOutputs()
+	l.collectMatrices()
 	for _, b := range l.blocks {
 		switch b.kind {
 		case "toolchain":

@@ -13,7 +13,7 @@ import (
 // written, the last axis changing fastest. exclude takes away what agrees with one of its objects in
 // every axis that the object names.
 
-// maxInstances stops a product that cannot be meant.
+// maxInstances stops a product that cannot be meant: of one matrix, and of all of a manifest.
 const maxInstances = 10000
 
 // instance is one point of a matrix.
@@ -29,6 +29,24 @@ func (i instance) name(base string) string {
 		parts = append(parts, a.Name+"="+a.Value)
 	}
 	return base + ":" + strings.Join(parts, ",")
+}
+
+// collectMatrices makes the instances of all modules, before any of them is read: that takes a hundred times as long.
+func (l *loader) collectMatrices() {
+	l.matrices = map[*block][]instance{}
+	sum := 0
+	for _, b := range l.blocks {
+		a := b.body.Attributes["matrix"]
+		if b.kind != "module" || a == nil {
+			continue
+		}
+		l.matrices[b] = l.matrix(b)
+		if sum += len(l.matrices[b]); sum > maxInstances {
+			l.errorAt(a.Expr.Range(), "", "the modules of this manifest have more than %d instances", maxInstances)
+			clear(l.matrices)
+			return
+		}
+	}
 }
 
 func (l *loader) matrix(b *block) []instance {
@@ -122,7 +140,13 @@ func (r *reader) exclude(matrix *field, points []instance, axes []string) []inst
 			continue
 		}
 		n := len(points)
-		points = slices.DeleteFunc(points, func(p instance) bool { return p.agrees(e) })
+		if err := r.l.meter.hold(times(int64(n), perValue)); err != nil {
+			r.l.errorAt(rng, "", "%s", err.Error())
+			break
+		}
+		if want, ok := texts(e); ok {
+			points = slices.DeleteFunc(points, func(p instance) bool { return p.agrees(want) })
+		}
 		if len(points) == n {
 			r.l.warnAt(rng, "", "this exclude matches no instance of %s", r.b.heading())
 		}
@@ -145,15 +169,24 @@ func (r *reader) knownAxes(e cty.Value, rng hcl.Range, axes []string) bool {
 }
 
 // agrees compares as text: 128 and "128" are one value, as they are one name.
-func (i instance) agrees(e cty.Value) bool {
-	for key, want := range e.AsValueMap() {
-		a, ok := asText(i.values[key])
-		b, ok2 := asText(want)
-		if !ok || !ok2 || a != b {
+func (i instance) agrees(want map[string]string) bool {
+	for _, a := range i.axes {
+		if text, ok := want[a.Name]; ok && text != a.Value {
 			return false
 		}
 	}
 	return true
+}
+
+// texts are the values of an object. ok is false if one of them is no value that an axis can have.
+func texts(e cty.Value) (out map[string]string, ok bool) {
+	out = map[string]string{}
+	for key, v := range e.AsValueMap() {
+		if out[key], ok = asText(v); !ok {
+			return nil, false
+		}
+	}
+	return out, true
 }
 
 // elementRange is the place of element i of a list written out.

@@ -17,7 +17,7 @@ func (l *loader) decodeModule(b *block) {
 		l.project.Targets = append(l.project.Targets, l.reader(b, nil).module())
 		return
 	}
-	for _, inst := range l.matrix(b) {
+	for _, inst := range l.matrices[b] {
 		r := l.reader(b, map[string]cty.Value{"matrix": cty.ObjectVal(inst.values)})
 		t := r.module()
 		t.Name, t.Matrix = inst.name(b.name), inst.axes

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Phase one: files to blocks whose kind, labels and attribute names are all known.
@@ -75,6 +77,10 @@ func (l *loader) cannotRead(err error) {
 		l.errorf("Name another folder with -C or another file with -f, or write one with `kbuild init`.", "no %s in %s", p.File, p.Root)
 		return
 	}
+	if errors.Is(err, regular.ErrSize) {
+		l.errorf("", "%s in %s has more than %d MiB", p.File, p.Root, MaxSource>>20)
+		return
+	}
 	l.errorf("", "cannot read %s in %s: %v", p.File, p.Root, reason(err))
 }
 
@@ -91,6 +97,9 @@ func reason(err error) error {
 func (l *loader) parse(file string, src []byte) *hclsyntax.Body {
 	l.project.Files = append(l.project.Files, file)
 	l.project.sources[file] = src
+	if !l.checkText(file, src) {
+		return &hclsyntax.Body{}
+	}
 	f, diags := hclsyntax.ParseConfig(src, file, hcl.InitialPos)
 	l.addHCL(diags)
 	if f == nil {
@@ -115,7 +124,7 @@ func (l *loader) readLocal(src []byte) {
 // blocksOf checks every block against the schema and keeps the known ones.
 func (l *loader) blocksOf(body *hclsyntax.Body) {
 	for _, a := range (&block{body: body}).attrs() {
-		meant := didYouMean(a.Name, sortedKeys(blocks))
+		meant := l.didYouMean(a.Name, sortedKeys(blocks))
 		if _, ok := blocks[a.Name]; ok {
 			meant = ""
 		}
@@ -148,7 +157,7 @@ func (l *loader) unknownBlock(hb *hclsyntax.Block, where string, known map[strin
 	case "x", "extension":
 		help = "Use labels = { ... } on a target."
 	}
-	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, where, didYouMean(hb.Type, sortedKeys(known)))
+	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, where, l.didYouMean(hb.Type, sortedKeys(known)))
 }
 
 // targetName is what may become part of a file name.
@@ -189,8 +198,8 @@ func (l *loader) checkAttrs(b *block) {
 		if _, ok := b.schema.blocks[a.Name]; ok {
 			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
 		}
-		b.misspelt[nearest(a.Name, b.schema.attrs)] = true
-		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, didYouMean(a.Name, b.schema.attrs))
+		b.misspelt[l.nearest(a.Name, b.schema.attrs)] = true
+		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, l.didYouMean(a.Name, b.schema.attrs))
 		delete(b.body.Attributes, a.Name)
 	}
 }

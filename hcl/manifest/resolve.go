@@ -69,10 +69,21 @@ type resolver struct {
 	refs   *references
 	scope  scope
 	hidden []map[string]struct{}
+	loops  []*metered // around
 }
 
 func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	switch n := n.(type) {
+	case *metered:
+		n.from = len(r.refs.addrs)
+		r.loops = append(r.loops, n)
+		return r.Enter(n.Expression)
+	case *hclsyntax.ForExpr:
+		r.l.meterLoop(n)
+	case *hclsyntax.LiteralValueExpr:
+		if sizeOf(n.Val, maxValue) > maxValue {
+			r.fail(n.SrcRange, "", "this number is too large or too small")
+		}
 	case *hclsyntax.ScopeTraversalExpr:
 		r.traversal(n)
 	case *hclsyntax.FunctionCallExpr:
@@ -84,8 +95,12 @@ func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 }
 
 func (r *resolver) Exit(n hclsyntax.Node) hcl.Diagnostics {
-	if _, ok := n.(hclsyntax.ChildScope); ok {
+	switch n := n.(type) {
+	case hclsyntax.ChildScope:
 		r.hidden = r.hidden[:len(r.hidden)-1]
+	case *metered:
+		n.addrs = r.refs.addrs[n.from:]
+		r.loops = r.loops[:len(r.loops)-1]
 	}
 	return nil
 }
@@ -113,6 +128,9 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 	root := n.Traversal.RootName()
 	for _, h := range r.hidden {
 		if _, ok := h[root]; ok {
+			for _, loop := range r.loops {
+				loop.locals = append(loop.locals, root)
+			}
 			return
 		}
 	}

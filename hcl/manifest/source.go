@@ -16,6 +16,9 @@ import (
 
 // Sources: which files, in which language, and that they are there.
 
+// maxSources is how many sources all targets may have together: they take a kilobyte each before anything is planned.
+const maxSources = 200_000
+
 var languages = []string{"c", "c++", "cuda", "hip"}
 
 // byEnding is the language of a source. A .cu file is HIP where its target ships gfx code.
@@ -32,6 +35,12 @@ func (r *reader) sources(t *Target) []Source {
 		r.l.errorAt(r.b.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
 	} else if f := r.field("sources"); f != nil && isEmpty(f.val) {
 		r.l.errorAt(f.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
+	}
+	if r.l.sources += len(items); r.l.sources > maxSources {
+		if r.l.sources-len(items) <= maxSources {
+			r.l.errorAt(r.b.rng, "A source counts once for each target and each instance of a module.", "the targets of this manifest have more than %d sources", maxSources)
+		}
+		return nil
 	}
 	for i := range items {
 		items[i].text = r.sourcePath(items[i].text)

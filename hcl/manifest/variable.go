@@ -146,7 +146,7 @@ func (l *loader) exprValue(v *variable, e hclsyntax.Expression, typ cty.Type) ct
 		l.errorAt(e.Range(), "Variables hold text, numbers, booleans, and lists and maps of them.", "variable %q cannot hold a target or gencode", v.block.name)
 		return cty.DynamicVal
 	}
-	out, err := convert.Convert(val, typ)
+	out, err := l.asList(val, typ)
 	if err != nil {
 		l.bothAt(e.Range(), v.block.rng, "declared here", "", "variable %q: %s", v.block.name, typeError(err, typ))
 		return cty.DynamicVal
@@ -182,7 +182,7 @@ func holdsReference(v cty.Value) bool {
 // "a,b,c", everything else as an expression.
 func (l *loader) textValue(v *variable, from, text string) cty.Value {
 	typ := l.typeOf(v)
-	val, err := parseText(text, typ)
+	val, err := l.parseText(text, typ)
 	if err == nil {
 		err = soundNumbers(val)
 	}
@@ -197,7 +197,7 @@ func (l *loader) textValue(v *variable, from, text string) cty.Value {
 	return cty.DynamicVal
 }
 
-func parseText(text string, typ cty.Type) (cty.Value, error) {
+func (l *loader) parseText(text string, typ cty.Type) (cty.Value, error) {
 	if typ.IsPrimitiveType() {
 		v, err := convert.Convert(cty.StringVal(text), typ)
 		if err != nil {
@@ -209,6 +209,9 @@ func parseText(text string, typ cty.Type) (cty.Value, error) {
 	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() && !strings.HasPrefix(trimmed, "[") {
 		return convert.Convert(commaList(trimmed), typ)
 	}
+	if mayNest([]byte(text)) {
+		return cty.DynamicVal, fmt.Errorf("it nests too deeply")
+	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), "", hcl.InitialPos)
 	if !diags.HasErrors() {
 		diags = soundArithmetic(e)
@@ -219,6 +222,12 @@ func parseText(text string, typ cty.Type) (cty.Value, error) {
 	if diags.HasErrors() {
 		return cty.DynamicVal, fmt.Errorf("no %s: %s", typ.FriendlyName(), diags[0].Summary)
 	}
+	hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
+		if loop, ok := n.(*hclsyntax.ForExpr); ok {
+			l.meterLoop(loop)
+		}
+		return nil
+	})
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
 		why, _ := inOurWords(diags[0])

@@ -1,0 +1,90 @@
+package manifest
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// doubling are local values that each hold the one before twice.
+func doubling(first, next string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "locals {\n  s0 = %s\n", first)
+	for i := range 60 {
+		fmt.Fprintf(&b, "  s%d = %s\n", i+1, strings.ReplaceAll(next, "S", fmt.Sprintf("local.s%d", i)))
+	}
+	return b.String() + "}\n"
+}
+
+func local(expr string) string { return "locals {\n  x = " + expr + "\n}\n" }
+
+func module(name, matrix string) string {
+	return fmt.Sprintf("module %q {\n  sources = [\"a.cu\"]\n  matrix  = %s\n}\n", name, matrix)
+}
+
+// TestBounds loads manifests that ask for more than there is. Each is refused, at its place, before it takes much.
+func TestBounds(t *testing.T) {
+	const nests, large, tooMuch = "this nests deeper than 1000 levels", "this makes a value of more than 16 MiB", "evaluating this manifest takes too much"
+	tests := []struct{ name, text, want string }{
+		{"brackets", local(strings.Repeat("[", 5000)), "2:506: " + nests},
+		{"operators", local(strings.Repeat("!", 5000) + "true"), "2:1005: " + nests},
+		{"conditions", local(strings.Repeat("true ? 1 : ", 5000) + "1"), ": " + nests},
+		{"templates", local(strings.Repeat(`"${`, 5000) + "1" + strings.Repeat(`}"`, 5000)), ": " + nests},
+		{"blocks", strings.Repeat("a {\n", 5000), "501:3: " + nests},
+		{"commas", local("[" + strings.Repeat("1,", maxWords) + "]"), ": kernels.hcl has more than 500000 words"},
+		{"mistakes", strings.Repeat("a = 1\n", 5000), "and 3999 more like these"},
+		{"strings", doubling(`"0123456789"`, `"${S}${S}"`), "23:9: " + large},
+		{"lists", doubling(`["0123456789"]`, "[S, S]"), ": " + large},
+		{"objects", doubling("{ a = 1 }", "{ a = S, b = S }"), ": " + large},
+		{"concat", doubling("[1]", "concat(S, S)"), ": concat(): " + large},
+		{"numbers", doubling("1e300", "S * S"), ": " + large},
+		{"digits", local("tostring(1e99999999)"), "2:16: this number is too large or too small"},
+		{"setproduct", local("setproduct(range(1000), range(1000), range(1000))"), "2:7: setproduct(): " + large},
+		{"format", local(`format("%999999999s", "a")`), ": format(): " + large},
+		{"replace", local(`replace(join("", [for x in range(1000): "aaaaaaaa"]), "a", join("", [for x in range(1000): "aaaaaaaa"]))`), ": replace(): " + large},
+		{"loops", local("[for a in range(1000): [for b in range(1000): [for c in range(1000): a if false]]]"), "2:7: " + tooMuch},
+		{"loops behind try", local("try([for a in range(1000): [for b in range(1000): [for c in range(1000): a]]], 1)"), "2:7: " + tooMuch},
+		{"a matrix", module("m", "{ a = range(1000), b = range(1000) }"), "3:13: the matrix of module \"m\" has more than 10000 instances"},
+		{"matrices", module("m", "{ a = range(100), b = range(100) }") + module("n", "{ a = range(100) }"), "7:13: the modules of this manifest have more than 10000 instances"},
+		{"a zero byte", "a\x00b", "1:2: kernels.hcl is no text: it holds the byte 0x00"},
+		{"latin-1", "a = 1\nb = \"\xe4\"\n", "2:6: kernels.hcl is no text: it holds the byte 0xe4"},
+		{"utf-16", "\xff\xfea\x00", "1:1: kernels.hcl is UTF-16, not UTF-8"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, diags := Load(Options{Dir: t.TempDir(), FS: fstest.MapFS{DefaultFile: {Data: []byte(tt.text)}, "a.cu": {}}})
+			runtime.ReadMemStats(&after)
+			var said strings.Builder
+			for _, d := range diags {
+				fmt.Fprintln(&said, d.Error())
+			}
+			if !strings.Contains(said.String(), tt.want) {
+				t.Errorf("it says\n%.500s\nwant %s", said.String(), tt.want)
+			}
+			if made := after.TotalAlloc - before.TotalAlloc; made > 1<<30 {
+				t.Errorf("%d MiB were allocated", made>>20)
+			}
+		})
+	}
+}
+
+// A mark at the beginning is no error, and what is large and meant is none.
+func TestWithinBounds(t *testing.T) {
+	files := fstest.MapFS{}
+	for i := range 2000 {
+		files[fmt.Sprintf("src/f%d.cpp", i)] = &fstest.MapFile{}
+	}
+	text := "\xef\xbb\xbflocals {\n  all = distinct(concat(glob(\"src/*.cpp\"), [" + strings.Repeat("\"src/f1.cpp\", ", 5000) + "]))\n}\n"
+	for i := range 20 {
+		text += fmt.Sprintf("executable \"e%d\" {\n  sources = [for s in local.all: s if startswith(s, \"src/f%d\")]\n}\n", i, i+1)
+	}
+	files[DefaultFile] = &fstest.MapFile{Data: []byte(text)}
+	p, diags := Load(Options{Dir: t.TempDir(), FS: files})
+	if diags.HasErrors() || len(p.Targets) != 20 {
+		t.Errorf("%d targets: %v", len(p.Targets), diags)
+	}
+}

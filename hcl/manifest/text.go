@@ -1,0 +1,175 @@
+package manifest
+
+import (
+	"bytes"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// What may be parsed. The parser of HCL calls itself for each level of nesting and keeps some 150 bytes for each word, so a million
+// brackets end the process and a megabyte of commas takes 300 MiB; of a file that is no text it finds fault with each byte.
+// All that is found here before, in one pass over the bytes.
+
+const (
+	maxWords   = 500_000 // of a manifest: names, numbers, signs
+	maxNesting = 1_000   // brackets within brackets, and operators that need each other
+)
+
+// marks are what files begin with that are in other encodings.
+var marks = []struct {
+	mark     string
+	encoding string
+}{{"\xff\xfe\x00\x00", "UTF-32"}, {"\x00\x00\xfe\xff", "UTF-32"}, {"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"}}
+
+// checkText refuses what must not be parsed.
+func (l *loader) checkText(file string, src []byte) bool {
+	for _, m := range marks {
+		if bytes.HasPrefix(src, []byte(m.mark)) {
+			l.add(Diagnostic{Pos: position(placeOf(file, src, 0)), Summary: fmt.Sprintf("%s is %s, not UTF-8", file, m.encoding), Detail: "Save it as UTF-8."})
+			return false
+		}
+	}
+	if at := notText(src); at >= 0 {
+		l.add(Diagnostic{Pos: position(placeOf(file, src, at)), Summary: fmt.Sprintf("%s is no text: it holds the byte 0x%02x", file, src[at]),
+			Detail: "Manifests are text in UTF-8."}) // without its line, which no terminal should get
+		return false
+	}
+	if at := wordsEnd(src); at >= 0 {
+		l.errorAt(placeOf(file, src, at), "Put lists of files into glob(), and alike targets into a module with a matrix.",
+			"%s has more than %d words", file, maxWords)
+		return false
+	}
+	if mayNest(src) {
+		return l.checkNesting(file, src)
+	}
+	return true
+}
+
+// notText is where the first byte stands that no text in UTF-8 has; -1 if there is none.
+func notText(src []byte) int {
+	at := bytes.IndexByte(src, 0)
+	if utf8.Valid(src) {
+		return at
+	}
+	for i := 0; i != at && i < len(src); {
+		r, n := utf8.DecodeRune(src[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return at
+}
+
+// placeOf is the range of a byte.
+func placeOf(file string, src []byte, at int) hcl.Range {
+	before := src[:at]
+	line := bytes.LastIndexByte(before, '\n') + 1
+	pos := hcl.Pos{Line: bytes.Count(before, []byte("\n")) + 1, Column: utf8.RuneCount(before[line:]) + 1, Byte: at}
+	end := pos
+	end.Column, end.Byte = pos.Column+1, at+1
+	return hcl.Range{Filename: file, Start: pos, End: end}
+}
+
+// wordsEnd is where there are more words than may be; -1 if there are not. It counts what in a string is none too.
+func wordsEnd(src []byte) int {
+	words, within := 0, false
+	for i, c := range src {
+		letter := c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
+		if !letter && c != ' ' && c != '\t' || letter && !within {
+			words++
+		}
+		if within = letter; words > maxWords {
+			return i
+		}
+	}
+	return -1
+}
+
+// mayNest looks for many brackets or operators, also in comments and strings, where they are none: few manifests have them.
+func mayNest(src []byte) bool {
+	const many = maxNesting / 4
+	depth, signs := 0, 0
+	for _, c := range src {
+		switch c {
+		case '(', '[', '{':
+			depth++
+			signs++
+		case ')', ']', '}':
+			depth--
+		case ',', '\n':
+			signs = 0
+		case '+', '-', '*', '/', '%', '!', '<', '>', '=', '&', '|', '?', ':':
+			signs++
+		}
+		if depth > many || signs > many {
+			return true
+		}
+	}
+	return bytes.Count(src, []byte("%{")) > many
+}
+
+// checkNesting reads the words and counts what needs each other: open brackets, and in each of them the operators since the last comma.
+func (l *loader) checkNesting(file string, src []byte) bool {
+	tokens, _ := hclsyntax.LexConfig(src, file, hcl.InitialPos) // the parser says what is wrong
+	open, operators, nesting := []hclsyntax.TokenType{}, []int{0}, 0
+	for _, t := range tokens {
+		top := len(operators) - 1
+		switch {
+		case opens(t.Type):
+			operators[top]++
+			open, operators = append(open, t.Type), append(operators, 0)
+			nesting += 2
+		case closes(t.Type) && len(open) > 0:
+			nesting -= operators[top] + 1
+			open, operators = open[:top-1], operators[:top]
+		case t.Type == hclsyntax.TokenComma, t.Type == hclsyntax.TokenNewline && (top == 0 || open[top-1] == hclsyntax.TokenOBrace):
+			nesting -= operators[top]
+			operators[top] = 0
+		case t.Type < unicode.MaxLatin1 && bytes.ContainsRune([]byte("+-*/%!<>?:"), rune(t.Type)), hclsyntax.TokenEqualOp <= t.Type && t.Type <= hclsyntax.TokenGreaterThanEq,
+			t.Type == hclsyntax.TokenNotEqual, t.Type == hclsyntax.TokenAnd, t.Type == hclsyntax.TokenOr:
+			operators[top]++
+			nesting++
+		}
+		if nesting > maxNesting {
+			l.errorAt(t.Range, "Give parts of it names in locals { ... }.", "this nests deeper than %d levels", maxNesting)
+			return false
+		}
+	}
+	return true
+}
+
+func opens(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc,
+		hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		return true
+	}
+	return false
+}
+
+func closes(t hclsyntax.TokenType) bool {
+	switch t {
+	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc,
+		hclsyntax.TokenTemplateSeqEnd:
+		return true
+	}
+	return false
+}
+
+// tooLong are bytes of a line that no diagnostic shows.
+const tooLong = 4 << 10
+
+// maxDiagnostics is how many are kept. Their number tells of the rest.
+const maxDiagnostics = 1_000
+
+// curtail says how many diagnostics there were beyond those that were kept.
+func (l *loader) curtail() {
+	if l.dropped > 0 {
+		l.diags = append(l.diags, Diagnostic{Summary: fmt.Sprintf("and %d more like these", l.dropped)})
+	}
+}
