@@ -219,7 +219,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		env = append(env, run.HugePages(r.hungry.Add(1)*frontEndMemory)...)
 		defer r.hungry.Add(-1)
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env})
+	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: mostSaid(a)})
 	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: shown, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
 	fail := func(err error) (sched.Result, heard) {
 		res.Status, res.Err = sched.Failed, err
@@ -236,11 +236,14 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	if a.Figures {
 		said = rest
 	}
-	res.Output = []byte(said)
 	var faults []toolchain.Fault
 	if a.Link != nil {
 		said, faults = toolchain.ReadNVLink(said, a.Link.NonLTO)
-		res.Output = []byte(said)
+	}
+	said = run.Shorten(said, run.DefaultOutput)
+	res.Output = []byte(said)
+	if a.Link != nil && out.LeftOut > 0 && out.ExitCode == 0 {
+		return fail(fmt.Errorf("nvlink said more than can be checked (%d bytes more): it ends with status 0 when it drops code, and says so only", out.LeftOut))
 	}
 	if err := exitError(out); err != nil {
 		if r.diskFull() {
@@ -262,6 +265,15 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		return fail(err)
 	}
 	return res, heard{said, functions}
+}
+
+// mostSaid is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:
+// ptxas has 300 bytes for each function, nvlink a line for each symbol that it misses.
+func mostSaid(a *graph.Action) int {
+	if a.Link != nil || a.Figures {
+		return 32 << 20
+	}
+	return run.DefaultOutput
 }
 
 // plain takes folders of kbuild's own out of what a command said.

@@ -95,5 +95,5 @@ func (r *Runner) plainWorks(ctx context.Context, a *graph.Action) bool {
 		}
 	}
 	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: slices.Concat(r.Env, a.Env, []string{"TMPDIR=" + r.shortName(dir)})})
-	return err == nil && exitError(out) == nil && !strings.Contains(string(out.Output), "nvlink warning")
+	return err == nil && exitError(out) == nil && out.LeftOut == 0 && !strings.Contains(string(out.Output), "nvlink warning")
 }

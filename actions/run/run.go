@@ -3,7 +3,7 @@
 package run
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +23,8 @@ type Command struct {
 	// Grace is how long a process group may take to end after SIGTERM before SIGKILL, and how long
 	// what it left in the background may hold its output open; 0 is 5 seconds.
 	Grace time.Duration
+	// MaxOutput is how much of what it says is kept, in bytes; 0 is DefaultOutput.
+	MaxOutput int
 
 	wait func(time.Duration) // between tries to start a file that is busy; nil is time.Sleep
 }
@@ -30,6 +32,7 @@ type Command struct {
 // Result is how a process ended.
 type Result struct {
 	Output          []byte // standard output and error, in the order written
+	LeftOut         int64  // bytes in the middle of it that were more than is kept; a line in Output says so
 	ExitCode        int    // -1 if it was ended by a signal
 	Signal          syscall.Signal
 	Elapsed         time.Duration
@@ -55,7 +58,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 		return Result{}, err
 	}
 	start := time.Now()
-	var out bytes.Buffer
+	out := output{half: cmp.Or(c.MaxOutput, DefaultOutput) / 2}
 	cmd, err := c.start(ctx, path, &out)
 	if err != nil {
 		return Result{}, c.explain(err)
@@ -65,7 +68,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever of the group is left
 	}
-	res.Output = out.Bytes()
+	res.Output, res.LeftOut = out.bytes()
 	res.account(cmd.ProcessState)
 	if ctx.Err() != nil {
 		return res, ctx.Err()
@@ -80,7 +83,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 // start starts the process. A program that was just written may be busy for a moment: when this
 // process forks, the child holds every open file until it executes, so also a program that another
 // goroutine is writing (golang.org/issue/22315).
-func (c *Command) start(ctx context.Context, path string, out *bytes.Buffer) (*exec.Cmd, error) {
+func (c *Command) start(ctx context.Context, path string, out *output) (*exec.Cmd, error) {
 	wait := c.wait
 	if wait == nil {
 		wait = time.Sleep
@@ -95,7 +98,7 @@ func (c *Command) start(ctx context.Context, path string, out *bytes.Buffer) (*e
 	}
 }
 
-func (c *Command) prepare(ctx context.Context, path string, out *bytes.Buffer) *exec.Cmd {
+func (c *Command) prepare(ctx context.Context, path string, out *output) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
 	cmd.Stdout, cmd.Stderr = out, out // equal, so one pipe: the order is kept

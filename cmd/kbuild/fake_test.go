@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -101,7 +102,7 @@ func parseFake(args []string) fakeArgs {
 var includeRE = regexp.MustCompile(`^\s*#include "([^"]+)"`)
 
 // fakeCompile writes an object and a dependency file. A source may say: #include "x", #warning, #error,
-// #kill (ends by SIGKILL), #hang FILE (makes the file and never ends), #touch FILE (writes to it).
+// #kill (ends by SIGKILL), #hang FILE (makes the file and never ends), #touch FILE (writes to it), #flood N (so many warnings).
 func fakeCompile(f fakeArgs) int {
 	src := f.inputs[len(f.inputs)-1]
 	deps := map[string]bool{}
@@ -139,6 +140,11 @@ func fakeRead(f fakeArgs, name, from string, deps map[string]bool) (string, int)
 		switch directive {
 		case "#warning":
 			fmt.Fprintf(os.Stderr, "%s:%d:2: warning: #warning %s\n", name, n+1, rest)
+		case "#flood":
+			lines, _ := strconv.Atoi(rest)
+			for i := range lines {
+				fmt.Fprintf(os.Stderr, "%s:%d:2: warning: this is warning %d of many, each of a hundred bytes, so that they are many bytes\n", name, n+1, i+1)
+			}
 		case "#error":
 			fmt.Fprintf(os.Stderr, "%s:%d:2: error: #error %s\n", name, n+1, rest)
 			return "", 1
