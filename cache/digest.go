@@ -30,6 +30,10 @@ import (
 // kernel's coarse clock, 100 to 1000 Hz) and up to 2 s where it keeps seconds (FAT, ext3, old NFS);
 // which one it is shows in the ctime itself, see Stat.tick.
 //
+// Times in the future (a clock that was set back, a file server's that is ahead, touch -d) would be young for ever, and whatever reads
+// such a file would never be up to date. A modification time in the future is left aside. A ctime in the future is held
+// against the stat of an earlier look.
+//
 // Within one run a path is looked at once, since a build asks for the same headers once for each
 // source. Forget makes the next Digest look again: call it for every path the build writes.
 // Unchanged always looks.
@@ -61,7 +65,7 @@ type Stat struct {
 // entry is a digest with the stat it was taken under.
 type entry struct {
 	Stat
-	Hashed int64 // ns since 1970: just before the first byte was read
+	Hashed int64 // ns since 1970: just before the first byte was read; while the times prove nothing, when it was first seen so
 	Used   int64 // generation of the last run that asked
 	Digest Digest
 	done   int64 // ns since 1970: just after the last byte was read; 0 if that was in an earlier run
@@ -125,7 +129,7 @@ func (f *Files) Unchanged(path string, d Digest, since Moment) bool {
 	if err != nil || e.Digest != d {
 		return false
 	}
-	if since == (Moment{}) || e.before(since.File.UnixNano()) {
+	if since == (Moment{}) || f.before(e, since.File.UnixNano()) || e.seenBefore(since.Time.UnixNano()) {
 		return true
 	}
 	read := prev != nil && prev.Stat == e.Stat && prev.Digest == d && prev.done < since.Time.UnixNano()
@@ -168,13 +172,16 @@ func (f *Files) look(name string, s *slot) (*entry, error) {
 			return nil, err
 		}
 		now, ok := stampOf(info)
-		if ok && now == last.Stat && last.before(last.Hashed) {
+		if ok && now == last.Stat && f.before(last, last.Hashed) {
 			return f.settle(s, last), nil
 		}
 	}
 	e, err := f.hash(f.abs(name))
 	if err != nil {
 		return nil, err
+	}
+	if last != nil && last.Hashed < e.Hashed && last.Stat == e.Stat && last.Digest == e.Digest && !f.before(e, e.Hashed) {
+		e.Hashed = last.Hashed // so it was then
 	}
 	f.dirty.Store(true)
 	return f.settle(s, e), nil
@@ -239,6 +246,20 @@ func (s *Stat) tick() int64 {
 func (s *Stat) before(t int64) bool { return s.modified()+s.tick() < t }
 
 func (s *Stat) modified() int64 { return max(s.Mtime, s.Ctime) }
+
+// before is Stat.before where a modification time that lies in the future tells nothing, since somebody has set it: the other time is
+// that of the change, and of that one.
+func (f *Files) before(e *entry, t int64) bool {
+	st := e.Stat
+	if st.Mtime > f.now().UnixNano()+coarseTick {
+		st.Mtime = st.Ctime
+	}
+	return st.before(t)
+}
+
+// seenBefore reports whether the file had this stat and content long before t. A later change would have given it other times, whatever
+// the clock is that gives them: it may have been set back since, or be another machine's.
+func (e *entry) seenBefore(t int64) bool { return e.Hashed != 0 && e.Hashed < t-coarseTick }
 
 // Before reports whether the file was last modified at least one tick of its clock before t: whoever read it since then has
 // read what it holds.

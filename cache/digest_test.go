@@ -422,3 +422,57 @@ func BenchmarkDigestByStat(b *testing.B) {
 		f.Digest("a.h")
 	}
 }
+
+// A modification time in the future is as good as none: the ctime tells when the file was last written, and when its time was set.
+func TestFutureMtime(t *testing.T) {
+	root := t.TempDir()
+	name := filepath.Join(root, "x.h")
+	writeFile(t, name, "x")
+	future := time.Now().Add(365 * 24 * time.Hour)
+	if err := os.Chtimes(name, future, future); err != nil {
+		t.Fatal(err)
+	}
+	f := openAt("", root, 10)
+	if !f.Unchanged("x.h", digestOf("x"), at(f.now().Add(-time.Second))) {
+		t.Error("a header with a time in the future was modified since")
+	}
+	if f.Unchanged("x.h", digestOf("x"), at(time.Now().Add(-time.Minute))) {
+		t.Error("the header was not modified since a minute ago")
+	}
+	writeFile(t, name, "y")
+	os.Chtimes(name, future, future)
+	if f.Unchanged("x.h", digestOf("x"), at(f.now().Add(-time.Second))) || f.Unchanged("x.h", digestOf("y"), at(time.Now().Add(-time.Second))) {
+		t.Error("an edit under the same time in the future is not seen")
+	}
+}
+
+// The clock was set back by an hour, or a file server's is ahead: a file looks as if it were of the future as long as that lasts. From the
+// second look on it is known that nobody has written to it, and whoever does is seen.
+func TestFutureCtime(t *testing.T) {
+	root, memo := t.TempDir(), filepath.Join(t.TempDir(), "memo")
+	writeFile(t, filepath.Join(root, "x.h"), "x")
+	look := func(seconds int, content string) bool {
+		f := openAt(memo, root, seconds)
+		mustDigest(t, f, "x.h", content)
+		ok := f.Unchanged("x.h", digestOf(content), at(f.now()))
+		if err := f.Save(); err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	for i, want := range []bool{false, true, true} {
+		if got := look(-3600+60*i, "x"); got != want {
+			t.Errorf("look %d: unchanged %v, want %v", i+1, got, want)
+		}
+	}
+	writeFile(t, filepath.Join(root, "x.h"), "y")
+	if look(-3000, "y") {
+		t.Error("a file that was written since is unchanged")
+	}
+	if !look(-2900, "y") {
+		t.Error("a file that was written long ago is changed")
+	}
+}
+
+// at is a moment of both clocks.
+func at(t time.Time) Moment { return Moment{Time: t, File: t} }
