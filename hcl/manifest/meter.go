@@ -305,17 +305,20 @@ func product(args []cty.Value) int64 {
 	return times(n, int64(len(args)+1))
 }
 
-// widths sums the numbers in a format: the columns that it fills.
+// widths sums the numbers in a format: the columns that it fills. Those of more than three digits are refused by format itself.
 func widths(format string) int64 {
 	var sum, n int64
-	for _, c := range format {
-		if c < '0' || c > '9' {
+	for _, c := range format + "." {
+		switch {
+		case c >= '0' && c <= '9':
+			n = min(10*n+int64(c-'0'), maxHeld)
+		case n < 1000:
 			sum, n = sum+n, 0
-			continue
+		default:
+			n = 0
 		}
-		n = min(10*n+int64(c-'0'), maxHeld)
 	}
-	return sum + n
+	return sum
 }
 
 // distinctFunc is distinct() in time in proportion to the list: cty compares each element with each.

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -100,6 +102,12 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	case s.Path == "":
 		r.l.errorAt(rng, "", "sources has an empty element")
 		return false
+	case strings.HasPrefix(s.Path, "-"):
+		r.l.errorAt(rng, "Rename it, or move it into a folder.", "compilers take %s for an option", s.Path)
+		return false
+	case strings.ContainsFunc(s.Path, unicode.IsControl):
+		r.l.errorAt(rng, "Rename it.", "compilers cannot tell of a file with the name %q: it holds a control character", s.Path)
+		return false
 	case r.l.isFolder(s.Path):
 		r.l.errorAt(rng, fmt.Sprintf("Write glob(%q) for the files in it.", s.Path+"/*.cu"), "%s is a folder", s.Path)
 		return false
@@ -154,10 +162,38 @@ func (l *loader) mustExist(p string, rng hcl.Range) bool {
 		l.errorAt(rng, "Write "+l.outputNames()[p]+".outputs: generated files are in the build tree.", "there is no file %s", p)
 	case strings.ContainsAny(p, "*?["):
 		l.errorAt(rng, fmt.Sprintf("Write glob(%q).", p), "there is no file %s", p)
+	case l.decomposed(p) != "":
+		l.errorAt(rng, "Rename it to "+p+": texts in manifests are composed (NFC).",
+			"the name of %s is decomposed on disk (NFD, letter and accent apart): %+q", p, l.decomposed(p))
 	default:
 		l.errorAt(rng, "", "there is no file %s%s", p, l.fileMeant(p))
 	}
 	return false
+}
+
+// decomposed is the path of a file that p would name if texts in HCL were not normalised; "" if there is none.
+func (l *loader) decomposed(p string) string {
+	if !filepath.IsLocal(p) || isASCII(p) {
+		return ""
+	}
+	at := "."
+	for _, elem := range strings.Split(p, "/") {
+		next := path.Join(at, elem)
+		if _, err := l.stat(next); err != nil {
+			entries, _ := fs.ReadDir(l.fsys, at)
+			i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return norm.NFC.String(e.Name()) == elem })
+			if i < 0 {
+				return ""
+			}
+			next = path.Join(at, entries[i].Name())
+		}
+		at = next
+	}
+	return at
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 func (l *loader) stat(p string) (fs.FileInfo, error) {
