@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
@@ -27,7 +28,7 @@ func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
 	refs, wants := hostRefs{names: map[string][]string{}}, map[string][]string{}
 	var cuda []string
 	for _, file := range a.Inputs {
-		data, err := os.ReadFile(r.abs(file))
+		data, err := regular.Read(r.abs(file))
 		if err != nil {
 			return refs, err
 		}
@@ -57,7 +58,7 @@ func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
 
 // addNames adds what is wanted of the objects that nvcc made in a file.
 func (r *Runner) addNames(refs *hostRefs, file string, wants map[string][]string) error {
-	data, err := os.ReadFile(r.abs(file))
+	data, err := regular.Read(r.abs(file))
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refs
 	if a.HostRefs == "" {
 		return out, nil
 	}
-	text, err := os.ReadFile(r.abs(a.HostRefs))
+	text, err := regular.Read(r.abs(a.HostRefs))
 	if err != nil {
 		return out, fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
 	}
@@ -151,7 +152,7 @@ func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refs
 
 // takesRefs is an input of a device link with names added; nil if it does not take them.
 func (r *Runner) takesRefs(input string, names []string) []byte {
-	data, err := os.ReadFile(r.abs(input))
+	data, err := regular.Read(r.abs(input))
 	if err != nil {
 		return nil
 	}

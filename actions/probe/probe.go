@@ -177,7 +177,7 @@ func findLib(root string, l Lib, k *plan.Toolkit) string {
 
 // isBinary tells an object or archive from a script of the linker: libc.so is text.
 func isBinary(file string) bool {
-	f, err := os.Open(file)
+	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -156,7 +157,7 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	}
 	if file := d.header("cuda_runtime_api.h"); file != "" {
 		w.reads(file)
-		text, err := os.ReadFile(file)
+		text, err := regular.Read(file)
 		w.note(err)
 		if m := runtimeRE().FindSubmatch(text); m != nil {
 			if v := fmt.Sprintf("%s.%s", m[1], strings.TrimPrefix(string(m[2]), "0")); v != k.Version {
@@ -185,7 +186,7 @@ func (w *world) releaseOfCICC(k *plan.Toolkit) string {
 	if _, err := w.answer(k.Programs["cicc"], "-arch", k.Archs[0].Virtual(), "-m64", text, "-o", ptx); err != nil {
 		return ""
 	}
-	made, _ := os.ReadFile(ptx)
+	made, _ := regular.Read(ptx)
 	if m := releaseRE().FindSubmatch(made); m != nil {
 		return string(m[1])
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -32,7 +33,7 @@ func (c *cli) verdictsFile(p *manifest.Project) string { return c.state(p, "misr
 
 // verdicts are those that stand. A damaged file, and one of a kbuild before there were verdicts, holds none.
 func (c *cli) verdicts(p *manifest.Project, tools string) []verdict {
-	text, err := os.ReadFile(c.verdictsFile(p))
+	text, err := regular.Read(c.verdictsFile(p))
 	var all []verdict
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return nil
@@ -123,7 +124,7 @@ func (c *cli) tellDistrusted() {
 // verdictText is the file of verdicts as a snapshot keeps it: if it goes, a plan must be made. One that comes was written by a build.
 func (s *session) verdictText() (file string, text []byte, ok bool) {
 	file = s.cli.verdictsFile(s.project)
-	text, err := os.ReadFile(file)
+	text, err := regular.Read(file)
 	return file, text, !errors.Is(err, fs.ErrNotExist)
 }
 
