@@ -49,19 +49,21 @@ func (b *builder) hostRefs(t *target) string {
 	if t.StripUnused {
 		a.Argv = append(a.Argv, "strip_unused")
 	}
+	var inputs []string
 	for _, u := range append([]*target{t}, b.closure(t)...) {
 		switch u.Kind {
 		case manifest.Library, manifest.Executable:
-			a.Inputs = appendNew(a.Inputs, paths(u.objects)...)
+			inputs = append(inputs, paths(u.objects)...)
 		case manifest.Prebuilt:
 			if u.object == "" { // bare device code has no host code around it
-				a.Inputs = appendNew(a.Inputs, u.file)
+				inputs = append(inputs, u.file)
 			}
 		}
 		for _, l := range u.Libs {
-			a.Inputs = appendNew(a.Inputs, b.facts.Libs[l]...)
+			inputs = append(inputs, b.facts.Libs[l]...)
 		}
 	}
+	a.Inputs = appendNew(a.Inputs, inputs...)
 	b.emit(t, a)
 	return a.Outputs[0]
 }
