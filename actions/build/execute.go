@@ -198,20 +198,35 @@ func (r *Runner) clearOutputs(a *graph.Action) error {
 const frontEndMemory = 256 << 20
 
 // command runs the process of a.
-func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (res sched.Result, h heard) {
+func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (sched.Result, heard) {
 	refs, err := r.withHostRefs(a, argv, dir)
 	if err != nil {
-		return failed(err), h
+		return failed(err), heard{}
 	}
-	shown := refs.shown(a)
 	if argv, err = r.commandLine(a, refs.argv, dir); err != nil {
-		return failed(err), h
+		return failed(err), heard{}
 	}
+	out, err := r.process(ctx, a, argv, dir)
+	res := sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a), Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
+	var h heard
+	if err == nil {
+		h, err = r.hear(a, out, refs, dir)
+		res.Output = []byte(h.text)
+	}
+	if err != nil {
+		res.Status, res.Err = sched.Failed, err
+		return res, heard{}
+	}
+	return res, h
+}
+
+// process runs argv where and with what the command of a runs.
+func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
 	cwd := r.Root
 	if a.Apart {
 		cwd = dir.file("apart")
 		if err := os.MkdirAll(cwd, 0o777); err != nil {
-			return failed(err), h
+			return run.Result{}, err
 		}
 	}
 	env := append(append(slices.Clone(r.Env), "TMPDIR="+dir.tmp), a.Env...)
@@ -220,17 +235,14 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 		defer r.hungry.Add(-1)
 	}
 	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: mostSaid(a)})
-	res = sched.Result{Status: sched.Ran, Output: out.Output, Argv: shown, Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
-	fail := func(err error) (sched.Result, heard) {
-		res.Status, res.Err = sched.Failed, err
-		return res, heard{}
-	}
 	if errors.Is(err, unix.ENOMEM) {
 		err = &ended{err.Error(), true}
 	}
-	if err != nil {
-		return fail(err)
-	}
+	return out, err
+}
+
+// hear reads what the process of a said, and whether it did what it is for: nvlink drops code with status 0.
+func (r *Runner) hear(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (heard, error) {
 	said := r.plain(a, refs.said(string(out.Output)), dir)
 	rest, functions := takeFigures(said)
 	if a.Figures {
@@ -240,31 +252,31 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	if a.Link != nil {
 		said, faults = toolchain.ReadNVLink(said, a.Link.NonLTO)
 	}
-	said = run.Shorten(said, run.DefaultOutput)
-	res.Output = []byte(said)
-	if a.Link != nil && out.LeftOut > 0 && out.ExitCode == 0 {
-		return fail(fmt.Errorf("nvlink said more than can be checked (%d bytes more): it ends with status 0 when it drops code, and says so only", out.LeftOut))
+	h := heard{run.Shorten(said, run.DefaultOutput), functions}
+	var err error
+	switch {
+	case a.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
+		return h, fmt.Errorf("nvlink said more than can be checked (%d bytes more): it ends with status 0 when it drops code, and says so only", out.LeftOut)
+	case exitError(out) != nil:
+		err = r.explainFailure(a, h.text, r.inCircumstances(a, exitError(out)))
+	case len(faults) > 0:
+		err = linkError(a, faults)
 	}
-	if err := exitError(out); err != nil {
-		if r.diskFull() {
-			err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
-		}
-		if a.Link != nil && len(a.Link.Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
-			err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link.Untold, ", "))
-		}
-		if err = r.explainFailure(a, said, err); a.Link != nil && a.Link.Check && out.ExitCode != 0 {
-			err = checkLinkError(a, said, err)
-		}
-		return fail(err)
+	if err != nil && a.Link != nil && a.Link.Check && (out.ExitCode != 0 || len(faults) > 0) {
+		err = checkLinkError(a, h.text, err)
 	}
-	if len(faults) > 0 {
-		err := linkError(a, faults)
-		if a.Link.Check {
-			err = checkLinkError(a, said, err)
-		}
-		return fail(err)
+	return h, err
+}
+
+// inCircumstances adds to the failure of a's process what the process may not have known of.
+func (r *Runner) inCircumstances(a *graph.Action, err error) error {
+	if r.diskFull() {
+		err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 	}
-	return res, heard{said, functions}
+	if a.Link != nil && len(a.Link.Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
+		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link.Untold, ", "))
+	}
+	return err
 }
 
 // mostSaid is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:

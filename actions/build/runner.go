@@ -201,21 +201,7 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.Kind == graph.Embed {
 		w.Field("header", artifactDigest())
 	}
-	spell := r.spelling(a)
-	for i, arg := range a.Argv {
-		if i == 0 && len(a.Tools) > 0 {
-			arg = filepath.Base(arg) // its identity is its content
-		}
-		for _, m := range a.Macros {
-			if strings.HasPrefix(arg, "-D"+m+"=") {
-				arg = "-D" + m + "=" // the record has the value, if it matters
-			}
-		}
-		w.Field("arg", spell(arg))
-	}
-	for _, o := range a.Outputs {
-		w.Field("output", spell(o))
-	}
+	r.writeCommand(w, a)
 	if a.Head != "" {
 		w.Field("head", a.Head)
 	}
@@ -247,6 +233,25 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 			}
 			w.Field("input "+name, inputs[in].String())
 		}
+	}
+}
+
+// writeCommand writes the arguments and what the command makes.
+func (r *Runner) writeCommand(w cache.KeyWriter, a *graph.Action) {
+	spell := r.spelling(a)
+	for i, arg := range a.Argv {
+		if i == 0 && len(a.Tools) > 0 {
+			arg = filepath.Base(arg) // its identity is its content
+		}
+		for _, m := range a.Macros {
+			if strings.HasPrefix(arg, "-D"+m+"=") {
+				arg = "-D" + m + "=" // the record has the value, if it matters
+			}
+		}
+		w.Field("arg", spell(arg))
+	}
+	for _, o := range a.Outputs {
+		w.Field("output", spell(o))
 	}
 }
 
