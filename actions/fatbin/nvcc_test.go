@@ -162,7 +162,7 @@ extern "C" __global__ void plain(int *p) { *p = 5; } void run(int *p) { used<<<1
 	l.write("t.cc", []byte(`void table(int *); extern "C" void plain(int *); extern int named; namespace ns { template <class T> void inst(T *); }
 void *all[] = {(void *)table, (void *)plain, &named, (void *)(void (*)(int *))ns::inst<int>};
 `))
-	l.run("g++-11", "-c", "t.cc", "-o", "t.o")
+	l.run(l.gcc, "-c", "t.cc", "-o", "t.o")
 	for mode, flags := range map[string][]string{"sass": {"-arch=sm_80"}, "lto": {"-gencode", "arch=compute_80,code=lto_80"}} {
 		l.nvcc(append(flags, "-dc", "k.cu", "-o", "k.o")...)
 		wants := map[string]bool{}
