@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -227,6 +228,15 @@ func TestThinObjectsOfEdits(t *testing.T) {
 	}
 }
 
+// assembler is the minor number of binutils 2.
+func assembler() (minor int) {
+	out, _ := exec.Command("as", "--version").Output()
+	if m := regexp.MustCompile(`\b2\.(\d+)`).FindSubmatch(out); m != nil {
+		minor, _ = strconv.Atoi(string(m[1]))
+	}
+	return minor
+}
+
 // sameObject compares two objects, but for where their sections are in the file: the assembler of binutils 2.40 rounds that up to the
 // alignment of the section, the one of 2.44 does not, and from an object alone there is no telling.
 func sameObject(t *testing.T, got, want []byte) bool {
@@ -270,7 +280,7 @@ func TestWithFatbinIsTheCompilers(t *testing.T) {
 			t.Fatalf("%s: the object is not compiled with a placeholder", mode)
 		}
 		got, err := WithFatbin(placed, l.read("b.fatbin"))
-		if err != nil || !sameObject(t, got, want) {
+		if err != nil || !bytes.Equal(got, want) && (assembler() < 41 || !sameObject(t, got, want)) {
 			t.Errorf("%s: not the object that the compiler makes of the fatbin: %v", mode, err)
 		}
 	}

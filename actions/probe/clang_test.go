@@ -11,7 +11,7 @@ import (
 // TestRealClang holds the probe against an installed clang: what clang runs and is made of is another compiler when it is replaced.
 func TestRealClang(t *testing.T) {
 	tooltest.Need(t, "nvcc", "ptxas")
-	name, unknown := tooltest.ClangCUDA(t), "sm_90"
+	name, unknown := "clang++"+tooltest.LLVM(t), "sm_90"
 	if tooltest.ClangMajor(t) > 15 {
 		unknown = "sm_100"
 	}

@@ -51,7 +51,7 @@ func TestExampleLTO(t *testing.T) {
 // linksAsNVCC holds the machine code of a program against what nvcc links of the objects with LTO. It sees the plain host objects as well.
 func (e *example) linksAsNVCC(program string, objects ...string) {
 	e.T.Helper()
-	e.Run(slices.Concat([]string{"nvcc", "-ccbin", "g++-11", "-dlto", "-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90",
+	e.Run(slices.Concat([]string{"nvcc", "-ccbin", tooltest.HostGCC(e.T), "-dlto", "-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90",
 		"-o", "nvccs"}, objects)...)
 	if e.DeviceCode(program) != e.DeviceCode("nvccs") {
 		e.T.Errorf("the code of %s is another than nvcc's", program)

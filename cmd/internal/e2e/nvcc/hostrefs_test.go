@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -32,7 +33,7 @@ func TestRealHostRefs(t *testing.T) {
 	}
 	e2e.CopyTree(t, e.Dir, long)
 	e.Dir = long
-	e.Run("g++-11", "-c", "vendor.cc", "-o", "vendor.o")
+	e.Run(tooltest.HostGCC(t), "-c", "vendor.cc", "-o", "vendor.o")
 	e.Run("ar", "qcsD", "libvendor.a", "vendor.o")
 	const named = "_Z4instIfEvPT_ _Z8in_tablePi _Z8launchedPi op_named op_vendors"
 	const all = "_Z4instIfEvPT_ _Z4instIiEvPT_ _Z7nobodysPi _Z8in_tablePi _Z8launchedPi op_named op_nobodys op_vendors"
