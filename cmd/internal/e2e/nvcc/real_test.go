@@ -1,8 +1,6 @@
 package nvcc_test
 
 import (
-	"bytes"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,29 +82,6 @@ func TestRealSearched(t *testing.T) {
 	} {
 		e.Run("sh", "-c", step[0])
 		is(step[1])
-	}
-}
-
-// The records of a cache say what every pass makes, and every content in it is damaged: all is made again, and is the same.
-func TestRealDamagedCache(t *testing.T) {
-	t.Parallel()
-	e := realProject(t, "edits")
-	cold := e.Kbuild()
-	program := e.Read("build/bin/app")
-	rng := rand.New(rand.NewPCG(3, 4))
-	blobs, _ := filepath.Glob(filepath.Join(filepath.Dir(e.Dir), "cache/v2/blobs/*/*"))
-	if len(blobs) < 15 {
-		t.Fatalf("the cache holds only %d blobs", len(blobs))
-	}
-	for i, name := range blobs {
-		e2e.Damage(t, rng, name, blobs[(i+1)%len(blobs)], i%len(e2e.Damages))
-	}
-	e.Run("rm", "-rf", "build")
-	if c := e.Kbuild(); c.Failed != 0 || c.Ran == 0 || c.Ran == cold.Ran {
-		t.Errorf("beside damaged blobs: %+v", c)
-	}
-	if !bytes.Equal(e.Read("build/bin/app"), program) {
-		t.Error("the program is another")
 	}
 }
 

@@ -1,4 +1,4 @@
-package nvcc_test
+package split_test
 
 import (
 	"bytes"
