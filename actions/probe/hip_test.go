@@ -32,7 +32,7 @@ esac
 [ "$HIP_PLATFORM" = amd ] && [ "$HIPCC_VERBOSE" = 1 ] || { echo "clang: error: which platform"; exit 1; }
 libs=${HIP_DEVICE_LIB_PATH:-DIR/bitcode}
 echo "hipcc-cmd: DIR/bin/clang++ --hip-device-lib-path=\"$libs\" --rocm-path=DIR"
-[ -e "$libs/ockl.bc" ] || echo "clang: error: cannot find ROCm device library"
+[ -e "$libs/ockl.bc" ] || echo "$(cat DIR/called 2>/dev/null || echo clang): error: cannot find ROCm device library"
 case "$*" in
 *--hip-link*) echo ' "DIR/llvm/lld" "-plugin-opt=mcpu=gfx906" "-o" "x"' ; echo ' "DIR/llvm/ld" "-o" "kbuild_output"' ;;
 *) echo ' "DIR/llvm/clang" "-cc1" "-isystem" "DIR/include" "-mlink-builtin-bitcode" "'$libs'/ockl.bc" "-o" "x"' ;;
@@ -80,7 +80,14 @@ func TestHIPIdentity(t *testing.T) {
 
 // The steps are asked for with the variables that hipcc reads; a refusal, and an answer whose libraries have gone, are not believed later.
 func TestHIPSteps(t *testing.T) {
+	for _, called := range []string{"clang", "clang++-17", "/usr/lib/llvm-21/bin/clang-21"} { // how clang calls itself
+		t.Run(called, func(t *testing.T) { hipSteps(t, called) })
+	}
+}
+
+func hipSteps(t *testing.T, called string) {
 	dir := rocmDir(t)
+	write(t, filepath.Join(dir, "called"), called, 0o644)
 	memo, other := t.TempDir(), t.TempDir()
 	question := plan.Question{Tool: "hip", Args: []string{"-###", "-c"}}
 	ask := func(libs string) plan.DryRun {

@@ -154,7 +154,7 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 	switch {
 	case err != nil:
 		return plan.DryRun{Error: strings.TrimSpace(fmt.Sprintf("%v: %s", err, complaint(text)))}, clang || isTrouble(err)
-	case clang && strings.Contains(text, "\nclang: error: "): // with -###, clang refuses with status 0
+	case clang && refusal().MatchString(text): // with -###, clang refuses with status 0
 		return plan.DryRun{Error: complaint(text)}, true
 	}
 	answer = plan.DryRun{Text: text}
@@ -180,6 +180,9 @@ func askFolder() (dir string, err error) {
 
 // escapedByte is what hipcc makes of each byte of a letter outside of ASCII.
 var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\([^\x00-\x7f])`) })
+
+// refusal is how clang's driver begins to say that it cannot. It calls itself what it was called: clang, and since 17 in Debian clang++-17.
+var refusal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:\S*/)?clang(?:\+\+)?(?:-\d+)?: error: `) })
 
 // complaint is the line of a refusal that says why: clang goes on after it.
 func complaint(text string) string {

@@ -212,7 +212,7 @@ library "scale" {
 		os.RemoveAll(filepath.Join(e.Dir, c.dir))
 		_, said, status := x.Fails(slices.Concat(args, []string{"--no-cache"})...)
 		found := status == e2e.ExitUsage && strings.Contains(said, "device libraries were not found") && strings.Contains(said, filepath.Base(c.dir))
-		if !found && !lacksDeviceLibrary(t, status, said) {
+		if !found {
 			t.Errorf("%s: without the libraries: status %d\n%s", name, status, said)
 		}
 	}
@@ -431,12 +431,6 @@ int x;
 	}
 }
 
-// lacksDeviceLibrary reports the failure of a clang since 17 without device libraries: it does not say so when it is asked for its
-// steps, but when it compiles.
-func lacksDeviceLibrary(t *testing.T, status int, said string) bool {
-	return tooltest.ClangMajor(t) > 15 && status == e2e.ExitFailed && strings.Contains(said, "cannot find ROCm device library")
-}
-
 // Names with '+', for which LLVM's tools must not meet a '%'; and folders in flags.hip that are named from the project's root.
 func TestHIPNames(t *testing.T) {
 	t.Parallel()
@@ -450,8 +444,7 @@ func TestHIPNames(t *testing.T) {
 `)
 	e.Write("x+y.hip", "#include <hip/hip_runtime.h>\n__global__ void k(float *p) { *p = sinf(*p); }\nint main() {}\n")
 	_, said, status := e.Fails()
-	found := status == e2e.ExitUsage && strings.Contains(said, "third/bitcode (--hip-device-lib-path of flags.hip)")
-	if !found && !lacksDeviceLibrary(t, status, said) {
+	if status != e2e.ExitUsage || !strings.Contains(said, "third/bitcode (--hip-device-lib-path of flags.hip)") {
 		t.Errorf("status %d\n%s", status, said)
 	}
 	cmd := e.Command("sh", "-c", `hipcc -### --offload-arch=gfx906 -c -x hip x+y.hip -o x.o 2>&1 | sed -n 's/.*"\([^"]*\)\/ockl.bc".*/\1/p' | head -n 1`)

@@ -15,8 +15,9 @@ import (
 func TestSplitEqualsNVCC(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "split")
+	e.Share()
 	c := e.Kbuild("-k0")
-	if c.Ran+c.Up_to_date != c.Actions { // a pass that is another's as well is up to date when that has run
+	if c.Ran+c.Failed+c.Skipped > 0 {
 		t.Fatalf("taken apart: %+v", c)
 	}
 	if w := e.Kbuild("-k0", "--no-split", "--build-dir", "plain"); w.Ran != w.Actions || w.Actions >= c.Actions {
@@ -80,6 +81,7 @@ func TestSplitEqualsNVCC(t *testing.T) {
 func TestSplitReproducible(t *testing.T) {
 	t.Parallel()
 	a, b := realProject(t, "split"), realProject(t, "split")
+	a.Share()
 	moved := filepath.Join(filepath.Dir(b.Dir), "elsewhere", "and deeper")
 	if err := os.MkdirAll(filepath.Dir(moved), 0o777); err != nil {
 		t.Fatal(err)
@@ -88,8 +90,8 @@ func TestSplitReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Dir = moved
-	a.Kbuild("-j1")
-	b.Kbuild("-j7", "--no-cache")
+	a.Kbuild()
+	b.Kbuild("-j1", "--no-cache")
 	err := filepath.WalkDir(filepath.Join(a.Dir, "build"), func(p string, d os.DirEntry, err error) error {
 		rel, _ := filepath.Rel(a.Dir, p)
 		if err != nil || d.Name() == ".kbuild" {
