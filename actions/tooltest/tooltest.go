@@ -138,9 +138,21 @@ func together(names ...string) bool {
 // source: clang 17 of Debian 13 does not understand the __float128 of its C library, 2.41. The clang 15 of Debian 12 does.
 func ClangCUDA(t testing.TB) string {
 	t.Helper()
+	return clangThat(t, clangCUDA)
+}
+
+// ClangHost is the name of the clang++ that LLVM found, for one that compiles the host code of nvcc. The headers of CUDA 12.4 and of glibc
+// 2.41 declare cospi in two ways, which gcc lets pass.
+func ClangHost(t testing.TB) string {
+	t.Helper()
+	return clangThat(t, clangHost)
+}
+
+func clangThat(t testing.TB, fault func() string) string {
+	t.Helper()
 	Need(t, "nvcc")
 	name := "clang++" + LLVM(t)
-	if said := clangCUDA(); said != "" {
+	if said := fault(); said != "" {
 		if ClangMajor(t) == 15 {
 			t.Fatal(said)
 		}
@@ -156,16 +168,27 @@ var clangCUDA = sync.OnceValue(func() string {
 	if _, err := os.Stat(path); err != nil {
 		path = "/usr/local/cuda"
 	}
-	cmd := exec.Command("clang++"+suffix, "--cuda-path="+path, "-Wno-unknown-cuda-version", "--offload-arch=sm_80", "-fsyntax-only", "-x", "cuda", os.DevNull)
-	out, err := cmd.CombinedOutput()
+	return faultOf("compiles no CUDA", "clang++"+suffix, "--cuda-path="+path, "-Wno-unknown-cuda-version", "--offload-arch=sm_80", "-fsyntax-only", "-x", "cuda", os.DevNull)
+})
+
+// clangHost is the first error that clang has for the host code of an empty CUDA source.
+var clangHost = sync.OnceValue(func() string {
+	suffix, _ := llvm()
+	return faultOf("is no host compiler for nvcc", "nvcc", "-ccbin", "clang++"+suffix, "-allow-unsupported-compiler", "-c", "-x", "cu", os.DevNull, "-o", os.DevNull)
+})
+
+// faultOf is what a command says first of an error, "" if it ends well.
+func faultOf(what string, argv ...string) string {
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	if err == nil {
 		return ""
 	}
 	if m := regexp.MustCompile(`(?m)^.*error: .*$`).Find(out); m != nil {
 		out = m
 	}
-	return fmt.Sprintf("%s compiles no CUDA: %s", cmd.Args[0], out)
-})
+	suffix, _ := llvm()
+	return fmt.Sprintf("clang++%s %s: %s", suffix, what, out)
+}
 
 // ClangMajor is the major version of the clang that LLVM found.
 func ClangMajor(t testing.TB) int {

@@ -93,7 +93,7 @@ func TestRealHostLTO(t *testing.T) {
 func TestRealHostLTOClang(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "hostlto")
-	clang := "clang=clang++" + tooltest.LLVM(t)
+	clang := "clang=" + tooltest.ClangHost(t)
 	for _, kind := range []string{"thin", "full"} {
 		hostLTO(t, e, "--var", clang, "--var", "kind="+kind)
 	}
