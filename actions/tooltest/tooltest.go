@@ -174,7 +174,12 @@ var clangCUDA = sync.OnceValue(func() string {
 // clangHost is the first error that clang has for the host code of an empty CUDA source.
 var clangHost = sync.OnceValue(func() string {
 	suffix, _ := llvm()
-	return faultOf("is no host compiler for nvcc", "nvcc", "-ccbin", "clang++"+suffix, "-allow-unsupported-compiler", "-c", "-x", "cu", os.DevNull, "-o", os.DevNull)
+	dir, err := os.MkdirTemp("", "kbuild-test")
+	if err != nil {
+		return err.Error()
+	}
+	defer os.RemoveAll(dir)
+	return faultOf("is no host compiler for nvcc", "nvcc", "-ccbin", "clang++"+suffix, "-allow-unsupported-compiler", "-c", "-x", "cu", os.DevNull, "-o", filepath.Join(dir, "a.o"))
 })
 
 // faultOf is what a command says first of an error, "" if it ends well.
