@@ -79,11 +79,17 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		if file := findLib(r.Root, l, facts.CUDA); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
 			facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
 		}
-		if file, lib := findStatic(r.Root, l, facts.CUDA); file != "" {
-			facts.Prebuilt[file], facts.Static[l.Name] = lib, file
+	}
+	for _, l := range r.searched() {
+		r.addStatic(&facts, l.Name, l.Name, otherLibDirs(facts.CUDA))
+		for _, d := range l.Dirs {
+			if file := libIn(r.Root, d, l.Name); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
+				facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
+			}
+			r.addStatic(&facts, plan.LibIn(d, l.Name), l.Name, []string{d})
 		}
 	}
-	if len(facts.Static) > 0 && !r.NeedCUDA {
+	if facts.AnyStatic() && !r.NeedCUDA {
 		r.NeedCUDA = true // a program of host sources that links it needs a device link
 		return Collect(ctx, r)
 	}
@@ -132,30 +138,67 @@ func inside(root, p string) string {
 
 // libDirs are the folders where a linker looks for a library.
 func libDirs(l Lib, k *plan.Toolkit) []string {
-	dirs := append([]string(nil), l.Dirs...)
+	return append(slices.Clone(l.Dirs), otherLibDirs(k)...)
+}
+
+// otherLibDirs are the folders that a link searches after those that the manifest names.
+func otherLibDirs(k *plan.Toolkit) (dirs []string) {
 	if k != nil {
-		dirs = append(dirs, k.LibDirs...)
+		dirs = slices.Clone(k.LibDirs)
 	}
 	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 }
 
-// findStatic is the archive that -lNAME means, if it is one and holds device code of NVIDIA, and what that is; a shared library in the
-// same folder wins, as it does for ld.
-func findStatic(root string, l Lib, k *plan.Toolkit) (file string, lib plan.Library) {
-	for _, d := range libDirs(l, k) {
-		at := inside(root, d)
-		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".so")); err == nil {
-			return "", lib
-		}
-		file := filepath.Join(d, "lib"+l.Name+".a")
-		if _, err := os.Stat(filepath.Join(at, "lib"+l.Name+".a")); err == nil {
-			if lib = inspect(root, file); lib.Error != "" || len(lib.Members) == 0 || holdsAMD(lib) {
-				return "", lib // not ours to say: ld reads it, or finds fault with it
+// searched are the libraries, each name once, with the folders of all: a link searches those that its dependencies name too.
+func (r Request) searched() (libs []Lib) {
+	var dirs []string
+	named, seen := map[string]bool{}, map[string]bool{}
+	for _, l := range r.Libs {
+		for _, d := range l.Dirs {
+			if !seen[d] {
+				seen[d], dirs = true, append(dirs, d)
 			}
-			return file, lib
 		}
 	}
-	return "", lib
+	for _, l := range r.Libs {
+		if !named[l.Name] {
+			named[l.Name], libs = true, append(libs, Lib{l.Name, dirs})
+		}
+	}
+	return libs
+}
+
+// libIn is the file that -lNAME means in a folder, "" if there is none: a shared library before an archive, as for ld.
+func libIn(root, dir, name string) string {
+	for _, ext := range []string{".so", ".a"} {
+		if file := filepath.Join(dir, "lib"+name+ext); exists(inside(root, file)) {
+			return file
+		}
+	}
+	return ""
+}
+
+// addStatic notes under key the archive that -lNAME means in some folders, if it holds device code of NVIDIA, and what that is. Nothing is
+// noted if it means no file there.
+func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
+	for _, d := range dirs {
+		file := libIn(r.Root, d, name)
+		if file == "" {
+			continue
+		}
+		f.Static[key] = ""
+		if filepath.Ext(file) == ".so" {
+			return
+		}
+		lib, read := f.Prebuilt[file]
+		if !read {
+			lib = inspect(r.Root, file)
+		}
+		if lib.Error == "" && len(lib.Members) > 0 && !holdsAMD(lib) { // else not ours to say: ld reads it, or finds fault with it
+			f.Static[key], f.Prebuilt[file] = file, lib
+		}
+		return
+	}
 }
 
 // findLib is the file that -lNAME means; "" for one of the toolkit, a script of the system's, and what the linker finds elsewhere.

@@ -3,9 +3,11 @@ package probe
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +304,29 @@ func TestPrebuilt(t *testing.T) {
 	}
 	if lib := f.Prebuilt["gone.a"]; lib.Error != "there is no such file" {
 		t.Errorf("%+v", lib)
+	}
+}
+
+// Libraries of one name in several folders are told apart, and are looked for in the folders of other targets too, which a link
+// searches if it depends on them.
+func TestLibrariesOfOneName(t *testing.T) {
+	root := t.TempDir()
+	text, err := os.ReadFile("../fatbin/testdata/lib.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"a/libx.a", "b/libx.a", "c/libx.a"} {
+		write(t, filepath.Join(root, file), string(text), 0o644)
+	}
+	write(t, filepath.Join(root, "c/libx.so"), "", 0o644)
+	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", []string{"d"}}}, Env: env(nil)}
+	f := collect(t, r)
+	want := map[string]string{"a/libx": "a/libx.a", "b/libx": "b/libx.a", "c/libx": ""}
+	if !maps.Equal(f.Static, want) || len(f.Prebuilt["a/libx.a"].Members) != 3 || len(f.Prebuilt["b/libx.a"].Members) != 3 {
+		t.Errorf("%v\n%v", f.Static, f.Prebuilt)
+	}
+	if have := slices.Sorted(slices.Values(f.Libs["x"])); !slices.Equal(have, []string{"a/libx.a", "b/libx.a", "c/libx.so"}) {
+		t.Errorf("-lx may be %v", have)
 	}
 }
 

@@ -68,7 +68,7 @@ func (t *target) shipsCUDA() bool {
 
 // anyDevice reports device code of NVIDIA's anywhere: a CUDA source, or something prebuilt.
 func (b *builder) anyDevice() bool {
-	return len(b.facts.Static) > 0 || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
+	return b.facts.AnyStatic() || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
 		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, isDevice)
 	})
 }

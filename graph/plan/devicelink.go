@@ -76,7 +76,7 @@ func (b *builder) brought(t *target, l linkage, closed map[*target]bool) []*targ
 		if t.isHIP() {
 			break // lld reads no archive of NVIDIA's
 		}
-		for _, lib := range b.deviceLibs(u) {
+		for _, lib := range b.deviceLibs(u, l.libDirs) {
 			if !slices.ContainsFunc(all, func(have *target) bool { return have.file == lib.file }) {
 				all = append(all, lib)
 			}

@@ -23,7 +23,30 @@ type Facts struct {
 	Prebuilt    map[string]Library  // by path as written in the manifest
 	DryRuns     map[string]DryRun   // answers to Plan.Questions, by Question.Key
 	Libs        map[string][]string // by name of a -l library: the files that it may be, outside of the toolkit
-	Static      map[string]string   // by name of a -l library: its archive, if that holds device code of NVIDIA; what it holds is in Prebuilt
+	Static      map[string]string   // by name of a -l library, and by LibIn: its archive, "" if that holds no device code of NVIDIA; what it holds is in Prebuilt
+}
+
+// LibIn is what Facts.Static has the library under that -lNAME means in a folder of some target's lib_dirs.
+func LibIn(dir, name string) string { return dir + "/lib" + name }
+
+// static is the archive with device code of NVIDIA that -lNAME means in a link which searches dirs first, "" if it means none.
+func (f *Facts) static(name string, dirs []string) string {
+	for _, d := range dirs {
+		if file, ok := f.Static[LibIn(d, name)]; ok {
+			return file
+		}
+	}
+	return f.Static[name]
+}
+
+// AnyStatic reports that some -l may mean an archive with device code of NVIDIA.
+func (f *Facts) AnyStatic() bool {
+	for _, file := range f.Static {
+		if file != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // ToolkitPrograms are the programs of a toolkit that nvcc runs.

@@ -246,7 +246,7 @@ func (b *builder) usesCUDA(t *target, l linkage) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.libs, func(name string) bool { return b.facts.Static[name] != "" })
+	return slices.ContainsFunc(l.libs, func(name string) bool { return b.facts.static(name, l.libDirs) != "" })
 }
 
 // linkDepfile is where the linker writes which files it opened: the libraries of -l and the system's

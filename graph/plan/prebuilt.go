@@ -91,11 +91,11 @@ func (b *builder) linkable(t *target, ltoir bool) {
 // linked is the file that links of t's code read.
 func (t *target) linked() string { return cmp.Or(t.object, t.file) }
 
-// deviceLibs are the archives behind the -l of u that hold device code which is still to be linked, as prebuilt libraries that nobody
+// deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold device code which is still to be linked, as prebuilt libraries that nobody
 // has declared. nvlink is given the files: it says nothing when it does not find a -l.
-func (b *builder) deviceLibs(u *target) (libs []*target) {
+func (b *builder) deviceLibs(u *target, dirs []string) (libs []*target) {
 	for _, name := range u.Libs {
-		file := b.facts.Static[name]
+		file := b.facts.static(name, dirs)
 		if file == "" || !slices.ContainsFunc(b.facts.Prebuilt[file].Members, Member.NVLinkReads) {
 			continue
 		}
