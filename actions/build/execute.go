@@ -502,6 +502,9 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 			return nil, false, err
 		}
 		absent, there := r.absent(a, rec.Discovered, climbing)
+		for _, f := range there {
+			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
+		}
 		rec.Absent, rec.Discovered = absent, append(rec.Discovered, there...)
 	}
 	if isLink(a) {

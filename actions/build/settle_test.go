@@ -100,3 +100,56 @@ func TestTooYoungToTell(t *testing.T) {
 		t.Error("what it made is not known")
 	}
 }
+
+// A file that the assembler takes in is in no dependency file. If it changes while the command runs, nobody knows what of it the command
+// has read.
+func TestTakenInChanges(t *testing.T) {
+	root := t.TempDir()
+	state := filepath.Join(root, ".kbuild")
+	long := time.Now().Add(-time.Hour)
+	for name, text := range map[string]string{"a.c": `asm(".incbin \"data\"");`, "data": "old\n"} {
+		file := filepath.Join(root, name)
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		os.Chtimes(file, long, long)
+	}
+	if err := os.Mkdir(state, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	journal, err := cache.OpenJournal(filepath.Join(state, "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	g := &graph.Graph{}
+	a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
+		Argv: []string{"sh", "-c", `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`, "a.o", "a.d"}})
+	if err := g.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		edit  string
+		known bool
+	}{{"", true}, {"new\n", false}} {
+		r := &Runner{Graph: g, Root: root, State: state, Files: cache.OpenFiles("", root), Listing: cache.NewListing(root), Journal: journal,
+			Env: os.Environ(), Begun: time.Now()}
+		if c.edit != "" {
+			if err := os.WriteFile(filepath.Join(root, "edit"), []byte(c.edit), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			os.WriteFile(filepath.Join(root, "data"), []byte("other\n"), 0o666)
+			time.Sleep(3 * cache.FileTick)
+			r.Begun = time.Now()
+		}
+		if _, settled := r.Check(t.Context(), a); settled {
+			t.Fatal("there is nothing to do")
+		}
+		if res := r.Execute(t.Context(), a); res.Status != sched.Ran {
+			t.Fatal(res.Err)
+		}
+		if known := journal.Last("a.o") != nil; known != c.known {
+			t.Errorf("after an edit %q: recorded is %v", c.edit, known)
+		}
+	}
+}
