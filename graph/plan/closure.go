@@ -22,11 +22,14 @@ func (b *builder) walk(t *target, take, stop func(*target) bool) []*target {
 	b.round++
 	t.round = b.round
 	var post []*target
+	stopped := stops{round: b.round}
 	var visit func(u *target)
 	visit = func(u *target) {
-		if u == t || !stop(u) {
+		if u != t && stop(u) {
+			stopped.add(u)
+		} else {
 			for i := len(u.deps) - 1; i >= 0; i-- {
-				if d := u.deps[i]; d.round != b.round {
+				if d := u.deps[i]; d.round != b.round && !stopped.pass(d) {
 					d.round = b.round
 					visit(d)
 				}
@@ -39,6 +42,74 @@ func (b *builder) walk(t *target, take, stop func(*target) bool) []*target {
 	visit(t)
 	slices.Reverse(post)
 	return post
+}
+
+// stops are the targets that a walk stopped at. What they depend on comes behind them in the closure. If the walk gets there by another
+// way, it would come before them, so it is left out: they export it.
+type stops struct {
+	round int
+	by    map[any][]*target // by each thing that they export
+}
+
+func (s *stops) add(u *target) {
+	if len(u.deps) == 0 {
+		return
+	}
+	if s.by == nil {
+		s.by = map[any][]*target{}
+	}
+	u.exports(func(thing any) bool {
+		s.by[thing] = append(s.by[thing], u)
+		return true
+	})
+}
+
+// pass reports that d, which was not visited, is to be passed over, as is all that is behind a target that the walk stopped at and
+// that exports what d does.
+func (s *stops) pass(d *target) bool {
+	if s.by == nil {
+		return false
+	}
+	d.exports(func(thing any) bool {
+		s.by[thing] = slices.DeleteFunc(s.by[thing], func(u *target) bool {
+			all := u.exportsAllOf(d)
+			if all {
+				s.leaveOut(u)
+			}
+			return all
+		})
+		return false // one is enough
+	})
+	return d.round == s.round
+}
+
+// leaveOut has what u depends on for visited.
+func (s *stops) leaveOut(u *target) {
+	if u.behind == s.round {
+		return
+	}
+	u.behind = s.round
+	for _, d := range u.deps {
+		d.round = s.round
+		s.leaveOut(d)
+	}
+}
+
+// exports calls yield with each folder, header and symbol that t exports, until it returns false.
+func (t *target) exports(yield func(thing any) bool) {
+	for _, dir := range t.include {
+		if !yield(dir) {
+			return
+		}
+	}
+	for _, h := range t.headers {
+		if !yield(h) {
+			return
+		}
+	}
+	if t.Embed != nil {
+		yield(*t.Embed)
+	}
 }
 
 // isLast reports that what u depends on exports nothing but what u does itself. It may be asked once all that is planned.

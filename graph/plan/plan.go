@@ -132,8 +132,9 @@ type target struct {
 
 	arts []artifact
 
-	round int   // of the last walk that came by
-	last  *bool // see isLast; nil as long as nobody asked
+	round  int   // of the last walk that came by
+	behind int   // of the last walk that left out what is behind it
+	last   *bool // see isLast; nil as long as nobody asked
 }
 
 // object is a compiled source.
