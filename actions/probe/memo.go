@@ -87,7 +87,7 @@ func Looked(r Request, f plan.Facts) (present, absent []string, ok bool) {
 	}
 	absent = m.Absent
 	for _, l := range r.searched() {
-		for _, d := range libDirs(l, f.CUDA) {
+		for _, d := range r.libDirs(l, f.CUDA) {
 			for _, ext := range []string{".so", ".a"} {
 				if p := filepath.Join(inside(r.Root, d), "lib"+l.Name+ext); exists(p) {
 					present = append(present, p)

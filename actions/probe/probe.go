@@ -46,6 +46,7 @@ type Request struct {
 	NeedNative   bool // look for GPUs
 	Prebuilt     []string
 	Libs         []Lib
+	LibDirs      []string // of all targets, also of those without Libs
 	Env          func(string) string
 	MemoPath     string // folder that remembers answers between runs; "" is none
 }
@@ -76,12 +77,12 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	}
 	facts.Static, facts.Libs = map[string]string{}, map[string][]string{}
 	for _, l := range r.Libs {
-		if file := findLib(r.Root, l, facts.CUDA); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
+		if file := r.findLib(l, facts.CUDA); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
 			facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
 		}
 	}
 	for _, l := range r.searched() {
-		r.addStatic(&facts, l.Name, l.Name, otherLibDirs(facts.CUDA))
+		r.addStatic(&facts, l.Name, l.Name, r.otherLibDirs(facts.CUDA))
 		for _, d := range l.Dirs {
 			if file := libIn(r.Root, d, l.Name); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
 				facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
@@ -137,27 +138,26 @@ func inside(root, p string) string {
 }
 
 // libDirs are the folders where a linker looks for a library.
-func libDirs(l Lib, k *plan.Toolkit) []string {
-	return append(slices.Clone(l.Dirs), otherLibDirs(k)...)
+func (r Request) libDirs(l Lib, k *plan.Toolkit) []string {
+	return append(slices.Clone(l.Dirs), r.otherLibDirs(k)...)
 }
 
 // otherLibDirs are the folders that a link searches after those that the manifest names.
-func otherLibDirs(k *plan.Toolkit) (dirs []string) {
+func (r Request) otherLibDirs(k *plan.Toolkit) (dirs []string) {
 	if k != nil {
 		dirs = slices.Clone(k.LibDirs)
 	}
+	dirs = append(dirs, filepath.SplitList(r.Env("LIBRARY_PATH"))...)
 	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 }
 
-// searched are the libraries, each name once, with the folders of all: a link searches those that its dependencies name too.
+// searched are the libraries, each name once, with the folders that any target names: a link searches those of its dependencies too.
 func (r Request) searched() (libs []Lib) {
 	var dirs []string
 	named, seen := map[string]bool{}, map[string]bool{}
-	for _, l := range r.Libs {
-		for _, d := range l.Dirs {
-			if !seen[d] {
-				seen[d], dirs = true, append(dirs, d)
-			}
+	for _, d := range r.LibDirs {
+		if !seen[d] {
+			seen[d], dirs = true, append(dirs, d)
 		}
 	}
 	for _, l := range r.Libs {
@@ -202,11 +202,11 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 }
 
 // findLib is the file that -lNAME means; "" for one of the toolkit, a script of the system's, and what the linker finds elsewhere.
-func findLib(root string, l Lib, k *plan.Toolkit) string {
-	for _, d := range libDirs(l, k) {
+func (r Request) findLib(l Lib, k *plan.Toolkit) string {
+	for _, d := range r.libDirs(l, k) {
 		for _, ext := range []string{".so", ".a"} {
 			file := filepath.Join(d, "lib"+l.Name+ext)
-			switch at := inside(root, file); {
+			switch at := inside(r.Root, file); {
 			case !exists(at):
 			case k != nil && slices.Contains(k.LibDirs, d) || !slices.Contains(l.Dirs, d) && !isBinary(at):
 				return ""

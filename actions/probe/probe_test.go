@@ -319,9 +319,11 @@ func TestLibrariesOfOneName(t *testing.T) {
 		write(t, filepath.Join(root, file), string(text), 0o644)
 	}
 	write(t, filepath.Join(root, "c/libx.so"), "", 0o644)
-	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", []string{"d"}}}, Env: env(nil)}
+	write(t, filepath.Join(root, "e/liby.a"), string(text), 0o644)
+	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", nil}}, LibDirs: []string{"a", "c", "b", "a"},
+		Env: env(map[string]string{"LIBRARY_PATH": "d:e"})}
 	f := collect(t, r)
-	want := map[string]string{"a/libx": "a/libx.a", "b/libx": "b/libx.a", "c/libx": ""}
+	want := map[string]string{"a/libx": "a/libx.a", "b/libx": "b/libx.a", "c/libx": "", "y": "e/liby.a"}
 	if !maps.Equal(f.Static, want) || len(f.Prebuilt["a/libx.a"].Members) != 3 || len(f.Prebuilt["b/libx.a"].Members) != 3 {
 		t.Errorf("%v\n%v", f.Static, f.Prebuilt)
 	}
