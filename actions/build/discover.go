@@ -109,9 +109,10 @@ func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 // includes it, and a depfile does not say which that was); one too many costs a compile that was not
 // needed on the day such a file appears.
 //
-// there are files that were asked for by __has_include and were not read: if one goes, the answer is another.
-func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []string) (missing []string, there []cache.FileDigest) {
-	s := search{r: r, dirs: r.searchDirs(a, found), missing: map[string]bool{}, nowhere: map[string]bool{}}
+// there are files that were asked for by __has_include and were not read: if one goes, the answer is another. others are files that are
+// there and would be missing if the command had been the first to search their folders: they may have come since.
+func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []string) (missing []string, there []cache.FileDigest, others []string) {
+	s := search{r: r, dirs: r.searchDirs(a, found), missing: map[string]bool{}, nowhere: map[string]bool{}, others: map[string]bool{}}
 	for _, f := range found {
 		for _, rel := range spellings(f.Path, s.dirs) {
 			s.elsewhere(rel, f.Path)
@@ -136,7 +137,10 @@ func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []st
 		}
 		there = append(there, s.there(a, slices.Concat(found, there), included)...)
 	}
-	return slices.Sorted(maps.Keys(s.missing)), there
+	for _, f := range slices.Concat(found, there) {
+		delete(s.others, f.Path)
+	}
+	return slices.Sorted(maps.Keys(s.missing)), there, slices.Sorted(maps.Keys(s.others))
 }
 
 // search finds what is missing in the folders that a compiler searches.
@@ -145,6 +149,7 @@ type search struct {
 	dirs    []string
 	missing map[string]bool
 	nowhere map[string]bool // folders that no folder has: each is missing in all
+	others  map[string]bool // files that are not missing, and are not what was found
 }
 
 // elsewhere notes that rel is missing in all folders but where it was found.
@@ -168,7 +173,7 @@ func (s *search) elsewhere(rel, found string) {
 			s.missing[p] = true
 			all = false
 		default:
-			all = false
+			s.others[p], all = true, false
 		}
 	}
 	if all {

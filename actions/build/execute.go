@@ -501,7 +501,8 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return nil, false, err
 		}
-		absent, there := r.absent(a, rec.Discovered, climbing)
+		absent, there, others := r.absent(a, rec.Discovered, climbing)
+		stable = stable && !slices.ContainsFunc(others, func(file string) bool { return r.came(file, start) })
 		for _, f := range there {
 			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
 		}
@@ -511,6 +512,12 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 		rec.Absent = append(rec.Absent, r.absentLibs(a)...)
 	}
 	return rec, stable, nil
+}
+
+// came reports that a file may have come since a command started.
+func (r *Runner) came(file string, start cache.Moment) bool {
+	d, err := r.Files.Digest(file)
+	return err == nil && r.maker(file) == nil && !r.Files.Unchanged(file, d, start)
 }
 
 func digestOutput(file, name string) (cache.Output, error) {

@@ -153,3 +153,50 @@ func TestTakenInChanges(t *testing.T) {
 		}
 	}
 }
+
+// A header that comes while a command runs, before the one that the command has read, is not taken for one that the command passed over.
+func TestHeaderComes(t *testing.T) {
+	for _, c := range []struct {
+		comes string
+		known bool
+	}{{"before", true}, {"meanwhile", false}} {
+		root := t.TempDir()
+		state := filepath.Join(root, ".kbuild")
+		for _, dir := range []string{state, filepath.Join(root, "first"), filepath.Join(root, "inc")} {
+			if err := os.Mkdir(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"a.c", "inc/a.h", "first/a.h"} {
+			if c.comes == "before" || name != "first/a.h" {
+				if err := os.WriteFile(filepath.Join(root, name), []byte(name), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(3 * cache.FileTick)
+		journal, err := cache.OpenJournal(filepath.Join(state, "journal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer journal.Close()
+		g := &graph.Graph{}
+		a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
+			SearchDirs: []string{"first", "inc"},
+			Argv:       []string{"sh", "-c", `cat inc/a.h >"$0"; echo "a.o: a.c inc/a.h" >"$1"; [ -e first/a.h ] || echo x >first/a.h`, "a.o", "a.d"}})
+		if err := g.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		r := &Runner{Graph: g, Root: root, State: state, Files: cache.OpenFiles("", root), Listing: cache.NewListing(root), Journal: journal,
+			Env: os.Environ(), Begun: time.Now().Add(-time.Second)}
+		if _, settled := r.Check(t.Context(), a); settled {
+			t.Fatal("it is up to date before it ever ran")
+		}
+		if res := r.Execute(t.Context(), a); res.Status != sched.Ran {
+			t.Fatal(res.Err)
+		}
+		if known := journal.Last("a.o") != nil; known != c.known {
+			t.Errorf("a header that comes %s: recorded is %v", c.comes, known)
+		}
+	}
+}
