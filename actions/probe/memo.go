@@ -88,8 +88,8 @@ func Looked(r Request, f plan.Facts) (present, absent []string, ok bool) {
 	absent = m.Absent
 	for _, l := range r.searched() {
 		for _, d := range r.libDirs(l, f.CUDA) {
-			for _, ext := range []string{".so", ".a"} {
-				if p := filepath.Join(inside(r.Root, d), "lib"+l.Name+ext); exists(p) {
+			for _, p := range libFiles(inside(r.Root, d), l.Name) {
+				if exists(p) {
 					present = append(present, p)
 				} else {
 					absent = append(absent, p)

@@ -168,10 +168,18 @@ func (r Request) searched() (libs []Lib) {
 	return libs
 }
 
-// libIn is the file that -lNAME means in a folder, "" if there is none: a shared library before an archive, as for ld.
+// libFiles are the files that -lNAME can mean in a folder: a shared library before an archive, or the one that -l:FILE names.
+func libFiles(dir, name string) []string {
+	if file, ok := strings.CutPrefix(name, ":"); ok {
+		return []string{filepath.Join(dir, file)}
+	}
+	return []string{filepath.Join(dir, "lib"+name+".so"), filepath.Join(dir, "lib"+name+".a")}
+}
+
+// libIn is the file that -lNAME means in a folder, "" if there is none.
 func libIn(root, dir, name string) string {
-	for _, ext := range []string{".so", ".a"} {
-		if file := filepath.Join(dir, "lib"+name+ext); exists(inside(root, file)) {
+	for _, file := range libFiles(dir, name) {
+		if exists(inside(root, file)) {
 			return file
 		}
 	}
@@ -187,7 +195,7 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 			continue
 		}
 		f.Static[key] = ""
-		if filepath.Ext(file) == ".so" {
+		if filepath.Ext(file) != ".a" {
 			return
 		}
 		lib, read := f.Prebuilt[file]
@@ -204,8 +212,7 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 // findLib is the file that -lNAME means; "" for one of the toolkit, a script of the system's, and what the linker finds elsewhere.
 func (r Request) findLib(l Lib, k *plan.Toolkit) string {
 	for _, d := range r.libDirs(l, k) {
-		for _, ext := range []string{".so", ".a"} {
-			file := filepath.Join(d, "lib"+l.Name+ext)
+		for _, file := range libFiles(d, l.Name) {
 			switch at := inside(r.Root, file); {
 			case !exists(at):
 			case k != nil && slices.Contains(k.LibDirs, d) || !slices.Contains(l.Dirs, d) && !isBinary(at):

@@ -320,15 +320,19 @@ func TestLibrariesOfOneName(t *testing.T) {
 	}
 	write(t, filepath.Join(root, "c/libx.so"), "", 0o644)
 	write(t, filepath.Join(root, "e/liby.a"), string(text), 0o644)
-	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", nil}}, LibDirs: []string{"a", "c", "b", "a"},
+	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", nil}, {":libx.a", nil}}, LibDirs: []string{"a", "c", "b", "a"},
 		Env: env(map[string]string{"LIBRARY_PATH": "d:e"})}
 	f := collect(t, r)
-	want := map[string]string{"a/libx": "a/libx.a", "b/libx": "b/libx.a", "c/libx": "", "y": "e/liby.a"}
+	want := map[string]string{"a/libx": "a/libx.a", "b/libx": "b/libx.a", "c/libx": "", "y": "e/liby.a",
+		"a/lib:libx.a": "a/libx.a", "b/lib:libx.a": "b/libx.a", "c/lib:libx.a": "c/libx.a"}
 	if !maps.Equal(f.Static, want) || len(f.Prebuilt["a/libx.a"].Members) != 3 || len(f.Prebuilt["b/libx.a"].Members) != 3 {
 		t.Errorf("%v\n%v", f.Static, f.Prebuilt)
 	}
 	if have := slices.Sorted(slices.Values(f.Libs["x"])); !slices.Equal(have, []string{"a/libx.a", "b/libx.a", "c/libx.so"}) {
 		t.Errorf("-lx may be %v", have)
+	}
+	if have := slices.Sorted(slices.Values(f.Libs[":libx.a"])); !slices.Equal(have, []string{"a/libx.a", "b/libx.a", "c/libx.a"}) {
+		t.Errorf("-l:libx.a may be %v", have)
 	}
 }
 
