@@ -46,7 +46,6 @@ type Request struct {
 	NeedNative   bool // look for GPUs
 	Prebuilt     []string
 	Libs         []Lib
-	LibDirs      []string // of all targets, also of those without Libs
 	Env          func(string) string
 	MemoPath     string // folder that remembers answers between runs; "" is none
 }
@@ -151,18 +150,19 @@ func (r Request) otherLibDirs(k *plan.Toolkit) (dirs []string) {
 	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 }
 
-// searched are the libraries, each name once, with the folders that any target names: a link searches those of its dependencies too.
+// searched are the libraries, each name once, with all folders that some link searches for it.
 func (r Request) searched() (libs []Lib) {
-	var dirs []string
-	named, seen := map[string]bool{}, map[string]bool{}
-	for _, d := range r.LibDirs {
-		if !seen[d] {
-			seen[d], dirs = true, append(dirs, d)
-		}
-	}
+	at, seen := map[string]int{}, map[[2]string]bool{}
 	for _, l := range r.Libs {
-		if !named[l.Name] {
-			named[l.Name], libs = true, append(libs, Lib{l.Name, dirs})
+		i, ok := at[l.Name]
+		if !ok {
+			i, libs = len(libs), append(libs, Lib{Name: l.Name})
+			at[l.Name] = i
+		}
+		for _, d := range l.Dirs {
+			if key := [2]string{l.Name, d}; !seen[key] {
+				seen[key], libs[i].Dirs = true, append(libs[i].Dirs, d)
+			}
 		}
 	}
 	return libs

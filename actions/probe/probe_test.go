@@ -307,8 +307,7 @@ func TestPrebuilt(t *testing.T) {
 	}
 }
 
-// Libraries of one name in several folders are told apart, and are looked for in the folders of other targets too, which a link
-// searches if it depends on them.
+// Libraries of one name in several folders are told apart.
 func TestLibrariesOfOneName(t *testing.T) {
 	root := t.TempDir()
 	text, err := os.ReadFile("../fatbin/testdata/lib.a")
@@ -320,7 +319,7 @@ func TestLibrariesOfOneName(t *testing.T) {
 	}
 	write(t, filepath.Join(root, "c/libx.so"), "", 0o644)
 	write(t, filepath.Join(root, "e/liby.a"), string(text), 0o644)
-	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", nil}, {":libx.a", nil}}, LibDirs: []string{"a", "c", "b", "a"},
+	r := Request{Root: root, Libs: []Lib{{"x", []string{"a"}}, {"x", []string{"c", "b"}}, {"y", nil}, {":libx.a", []string{"a", "c", "b", "a"}}},
 		Env: env(map[string]string{"LIBRARY_PATH": "d:e"})}
 	f := collect(t, r)
 	want := map[string]string{"a/libx": "a/libx.a", "b/libx": "b/libx.a", "c/libx": "", "y": "e/liby.a",

@@ -136,14 +136,11 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 			r.NeedCUDA = r.NeedCUDA || code.Kind != gencode.GFX // for what a program of host sources links
 			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
 		}
-		r.LibDirs = append(r.LibDirs, t.LibDirs...)
-		for _, l := range t.Libs {
-			r.Libs = append(r.Libs, probe.Lib{Name: l, Dirs: t.LibDirs})
-		}
 		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
 			r.Prebuilt = append(r.Prebuilt, f)
 		}
 	}
+	r.Libs = librariesOf(p)
 	r.NeedCUDA = r.NeedCUDA || len(r.Prebuilt) > 0 && !r.NeedHIP
 	return r
 }
