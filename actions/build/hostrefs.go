@@ -49,7 +49,7 @@ func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
 		}
 	}
 	for _, file := range cuda {
-		if err := r.addNames(&refs, file, wants); err != nil {
+		if err := r.addNames(&refs, file, wants); err != nil || refs.everything != "" {
 			return refs, err
 		}
 	}
@@ -63,9 +63,13 @@ func (r *Runner) addNames(refs *hostRefs, file string, wants map[string][]string
 		return err
 	}
 	for _, object := range fatbin.ReadHostSymbols(data).CUDA {
-		names, err := object.Names(func(name string) bool { return wants[name] != nil })
+		names, unknown, err := object.Names(func(name string) bool { return wants[name] != nil })
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
+		}
+		if unknown != "" {
+			refs.everything = fmt.Sprintf("%s refers to %s, which %s registers by another name", wants[unknown][0], unknown, file)
+			return nil
 		}
 		for wanted, name := range names {
 			for _, by := range wants[wanted] {

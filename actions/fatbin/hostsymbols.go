@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -80,7 +81,7 @@ func (h *HostSymbols) add(object []byte) error {
 			files++
 		}
 		if refersTo(s, isCUDA) {
-			h.Wants = append(h.Wants, s.name)
+			h.Wants = append(h.Wants, unversioned(s.name))
 			if lookups[s.name] {
 				h.Lookups = s.name
 			}
@@ -88,8 +89,11 @@ func (h *HostSymbols) add(object []byte) error {
 	})
 	if isCUDA {
 		h.CUDA = append(h.CUDA, CUDAHost{o})
-		if files > 1 {
+		switch linkable, _ := o.only(linkableSection); {
+		case files > 1:
 			return errors.New("it was joined of several objects, and what they refer to in each other does not show")
+		case files == 0 && linkable >= 0:
+			return errors.New("it was stripped, and whether it was joined of several objects does not show")
 		}
 	}
 	return err
@@ -130,23 +134,103 @@ func (h *HostSymbols) addShared(data []byte) error {
 
 // Names are those of the kernels and variables that are registered with the CUDA runtime by this host code and that wanted has, with
 // how the lists of nvlink spell them. A kernel's host function has the kernel's name, and the text of the name stands in what is
-// loaded. Where only a text stands that begins with the same function name, the two compilers may have spelled the parameters in two
-// ways: then everything of that function name is meant, as in the lists of nvcc.
-func (c CUDAHost) Names(wanted func(name string) bool) (map[string]string, error) {
-	out := map[string]string{}
+// loaded. Another name of the function (.set, .symver) means the kernel as well. Where only a text stands that begins with the same
+// function name, the two compilers may have spelled the parameters in two ways: then everything of that function name is meant, as in
+// the lists of nvcc. unknown says what is registered by a name that is not seen: someone has renamed its symbol.
+func (c CUDAHost) Names(wanted func(name string) bool) (names map[string]string, unknown string, err error) {
+	names = map[string]string{}
 	var texts [][]byte
-	err := c.object.eachSymbol(func(section int) bool { return section != 0 }, func(_ uint32, s symbol) {
-		if elf.ST_BIND(s.info) == elf.STB_LOCAL || !wanted(s.name) {
+	others := map[place][]string{} // whose own name no text has
+	err = c.object.eachSymbol(isDefined, func(_ uint32, s symbol) {
+		name := unversioned(s.name)
+		if elf.ST_BIND(s.info) == elf.STB_LOCAL || !wanted(name) {
 			return
 		}
 		if texts == nil {
 			texts = c.object.loaded()
 		}
-		if name := registered(texts, s.name); name != "" {
-			out[s.name] = name
+		if isText(texts, name) {
+			names[name] = name
+		} else {
+			others[s.place()] = append(others[s.place()], name)
 		}
 	})
-	return out, err
+	if err != nil || len(others) == 0 {
+		return names, "", err
+	}
+	static := map[place]bool{} // maybe a kernel, whose reference the assembler has resolved
+	if err = c.object.eachSymbol(isDefined, func(_ uint32, s symbol) {
+		for _, other := range others[s.place()] {
+			switch {
+			case s.name == "":
+			case names[other] == "" && isText(texts, s.name):
+				names[other] = s.name
+			case elf.ST_BIND(s.info) == elf.STB_LOCAL && !strings.HasPrefix(s.name, other): // foo.localalias is gcc's
+				static[s.place()] = true
+			}
+		}
+	}); err != nil {
+		return names, "", err
+	}
+	registered, err := c.object.registered()
+	for at, list := range others {
+		for _, other := range list {
+			if names[other] != "" {
+				continue
+			}
+			if name := byFunction(texts, other); name != "" {
+				names[other] = name
+			} else if registered[at] || static[at] {
+				unknown = max(unknown, other)
+			}
+		}
+	}
+	return names, unknown, err
+}
+
+// place is where a symbol stands.
+type place struct {
+	section int
+	value   uint64
+}
+
+func (s symbol) place() place { return place{s.section, s.value} }
+
+func isDefined(section int) bool { return section != 0 }
+
+// unversioned is the name that others refer to by k@@V1, which .symver makes.
+func unversioned(name string) string {
+	name, _, _ = strings.Cut(name, "@")
+	return name
+}
+
+// registrar is in the name of the function that registers kernels and variables.
+const registrar = "__nv_cudaEntityRegisterCallback"
+
+// registered are the places that the registering function refers to.
+func (o *relocatable) registered() (map[place]bool, error) {
+	var by symbol // one of them, as an object has one
+	all, err := o.symbols(func(int) bool { return true })
+	for _, s := range all {
+		if elf.ST_TYPE(s.info) == elf.STT_FUNC && strings.Contains(s.name, registrar) && s.size >= by.size {
+			by = s
+		}
+	}
+	if err != nil || by.name == "" {
+		return nil, err
+	}
+	places := map[place]bool{}
+	for _, i := range o.relocationsOf(by.section) {
+		if err := o.eachRelocation(i, func(r relocation) error {
+			if s, ok := all[r.symbol]; ok && r.offset >= by.value && r.offset-by.value < by.size {
+				places[s.place()] = true
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
 }
 
 // loaded are the contents of the sections that are in memory when the program runs, without code.
@@ -161,18 +245,34 @@ func (o *relocatable) loaded() [][]byte {
 	return out
 }
 
-func registered(texts [][]byte, name string) string {
-	whole, stem := append([]byte(name), 0), functionName(name)
-	found := ""
+// isText reports whether name stands in texts, and not as the end of a longer one.
+func isText(texts [][]byte, name string) bool {
+	whole := append([]byte(name), 0)
 	for _, t := range texts {
-		switch {
-		case bytes.Contains(t, whole):
-			return name
-		case stem != "" && bytes.Contains(t, []byte(stem)):
-			found = stem + "*"
+		for at := 0; ; at++ {
+			n := bytes.Index(t[at:], whole)
+			if n < 0 {
+				break
+			}
+			if at += n; at == 0 || !isNameByte(t[at-1]) {
+				return true
+			}
 		}
 	}
-	return found
+	return false
+}
+
+func isNameByte(b byte) bool {
+	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
+}
+
+// byFunction is the pattern of everything whose name begins as that of a function does; "" if no text does.
+func byFunction(texts [][]byte, name string) string {
+	stem := []byte(functionName(name))
+	if len(stem) > 0 && slices.ContainsFunc(texts, func(t []byte) bool { return bytes.Contains(t, stem) }) {
+		return string(stem) + "*"
+	}
+	return ""
 }
 
 // functionName is a mangled name up to its template arguments and parameters: _ZN2ns1k of _ZN2ns1kEPi. "" for one of another form.

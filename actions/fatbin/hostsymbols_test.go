@@ -70,12 +70,12 @@ func TestHostSymbols(t *testing.T) {
 func TestCUDAHostNames(t *testing.T) {
 	object := ReadHostSymbols(testdata(t, "host1.o")).CUDA[0]
 	for wants, want := range map[string]string{"_Z1kPi _Z3runPi d": "_Z1kPi d", "_Z3runPi puts": "", "__fatbinwrap_43c46863_7_pair_cu_d": ""} {
-		got, err := object.Names(func(n string) bool { return slices.Contains(strings.Fields(wants), n) })
+		got, _, err := object.Names(func(n string) bool { return slices.Contains(strings.Fields(wants), n) })
 		if err != nil || strings.Join(slices.Sorted(maps.Values(got)), " ") != want {
 			t.Errorf("%s: %q, %v", wants, got, err)
 		}
 	}
-	if got := registered([][]byte{[]byte("x\x00_Z1kIiEvPT_\x00")}, "_Z1kIiEvPi"); got != "_Z1k*" {
+	if got := byFunction([][]byte{[]byte("x\x00_Z1kIiEvPT_\x00")}, "_Z1kIiEvPi"); got != "_Z1k*" {
 		t.Errorf("spelled in two ways: %q", got)
 	}
 }

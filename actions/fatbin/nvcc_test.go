@@ -170,7 +170,7 @@ void *all[] = {(void *)table, (void *)plain, &named, (void *)(void (*)(int *))ns
 		for _, w := range ReadHostSymbols(l.read("t.o")).Wants {
 			wants[w] = true
 		}
-		found, err := ReadHostSymbols(l.read("k.o")).CUDA[0].Names(func(n string) bool { return wants[n] })
+		found, _, err := ReadHostSymbols(l.read("k.o")).CUDA[0].Names(func(n string) bool { return wants[n] })
 		names := slices.Sorted(maps.Values(found))
 		if want := []string{"_Z5tablePi", "_ZN2ns4instIiEEvPT_", "named", "plain"}; err != nil || !slices.Equal(names, want) {
 			t.Errorf("%s: names %q, %v, want %q", mode, names, err, want)
@@ -297,6 +297,49 @@ func TestWithFatbinIsAnObject(t *testing.T) {
 	for _, tool := range []string{"readelf -aW a.o", "objdump -h a.o", "ld -r a.o -o r.o", "ar crD a.a a.o", "strip -g a.o -o s.o"} {
 		if said := l.run(strings.Fields(tool)...); strings.Contains(strings.ToLower(said), "warning") {
 			t.Errorf("%s: %s", tool, said)
+		}
+	}
+}
+
+// TestNamesOfHostCode has kernels that others know by another name than the one that is registered.
+func TestNamesOfHostCode(t *testing.T) {
+	l := newLab(t)
+	l.write("k.cu", []byte(`__device__ int v; __global__ void k(int *p) { *p = v; } __global__ void other(int *p) { *p = 2; } __global__ void launched() {}
+asm(".globl al\n.set al, _Z5otherPi\n.symver _Z5otherPi, versioned@@V1"); void run() { launched<<<1, 1>>>(); } const char *text = "_Z4signal";
+static __global__ void hidden(int *p) { *p = 3; } asm(".globl shown\n.set shown, _ZL6hiddenPi");
+`))
+	l.write("t.cc", []byte("void k(int *); void *all[] = {(void *)k};"))
+	l.run("g++-11", "-c", "t.cc", "-o", "t.o")
+	for name, flags := range map[string][]string{"plain": nil, "optimised": {"-O2", "-Xcompiler=-fPIC"}, "functions": {"-Xcompiler=-ffunction-sections"}} {
+		l.nvcc(append(flags, "-arch=sm_80", "-dc", "k.cu", "-o", "k.o")...)
+		l.run("objcopy", "--redefine-sym", "_Z1kPi=renamed", "--redefine-sym", "v=renamed_v", "k.o", "r.o")
+		for _, tt := range []struct{ object, wants, names, unknown string }{
+			{"k.o", "_Z1kPi v _Z3runv puts text", "_Z1kPi=_Z1kPi v=v", ""},
+			{"k.o", "al versioned", "al=_Z5otherPi versioned=_Z5otherPi", ""},
+			{"k.o", "shown", "", "shown"},
+			{"r.o", "al _Z3runv", "al=_Z5otherPi", ""},
+			{"r.o", "renamed _Z3runv", "", "renamed"},
+			{"r.o", "renamed_v", "", "renamed_v"},
+		} {
+			h := ReadHostSymbols(l.read(tt.object))
+			if h.Unknown != "" {
+				t.Fatalf("%s, %s: %s", name, tt.object, h.Unknown)
+			}
+			names, unknown, err := h.CUDA[0].Names(func(n string) bool { return slices.Contains(strings.Fields(tt.wants), n) })
+			var got []string
+			for _, n := range slices.Sorted(maps.Keys(names)) {
+				got = append(got, n+"="+names[n])
+			}
+			if err != nil || strings.Join(got, " ") != tt.names || unknown != tt.unknown {
+				t.Errorf("%s, %s wants %s: %q, %q, %v", name, tt.object, tt.wants, got, unknown, err)
+			}
+		}
+	}
+	l.run("ld", "-r", "-x", "k.o", "t.o", "-o", "joined.o")
+	l.run("strip", "-g", "k.o", "-o", "stripped.o")
+	for _, name := range []string{"joined.o", "stripped.o"} {
+		if h := ReadHostSymbols(l.read(name)); !strings.Contains(h.Unknown, "stripped") {
+			t.Errorf("%s: unknown %q", name, h.Unknown)
 		}
 	}
 }
