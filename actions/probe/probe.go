@@ -74,9 +74,13 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 			return Collect(ctx, r)
 		}
 	}
-	facts.Static, facts.Libs = map[string]string{}, map[string][]string{}
+	facts.Static, facts.Libs, facts.Unseen = map[string]string{}, map[string][]string{}, map[string]string{}
 	for _, l := range r.Libs {
-		if file := r.findLib(l, facts.CUDA); file != "" && !slices.Contains(facts.Libs[l.Name], file) {
+		file, unseen := r.findLib(l, facts.CUDA)
+		if unseen != "" {
+			facts.Unseen[l.Name] = unseen
+		}
+		if file != "" && !slices.Contains(facts.Libs[l.Name], file) {
 			facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
 		}
 	}
@@ -147,8 +151,11 @@ func (r Request) otherLibDirs(k *plan.Toolkit) (dirs []string) {
 		dirs = slices.Clone(k.LibDirs)
 	}
 	dirs = append(dirs, filepath.SplitList(r.Env("LIBRARY_PATH"))...)
-	return append(dirs, "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+	return append(dirs, systemFolders[:]...)
 }
+
+// systemFolders are those that a linker searches last.
+var systemFolders = [...]string{"/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
 
 // searched are the libraries, each name once, with all folders that some link searches for it.
 func (r Request) searched() (libs []Lib) {
@@ -209,21 +216,41 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 	}
 }
 
-// findLib is the file that -lNAME means; "" for one of the toolkit, a script of the system's, and what the linker finds elsewhere.
-func (r Request) findLib(l Lib, k *plan.Toolkit) string {
+// findLib is the file that -lNAME means; "" for a library of the toolkit or of the compiler. unseen says why it may be another.
+func (r Request) findLib(l Lib, k *plan.Toolkit) (file, unseen string) {
+	known := ofCompiler().MatchString(l.Name)
+	system := systemFolders[:]
+	own := append(slices.Clone(l.Dirs), filepath.SplitList(r.Env("LIBRARY_PATH"))...)
 	for _, d := range r.libDirs(l, k) {
-		for _, file := range libFiles(d, l.Name) {
-			switch at := inside(r.Root, file); {
-			case !exists(at):
-			case k != nil && slices.Contains(k.LibDirs, d) || !slices.Contains(l.Dirs, d) && !isBinary(at):
-				return ""
-			default:
-				return file
-			}
+		file := libIn(r.Root, d, l.Name)
+		switch {
+		case file == "":
+		case slices.Contains(own, d):
+			return file, ""
+		case known || !slices.Contains(system, d) || k != nil && slices.Contains(k.LibDirs, d) && ofToolkit().MatchString(l.Name):
+			return "", ""
+		case !isBinary(inside(r.Root, file)):
+			return "", file + " is a script of the linker"
+		default:
+			return file, ""
 		}
 	}
-	return ""
+	if known {
+		return "", ""
+	}
+	return "", "it was not found"
 }
+
+// ofCompiler are libraries of compilers and of libc, which know no program: some are scripts of the linker, and some in folders that
+// the compiler alone knows.
+var ofCompiler = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(c|m|mvec|pthread|dl|rt|util|anl|resolv|crypt|gcc|gcc_s|gcc_eh|stdc\+\+|stdc\+\+fs|supc\+\+|c\+\+|c\+\+abi|gomp|omp|iomp5|gfortran|quadmath|atomic|ssp|gcov|[atlu]san|hwasan)$`)
+})
+
+// ofToolkit are libraries of a toolkit that shares its folder with the system: Debian's is in /usr/lib/x86_64-linux-gnu.
+var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
+})
 
 // isBinary tells an object or archive from a script of the linker: libc.so is text.
 func isBinary(file string) bool {

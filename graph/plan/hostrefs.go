@@ -32,6 +32,11 @@ func (b *builder) keepsAll(t *target) string {
 		if hostLTO(u) != "" {
 			return "the host code of " + u.label + " is intermediate code, which does not show what it refers to"
 		}
+		for _, l := range u.Libs {
+			if why := b.facts.Unseen[l]; why != "" {
+				return fmt.Sprintf("it cannot be seen what -l%s of %s refers to: %s", l, u.label, why)
+			}
+		}
 		if u != t && !u.Shared {
 			continue // whose flags no link takes
 		}
@@ -72,7 +77,7 @@ func (b *builder) hostRefs(t *target) string {
 var exporting = []string{"-rdynamic", "--export-dynamic", "-export-dynamic", "-E", "--dynamic-list", "--export-dynamic-symbol"}
 
 // harmless options of a link bring no host code and name no symbol; harmlessStarts are how others begin.
-var harmless = []string{"-s", "-S", "-pthread", "-pie", "-no-pie", "-static", "-static-pie", "-static-libgcc", "-static-libstdc++",
+var harmless = []string{"-s", "-S", "-pthread", "-pie", "-no-pie", "-static-libgcc", "-static-libstdc++",
 	"--as-needed", "--no-as-needed", "--gc-sections", "--no-gc-sections", "--no-undefined", "--enable-new-dtags", "--disable-new-dtags",
 	"--start-group", "--end-group", "--whole-archive", "--no-whole-archive", "--push-state", "--pop-state", "-Bsymbolic"}
 
@@ -104,6 +109,8 @@ func keptByFlags(flags []string, stripUnused bool) string {
 		case slices.Contains(exporting, name) && !stripUnused:
 			return w + ", and others may look exported symbols up (strip_unused = true says that none does)"
 		case slices.Contains(exporting, name):
+		case name == "-static" || name == "-static-pie":
+			return w + ", by which a -l may mean another file"
 		case !isHarmless(w):
 			return w + ", by which host code may refer to anything (a library belongs into libs)"
 		}

@@ -19,6 +19,7 @@ func TestKeptByFlags(t *testing.T) {
 		{flags: []string{"-Wl,--defsym=a=_Z1kPi"}, keeps: true, stripped: true},
 		{flags: []string{"-u", "_Z1kPi"}, keeps: true, stripped: true},
 		{flags: []string{"-specs=x"}, keeps: true, stripped: true},
+		{flags: []string{"-static"}, keeps: true, stripped: true},
 		{flags: []string{"-flto"}, keeps: true, stripped: true},
 	} {
 		if got := keptByFlags(tt.flags, false) != ""; got != tt.keeps {
