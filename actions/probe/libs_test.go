@@ -2,9 +2,13 @@ package probe
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -39,5 +43,36 @@ func TestFindLib(t *testing.T) {
 	}
 	if !ofToolkit().MatchString("cublas_static") || ofToolkit().MatchString("custom") || ofToolkit().MatchString("cudamine") {
 		t.Error("libraries of the toolkit")
+	}
+}
+
+// TestBehind follows what shared libraries need: a linker exports what these refer to.
+func TestBehind(t *testing.T) {
+	tooltest.Need(t, "g++-11")
+	root := t.TempDir()
+	run := func(args ...string) {
+		cmd := exec.Command("g++-11", append([]string{"-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed"}, args...)...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", args, err, out)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(root, "b"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "a.cc"), []byte("int a;"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run("a.cc", "-o", "b/libdeep.so", "-lc")
+	run("a.cc", "-o", "b/libfar.so", "-Lb", "-ldeep") // beside it
+	run("a.cc", "-o", "libby.so", "-Lb", "-lfar", "-Wl,-rpath,$ORIGIN/b")
+	run("a.cc", "-o", "libgone.so", "-Wl,-soname,libgone.so.3")
+	run("a.cc", "-o", "liblost.so", "-L.", "-lgone")
+	r := Request{Root: root, Env: func(string) string { return "" }}
+	for file, want := range map[string]plan.Behind{"libby.so": {Files: []string{"b/libfar.so"}, Missing: "libdeep.so"}, "b/libfar.so": {Files: []string{"b/libdeep.so"}},
+		"liblost.so": {Missing: "libgone.so.3"}, "a.cc": {}, "libnone.so": {}} {
+		if diff := cmp.Diff(want, behind(t.Context(), r, file, nil)); diff != "" {
+			t.Errorf("%s: %s", file, diff)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,8 +68,10 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		saveMemo(memo, key, facts, w)
 	}
 	facts.Prebuilt = map[string]plan.Library{}
+	facts.Behind = map[string]plan.Behind{}
 	for _, f := range r.Prebuilt {
 		facts.Prebuilt[f] = inspect(r.Root, f)
+		facts.Behind[f] = behind(ctx, r, f, facts.CUDA)
 		if !r.NeedHIP && holdsAMD(facts.Prebuilt[f]) {
 			r.NeedHIP = true // a program of host sources that links it needs HIP's runtime
 			return Collect(ctx, r)
@@ -91,6 +94,11 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 				facts.Libs[l.Name] = append(facts.Libs[l.Name], file)
 			}
 			r.addStatic(&facts, plan.LibIn(d, l.Name), l.Name, []string{d})
+		}
+	}
+	for _, files := range facts.Libs {
+		for _, file := range files {
+			facts.Behind[file] = behind(ctx, r, file, facts.CUDA)
 		}
 	}
 	if facts.AnyStatic() && !r.NeedCUDA {
@@ -251,6 +259,43 @@ var ofCompiler = sync.OnceValue(func() *regexp.Regexp {
 var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
 })
+
+func noEnv(string) string { return "" }
+
+// behind looks for the libraries that a shared one needs in turn: a linker exports to them what they refer to as well. Those of the
+// system, of the toolkit and of the compiler know no program.
+func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out plan.Behind) {
+	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
+		return out // a named pipe would never be read
+	}
+	system := append(Request{Env: noEnv}.otherLibDirs(k), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
+	done := map[string]bool{}
+	for todo := []string{inside(r.Root, file)}; len(todo) > 0; todo = todo[1:] {
+		libs := newWorld(ctx, r).sharedLibs(todo[0])
+		for _, name := range slices.Sorted(maps.Keys(libs)) {
+			short, _, _ := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
+			if done[name] || ofCompiler().MatchString(short) || ofToolkit().MatchString(short) {
+				continue
+			}
+			done[name] = true
+			found := libs[name]
+			if found == "" { // a linker looks there, for the program has the folder in its DT_RUNPATH
+				if found = filepath.Join(filepath.Dir(todo[0]), name); !exists(found) {
+					out.Missing = name
+					continue
+				}
+				todo = append(todo, found)
+			}
+			if rel, err := filepath.Rel(r.Root, found); err == nil && filepath.IsLocal(rel) {
+				found = rel
+			}
+			if !slices.Contains(system, filepath.Dir(found)) {
+				out.Files = append(out.Files, found)
+			}
+		}
+	}
+	return out
+}
 
 // isBinary tells an object or archive from a script of the linker: libc.so is text.
 func isBinary(file string) bool {

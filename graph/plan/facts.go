@@ -23,6 +23,7 @@ type Facts struct {
 	Prebuilt    map[string]Library  // by path as written in the manifest
 	DryRuns     map[string]DryRun   // answers to Plan.Questions, by Question.Key
 	Libs        map[string][]string // by name of a -l library: the files that it may be, outside of the toolkit
+	Behind      map[string]Behind   // by file of a prebuilt or a -l library
 	Unseen      map[string]string   // by name of a -l library: why it may be another file, of which nothing is known
 	Static      map[string]string   // by name of a -l library, and by LibIn: its archive, "" if that holds no device code of NVIDIA; what it holds is in Prebuilt
 }
@@ -48,6 +49,12 @@ func (f *Facts) AnyStatic() bool {
 		}
 	}
 	return false
+}
+
+// Behind is what a shared library needs in turn, outside of the system and the toolkit.
+type Behind struct {
+	Files   []string
+	Missing string // the name of one that was not found, ""
 }
 
 // ToolkitPrograms are the programs of a toolkit that nvcc runs.

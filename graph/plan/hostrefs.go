@@ -37,6 +37,11 @@ func (b *builder) keepsAll(t *target) string {
 				return fmt.Sprintf("it cannot be seen what -l%s of %s refers to: %s", l, u.label, why)
 			}
 		}
+		for _, file := range b.hostFiles(u) {
+			if missing := b.facts.Behind[file].Missing; missing != "" {
+				return fmt.Sprintf("it cannot be seen what %s refers to, which %s needs: it was not found", missing, file)
+			}
+		}
 		if u != t && !u.Shared {
 			continue // whose flags no link takes
 		}
@@ -56,21 +61,27 @@ func (b *builder) hostRefs(t *target) string {
 	}
 	var inputs []string
 	for _, u := range append([]*target{t}, b.closure(t)...) {
-		switch u.Kind {
-		case manifest.Library, manifest.Executable:
+		if u.Kind == manifest.Library || u.Kind == manifest.Executable {
 			inputs = append(inputs, paths(u.objects)...)
-		case manifest.Prebuilt:
-			if u.object == "" { // bare device code has no host code around it
-				inputs = append(inputs, u.file)
-			}
 		}
-		for _, l := range u.Libs {
-			inputs = append(inputs, b.facts.Libs[l]...)
+		for _, file := range b.hostFiles(u) {
+			inputs = append(append(inputs, file), b.facts.Behind[file].Files...)
 		}
 	}
 	a.Inputs = appendNew(a.Inputs, inputs...)
 	b.emit(t, a)
 	return a.Outputs[0]
+}
+
+// hostFiles are the files that u brings into a link and that no action makes: its own, and those behind -l.
+func (b *builder) hostFiles(u *target) (files []string) {
+	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code around it
+		files = append(files, u.file)
+	}
+	for _, l := range u.Libs {
+		files = append(files, b.facts.Libs[l]...)
+	}
+	return files
 }
 
 // exporting options of a link make symbols of a program visible to those that look them up by name at run time.
