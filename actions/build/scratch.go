@@ -64,6 +64,9 @@ func (r *Runner) makeTemp() error {
 	return r.tempErr
 }
 
+// RemoveTemp removes the folder for temporary files, at the end of a build.
+func (r *Runner) RemoveTemp() { run.RemoveTemp(filepath.Join(r.State, "tmp"), r.short) }
+
 // shortName gives a folder for temporary files a name that is short from the root on. nvlink 11.8 with -dlto ends with "elfLink
 // internal error" where TMPDIR has 54 characters or more and it has anything to remove.
 func (r *Runner) shortName(dir string) string {

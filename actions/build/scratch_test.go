@@ -1,6 +1,8 @@
 package build
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +29,15 @@ func TestFlatName(t *testing.T) {
 // What runs side by side writes different files, in one folder or in its own.
 func TestScratch(t *testing.T) {
 	r := &Runner{Graph: &graph.Graph{BuildDir: "build"}, Root: "/p", State: t.TempDir()}
+	t.Setenv("TMPDIR", "/tmp") // which a short name fits into
+	short := ""
+	t.Cleanup(func() {
+		os.RemoveAll(r.State) // as a user may do it
+		r.RemoveTemp()
+		if _, err := os.Lstat(short); short == "" || !os.IsNotExist(err) {
+			t.Errorf("the short name %q stays: %v", short, err)
+		}
+	})
 	actions := []*graph.Action{
 		{Kind: graph.HostCompile, Outputs: []string{"build/a.o"}},
 		{Kind: graph.HostCompile, Outputs: []string{"build/x/a.o"}},
@@ -40,6 +51,7 @@ func TestScratch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		short = filepath.Dir(r.short)
 		files := []string{s.file("args.rsp"), s.depfile()}
 		for i, o := range a.Outputs {
 			files = append(files, s.output(i, o))

@@ -70,7 +70,7 @@ func TestTooYoungToTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer journal.Close()
-	defer run.RemoveTemp(filepath.Join(state, "tmp"))
+	defer run.RemoveTemp(filepath.Join(state, "tmp"), "")
 	g := &graph.Graph{}
 	a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
 		Argv: []string{"sh", "-c", `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`, "a.o", "a.d"}})
@@ -124,7 +124,7 @@ func TestTakenInChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer journal.Close()
-	defer run.RemoveTemp(filepath.Join(state, "tmp"))
+	defer run.RemoveTemp(filepath.Join(state, "tmp"), "")
 	g := &graph.Graph{}
 	a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
 		Argv: []string{"sh", "-c", `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`, "a.o", "a.d"}})
@@ -183,7 +183,7 @@ func TestHeaderComes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer journal.Close()
-		defer run.RemoveTemp(filepath.Join(state, "tmp"))
+		defer run.RemoveTemp(filepath.Join(state, "tmp"), "")
 		g := &graph.Graph{}
 		a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
 			SearchDirs: []string{"first", "inc"},

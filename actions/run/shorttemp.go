@@ -3,7 +3,9 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -18,10 +20,13 @@ const shortNote = "short"
 // maxBase is how long the path of the system's folder may be: with "/kb-1234567890/t/123456" it stays below 50.
 const maxBase = 24
 
+// plainBase is a folder that means the same in every folder and to the shells of nvcc, which expand $ and run what is in backquotes.
+var plainBase = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9._/-]*$`) })
+
 // ShortTemp gives the absolute folder dir a short name for this run, "" if nothing can be written where one would be.
 func ShortTemp(dir string) string {
 	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm"} {
-		if len(base) > maxBase {
+		if len(base) > maxBase || !plainBase().MatchString(base) {
 			continue
 		}
 		private, err := os.MkdirTemp(base, "kb-") // 0700
@@ -38,12 +43,15 @@ func ShortTemp(dir string) string {
 	return ""
 }
 
-// RemoveTemp removes a folder for temporary files with all that is in it, and its short name.
-func RemoveTemp(dir string) error {
+// RemoveTemp removes a folder for temporary files with all that is in it, and its short name. short is the name of this run, which may
+// have lost the folder: the user removes build trees at any time.
+func RemoveTemp(dir, short string) error {
 	note, _ := os.ReadFile(filepath.Join(dir, shortNote))
-	if private := string(note); isShort(private) {
-		os.Remove(filepath.Join(private, "t"))
-		os.Remove(private) // not if it holds anything else
+	for _, private := range []string{string(note), filepath.Dir(short)} {
+		if isShort(private) {
+			os.Remove(filepath.Join(private, "t"))
+			os.Remove(private) // not if it holds anything else
+		}
 	}
 	return os.RemoveAll(dir)
 }

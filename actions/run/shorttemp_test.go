@@ -40,7 +40,7 @@ func TestShortTemp(t *testing.T) {
 	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGKILL {
 		t.Errorf("it ended by %v", s.Signal())
 	}
-	RemoveTemp(dir)
+	RemoveTemp(dir, "")
 	for _, gone := range []string{dir, private} {
 		if _, err := os.Lstat(gone); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", gone, err)
@@ -62,11 +62,42 @@ func TestRemoveTempOfOthers(t *testing.T) {
 		dir := filepath.Join(base, "tmp")
 		os.Mkdir(dir, 0o777)
 		os.WriteFile(filepath.Join(dir, shortNote), []byte(note), 0o666)
-		RemoveTemp(dir)
+		RemoveTemp(dir, note+"/t")
 		for _, stays := range []string{open + "/t", mine + "/t"} {
 			if _, err := os.Lstat(stays); err != nil {
 				t.Errorf("%q: %v", note, err)
 			}
 		}
 	}
+}
+
+// TMPDIR may be any folder; tools are given one that a shell leaves alone, wherever they run.
+func TestShortTempOfOddFolders(t *testing.T) {
+	base, err := os.MkdirTemp("/tmp", "k") // short enough to be taken
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	t.Chdir(base)
+	for _, name := range []string{"$HOME", "`id`", "a b", "%", "'"} {
+		os.Mkdir(name, 0o777)
+	}
+	dir := t.TempDir()
+	for _, odd := range []string{".", "$HOME", base + "/$HOME", base + "/`id`", base + "/a b", base + "/%", base + "/'", base + "/none", ""} {
+		t.Setenv("TMPDIR", odd)
+		short := ShortTemp(dir)
+		if !isShort(filepath.Dir(short)) || filepath.Dir(filepath.Dir(short)) != "/tmp" {
+			t.Errorf("TMPDIR=%s: %q", odd, short)
+		}
+		os.Remove(filepath.Join(dir, shortNote)) // as if the user had removed the folder
+		if RemoveTemp(dir, short); exists(filepath.Dir(short)) {
+			t.Errorf("%s stays", short)
+		}
+		os.Mkdir(dir, 0o777)
+	}
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
 }

@@ -203,6 +203,6 @@ func (t *tree) close() {
 		t.own.MaybeGC(context.Background(), t.limit)
 	}
 	os.RemoveAll(filepath.Join(t.runner.State, "parts"))
-	run.RemoveTemp(filepath.Join(t.runner.State, "tmp"))
+	t.runner.RemoveTemp()
 	t.lock.Release()
 }

@@ -105,7 +105,7 @@ func tidy(state string) error {
 			return err
 		}
 	}
-	run.RemoveTemp(tmp)
+	run.RemoveTemp(tmp, "")
 	return nil
 }
 
