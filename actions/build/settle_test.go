@@ -53,154 +53,113 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
-func TestTooYoungToTell(t *testing.T) {
-	root := t.TempDir()
-	state := filepath.Join(root, ".kbuild")
-	for name, text := range map[string]string{"a.c": "", "a.h": "young"} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o666); err != nil {
+// lab is a project with one compile, by a shell.
+type lab struct {
+	t       *testing.T
+	root    string
+	journal *cache.Journal
+	graph   *graph.Graph
+	compile *graph.Action
+}
+
+// newLab has a shell make a.o of a.c, and the dependency file a.d: $0 and $1 of the script.
+func newLab(t *testing.T, script string, searched ...string) *lab {
+	t.Helper()
+	l := &lab{t: t, root: t.TempDir(), graph: &graph.Graph{}}
+	for _, dir := range append([]string{".kbuild"}, searched...) {
+		if err := os.Mkdir(filepath.Join(l.root, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(state, 0o777); err != nil {
+	var err error
+	if l.journal, err = cache.OpenJournal(filepath.Join(l.root, ".kbuild/journal")); err != nil {
 		t.Fatal(err)
 	}
-	journal, err := cache.OpenJournal(filepath.Join(state, "journal"))
-	if err != nil {
+	t.Cleanup(func() {
+		l.journal.Close()
+		run.RemoveTemp(filepath.Join(l.root, ".kbuild/tmp"), "")
+	})
+	l.compile = l.graph.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d",
+		Tools: []string{"cc"}, SearchDirs: searched, Argv: []string{"sh", "-c", script, "a.o", "a.d"}})
+	if err := l.graph.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	defer journal.Close()
-	defer run.RemoveTemp(filepath.Join(state, "tmp"), "")
-	g := &graph.Graph{}
-	a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
-		Argv: []string{"sh", "-c", `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`, "a.o", "a.d"}})
-	if err := g.Seal(); err != nil {
-		t.Fatal(err)
+	return l
+}
+
+func (l *lab) write(name, text string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.root, name), []byte(text), 0o666); err != nil {
+		l.t.Fatal(err)
 	}
-	late := -time.Hour
-	clock := fileClock{
-		now:   func() cache.Moment { now := time.Now(); return cache.Moment{Time: now, File: now.Add(late)} },
-		pause: func(time.Duration) {},
+}
+
+// runner is that of a kbuild that begins now.
+func (l *lab) runner() *Runner {
+	return &Runner{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.OpenFiles("", l.root),
+		Listing: cache.NewListing(l.root), Journal: l.journal, Env: os.Environ(), Begun: time.Now()}
+}
+
+// build checks and runs the compile, and reports whether it was recorded.
+func (l *lab) build(r *Runner) (res sched.Result, recorded bool) {
+	l.t.Helper()
+	if _, settled := r.Check(l.t.Context(), l.compile); settled {
+		l.t.Fatal("there is nothing to do")
 	}
-	r := &Runner{Graph: g, Root: root, State: state, Files: cache.OpenFiles("", root), Listing: cache.NewListing(root), Journal: journal,
-		Env: os.Environ(), Begun: time.Now(), clock: clock}
-	if _, settled := r.Check(t.Context(), a); settled {
-		t.Fatal("it is up to date before it ever ran")
+	if res = r.Execute(l.t.Context(), l.compile); res.Status != sched.Ran {
+		l.t.Fatal(res.Err)
 	}
-	waits := 0
-	r.clock.pause = func(time.Duration) {
-		if waits++; waits == pauses+1 { // the wait before the first run was in vain
-			late = time.Hour
-		}
+	return res, l.journal.Last("a.o") != nil
+}
+
+// A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
+func TestTooYoungToTell(t *testing.T) {
+	l := newLab(t, `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`)
+	l.write("a.c", "")
+	l.write("a.h", "young")
+	r, late, waits := l.runner(), -time.Hour, 0
+	r.clock = fileClock{
+		now: func() cache.Moment { now := time.Now(); return cache.Moment{Time: now, File: now.Add(late)} },
+		pause: func(time.Duration) {
+			if waits++; waits == pauses+1 { // the wait before the first run was in vain
+				late = time.Hour
+			}
+		},
 	}
-	res := r.Execute(t.Context(), a)
-	ran, _ := os.ReadFile(filepath.Join(root, "ran"))
-	if res.Status != sched.Ran || len(res.Output) > 0 || string(ran) != "\n\n" {
-		t.Errorf("%v %q %v, ran %d times, want 2", res.Status, res.Output, res.Err, len(ran))
-	}
-	if journal.Last("a.o") == nil {
-		t.Error("what it made is not known")
+	res, recorded := l.build(r)
+	if ran, _ := os.ReadFile(filepath.Join(l.root, "ran")); len(res.Output) > 0 || string(ran) != "\n\n" || !recorded {
+		t.Errorf("%q, ran %d times, want 2; recorded is %v", res.Output, len(ran), recorded)
 	}
 }
 
 // A file that the assembler takes in is in no dependency file. If it changes while the command runs, nobody knows what of it the command
 // has read.
 func TestTakenInChanges(t *testing.T) {
-	root := t.TempDir()
-	state := filepath.Join(root, ".kbuild")
-	long := time.Now().Add(-time.Hour)
-	for name, text := range map[string]string{"a.c": `asm(".incbin \"data\"");`, "data": "old\n"} {
-		file := filepath.Join(root, name)
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		os.Chtimes(file, long, long)
+	l := newLab(t, `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`)
+	l.write("a.c", `asm(".incbin \"data\"");`)
+	l.write("data", "old\n")
+	if _, recorded := l.build(l.runner()); !recorded {
+		t.Error("nothing changed, and it is not recorded")
 	}
-	if err := os.Mkdir(state, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	journal, err := cache.OpenJournal(filepath.Join(state, "journal"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer journal.Close()
-	defer run.RemoveTemp(filepath.Join(state, "tmp"), "")
-	g := &graph.Graph{}
-	a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
-		Argv: []string{"sh", "-c", `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`, "a.o", "a.d"}})
-	if err := g.Seal(); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		edit  string
-		known bool
-	}{{"", true}, {"new\n", false}} {
-		r := &Runner{Graph: g, Root: root, State: state, Files: cache.OpenFiles("", root), Listing: cache.NewListing(root), Journal: journal,
-			Env: os.Environ(), Begun: time.Now()}
-		if c.edit != "" {
-			if err := os.WriteFile(filepath.Join(root, "edit"), []byte(c.edit), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			os.WriteFile(filepath.Join(root, "data"), []byte("other\n"), 0o666)
-			time.Sleep(3 * cache.FileTick)
-			r.Begun = time.Now()
-		}
-		if _, settled := r.Check(t.Context(), a); settled {
-			t.Fatal("there is nothing to do")
-		}
-		if res := r.Execute(t.Context(), a); res.Status != sched.Ran {
-			t.Fatal(res.Err)
-		}
-		if known := journal.Last("a.o") != nil; known != c.known {
-			t.Errorf("after an edit %q: recorded is %v", c.edit, known)
-		}
+	l.write("edit", "new\n")
+	l.write("data", "other\n")
+	fileClock{}.after(time.Now().Add(cache.FileTick))
+	if _, recorded := l.build(l.runner()); recorded {
+		t.Error("data changed under the command, and it is recorded")
 	}
 }
 
 // A header that comes while a command runs, before the one that the command has read, is not taken for one that the command passed over.
 func TestHeaderComes(t *testing.T) {
-	for _, c := range []struct {
-		comes string
-		known bool
-	}{{"before", true}, {"meanwhile", false}} {
-		root := t.TempDir()
-		state := filepath.Join(root, ".kbuild")
-		for _, dir := range []string{state, filepath.Join(root, "first"), filepath.Join(root, "inc")} {
-			if err := os.Mkdir(dir, 0o777); err != nil {
-				t.Fatal(err)
-			}
+	for comes, want := range map[string]bool{"before": true, "meanwhile": false} {
+		l := newLab(t, `cat inc/a.h >"$0"; echo "a.o: a.c inc/a.h" >"$1"; [ -e first/a.h ] || echo x >first/a.h`, "first", "inc")
+		l.write("a.c", "")
+		l.write("inc/a.h", "")
+		if comes == "before" {
+			l.write("first/a.h", "")
 		}
-		for _, name := range []string{"a.c", "inc/a.h", "first/a.h"} {
-			if c.comes == "before" || name != "first/a.h" {
-				if err := os.WriteFile(filepath.Join(root, name), []byte(name), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		time.Sleep(3 * cache.FileTick)
-		journal, err := cache.OpenJournal(filepath.Join(state, "journal"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer journal.Close()
-		defer run.RemoveTemp(filepath.Join(state, "tmp"), "")
-		g := &graph.Graph{}
-		a := g.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
-			SearchDirs: []string{"first", "inc"},
-			Argv:       []string{"sh", "-c", `cat inc/a.h >"$0"; echo "a.o: a.c inc/a.h" >"$1"; [ -e first/a.h ] || echo x >first/a.h`, "a.o", "a.d"}})
-		if err := g.Seal(); err != nil {
-			t.Fatal(err)
-		}
-		r := &Runner{Graph: g, Root: root, State: state, Files: cache.OpenFiles("", root), Listing: cache.NewListing(root), Journal: journal,
-			Env: os.Environ(), Begun: time.Now().Add(-time.Second)}
-		if _, settled := r.Check(t.Context(), a); settled {
-			t.Fatal("it is up to date before it ever ran")
-		}
-		if res := r.Execute(t.Context(), a); res.Status != sched.Ran {
-			t.Fatal(res.Err)
-		}
-		if known := journal.Last("a.o") != nil; known != c.known {
-			t.Errorf("a header that comes %s: recorded is %v", c.comes, known)
+		if _, recorded := l.build(l.runner()); recorded != want {
+			t.Errorf("a header that comes %s: recorded is %v", comes, recorded)
 		}
 	}
 }
