@@ -309,7 +309,7 @@ asm(".globl al\n.set al, _Z5otherPi\n.symver _Z5otherPi, versioned@@V1"); void r
 static __global__ void hidden(int *p) { *p = 3; } asm(".globl shown\n.set shown, _ZL6hiddenPi");
 `))
 	l.write("t.cc", []byte("void k(int *); void *all[] = {(void *)k};"))
-	l.run("g++-11", "-c", "t.cc", "-o", "t.o")
+	l.run(l.gcc, "-c", "t.cc", "-o", "t.o")
 	for name, flags := range map[string][]string{"plain": nil, "optimised": {"-O2", "-Xcompiler=-fPIC"}, "functions": {"-Xcompiler=-ffunction-sections"}} {
 		l.nvcc(append(flags, "-arch=sm_80", "-dc", "k.cu", "-o", "k.o")...)
 		l.run("objcopy", "--redefine-sym", "_Z1kPi=renamed", "--redefine-sym", "v=renamed_v", "k.o", "r.o")

@@ -7,18 +7,18 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 )
 
 // endless gives zeros, and counts them.
-type endless struct{ read int64 }
+type endless struct{ read atomic.Int64 }
 
 func (e *endless) Read(b []byte) (int, error) {
 	clear(b)
-	e.read += int64(len(b))
-	if e.read > 64<<20 {
+	if e.read.Add(int64(len(b))) > 64<<20 {
 		return 0, errors.New("read to the end")
 	}
 	return len(b), nil
@@ -60,8 +60,8 @@ func TestNonsenseBundle(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
-			if more.read > 32<<20 {
-				t.Errorf("%d bytes were made and read", more.read)
+			if read := more.read.Load(); read > 32<<20 {
+				t.Errorf("%d bytes were made and read", read)
 			}
 		})
 	}
