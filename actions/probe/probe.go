@@ -316,6 +316,7 @@ type world struct {
 	read     map[string]stamp    // files whose content entered an identity, as they were before they were read
 	absent   map[string]bool     // paths that would have been preferred
 	digests  map[string]string   // by file
+	answers  map[string]answered // by command line
 	trouble  bool                // something failed that may not fail the next time
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
@@ -325,7 +326,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, r Request) *world {
-	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[string]string{}}
+	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[string]string{}, answers: map[string]answered{}}
 }
 
 func (w *world) env(name string) string { return w.req.Env(name) }
@@ -409,11 +410,23 @@ func (w *world) output(argv ...string) (string, error) {
 	return string(out), err
 }
 
-// answer runs a program and gives its standard output, trimmed.
+// answer runs a program and gives its standard output, trimmed. The same question is asked once: the C++ compiler of the project is
+// often nvcc's as well, or the one for C.
 func (w *world) answer(argv ...string) (string, error) {
+	question := strings.Join(argv, "\x00")
+	if known, ok := w.answers[question]; ok {
+		return known.text, known.err
+	}
 	out, err := w.command(argv).Output()
 	w.note(err)
-	return strings.TrimSpace(string(out)), err
+	w.answers[question] = answered{strings.TrimSpace(string(out)), err}
+	return w.answers[question].text, err
+}
+
+// answered is what a program said.
+type answered struct {
+	text string
+	err  error
 }
 
 // note notes an error that says nothing of the program that was run.
