@@ -41,7 +41,20 @@ func New(t *testing.T) Project {
 	if err := os.Mkdir(p.Dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	p.shareTools(p.cache)
 	return p
+}
+
+// shareTools makes a cache that remembers with all others of the package what compilers said: asking them is half of what a small
+// project takes. Which compilers, and asked what, is for kbuild to tell apart, as it does between the projects of a user.
+func (p *Project) shareTools(cache string) {
+	p.T.Helper()
+	tools := filepath.Join(binDir, "tools")
+	for _, err := range []error{os.MkdirAll(tools, 0o777), os.MkdirAll(cache, 0o777), os.Symlink(tools, filepath.Join(cache, "tools"))} {
+		if err != nil {
+			p.T.Fatal(err)
+		}
+	}
 }
 
 // Example is a copy of examples/NAME.

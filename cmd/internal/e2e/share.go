@@ -35,12 +35,16 @@ func (p *Project) Share() {
 		first := p.In(filepath.Join(p.T.TempDir(), "first"))
 		dir := filepath.Join(binDir, p.name+".cache")
 		first.Env = append(first.Env[:len(first.Env):len(first.Env)], "KBUILD_CACHE_DIR="+dir)
+		p.shareTools(dir)
 		CopyTree(p.T, p.Dir, first.Dir)
 		first.Kbuild()
 		s.dir = dir
 	})
 	if s.dir == "" {
 		p.T.Fatal("the build that tests share has failed")
+	}
+	if err := os.Remove(filepath.Join(p.cache, "tools")); err != nil { // it comes with the others
+		p.T.Fatal(err)
 	}
 	if err := os.CopyFS(p.cache, os.DirFS(s.dir)); err != nil {
 		p.T.Fatal(err)

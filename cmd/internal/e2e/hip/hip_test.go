@@ -86,7 +86,7 @@ func TestHIPEqualsHipcc(t *testing.T) {
 	compile("-fgpu-rdc -fPIC", "plugin.hip")
 	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-shared", "plugin.hip.o", "scale.hip.o", "-o", "plain/plugin"})...)
 
-	for tree, args := range map[string][]string{"build": nil, "one": {"--no-split", "--build-dir", "one"}} {
+	for tree, args := range map[string][]string{"build": nil, "one": {"--no-split", "--build-dir", "one", "executable.app"}} {
 		e.Kbuild(args...)
 		if !bytes.Equal(e.amdCode(tree+"/lib/libplugin.so"), e.amdCode("plain/plugin")) {
 			t.Errorf("%q: the shared library's code is not hipcc's", args)
@@ -342,6 +342,17 @@ func TestHIPMessages(t *testing.T) {
 	if _, said, status := e.Fails("--var", newDriver, "--no-split"); status != e2e.ExitUsage || !strings.Contains(said, "Remove --offload-new-driver from flags.hip") {
 		t.Errorf("objects of the new offload driver for a link of the old one: status %d\n%s", status, said)
 	}
+	e.Write("kernels.hcl", `variable "flags" {
+  type    = list(string)
+  default = []
+}
+library "messages" {
+  sources = ["scale.hip", "a.hip"]
+  code    = ["gfx906"]
+  mode    = "rdc"
+  flags   = { hip = var.flags }
+}
+`)
 	e.Edit("scale.hip", "return", "int unused; return")
 	e.Edit("a.hip", "int main() {", "#warning here\nint main() {")
 	_, said, _ := e.Fails("--var", `flags=["-Wall"]`)

@@ -28,7 +28,7 @@ func TestRealPrebuilt(t *testing.T) {
 		e.Run("build/bin/" + program)
 	}
 	e.Run("build/bin/plain")
-	if code := e.DeviceCode("build/bin/plain"); !strings.Contains(code, "Function : _Z4partPi") {
+	if code := e.DeviceCode("build/bin/plain"); !strings.Contains(code, ".text._Z4partPi") {
 		t.Errorf("the program of plain C++ holds\n%s", code)
 	}
 	e.Kbuild("callbacks", "--check-link", "sm_80")

@@ -76,7 +76,7 @@ var sameKeys = []variation{
 	{name: "comments and layout of the manifest", prepare: `sed -i 's/ = / =   /; s/^module/# a module\n&/' kernels.hcl`},
 	{name: "defines and axes in another order", prepare: `sed -i 's/{ SCALE = var.scale, SHIFT = var.shift }/{ SHIFT = var.shift, SCALE = var.scale }/
 		/^    type  = /d; s/^    width = .*/&\n    type  = ["float", "int"]/' kernels.hcl`},
-	{name: "another cache", args: []string{"--cache-dir", "../a cache"}},
+	{name: "another cache", prepare: `cp -r "$KBUILD_CACHE_DIR" "../a cache"`, args: []string{"--cache-dir", "../a cache"}},
 	{name: "no cache", args: []string{"--no-cache"}},
 	{name: "who and where", env: []string{"HOME=/nowhere", "USER=nobody", "LOGNAME=nobody", "PWD=/", "OLDPWD=/tmp", "SHLVL=7", "TERM=dumb", "LANG=de_DE.UTF-8",
 		"LC_ALL=C.UTF-8", "TZ=Asia/Tokyo", "TMPDIR=/var/tmp", "HOSTNAME=elsewhere", "COLUMNS=40", "CLICOLOR_FORCE=1", "CUDA_CACHE_PATH=/nowhere",

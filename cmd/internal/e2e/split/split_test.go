@@ -280,6 +280,7 @@ func TestSplitMisread(t *testing.T) {
 	}
 	// A fault of the source is none of nvcc's.
 	e = realProject(t, "edits")
+	e.Share()
 	e.Edit("a.cu", "p[0]", "q[0]")
 	cmd := e.Command("kbuild", "--progress", "plain")
 	text, err := cmd.CombinedOutput()
