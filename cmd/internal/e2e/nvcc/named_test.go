@@ -34,7 +34,7 @@ func namedToolkit(t *testing.T) {
 func TestNamedToolkitEqualsNVCC(t *testing.T) {
 	namedToolkit(t)
 	for name, want := range map[string]string{
-		"lto":     "cicc 4, cudafe++ 2, fatbinary 3, host-part 3, join 2, link 1, nvlink 2, preprocess 6, slice 4",
+		"lto":     "cicc 4, cudafe++ 2, fatbinary 3, host-part 3, host-refs 1, join 2, link 1, nvlink 2, preprocess 6, slice 4",
 		"modules": "cicc ", // how many depends on what artifacts share
 	} {
 		e := realExample(t, name)
