@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // Sizes of the records of ELF64.
@@ -75,6 +76,20 @@ func parseRelocatable(data []byte) (*relocatable, error) {
 		return nil, fmt.Errorf("its section headers have %d bytes", h.Shentsize)
 	}
 	return o, o.readSections(uint64(h.Shnum), uint32(h.Shstrndx))
+}
+
+// intermediate sections hold a program in a compiler's own code: of gcc's -flto, of clang's with -ffat-lto-objects and -fembed-bitcode.
+var intermediate = []string{".gnu.lto_", ".gnu.debuglto_", ".llvm.lto", ".llvmbc"}
+
+// machineCode wants an object that says what it says once. A linker takes intermediate code in place of the sections beside it, and in
+// there the placeholder would stay.
+func (o *relocatable) machineCode() error {
+	for _, s := range o.sections {
+		if slices.ContainsFunc(intermediate, func(start string) bool { return strings.HasPrefix(s.label, start) }) {
+			return fmt.Errorf("it holds intermediate code (section %s), which would keep what was compiled in place of the device code", s.label)
+		}
+	}
+	return nil
 }
 
 // readSections reads the headers. Numbers that do not fit into 16 bits are in section 0: objects with

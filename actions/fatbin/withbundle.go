@@ -62,6 +62,9 @@ func (p clangPlace) fill(object []byte, placeholder string, code []byte) ([]byte
 	if err != nil {
 		return nil, err
 	}
+	if err := o.machineCode(); err != nil {
+		return nil, err
+	}
 	at, err := o.only(p.section)
 	if err != nil {
 		return nil, err

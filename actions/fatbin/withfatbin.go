@@ -29,6 +29,9 @@ func WithFatbin(object, fatbin []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.machineCode(); err != nil {
+		return nil, err
+	}
 	at, err := o.deviceSection()
 	if err != nil {
 		return nil, err

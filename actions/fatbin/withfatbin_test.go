@@ -143,6 +143,8 @@ func TestWithFatbinErrors(t *testing.T) {
 		{"host code alone", "no section of device code", testdata(t, "plain.o"), fatbin},
 		{"the section twice", "more than one", more(linkableSection), fatbin},
 		{"both sections", "both sections", more(finalSection), fatbin},
+		{"gcc's intermediate code", "intermediate code (section .gnu.lto_.decls", more(".gnu.lto_.decls"), fatbin},
+		{"clang's intermediate code", "intermediate code", more(".llvm.lto"), fatbin},
 		{"relocations in it", "it has relocations", relocated(1, 0), fatbin},
 		{"a pointer into it", "into its middle", relocated(2, 4), fatbin},
 		{"another symbol", "another symbol", add(symbol{name: "other", section: 1}), fatbin},

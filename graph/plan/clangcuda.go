@@ -44,6 +44,9 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 	driver := toolchain.ClangDriver(argvForPasses(argv))
 	p.ClangUnit = toolchain.ClangUnit{ClangPasses: driver, Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
 	passes, err := b.learnClang(t, p.whole, codes)
+	if err == nil {
+		err = joinable(slices.Concat(s.Flags.Clang, s.Flags.Host))
+	}
 	if err != nil {
 		p.wholeClang(err)
 		return

@@ -59,6 +59,9 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	passes, asked, err := b.learnHIP(t, argv, s.Path, o.path)
 	p.whole.Asked = asked
 	b.checkDriver(t, s, err)
+	if err == nil && s.Mode == "whole" {
+		err = joinable(slices.Concat(s.Flags.HIP, s.Flags.Host))
+	}
 	if err != nil {
 		p.whole.Ships = names(t.codes.gfx)
 		p.wholeHIP(err)

@@ -183,6 +183,11 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 	if c.Host != nil && b.facts.CUDA.FatbinC[placeholder(s.Mode)] == "" {
 		return fmt.Errorf("fatbinary was not asked for the form of its output")
 	}
+	if c.Host != nil {
+		if err := joinable(c.Host.Argv("", func(toolchain.Role) string { return "" })); err != nil {
+			return err
+		}
+	}
 	p := b.newSplit(t, whole, c.Env)
 	p.id, p.lines = moduleID(t.label, s), b.keepsLines(whole, c)
 	if c.Host != nil {
@@ -194,6 +199,15 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		p.cudafe(c.Cudafe)
 		p.host(s, c)
 		p.join()
+	}
+	return nil
+}
+
+// joinable wants host code that device code can be put into afterwards. options are those of its compile, whoever asked for them: the
+// manifest, or NVCC_APPEND_FLAGS.
+func joinable(options []string) error {
+	if o := toolchain.IntermediateCode(options); o != "" {
+		return fmt.Errorf("%s makes intermediate code of the host code, and a link takes device code from there", o)
 	}
 	return nil
 }
