@@ -91,7 +91,7 @@ type Action struct {
 	Tools    []string `json:"tools,omitempty"`      // names of Facts tools whose content is in the key: "nvcc", "cxx", "cc", "ar"
 	Pool     string   `json:"pool,omitempty"`       // "" or the name of one of Graph.Pools
 	Memory   int64    `json:"memory,omitempty"`     // bytes the user says it needs; 0 is unknown
-	InPlace  bool     `json:"in_place,omitempty"`   // the command writes Outputs itself; no temporary names in Argv (generate)
+	InPlace  bool     `json:"in_place,omitempty"`   // the command writes Outputs itself; no temporary names in Argv (generate, files beside an object)
 	CwdInKey bool     `json:"cwd_in_key,omitempty"` // debug information holds the folder of the build
 
 	// KeepDir is a folder of its own that the command writes to; KeepFiles in it become Outputs, in order.

@@ -373,28 +373,18 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]str
 		for i, arg := range argv {
 			argv[i] = names.Replace(arg)
 		}
-	case !a.InPlace:
-		rel := r.relative(dir)
-		names := map[string]string{}
-		for i, o := range a.Outputs {
-			names[o] = rel.output(i, o)
-		}
-		if a.Depfile != "" {
-			names[a.Depfile] = rel.depfile()
-		}
-		if a.KeepDir != "" {
-			names[a.KeepDir] = rel.file("keep")
-			if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
-				return nil, fmt.Errorf("making a temporary folder: %w", err)
-			}
+	default:
+		names, err := r.tempNames(a, dir)
+		if err != nil {
+			return nil, err
 		}
 		for i, arg := range argv {
 			if t, ok := names[arg]; ok {
 				argv[i] = t
-			} else if arg == toolchain.DependencyFile+a.Depfile {
+			} else if a.Depfile != "" && arg == toolchain.DependencyFile+a.Depfile {
 				argv[i] = toolchain.DependencyFile + names[a.Depfile]
 			} else if rest, ok := strings.CutPrefix(arg, a.KeepDir+"/"); ok && a.KeepDir != "" {
-				argv[i] = rel.file("keep") + "/" + rest
+				argv[i] = names[a.KeepDir] + "/" + rest
 			}
 		}
 	}
@@ -410,6 +400,27 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]str
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
 	return append(argv[:a.Response:a.Response], a.ResponseFlag+r.relative(dir).file("args.rsp")), nil
+}
+
+// tempNames are the temporary names of what a's command writes, by the names in its argv. In place it writes its outputs themselves.
+func (r *Runner) tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
+	rel := r.relative(dir)
+	names := map[string]string{}
+	for i, o := range a.Outputs {
+		if !a.InPlace {
+			names[o] = rel.output(i, o)
+		}
+	}
+	if a.Depfile != "" {
+		names[a.Depfile] = rel.depfile()
+	}
+	if a.KeepDir != "" {
+		names[a.KeepDir] = rel.file("keep")
+		if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
+			return nil, fmt.Errorf("making a temporary folder: %w", err)
+		}
+	}
+	return names, nil
 }
 
 // partNames replaces the names of files in the command of a part, also inside of arguments.

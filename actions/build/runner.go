@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -273,7 +274,7 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 			continue
 		}
 		for _, f := range r.argument(arg).found {
-			if r.maker(f) == nil && !known[f] {
+			if r.maker(f) == nil && !known[f] && !known[path.Clean(f)] {
 				known[f] = true
 				out = append(out, f)
 			}

@@ -67,6 +67,7 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 		facts = w.collect()
 		saveMemo(memo, key, facts, w)
 	}
+	facts.NVCCFlags = slices.Concat(strings.Fields(r.Env("NVCC_PREPEND_FLAGS")), strings.Fields(r.Env("NVCC_APPEND_FLAGS")))
 	facts.Prebuilt = map[string]plan.Library{}
 	facts.Behind = map[string]plan.Behind{}
 	for _, f := range r.Prebuilt {

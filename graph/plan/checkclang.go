@@ -26,6 +26,7 @@ func (b *builder) checkClang(t *target, s manifest.Source) bool {
 	b.checkClangFloats(t)
 	b.checkClangFlags(t, s)
 	b.checkDepends(t, s.Flags.Clang, s.Flags.Host)
+	b.notBeside(t, s, slices.Concat(s.Flags.Clang, s.Flags.Host))
 	for _, c := range t.codes.sass {
 		if !slices.Contains(k.Archs, c) {
 			return false // expand said so

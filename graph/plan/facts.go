@@ -18,6 +18,7 @@ type Facts struct {
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
 	HostLTO     HostLTO             // what CXX optimises across files with
+	NVCCFlags   []string            // what NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS add to every command of nvcc
 	LinkDepfile bool                // the linker knows --dependency-file
 	NativeGPU   []gencode.Code      // SASS codes of the GPUs of this machine; nil if there are none
 	Prebuilt    map[string]Library  // by path as written in the manifest

@@ -47,6 +47,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 		return
 	}
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
+	b.notBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	b.checkHIPLibs(t)
 	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
 	argv := hip.Compile(c, hipID(t.label, s), b.hipOptions(t, s, inc))
@@ -380,10 +381,12 @@ func (b *builder) hipHostCompile(t *target, s manifest.Source, out string, inc [
 	k := b.facts.HIP
 	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
 		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}
-	return &graph.Action{
+	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
 		Argv:   toolchain.HostCompile(k.Clang.Path, s.Path, out, out+".d", language, o),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory, Env: b.hipEnv(),
 	}
+	b.besideHost(t, a, "clang", s)
+	return a
 }

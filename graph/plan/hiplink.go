@@ -324,5 +324,6 @@ func (h *hipLink) emit(a *graph.Action) {
 	a.Kind, a.Name, a.Outputs = h.kind, path.Base(path.Dir(out))+"/"+path.Base(out), []string{out}
 	a.Env, a.Tools, a.Depfile = h.b.hipEnv(), []string{"hip"}, h.b.linkDepfile(h.t)
 	a.Ships = names(h.t.codes.gfx)
+	h.b.besideLink(h.t, a)
 	h.b.emit(h.t, a)
 }

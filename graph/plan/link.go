@@ -159,6 +159,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	if b.linkLTO(t, l) != "" {
 		a.Env = []string{anywhere} // the link compiles
 	}
+	b.besideLink(t, a)
 	b.emit(t, a)
 }
 

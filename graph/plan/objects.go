@@ -201,12 +201,17 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 	if b.facts.CUDA != nil {
 		o.System = b.facts.CUDA.Includes
 	}
-	return &graph.Action{
+	if s.Flags.Host != nil && compiler.Family == "gcc" && len(o.LTO) == 0 && toolchain.BesideObject("gcc", s.Flags.Host, out).Seed {
+		o.Flags = append([]string{"-frandom-seed=" + fileName(t) + "/" + b.inTree(s.Path)}, o.Flags...)
+	}
+	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
 		Argv:   toolchain.HostCompile(compiler.Path, s.Path, out, out+".d", languageFlag(s), o),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, Env: []string{anywhere},
 	}
+	b.besideHost(t, a, compiler.Family, s)
+	return a
 }
 
 // anywhere makes compilers record /proc/self/cwd for the folder that they run in: outputs with debug information

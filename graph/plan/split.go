@@ -132,6 +132,13 @@ func (b *builder) partsDir(out string) string {
 // emitCompile plans a compile of nvcc, taken apart if possible.
 func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action) {
 	passes := b.learnCompile(t, s, whole, whole.Argv)
+	options := b.hostOptions(s.Flags)
+	if passes != nil && passes.Host != nil {
+		options = unplaced(passes.Host)
+	}
+	if b.besideObject(t, whole, b.facts.CUDA.HostCXX.Family, options, s.Flags) {
+		passes, whole.Whole = nil, "its host compiler writes or reads files beside the object"
+	}
 	if passes != nil {
 		err := b.splitCompile(t, s, whole, passes)
 		if err == nil {
@@ -184,7 +191,7 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		return fmt.Errorf("fatbinary was not asked for the form of its output")
 	}
 	if c.Host != nil {
-		if err := joinable(c.Host.Argv("", func(toolchain.Role) string { return "" })); err != nil {
+		if err := joinable(unplaced(c.Host)); err != nil {
 			return err
 		}
 	}
@@ -245,6 +252,11 @@ func (b *builder) keepsLines(whole *graph.Action, c *toolchain.CompilePasses) bo
 	return whole.CwdInKey || recordsLines(c) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
 }
 
+// unplaced is the command of a pass without its files.
+func unplaced(p *toolchain.Pass) []string {
+	return p.Argv("", func(toolchain.Role) string { return "" })
+}
+
 // recordsLines reports an option of any pass that puts positions of the source into an output: debug
 // information, line tables, coverage, sanitizers.
 func recordsLines(c *toolchain.CompilePasses) bool {
@@ -253,7 +265,7 @@ func recordsLines(c *toolchain.CompilePasses) bool {
 		if p == nil {
 			continue
 		}
-		for _, a := range p.Argv("", func(toolchain.Role) string { return "" }) {
+		for _, a := range unplaced(p) {
 			for _, sign := range lineSigns {
 				if strings.HasPrefix(a, sign) {
 					return true

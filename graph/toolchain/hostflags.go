@@ -26,3 +26,36 @@ func IntermediateCode(options []string) string {
 	return lto
 }
 
+// OfHost gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list, whose commas "\," does not split.
+func OfHost(nvcc []string) (options []string) {
+	for i := 0; i < len(nvcc); i++ {
+		name, list, joined := strings.Cut(nvcc[i], "=")
+		if name != "-Xcompiler" && name != "--compiler-options" {
+			continue
+		}
+		if !joined && i+1 < len(nvcc) {
+			i++
+			list = nvcc[i]
+		}
+		options = append(options, splitList(list)...)
+	}
+	return options
+}
+
+// splitList splits at commas without a backslash before them.
+func splitList(list string) []string {
+	words := []string{""}
+	for i := 0; i < len(list); i++ {
+		last := len(words) - 1
+		switch {
+		case list[i] == '\\' && i+1 < len(list) && list[i+1] == ',':
+			words[last] += ","
+			i++
+		case list[i] == ',':
+			words = append(words, "")
+		default:
+			words[last] += list[i : i+1]
+		}
+	}
+	return words
+}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ var derivedNVCC = []struct{ options, attribute string }{
 	{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"}, {"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
 	{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"}, {"-std --std", "std"},
 	{"-ccbin --compiler-bindir", "host_compiler of toolchain \"cuda\""},
+	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps -time --time", itself},
 }
 
 func (r *reader) flags() Flags {
@@ -29,6 +31,7 @@ func (r *reader) flags() Flags {
 	if f == nil {
 		return out
 	}
+	out.At = map[string]Pos{}
 	if !isMap(f.val) {
 		r.l.errorAt(f.rng, "", `flags needs a map by tool, such as { nvcc = ["-lineinfo"] }, not %s`, typeName(f.val))
 		return out
@@ -40,7 +43,7 @@ func (r *reader) flags() Flags {
 			r.l.errorAt(r.keyRange(f, tool), knownNames("tool", flagTools), "flags has no tool %q%s", tool, didYouMean(tool, flagTools))
 			continue
 		}
-		*out.of(tool) = r.toolFlags(f, tool, values[tool], places)
+		*out.of(tool) = r.toolFlags(f, tool, values[tool], places, out.At)
 	}
 	return out
 }
@@ -52,7 +55,7 @@ func (f *Flags) of(tool string) *[]string {
 	}[tool]
 }
 
-func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []string {
+func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places, at map[string]Pos) []string {
 	if v.IsNull() {
 		return nil
 	}
@@ -67,22 +70,27 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places) []
 			r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
 			continue
 		}
+		place := places.take(s, f.rng)
 		if attr, derived := derivedFrom(tool, s); derived {
 			help := "Remove it: kbuild says itself what the compiler is to make, and where."
 			if attr != itself {
 				help = fmt.Sprintf("Use the attribute %s.", attr)
 			}
-			r.l.errorAt(places.take(s, f.rng), help, "kbuild derives %s itself", s)
+			r.l.errorAt(place, help, "kbuild derives %s itself", s)
 			continue
 		}
 		if strings.HasPrefix(s, "@") && (tool == "hip" || tool == "clang") {
-			r.l.errorAt(places.take(s, f.rng), "Write the options themselves.", "flags.%s takes no file of options", tool)
+			r.l.errorAt(place, "Write the options themselves.", "flags.%s takes no file of options", tool)
 			continue
 		}
+		at[s] = position(place)
 		out = append(out, s)
 	}
 	return out
 }
+
+// derivedNVLink are those of nvlink: files that it writes.
+var derivedNVLink = []struct{ options, attribute string }{{"-o --output-file -time --time", itself}}
 
 // derivedClang are those of clang, for HIP and CUDA.
 var derivedClang = []struct{ options, attribute string }{
@@ -100,6 +108,8 @@ func derivedFrom(tool, flag string) (attribute string, derived bool) {
 	list := derivedNVCC
 	switch tool {
 	case "nvcc":
+	case "nvlink":
+		list = derivedNVLink
 	case "hip", "clang":
 		list = derivedClang
 	default:
@@ -116,6 +126,13 @@ func derivedFrom(tool, flag string) (attribute string, derived bool) {
 
 // with appends more, in a copy.
 func (f Flags) with(more Flags) Flags {
+	at := maps.Clone(f.At)
+	if at == nil {
+		at = more.At
+	} else {
+		maps.Copy(at, more.At)
+	}
+	f.At = at
 	for _, tool := range flagTools {
 		*f.of(tool) = slices.Concat(*f.of(tool), *more.of(tool))
 	}

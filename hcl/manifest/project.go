@@ -79,6 +79,8 @@ type Flags struct {
 	HIP, LLD                  []string
 	Clang                     []string
 	Host, Link                []string
+
+	At map[string]Pos // where each flag is written, if it is written out
 }
 
 // Define is one -D. A nil Value is -DNAME.

@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Flags may have a compiler write more than its object: debug information, notes on coverage, what functions take of the stack; or a
+// linker a map. Such files are outputs of the action, beside the object as a compile without kbuild puts them. What they and the object
+// say of each other are names, so the command runs with the true ones (Action.InPlace), and nvcc in one piece.
+
+// besideObject has a write what the options of its host compiler say. It reports whether there is anything; flags are where the options
+// may come from.
+func (b *builder) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
+	beside := toolchain.BesideObject(family, options, a.Outputs[0])
+	b.checkUnkept(t, a.Name, beside, flags)
+	if !beside.Named {
+		return false
+	}
+	a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
+	if beside.Folder { // programs write profiles there, whatever folder they run in
+		a.CwdInKey = true
+		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == anywhere })
+	}
+	return true
+}
+
+// besideHost is besideObject for a C or C++ source. Debug information may be asked for by the target.
+func (b *builder) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
+	if len(s.Flags.Host) > 0 {
+		b.besideObject(t, a, family, a.Argv[1:], s.Flags)
+	}
+}
+
+// besideLink is besideObject for a link.
+func (b *builder) besideLink(t *target, a *graph.Action) {
+	beside := toolchain.BesideLink(t.Flags.Link)
+	b.checkUnkept(t, a.Name, beside, t.Flags)
+	if beside.Named {
+		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
+	}
+}
+
+// checkUnkept refuses an option whose files would be lost.
+func (b *builder) checkUnkept(t *target, name string, beside toolchain.Beside, flags manifest.Flags) {
+	if beside.Unkept != "" {
+		b.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
+			"-fopt-info=FILE, -Wa,-a=FILE and -Wl,-Map=FILE.",
+			"%s has the flag %s%s, which writes files that kbuild does not keep", name, beside.Unkept, beside.Why)
+	}
+}
+
+// notBeside refuses files beside an object that is made of parts by several compilers.
+func (b *builder) notBeside(t *target, s manifest.Source, options []string) {
+	beside := toolchain.BesideObject("clang", options, "x.o")
+	if beside.Named && beside.Unkept == "" {
+		i := slices.IndexFunc(options, func(o string) bool { return toolchain.BesideObject("clang", []string{"-g", o}, "x.o").Named })
+		b.errorf(t.flag(s.Flags, options[max(i, 0)]), "Remove it here; a library of C and C++ sources of its own may have it.",
+			"%s is compiled by clang for host and GPUs, and %s writes or reads files beside an object", s.Path, options[max(i, 0)])
+	}
+	b.checkUnkept(t, s.Path, beside, s.Flags)
+}
+
+// flag is where an option is written, alone or within a flag; else the place of all flags.
+func (t *target) flag(flags manifest.Flags, option string) manifest.Pos {
+	if pos, ok := flags.At[option]; ok {
+		return pos
+	}
+	for _, f := range slices.Sorted(maps.Keys(flags.At)) {
+		if strings.Contains(f, option) {
+			return flags.At[f]
+		}
+	}
+	return t.attr("flags")
+}
+
+// hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
+func (b *builder) hostOptions(flags manifest.Flags) []string {
+	return slices.Concat(toolchain.OfHost(b.facts.NVCCFlags), toolchain.OfHost(flags.NVCC), flags.Host)
+}
