@@ -69,6 +69,9 @@ func (s *session) build(start time.Time, tree *tree, want []graph.ActionID, done
 	if c.DryRun {
 		runner = build.NewDryRun(tree.runner)
 	}
+	if err := s.sweep(tree, want, r.progress); err != nil {
+		return "", err
+	}
 	sum, err := sched.Run(r.ctx, s.graph, want, r.opts, runner, r.observer)
 	if err == nil && len(c.KeepCode) > 0 && !c.DryRun {
 		err = s.keepCode(r.ctx, tree, want)

@@ -225,6 +225,7 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	if file, text, ok := s.verdictText(); ok {
 		e.known(file, text)
 	}
+	e.known(s.listFile, s.listText) // another plan, which removed what was its own, leaves another
 	if e.doubt {
 		return
 	}

@@ -23,6 +23,9 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	defer t.close()
 	r := c.begin(start, t, want)
 	defer r.end()
+	if err := s.sweep(t, want, r.progress); err != nil {
+		return err
+	}
 	folder := c.state(s.project, "rebuilt")
 	os.RemoveAll(folder)
 	again := build.NewRebuild(t.runner, folder)

@@ -25,6 +25,9 @@ type session struct {
 	facts   plan.Facts
 	graph   *graph.Graph
 	steps   *probe.Steps
+
+	listFile string // the list of outputs, see outputlist.go
+	listText []byte
 }
 
 // tools are what actions run, by the names that they have for them.

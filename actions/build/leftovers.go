@@ -1,0 +1,93 @@
+package build
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Written are the outputs in the build tree that the journal knows of, by path. Those of parts are not among them.
+func (r *Runner) Written() map[string]cache.Output {
+	written := map[string]cache.Output{}
+	for _, rec := range r.Journal.All() {
+		for _, o := range rec.Outputs {
+			if !r.IsState(o.Path) {
+				written[o.Path] = o
+			}
+		}
+	}
+	return written
+}
+
+// IsState reports a file in the folder that is kbuild's own in the build tree.
+func (r *Runner) IsState(file string) bool {
+	return strings.HasPrefix(file, r.Graph.BuildDir+"/.kbuild/")
+}
+
+// RemoveLeftovers removes outputs that nothing makes any more, and the folders that are empty then. A file that is not what the journal
+// says is somebody else's by now, and stays: left. In both cases the journal forgets it. Links are not followed out of the build tree.
+func (r *Runner) RemoveLeftovers(outputs []string, written map[string]cache.Output) (removed, left []string, err error) {
+	if len(outputs) == 0 {
+		return nil, nil, nil
+	}
+	tree, err := os.OpenRoot(r.abs(r.Graph.BuildDir))
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the build tree: %w", err)
+	}
+	defer tree.Close()
+	var gone []string
+	for _, file := range outputs {
+		rel, ok := strings.CutPrefix(file, r.Graph.BuildDir+"/")
+		if !ok {
+			continue
+		}
+		info, err := tree.Lstat(rel)
+		o, known := written[file]
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil || !known || !info.Mode().IsRegular() || info.Size() != o.Size || !r.hasContent(file, o.Digest):
+			left = append(left, file)
+		default:
+			if err := tree.Remove(rel); err != nil {
+				return removed, left, fmt.Errorf("removing %s, which nothing makes any more: %w", file, err)
+			}
+			r.written(file)
+			removed, gone = append(removed, file), append(gone, rel)
+		}
+		if err := r.Journal.Remove(file); err != nil {
+			return removed, left, err
+		}
+	}
+	RemoveEmptyFolders(tree, gone)
+	return removed, left, nil
+}
+
+func (r *Runner) hasContent(file string, want cache.Digest) bool {
+	d, err := cache.DigestFile(r.abs(file))
+	return err == nil && d == want
+}
+
+// RemoveEmptyFolders removes the folders above files of a tree that are empty, but for the tree itself.
+func RemoveEmptyFolders(tree *os.Root, files []string) {
+	above := map[string]bool{}
+	for _, f := range files {
+		for d := path.Dir(filepath.ToSlash(f)); d != "." && d != "/" && !above[d]; d = path.Dir(d) {
+			above[d] = true
+		}
+	}
+	folders := slices.Sorted(maps.Keys(above))
+	slices.Reverse(folders) // what is in a folder before the folder
+	for _, d := range folders {
+		if info, err := tree.Lstat(d); err == nil && info.IsDir() {
+			tree.Remove(d) // which fails for one that is not empty
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// What kbuild has written into a build tree is known twice. The journal has the outputs of all actions that ran, with their digests; a
+// list beside it has those of the last plan, with the targets that make them. It is written before anything is built. From the two follows
+// what nothing makes any more, which a build removes before it begins: a stale header or library would be found before another one, and
+// a stale module would ship.
+//
+// There is a list for each manifest that builds in the tree: what one of them makes is no leftover of another.
+
+// outputList are the outputs of a plan, and those of earlier plans whose turn to be removed has not come.
+type outputList struct {
+	Manifest string            `json:"manifest"` // relative to the folder of the list
+	Outputs  map[string]string `json:"outputs"`  // the label of the target that makes each; "" where it is not known
+}
+
+// The name of a list ends with a part of the digest of Manifest; its text begins with the magic and the digest of the rest.
+const (
+	listPrefix = "outputs-"
+	listMagic  = "kbuild outputs 1 "
+)
+
+func (l outputList) encode() []byte {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return fmt.Appendf(nil, "%s%x\n%s", listMagic, sha256.Sum256(text), text)
+}
+
+// readOutputList reads a list. A damaged one is none.
+func readOutputList(name string) (l outputList, ok bool) {
+	b, err := regular.Read(name)
+	if err != nil {
+		return l, false
+	}
+	head, text, _ := bytes.Cut(b, []byte("\n"))
+	if string(head) != fmt.Sprintf("%s%x", listMagic, sha256.Sum256(text)) {
+		return l, false
+	}
+	return l, json.Unmarshal(text, &l) == nil
+}
+
+// outputLists are the lists of the build tree with its files in state, by the name of their file.
+func outputLists(state string) map[string]outputList {
+	lists := map[string]outputList{}
+	names, _ := filepath.Glob(filepath.Join(escapeGlob(state), listPrefix+"????????????"))
+	for _, name := range names {
+		if l, ok := readOutputList(name); ok {
+			lists[name] = l
+		}
+	}
+	return lists
+}
+
+// escapeGlob makes a pattern that matches a path alone.
+func escapeGlob(p string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
+}
+
+// planned is the list of what the plan makes, and the name of its file.
+func (s *session) planned() (name string, l outputList) {
+	state := filepath.Clean(s.cli.state(s.project, ""))
+	l = outputList{Manifest: filepath.Join(s.project.Root, s.project.File), Outputs: map[string]string{}}
+	if rel, err := filepath.Rel(state, l.Manifest); err == nil {
+		l.Manifest = rel
+	}
+	for _, a := range s.graph.Actions {
+		for _, o := range a.Outputs {
+			if !a.Part && !strings.HasPrefix(o, s.graph.BuildDir+"/.kbuild/") {
+				l.Outputs[o] = a.Target
+			}
+		}
+	}
+	sum := sha256.Sum256([]byte(l.Manifest))
+	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
+}
+
+// sweep removes what nothing makes any more, before want is built, and writes the list of what the tree will hold.
+func (s *session) sweep(t *tree, want []graph.ActionID, p *term.Progress) error {
+	name, l := s.planned()
+	s.listFile, s.listText = name, l.encode()
+	old, err := regular.Read(name)
+	if err == nil && bytes.Equal(old, s.listText) {
+		return nil
+	}
+	written := t.runner.Written()
+	now, later := s.leftovers(knownOutputs(name, written), l.Outputs, want)
+	if s.cli.DryRun {
+		s.sayLeftovers(p, "note", "would remove", existing(s.project.Root, now), "that nothing makes any more")
+		return nil
+	}
+	removed, left, err := t.runner.RemoveLeftovers(now, written)
+	s.sayLeftovers(p, "note", "removed", removed, "that nothing makes any more")
+	s.sayLeftovers(p, "warning", "left", left, "that nothing makes any more, and whose content is not what kbuild wrote")
+	if err != nil {
+		return err
+	}
+	maps.Copy(l.Outputs, later)
+	if s.listText = l.encode(); bytes.Equal(old, s.listText) {
+		return nil
+	}
+	return cache.ReplaceFile(name, s.listText)
+}
+
+// knownOutputs are those that the journal or the list of a file knows of, by the label of their target, without those that are in the list of
+// another manifest.
+func knownOutputs(file string, written map[string]cache.Output) map[string]string {
+	known := map[string]string{}
+	for o := range written {
+		known[o] = ""
+	}
+	lists := outputLists(filepath.Dir(file))
+	maps.Copy(known, lists[file].Outputs)
+	delete(lists, file)
+	for _, other := range lists {
+		if exists(filepath.Join(filepath.Dir(file), other.Manifest)) {
+			maps.DeleteFunc(known, func(o, _ string) bool { _, ok := other.Outputs[o]; return ok })
+		}
+	}
+	return known
+}
+
+// leftovers are those among known outputs that the plan does not make. What a target has made that is not brought up to date now has to
+// wait: a module goes with its manifest, which names it.
+func (s *session) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
+	fresh, all := s.freshened(want)
+	later = map[string]string{}
+	for o, label := range known {
+		if _, ok := planned[o]; ok {
+			continue
+		}
+		if is, there := fresh[label]; label == "" && all || label != "" && (is || !there) {
+			now = append(now, o)
+		} else {
+			later[o] = label
+		}
+	}
+	slices.Sort(now)
+	return now, later
+}
+
+// freshened tells which targets are brought up to date if want is, and whether all of them are.
+func (s *session) freshened(want []graph.ActionID) (fresh map[string]bool, all bool) {
+	in := map[graph.ActionID]bool{}
+	for _, id := range s.graph.Closure(want) {
+		in[id] = true
+	}
+	fresh, all = map[string]bool{}, true
+	for _, t := range s.graph.Targets {
+		if t.Kind == "group" {
+			continue
+		}
+		is := t.Unbuilt == ""
+		for _, o := range t.Outputs {
+			if id, made := s.graph.Producer(o); made {
+				is = is && in[id]
+			}
+		}
+		for _, id := range t.Actions { // kbuild precompile does not embed
+			if s.graph.Actions[id].Kind == graph.Manifest && t.Kind == string(manifest.Module) {
+				is = in[id]
+			}
+		}
+		fresh[t.Label], all = is, all && is
+	}
+	return fresh, all
+}
+
+func existing(root string, files []string) (there []string) {
+	for _, f := range files {
+		if exists(cache.Absolute(root, f)) {
+			there = append(there, f)
+		}
+	}
+	return there
+}
+
+func (s *session) sayLeftovers(p *term.Progress, severity, did string, files []string, which string) {
+	if len(files) == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s %s %s: %s", did, counted(len(files), "file"), which, few(files))
+	d := term.Diagnostic{Severity: severity, Summary: text}
+	if severity == "note" {
+		d.Rendered = "kbuild: " + term.Visible(text) + "\n"
+	}
+	p.Diagnostic(d)
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// few names the first of many.
+func few(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
