@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -11,16 +14,58 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// keepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for.
+// keepDir is the folder of the build tree for --keep.
+const keepDir = "keep"
+
+// keepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for. What the last time has put there goes;
+// a list of it, kept in the folder .kbuild, tells it from what is somebody else's.
 func (s *session) keepCode(ctx context.Context, t *tree, want []graph.ActionID) error {
-	kinds := s.cli.KeepCode
-	dir := filepath.Dir(filepath.Clean(s.cli.state(s.project, ""))) + "/keep"
-	if err := os.RemoveAll(dir); err != nil {
+	state := filepath.Clean(s.cli.state(s.project, ""))
+	dir := filepath.Join(filepath.Dir(state), keepDir)
+	if err := removeKept(state); err != nil {
 		return fmt.Errorf("clearing %s: %w", dir, err)
 	}
+	codes, names := s.codesToKeep(want)
+	text, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	if err := cache.ReplaceFile(filepath.Join(state, "kept"), text); err != nil {
+		return err
+	}
+	for _, k := range codes {
+		name := filepath.Join(dir, k.name)
+		if err := t.runner.CopyPart(ctx, k.part, name); err != nil {
+			return fmt.Errorf("keeping %s: %w", k.part, err)
+		}
+		if k.sass {
+			if err := s.disassemble(ctx, name); err != nil {
+				return err
+			}
+		}
+		if !k.itself {
+			os.Remove(name)
+		}
+	}
+	return nil
+}
+
+// kept is device code to keep: itself, its disassembly or both.
+type kept struct {
+	part         string // the output of an action
+	name         string // below keepDir
+	itself, sass bool
+}
+
+// codesToKeep are those that --keep asks for, and the names of all files that come of it.
+func (s *session) codesToKeep(want []graph.ActionID) (codes []kept, names []string) {
+	kinds := s.cli.KeepCode
 	for _, id := range s.graph.Closure(want) {
 		a := s.graph.Actions[id]
 		if !a.Part || a.Transient {
@@ -28,26 +73,49 @@ func (s *session) keepCode(ctx context.Context, t *tree, want []graph.ActionID) 
 		}
 		for _, o := range a.Outputs {
 			kind := strings.TrimPrefix(path.Ext(o), ".")
-			sass := kind == "cubin" && slices.Contains(kinds, "sass")
-			if !sass && !slices.Contains(kinds, kind) {
-				continue
+			k := kept{o, keptName(s.graph.BuildDir, o), slices.Contains(kinds, kind), kind == "cubin" && slices.Contains(kinds, "sass")}
+			if k.sass {
+				names = append(names, sassOf(k.name))
 			}
-			name := filepath.Join(dir, keptName(s.graph.BuildDir, o))
-			if err := t.runner.CopyPart(ctx, o, name); err != nil {
-				return fmt.Errorf("keeping %s: %w", o, err)
-			}
-			if sass {
-				if err := s.disassemble(ctx, name); err != nil {
-					return err
-				}
-			}
-			if !slices.Contains(kinds, kind) {
-				os.Remove(name)
+			if k.itself || k.sass {
+				codes, names = append(codes, k), append(names, k.name)
 			}
 		}
 	}
+	return codes, names
+}
+
+// keptFiles are the files that --keep has put below keepDir the last time.
+func keptFiles(state string) (names []string) {
+	text, err := regular.Read(filepath.Join(state, "kept"))
+	if err != nil || json.Unmarshal(text, &names) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !filepath.IsLocal(n) })
+}
+
+func removeKept(state string) error {
+	names := keptFiles(state)
+	if len(names) == 0 {
+		return nil
+	}
+	tree, err := os.OpenRoot(filepath.Dir(state))
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	for i, n := range names {
+		names[i] = path.Join(keepDir, n)
+		if err := tree.Remove(names[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	build.RemoveEmptyFolders(tree, names)
 	return nil
 }
+
+// sassOf is the name of the machine code of a cubin as text, which stands beside it.
+func sassOf(cubin string) string { return strings.TrimSuffix(cubin, "cubin") + "sass" }
 
 // keptName is executable.app/src/a.cu.sm_80.cubin for the part obj/executable.app/src/a.cu.o/sm_80.cubin.
 func keptName(buildDir, part string) string {
@@ -56,7 +124,7 @@ func keptName(buildDir, part string) string {
 	return strings.TrimSuffix(path.Dir(part), ".o") + "." + path.Base(part)
 }
 
-// disassemble writes the machine code of a cubin as text beside it.
+// disassemble writes the machine code of a cubin as text.
 func (s *session) disassemble(ctx context.Context, cubin string) error {
 	nvdisasm := filepath.Join(filepath.Dir(s.facts.CUDA.Programs["ptxas"]), "nvdisasm")
 	if _, err := os.Stat(nvdisasm); err != nil {
@@ -70,5 +138,5 @@ func (s *session) disassemble(ctx context.Context, cubin string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s -c %s: %w: %s", nvdisasm, cubin, err, errs.String())
 	}
-	return os.WriteFile(strings.TrimSuffix(cubin, "cubin")+"sass", out.Bytes(), 0o666)
+	return os.WriteFile(sassOf(cubin), out.Bytes(), 0o666)
 }

@@ -69,7 +69,7 @@ func (c *cli) load() (*manifest.Project, error) {
 	if diags.HasErrors() {
 		return nil, exitError{status: exitUsage}
 	}
-	return p, nil
+	return p, checkBuildDir(p)
 }
 
 // plan loads the project, looks at the world and plans.

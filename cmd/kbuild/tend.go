@@ -68,35 +68,6 @@ func (c *cli) format(file string, check bool) (changed bool, err error) {
 	return true, writeFile(name, out)
 }
 
-type cleanCmd struct{}
-
-// Run removes the build tree, if kbuild made it. The cache stays.
-func (cleanCmd) Run(c *cli) error {
-	c.fromMake(os.Getenv("MAKEFLAGS"))
-	p, err := c.load()
-	if err != nil {
-		return err
-	}
-	state := c.state(p, "")
-	dir := filepath.Dir(filepath.Clean(state))
-	if _, err := os.Stat(dir); os.IsNotExist(err) {
-		return nil
-	}
-	if _, err := os.Stat(state); err != nil {
-		return usagef("%s was not made by kbuild (it has no .kbuild folder); remove it yourself", dir)
-	}
-	if c.DryRun {
-		c.say("kbuild: would remove %s", dir)
-		return nil
-	}
-	lock, err := c.lockExisting(state)
-	if err != nil || lock == nil {
-		return err
-	}
-	defer lock.Release()
-	return removeTree(dir, state)
-}
-
 type doctorCmd struct{}
 
 // Run checks what a build needs; a manifest is not needed.

@@ -154,19 +154,20 @@ func lendSlot(ctx context.Context) (takeBack func()) {
 	}
 }
 
-// removeTree removes a build tree that is locked, and the lock last: who comes meanwhile makes another tree, or waits for one that is
-// whole.
-func removeTree(dir, state string) error {
-	if err := removeBut(dir, filepath.Base(state)); err != nil {
-		return err
-	}
+// removeState removes what kbuild knows of a build tree that is locked, then its folder if nothing else is in it, and the lock last: who
+// comes meanwhile makes another tree, or waits for one that is whole.
+func removeState(dir, state string) error {
 	if err := removeBut(state, "lock"); err != nil {
 		return err
 	}
-	for _, name := range []string{filepath.Join(state, "lock"), state, dir} {
+	names := []string{filepath.Join(state, "lock"), state, dir}
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		names = names[:2] // a link, which kbuild did not make
+	}
+	for _, name := range names {
 		err := os.Remove(name)
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-			return nil // somebody builds here again
+			return nil // what is not kbuild's, or somebody builds here again
 		}
 		if err != nil {
 			return err

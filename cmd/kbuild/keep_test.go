@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What --keep has put into its folder goes, and nothing else, also where a folder has become a link.
+func TestRemoveKept(t *testing.T) {
+	dir := t.TempDir()
+	mine := []string{"build/keep/executable.app/a.sass", "build/keep/library.k/k.ptx"}
+	others := []string{"build/keep/notes", "build/keep/library.k/notes", "build/bin/app", "elsewhere/b.ptx"}
+	for _, f := range append(mine, others...) {
+		write(t, filepath.Join(dir, f), f)
+	}
+	if err := os.Symlink("../../elsewhere", filepath.Join(dir, "build/keep/link")); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(dir, "build/.kbuild")
+	write(t, filepath.Join(state, "kept"), `["executable.app/a.sass", "library.k/k.ptx", "library.k/gone.ptx", "../bin/app"]`)
+	if err := removeKept(state); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(state, "kept"), `["link/b.ptx"]`)
+	if err := removeKept(state); err == nil {
+		t.Error("a link was followed out of the build tree")
+	}
+	for _, f := range append(mine, "build/keep/executable.app") {
+		if exists(filepath.Join(dir, f)) {
+			t.Errorf("%s is there", f)
+		}
+	}
+	for _, f := range others {
+		if !exists(filepath.Join(dir, f)) {
+			t.Errorf("%s is gone", f)
+		}
+	}
+}
