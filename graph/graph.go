@@ -144,6 +144,9 @@ type Action struct {
 	Pos Pos `json:"pos"` // of the block that made it
 }
 
+// GenDir is the folder below the build tree for what generate blocks make, each in a folder of its name, and for the sources of embedded modules.
+const GenDir = "gen"
+
 // Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices, by architecture.
 const (
 	PartsDir  = ".kbuild/parts"

@@ -89,11 +89,17 @@ func (r *Runner) name(p string) string {
 }
 
 // undeclared finds a generated file that a read without depending on its generate block: it would be
-// built in the wrong order on another day.
+// built in the wrong order on another day. Or without one: it would not be built.
 func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	for _, f := range found {
 		g := r.maker(f.Path)
-		if g == nil || slices.Contains(a.OrderOnly, f.Path) || r.needs(a, g) {
+		if g == nil {
+			if err := r.undeclaredFile(a, f.Path); err != nil {
+				return err
+			}
+			continue
+		}
+		if slices.Contains(a.OrderOnly, f.Path) || r.needs(a, g) {
 			continue
 		}
 		return fmt.Errorf("%s reads %s, which %s makes (%s), and %s does not depend on it: add it to deps", a.Name, f.Path, g.Target, g.Pos, a.Target)

@@ -96,7 +96,11 @@ func (r *Runner) attempt(ctx context.Context, a *graph.Action, p pending, repeat
 // produce does what a is for in dir, or in place, and describes it. stable is false if an input changed meanwhile.
 func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.settle(a)
+	before := r.beside(a)
 	res, heard := r.perform(ctx, a, dir)
+	if err := r.onlyOutputs(a, before); err != nil && res.Status != sched.Failed {
+		res.Status, res.Err = sched.Failed, err
+	}
 	if res.Status == sched.Failed {
 		return nil, false, res
 	}
@@ -509,15 +513,15 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
 			rec.Discovered = append(rec.Discovered, f)
 		}
-		if err := r.undeclared(a, rec.Discovered); err != nil {
-			return nil, false, err
-		}
 		absent, there, others := r.absent(a, rec.Discovered, climbing)
 		stable = stable && !slices.ContainsFunc(others, func(file string) bool { return r.came(file, start) })
 		for _, f := range there {
 			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
 		}
 		rec.Absent, rec.Discovered = absent, append(rec.Discovered, there...)
+		if err := r.undeclared(a, rec.Discovered); err != nil {
+			return nil, false, err
+		}
 	}
 	if isLink(a) {
 		rec.Absent = append(rec.Absent, r.absentLibs(a)...)

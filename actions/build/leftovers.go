@@ -14,22 +14,15 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Written are the outputs in the build tree that the journal knows of, by path. Those of parts are not among them.
+// Written are the outputs that the journal knows of, by path.
 func (r *Runner) Written() map[string]cache.Output {
 	written := map[string]cache.Output{}
 	for _, rec := range r.Journal.All() {
 		for _, o := range rec.Outputs {
-			if !r.IsState(o.Path) {
-				written[o.Path] = o
-			}
+			written[o.Path] = o
 		}
 	}
 	return written
-}
-
-// IsState reports a file in the folder that is kbuild's own in the build tree.
-func (r *Runner) IsState(file string) bool {
-	return strings.HasPrefix(file, r.Graph.BuildDir+"/.kbuild/")
 }
 
 // RemoveLeftovers removes outputs that nothing makes any more, and the folders that are empty then. A file that is not what the journal

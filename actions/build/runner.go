@@ -168,6 +168,9 @@ func (r *Runner) key(a *graph.Action) (pending, error) {
 	}
 	named := r.namedFiles(a)
 	for _, f := range named {
+		if err := r.undeclaredFile(a, r.name(f)); err != nil && a.Kind != graph.Generate {
+			return p, err
+		}
 		d, err := r.digest(f)
 		if err != nil {
 			return p, r.inputError(a, f, err)

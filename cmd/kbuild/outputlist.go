@@ -83,13 +83,18 @@ func (s *session) planned() (name string, l outputList) {
 	}
 	for _, a := range s.graph.Actions {
 		for _, o := range a.Outputs {
-			if !a.Part && !strings.HasPrefix(o, s.graph.BuildDir+"/.kbuild/") {
+			if !a.Part && s.ships(o) {
 				l.Outputs[o] = a.Target
 			}
 		}
 	}
 	sum := sha256.Sum256([]byte(l.Manifest))
 	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
+}
+
+// ships reports a file in the build tree that is not below the folder for kbuild's own. A journal may know others: of a tree that was moved.
+func (s *session) ships(output string) bool {
+	return strings.HasPrefix(output, s.graph.BuildDir+"/") && !strings.HasPrefix(output, s.graph.BuildDir+"/.kbuild/")
 }
 
 // sweep removes what nothing makes any more, before want is built, and writes the list of what the tree will hold.
@@ -143,7 +148,7 @@ func (s *session) leftovers(known, planned map[string]string, want []graph.Actio
 	fresh, all := s.freshened(want)
 	later = map[string]string{}
 	for o, label := range known {
-		if _, ok := planned[o]; ok {
+		if _, ok := planned[o]; ok || !s.ships(o) {
 			continue
 		}
 		if is, there := fresh[label]; label == "" && all || label != "" && (is || !there) {

@@ -33,7 +33,7 @@ func (b *builder) embed(t *target) {
 		return
 	}
 	symbol := t.Embed.Symbol
-	dir := b.out("gen", "module."+t.Base)
+	dir := b.out(graph.GenDir, "module."+t.Base)
 	source, header := path.Join(dir, symbol+".c"), path.Join(dir, symbol+".h")
 	object := b.out("obj", "module."+t.Base, symbol+".o")
 	argv, inputs := embedArgs(symbol, group)

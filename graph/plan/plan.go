@@ -314,7 +314,7 @@ func (b *builder) out(elem ...string) string {
 
 func (b *builder) generate(t *target) {
 	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
-	dir := b.out("gen", t.Name)
+	dir := b.out(graph.GenDir, t.Name)
 	for _, o := range t.Outputs {
 		a.Outputs = append(a.Outputs, path.Join(dir, o))
 	}
