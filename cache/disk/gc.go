@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 //   - A blob that no record names may belong to a record about to appear. It stays until it is an
 //     hour old; Put makes a blob that it reuses young again, and gc looks at the age once more at the
 //     moment of removal.
+//   - So a record stays as long as one of its blobs would be left without any record and could not go: without the record such a blob
+//     only takes room. The collection then says by how much it has missed its limit.
 //   - Two collections at once try to remove the same files, and the second finds them gone.
 
 const (
@@ -37,11 +40,12 @@ type GCResult struct {
 	Temps   int   `json:"temps"`   // removed leftovers of killed processes
 	Freed   int64 `json:"freed"`   // bytes
 	Bytes   int64 `json:"bytes"`   // that remain
+	Over    int64 `json:"over"`    // of these, above the limit: what is too young to be removed
 }
 
 // GC removes records that were not used for maxAge, then the least recently used ones until the store
 // is no bigger than maxBytes, then blobs that no record names and files that killed processes left
-// behind. A limit of zero or less is none. A blob younger than an hour stays, so right after a build
+// behind. A limit of zero or less is none. A blob younger than an hour stays, with the record that names it, so right after a build
 // the store may remain bigger than asked.
 func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (GCResult, error) {
 	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
@@ -57,6 +61,9 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 		if err := ctx.Err(); err != nil {
 			return c.res, err
 		}
+		if c.bound(r) {
+			continue
+		}
 		if err := c.drop(r); err != nil {
 			return c.res, s.unwritable(err)
 		}
@@ -64,7 +71,9 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 	err := c.sweep(ctx)
 	c.reapTemps()
 	s.forgetImports()
-	c.res.Bytes = c.total - c.res.Freed
+	if c.res.Bytes = c.total - c.res.Freed; maxBytes > 0 {
+		c.res.Over = max(0, c.res.Bytes-maxBytes)
+	}
 	return c.res, s.unwritable(err)
 }
 
@@ -151,6 +160,23 @@ func distinct(blobs []cache.Digest) []cache.Digest {
 func (c *collection) kept() int64 { return c.total - c.res.Freed - c.doomed }
 
 func (c *collection) old(t time.Time) bool { return c.s.now().Sub(t) > grace }
+
+// bound reports a record without which a blob would stay that nothing names.
+func (c *collection) bound(r usedRecord) bool {
+	for _, d := range r.blobs {
+		if c.refs[d] > 1 {
+			continue
+		}
+		files := c.blobs[d]
+		if len(files) == 0 && !c.old(r.used) {
+			return true // written after the blobs were looked at
+		}
+		if slices.ContainsFunc(files, func(b blobFile) bool { return !c.old(b.written) }) {
+			return true
+		}
+	}
+	return false
+}
 
 // drop removes a record, unless a build has used it since the scan.
 func (c *collection) drop(r usedRecord) error {

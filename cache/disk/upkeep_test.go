@@ -69,11 +69,50 @@ func TestGCByAge(t *testing.T) {
 	old, young := put(t, s, "old", "old"), put(t, s, "young", "young")
 	age(t, s.record(old), 48*time.Hour)
 	age(t, s.record(young), 2*time.Hour)
+	age(t, blobOf(t, s, digestOf("old")), 48*time.Hour)
 	if res, err := s.GC(t.Context(), 0, 24*time.Hour); err != nil || res.Records != 1 || exists(s.record(old)) {
 		t.Error(res, err)
 	}
 	if res, err := s.GC(t.Context(), 0, 0); err != nil || res.Records != 0 || !exists(s.record(young)) {
 		t.Error("without limits a record was removed", res, err)
+	}
+}
+
+// Right after a build there is nothing that may go: a smaller limit costs no record, and is told to be missed. Later what was not used for
+// longest goes, each record with its blob.
+func TestGCDropsNoRecordInVain(t *testing.T) {
+	s := open(t, t.TempDir())
+	const n, each = 27, 20_000
+	var made []*cache.Record
+	for i := range n {
+		r := put(t, s, fmt.Sprint(i), noise(each)+fmt.Sprint(i), "shared")
+		age(t, s.record(r), time.Duration(n-i)*time.Minute)
+		made = append(made, r)
+	}
+	st, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{st.Bytes - 1, st.Bytes / 2, 1} {
+		res, err := s.GC(t.Context(), limit, 0)
+		if want := (GCResult{Bytes: st.Bytes, Over: st.Bytes - limit}); err != nil || res != want {
+			t.Errorf("%+v %v, want %+v", res, err, want)
+		}
+	}
+	if res, err := s.GC(t.Context(), st.Bytes, time.Minute); err != nil || res.Records+res.Blobs != 0 || res.Over != 0 {
+		t.Errorf("by age: %+v %v", res, err)
+	}
+	for _, i := range []int{0, 5, 6, 20} { // of two whose blobs are old, the first is in use
+		age(t, blobOf(t, s, made[i].Outputs[0].Digest), 2*time.Hour)
+	}
+	s.Used(made[0])
+	res, err := s.GC(t.Context(), st.Bytes-2*each, 0)
+	if err != nil || res.Records != 2 || res.Blobs != 2 || res.Over != 0 || exists(s.record(made[5])) || exists(s.record(made[6])) {
+		t.Errorf("%+v %v", res, err)
+	}
+	later(s, 2*time.Hour)
+	if res, err = s.GC(t.Context(), 1, 0); err != nil || res.Records != n-2 || res.Blobs != n-1 || res.Bytes != 0 {
+		t.Errorf("in the end: %+v %v", res, err)
 	}
 }
 

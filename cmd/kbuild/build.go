@@ -113,6 +113,7 @@ type tree struct {
 	own     *disk.Store // of the build tree, with --no-cache
 	limit   int64       // of either, in bytes
 	dry     bool
+	cli     *cli
 }
 
 // openTree opens the journal and the cache of the build tree that is locked.
@@ -132,7 +133,7 @@ func (s *session) openTree(lock *run.Lock) (*tree, error) {
 
 // openTree opens the build tree with its files in the folder state. The lock goes with the tree, or is released.
 func (c *cli) openTree(lock *run.Lock, root, state string, g *graph.Graph, tools map[string]string, files *cache.Files, openJournal func(string) (*cache.Journal, error)) (*tree, error) {
-	t := &tree{lock: lock, dry: c.DryRun, files: files}
+	t := &tree{lock: lock, dry: c.DryRun, files: files, cli: c}
 	var err error
 	if t.journal, err = openJournal(filepath.Join(state, "journal")); err != nil {
 		t.lock.Release()
@@ -200,12 +201,19 @@ func (t *tree) close() {
 	t.journal.Close()
 	if t.store != nil && !t.dry {
 		t.store.Count(t.runner.Counters())
-		t.store.MaybeGC(context.Background(), t.limit)
+		t.collect(t.store)
 	}
 	if t.own != nil && !t.dry {
-		t.own.MaybeGC(context.Background(), t.limit)
+		t.collect(t.own)
 	}
 	os.RemoveAll(filepath.Join(t.runner.State, "parts"))
 	t.runner.RemoveTemp()
 	t.lock.Release()
+}
+
+// collect keeps a store below its limit, as far as it can.
+func (t *tree) collect(s *disk.Store) {
+	if res, err := s.MaybeGC(context.Background(), t.limit); err == nil {
+		t.cli.sayOver(res)
+	}
 }

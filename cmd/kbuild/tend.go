@@ -200,7 +200,15 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 		return json.NewEncoder(c.out).Encode(res)
 	}
 	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, size(res.Freed), size(res.Bytes))
+	c.sayOver(res)
 	return nil
+}
+
+// sayOver tells of a collection that could not reach its limit.
+func (c *cli) sayOver(res disk.GCResult) {
+	if res.Over > 0 && !c.Quiet {
+		c.say("kbuild: the cache is %s above its limit: what was written within the last hour may belong to a build that is running, and stays", size(res.Over))
+	}
 }
 
 type cacheVerifyCmd struct {
