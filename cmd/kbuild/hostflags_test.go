@@ -31,6 +31,8 @@ func TestIntermediateHostCode(t *testing.T) {
 		"flags.host":              {target: "  flags = { host = [\"-flto\", \"-ffat-lto-objects\"] }\n"},
 		"flags.nvcc":              {target: "  flags = { nvcc = [\"-Xcompiler\", \"-flto\", \"-Xcompiler\", \"-ffat-lto-objects\"] }\n"},
 		"environment":             {env: []string{"NVCC_APPEND_FLAGS=-Xcompiler -flto -Xcompiler -ffat-lto-objects"}},
+		"specs":                   {target: "  flags = { host = [\"-specs=./lto.specs\"] }\n"},
+		"a file":                  {target: "  flags = { host = [\"@lto.txt\"] }\n"},
 		"a compiler that adds it": {toolchain: "toolchain \"cuda\" {\n  host_compiler = \"./cxx\"\n}\n", learned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,6 +43,8 @@ func TestIntermediateHostCode(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(e.Dir, "cxx"), []byte(script), 0o777); err != nil {
 				t.Fatal(err)
 			}
+			e.Write("lto.specs", "*cc1_options:\n+ "+lto+"\n")
+			e.Write("lto.txt", lto)
 			_, said := e.Run("kbuild", "--progress", "plain")
 			if !bytes.Contains(e.Read("build/bin/app"), []byte("CUBIN sm_80")) {
 				t.Errorf("the program holds no device code\n%s", said)

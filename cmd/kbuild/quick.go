@@ -50,6 +50,9 @@ func (c *cli) openQuick(targets []string) *quick {
 	if c.JSON || c.Verbose || c.DryRun || c.Trace != "" || len(c.KeepCode) > 0 || c.checkLink != nil {
 		return nil
 	}
+	if c.writeOutEnv() != nil {
+		return nil // the long way says why
+	}
 	root, buildDir := manifest.Locate(c.options())
 	q := &quick{root: root, began: time.Now()}
 	if q.state = filepath.Join(buildDir, ".kbuild"); !filepath.IsAbs(buildDir) {

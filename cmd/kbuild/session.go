@@ -64,6 +64,9 @@ func (c *cli) load() (*manifest.Project, error) {
 	if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
 		return nil, usagef("-C %s: there is no such folder", c.Dir)
 	}
+	if err := c.writeOutEnv(); err != nil {
+		return nil, err
+	}
 	p, diags := manifest.Load(c.options())
 	c.diagnose(diags)
 	if diags.HasErrors() {

@@ -126,13 +126,13 @@ func (b *builder) deviceCompile(t *target, s manifest.Source, out string, inc []
 	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}
 	argv := nvcc.Compile(c, b.deviceOptions(t, s, inc))
 	b.checkShell(s.Pos, s.Path, argv)
-	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
+	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
 	return &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode,
 		Argv:   argv,
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
-		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC) || asksForDebug(s.Flags.Host),
+		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC) || asksForDebug(b.facts.NVCCFlags) || asksForDebug(b.hostOptions(s.Flags)),
 	}
 }
 

@@ -136,6 +136,9 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action)
 	if passes != nil && passes.Host != nil {
 		options = unplaced(passes.Host)
 	}
+	if i := slices.IndexFunc(options, isSpecs); i >= 0 {
+		passes, whole.CwdInKey, whole.Whole = nil, true, options[i]+" may have the host compiler do anything"
+	}
 	if b.besideObject(t, whole, b.facts.CUDA.HostCXX.Family, options, s.Flags) {
 		passes, whole.Whole = nil, "its host compiler writes or reads files beside the object"
 	}
@@ -208,6 +211,11 @@ func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action
 		p.join()
 	}
 	return nil
+}
+
+// isSpecs reports a file that tells gcc how to run what it runs.
+func isSpecs(option string) bool {
+	return strings.HasPrefix(option, "-specs=") || strings.HasPrefix(option, "--specs=")
 }
 
 // joinable wants host code that device code can be put into afterwards. options are those of its compile, whoever asked for them: the

@@ -1,12 +1,16 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
 // flags = { nvcc = [...], ... }: what kbuild has no attribute for. What it derives itself, and what
@@ -63,30 +67,92 @@ func (r *reader) toolFlags(f *field, tool string, v cty.Value, places places, at
 		r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, not %s", tool, typeName(v))
 		return nil
 	}
-	var out []string
+	var written []item
 	for _, e := range v.AsValueSlice() {
 		s, ok := asText(e)
 		if !ok {
 			r.l.errorAt(r.keyRange(f, tool), "", "flags.%s needs a list of strings, and one element is %s", tool, typeName(e))
 			continue
 		}
-		place := places.take(s, f.rng)
-		if attr, derived := derivedFrom(tool, s); derived {
-			help := "Remove it: kbuild says itself what the compiler is to make, and where."
-			if attr != itself {
-				help = fmt.Sprintf("Use the attribute %s.", attr)
-			}
-			r.l.errorAt(place, help, "kbuild derives %s itself", s)
+		written = append(written, item{s, places.take(s, f.rng)})
+	}
+	var out []string
+	for _, i := range r.l.writtenOut(tool, written) {
+		if r.refuseFlag(tool, i) {
 			continue
 		}
-		if strings.HasPrefix(s, "@") && (tool == "hip" || tool == "clang") {
-			r.l.errorAt(place, "Write the options themselves.", "flags.%s takes no file of options", tool)
-			continue
+		if _, twice := at[i.text]; !twice {
+			at[i.text] = position(i.rng)
 		}
-		at[s] = position(place)
-		out = append(out, s)
+		out = append(out, i.text)
 	}
 	return out
+}
+
+// refuseFlag reports a flag that no tool may have.
+func (r *reader) refuseFlag(tool string, i item) bool {
+	if attr, derived := derivedFrom(tool, i.text); derived {
+		help := "Remove it: kbuild says itself what the compiler is to make, and where."
+		if attr != itself {
+			help = fmt.Sprintf("Use the attribute %s.", attr)
+		}
+		r.l.errorAt(i.rng, help, "kbuild derives %s itself", i.text)
+		return true
+	}
+	if strings.HasPrefix(i.text, "@") && (tool == "hip" || tool == "clang") {
+		r.l.errorAt(i.rng, "Write the options themselves.", "flags.%s takes no file of options", tool)
+		return true
+	}
+	return false
+}
+
+// writtenOut are flags with what stands in the files of options that they name. Such files are read as the manifest is, and like it they
+// decide what is planned.
+func (l *loader) writtenOut(tool string, flags []item) []item {
+	texts := make([]string, len(flags))
+	for i, f := range flags {
+		texts[i] = f.text
+	}
+	files := optfile.Files{Read: l.optionFile}
+	write := files.GNU
+	switch tool {
+	case "host", "link", "lld":
+	case "nvcc", "cicc", "ptxas", "nvlink":
+		write = files.NVIDIA
+	default:
+		return flags
+	}
+	words, err := write(texts)
+	var fault *optfile.Error
+	if errors.As(err, &fault) {
+		l.errorAt(flags[fault.From].rng, fault.Help, "%s", fault.Say)
+		return nil
+	}
+	out := make([]item, len(words))
+	for i, w := range words {
+		out[i] = item{w.Text, flags[w.From].rng}
+	}
+	return out
+}
+
+// optionFile reads a file of options, once. It is named from the root, where commands run.
+func (l *loader) optionFile(name string) ([]byte, error) {
+	if rel, err := filepath.Rel(l.project.Root, name); err == nil && filepath.IsAbs(name) && filepath.IsLocal(rel) {
+		name = rel
+	}
+	name = filepath.ToSlash(filepath.Clean(name))
+	if l.inBuildTree(name) {
+		return nil, errors.New("it is in the build tree, and files of options are read before anything is built")
+	}
+	if known, ok := l.project.sources[name]; ok {
+		return known, nil
+	}
+	text, err := l.fsys.read(l.project.Root, name)
+	if err == nil {
+		l.project.Files = append(l.project.Files, name)
+		l.project.sources[name] = text
+	}
+	return text, err
 }
 
 // derivedNVLink are those of nvlink: files that it writes.

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Look is a path that Load looked at. If it finds the same at all of them another time, and the same options, it comes to
@@ -63,4 +65,18 @@ func (w *watcher) outside(name string) (fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	w.note(Look{Path: filepath.ToSlash(name)}, err)
 	return info, err
+}
+
+// read is the text of a file, below the manifest or not.
+func (w *watcher) read(root, name string) ([]byte, error) {
+	if filepath.IsLocal(name) {
+		return w.ReadFile(name)
+	}
+	file := name
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(root, name)
+	}
+	text, err := regular.ReadAtMost(file, MaxSource)
+	w.note(Look{Path: name}, err)
+	return text, err
 }

@@ -9,7 +9,7 @@ import (
 type Project struct {
 	Root       string               // absolute folder of the manifest
 	File       string               // manifest, relative to Root
-	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl), relative to Root
+	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl) and files of options, relative to Root or absolute
 	Globs      []Glob               // every glob that was evaluated and what it matched
 	Looks      []Look               // every path that was looked at, in order
 	BuildDir   string               // of this run: relative to Root and slash-separated when inside, else absolute

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
+)
+
+// nvcc takes options from the environment, and these may name files of options. They are written out before anything looks at the
+// environment: what is in the files is then in keys, in what nvcc is asked, and in what it is run with, as other options are.
+
+// optionEnv are the variables with options of nvcc, and otherOptionEnv those with options of what it runs.
+var (
+	optionEnv      = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
+	otherOptionEnv = []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"}
+)
+
+// writeOutEnv writes out the files of options that the environment names.
+func (c *cli) writeOutEnv() error {
+	for _, name := range otherOptionEnv {
+		if words := strings.Fields(os.Getenv(name)); slices.ContainsFunc(words, namesOptions) {
+			return usagef("%s names a file of options: write the options themselves", name)
+		}
+	}
+	for _, name := range optionEnv {
+		words := strings.FieldsFunc(os.Getenv(name), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
+		if !slices.ContainsFunc(words, namesOptions) {
+			continue
+		}
+		written, err := c.writtenOut(words)
+		if err != nil {
+			return usagef("%s: %w", name, err)
+		}
+		if err := os.Setenv(name, written); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namesOptions reports an option that may name a file of options.
+func namesOptions(word string) bool {
+	return strings.HasPrefix(word, "@") || strings.Contains(word, "=@") || strings.Contains(word, ",@") ||
+		strings.Contains(word, "options-file") || strings.Contains(word, "-optf") || strings.Contains(word, "specs")
+}
+
+// writtenOut are options of the environment with what stands in the files that they name, from the root of the project.
+func (c *cli) writtenOut(words []string) (string, error) {
+	root, _ := manifest.Locate(c.options())
+	files := optfile.Files{Read: func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(root, name)
+		}
+		return regular.ReadAtMost(name, manifest.MaxSource)
+	}}
+	out, err := files.NVIDIA(words)
+	var fault *optfile.Error
+	if errors.As(err, &fault) {
+		return "", fmt.Errorf("%s. %s", fault.Say, fault.Help)
+	}
+	var texts []string
+	for _, w := range out {
+		switch {
+		case strings.ContainsAny(w.Text, " \t\n\"'\\[]$`"):
+			return "", fmt.Errorf("it comes to the option %q, which nvcc does not take from the environment as it is: use flags.nvcc", w.Text)
+		case namesOptions(w.Text): // a file that does not exist, or gcc's specs
+			return "", fmt.Errorf("%s names a file that is not there, or that cannot be written out: use flags.nvcc", w.Text)
+		}
+		texts = append(texts, w.Text)
+	}
+	return strings.Join(texts, " "), nil
+}

@@ -1,0 +1,302 @@
+// Package optfile writes out the options that stand in files: @FILE of gcc, clang, the assembler and the linkers, --options-file of
+// nvcc, ptxas and nvlink, and such files in such files. What is written out is an option like any other: it is in keys, and whoever
+// looks at options sees it. The package knows how these programs split a file into words. What two of them split differently, and what
+// nobody would write, it does not guess at.
+package optfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// Word is an option, and the index of the flag that it comes from.
+type Word struct {
+	Text string
+	From int
+}
+
+// Error is why a flag cannot be written out.
+type Error struct {
+	From int    // index of the flag
+	Say  string // what is wrong
+	Help string // what to do
+}
+
+func (e *Error) Error() string { return e.Say }
+
+// Files reads files of options. Read gives the text of one; of one that does not exist the programs make what they will.
+type Files struct {
+	Read func(name string) ([]byte, error)
+}
+
+// most is how deep files may name each other.
+const most = 16
+
+const writeOut = "Write the options themselves."
+
+// GNU writes out the flags of a host compiler or of a link.
+func (f Files) GNU(flags []string) ([]Word, error) { return f.gnu(given(flags), 0) }
+
+// NVIDIA writes out the flags of nvcc, ptxas or nvlink.
+func (f Files) NVIDIA(flags []string) ([]Word, error) { return f.nvidia(given(flags), 0) }
+
+func given(flags []string) []Word {
+	words := make([]Word, len(flags))
+	for i, flag := range flags {
+		words[i] = Word{flag, i}
+	}
+	return words
+}
+
+// passes are the options of gcc that hand one option to another program, by those that hand it a list.
+var passes = map[string]string{"-Wl": "-Xlinker", "-Wa": "-Xassembler", "-Wp": "-Xpreprocessor"}
+
+func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
+	for i, w := range words {
+		var more []Word
+		list, rest, isList := strings.Cut(w.Text, ",")
+		switch {
+		case strings.HasPrefix(w.Text, "@") && i > 0 && isPass(words[i-1].Text):
+			more, err = f.passed(words[i-1].Text, w, depth)
+			out = out[:len(out)-1] // what passes it is before each
+		case strings.HasPrefix(w.Text, "@"):
+			more, err = f.read(w, w.Text[1:], splitGNU, f.gnu, depth)
+		case isList && passes[list] != "" && strings.Contains(","+rest, ",@"):
+			for _, part := range strings.Split(rest, ",") {
+				var words []Word
+				words, err = f.passed(passes[list], Word{part, w.From}, depth)
+				if more = append(more, words...); err != nil {
+					break
+				}
+			}
+		case isSpecs(w.Text):
+			more, err = []Word{w}, f.checkSpecs(w)
+		default:
+			more = []Word{w}
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+func isPass(option string) bool {
+	return option == "-Xlinker" || option == "-Xassembler" || option == "-Xpreprocessor"
+}
+
+// passed writes out an option that pass hands to another program.
+func (f Files) passed(pass string, w Word, depth int) (out []Word, err error) {
+	inner := []Word{w}
+	if strings.HasPrefix(w.Text, "@") {
+		if inner, err = f.read(w, w.Text[1:], splitGNU, f.gnu, depth); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range inner {
+		out = append(out, Word{pass, w.From}, o)
+	}
+	return out, nil
+}
+
+func isSpecs(option string) bool {
+	return strings.HasPrefix(option, "-specs=") || strings.HasPrefix(option, "--specs=") || option == "--specs" || option == "-specs"
+}
+
+// checkSpecs wants a file of specs that gcc finds where it is named, and that takes no other files in: its content is in keys.
+func (f Files) checkSpecs(w Word) error {
+	_, file, ok := strings.Cut(w.Text, "=")
+	if !ok || !strings.Contains(file, "/") {
+		return &Error{w.From, w.Text + " names no place of a file: gcc looks for it in folders of its own", "Write -specs=./FILE."}
+	}
+	text, err := f.Read(file)
+	switch {
+	case err != nil:
+		return &Error{w.From, fmt.Sprintf("%s cannot be read: %v", file, err), ""}
+	case strings.Contains(string(text), "%include"):
+		return &Error{w.From, file + " takes in other files (%include)", "Write their text into it."}
+	}
+	return nil
+}
+
+// nvidia writes out flags of nvcc.
+func (f Files) nvidia(words []Word, depth int) (out []Word, err error) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		name, value, joined := strings.Cut(w.Text, "=")
+		forHost := name == "-Xcompiler" || name == "--compiler-options"
+		isFile := name == "--options-file" || name == "-optf"
+		var more []Word
+		switch {
+		case !forHost && !isFile && namesFile(w.Text):
+			err = &Error{w.From, w.Text + " names a file of options for another program", writeOut}
+		case !forHost && strings.HasPrefix(name, "-X") && !joined && i+1 < len(words): // -Xptxas OPTION
+			i++
+			if more = []Word{w, words[i]}; namesFile(words[i].Text) {
+				err = &Error{words[i].From, words[i].Text + " names a file of options for another program", writeOut}
+			}
+		case !forHost && !isFile:
+			more = []Word{w}
+		case !joined && i+1 == len(words):
+			more = []Word{w}
+		default:
+			from := w.From
+			if !joined {
+				i++
+				value = words[i].Text
+			}
+			if forHost {
+				more, err = f.forHost(w.Text, joined, value, from, depth)
+			} else {
+				more, err = f.optionsFiles(value, from, depth)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+func namesFile(option string) bool {
+	return strings.Contains(option, "options-file") || strings.Contains(option, "-optf")
+}
+
+func (f Files) optionsFiles(list string, from, depth int) (out []Word, err error) {
+	for _, name := range strings.Split(list, ",") {
+		missing := Word{"--options-file=" + name, from} // nvcc says that it is missing
+		more, err := f.read(missing, name, splitNVIDIA, f.nvidia, depth)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// forHost writes out what nvcc hands to the host compiler, one by one if there was a file.
+func (f Files) forHost(option string, joined bool, list string, from, depth int) (out []Word, err error) {
+	var host []Word
+	for _, o := range splitCommas(list) {
+		host = append(host, Word{o, from})
+	}
+	written, err := f.gnu(host, depth)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Equal(host, written) && joined:
+		return []Word{{option, from}}, nil
+	case slices.Equal(host, written):
+		return []Word{{option, from}, {list, from}}, nil
+	}
+	for _, o := range written {
+		out = append(out, Word{"-Xcompiler", from}, Word{strings.ReplaceAll(o.Text, ",", `\,`), from})
+	}
+	return out, nil
+}
+
+// splitCommas splits at commas that no backslash keeps, as nvcc does.
+func splitCommas(list string) []string {
+	const kept = "\x00"
+	parts := strings.Split(strings.ReplaceAll(list, `\,`, kept), ",")
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], kept, ",")
+	}
+	return parts
+}
+
+// read gives the words of a file, those of files in it included. A file that does not exist leaves w.
+func (f Files) read(w Word, name string, split func(string) ([]string, error), expand func([]Word, int) ([]Word, error), depth int) ([]Word, error) {
+	if depth == most {
+		return nil, &Error{w.From, name + " and other files of options name each other", writeOut}
+	}
+	text, err := f.Read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return []Word{w}, nil
+	}
+	if err != nil {
+		return nil, &Error{w.From, fmt.Sprintf("the file of options %s cannot be read: %v", name, err), writeOut}
+	}
+	texts, err := split(string(text))
+	if err != nil {
+		return nil, &Error{w.From, fmt.Sprintf("the file of options %s holds %v", name, err), writeOut}
+	}
+	words := make([]Word, len(texts))
+	for i, text := range texts {
+		words[i] = Word{text, w.From}
+	}
+	return expand(words, depth+1)
+}
+
+// control reports a character that gcc and clang do not both take for a blank, or for a part of a word.
+func control(c byte) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' }
+
+// splitGNU splits as gcc (11, 12), clang (15) and the programs of binutils do: at blanks, less in quotes, and a backslash keeps what comes
+// after it. Within quotes, and at the end of a line, a backslash is another thing to newer ones.
+func splitGNU(text string) (words []string, err error) {
+	var word []byte
+	inWord, quote := false, byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case control(c) || i == 0 && strings.HasPrefix(text, "\ufeff"):
+			return nil, fmt.Errorf("the character %q", c)
+		case c == '\\' && (quote != 0 || i+1 == len(text) || text[i+1] == '\n' || text[i+1] == '\r'):
+			return nil, errors.New("a backslash within quotes or at the end of a line, which compilers read differently")
+		case c == '\\':
+			i++
+			word, inWord = append(word, text[i]), true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, inWord = c, true
+		case quote == 0 && strings.IndexByte(" \t\r\n", c) >= 0:
+			if inWord {
+				words = append(words, string(word))
+			}
+			word, inWord = nil, false
+		default:
+			word, inWord = append(word, c), true
+		}
+	}
+	if quote != 0 {
+		return nil, errors.New("an open quote")
+	}
+	if inWord {
+		words = append(words, string(word))
+	}
+	return words, nil
+}
+
+// splitNVIDIA splits as nvcc 11.8 does where it does nothing but split: it drops brackets and much of what stands with a backslash.
+func splitNVIDIA(text string) (words []string, err error) {
+	quoted, word, inWord := false, []byte(nil), false
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case control(c) || c >= 0x7f || strings.IndexByte("\\'[]`$", c) >= 0:
+			return nil, fmt.Errorf("the character %q, which nvcc reads in a way of its own", c)
+		case c == '"':
+			quoted, inWord = !quoted, true
+		case !quoted && strings.IndexByte(" \t\r\n", c) >= 0:
+			if inWord {
+				words = append(words, string(word))
+			}
+			word, inWord = nil, false
+		default:
+			word, inWord = append(word, c), true
+		}
+	}
+	if quoted {
+		return nil, errors.New("an open quote")
+	}
+	if inWord {
+		words = append(words, string(word))
+	}
+	return words, nil
+}
