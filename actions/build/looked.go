@@ -78,6 +78,11 @@ func (r *Runner) around(a *graph.Action) []string {
 	if a.Kind == graph.Generate {
 		out = append(out, r.programs(a.Argv[0])...)
 	}
+	for _, p := range r.profiles(a) {
+		if !r.Listing.Exists(p) {
+			out = append(out, p)
+		}
+	}
 	return out
 }
 

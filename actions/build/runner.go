@@ -283,6 +283,12 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 			}
 		}
 	}
+	for _, f := range r.profiles(a) {
+		if info, err := os.Stat(r.abs(f)); err == nil && info.Mode().IsRegular() && !known[f] {
+			known[f] = true
+			out = append(out, f)
+		}
+	}
 	return out
 }
 

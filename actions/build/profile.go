@@ -1,0 +1,86 @@
+package build
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+)
+
+// A compile that is guided by a profile reads it and tells nobody: no dependency file names it. gcc looks for a .gcda by the name of the
+// object, beside it or, under the name of the whole path with # for /, in the folder of -fprofile-use= or -fprofile-dir=. (gcc 11 and 12;
+// clang 15 takes a file, or default.profdata.) A file that an option names is found as every other.
+
+// profiles are the files in which a compile looks for a profile, whether they are there or not.
+func (r *Runner) profiles(a *graph.Action) []string {
+	if a.Kind != graph.Compile && a.Kind != graph.HostCompile {
+		return nil
+	}
+	var files, dirs []string
+	byObject := false
+	options := a.Argv[1:]
+	if a.Kind == graph.Compile {
+		options = toolchain.OfHost(slices.Concat(options, r.nvccFlags()))
+	}
+	for _, o := range options {
+		switch name, value, _ := strings.Cut(o, "="); {
+		case name == "-fprofile-dir":
+			dirs = append(dirs, value)
+		case o == "-fprofile-use" || o == "-fbranch-probabilities":
+			byObject = true
+			files = append(files, "default.profdata")
+		case name == "-fprofile-use":
+			byObject = true
+			dirs = append(dirs, value)
+			files = append(files, value, path.Join(value, "default.profdata"))
+		case o == "-fauto-profile":
+			files = append(files, "fbdata.afdo")
+		case name == "-fauto-profile":
+			files = append(files, value)
+		}
+	}
+	if !byObject {
+		return files
+	}
+	data := strings.TrimSuffix(a.Outputs[0], path.Ext(a.Outputs[0])) + ".gcda"
+	files = append(files, data)
+	for _, d := range dirs {
+		files = append(files, path.Join(d, r.mangled(data)))
+	}
+	return files
+}
+
+// nvccFlags are the options that the environment adds to each command of nvcc.
+func (r *Runner) nvccFlags() (options []string) {
+	for _, e := range r.KeyEnv {
+		if name, value, _ := strings.Cut(e, "="); name == "NVCC_PREPEND_FLAGS" || name == "NVCC_APPEND_FLAGS" {
+			options = append(options, strings.Fields(value)...)
+		}
+	}
+	return options
+}
+
+// mangled is a path as gcc spells it in the name of one file.
+func (r *Runner) mangled(file string) string {
+	if !path.IsAbs(file) {
+		root, err := filepath.EvalSymlinks(r.Root) // gcc asks the kernel where it runs
+		if err != nil {
+			root = r.Root
+		}
+		file = root + "/" + file
+	}
+	var parts []string
+	for _, p := range strings.Split(file, "/") {
+		switch p {
+		case ".":
+			continue
+		case "..":
+			p = "^"
+		}
+		parts = append(parts, p)
+	}
+	return strings.Join(parts, "#")
+}
