@@ -113,7 +113,7 @@ func (s *session) sweep(t *tree, want []graph.ActionID, p *term.Progress) error 
 	}
 	removed, left, err := t.runner.RemoveLeftovers(now, written)
 	s.sayLeftovers(p, "note", "removed", removed, "that nothing makes any more")
-	s.sayLeftovers(p, "warning", "left", left, "that nothing makes any more, and whose content is not what kbuild wrote")
+	s.sayLeftovers(p, "warning", "left", left, "that nothing makes any more, since kbuild does not know its content to be what it wrote")
 	if err != nil {
 		return err
 	}
