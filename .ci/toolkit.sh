@@ -103,6 +103,7 @@ if [ "${1:-}" = test ]; then
 	missing=
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
+	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	find_clangd || missing="$missing clangd"
 	find_clang || missing="$missing clang"
 	find_hip || missing="$missing hipcc"

@@ -238,6 +238,9 @@ func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, di
 		env = append(env, run.HugePages(r.hungry.Add(1)*frontEndMemory)...)
 		defer r.hungry.Add(-1)
 	}
+	if r.under != nil {
+		argv = r.under(a, argv, cwd)
+	}
 	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: mostSaid(a)})
 	if errors.Is(err, unix.ENOMEM) {
 		err = &ended{err.Error(), true}

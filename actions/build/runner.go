@@ -50,6 +50,8 @@ type Runner struct {
 
 	Distrusted map[string]bool // questions to compilers whose answers are known to be understood wrongly
 
+	under func(a *graph.Action, argv []string, cwd string) []string // the command that runs argv; nil is argv
+
 	temp    sync.Once // makes the folder for temporary files
 	tempErr error
 	short   string       // the same folder by a short name, see run.ShortTemp; "" without

@@ -317,6 +317,7 @@ type world struct {
 	read     map[string]stamp    // files whose content entered an identity, as they were before they were read
 	absent   map[string]bool     // paths that would have been preferred
 	digests  map[string]string   // by file
+	covers   map[string][]string // files whose content is in an identity, by identity
 	answers  map[string]answered // by command line
 	trouble  bool                // something failed that may not fail the next time
 	parts    map[string]string   // of the toolkit, by role; "" is absent
@@ -327,7 +328,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, r Request) *world {
-	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[string]string{}, answers: map[string]answered{}}
+	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[string]string{}, covers: map[string][]string{}, answers: map[string]answered{}}
 }
 
 func (w *world) env(name string) string { return w.req.Env(name) }
@@ -475,7 +476,9 @@ func (w *world) identity(parts map[string]string, texts ...string) (string, erro
 	for _, t := range texts {
 		fmt.Fprintf(h, "text %d %s\n", len(t), t)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	id := hex.EncodeToString(h.Sum(nil))
+	w.cover(id, parts, texts)
+	return id, nil
 }
 
 // reads notes that an answer depends on a file. The stamp is taken before the content, so that a

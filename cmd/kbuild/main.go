@@ -115,7 +115,7 @@ func Main(args []string, stdout, stderr io.Writer) (status int) {
 			status = out.settle(stderr, exited)
 		}
 	}()
-	k, err := parser.Parse(args)
+	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
 	switch {
 	case errors.As(err, new(outputError)): // of the help
 		return out.settle(stderr, exitFailed)

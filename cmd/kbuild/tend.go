@@ -213,15 +213,20 @@ func (c *cli) sayOver(res disk.GCResult) {
 
 type cacheVerifyCmd struct {
 	Rebuild bool     `help:"Run every action of the targets again, and compare what it makes with what it made."`
-	Targets []string `arg:"" optional:"" help:"Targets of --rebuild (default: what kbuild would build)."`
+	Strace  bool     `help:"Also spelled --trace: run every command of the targets again under strace, and name what it read or looked for and no record has."`
+	Targets []string `arg:"" optional:"" help:"Targets of --rebuild or --trace (default: what kbuild would build)."`
 }
 
 func (cmd cacheVerifyCmd) Run(c *cli) error {
 	switch {
+	case cmd.Rebuild && cmd.Strace:
+		return usagef("cache verify takes --rebuild or --trace, not both")
 	case cmd.Rebuild:
 		return cmd.rebuild(c)
+	case cmd.Strace:
+		return cmd.retrace(c)
 	case len(cmd.Targets) > 0:
-		return usagef("cache verify checks the whole cache; targets are for --rebuild")
+		return usagef("cache verify checks the whole cache; targets are for --rebuild and --trace")
 	}
 	store, err := c.store()
 	if err != nil {
