@@ -21,7 +21,7 @@ import (
 )
 
 // KeyVersion salts every key. Raise it when the meaning of a key or a record changes.
-const KeyVersion = "kbuild-2"
+const KeyVersion = "kbuild-3"
 
 // Digest is a SHA-256.
 type Digest [sha256.Size]byte
@@ -115,7 +115,9 @@ type Record struct {
 	Command    Key           `json:"command"`
 	Fields     []Field       `json:"fields"`               // what Command was made of
 	Discovered []FileDigest  `json:"discovered,omitempty"` // read besides the declared inputs, sorted by path
-	Absent     []string      `json:"absent,omitempty"`     // paths that would shadow a discovered file if they existed
+	Absent     []string      `json:"absent,omitempty"`     // paths that would be read, or change where is searched, if they existed; DIR/ is a folder that may not become a file
+	Search     []string      `json:"search,omitempty"`     // lists of the folders that the compiler searched, in order, joined by newlines: see build.shadow
+	Passed     []string      `json:"passed,omitempty"`     // files in these folders, before one that was discovered, that were not read
 	Outputs    []Output      `json:"outputs"`
 	Text       string        `json:"text,omitempty"` // what the command said, replayed on a hit
 	Functions  []Function    `json:"functions,omitempty"`
@@ -148,6 +150,12 @@ func (r *Record) ID() Key {
 	}
 	for _, p := range r.Absent {
 		w.Field("absent", p)
+	}
+	for _, s := range r.Search {
+		w.Field("search", s)
+	}
+	for _, p := range r.Passed {
+		w.Field("passed", p)
 	}
 	return w.Sum()
 }

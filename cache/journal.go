@@ -70,7 +70,7 @@ type table[T comparable] struct {
 }
 
 const (
-	journalMagic = "kbuild journal 3\n"
+	journalMagic = "kbuild journal 4\n"
 	journalHead  = len(journalMagic) + 16
 	entryHead    = 8
 )

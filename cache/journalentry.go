@@ -51,8 +51,8 @@ func (w *entries) removal(output string) int {
 // record appends r. Its payload:
 //
 //	command key, number of the first output's path,
-//	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent (count,
-//	numbers of paths), outputs (count; number of the path, digest, size, bits: executable, unkept),
+//	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent, search and
+//	passed (counts, numbers of strings), outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
 //	1970, or the smallest integer for no time)
 func (w *entries) record(r *Record) int {
@@ -67,9 +67,11 @@ func (w *entries) record(r *Record) int {
 	for _, p := range r.Discovered {
 		b = binary.AppendUvarint(b, w.pair(p))
 	}
-	b = binary.AppendUvarint(b, uint64(len(r.Absent)))
-	for _, p := range r.Absent {
-		b = binary.AppendUvarint(b, w.str(p))
+	for _, list := range [3][]string{r.Absent, r.Search, r.Passed} {
+		b = binary.AppendUvarint(b, uint64(len(list)))
+		for _, p := range list {
+			b = binary.AppendUvarint(b, w.str(p))
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.Outputs)))
 	for _, o := range r.Outputs {
@@ -102,7 +104,9 @@ func (j *Journal) parseRecord(b []byte) *Record {
 	j.strings.at(r)
 	rec.Fields = list(r, func() Field { return Field{j.strings.at(r), j.strings.at(r)} })
 	rec.Discovered = list(r, func() FileDigest { return j.pairs.at(r) })
-	rec.Absent = list(r, func() string { return j.strings.at(r) })
+	for _, l := range [3]*[]string{&rec.Absent, &rec.Search, &rec.Passed} {
+		*l = list(r, func() string { return j.strings.at(r) })
+	}
 	rec.Outputs = list(r, func() Output {
 		o := Output{Path: j.strings.at(r)}
 		copy(o.Digest[:], r.bytes(uint64(len(o.Digest))))

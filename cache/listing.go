@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -43,6 +44,38 @@ func (l *Listing) Exists(path string) bool {
 	}
 	link, ok := d.names[base]
 	return ok && (!link || l.stat(path))
+}
+
+// Names is the listing of one folder.
+type Names struct {
+	l   *Listing
+	dir string
+	f   *folder
+}
+
+// Names reads a folder, which need not exist. What it gives is as old as what Exists says.
+func (l *Listing) Names(dir string) Names {
+	dir = l.abs(dir)
+	return Names{l, dir, l.folder(dir)}
+}
+
+// Has reports whether the folder has a name, be it of a link that leads nowhere. Of a folder that cannot be read it may have any.
+func (n Names) Has(name string) bool {
+	_, ok := n.f.names[name]
+	return ok || n.f.opaque
+}
+
+// Some reports whether the folder has a name with an ending.
+func (n Names) Some(ending string) bool {
+	if n.f.opaque {
+		return true
+	}
+	for name := range n.f.names {
+		if strings.HasSuffix(name, ending) {
+			return true
+		}
+	}
+	return false
 }
 
 // Forget drops the listing of a folder that the build writes into, and those of the folders above

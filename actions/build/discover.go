@@ -2,16 +2,15 @@ package build
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -31,6 +30,9 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 		text = bytes.ReplaceAll(text, []byte(dir.tmp+"/"), []byte(ofLink))
 		text = bytes.ReplaceAll(text, []byte(dir.dir+"/"), []byte(ofLink))
 		deps, err = run.ParseLinkDepfile(text, func(name string) bool { return name != "" && r.Listing.Exists(name) })
+		if trace := r.traced(dir); trace.Complete { // it has a script of INCLUDE by the name by which it was found
+			deps = append(slices.DeleteFunc(deps, func(d string) bool { return !r.isFile(d) }), trace.Read...)
+		}
 	} else {
 		_, deps, err = run.ParseDepfile(text)
 	}
@@ -107,56 +109,147 @@ func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	return nil
 }
 
-// absent lists paths that do not exist and would be read instead of a discovered header if they did:
-// the header's name in a folder that is searched before the one where it was found. Of a path whose
-// first folder does not exist either, only that folder is listed.
+// lookedFor fills in what a compile looked for besides what it read: paths that do not exist and would be read instead of a discovered
+// header if they did, and files that were asked for by __has_include or taken in by the assembler. stable is false if one of them came
+// while the command ran.
 //
 // It lists too many rather than too few (a quoted include searches the folder of the file that
 // includes it, and a depfile does not say which that was); one too many costs a compile that was not
 // needed on the day such a file appears.
-//
-// there are files that were asked for by __has_include and were not read: if one goes, the answer is another. others are files that are
-// there and would be missing if the command had been the first to search their folders: they may have come since.
-func (r *Runner) absent(a *graph.Action, found []cache.FileDigest, climbing []string) (missing []string, there []cache.FileDigest, others []string) {
-	s := search{r: r, dirs: r.searchDirs(a, found), missing: map[string]bool{}, nowhere: map[string]bool{}, others: map[string]bool{}}
-	for _, f := range found {
-		for _, rel := range spellings(f.Path, s.dirs) {
-			s.elsewhere(rel, f.Path)
-		}
+func (r *Runner) lookedFor(ctx context.Context, a *graph.Action, rec *cache.Record, climbing []string, dir scratch, start cache.Moment) (stable bool) {
+	found := rec.Discovered
+	quoted, searched := r.quoteDirs(a, found), r.searchDirs(a)
+	ok := false
+	if r.known(a) {
+		var asked []string
+		asked, ok = r.search(ctx, a, rec)
+		searched = compact(append(asked, searched...))
+		r.compilePrograms(ctx, a, rec)
 	}
+	all := compact(slices.Concat(quoted, searched))
+	s := search{r: r, dirs: all, missing: map[string]bool{}, others: map[string]bool{}}
 	for _, c := range climbing {
 		s.climb(c)
 	}
-	whether := r.whether(a, found)
-	for _, name := range whether {
-		s.elsewhere(name, "")
+	if ok { // where the compiler searches is looked at by shadows
+		s.in(quoted)
+	} else {
+		s.in(all)
 	}
-	there = s.there(a, found, whether)
-	var included []string
-	for _, f := range r.ownFiles(a, found) {
-		included = append(included, r.asksOf(f).included...)
-	}
-	if len(included) > 0 {
-		s.dirs = append([]string{"."}, a.SearchDirs...) // as the assembler searches
-		for _, name := range included {
-			s.elsewhere(name, "")
+	for _, f := range found {
+		for _, rel := range spellings(f.Path, all) {
+			s.elsewhere(rel, f.Path)
 		}
-		there = append(there, s.there(a, slices.Concat(found, there), included)...)
 	}
-	for _, f := range slices.Concat(found, there) {
+	there := s.questions(a, found, quoted, searched, rec)
+	there = append(there, r.assembles(ctx, a, &s, slices.Concat(found, there), dir, rec)...)
+	rec.Discovered = append(rec.Discovered, there...)
+	for _, f := range rec.Discovered {
 		delete(s.others, f.Path)
 	}
-	return slices.Sorted(maps.Keys(s.missing)), there, slices.Sorted(maps.Keys(s.others))
+	rec.Absent = compact(append(rec.Absent, slices.Sorted(maps.Keys(s.missing))...))
+	stable = !slices.ContainsFunc(slices.Sorted(maps.Keys(s.others)), func(file string) bool { return r.came(file, start) })
+	for _, f := range there {
+		stable = stable && (isCondition(f.Path) || r.Files.Unchanged(f.Path, f.Digest, start))
+	}
+	return r.shadows(rec, start) && stable
+}
+
+// questions looks for what __has_include names, and for what headers of the system include in quotes, which their own folder does not
+// have. It gives the files that are there: if one goes, the answer is another.
+func (s *search) questions(a *graph.Action, found []cache.FileDigest, quoted, searched []string, rec *cache.Record) (there []cache.FileDigest) {
+	own := s.r.ownFiles(a, found)
+	var names []string
+	var files []*asks
+	macro := false
+	for _, f := range own {
+		asks := s.r.asksOf(f)
+		names, files, macro = append(names, asks.whether...), append(files, asks), macro || asks.macro
+	}
+	for _, f := range found {
+		if slices.Contains(own, f.Path) || !path.IsAbs(f.Path) {
+			continue
+		}
+		asks := s.r.asksOf(f.Path)
+		files, macro = append(files, asks), macro || asks.macro
+		s.in([]string{path.Dir(f.Path)})
+		for _, name := range asks.quoted {
+			s.elsewhere(name, "")
+		}
+		if len(asks.whether) > 0 {
+			s.in(append([]string{path.Dir(f.Path)}, searched...))
+			there = append(there, s.ask(a, slices.Concat(found, there), asks.whether)...)
+		}
+	}
+	if macro {
+		through, unknown := namesThroughMacros(files, slices.Concat(a.Argv, s.r.KeyEnv))
+		names = append(names, through...)
+		if unknown != "" {
+			there = append(there, never("__has_include asks for a file whose name the macro "+unknown+" makes"))
+		}
+	}
+	s.in(compact(slices.Concat(quoted, searched)))
+	return append(there, s.ask(a, slices.Concat(found, there), names)...)
+}
+
+// ask notes where names are missing, and gives those that are there and that a neither declares nor found.
+func (s *search) ask(a *graph.Action, found []cache.FileDigest, names []string) []cache.FileDigest {
+	for _, name := range names {
+		s.elsewhere(name, "")
+	}
+	return s.there(a, found, names)
+}
+
+// assembles gives what the assembler takes in for a compile in one go. Of one that leaves preprocessed text, that text tells.
+func (r *Runner) assembles(ctx context.Context, a *graph.Action, s *search, found []cache.FileDigest, dir scratch, rec *cache.Record) []cache.FileDigest {
+	if a.Kind == graph.Preprocess || a.Kind == graph.HostPart {
+		return nil
+	}
+	var t taken
+	for _, f := range slices.Concat(a.Inputs, paths(found)) {
+		if isCondition(f) {
+			continue
+		}
+		of := r.asksOf(f).taken
+		t.names, t.texts, t.unknown = append(t.names, of.names...), append(t.texts, of.texts...), t.unknown || of.unknown
+	}
+	if t.unknown && r.known(a) {
+		if text, ok := r.expanded(ctx, a, dir); ok {
+			t = takenBy(text)
+		}
+	}
+	files, names, unknown := r.allTaken(a, t)
+	s.in(assemblerDirs(a))
+	for _, name := range names {
+		s.elsewhere(name, "")
+	}
+	files = slices.DeleteFunc(files, func(f cache.FileDigest) bool {
+		return slices.ContainsFunc(found, func(k cache.FileDigest) bool { return k.Path == f.Path })
+	})
+	if unknown {
+		files = append(files, never("the assembler takes in a file by a name that cannot be seen"))
+	}
+	return files
+}
+
+func paths(files []cache.FileDigest) (out []string) {
+	for _, f := range files {
+		out = append(out, f.Path)
+	}
+	return out
 }
 
 // search finds what is missing in the folders that a compiler searches.
 type search struct {
 	r       *Runner
 	dirs    []string
-	missing map[string]bool
-	nowhere map[string]bool // folders that no folder has: each is missing in all
+	missing map[string]bool // a folder that may not become a file ends with a slash
+	nowhere map[string]bool // folders that none of dirs has: each is missing in all
 	others  map[string]bool // files that are not missing, and are not what was found
 }
+
+// in makes dirs the folders to look in.
+func (s *search) in(dirs []string) { s.dirs, s.nowhere = dirs, map[string]bool{} }
 
 // elsewhere notes that rel is missing in all folders but where it was found.
 func (s *search) elsewhere(rel, found string) {
@@ -167,16 +260,22 @@ func (s *search) elsewhere(rel, found string) {
 	all := deep
 	for _, d := range s.dirs {
 		p := path.Join(d, rel)
+		if path.IsAbs(rel) {
+			p = rel
+		}
 		if p == found {
 			all = false
 			continue
 		}
 		top := path.Join(d, first)
 		switch {
-		case deep && !s.r.Listing.Exists(top):
+		case deep && first != "" && !s.r.Listing.Exists(top):
 			s.missing[top] = true
 		case !s.r.Listing.Exists(p):
 			s.missing[p] = true
+			all = false
+		case !s.r.isFile(p):
+			s.missing[p+"/"] = true
 			all = false
 		default:
 			s.others[p], all = true, false
@@ -220,7 +319,10 @@ func (s *search) there(a *graph.Action, found []cache.FileDigest, names []string
 	for _, name := range names {
 		for _, d := range s.dirs {
 			p := s.r.name(path.Join(d, name))
-			if !s.r.Listing.Exists(p) {
+			if path.IsAbs(name) {
+				p = name
+			}
+			if !s.r.Listing.Exists(p) || !s.r.isFile(p) {
 				continue
 			}
 			if digest, err := s.r.Files.Digest(p); err == nil && !known[p] && s.r.maker(p) == nil {
@@ -237,35 +339,38 @@ func (s *search) there(a *graph.Action, found []cache.FileDigest, names []string
 // and hundreds of headers.
 const manyDirs = 64
 
-// searchDirs are the folders of quoted includes (of the source and of the project's headers), then
-// the include folders in order.
-func (r *Runner) searchDirs(a *graph.Action, found []cache.FileDigest) []string {
+// quoteDirs are the folders of quoted includes: of the source and of the project's headers.
+func (r *Runner) quoteDirs(a *graph.Action, found []cache.FileDigest) []string {
 	var dirs []string
-	add := func(d string) {
-		if d = r.name(d); !slices.Contains(dirs, d) {
-			dirs = append(dirs, d)
-		}
-	}
 	for _, in := range a.Inputs {
-		add(path.Dir(in))
+		dirs = append(dirs, r.name(path.Dir(in)))
 	}
+	dirs = compact(dirs)
+	seen := map[string]bool{}
 	for _, f := range r.ownFiles(a, found) {
-		if len(dirs) < manyDirs || !path.IsAbs(f) {
-			add(path.Dir(f))
+		d := path.Dir(f)
+		if seen[d] || len(dirs) >= manyDirs && path.IsAbs(f) {
+			continue
 		}
+		seen[d] = true
+		dirs = append(dirs, r.name(d))
 	}
-	for _, d := range a.SearchDirs {
-		add(d)
-	}
+	return compact(dirs)
+}
+
+// searchDirs are the include folders that are known without asking the compiler, in order.
+func (r *Runner) searchDirs(a *graph.Action) []string {
+	dirs := slices.Clone(a.SearchDirs)
 	for _, e := range r.KeyEnv {
 		name, value, _ := strings.Cut(e, "=")
 		if name == "CPATH" || name == "C_INCLUDE_PATH" || name == "CPLUS_INCLUDE_PATH" {
-			for _, d := range filepath.SplitList(value) {
-				add(d)
-			}
+			dirs = append(dirs, filepath.SplitList(value)...)
 		}
 	}
-	return dirs
+	for i, d := range dirs {
+		dirs[i] = r.name(d)
+	}
+	return compact(dirs)
 }
 
 // spellings are the names a header can have been included by: relative to each folder that holds
@@ -290,78 +395,6 @@ func spellings(p string, dirs []string) []string {
 	return out
 }
 
-var hasInclude = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*["<]([^">\n]+)[">]`)
-})
-
-// Where a macro asks, the name may stand in any directive.
-var (
-	hasIncludeOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`__has_include(?:_next)?\s*\(\s*\w`) })
-	directive    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*(?:define|if|elif)\b.*$`) })
-	headerName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`["<]([\w./+-]+)[">]`) })
-)
-
-// incbin is the assembler's directive in assembler source and in a string of C, with the name written out.
-var incbin = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.incbin\s+\\?"([^"\\\n]+)\\?"`) })
-
-// asks is what a source or header asks for besides the files that it includes.
-type asks struct {
-	clocks  clocks          // macros that tell a time
-	whether []string        // files exist, by __has_include
-	macro   bool            // some __has_include has a macro in place of a name
-	names   func() []string // that such a macro may stand for
-
-	included []string // files that the assembler takes in: .incbin
-}
-
-// askedBy is a file with its content. A header is read by very many sources.
-type askedBy struct {
-	file   string
-	digest cache.Digest
-}
-
-// asksOf reads a file of the project, once. One that cannot be read asks for nothing: its compile fails.
-func (r *Runner) asksOf(file string) asks {
-	d, err := r.digest(file)
-	if err != nil {
-		return asks{}
-	}
-	key := askedBy{file, d}
-	if known, ok := r.asked.Load(key); ok {
-		return known.(asks)
-	}
-	text, err := regular.Append(nil, r.abs(file))
-	if err != nil {
-		return asks{}
-	}
-	now := asks{clocks: clocksIn(text)}
-	if bytes.Contains(text, []byte("__has_include")) {
-		for _, m := range hasInclude().FindAllSubmatch(text, -1) {
-			now.whether = append(now.whether, string(m[1]))
-		}
-		now.macro = hasIncludeOf().Match(text)
-	}
-	if bytes.Contains(text, []byte(".incbin")) {
-		for _, m := range incbin().FindAllSubmatch(text, -1) {
-			now.included = append(now.included, string(m[1]))
-		}
-	}
-	now.names = sync.OnceValue(func() []string { return namesIn(r.abs(file)) })
-	r.asked.Store(key, now)
-	return now
-}
-
-// namesIn are the names in the directives of a file.
-func namesIn(file string) (names []string) {
-	text, _ := regular.Append(nil, file)
-	for _, line := range directive().FindAll(text, -1) {
-		for _, m := range headerName().FindAllSubmatch(line, -1) {
-			names = append(names, string(m[1]))
-		}
-	}
-	return names
-}
-
 // ownFiles are the source, the project's headers and those of its include folders elsewhere.
 func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 	if isLink(a) {
@@ -374,76 +407,4 @@ func (r *Runner) ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 		}
 	}
 	return files
-}
-
-// whether are the names that the project's own files ask for by __has_include: no depfile tells of it.
-func (r *Runner) whether(a *graph.Action, found []cache.FileDigest) (names []string) {
-	macro := false
-	own := r.ownFiles(a, found)
-	for _, f := range own {
-		asks := r.asksOf(f)
-		names, macro = append(names, asks.whether...), macro || asks.macro
-	}
-	if !macro {
-		return names
-	}
-	for _, f := range own {
-		if asks := r.asksOf(f); asks.names != nil {
-			names = append(names, asks.names()...)
-		}
-	}
-	for _, arg := range a.Argv {
-		if strings.HasPrefix(arg, "-D") {
-			for _, m := range headerName().FindAllStringSubmatch(arg, -1) {
-				names = append(names, m[1])
-			}
-		}
-	}
-	return names
-}
-
-// absentLibs are the libraries that do not exist and that a link would take for -lNAME if they did: in a folder of -L before the one
-// that has it, or shared beside a static one.
-func (r *Runner) absentLibs(a *graph.Action) (missing []string) {
-	dirs, names, static := r.linked(a)
-	for _, name := range names {
-		files := []string{"lib" + name + ".so", "lib" + name + ".a"}
-		if exact, ok := strings.CutPrefix(name, ":"); ok {
-			files = []string{exact}
-		} else if static {
-			files = files[1:]
-		}
-	search:
-		for _, d := range dirs {
-			for _, f := range files {
-				p := path.Join(d, f)
-				if r.Listing.Exists(p) {
-					break search
-				}
-				missing = append(missing, p)
-			}
-		}
-	}
-	return missing
-}
-
-// linked are the folders of -L, those of LIBRARY_PATH after them, and the names of -l.
-func (r *Runner) linked(a *graph.Action) (dirs, names []string, static bool) {
-	for i, arg := range a.Argv {
-		if len(arg) == 2 && i+1 < len(a.Argv) { // -L DIR
-			arg += a.Argv[i+1]
-		}
-		if d, ok := strings.CutPrefix(arg, "-L"); ok {
-			dirs = append(dirs, d)
-		} else if n, ok := strings.CutPrefix(arg, "-l"); ok {
-			names = append(names, n)
-		}
-		static = static || arg == "-static"
-	}
-	for _, e := range r.KeyEnv {
-		if list, ok := strings.CutPrefix(e, "LIBRARY_PATH="); ok {
-			dirs = append(dirs, filepath.SplitList(list)...)
-		}
-	}
-	return dirs, names, static
 }

@@ -117,10 +117,15 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir sc
 	if err != nil {
 		return nil, false, failed(fmt.Errorf("the command ended well and did not write its output: %w", err))
 	}
-	rec, stable, err = r.record(a, p, m.outputs, dir, start)
+	rec, stable, err = r.record(ctx, a, p, m.outputs, dir, start)
 	if err != nil {
 		res.Status, res.Err = sched.Failed, err
 		return nil, false, res
+	}
+	for _, f := range m.taken {
+		if !discovers(rec, f.Path) {
+			rec.Discovered = append(rec.Discovered, f)
+		}
 	}
 	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, heard.text != "")...)
 	rec.Text, rec.Functions = heard.text, heard.functions
@@ -241,7 +246,19 @@ func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, di
 	if r.under != nil {
 		argv = r.under(a, argv, cwd)
 	}
-	out, err := run.Run(ctx, run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: mostSaid(a)})
+	c := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: mostSaid(a)}
+	if isTraced(a) {
+		f, err := os.Create(dir.traceFile())
+		if err != nil {
+			return run.Result{}, err
+		}
+		defer f.Close()
+		c.Stdout = f
+	}
+	out, err := run.Run(ctx, c)
+	if c.Stdout != nil && tells(a) {
+		out.Output = append(out.Output, r.traced(dir).Rest...)
+	}
 	if errors.Is(err, unix.ENOMEM) {
 		err = &ended{err.Error(), true}
 	}
@@ -471,7 +488,7 @@ func responseFile(args []string) []byte {
 
 // record describes what the command wrote and read. stable is false if an input changed meanwhile:
 // then the outputs are used and not recorded.
-func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Output, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
+func (r *Runner) record(ctx context.Context, a *graph.Action, p pending, known map[string]cache.Output, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
 	rec = &cache.Record{Command: p.key, Fields: p.fields, Made: start.Time}
 	for i, o := range a.Outputs {
 		if out, ok := known[o]; ok {
@@ -503,6 +520,7 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 	for _, text := range a.Follows {
 		stable = stable && r.followed(text, start)
 	}
+	stable = stable && r.stillTaken(a, start)
 	if a.Depfile != "" {
 		found, climbing, err := r.discovered(a, dir)
 		if err != nil {
@@ -516,18 +534,15 @@ func (r *Runner) record(a *graph.Action, p pending, known map[string]cache.Outpu
 			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
 			rec.Discovered = append(rec.Discovered, f)
 		}
-		absent, there, others := r.absent(a, rec.Discovered, climbing)
-		stable = stable && !slices.ContainsFunc(others, func(file string) bool { return r.came(file, start) })
-		for _, f := range there {
-			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
+		if !isLink(a) {
+			stable = r.lookedFor(ctx, a, rec, climbing, dir, start) && stable
 		}
-		rec.Absent, rec.Discovered = absent, append(rec.Discovered, there...)
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return nil, false, err
 		}
 	}
 	if isLink(a) {
-		rec.Absent = append(rec.Absent, r.absentLibs(a)...)
+		r.lookedForLibs(ctx, a, rec, dir)
 	}
 	return rec, stable, nil
 }
@@ -577,7 +592,7 @@ func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, r
 
 // share puts a record and its outputs into a store, if there is one. An output that tells the time is not for others.
 func (r *Runner) share(ctx context.Context, store cache.Store, a *graph.Action, rec *cache.Record) {
-	if store == nil || r.tellsTime(a, rec.Discovered) {
+	if store == nil || r.tellsTime(a, rec.Discovered) || runsEachTime(rec) != "" {
 		return
 	}
 	if err := store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {

@@ -14,18 +14,19 @@ import (
 // what they are (where PATH leads, a folder that an argument names). Both are sorted. ok is false if an action has no record
 // that says what it looked at.
 func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string, ok bool) {
-	set := map[string]bool{}
+	set, done := map[string]bool{}, map[string]map[string]bool{}
 	ok = true
 	for _, id := range ids {
 		a := r.Graph.Actions[id]
 		rec := r.Journal.Last(a.Outputs[0])
-		if rec == nil {
+		if rec == nil || runsEachTime(rec) != "" {
 			ok = false
 			continue
 		}
 		for _, p := range rec.Absent {
-			set[p] = true
+			set[strings.TrimSuffix(p, "/")] = true
 		}
+		r.lookedAhead(rec, set, done)
 		for _, p := range r.around(a) {
 			set[p] = true
 		}
@@ -41,7 +42,7 @@ func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string, ok bool
 }
 
 // Uses are the paths that an action depends on besides the files that others of the graph write: what it reads, what it names,
-// what must stay absent.
+// what must stay absent. What may not come to the folders that its compiler searches is not among them: see Searched.
 func (r *Runner) Uses(a *graph.Action) []string {
 	out := slices.Concat(a.Inputs, a.Weak, r.namedFiles(a), r.around(a))
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
@@ -50,7 +51,9 @@ func (r *Runner) Uses(a *graph.Action) []string {
 				out = append(out, f.Path)
 			}
 		}
-		out = append(out, rec.Absent...)
+		for _, p := range rec.Absent {
+			out = append(out, strings.TrimSuffix(p, "/"))
+		}
 	}
 	if a.Kind == graph.Generate && len(a.Argv) > 0 {
 		for _, p := range r.programs(a.Argv[0]) {
@@ -60,6 +63,25 @@ func (r *Runner) Uses(a *graph.Action) []string {
 		}
 	}
 	return out
+}
+
+// Searched are the folders that the compilers of some actions searched, sorted. A file that comes to one of them may be read in place
+// of any header.
+func (r *Runner) Searched(ids []graph.ActionID) []string {
+	lists, dirs := map[string]bool{}, map[string]bool{}
+	for _, id := range ids {
+		if rec := r.Journal.Last(r.Graph.Actions[id].Outputs[0]); rec != nil {
+			for _, list := range rec.Search {
+				lists[list] = true
+			}
+		}
+	}
+	for list := range lists {
+		for _, d := range strings.Split(list, "\n") {
+			dirs[d] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(dirs))
 }
 
 // around are the paths whose appearance, or whose being something else, makes an argument mean a file or PATH lead elsewhere.

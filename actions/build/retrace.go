@@ -127,7 +127,7 @@ type use struct {
 // holding is an action with all that its commands did.
 type holding struct {
 	v     *Trace
-	known paths
+	known pathSet
 	own   []string // folders, or beginnings of names, that only this action uses
 	wrote map[string]bool
 	uses  []use
@@ -136,7 +136,7 @@ type holding struct {
 
 // held is what is known of a before its commands are looked at.
 func (v *Trace) held(a *graph.Action, dir scratch) *holding {
-	h := &holding{v: v, known: newPaths(), wrote: map[string]bool{}, seen: map[strace.Access]bool{}}
+	h := &holding{v: v, known: newPathSet(), wrote: map[string]bool{}, seen: map[strace.Access]bool{}}
 	h.add(a)
 	for _, tool := range a.Tools {
 		h.known.add(v.tools.Files[tool]...)

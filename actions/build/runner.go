@@ -20,6 +20,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,7 +64,9 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	noted    noted
-	asked    sync.Map                // of asks, by askedBy
+	asked    sync.Map                // of *asks, by askedBy
+	answers  map[string]*searched    // by question: where compilers search
+	told     map[string]string       // by question: where drivers look for programs and libraries
 	said     map[[2]string]bool      // by source and text, see sayOnce
 	named    map[string]named        // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name
@@ -376,12 +379,15 @@ func (r *Runner) holds(a *graph.Action, rec *cache.Record) bool {
 			return false
 		}
 	}
-	for _, p := range rec.Absent {
-		if r.Listing.Exists(p) {
-			return false
-		}
+	return !slices.ContainsFunc(rec.Absent, r.hasCome) && r.shadowed(rec) == ""
+}
+
+// hasCome reports that something is at a path of Record.Absent: of a folder, that it is a file now.
+func (r *Runner) hasCome(p string) bool {
+	if strings.HasSuffix(p, "/") {
+		return r.Listing.Exists(p) && r.isFile(p[:len(p)-1])
 	}
-	return true
+	return r.Listing.Exists(p)
 }
 
 // inPlace reports whether the outputs on disk are the ones of the record. A part has none there.

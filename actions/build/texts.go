@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -21,10 +20,11 @@ import (
 )
 
 // made is what texts found: outputs by name that need no file, since nobody reads them, or are digested already;
-// and the macros that a text used.
+// the macros that a text used, and what the assembler will take in.
 type made struct {
 	outputs map[string]cache.Output
 	used    []string
+	taken   []cache.FileDigest // what the assembler will take in for them
 }
 
 // texts makes the canonical forms of what a command wrote. Texts are large and most are only wanted for their
@@ -35,7 +35,8 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		raw := a.Kind == graph.Preprocess && i == 0
 		canon := slices.IndexFunc(a.Texts, func(t graph.Text) bool { return t.Raw == o })
 		stub := strings.HasSuffix(o, ".stub.c")
-		if !raw && canon < 0 && !stub {
+		code := a.Kind == graph.Cudafe && i == 0
+		if !raw && canon < 0 && !stub && !code {
 			continue
 		}
 		name := dir.output(i, o)
@@ -52,8 +53,9 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		case stub: // names itself, in line markers
 			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(toolchain.StubName)), true
 		}
-		if taken := r.takenIn(a, text); taken != nil {
-			text, changed = append(text, taken...), true
+		if comments, files := r.takenIn(a, text); comments != nil {
+			text, changed = append(text, comments...), true
+			m.taken = append(m.taken, files...)
 		}
 		if err := r.settleText(a, m, name, o, text, changed); err != nil {
 			return m, err
@@ -73,28 +75,6 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		r.buffers.Put(&text)
 	}
 	return m, nil
-}
-
-// takenIn are comments for the end of a text that say what the assembler will take in for it (.incbin), with its content: no other
-// action's key would tell of it. A file that is not found, or whose name is not written out, may be any.
-func (r *Runner) takenIn(a *graph.Action, text []byte) (comments []byte) {
-	asked := bytes.Count(text, []byte(".incbin"))
-	if asked == 0 {
-		return nil
-	}
-	for _, m := range incbin().FindAllSubmatch(text, -1) {
-		for _, d := range append([]string{"."}, a.SearchDirs...) {
-			if digest, err := r.Files.Digest(path.Join(d, string(m[1]))); err == nil {
-				comments = fmt.Appendf(comments, "\n// %s %s", m[1], digest)
-				asked--
-				break
-			}
-		}
-	}
-	if asked > 0 {
-		comments = fmt.Appendf(comments, "\n// %d files at %d", asked, time.Now().UnixNano())
-	}
-	return append(comments, '\n')
 }
 
 // settleText notes the digest of an output, and writes its file if it is new and somebody reads it.
@@ -150,13 +130,27 @@ func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []st
 const (
 	macroMark = "-D"
 	weakMark  = "<weak "
+	neverMark = "<never> " // what cannot be known, in words: the action runs each time
 )
+
+// never is a condition that no day fulfils.
+func never(why string) cache.FileDigest { return cache.FileDigest{Path: neverMark + why} }
+
+// runsEachTime says why the action of a record does, "" if it does not.
+func runsEachTime(rec *cache.Record) string {
+	for _, f := range rec.Discovered {
+		if why, ok := strings.CutPrefix(f.Path, neverMark); ok {
+			return why
+		}
+	}
+	return ""
+}
 
 func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
 
 // isCondition tells a macro or a weak input from a file.
 func isCondition(name string) bool {
-	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark)
+	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark)
 }
 
 // weakInput is the file that a condition stands for today; ok is false if it stands for none.
@@ -178,7 +172,7 @@ func (r *Runner) today(a *graph.Action, name string) (cache.Digest, error) {
 	if w, ok := weakInput(a, name); ok {
 		return r.digest(w)
 	}
-	if strings.HasPrefix(name, weakMark) || r.isPart(name) {
+	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || r.isPart(name) {
 		return cache.Digest{}, fs.ErrNotExist
 	}
 	return r.digest(name)
@@ -212,7 +206,11 @@ func (r *Runner) followed(text string, start cache.Moment) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(rec.Absent, func(p string) bool {
+	today := &Runner{Root: r.Root, Listing: cache.NewListing(r.Root)} // of this moment
+	return today.shadowed(rec) == "" && !slices.ContainsFunc(rec.Absent, func(p string) bool {
+		if strings.HasSuffix(p, "/") {
+			return r.isFile(p)
+		}
 		_, err := os.Lstat(r.abs(p))
 		return err == nil
 	})

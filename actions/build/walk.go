@@ -75,17 +75,17 @@ func steps(name string) []string {
 	return slices.DeleteFunc(strings.Split(name, "/"), func(s string) bool { return s == "" || s == "." })
 }
 
-// paths is a set of paths, by where they lead.
-type paths struct {
+// pathSet is a set of paths, by where they lead.
+type pathSet struct {
 	walker
 	real  map[string]bool
 	links map[string]bool // on the way to one of them
 }
 
-func newPaths() paths { return paths{walker{}, map[string]bool{}, map[string]bool{}} }
+func newPathSet() pathSet { return pathSet{walker{}, map[string]bool{}, map[string]bool{}} }
 
 // add adds absolute paths.
-func (s paths) add(names ...string) {
+func (s pathSet) add(names ...string) {
 	for _, name := range names {
 		p := s.walk(name)
 		s.real[p.real] = true
@@ -97,7 +97,7 @@ func (s paths) add(names ...string) {
 
 // has reports that a path is in the set. If it is not there, something above it will do that is not there either or is no folder: that
 // has to change first. A link on the way counts as well: it may lead elsewhere one day.
-func (s paths) has(p place) bool {
+func (s pathSet) has(p place) bool {
 	for _, l := range p.links {
 		if !s.links[l] {
 			return false
@@ -114,7 +114,7 @@ func (s paths) has(p place) bool {
 }
 
 // hasLink reports that a link is on the way to a path of the set.
-func (s paths) hasLink(name string) bool {
+func (s pathSet) hasLink(name string) bool {
 	return s.links[path.Join(s.walk(path.Dir(name)).real, path.Base(name))]
 }
 

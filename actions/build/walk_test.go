@@ -26,7 +26,7 @@ func TestPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	known := newPaths()
+	known := newPathSet()
 	for _, name := range []string{"link/a.h", "real/gone", "other/c.h", "other/missing.h", "real/sub/b.h"} {
 		known.add(root + "/" + name)
 	}

@@ -55,6 +55,8 @@ func (r *Runner) unlike(rec *cache.Record, a *graph.Action, p pending) []string 
 			name = w
 		}
 		switch d, err := r.today(a, f.Path); {
+		case strings.HasPrefix(name, neverMark):
+			out = append(out, "it runs each time: "+strings.TrimPrefix(name, neverMark))
 		case err != nil:
 			out = append(out, name+" is gone")
 		case d == f.Digest:
@@ -65,9 +67,12 @@ func (r *Runner) unlike(rec *cache.Record, a *graph.Action, p pending) []string 
 		}
 	}
 	for _, p := range rec.Absent {
-		if r.Listing.Exists(p) {
-			out = append(out, p+" is new and may be read instead of another file")
+		if r.hasCome(p) {
+			out = append(out, strings.TrimSuffix(p, "/")+" is new and may be read instead of another file")
 		}
+	}
+	if p := r.shadowed(rec); p != "" {
+		out = append(out, p+" is new and may be read instead of another file")
 	}
 	return out
 }

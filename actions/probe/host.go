@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // compiler finds a gcc-like host compiler: the one asked for, or the first of the usual names.
@@ -69,6 +70,7 @@ func (w *world) gcc(path string) plan.Tool {
 	for _, p := range programs {
 		parts[p] = w.ask(path, "-print-prog-name="+p, p)
 	}
+	parts["specs"] = w.elsewhere(path, programs)
 	if family(text) == "clang" {
 		if own, strays := w.llvmLLD(path); strays {
 			parts["ld.lld of its own"] = own
@@ -165,6 +167,33 @@ func (w *world) fits(tool plan.Tool) bool {
 	major, _, _ := strings.Cut(tool.Version, ".")
 	n, err := strconv.Atoi(major)
 	return w.limit == 0 || err == nil && n <= w.limit || strings.Contains(filepath.Base(tool.Path), "clang")
+}
+
+// isGNULinker asks the linker who it is.
+func (w *world) isGNULinker(cxx string) bool {
+	out, _ := w.answer(cxx, "-Wl,--version")
+	return strings.HasPrefix(out, "GNU ld ")
+}
+
+// elsewhere notes the places where a compiler would find other programs than it does, by COMPILER_PATH and its installation, and gives the
+// specs that it reads, "" if these are its own.
+func (w *world) elsewhere(compiler string, programs []string) (specs string) {
+	text, _ := w.answer(compiler, "-print-search-dirs")
+	f, _ := toolchain.ParseFolders(text)
+	for _, d := range append(f.Programs, f.Libraries...) {
+		file := filepath.Join(d, "specs")
+		if specs == "" && w.there(filepath.Clean(d)) && w.there(file) {
+			specs = file
+		}
+	}
+	for _, program := range programs {
+		for _, d := range f.Programs {
+			if w.there(filepath.Clean(d)) && w.there(filepath.Join(d, program)) {
+				break
+			}
+		}
+	}
+	return specs
 }
 
 // linkDepfile asks the linker whether it can write what it read.

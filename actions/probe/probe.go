@@ -355,6 +355,7 @@ func (w *world) collect() plan.Facts {
 	f.AR = w.program("ar")
 	f.HostLTO = w.hostLTO(f.CXX, f.AR)
 	f.LinkDepfile = w.linkDepfile(f.CXX.Path)
+	f.LinkTrace = f.LinkDepfile && w.isGNULinker(f.CXX.Path)
 	return f
 }
 

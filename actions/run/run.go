@@ -23,6 +23,8 @@ type Command struct {
 	// Grace is how long a process group may take to end after SIGTERM before SIGKILL, and how long
 	// what it left in the background may hold its output open; 0 is 5 seconds.
 	Grace time.Duration
+	// Stdout gets standard output by itself; nil is among Result.Output.
+	Stdout *os.File
 	// MaxOutput is how much of what it says is kept, in bytes; 0 is DefaultOutput.
 	MaxOutput int
 
@@ -102,6 +104,9 @@ func (c *Command) prepare(ctx context.Context, path string, out *output) *exec.C
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Dir, cmd.Env = c.Argv, c.Dir, c.Env
 	cmd.Stdout, cmd.Stderr = out, out // equal, so one pipe: the order is kept
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	if cmd.WaitDelay = c.Grace; c.Grace == 0 {

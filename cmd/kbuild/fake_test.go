@@ -32,6 +32,9 @@ func fakeNVCC() int {
 	case f.has["--dryrun"]:
 		exe, _ := os.Executable()
 		fmt.Printf("#$ _HERE_=%[1]s\n#$ PATH=%[1]s:%[2]s\n#$ LIBRARIES=\n#$ NVVMIR_LIBRARY_DIR=%[1]s/../libdevice\n", filepath.Dir(exe), os.Getenv("PATH"))
+		if f.out != "" {
+			fmt.Printf("#$ g++ -E -x c++ \"-I%s\" \"%s\" -o \"%s.ii\"\n", strings.Join(f.includes, `" "-I`), f.inputs[len(f.inputs)-1], f.out)
+		}
 	case f.has["-dlink"]:
 		return fakeDeviceLink(f)
 	default:
@@ -46,12 +49,32 @@ func fakeCXX() int {
 	switch {
 	case f.has["-dumpfullversion"]:
 		fmt.Println("11.3.0")
+	case f.has["-print-search-dirs"]:
+		fmt.Println("install: /\nprograms: =\nlibraries: =")
+	case f.has["-v"] && f.has["/dev/null"]:
+		fakeSearch(f)
 	case f.has["-c"], f.has["-E"]:
 		return fakeCompile(f)
 	case f.out != "":
 		return fakeJoin(f.out, "LINKED", f.inputs)
 	}
 	return 0
+}
+
+// fakeSearch tells where includes are searched, as gcc does.
+func fakeSearch(f fakeArgs) {
+	for _, d := range f.includes {
+		if !fileExists(d) {
+			fmt.Fprintf(os.Stderr, "ignoring nonexistent directory \"%s\"\n", d)
+		}
+	}
+	fmt.Fprintln(os.Stderr, "#include \"...\" search starts here:\n#include <...> search starts here:")
+	for _, d := range f.includes {
+		if fileExists(d) {
+			fmt.Fprintln(os.Stderr, " "+d)
+		}
+	}
+	fmt.Fprintln(os.Stderr, "End of search list.")
 }
 
 // fakeAR is ar qcsD OUT MEMBERS.
@@ -86,6 +109,7 @@ func parseFake(args []string) fakeArgs {
 			i++
 			_, code, _ := strings.Cut(args[i], "code=")
 			f.codes = append(f.codes, code)
+		case a == "-Xcompiler" && strings.HasPrefix(args[i+1], "-I"):
 		case a == "-ccbin" || a == "-x" || strings.HasPrefix(a, "-X"):
 			i++
 		case strings.HasPrefix(a, "-I"):
@@ -96,6 +120,7 @@ func parseFake(args []string) fakeArgs {
 			f.inputs = append(f.inputs, a)
 		}
 	}
+	f.includes = slices.DeleteFunc(append(f.includes, filepath.SplitList(os.Getenv("CPATH"))...), func(d string) bool { return d == "" })
 	return f
 }
 

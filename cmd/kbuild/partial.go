@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -22,7 +23,7 @@ import (
 // actions use them and what needs those, and only that part of the graph is looked at. It is as the long way would be, since
 // no other action has anything new to look at.
 //
-// It is for files that actions use. When a manifest, a folder that glob read, a tool, a file that is gone or anything else
+// It is for files that actions use. When a file came to a folder that compilers search, a manifest, a folder that glob read, a tool, a file that is gone or anything else
 // is not as it was, a plan must be made, and the build goes the long way.
 
 const graphSuffix = "-graph"
@@ -40,6 +41,14 @@ type packedMeta struct {
 	Pools    map[string]int
 	BuildDir string
 	Plan     []string // paths that the plan depends on
+	Searched []string // folders that compilers search
+}
+
+// shadows reports a path at which a file may be read in place of any header.
+func (m *packedMeta) shadows(path string) bool {
+	return strings.HasSuffix(path, ".gch") || slices.ContainsFunc(m.Searched, func(dir string) bool {
+		return strings.HasPrefix(path, dir+"/") || dir == "." && !filepath.IsAbs(path)
+	})
 }
 
 // pack writes the graph of a build, and gives its sum.
@@ -59,6 +68,9 @@ func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []stri
 	file, _ := s.steps.Remembered()
 	for _, p := range slices.Concat(tools, s.project.Files, []string{file}) {
 		meta.Plan = append(meta.Plan, cache.Canonical(q.root, p))
+	}
+	for _, d := range t.runner.Searched(closure) {
+		meta.Searched = append(meta.Searched, cache.Canonical(q.root, d))
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
@@ -127,6 +139,9 @@ func (q *quick) affected(s *snapshot.Snapshot, packed *graph.Packed, meta packed
 			maker, made := packed.Producer(path)
 			if made {
 				users = append(users, maker)
+			}
+			if s.Entry(i).Kind != snapshot.File && meta.shadows(path) {
+				return nil, false
 			}
 			gone := s.Entry(i).Kind == snapshot.File && !exists(cache.Absolute(q.root, path))
 			if len(users) == 0 || slices.Contains(meta.Plan, path) || gone && !made {

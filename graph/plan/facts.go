@@ -20,6 +20,7 @@ type Facts struct {
 	HostLTO     HostLTO             // what CXX optimises across files with
 	NVCCFlags   []string            // what NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS add to every command of nvcc
 	LinkDepfile bool                // the linker knows --dependency-file
+	LinkTrace   bool                // the linker is GNU ld: with --verbose it tells which files it looked for
 	NativeGPU   []gencode.Code      // SASS codes of the GPUs of this machine; nil if there are none
 	Prebuilt    map[string]Library  // by path as written in the manifest
 	DryRuns     map[string]DryRun   // answers to Plan.Questions, by Question.Key

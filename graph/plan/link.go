@@ -170,7 +170,7 @@ func (b *builder) checkCompiler(t *target) {
 }
 
 func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
-	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
+	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
 		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		if s.object != "" {
@@ -257,6 +257,15 @@ func (b *builder) linkDepfile(t *target) string {
 		return ""
 	}
 	return b.out("obj", fileName(t), "link.d")
+}
+
+// tracesLink reports that the linker of t is GNU ld, which tells where it looks for files. Other linkers that a flag names know the
+// option as well and say other things, or nothing.
+func (b *builder) tracesLink(t *target, l linkage) bool {
+	other := func(flag string) bool {
+		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
+	}
+	return b.facts.LinkDepfile && b.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(b.ltoLink(t, l), other)
 }
 
 // linkTools are the tools behind a host link. The toolkit is one where its libraries are linked, in case

@@ -57,6 +57,9 @@ func Archive(ar, output string, members []string) []string {
 // DependencyFile is the linker option that writes what it read: GNU ld from 2.35 and lld.
 const DependencyFile = "-Wl,--dependency-file="
 
+// TraceLink has GNU ld say which files it tries to open. It says so on its standard output.
+const TraceLink = "-Wl,--verbose"
+
 // HostLink is the link of an executable or a shared library.
 type HostLink struct {
 	Objects  []string // own objects and the linked device code, which names members of Archives
@@ -70,6 +73,7 @@ type HostLink struct {
 	SOName   string   // shared library: DT_SONAME
 	LTO      []string // of HostLTO
 	Flags    []string
+	Trace    bool   // the linker is GNU ld, and gets TraceLink
 	Depfile  string // written by the linker: every file it opened; "" for a linker that cannot
 	Output   string
 }
@@ -83,6 +87,9 @@ func Link(compiler string, l HostLink) []string {
 	}
 	if l.Depfile != "" {
 		argv = append(argv, DependencyFile+l.Depfile)
+	}
+	if l.Trace {
+		argv = append(argv, TraceLink)
 	}
 	argv = append(argv, l.LTO...)
 	argv = append(argv, "-o", l.Output)

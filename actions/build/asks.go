@@ -1,0 +1,409 @@
+package build
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+// What a source or header asks for is in no dependency file. It is found here by looking at the text as the preprocessor does where that
+// decides: lines are spliced, comments are blank. Elsewhere too much is taken rather than too little: what stands in a comment or in
+// a branch that is not compiled counts, and costs a compile on the day when a file of that name comes or goes.
+
+// asks is what a source or header asks for besides the files that it includes.
+type asks struct {
+	clocks  clocks             // macros that tell a time
+	whether []string           // files exist, by __has_include with their names
+	macro   bool               // some __has_include has something else in place of a name
+	quoted  []string           // files that it includes in quotes: the folder of the file is searched first
+	taken   taken              // by the assembler
+	define  func() []directive // its directives, for macros that stand for names
+}
+
+// askedBy is a file with its content. A header is read by very many sources.
+type askedBy struct {
+	file   string
+	digest cache.Digest
+}
+
+// asksOf reads a file, once. One that cannot be read asks for nothing: its compile fails.
+func (r *Runner) asksOf(file string) *asks {
+	d, err := r.digest(file)
+	if err != nil {
+		return &asks{}
+	}
+	key := askedBy{file, d}
+	if known, ok := r.asked.Load(key); ok {
+		return known.(*asks)
+	}
+	text, err := regular.Append(r.buffer(), r.abs(file))
+	if err != nil {
+		return &asks{}
+	}
+	now := asksIn(text)
+	r.buffers.Put(&text)
+	now.define = func() []directive { return directivesOf(r.abs(file)) }
+	r.asked.Store(key, now)
+	return now
+}
+
+// asksIn keeps nothing of text.
+func asksIn(text []byte) *asks {
+	now := &asks{clocks: clocksIn(text), taken: takenBy(text)}
+	text = splice(text)
+	for at := range wordsIn(text, hasInclude) {
+		name, rest := operand(text[at:])
+		if name != "" {
+			now.whether = append(now.whether, name)
+		}
+		now.macro = now.macro || rest != "" && rest != "..."
+	}
+	for at := range wordsIn(text, "include") {
+		if rest := blank(text[at:]); len(rest) > 0 && rest[0] == '"' {
+			if name, _ := literal(rest); name != "" && !slices.Contains(now.quoted, name) {
+				now.quoted = append(now.quoted, name)
+			}
+		}
+	}
+	return now
+}
+
+// hasInclude begins the names of the operators that ask whether a file exists: __has_include, __has_include_next and gcc's own
+// __has_include__.
+const hasInclude = "__has_include"
+
+// splice removes backslashes at the ends of lines with the newlines. gcc allows blanks between them.
+func splice(text []byte) []byte {
+	if !bytes.Contains(text, []byte("\\\n")) && !bytes.Contains(text, []byte("\\ ")) && !bytes.Contains(text, []byte("\\\t")) && !bytes.Contains(text, []byte("\\\r")) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for line := range bytes.Lines(text) {
+		bare := bytes.TrimRight(line, " \t\r\n\v\f")
+		if n := len(bare); n > 0 && bare[n-1] == '\\' && len(line) > n {
+			out = append(out, bare[:n-1]...)
+		} else {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// wordsIn gives where words end that begin with start.
+func wordsIn(text []byte, start string) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for at := 0; ; {
+			i := bytes.Index(text[at:], []byte(start))
+			if i < 0 {
+				return
+			}
+			begin := at + i
+			for at = begin + len(start); at < len(text) && isWord(text[at]); at++ {
+			}
+			if (begin == 0 || !isWord(text[begin-1])) && !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || c >= 128 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// blank leaves out blanks and comments at the start of text.
+func blank(text []byte) []byte {
+	for {
+		text = bytes.TrimLeft(text, " \t\v\f\r")
+		switch {
+		case bytes.HasPrefix(text, []byte("/*")):
+			end := bytes.Index(text[2:], []byte("*/"))
+			if end < 0 {
+				return nil
+			}
+			text = text[end+4:]
+		case bytes.HasPrefix(text, []byte("//")):
+			return text[len(text):]
+		default:
+			return text
+		}
+	}
+}
+
+// literal is the name that "x" or <x> at the start of text stands for, and how long that is; "" if it is none.
+func literal(text []byte) (name string, size int) {
+	if len(text) == 0 || text[0] != '"' && text[0] != '<' {
+		return "", 0
+	}
+	end := byte('"')
+	if text[0] == '<' {
+		end = '>'
+	}
+	line, _, _ := bytes.Cut(text[1:], []byte("\n"))
+	i := bytes.IndexByte(line, end)
+	if i <= 0 {
+		return "", 0
+	}
+	return string(line[:i]), i + 2
+}
+
+// operand is what __has_include asks for: a name, or else what stands in parentheses.
+func operand(text []byte) (name, rest string) {
+	text = blank(text)
+	if len(text) > 0 && text[0] == '(' {
+		text = blank(text[1:])
+	} else if name, _ := literal(text); name == "" {
+		return "", "" // it is not asked: #ifdef __has_include
+	}
+	if name, _ = literal(text); name != "" {
+		return name, ""
+	}
+	body := directiveBody(text)
+	depth := 0
+	for i, c := range body {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')' && depth == 0:
+			return "", strings.TrimSpace(body[:i])
+		case c == ')':
+			depth--
+		}
+	}
+	return "", strings.TrimSpace(body)
+}
+
+// directiveBody is the rest of a directive, to the end of the line in which it is outside of comments, with blanks for comments.
+func directiveBody(text []byte) string {
+	var out []byte
+	quote := byte(0)
+	for i := 0; i < len(text) && text[i] != '\n'; i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == '\\' && i+1 < len(text):
+			out = append(out, c)
+			i++
+			c = text[i]
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote != 0:
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '/' && i+1 < len(text) && text[i+1] == '/':
+			return string(out)
+		case c == '/' && i+1 < len(text) && text[i+1] == '*':
+			end := bytes.Index(text[i+2:], []byte("*/"))
+			if end < 0 {
+				return string(out)
+			}
+			i += end + 3
+			c = ' '
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// directive is a #define, or with no name an #if or #elif.
+type directive struct {
+	name   string
+	call   bool // it has parameters
+	params []string
+	body   string
+}
+
+// directivesOf reads the directives of a file. A '#' counts wherever it stands.
+func directivesOf(file string) (out []directive) {
+	text, _ := regular.Append(nil, file)
+	text = splice(text)
+	for i := range text {
+		if text[i] != '#' && (text[i] != ':' || i == 0 || text[i-1] != '%') {
+			continue
+		}
+		rest := blank(text[i+1:])
+		n := 0
+		for n < len(rest) && isWord(rest[n]) {
+			n++
+		}
+		switch word := string(rest[:n]); word {
+		case "if", "elif":
+			out = append(out, directive{body: directiveBody(rest[n:])})
+		case "define":
+			out = append(out, definition(directiveBody(rest[n:])))
+		}
+	}
+	return out
+}
+
+// definition takes "NAME(PARAMS) BODY" or "NAME BODY" apart.
+func definition(text string) (d directive) {
+	text = strings.TrimSpace(text)
+	n := 0
+	for n < len(text) && isWord(text[n]) {
+		n++
+	}
+	d.name, d.body = text[:n], text[n:]
+	if strings.HasPrefix(d.body, "(") {
+		params, body, _ := strings.Cut(d.body[1:], ")")
+		d.call, d.body = true, body
+		for _, p := range strings.Split(params, ",") {
+			d.params = append(d.params, strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(p), "...")))
+		}
+		d.params = append(d.params, "__VA_ARGS__")
+	}
+	return d
+}
+
+// words splits a directive into names of macros and of files, in quotes and in angle brackets.
+func words(body string) (macros, quoted, angled []string) {
+	text := []byte(body)
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case c == '"' || c == '<':
+			name, size := literal(text[i:])
+			switch {
+			case name == "" || !isHeaderName(name):
+				size = 1
+			case c == '"':
+				quoted = append(quoted, name)
+			default:
+				angled = append(angled, name)
+			}
+			i += size
+		case isWord(c):
+			n := i
+			for n < len(text) && isWord(text[n]) {
+				n++
+			}
+			if c < '0' || c > '9' {
+				macros = append(macros, body[i:n])
+			}
+			i = n
+		default:
+			i++
+		}
+	}
+	return macros, quoted, angled
+}
+
+// isHeaderName tells the name of a file from what stands between two comparisons.
+func isHeaderName(name string) bool {
+	return !strings.ContainsAny(name, " \t()&|\"<>!=?:;,#")
+}
+
+// macroNames finds the files that __has_include asks for through macros: a macro that stands for a name, or one of whose parameters is
+// handed on to __has_include.
+type macroNames struct {
+	lines   []directive
+	defs    map[string][]directive
+	flags   []string        // of the command, and its environment
+	askers  map[string]bool // macros that ask for what they are given
+	seen    map[string]bool
+	names   []string
+	unknown string // a macro that makes a name in a way that is not followed
+}
+
+// namesThroughMacros gives the names; unknown is a macro for which that is not known.
+func namesThroughMacros(files []*asks, flags []string) (names []string, unknown string) {
+	m := macroNames{defs: map[string][]directive{}, flags: flags, askers: map[string]bool{}, seen: map[string]bool{}}
+	for _, f := range files {
+		if f.define == nil {
+			continue
+		}
+		for _, d := range f.define() {
+			m.lines = append(m.lines, d)
+			if d.name != "" {
+				m.defs[d.name] = append(m.defs[d.name], d)
+			}
+		}
+	}
+	m.asker(hasInclude)
+	return m.names, m.unknown
+}
+
+// asker looks at all that is handed to a macro, or to __has_include.
+func (m *macroNames) asker(name string) {
+	if m.askers[name] {
+		return
+	}
+	m.askers[name] = true
+	for _, d := range m.lines {
+		text := []byte(d.body)
+		for at := range wordsIn(text, name) {
+			if name != hasInclude && (at < len(name) || d.body[at-len(name):at] != name) {
+				continue // a longer word
+			}
+			file, rest := operand(text[at:])
+			if file != "" {
+				m.names = append(m.names, file)
+			}
+			if rest != "" {
+				m.operand(rest, d)
+			} else if file == "" && d.name != "" && !strings.HasPrefix(d.name, hasInclude) {
+				m.asker(d.name) // #define ASK __has_include
+			}
+		}
+	}
+}
+
+// operand looks at what is asked for in a directive.
+func (m *macroNames) operand(text string, in directive) {
+	macros, quoted, angled := words(text)
+	m.literals(quoted, angled)
+	for _, w := range macros {
+		if in.name != "" && slices.Contains(in.params, w) {
+			m.asker(in.name)
+		} else {
+			m.resolve(w)
+		}
+	}
+}
+
+// resolve looks at what a macro stands for.
+func (m *macroNames) resolve(name string) {
+	if m.seen[name] {
+		return
+	}
+	m.seen[name] = true
+	var bodies []string
+	for _, d := range m.defs[name] {
+		if d.call && strings.ContainsAny(d.body, "#<\"") || strings.Contains(d.body, "##") {
+			m.unknown = name
+		}
+		bodies = append(bodies, d.body)
+	}
+	for _, f := range m.flags {
+		for at := range wordsIn([]byte(f), name) {
+			if strings.HasPrefix(f[at:], "=") && f[at-len(name):at] == name {
+				bodies = append(bodies, strings.ReplaceAll(f[at+1:], `\`, ""))
+			}
+		}
+	}
+	for _, body := range bodies {
+		macros, quoted, angled := words(body)
+		if len(quoted)+len(angled) == 0 && strings.ContainsAny(body, "<\"") {
+			m.unknown = name
+		}
+		m.literals(quoted, angled)
+		for _, w := range macros {
+			m.resolve(w)
+		}
+	}
+}
+
+// literals takes names over. In <...> that a macro stands for, words may be macros in turn.
+func (m *macroNames) literals(quoted, angled []string) {
+	for _, f := range angled {
+		macros, _, _ := words(f)
+		for _, w := range macros {
+			defined := slices.ContainsFunc(m.flags, func(f string) bool { return strings.Contains(f, "-D"+w) })
+			if m.defs[w] != nil || defined || w == "linux" || w == "unix" || w == "i386" {
+				m.unknown = w
+			}
+		}
+	}
+	m.names = append(append(m.names, quoted...), angled...)
+}

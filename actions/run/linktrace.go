@@ -1,0 +1,80 @@
+package run
+
+import (
+	"bytes"
+	"strings"
+)
+
+// LinkTrace is what a linker says that it opened and did not find.
+type LinkTrace struct {
+	Complete bool     // it said so to the end
+	Read     []string // files, libraries and their scripts among them
+	Missing  []string
+	Rest     []byte // what else it said
+}
+
+// ParseLinkTrace reads the standard output of a link with --verbose by GNU ld (2.40):
+//
+//	GNU ld (GNU Binutils for Debian) 2.40
+//	  Supported emulations: ...
+//	using internal linker script:
+//	==================================================
+//	...
+//	==================================================
+//	/usr/bin/ld: mode elf_x86_64
+//	attempt to open l1/libx.so failed
+//	attempt to open l2/libx.so succeeded
+//	opened script file l2/libx.so
+//	cannot find script file more.ld
+//	l2/libx.so
+//	l2/../objects/member_of_thin_archive.o
+//	libm.so.6 needed by l2/libx.so
+//	found libm.so.6 at /lib/x86_64-linux-gnu/libm.so.6
+//
+// A line that is the name of a file, which isFile tells, is one that it linked.
+func ParseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
+	if !bytes.HasPrefix(text, []byte("GNU ld ")) {
+		return LinkTrace{Rest: text}
+	}
+	const bar = "==================================================\n"
+	bars := 0
+	read := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if line == bar {
+			bars++
+			continue
+		}
+		if bars%2 == 1 || bars == 0 {
+			continue
+		}
+		name := strings.TrimSuffix(line, "\n")
+		failed, found := false, true
+		switch {
+		case strings.HasPrefix(name, "attempt to open ") && strings.HasSuffix(name, " failed"):
+			name, failed = name[len("attempt to open "):len(name)-len(" failed")], true
+		case strings.HasPrefix(name, "cannot find script file "):
+			name, failed = strings.TrimPrefix(name, "cannot find script file "), true
+		case strings.HasPrefix(name, "attempt to open ") && strings.HasSuffix(name, " succeeded"):
+			name = name[len("attempt to open ") : len(name)-len(" succeeded")]
+		case strings.HasPrefix(name, "opened script file "):
+			name = strings.TrimPrefix(name, "opened script file ")
+		case strings.HasPrefix(name, "found ") && strings.Contains(name, " at "):
+			_, name, _ = strings.Cut(name, " at ")
+		case strings.Contains(name, ": mode elf"), strings.HasPrefix(name, "using "), strings.Contains(name, " needed by "):
+			found = false
+		default:
+			if found = isFile(name); !found {
+				t.Rest = append(t.Rest, line...)
+			}
+		}
+		switch {
+		case failed:
+			t.Missing = append(t.Missing, name)
+		case found && !read[name]:
+			read[name] = true
+			t.Read = append(t.Read, name)
+		}
+	}
+	t.Complete = bars >= 2
+	return t
+}
