@@ -62,6 +62,7 @@ func (w *world) gcc(path string) plan.Tool {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	parts := map[string]string{"driver": path}
+	steps := w.behindWrapper(path, parts)
 	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1"}
 	if family(text) == "clang" {
 		programs = append(programs, "ld.lld")
@@ -86,7 +87,11 @@ func (w *world) gcc(path string) plan.Tool {
 			parts[program+" "+name] = file
 		}
 	}
-	id, err := w.identity(parts, version, text)
+	texts := []string{version, text}
+	if steps != "" {
+		texts = append(texts, steps)
+	}
+	id, err := w.identity(parts, texts...)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}

@@ -277,6 +277,9 @@ func (d dry) parts(w *world, nvcc string) map[string]string {
 			parts[role] = file
 		}
 	}
+	if isScript(nvcc) {
+		w.follow(nvcc, parts, map[string]bool{})
+	}
 	only("nvcc itself", filepath.Join(d.here, "nvcc")) // where nvcc is a script that runs it
 	only("nvcc.profile", filepath.Join(d.here, "nvcc.profile"))
 	only("link.stub", d.linkStub)

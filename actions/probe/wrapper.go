@@ -1,0 +1,146 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+// A compiler may be a script that calls another, or ccache, which calls distcc, which calls gcc. Asked for its parts it names those of the
+// compiler behind, and what lies between is in no answer. So scripts are read: every word of one that is a program is taken for a part,
+// which takes in too many rather than too few. What they add to a command shows when the compiler is asked what it would run, and
+// who runs it is then known too. Where the way there cannot be followed (exec $CC "$@") nothing is remembered of the compiler: it is asked
+// in each build.
+
+// launchers are programs, not scripts, that call the compiler that their first argument or their name stands for.
+var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
+
+// behindWrapper adds to parts what a compiler is that only calls another one, and gives what that one would run; "" for a compiler that
+// does the work itself.
+func (w *world) behindWrapper(compiler string, parts map[string]string) (steps string) {
+	said, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
+	driver := w.driverOf(said)
+	if driver != "" && sameFile(driver, compiler) || driver == "" && !isScript(compiler) {
+		return ""
+	}
+	seen := map[string]bool{}
+	w.follow(compiler, parts, seen)
+	if driver == "" {
+		return ""
+	}
+	parts["driver behind"] = driver
+	for name, file := range w.sharedLibs(driver) {
+		parts["driver behind "+name] = file
+	}
+	if !slices.ContainsFunc(launchers, func(l string) bool { return seen[realName(w.lookup(l, w.env("PATH")))] }) && !seen[realName(driver)] {
+		w.trouble = true
+	}
+	for _, place := range []string{w.req.Root, os.TempDir()} {
+		if place != "" && place != "/" {
+			said = strings.ReplaceAll(said, place, "")
+		}
+	}
+	return said
+}
+
+var (
+	collectGCC = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^COLLECT_GCC=(.+)$`) })
+	clangCC1   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^ "([^"]+)" "-cc1"`) })
+)
+
+// driverOf is the compiler that said what it would run, as gcc and clang say it; "" if it cannot be told.
+func (w *world) driverOf(said string) string {
+	for _, re := range []*regexp.Regexp{collectGCC(), clangCC1()} {
+		if m := re.FindStringSubmatch(said); m != nil {
+			return w.lookup(m[1], w.env("PATH"))
+		}
+	}
+	return ""
+}
+
+func realName(file string) string {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return file
+	}
+	return real
+}
+
+func isScript(file string) bool {
+	f, err := regular.Open(file, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [2]byte
+	n, _ := f.Read(head[:])
+	return n == 2 && string(head[:]) == "#!"
+}
+
+// mostFollowed is how many programs behind a script are looked at.
+const mostFollowed = 256
+
+// follow adds to parts the programs that a script names, and what these name. seen are those that were looked at, by their real names.
+func (w *world) follow(program string, parts map[string]string, seen map[string]bool) {
+	real := realName(program)
+	if seen[real] || len(seen) > mostFollowed {
+		return
+	}
+	seen[real] = true
+	if !isScript(real) {
+		return
+	}
+	w.reads(real)
+	text, err := regular.Read(real)
+	if err != nil {
+		return
+	}
+	for _, word := range wordsOf(string(text)) {
+		for _, file := range w.meant(word, program) {
+			if !seen[realName(file)] {
+				parts[fmt.Sprintf("behind %d %s", len(seen), filepath.Base(file))] = file
+				w.follow(file, parts, seen)
+			}
+		}
+	}
+}
+
+// wordsOf are the words of a script that may be names of programs, each once, in order. The first line names the shell.
+func wordsOf(text string) (words []string) {
+	_, text, _ = strings.Cut(text, "\n")
+	known := map[string]bool{}
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("/._+-@~", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r < 0x80
+	}) {
+		if word = strings.TrimRight(word, "."); word != "" && !strings.HasPrefix(word, "-") && !known[word] {
+			known[word], words = true, append(words, word)
+		}
+	}
+	return words
+}
+
+// meant are the programs that a word of a script may stand for: what comes after a variable may be in the script's own folder.
+func (w *world) meant(word, script string) (files []string) {
+	if !strings.Contains(word, "/") {
+		if p := w.lookup(word, w.env("PATH")); p != "" {
+			files = append(files, p)
+		}
+		return files
+	}
+	own := filepath.Join(filepath.Dir(script), word)
+	for _, p := range []string{word, own, filepath.Join(filepath.Dir(realName(script)), word)} {
+		if filepath.IsAbs(p) && isProgram(p) && !slices.Contains(files, p) {
+			files = append(files, p)
+		}
+	}
+	if len(files) == 0 {
+		w.absent[own] = true
+	}
+	return files
+}
