@@ -42,8 +42,8 @@ type Trace struct {
 
 // Covered is what the identities of tools stand for.
 type Covered struct {
-	Files  map[string][]string // whose content is in an identity, by the name of the tool
-	Absent []string            // whose coming has the tools asked again
+	Files map[string][]string // whose content is in an identity, by the name of the tool
+	Asked []string            // whose coming, or change if they are folders, has the tools asked again
 }
 
 // Unrecorded is a path that a command used and no record knows.
@@ -141,7 +141,7 @@ func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 	for _, tool := range a.Tools {
 		h.known.add(v.tools.Files[tool]...)
 	}
-	h.known.add(v.tools.Absent...)
+	h.known.add(v.tools.Asked...)
 	h.known.add(v.r.Root)
 	own := dir.dir
 	if dir.name != "" {

@@ -41,7 +41,7 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	if msg != "" {
 		return nil, msg
 	}
-	if c.Driver.ID, err = w.clangIdentity(driver, version, steps); err != nil {
+	if c.Driver.ID, err = w.clangIdentity(driver, version, c.CUDAPath, steps); err != nil {
 		return nil, err.Error()
 	}
 	c.Libs, _ = filepath.Glob(filepath.Join(deviceLibs, "*.bc"))
@@ -91,9 +91,18 @@ func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) toolchain.HIPSt
 	return w.steps(append(argv[:1:1], toolchain.AskHIP(argv, "", compile.Source, compile.Output)...), nil)
 }
 
+// addSystem adds to the parts of a clang the files by which its driver tells what system it is on: it links in another way on each.
+func (w *world) addSystem(parts map[string]string) {
+	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release", "/etc/lsb-release", "/etc/redhat-release", "/etc/debian_version", "/etc/SuSE-release"} {
+		if w.there(file) {
+			parts[file] = file
+		}
+	}
+}
+
 // clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both. As a host compiler it
 // takes the headers of some gcc that is installed, which shows in what else it takes of it.
-func (w *world) clangIdentity(driver, version string, steps toolchain.HIPSteps) (string, error) {
+func (w *world) clangIdentity(driver, version, cudaPath string, steps toolchain.HIPSteps) (string, error) {
 	parts := map[string]string{"clang++": driver}
 	for _, argv := range steps.Steps {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
@@ -106,6 +115,10 @@ func (w *world) clangIdentity(driver, version string, steps toolchain.HIPSteps) 
 	}
 	for name, file := range w.sharedLibs(driver) {
 		parts["clang++ "+name] = file
+	}
+	w.addSystem(parts)
+	if header := filepath.Join(cudaPath, "include", "cuda.h"); w.there(header) { // which tells the driver the version
+		parts["cuda.h"] = header
 	}
 	host := w.gcc(driver)
 	if host.Error != "" {

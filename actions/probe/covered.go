@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -18,10 +19,16 @@ func (w *world) cover(id string, parts map[string]string, texts []string) {
 	}
 }
 
-// Covered are the files whose content is in the identities of tools, by identity, and the paths whose coming has the tools asked again.
-// It asks them now, whatever is remembered.
-func Covered(ctx context.Context, r Request) (files map[string][]string, absent []string) {
+// Covered are the files whose content is in the identities of tools, by identity, and the paths whose coming, or of a folder the coming of
+// something in it, has the tools asked again. It asks them now, whatever is remembered.
+func Covered(ctx context.Context, r Request) (files map[string][]string, asked []string) {
 	w := newWorld(ctx, r)
 	w.collect()
-	return w.covers, slices.Sorted(maps.Keys(w.absent))
+	asked = slices.Sorted(maps.Keys(w.absent))
+	for _, name := range slices.Sorted(maps.Keys(w.read)) {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			asked = append(asked, name)
+		}
+	}
+	return w.covers, asked
 }

@@ -3,6 +3,8 @@ package probe
 import (
 	"debug/elf"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +19,7 @@ import (
 // needing is a file with the names of the libraries that it is linked with.
 type needing struct {
 	names   []string
+	loader  string   // that the kernel starts it with; "" for a library
 	rpath   []string // its own and inherited; searched first
 	runpath []string // its own
 	class   elf.Class
@@ -34,6 +37,12 @@ func (w *world) sharedLibs(program string) map[string]string {
 		return libs
 	}
 	first, ok := w.needed(real, nil)
+	if first.loader != "" {
+		if w.there(first.loader) {
+			libs["loader"] = first.loader
+		}
+		first.names = append(first.names, w.preloaded()...)
+	}
 	for todo := []needing{first}; ok && len(todo) > 0; todo = todo[1:] {
 		for _, name := range todo[0].names {
 			if _, done := libs[name]; done {
@@ -55,6 +64,15 @@ func (w *world) sharedLibs(program string) map[string]string {
 	return libs
 }
 
+// addLibraries adds to the parts of a tool the shared libraries of those that play some roles.
+func (w *world) addLibraries(parts map[string]string, roles []string) {
+	for _, role := range roles {
+		for name, file := range w.sharedLibs(parts[role]) {
+			parts[role+" "+name] = file
+		}
+	}
+}
+
 // needed reads what an ELF file is linked with; ok is false for what is none.
 func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 	w.reads(file)
@@ -65,6 +83,12 @@ func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 	defer f.Close()
 	n = needing{class: f.Class, machine: f.Machine, rpath: inherited}
 	n.names, _ = f.ImportedLibraries() // none where there is no dynamic section
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, _ := io.ReadAll(io.LimitReader(p.Open(), 4096))
+			n.loader = strings.TrimRight(string(name), "\x00")
+		}
+	}
 	if n.runpath = searched(f, elf.DT_RUNPATH, file); len(n.runpath) == 0 {
 		n.rpath = append(searched(f, elf.DT_RPATH, file), inherited...)
 	}
@@ -105,8 +129,15 @@ func (w *world) loaded(name string, by needing) []string {
 	}
 	dirs := append(append([]string(nil), by.rpath...), filepath.SplitList(w.env("LD_LIBRARY_PATH"))...)
 	for _, d := range append(dirs, by.runpath...) {
-		if file := filepath.Join(d, name); filepath.IsAbs(d) && fits(file) {
-			return []string{file}
+		if !filepath.IsAbs(d) || !w.there(d) {
+			continue
+		}
+		files := w.forProcessors(d, name, fits)
+		if file := filepath.Join(d, name); fits(file) {
+			return append(files, file)
+		}
+		if len(files) > 0 {
+			return files // and whatever comes after them for another processor
 		}
 	}
 	var files []string
@@ -121,6 +152,39 @@ func (w *world) loaded(name string, by needing) []string {
 		}
 	}
 	return files
+}
+
+// forProcessors are the builds of a library for some processors that lie in folders of their own below one that a file names: glibc-hwcaps, and up
+// to 2.36 the others. All of them are given, whatever processor this is, and a folder that is not there is one that may come.
+func (w *world) forProcessors(dir, name string, fits func(string) bool) (files []string) {
+	for _, sub := range []string{"glibc-hwcaps", "tls", "haswell", "xeon_phi", "avx512_1", "x86_64"} {
+		top := filepath.Join(dir, sub)
+		if !w.there(top) {
+			continue
+		}
+		filepath.WalkDir(top, func(folder string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return nil
+			}
+			w.reads(folder) // for the folders that come in it
+			if file := filepath.Join(folder, name); fits(file) {
+				files = append(files, file)
+			}
+			return nil
+		})
+	}
+	return files
+}
+
+// preloaded are the libraries that every program gets.
+func (w *world) preloaded() []string {
+	const file = "/etc/ld.so.preload"
+	if !w.there(file) {
+		return nil
+	}
+	w.reads(file)
+	text, _ := regular.Read(file)
+	return strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) })
 }
 
 // ldconfig is what the index of ldconfig says: files by the name of a library. Without one it is empty.

@@ -106,6 +106,32 @@ func TestSharedLibs(t *testing.T) {
 	}
 }
 
+// A build of a library for some processors, in a folder of its own, is a part as well, and so are a folder that may come and the loader.
+func TestLibsForProcessors(t *testing.T) {
+	dir := linked(t, "--enable-new-dtags")
+	w := newWorld(t.Context(), Request{Env: env(nil)})
+	found := w.sharedLibs(dir + "/bin/prog")
+	if loader := found["loader"]; !filepath.IsAbs(loader) || !exists(loader) {
+		t.Errorf("the loader is %q", loader)
+	}
+	for _, file := range []string{dir + "/lib/glibc-hwcaps", dir + "/lib/tls", "/etc/ld.so.preload"} {
+		if !exists(file) && !w.absent[file] {
+			t.Errorf("%s may come, and nothing says so", file)
+		}
+	}
+	fast := dir + "/lib/glibc-hwcaps/x86-64-v3/libdirect.so"
+	if err := os.MkdirAll(filepath.Dir(fast), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(dir+"/lib/libdirect.so", fast); err != nil {
+		t.Fatal(err)
+	}
+	found = sharedLibs(t, dir+"/bin/prog", nil)
+	if found["libdirect.so"] != fast || filepath.Clean(found["libdirect.so 2"]) != dir+"/lib/libdirect.so" {
+		t.Errorf("libdirect.so is %q and %q", found["libdirect.so"], found["libdirect.so 2"])
+	}
+}
+
 // The installed compilers, where there are any.
 func TestSharedLibsOfCompilers(t *testing.T) {
 	path := os.Getenv("PATH")

@@ -3,6 +3,7 @@ package probe
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,13 +135,10 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 			parts[role] = argv[0]
 		}
 	}
-	for _, role := range []string{"clang", "lld"} {
-		if parts[role] != "" {
-			for name, file := range w.sharedLibs(parts[role]) {
-				parts["library "+name] = file
-			}
-		}
-	}
+	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
+	w.addSystem(parts)
+	// clang takes the newest rocm-N.M of this folder.
+	w.reads("/opt")
 	for _, name := range []string{"bin/.hipVersion", "share/hip/version"} { // which clang reads in each compile
 		if p := filepath.Join(w.rocm(compile.Clang), name); w.there(p) {
 			parts[name] = p

@@ -67,6 +67,7 @@ func (w *world) gcc(path string) plan.Tool {
 	if family(text) == "clang" {
 		programs = append(programs, "ld.lld")
 		parts["LLVMgold.so"] = w.llvmGold(path)
+		w.addSystem(parts)
 	}
 	for _, p := range programs {
 		parts[p] = w.ask(path, "-print-prog-name="+p, p)
@@ -82,11 +83,7 @@ func (w *world) gcc(path string) plan.Tool {
 		"libgcc.a", "libgcc_eh.a", "libstdc++.so"} {
 		parts[f] = w.ask(path, "-print-file-name="+f, "")
 	}
-	for _, program := range append(programs, "driver", "liblto_plugin.so", "LLVMgold.so") {
-		for name, file := range w.sharedLibs(parts[program]) {
-			parts[program+" "+name] = file
-		}
-	}
+	w.addLibraries(parts, append(programs, "driver", "liblto_plugin.so", "LLVMgold.so"))
 	texts := []string{version, text}
 	if steps != "" {
 		texts = append(texts, steps)

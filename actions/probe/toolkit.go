@@ -42,6 +42,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	k.LibDirs, k.Includes = d.libDirs, d.includes
 	k.LTOFault, k.LibFaults = w.ltoFault(d, k.Version), w.libFaults(d, k.Version)
 	w.parts = d.parts(w, nvcc)
+	w.addLibraries(w.parts, append([]string{"nvcc", "nvcc itself", "libnvvm"}, plan.ToolkitPrograms...))
 	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.text())
 	if err != nil {
 		return nil, err.Error()

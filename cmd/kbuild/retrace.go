@@ -83,8 +83,8 @@ func straceWorks() error {
 
 // covered is what the tools of the plan stand for.
 func (s *session) covered(ctx context.Context) build.Covered {
-	files, absent := probe.Covered(ctx, s.request())
-	c := build.Covered{Files: map[string][]string{}, Absent: absent}
+	files, asked := probe.Covered(ctx, s.request())
+	c := build.Covered{Files: map[string][]string{}, Asked: asked}
 	for name, tool := range s.tools() {
 		c.Files[name] = files[tool.ID]
 	}
