@@ -166,6 +166,16 @@ func (h *holding) add(a *graph.Action) {
 			}
 		}
 	}
+	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
+		ahead := map[string]bool{}
+		r.lookedAhead(rec, ahead, map[string]map[string]bool{})
+		for p := range ahead {
+			h.known.add(r.abs(p))
+		}
+		for _, p := range rec.Passed {
+			h.known.add(r.abs(p))
+		}
+	}
 	for _, s := range a.Stage {
 		if s.From != "" {
 			h.known.add(r.abs(s.From))
