@@ -45,6 +45,7 @@ type Request struct {
 	HIPAccepts   func(version string) bool
 	NeedHIP      bool
 	NeedNative   bool // look for GPUs
+	NativeCPU    bool // something is compiled for the processor of this machine
 	Prebuilt     []string
 	Libs         []Lib
 	Env          func(string) string
@@ -108,6 +109,9 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	}
 	if r.NeedNative {
 		facts.NativeGPU = gpus(ctx, r.Env)
+	}
+	if r.NativeCPU {
+		facts.NativeCPU = nativeCPU(ctx, r, facts)
 	}
 	return facts, ctx.Err()
 }

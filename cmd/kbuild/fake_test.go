@@ -53,6 +53,8 @@ func fakeCXX() int {
 		fmt.Println("install: /\nprograms: =\nlibraries: =")
 	case f.has["-v"] && f.has["/dev/null"]:
 		fakeSearch(f)
+	case f.has["-###"]:
+		fmt.Println("cc1plus -march=" + os.Getenv("FAKE_CPU"))
 	case f.has["-c"], f.has["-E"]:
 		return fakeCompile(f)
 	case f.out != "":

@@ -102,6 +102,7 @@ type note struct {
 	dirty   []graph.ActionID // of that graph: not up to date
 	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
 	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
+	cpu     string           // of -march=native: the same, see probe.CPU
 	said    string           // by the planner
 }
 
@@ -114,8 +115,11 @@ func (n note) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(n.gpus)))
-	return append(append(b, n.gpus...), n.said...)
+	for _, text := range [2]string{n.gpus, n.cpu} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+		b = append(b, text...)
+	}
+	return append(b, n.said...)
 }
 
 // decodeNote trusts b: the snapshot has a sum.
@@ -130,8 +134,11 @@ func decodeNote(b []byte) note {
 			*ids = append(*ids, graph.ActionID(u32()))
 		}
 	}
-	size := u32()
-	n.gpus, n.said = string(b[:size]), string(b[size:])
+	for _, text := range [2]*string{&n.gpus, &n.cpu} {
+		size := u32()
+		*text, b = string(b[:size]), b[size:]
+	}
+	n.said = string(b)
 	return n
 }
 
@@ -151,7 +158,7 @@ func (q *quick) build(c *cli) (done bool, err error) {
 		return false, nil
 	}
 	n := decodeNote(s.Note())
-	if n.gpus != "" && n.gpus != probe.GPUs("/", os.Getenv) {
+	if n.gpus != "" && n.gpus != probe.GPUs("/", os.Getenv) || n.cpu != "" && n.cpu != probe.CPU("/") {
 		return false, nil
 	}
 	changed, err := s.Changed(q.root)
@@ -197,6 +204,10 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 		gpus = probe.GPUs("/", os.Getenv)
 		ok = ok && gpus != ""
 	}
+	cpu := ""
+	if request.NativeCPU {
+		cpu = probe.CPU("/")
+	}
 	if !ok {
 		return
 	}
@@ -236,7 +247,7 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	if err != nil {
 		return
 	}
-	n := note{actions: len(closure), graph: sum, gpus: gpus, said: s.cli.said.String()}
+	n := note{actions: len(closure), graph: sum, gpus: gpus, cpu: cpu, said: s.cli.said.String()}
 	if snapshot.Write(q.file, q.key, n.encode(), e.entries) == nil {
 		q.prune()
 	}

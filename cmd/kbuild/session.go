@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
@@ -15,6 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -41,6 +43,9 @@ func (s *session) tools() map[string]plan.Tool {
 	}
 	if s.facts.HIP != nil {
 		tools["hip"] = s.facts.HIP.Driver
+	}
+	if s.facts.NativeCPU != "" {
+		tools[plan.NativeTool] = plan.Tool{ID: s.facts.NativeCPU}
 	}
 	return tools
 }
@@ -120,6 +125,7 @@ func (s *session) request() probe.Request { return s.cli.request(s.project) }
 // request says what the planner will ask about the world.
 func (c *cli) request(p *manifest.Project) probe.Request {
 	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: c.toolMemo(p)}
+	r.NativeCPU = toolchain.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
 		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
@@ -133,7 +139,9 @@ func (c *cli) request(p *manifest.Project) probe.Request {
 		}
 	}
 	for _, t := range p.Targets {
+		r.NativeCPU = r.NativeCPU || toolchain.NativeCPU(t.Flags.Link)
 		for _, s := range t.Sources {
+			r.NativeCPU = r.NativeCPU || toolchain.NativeCPU(slices.Concat(s.Flags.Host, s.Flags.NVCC, s.Flags.Clang, s.Flags.HIP))
 			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
 			r.NeedHIP = r.NeedHIP || s.Language == "hip"
 		}

@@ -22,6 +22,7 @@ type Facts struct {
 	LinkDepfile bool                // the linker knows --dependency-file
 	LinkTrace   bool                // the linker is GNU ld: with --verbose it tells which files it looked for
 	NativeGPU   []gencode.Code      // SASS codes of the GPUs of this machine; nil if there are none
+	NativeCPU   string              // what compilers take the processor of this machine for; "" if no flag asks
 	Prebuilt    map[string]Library  // by path as written in the manifest
 	DryRuns     map[string]DryRun   // answers to Plan.Questions, by Question.Key
 	Libs        map[string][]string // by name of a -l library: the files that it may be, outside of the toolkit

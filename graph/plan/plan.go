@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -295,6 +296,7 @@ func (b *builder) target(t *target) {
 func (b *builder) emit(t *target, a *graph.Action) {
 	a.Target, a.Pos = t.label, graphPos(t.Pos)
 	a.Memory = max(a.Memory, t.Memory)
+	b.nativeCPU(a)
 	for _, o := range a.Outputs {
 		if w, dup := b.writers[o]; dup {
 			b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.label, t.label, o),
@@ -305,6 +307,19 @@ func (b *builder) emit(t *target, a *graph.Action) {
 	}
 	b.graph.Add(a)
 	t.node.Actions = append(t.node.Actions, a.ID)
+}
+
+// NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.
+const NativeTool = "native CPU"
+
+// nativeCPU makes this machine's processor a tool of an action that makes code for it.
+func (b *builder) nativeCPU(a *graph.Action) {
+	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
+		return
+	}
+	if toolchain.NativeCPU(a.Argv) || a.Plain == nil && slices.Contains(a.Tools, "nvcc") && toolchain.NativeCPU(b.facts.NVCCFlags) {
+		a.Tools = append(slices.Clip(a.Tools), NativeTool)
+	}
 }
 
 // out is a path in the build tree.
