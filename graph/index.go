@@ -139,14 +139,15 @@ func (g *Graph) selectOne(n string) []ActionID {
 	return g.compiledFrom(n)
 }
 
-// compiledFrom are the actions that compile a source; where nvcc is taken apart, those that end its parts.
+// compiledFrom are the actions that compile a source; where a compiler is taken apart, those that end its parts. The link of HIP code
+// reads parts of compiles, and is none.
 func (g *Graph) compiledFrom(source string) []ActionID {
 	var ids []ActionID
 	within := map[ActionID]bool{}
 	for _, a := range g.Actions {
 		from := len(a.Inputs) > 0 && a.Inputs[0] == source
 		for _, d := range g.Deps(a.ID) {
-			from = from || within[d]
+			from = from || within[d] && a.Kind != LLD
 		}
 		switch {
 		case from && a.Part:
