@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,12 +23,24 @@ func (b *builder) besideObject(t *target, a *graph.Action, family string, option
 	if !beside.Named {
 		return false
 	}
+	b.checkSources(t, a, beside, flags)
 	a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
+	if beside.Seed && a.Kind == graph.Compile {
+		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, "-Xcompiler", b.seed(t, a.Inputs[0]))
+	} else if beside.Seed {
+		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, b.seed(t, a.Inputs[0]))
+	}
 	if beside.Folder { // programs write profiles there, whatever folder they run in
 		a.CwdInKey = true
 		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == anywhere })
 	}
 	return true
+}
+
+// seed has gcc mark what belongs together by the source within any program, and not by a random number. An option of the
+// user's comes later and wins.
+func (b *builder) seed(t *target, source string) string {
+	return "-frandom-seed=" + fileName(t) + "/" + b.inTree(source)
 }
 
 // besideHost is besideObject for a C or C++ source. Debug information may be asked for by the target.
@@ -42,7 +55,17 @@ func (b *builder) besideLink(t *target, a *graph.Action) {
 	beside := toolchain.BesideLink(t.Flags.Link)
 	b.checkUnkept(t, a.Name, beside, t.Flags)
 	if beside.Named {
+		b.checkSources(t, a, beside, t.Flags)
 		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
+	}
+}
+
+// checkSources refuses to write over a source of t, as a mistaken name would have it.
+func (b *builder) checkSources(t *target, a *graph.Action, beside toolchain.Beside, flags manifest.Flags) {
+	for _, f := range beside.Files {
+		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
+			b.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
+		}
 	}
 }
 

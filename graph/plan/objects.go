@@ -201,9 +201,6 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 	if b.facts.CUDA != nil {
 		o.System = b.facts.CUDA.Includes
 	}
-	if s.Flags.Host != nil && compiler.Family == "gcc" && len(o.LTO) == 0 && toolchain.BesideObject("gcc", s.Flags.Host, out).Seed {
-		o.Flags = append([]string{"-frandom-seed=" + fileName(t) + "/" + b.inTree(s.Path)}, o.Flags...)
-	}
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
 		Argv:   toolchain.HostCompile(compiler.Path, s.Path, out, out+".d", languageFlag(s), o),

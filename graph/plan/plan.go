@@ -299,14 +299,23 @@ func (b *builder) emit(t *target, a *graph.Action) {
 	b.nativeCPU(a)
 	for _, o := range a.Outputs {
 		if w, dup := b.writers[o]; dup {
-			b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.label, t.label, o),
-				Detail: "Rename one of the two.", Also: w.pos, AlsoSay: w.label + " writes it first"})
+			b.twice(t, w, a, o)
 			return
 		}
 		b.writers[o] = writer{t.label, t.Pos}
 	}
 	b.graph.Add(a)
 	t.node.Actions = append(t.node.Actions, a.ID)
+}
+
+// twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
+func (b *builder) twice(t *target, w writer, a *graph.Action, file string) {
+	if w.label == t.label && a.InPlace {
+		b.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
+		return
+	}
+	b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.label, t.label, file),
+		Detail: "Rename one of the two.", Also: w.pos, AlsoSay: w.label + " writes it first"})
 }
 
 // NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.
