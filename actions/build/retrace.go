@@ -271,7 +271,7 @@ func (h *holding) accounted(u use) bool {
 	if u.Use == strace.Link {
 		return h.known.hasLink(u.Path)
 	}
-	return h.known.has(u.place)
+	return h.known.has(u.place) || u.Use == strace.Looked && h.known.hasBelow(u.place)
 }
 
 func (h *holding) isOwn(name string) bool {

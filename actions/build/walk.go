@@ -13,7 +13,7 @@ type walker map[string]step
 
 // step is what is at a path: a folder, a link with its text, something else, or nothing.
 type step struct {
-	mode os.FileMode
+	mode os.FileMode // irregular of nothing
 	link string
 }
 
@@ -30,6 +30,7 @@ const mostLinks = 40
 func (w walker) at(name string) step {
 	s, ok := w[name]
 	if !ok {
+		s.mode = os.ModeIrregular
 		if info, err := os.Lstat(name); err == nil {
 			s.mode = info.Mode()
 			s.link, _ = os.Readlink(name)
@@ -111,6 +112,24 @@ func (s pathSet) has(p place) bool {
 			return false
 		}
 	}
+}
+
+// hasBelow reports of a folder that is not there that whatever was found in one of its name elsewhere is known to be missing here. gcc and clang do
+// not go on to ask for a header in a folder that is not there, so that its name is not seen.
+func (s pathSet) hasBelow(p place) bool {
+	part := "/" + path.Base(p.real) + "/"
+	any := false
+	for name := range s.real {
+		at := strings.LastIndex(name, part)
+		if at < 0 || !s.at(name).mode.IsRegular() {
+			continue
+		}
+		if !s.has(place{p.real + "/" + name[at+len(part):], p.there, p.links}) {
+			return false
+		}
+		any = true
+	}
+	return any && p.real != p.there
 }
 
 // hasLink reports that a link is on the way to a path of the set.

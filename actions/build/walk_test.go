@@ -3,6 +3,7 @@ package build
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -65,6 +66,44 @@ func TestPaths(t *testing.T) {
 	for name, want := range map[string]bool{"link": true, "away": false, "real/up": false, "link/up": false} {
 		if got := known.hasLink(root + "/" + name); got != want {
 			t.Errorf("the link %q: known is %v", name, got)
+		}
+	}
+}
+
+// A folder that is not there is known where all that was found in its like is.
+func TestPathsBelow(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"there/bits/types", "first"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"there/bits/a.h", "there/bits/types/b.h"} {
+		if err := os.WriteFile(filepath.Join(root, file), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		known, folder string
+		want          bool
+	}{
+		{"", "first/bits", false},
+		{"there/bits/a.h", "first/bits", false},
+		{"there/bits/a.h first/bits/a.h", "first/bits", true},
+		{"there/bits/a.h first/bits/a.h", "first/types", false},
+		{"there/bits/a.h first/bits/a.h there/bits/types/b.h", "first/bits", false},
+		{"there/bits/a.h first/bits/a.h there/bits/types/b.h first/bits/types", "first/bits", true},
+		{"there/bits first/bits/x.h", "first/bits", false},
+	} {
+		known := newPathSet()
+		for _, name := range strings.Fields(c.known) {
+			known.add(root + "/" + name)
+		}
+		if got := known.hasBelow(known.walk(root + "/" + c.folder)); got != c.want {
+			t.Errorf("%s is known of %q: %v", c.folder, c.known, got)
 		}
 	}
 }
