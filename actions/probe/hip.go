@@ -129,6 +129,11 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 		k.Clang.Path = w.lookup(k.Clang.Path, w.env("PATH"))
 	}
 	parts["clang++"] = k.Clang.Path
+	for _, p := range []string{k.Driver.Path, k.Clang.Path} {
+		if !strings.HasPrefix(filepath.Base(p), "hipcc") { // whose own scripts are known
+			w.follow(p, parts, map[string]bool{})
+		}
+	}
 	w.there(filepath.Join(filepath.Dir(k.Clang.Path), "lld")) // clang would take it, were it there
 	for _, argv := range slices.Concat(compile.Steps, link.Steps) {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {

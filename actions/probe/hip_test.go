@@ -21,12 +21,14 @@ func rocmDir(t *testing.T) string {
 	}
 	write(t, filepath.Join(dir, "include/hip/hip_runtime.h"), "", 0o644)
 	write(t, filepath.Join(dir, "bin/hipcc.pl"), "", 0o755)
+	write(t, filepath.Join(dir, "bin/inner"), "#!/bin/sh\n", 0o755)
 	write(t, filepath.Join(dir, "bin/clang++"), strings.ReplaceAll(`#!/bin/sh
 case "$*" in
 -dumpversion) echo 15.0.6 ;;
 --version) echo clang 15 ;;
 *-print-supported-cpus) printf '\tgfx906\n\tgeneric\n\tgfx90a\n' ;;
 esac
+DIR/bin/inner
 `, "DIR", dir), 0o755)
 	write(t, filepath.Join(dir, "bin/hipcc"), strings.ReplaceAll(`#!/bin/sh
 [ "$HIP_PLATFORM" = amd ] && [ "$HIPCC_VERBOSE" = 1 ] || { echo "clang: error: which platform"; exit 1; }
@@ -63,7 +65,7 @@ func TestHIPIdentity(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 	last := k.Driver.ID
-	for _, name := range []string{"bin/hipcc.pl", "bin/hipcc", "bin/clang++", "llvm/clang", "llvm/lld", "llvm/clang-offload-bundler", "llvm/ld"} {
+	for _, name := range []string{"bin/hipcc.pl", "bin/hipcc", "bin/clang++", "bin/inner", "llvm/clang", "llvm/lld", "llvm/clang-offload-bundler", "llvm/ld"} {
 		file := filepath.Join(dir, name)
 		text, _ := os.ReadFile(file)
 		write(t, file, string(text)+"# another\n", 0o755)
