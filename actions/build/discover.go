@@ -31,7 +31,7 @@ func (r *Runner) discovered(a *graph.Action, dir scratch) (out []cache.FileDiges
 		text = bytes.ReplaceAll(text, []byte(dir.dir+"/"), []byte(ofLink))
 		deps, err = run.ParseLinkDepfile(text, func(name string) bool { return name != "" && r.Listing.Exists(name) })
 		if trace := r.traced(dir); trace.Complete { // it has a script of INCLUDE by the name by which it was found
-			deps = append(slices.DeleteFunc(deps, func(d string) bool { return !r.isFile(d) }), trace.Read...)
+			deps = append(slices.DeleteFunc(deps, func(d string) bool { return !r.isFile(d) }), slices.DeleteFunc(trace.Read, dir.isTemporary)...)
 		}
 	} else {
 		_, deps, err = run.ParseDepfile(text)

@@ -64,7 +64,7 @@ func (r *Runner) lookedForLibs(ctx context.Context, a *graph.Action, rec *cache.
 		missing = append(missing, r.lookedForFolders(ctx, a, rec)...)
 	}
 	for _, p := range missing {
-		if strings.HasPrefix(p, dir.tmp+"/") || strings.HasPrefix(p, dir.dir+"/") {
+		if dir.isTemporary(p) {
 			continue
 		}
 		if p = r.name(p); r.Listing.Exists(p) { // a folder where a file is wanted

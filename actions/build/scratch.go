@@ -106,6 +106,11 @@ func makeFolders(dir string, a *graph.Action) error {
 	return nil
 }
 
+// isTemporary reports a file of the command's own, by either name of its folder.
+func (s scratch) isTemporary(file string) bool {
+	return strings.HasPrefix(file, s.tmp+"/") || strings.HasPrefix(file, s.dir+"/")
+}
+
 // output is where output i is written. Outputs of one base name get folders of their own.
 func (s scratch) output(i int, output string) string {
 	switch {
