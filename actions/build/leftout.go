@@ -45,7 +45,7 @@ var unusedByCollect2 = []string{"nm", "gnm", "strip", "gstrip"}
 
 // otherVendor reports what clang looks at to find the toolkit of a vendor for whose GPUs a compiles nothing.
 func otherVendor(a *graph.Action, name string) bool {
-	cuda, hip := slices.Contains(a.Tools, "clang") || slices.Contains(a.Tools, "nvcc"), slices.Contains(a.Tools, "hip")
+	cuda, hip := slices.Contains(a.Tools, "clang"), slices.Contains(a.Tools, "hip") // beside nvcc a clang is the host compiler
 	switch base := path.Base(name); {
 	case strings.HasPrefix(name, "/usr/local/cuda") || within(name, "/usr/lib/cuda") || base == "ptxas" || base == "cuda.h" || within(name, "/usr/nvvm"):
 		return !cuda

@@ -289,7 +289,9 @@ func (d dry) parts(w *world, nvcc string) map[string]string {
 	for _, p := range bc {
 		only(filepath.Base(p), p)
 	}
-	for _, h := range []string{"crt/host_runtime.h", "crt/host_defines.h", "fatbinary_section.h"} {
+	only("sh", "/bin/sh") // by which nvcc runs its passes
+	// What the host code that cudafe++ makes includes, and no dependency file of nvcc names.
+	for _, h := range []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"} {
 		only(h, d.header(h))
 	}
 	for _, l := range []string{"libcudadevrt.a", "libcudart_static.a"} {
