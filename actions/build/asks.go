@@ -59,7 +59,7 @@ func asksIn(text []byte) *asks {
 		if name != "" {
 			now.whether = append(now.whether, name)
 		}
-		now.macro = now.macro || rest != "" && rest != "..."
+		now.macro = now.macro || rest != "" && rest != "..." || name == "" && rest == "" && isDefined(text[:at])
 	}
 	for at := range wordsIn(text, "include") {
 		if rest := blank(text[at:]); len(rest) > 0 && rest[0] == '"' {
@@ -69,6 +69,12 @@ func asksIn(text []byte) *asks {
 		}
 	}
 	return now
+}
+
+// isDefined reports that a text ends in a #define.
+func isDefined(text []byte) bool {
+	line := text[bytes.LastIndexByte(text, '\n')+1:]
+	return bytes.Contains(line, []byte("define ")) || bytes.Contains(line, []byte("define\t"))
 }
 
 // hasInclude begins the names of the operators that ask whether a file exists: __has_include, __has_include_next and gcc's own
@@ -376,10 +382,10 @@ func (m *macroNames) resolve(name string) {
 		bodies = append(bodies, d.body)
 	}
 	for _, f := range m.flags {
-		for at := range wordsIn([]byte(f), name) {
-			if strings.HasPrefix(f[at:], "=") && f[at-len(name):at] == name {
-				bodies = append(bodies, strings.ReplaceAll(f[at+1:], `\`, ""))
-			}
+		if value, ok := strings.CutPrefix(f, name+"="); ok { // -D NAME=VALUE
+			bodies = append(bodies, strings.ReplaceAll(value, `\`, ""))
+		} else if _, value, ok := strings.Cut(f, "-D"+name+"="); ok {
+			bodies = append(bodies, strings.ReplaceAll(value, `\`, ""))
 		}
 	}
 	for _, body := range bodies {

@@ -33,10 +33,10 @@ func (r *Runner) searches(ctx context.Context, a *graph.Action) (lists []toolcha
 		files = append(files, graph.StageDir+"/"+s.Name)
 	}
 	question := toolchain.AskSearch(a.Argv, files, "")
-	ask := func(ctx context.Context) ([]toolchain.Search, bool) { return r.askSearch(ctx, a, question) }
+	put := func(ctx context.Context) ([]toolchain.Search, bool) { return r.askSearch(ctx, a, question) }
 	if isNVCC(a) {
 		question = dryRun(a)
-		ask = func(ctx context.Context) ([]toolchain.Search, bool) { return r.askNVCC(ctx, a, question) }
+		put = func(ctx context.Context) ([]toolchain.Search, bool) { return r.askNVCC(ctx, a, question) }
 	}
 	key := strings.Join(append(question, a.Env...), "\x00")
 	for range 2 {
@@ -50,7 +50,7 @@ func (r *Runner) searches(ctx context.Context, a *graph.Action) (lists []toolcha
 			r.answers[key] = known
 		}
 		r.mu.Unlock()
-		known.once.Do(func() { known.lists, known.ok = ask(ctx) })
+		known.once.Do(func() { known.lists, known.ok = put(ctx) })
 		if !r.haveCome(known.lists) {
 			return known.lists, known.ok
 		}
@@ -86,7 +86,12 @@ func (r *Runner) isFolder(dir string) bool {
 
 // askSearch asks a gcc or clang.
 func (r *Runner) askSearch(ctx context.Context, a *graph.Action, question []string) ([]toolchain.Search, bool) {
-	s, ok := toolchain.ParseSearch(r.answer(ctx, a, question))
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer null.Close() // for the text, which of CUDA is large
+	s, ok := toolchain.ParseSearch(r.ask(ctx, a, question, null))
 	for i, d := range s.Dirs {
 		s.Dirs[i] = r.name(d)
 	}
@@ -130,11 +135,16 @@ func (r *Runner) askNVCC(ctx context.Context, a *graph.Action, question []string
 
 // answer runs a question where and with what the command of a runs.
 func (r *Runner) answer(ctx context.Context, a *graph.Action, question []string) string {
+	return r.ask(ctx, a, question, nil)
+}
+
+// ask is answer with standard output somewhere else.
+func (r *Runner) ask(ctx context.Context, a *graph.Action, question []string, stdout *os.File) string {
 	if r.makeTemp() != nil {
 		return ""
 	}
 	env := append(append(slices.Clone(r.Env), "TMPDIR="+filepath.Join(r.State, "tmp")), a.Env...)
-	out, err := run.Run(ctx, run.Command{Argv: question, Dir: r.Root, Env: env, MaxOutput: mostAnswered})
+	out, err := run.Run(ctx, run.Command{Argv: question, Dir: r.Root, Env: env, MaxOutput: mostAnswered, Stdout: stdout})
 	if err != nil || out.LeftOut > 0 {
 		return ""
 	}

@@ -188,7 +188,7 @@ func fakeRead(f fakeArgs, name, from string, deps map[string]bool) (string, int)
 		if m := includeRE.FindStringSubmatch(line); m != nil {
 			inner := ""
 			for _, dir := range append([]string{filepath.Dir(name)}, f.includes...) {
-				if p := filepath.Join(dir, m[1]); fileExists(p) {
+				if p := filepath.Join(dir, m[1]); fileExists(p) && !fileExists(p+"/.") { // no folder
 					inner = p
 					break
 				}

@@ -31,20 +31,26 @@ var own = map[string]bool{
 	"-main-file-name": true, "-dependency-file": true, "-include-pch": true,
 }
 
-// AskSearch turns the command of a gcc or clang into the question where it searches. files are words of it that name what it reads
+// AskSearch turns the command of a gcc or clang into the question where it searches, which it answers on its standard error. files are words of it that name what it reads
 // and writes; language is "" for the one that it names itself, or else C++.
 func AskSearch(argv, files []string, language string) []string {
 	question := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
 		arg := argv[i]
+		step, prefix := 1, arg == "-Xclang" && i+1 < len(argv)
+		if prefix { // before each word: -Xclang -MT -Xclang NAME
+			step, arg, i = 2, argv[i+1], i+1
+		}
 		valued, mine := own[arg]
 		switch {
 		case arg == "-x" && i+1 < len(argv) && language == "":
 			language, i = argv[i+1], i+1
 		case mine && valued:
-			i++
+			i += step
 		case mine, slices.Contains(files, arg), strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"), strings.HasPrefix(arg, "-save-temps"),
 			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, cuid):
+		case prefix:
+			question = append(question, "-Xclang", arg)
 		default:
 			question = append(question, arg)
 		}
@@ -55,7 +61,7 @@ func AskSearch(argv, files []string, language string) []string {
 			language = "c"
 		}
 	}
-	return append(question, "-E", "-v", "-x", strings.TrimSuffix(language, "-cpp-output"), "-o", "/dev/null", "/dev/null")
+	return append(question, "-E", "-v", "-x", strings.TrimSuffix(language, "-cpp-output"), "/dev/null")
 }
 
 // ParseSearch reads the answer; ok is false if it is none. A driver that compiles for several architectures answers for each.

@@ -85,6 +85,44 @@ func TestRealSearched(t *testing.T) {
 	}
 }
 
+// What is looked for in folders that only flags name, through macros, and by the linker: each step changes one thing, and what a clean build
+// makes is what the build makes.
+func TestRealSearchedBy(t *testing.T) {
+	t.Parallel()
+	e := realProject(t, "searchedby")
+	e.Run("sh", "-c", `for v in 1 2; do for n in f g h; do echo "extern \"C\" int $n() { return $v; }" | g++ -c -x c++ - -o $n$v.o; done; done
+		mkdir objects; cp f1.o objects/f.o; ar qcT l2/libf.a objects/f.o; ar qc l2/libg.a g1.o`)
+	is := func(want, program string) {
+		t.Helper()
+		if got, _ := e.Run(program); got != want+"\n" {
+			t.Errorf("%s says %q, not %s", program, got, want)
+		}
+	}
+	e.Kbuild()
+	is("11111111", "build/bin/app")
+	e.Ran("again", "")
+	for _, step := range []struct{ what, edit, want string }{
+		{"-iquote", "echo '#define QUOTED 2' >q1/quoted.h", "21111111"},
+		{"-I, a precompiled header", "mkdir old; cp i2/angled.h old; echo '#define ANGLED 2' >angled.h; g++ -O2 -x c++-header angled.h -o i1/angled.h.gch; cp angled.h i1", "22111111"},
+		{"a folder that becomes a file", "rm -r i1/cfg; echo '#define CFG 2' >i1/cfg", "22211111"},
+		{"__has_include, spliced", "touch i1/other.h", "22221111"},
+		{"__has_include, through macros", "rm i1/other.h; touch i2/later.h", "22221111"},
+		{".incbin through a macro", "echo 2 >data.bin", "22222111"},
+		{"a member of a thin archive", "cp f2.o objects/f.o", "22222211"},
+		{"-L in a response file", "ar qc l3/libg.a g2.o", "22222221"},
+		{"INCLUDE of a script", "echo 'INPUT(h2.o)' >l3/more.ld", "22222222"},
+		{"-Wl,-l", "ar qc l3/libf.a f1.o", "22222122"},
+		{"a linker in a folder of -B", `rm l3/libf.a; printf '#!/bin/sh\nexec /usr/bin/ld -L. "$@"\n' >programs/ld; chmod +x programs/ld; ar qc libf.a f1.o`, "22222122"},
+	} {
+		e.Run("sh", "-c", step.edit)
+		if c := e.Kbuild(); c.Ran == 0 {
+			t.Errorf("%s: nothing ran", step.what)
+		}
+		is(step.want, "build/bin/app")
+	}
+	e.Ran("at the end", "")
+}
+
 // Many long names: nvcc gets its device link's inputs in an options file, ar and g++ theirs in response files.
 func TestRealLongCommandLines(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,69 @@
+package build
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestWhether(t *testing.T) {
+	for text, want := range map[string]string{
+		`#if __has_include("a.h")`:                                     "a.h",
+		"#if __has_incl\\\nude (\\\n<a.h>)":                            "a.h",
+		"#if __has_include(/* (x) */ <a.h> // b\n)":                    "a.h",
+		"#if __has_include_next( <a.h> )":                              "a.h",
+		"#ifdef __has_include\n#endif":                                 "",
+		"#define A \\\n <a.h>\n#if __has_include(A)":                   "a.h",
+		"#define A /* a\n b */ \"a.h\"\n#if __has_include(A)":          "a.h",
+		"#define ASK(x) __has_include(x)\n#if ASK(<a.h>)":              "a.h",
+		"#define ASK __has_include\n#define A <a.h>\n#if 1 && ASK(A)":  "a.h",
+		"#define ASK(x) __has_include(x)\n#define A <a.h>\n#if ASK(A)": "a.h",
+		"#define P(x, y) y\n#if __has_include(P(1, <a.h>))":            "a.h",
+		"#if __has_include(FLAG)":                                      "flag.h",
+		"#define A(n) <n.h>\n#if __has_include(A(a))":                  "? A",
+		"#define A(n) #n\n#if __has_include(A(a.h))":                   "? A",
+		"#define D dir\n#define A <D/a.h>\n#if __has_include(A)":       "? D",
+		"#define __has_include(...) 0":                                 "",
+	} {
+		file := filepath.Join(t.TempDir(), "a.h")
+		if err := os.WriteFile(file, []byte(text+"\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		a := asksIn([]byte(text + "\n"))
+		a.define = func() []directive { return directivesOf(file) }
+		names := a.whether
+		if a.macro {
+			through, unknown := namesThroughMacros([]*asks{a}, []string{`-DFLAG="flag.h"`})
+			if names = append(names, through...); unknown != "" {
+				names = []string{"? " + unknown}
+			}
+		}
+		if want == "" && len(names) > 0 || want != "" && !slices.Contains(names, want) {
+			t.Errorf("%s\n asks for %q, want %q", text, names, want)
+		}
+	}
+}
+
+func TestTakenBy(t *testing.T) {
+	for text, want := range map[string]string{
+		`asm(".incbin \"a.bin\"");`:                               "a.bin",
+		`asm(".global x\n.incbin " "\"" "a.bin" "\"\n");`:         "a.bin",
+		"asm(\".incbin \\\"\"\n# 3 \"x.c\"\n \"a\" \".bin\\\"\")": "a.bin",
+		`asm(R"(.incbin "a.bin", 4)");`:                           "a.bin",
+		`asm(".include \"a.bin\"");`:                              "a.bin",
+		`asm(".incbin \"" NAME "\"");`:                            "?",
+		`asm(".incbin %0" :: "m"(x));`:                            "?",
+		`.incbin "\file"`:                                         "?",
+		`set.include(x); T y = {.include = 1}; a.included();`:     "",
+	} {
+		got := takenBy([]byte(text))
+		names := slices.Concat(got.names, got.texts)
+		if got.unknown {
+			names = append(names, "?")
+		}
+		if want == "" && len(names) > 0 || want != "" && !slices.Equal(names, []string{want}) {
+			t.Errorf("%s\n takes in %q, want %q", text, names, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package toolchain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAskSearch(t *testing.T) {
+	for _, c := range []struct{ argv, source, want string }{
+		{"g++ -c -std=c++17 -DX=1 -I inc -Bdir -MD -MF a.d -frandom-seed=a -o a.o a.cpp", "a.cpp", "g++ -std=c++17 -I inc -Bdir -E -v -x c++ /dev/null"},
+		{"gcc -c a.c -include cfg.h -iquote q -o a.o", "a.c", "gcc -iquote q -E -v -x c /dev/null"},
+		{"clang++ -E -x cuda -D X -U Y a.cu", "a.cu", "clang++ -E -v -x cuda /dev/null"},
+		{"clang++ -Xclang -cuid=1 -E -Xclang -dependency-file -Xclang a.d -Xclang -MT -Xclang text -Xclang -sys-header-deps -x hip a.hip", "a.hip",
+			"clang++ -Xclang -sys-header-deps -E -v -x hip /dev/null"},
+	} {
+		if got := strings.Join(AskSearch(strings.Fields(c.argv), []string{c.source}, ""), " "); got != c.want {
+			t.Errorf("%s\n is asked %s\n    want %s", c.argv, got, c.want)
+		}
+	}
+}
+
+func TestParseSearch(t *testing.T) {
+	const text = `ignoring nonexistent directory "/usr/local/include/x86_64-linux-gnu"
+#include "..." search starts here:
+ quoted dir
+#include <...> search starts here:
+ inc
+ /usr/include
+End of search list.
+`
+	s, ok := ParseSearch("g++ (Debian) 12\n" + text + strings.ReplaceAll(text, " inc", " other"))
+	if want := []string{"quoted dir", "inc", "/usr/include", "other"}; !ok || !slices.Equal(s.Dirs, want) {
+		t.Errorf("%v, %q, want %q", ok, s.Dirs, want)
+	}
+	if want := []string{"/usr/local/include/x86_64-linux-gnu"}; !slices.Equal(s.Missing, want) {
+		t.Errorf("missing %q, want %q", s.Missing, want)
+	}
+	for _, bad := range []string{"", "g++: error: unrecognized option\n", strings.TrimSuffix(text, "End of search list.\n")} {
+		if s, ok := ParseSearch(bad); ok {
+			t.Errorf("%q is an answer: %q", bad, s)
+		}
+	}
+}
