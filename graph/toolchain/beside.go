@@ -45,27 +45,29 @@ func BesideObject(family string, options []string, object string) Beside {
 	stem := strings.TrimSuffix(object, path.Ext(object))
 	for i, o := range options {
 		for _, e := range besideObject {
-			if o == e.option && (e.family == "" || e.family == family) && !(e.ending == ".dwo" && !splitsDebug(family, options)) {
+			if writesAs(o, e.option) && (e.family == "" || e.family == family) && !(e.ending == ".dwo" && !splitsDebug(family, options)) {
 				b.add(stem + e.ending)
 				b.Seed = b.Seed || e.ending == ".gcno" && family == "gcc"
 			}
 		}
 		starts := func(start string) bool { return strings.HasPrefix(o, start) }
 		b.Folder = b.Folder || slices.ContainsFunc(byFolder, starts)
-		if slices.ContainsFunc(unkept, starts) && !toStream(o) {
+		if o == "-da" || slices.ContainsFunc(unkept, starts) && !toStream(o) {
 			b.Unkept = o
 		}
 		switch name, file, ok := strings.Cut(o, "="); {
 		case ok && strings.HasPrefix(name, "-fopt-info") && !toStream(o):
 			b.add(file)
 		case strings.HasPrefix(o, "-Wa,"):
-			b.listings(strings.Split(o, ",")[1:])
+			b.assembler(o, strings.Split(o, ",")[1:])
 		case i > 0 && options[i-1] == "-Xassembler":
-			b.listings([]string{o})
+			b.assembler(o, []string{o})
 		}
 	}
 	if lto := IntermediateCode(options); lto != "" && slices.ContainsFunc(b.Files, byLink) {
-		i := slices.IndexFunc(options, func(o string) bool { return o == "-gsplit-dwarf" || o == "-fstack-usage" || o == "-fcallgraph-info" })
+		i := slices.IndexFunc(options, func(o string) bool {
+			return writesAs(o, "-gsplit-dwarf") || writesAs(o, "-fstack-usage") || writesAs(o, "-fcallgraph-info")
+		})
 		b.Unkept, b.Why = options[i], " together with "+lto
 	}
 	b.Named = b.Folder || len(b.Files) > 0
@@ -81,9 +83,18 @@ func (b *Beside) add(file string) {
 	}
 }
 
-// listings takes the files of the assembler's -a[cdghlmns]=FILE.
-func (b *Beside) listings(options []string) {
+// writesAs reports an option, or it with a value: what else the file is to hold (-fcallgraph-info=su), or that there be one.
+func writesAs(o, option string) bool {
+	name, _, _ := strings.Cut(o, "=")
+	return name == option
+}
+
+// assembler takes the files of the assembler's -a[cdghlmns]=FILE from options that given hands to it. Its --MD writes names of its own.
+func (b *Beside) assembler(given string, options []string) {
 	for _, o := range options {
+		if strings.HasPrefix(o, "--MD") || strings.HasPrefix(o, "-MD") {
+			b.Unkept = given
+		}
 		name, file, ok := strings.Cut(o, "=")
 		if letters, list := strings.CutPrefix(name, "-a"); ok && list && strings.Trim(letters, "cdghilmns") == "" {
 			b.add(file)
