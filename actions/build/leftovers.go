@@ -27,7 +27,8 @@ func (r *Runner) Written() map[string]cache.Output {
 
 // RemoveLeftovers removes outputs that nothing makes any more, and the folders that are empty then. A file that is not what the journal
 // says is somebody else's by now, and stays: left. In both cases the journal forgets it. Links are not followed out of the build tree.
-func (r *Runner) RemoveLeftovers(outputs []string, written map[string]cache.Output) (removed, left []string, err error) {
+// The journal may have it under several names of the tree.
+func (r *Runner) RemoveLeftovers(outputs []string, written map[string][]cache.Output) (removed, left []string, err error) {
 	if len(outputs) == 0 {
 		return nil, nil, nil
 	}
@@ -43,10 +44,9 @@ func (r *Runner) RemoveLeftovers(outputs []string, written map[string]cache.Outp
 			continue
 		}
 		info, err := tree.Lstat(rel)
-		o, known := written[file]
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil || !known || !info.Mode().IsRegular() || info.Size() != o.Size || !r.hasContent(file, o.Digest):
+		case err != nil || !info.Mode().IsRegular() || !r.isOneOf(file, info.Size(), written[file]):
 			left = append(left, file)
 		default:
 			if err := tree.Remove(rel); err != nil {
@@ -55,17 +55,24 @@ func (r *Runner) RemoveLeftovers(outputs []string, written map[string]cache.Outp
 			r.written(file)
 			removed, gone = append(removed, file), append(gone, rel)
 		}
-		if err := r.Journal.Remove(file); err != nil {
-			return removed, left, err
+		for _, o := range written[file] {
+			if err := r.Journal.Remove(o.Path); err != nil {
+				return removed, left, err
+			}
 		}
 	}
 	RemoveEmptyFolders(tree, gone)
 	return removed, left, nil
 }
 
-func (r *Runner) hasContent(file string, want cache.Digest) bool {
+// isOneOf reports a file of a size that holds what one of outputs does.
+func (r *Runner) isOneOf(file string, size int64, outputs []cache.Output) bool {
+	sized := func(o cache.Output) bool { return o.Size == size }
+	if !slices.ContainsFunc(outputs, sized) {
+		return false
+	}
 	d, err := cache.DigestFile(r.abs(file))
-	return err == nil && d == want
+	return err == nil && slices.ContainsFunc(outputs, func(o cache.Output) bool { return sized(o) && o.Digest == d })
 }
 
 // RemoveEmptyFolders removes the folders above files of a tree that are empty, but for the tree itself.

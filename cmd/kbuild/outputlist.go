@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,8 +77,8 @@ func escapeGlob(p string) string {
 
 // planned is the list of what the plan makes, and the name of its file.
 func (s *session) planned() (name string, l outputList) {
-	state := filepath.Clean(s.cli.state(s.project, ""))
-	l = outputList{Manifest: filepath.Join(s.project.Root, s.project.File), Outputs: map[string]string{}}
+	state := resolved(s.cli.state(s.project, "")) // the same tree through a link has the same lists
+	l = outputList{Manifest: filepath.Join(resolved(s.project.Root), s.project.File), Outputs: map[string]string{}}
 	if rel, err := filepath.Rel(state, l.Manifest); err == nil {
 		l.Manifest = rel
 	}
@@ -105,8 +106,12 @@ func (s *session) sweep(t *tree, want []graph.ActionID, p *term.Progress) error 
 	if err == nil && bytes.Equal(old, s.listText) {
 		return nil
 	}
-	written := t.runner.Written()
-	now, later := s.leftovers(knownOutputs(name, written), l.Outputs, want)
+	called := s.namesOfTree(filepath.Dir(filepath.Dir(name)))
+	written := map[string][]cache.Output{}
+	for o, output := range t.runner.Written() {
+		written[called(o)] = append(written[called(o)], output)
+	}
+	now, later := s.leftovers(knownOutputs(name, written, called), l.Outputs, want)
 	if s.cli.DryRun {
 		s.sayLeftovers(p, "note", "would remove", existing(s.project.Root, now), "that nothing makes any more")
 		return nil
@@ -124,19 +129,43 @@ func (s *session) sweep(t *tree, want []graph.ActionID, p *term.Progress) error 
 	return cache.ReplaceFile(name, s.listText)
 }
 
-// knownOutputs are those that the journal or the list of a file knows of, by the label of their target, without those that are in the list of
-// another manifest.
-func knownOutputs(file string, written map[string]cache.Output) map[string]string {
+// namesOfTree gives what an output in the build tree, whose folder without links is real, is called now: another command line may have
+// named the tree by another path. Other outputs keep their names.
+func (s *session) namesOfTree(real string) func(output string) string {
+	folders := map[string]string{}
+	return func(output string) string {
+		if strings.HasPrefix(output, s.graph.BuildDir+"/") {
+			return output
+		}
+		dir, file := filepath.Split(cache.Absolute(s.project.Root, output))
+		if _, ok := folders[dir]; !ok {
+			folders[dir] = resolved(dir)
+		}
+		rel, err := filepath.Rel(real, filepath.Join(folders[dir], file))
+		if err != nil || !filepath.IsLocal(rel) {
+			return output
+		}
+		return path.Join(s.graph.BuildDir, filepath.ToSlash(rel))
+	}
+}
+
+// knownOutputs are those that the journal or the list of a file knows of, by what they are called now and with the label of their target,
+// without those that are in the list of another manifest.
+func knownOutputs(file string, written map[string][]cache.Output, called func(string) string) map[string]string {
 	known := map[string]string{}
 	for o := range written {
 		known[o] = ""
 	}
 	lists := outputLists(filepath.Dir(file))
-	maps.Copy(known, lists[file].Outputs)
+	for o, label := range lists[file].Outputs {
+		known[called(o)] = label
+	}
 	delete(lists, file)
 	for _, other := range lists {
 		if exists(filepath.Join(filepath.Dir(file), other.Manifest)) {
-			maps.DeleteFunc(known, func(o, _ string) bool { _, ok := other.Outputs[o]; return ok })
+			for o := range other.Outputs {
+				delete(known, called(o))
+			}
 		}
 	}
 	return known
