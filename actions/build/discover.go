@@ -94,14 +94,15 @@ func (r *Runner) name(p string) string {
 // built in the wrong order on another day. Or without one: it would not be built.
 func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	for _, f := range found {
-		g := r.maker(f.Path)
+		file := r.generated(f.Path)
+		g := r.maker(file)
 		if g == nil {
-			if err := r.undeclaredFile(a, f.Path); err != nil {
+			if err := r.undeclaredFile(a, file); err != nil {
 				return err
 			}
 			continue
 		}
-		if slices.Contains(a.OrderOnly, f.Path) || r.needs(a, g) {
+		if slices.Contains(a.OrderOnly, file) || r.needs(a, g) {
 			continue
 		}
 		return fmt.Errorf("%s reads %s, which %s makes (%s), and %s does not depend on it: add it to deps", a.Name, f.Path, g.Target, g.Pos, a.Target)

@@ -85,6 +85,28 @@ func (r *Runner) onlyOutputs(a *graph.Action, before folderFiles) error {
 	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(more, ", "))
 }
 
+// generated is the name in the folder of generated files of a file that a link leads to there. Other files keep their names.
+func (r *Runner) generated(file string) string {
+	if r.maker(file) != nil {
+		return file
+	}
+	if known, ok := r.leadsTo.Load(file); ok {
+		return known.(string)
+	}
+	name := file
+	folder := path.Join(r.Graph.BuildDir, graph.GenDir)
+	real, err := filepath.EvalSymlinks(r.abs(file))
+	if err == nil {
+		if dir, err := filepath.EvalSymlinks(r.abs(folder)); err == nil {
+			if rest, ok := strings.CutPrefix(real, dir+"/"); ok {
+				name = folder + "/" + filepath.ToSlash(rest)
+			}
+		}
+	}
+	r.leadsTo.Store(file, name)
+	return name
+}
+
 // undeclaredFile is the error of an action that reads a file in the folder of generated files that no action makes; nil for other files.
 func (r *Runner) undeclaredFile(a *graph.Action, file string) error {
 	rest, ok := strings.CutPrefix(file, r.Graph.BuildDir)

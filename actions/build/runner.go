@@ -65,6 +65,7 @@ type Runner struct {
 	counters cache.Counters
 	noted    noted
 	asked    sync.Map                // of *asks, by askedBy
+	leadsTo  sync.Map                // what links to generated files lead to, see generated
 	answers  map[string]*searched    // by question: where compilers search
 	told     map[string]string       // by question: where drivers look for programs and libraries
 	said     map[[2]string]bool      // by source and text, see sayOnce
