@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// The sections that hold device code, and the word of the C text that goes into one of them.
+const (
+	linkableSection = "__nv_relfatbin"
+	finalSection    = ".nv_fatbin"
+	fatbinWord      = "fatbin_section "
+)
+
+func parseFatbinText(rest string) (section string, content []byte) {
+	section, digits, _ := strings.Cut(rest, " ")
+	content, _ = hex.DecodeString(strings.TrimSpace(digits))
+	return section, content
+}
+
+func container(entries []byte) []byte {
+	head := []byte{0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0}
+	return append(binary.LittleEndian.AppendUint64(head, uint64(len(entries))), entries...)
+}
+
+func entry(kind uint16, arch int, content []byte) []byte {
+	content = append(content, make([]byte, -len(content)&7)...)
+	e := make([]byte, 0x40)
+	binary.LittleEndian.PutUint16(e, kind)
+	binary.LittleEndian.PutUint32(e[4:], uint32(len(e)))
+	binary.LittleEndian.PutUint64(e[8:], uint64(len(content)))
+	binary.LittleEndian.PutUint32(e[0x1c:], uint32(arch))
+	return append(e, content...)
+}
+
+func ltoIR(text string, arch int) []byte {
+	head := make([]byte, 0x20)
+	copy(head, "\xed\x43\x4e\x7f")
+	binary.LittleEndian.PutUint16(head[0x1a:], uint16(arch*10))
+	return append(head, "\n"+text...)
+}
+
+func ptx(text string, arch int) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".version 7.8\n.target sm_%d\n.address_size 64\n// %s\n", arch, strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n// "))
+	for line := range strings.Lines(text) {
+		if name := kernelOf(line); name != "" {
+			fmt.Fprintf(&b, ".visible .entry %s(.param .u64 %s_param_0)\n{\nret;\n}\n", name, name)
+		}
+	}
+	return []byte(b.String())
+}
+
+// section is one of an ELF file.
+type section struct {
+	name        string
+	kind        elf.SectionType
+	flags       elf.SectionFlag
+	data        []byte
+	link, info  uint32
+	align, size uint64
+}
+
+// elfFile lays sections out: the first one is none, the names come last.
+func elfFile(head elf.Header64, sections []section) []byte {
+	var names []byte
+	for _, s := range sections {
+		names = append(append(names, s.name...), 0)
+	}
+	sections = append(sections, section{kind: elf.SHT_STRTAB, data: append(names, 0), align: 1})
+	var body, table bytes.Buffer
+	at := 0
+	for _, s := range sections {
+		for s.align > 1 && uint64(64+body.Len())%s.align != 0 {
+			body.WriteByte(0)
+		}
+		h := elf.Section64{Name: uint32(at), Type: uint32(s.kind), Flags: uint64(s.flags), Off: uint64(64 + body.Len()), Size: uint64(len(s.data)),
+			Link: s.link, Info: s.info, Addralign: s.align, Entsize: s.size}
+		if s.kind == elf.SHT_NULL {
+			h = elf.Section64{}
+		}
+		binary.Write(&table, binary.LittleEndian, h)
+		body.Write(s.data)
+		at += len(s.name) + 1
+	}
+	for body.Len()%8 != 0 {
+		body.WriteByte(0)
+	}
+	head.Shoff, head.Ehsize, head.Shentsize = uint64(64+body.Len()), 64, 64
+	head.Shnum, head.Shstrndx = uint16(len(sections)), uint16(len(sections)-1)
+	var out bytes.Buffer
+	binary.Write(&out, binary.LittleEndian, head)
+	out.Write(body.Bytes())
+	out.Write(table.Bytes())
+	return out.Bytes()
+}
+
+// cubin is machine code: a symbol and .nv.info for each kernel, and the text that it was made of.
+func cubin(text string, arch int) []byte {
+	names, symbols := []byte{0}, make([]byte, elf.Sym64Size)
+	sections := []section{{}, {name: ".strtab", kind: elf.SHT_STRTAB}, {name: ".symtab", kind: elf.SHT_SYMTAB, link: 1, info: 1, size: elf.Sym64Size},
+		{name: ".source", kind: elf.SHT_PROGBITS, data: []byte(text)}}
+	for line := range strings.Lines(text) {
+		name := kernelOf(line)
+		if name == "" {
+			continue
+		}
+		sym := binary.LittleEndian.AppendUint32(nil, uint32(len(names)))
+		symbols = append(append(symbols, append(sym, byte(elf.STB_GLOBAL<<4|elf.SymBind(elf.STT_FUNC)), 0x10, 3, 0)...), make([]byte, 16)...)
+		names = append(append(names, name...), 0)
+		info := []byte{4, 0x17, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+		info = binary.LittleEndian.AppendUint32(info, 8<<18)
+		sections = append(sections, section{name: ".nv.info." + name, kind: elf.SHT_LOPROC, data: append(info, 3, 0x19, 8, 0), link: 2})
+	}
+	sections[1].data, sections[2].data = names, symbols
+	head := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: 190, Version: 118, Flags: uint32(arch | arch<<16)}
+	copy(head.Ident[:], "\x7fELF\x02\x01\x01\x33\x07")
+	return elfFile(head, sections)
+}
+
+// hostObject is what the host compiler makes: code, the symbols that it wants, and device code in the section that holds it.
+func hostObject(code, fatbinSection string, fatbin []byte, wants []string) []byte {
+	names, symbols := []byte{0}, make([]byte, elf.Sym64Size)
+	symbol := func(name string, info byte, section uint16) {
+		sym := binary.LittleEndian.AppendUint32(nil, uint32(len(names)))
+		sym = binary.LittleEndian.AppendUint16(append(sym, info, 0), section)
+		symbols = append(append(symbols, sym...), make([]byte, 16)...)
+		names = append(append(names, name...), 0)
+	}
+	sections := []section{{}, {name: ".strtab", kind: elf.SHT_STRTAB}, {name: ".symtab", kind: elf.SHT_SYMTAB, link: 1, align: 8, size: elf.Sym64Size},
+		{name: ".text", kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, data: []byte(code), align: 1}}
+	local := uint32(1)
+	if fatbinSection != "" {
+		fill := make([]byte, -len(fatbin)&7)
+		sections = append(sections, section{name: fatbinSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, data: append(fatbin, fill...), align: 8})
+		symbol("fatbinData", byte(elf.STB_LOCAL<<4|elf.SymBind(elf.STT_OBJECT)), 4)
+		local = 2
+	}
+	for _, w := range wants {
+		symbol(w, byte(elf.STB_GLOBAL<<4), 0)
+	}
+	sections[1].data, sections[2].data, sections[2].info = names, symbols, local
+	head := elf.Header64{Type: uint16(elf.ET_REL), Machine: uint16(elf.EM_X86_64), Version: 1}
+	copy(head.Ident[:], "\x7fELF\x02\x01\x01")
+	return elfFile(head, sections)
+}
