@@ -3,7 +3,7 @@
 GO ?= go
 BIN = bin/kbuild
 
-.PHONY: all demo test race lint bench install clean
+.PHONY: all demo test torture race lint bench install clean
 
 all: $(BIN)
 
@@ -19,6 +19,12 @@ demo: $(BIN)
 test: $(BIN)
 	@.ci/toolkit.sh test
 	PATH="$$PATH:/usr/local/cuda/bin" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
+
+# Random edits, each held against a clean build: make torture N=20000 [SEED=7], REAL=1 for the real compilers, FAULTS=1 to have it find
+# the faults of cmd/kbuild/testdata/torture.
+torture: $(BIN)
+	PATH="$$PATH:/usr/local/cuda/bin" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 -count=1 -v ./cmd/kbuild -run '^TestTorture$(if $(FAULTS),Faults)$$' \
+		-args -torture.n=$(or $(N),2000) -torture.seed=$(or $(SEED),1) $(if $(REAL),-torture.real) $(if $(FAULTS),-torture.faults) $(if $(WITH),-torture.with=$(WITH))
 
 race:
 	$(GO) test -timeout 0 -race -short ./actions/... ./cache/...

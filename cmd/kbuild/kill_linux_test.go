@@ -35,6 +35,9 @@ func fakeKilled() int {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	k := killer{left: n, seen: map[int]bool{}}
+	if filepath.Base(os.Args[0]) == "paused" {
+		k.pause = pauseUntilTold
+	}
 	if err = cmd.Start(); err == nil {
 		err = k.follow(cmd.Process.Pid)
 	}
@@ -47,6 +50,15 @@ func fakeKilled() int {
 	}
 	return stepReached
 }
+
+// pauseUntilTold says that it pauses, and does so until its standard input ends. With it the program is `paused N PROGRAM ARGS`, which
+// goes on afterwards.
+func pauseUntilTold() {
+	fmt.Println(pausedNow)
+	io.Copy(io.Discard, os.Stdin)
+}
+
+const pausedNow = "paused"
 
 const (
 	stepReached = 9
@@ -80,8 +92,9 @@ func fakeWatched() int {
 
 // killer follows a process and its children.
 type killer struct {
-	left int          // changes until the kill
-	seen map[int]bool // threads
+	left  int          // changes until the kill
+	pause func()       // in place of the kill
+	seen  map[int]bool // threads
 }
 
 func (k *killer) follow(pid int) error {
@@ -116,10 +129,14 @@ func (k *killer) stopped(id int, ws syscall.WaitStatus) {
 	signal := ws.StopSignal()
 	switch {
 	case signal == syscall.SIGTRAP && ws.TrapCause() == unix.PTRACE_EVENT_SECCOMP:
+		reached := false
 		if signal = 0; k.left > 0 && changes(id) {
 			k.left--
+			reached = k.left == 0
 		}
-		if k.left == 0 {
+		if reached && k.pause != nil {
+			k.pause()
+		} else if k.left == 0 && k.pause == nil {
 			for id := range k.seen {
 				syscall.Kill(id, syscall.SIGKILL)
 			}

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 		"gcc":       run(fakeCXX),
 		"ar":        run(fakeAR),
 		"killed":    run(fakeKilled),
+		"paused":    run(fakeKilled),
 		"watched":   run(fakeWatched),
 	})
 }
