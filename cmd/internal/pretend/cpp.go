@@ -56,6 +56,21 @@ func newCPP(args []string) *cpp {
 	return p
 }
 
+// tellSearch says where includes are searched, as gcc -v does.
+func (p *cpp) tellSearch() {
+	var lists [2]string
+	for i, list := range [2][]string{p.quoted, p.angled} {
+		for _, d := range list {
+			if info, err := os.Stat(d); err == nil && info.IsDir() {
+				lists[i] += " " + d + "\n"
+			} else {
+				warn("ignoring nonexistent directory %q", d)
+			}
+		}
+	}
+	warn("#include \"...\" search starts here:\n%s#include <...> search starts here:\n%sEnd of search list.", lists[0], lists[1])
+}
+
 // file preprocesses a file into out.
 func (p *cpp) file(name string) error {
 	text, err := os.ReadFile(name)

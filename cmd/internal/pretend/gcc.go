@@ -24,6 +24,10 @@ func gcc(args []string) error {
 		fmt.Println("g++ (pretend) 11.3.0")
 	case slices.Contains(args, "-Wl,--help"):
 		fmt.Println("  --dependency-file FILE      Write dependency file")
+	case slices.Contains(args, "-print-search-dirs"):
+		fmt.Println("install: /\nprograms: =\nlibraries: =")
+	case slices.Contains(args, "-v") && slices.Contains(args, "/dev/null"):
+		newCPP(args).tellSearch()
 	case slices.Contains(args, "-E"), slices.Contains(args, "-c"):
 		return gccCompile(args)
 	case slices.Contains(args, "-o"):
