@@ -24,7 +24,7 @@ test: $(BIN)
 # the faults of cmd/kbuild/testdata/torture.
 torture: $(BIN)
 	PATH="$$PATH:/usr/local/cuda/bin" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 -count=1 -v ./cmd/kbuild -run '^TestTorture$(if $(FAULTS),Faults)$$' \
-		-args -torture.n=$(or $(N),2000) -torture.seed=$(or $(SEED),1) $(if $(REAL),-torture.real) $(if $(FAULTS),-torture.faults) $(if $(WITH),-torture.with=$(WITH))
+		-args -torture.n=$(or $(N),2000) -torture.seed=$(or $(SEED),1) $(if $(REAL),-torture.real) $(if $(FAULTS),-torture.faults)
 
 race:
 	$(GO) test -timeout 0 -race -short ./actions/... ./cache/...

@@ -32,7 +32,6 @@ var (
 	tortureSteps = flag.Int("torture.n", 200, "random edits, each with a build and a clean build to hold it against")
 	tortureSeed  = flag.Uint64("torture.seed", 1, "the first seed")
 	tortureReal  = flag.Bool("torture.real", false, "run the real compilers on a small project")
-	tortureWith  = flag.String("torture.with", "", "edits to make besides, by name: see notTortured")
 )
 
 // stepsOfSeed is how many edits a project sees.
@@ -79,6 +78,8 @@ type torture struct {
 	built  int
 	failed bool // the last build did
 	raced  bool // two kbuilds have just built what is there now
+
+	damaged map[string]bool // outputs that an edit has written to
 }
 
 func newTorture(t *testing.T, tools *toolset) *torture {
@@ -104,7 +105,7 @@ func (h *torture) forgetEnv() {
 // begin empties everything.
 func (h *torture) begin() {
 	os.RemoveAll(h.base)
-	h.hcl, h.args, h.built = map[string]map[string]string{}, nil, 0
+	h.hcl, h.args, h.built, h.damaged = map[string]map[string]string{}, nil, 0, map[string]bool{}
 	h.forgetEnv()
 	if err := os.MkdirAll(h.dir, 0o777); err != nil {
 		h.t.Fatal(err)
@@ -181,7 +182,12 @@ func (h *torture) check() (status int, fault string) {
 	case status != 0 && status != exitFailed && status != exitUsage:
 		return status, fmt.Sprintf("kbuild ends with %d:\n%s", status, said)
 	}
-	if fault := differences(madeIn(h.dir), want); fault != "" {
+	made := madeIn(h.dir)
+	fault = differences(made, want)
+	if status == 0 {
+		fault += h.leftovers(made, want)
+	}
+	if fault != "" {
 		return status, fmt.Sprintf("%s\nkbuild said:\n%s", fault, said)
 	}
 	again, said := h.kbuild(h.dir)
@@ -297,11 +303,15 @@ func differences(got, want map[string]artifact) string {
 			fmt.Fprintf(&b, "%s is not what a clean build makes: %s\n", name, firstDifference(is.text, want[name].text))
 		}
 	}
-	if tortured("leftovers") {
-		for _, name := range slices.Sorted(maps.Keys(got)) {
-			if _, ok := want[name]; !ok {
-				fmt.Fprintf(&b, "%s is there; a clean build does not make it\n", name)
-			}
+	return b.String()
+}
+
+// leftovers says which files of the build tree nothing makes any more. One that the test has damaged is not kbuild's to remove.
+func (h *torture) leftovers(got, want map[string]artifact) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok && !h.damaged[name] && strings.HasPrefix(name, h.buildDir()+"/") {
+			fmt.Fprintf(&b, "%s is there; a clean build does not make it\n", name)
 		}
 	}
 	return b.String()

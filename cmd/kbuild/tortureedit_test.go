@@ -82,6 +82,7 @@ func indented(text string) string {
 // apply does an edit. Errors are for files that are not what they were when it was thought of.
 func (h *torture) apply(e edit) {
 	h.raced = false
+	h.damaged[e.name] = true // which counts for outputs
 	name := filepath.Join(h.dir, e.name)
 	os.MkdirAll(filepath.Dir(name), 0o777)
 	switch e.kind {

@@ -9,22 +9,6 @@ import (
 	"strings"
 )
 
-// notTortured are edits that are known to make a difference, with why. -torture.with=NAME,NAME makes them all the same.
-var notTortured = map[string]string{
-	"leftovers":   "what the plan makes no more stays in the build tree",
-	"stale":       "an output that a generate block does not declare any more stays, and is found by includes",
-	"flagfolders": "folders that only flags or variables name (-iquote, -isystem, NVCC_APPEND_FLAGS=-I) are not searched for absent headers",
-	"folderfile":  "a header that becomes a folder: when it becomes a file again that is not seen",
-	"asking":      "__has_include over a continued line, or with a comment before the name",
-	"optionfile":  "a file that an option file names",
-}
-
-// tortured says whether a kind of edit is made.
-func tortured(name string) bool {
-	_, known := notTortured[name]
-	return !known || slices.Contains(strings.Split(*tortureWith, ","), name)
-}
-
 // one picks.
 func one[T any](h *torture, list ...T) T { return list[h.rng.IntN(len(list))] }
 
@@ -70,6 +54,7 @@ func (h *torture) project() (s step) {
 	do(writeFileEdit, "first/.keep", "")
 	do(writeFileEdit, "sys/opt.h", h.header("opt.h"))
 	do(writeFileEdit, "data/in", "#define TABLE 1\n")
+	do(writeFileEdit, "cc.opts", "-fno-inline\n")
 	do(writeFileEdit, "tools/gen.sh", "cat data/in > $1\n")
 	includes := []string{"includes", `["first", "inc"]`}
 	set("gencode.all", "code", h.code(), "present", "true")
@@ -134,9 +119,7 @@ func (h *torture) source(name string) string {
 	if h.chance(30) {
 		asked := one(h, `"opt.h"`, "<opt.h>", `"sub/opt.h"`)
 		ask := "#if __has_include(" + asked + ")"
-		if tortured("asking") {
-			ask = one(h, ask, "#if \\\n  __has_include(/* here */ "+asked+")")
-		}
+		ask = one(h, ask, ask, "#if \\\n  __has_include(/* here */ "+asked+")")
 		line("%s\n#include %s\n#define HAVE 1\n#else\n#define HAVE 0\n#endif\nint have_%s() { return HAVE; }", ask, asked, stem)
 	}
 	if h.chance(25) {
@@ -339,7 +322,7 @@ func (h *torture) editFile() (edit, bool) {
 		to, _ := filepath.Rel(filepath.Dir(name), other)
 		return edit{kind: linkEdit, name: name, text: to}, true
 	case 1:
-		if !strings.HasSuffix(name, ".h") || !tortured("folderfile") {
+		if !strings.HasSuffix(name, ".h") {
 			return edit{}, false
 		}
 		return edit{kind: folderEdit, name: name}, true
@@ -379,10 +362,8 @@ func (h *torture) editTarget() (edit, bool) {
 	case 2:
 		return set("defines", "", "{ N = var.n }", "{ H0 = 7 }", "{ A = 1, B = null }")
 	case 3:
-		flags := []string{"", `{ host = ["-Wall"] }`, `{ nvcc = ["-lineinfo"] }`, `{ nvcc = ["-DX"], host = ["-fno-inline"] }`, `{ ptxas = ["--warn-on-spills"] }`}
-		if tortured("flagfolders") {
-			flags = append(flags, `{ host = ["-iquote", "sys"] }`, `{ host = ["-Isys"] }`)
-		}
+		flags := []string{"", `{ host = ["-Wall"] }`, `{ nvcc = ["-lineinfo"] }`, `{ nvcc = ["-DX"], host = ["-fno-inline"] }`, `{ ptxas = ["--warn-on-spills"] }`,
+			`{ host = ["-iquote", "sys"] }`, `{ host = ["-Isys"] }`, `{ host = ["@cc.opts"] }`}
 		return set("flags", flags...)
 	case 4:
 		return set("opt", "", "0", "3")
@@ -439,7 +420,9 @@ func (h *torture) editCUDATarget(t string) (edit, bool) {
 
 // editData changes what generate blocks read and run.
 func (h *torture) editData() (edit, bool) {
-	switch h.rng.IntN(4) {
+	switch h.rng.IntN(5) {
+	case 3:
+		return h.content("cc.opts", one(h, "-DOPT=7\n", "-Ifirst\n", "-Isys -fno-inline\n")), true
 	case 0:
 		script := one(h, "cat data/in > $1\n", "cat data/in > $1 # comment\n", "cat data/in > $1\necho '#define MORE 1' >> $1\n", "exit 1\n")
 		return h.content("tools/gen.sh", script), true
@@ -447,9 +430,6 @@ func (h *torture) editData() (edit, bool) {
 		return edit{kind: setEdit, name: "generate.tables command",
 			text: one(h, `["sh", "tools/gen.sh", self.outputs[0]]`, `["cp", "data/in", self.outputs[0]]`)}, true
 	case 2:
-		if !tortured("stale") {
-			return edit{}, false
-		}
 		return edit{kind: setEdit, name: "generate.tables outputs", text: one(h, `["tables.h"]`, `["h0.h"]`)}, true
 	}
 	return h.content("data/in", fmt.Sprintf("#define TABLE %d"+one(h, "", "\n"), h.rng.IntN(4))), true
@@ -463,11 +443,7 @@ func (h *torture) editEnv() (edit, bool) {
 	case 0, 1:
 		return edit{kind: envEdit, name: "CPATH", text: one(h, "sys", "first", "sys:first")}, true
 	case 2:
-		values := []string{"-DX=1", "-DX=2", "-lineinfo"}
-		if tortured("flagfolders") {
-			values = append(values, "-Isys")
-		}
-		return edit{kind: envEdit, name: one(h, "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"), text: one(h, values...)}, true
+		return edit{kind: envEdit, name: one(h, "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"), text: one(h, "-DX=1", "-DX=2", "-lineinfo", "-Isys")}, true
 	case 3:
 		return edit{kind: envEdit, name: "KBUILD_VAR_n", text: one(h, "2", "3")}, true
 	case 4:
