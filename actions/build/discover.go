@@ -225,7 +225,7 @@ func (r *Runner) assembles(ctx context.Context, a *graph.Action, s *search, foun
 		s.elsewhere(name, "")
 	}
 	files = slices.DeleteFunc(files, func(f cache.FileDigest) bool {
-		return slices.ContainsFunc(found, func(k cache.FileDigest) bool { return k.Path == f.Path })
+		return slices.Contains(a.Inputs, f.Path) || slices.ContainsFunc(found, func(k cache.FileDigest) bool { return k.Path == f.Path })
 	})
 	if unknown {
 		files = append(files, never("the assembler takes in a file by a name that cannot be seen"))

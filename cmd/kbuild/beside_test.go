@@ -31,6 +31,9 @@ func builtFiles(e *e2e.Project) map[string]string {
 // What a compiler writes beside an object, and a linker beside a program, is an output: it is where a compile without kbuild puts it, it
 // is kept and restored, and it makes nothing run again.
 func TestBesideObject(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles with the real g++")
+	}
 	t.Parallel()
 	e := fakeSplit(t, map[string]string{
 		"kernels.hcl": `executable "app" {
