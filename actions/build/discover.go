@@ -214,12 +214,12 @@ func (r *Runner) assembles(ctx context.Context, a *graph.Action, s *search, foun
 		of := r.asksOf(f).taken
 		t.names, t.texts, t.unknown = append(t.names, of.names...), append(t.texts, of.texts...), t.unknown || of.unknown
 	}
-	if t.unknown && r.known(a) {
+	files, names, unknown := r.allTaken(a, t)
+	if unknown && r.known(a) { // in a source a name may be a macro's, and what looks like one may be none
 		if text, ok := r.expanded(ctx, a, dir); ok {
-			t = takenBy(text)
+			files, names, unknown = r.allTaken(a, takenBy(text))
 		}
 	}
-	files, names, unknown := r.allTaken(a, t)
 	s.in(assemblerDirs(a))
 	for _, name := range names {
 		s.elsewhere(name, "")
