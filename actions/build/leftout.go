@@ -19,7 +19,10 @@ var leftOut = []struct {
 		return a.Kind == graph.Generate && !within(u.place.real, root)
 	}},
 	{"what the kernel tells a process of itself, and how it gives memory: no file of anybody's", func(_ *graph.Action, _ string, u use) bool {
-		return within(u.Path, "/proc/self") || within(u.Path, "/sys/kernel/mm/transparent_hugepage")
+		return within(u.Path, "/proc/self") || within(u.Path, "/sys/kernel/mm/transparent_hugepage") || u.Path == "/proc/sys/vm/overcommit_memory"
+	}},
+	{"settings of jemalloc, which cicc 12 is linked with: how it gives memory", func(_ *graph.Action, _ string, u use) bool {
+		return u.Path == "/etc/malloc.conf"
 	}},
 	{"devices that hold nothing: one gives no byte, the other a name for a temporary file", func(_ *graph.Action, _ string, u use) bool {
 		return u.Path == "/dev/null" || u.Path == "/dev/urandom"

@@ -144,9 +144,11 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	w.addSystem(parts)
 	// clang takes the newest rocm-N.M of this folder.
 	w.reads("/opt")
-	for _, name := range []string{"bin/.hipVersion", "share/hip/version"} { // which clang reads in each compile
-		if p := filepath.Join(w.rocm(compile.Clang), name); w.there(p) {
-			parts[name] = p
+	for _, dir := range []string{w.rocm(compile.Clang), "/usr/local", "/usr"} {
+		for _, name := range []string{"bin/.hipVersion", "share/hip/version"} { // which clang reads in each compile
+			if p := filepath.Join(dir, name); w.there(p) {
+				parts[p] = p
+			}
 		}
 	}
 	k.Includes = hipIncludes(compile.Steps)
@@ -207,7 +209,9 @@ func (w *world) deviceLibs(steps [][]string) []string {
 			if a != "-mlink-builtin-bitcode" {
 				continue
 			}
-			found, _ := filepath.Glob(filepath.Join(filepath.Dir(argv[i+1]), "*.bc"))
+			dir := filepath.Dir(argv[i+1])
+			w.reads(dir) // clang takes by name what is there
+			found, _ := filepath.Glob(filepath.Join(dir, "*.bc"))
 			for _, f := range found {
 				if !slices.Contains(libs, f) {
 					libs = append(libs, f)
