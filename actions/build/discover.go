@@ -149,7 +149,10 @@ func (r *Runner) lookedFor(ctx context.Context, a *graph.Action, rec *cache.Reco
 		delete(s.others, f.Path)
 	}
 	rec.Absent = compact(append(rec.Absent, slices.Sorted(maps.Keys(s.missing))...))
-	stable = !slices.ContainsFunc(slices.Sorted(maps.Keys(s.others)), func(file string) bool { return r.came(file, start) })
+	stable = true
+	for file := range s.others {
+		stable = stable && !r.came(file, start)
+	}
 	for _, f := range there {
 		stable = stable && (isCondition(f.Path) || r.Files.Unchanged(f.Path, f.Digest, start))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,24 +16,40 @@ import (
 
 // rebuild builds targets, runs every action of them again, and compares the bytes.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
-	start := time.Now()
-	s, want, t, err := c.opened(cmd.Targets)
-	if err != nil {
+	var again *build.Rebuild
+	root, err := c.runAgain(cmd.Targets, func(_ context.Context, s *session, t *tree) (sched.Runner, error) {
+		folder := c.state(s.project, "rebuilt")
+		os.RemoveAll(folder)
+		again = build.NewRebuild(t.runner, folder)
+		return again, nil
+	})
+	if again == nil {
 		return err
+	}
+	checked, differ := again.Checked()
+	return errors.Join(err, c.showDifferences(root, checked, differ))
+}
+
+// runAgain builds targets with a runner that runs commands again.
+func (c *cli) runAgain(targets []string, with func(context.Context, *session, *tree) (sched.Runner, error)) (root string, err error) {
+	start := time.Now()
+	s, want, t, err := c.opened(targets)
+	if err != nil {
+		return "", err
 	}
 	defer t.close()
 	r := c.begin(start, t, want)
 	defer r.end()
 	if err := s.sweep(t, want, r.progress); err != nil {
-		return err
+		return "", err
 	}
-	folder := c.state(s.project, "rebuilt")
-	os.RemoveAll(folder)
-	again := build.NewRebuild(t.runner, folder)
-	sum, err := sched.Run(r.ctx, s.graph, want, r.opts, again, r.observer)
+	runner, err := with(r.ctx, s, t)
+	if err != nil {
+		return "", err
+	}
+	sum, err := sched.Run(r.ctx, s.graph, want, r.opts, runner, r.observer)
 	r.finish(sum)
-	checked, differ := again.Checked()
-	return errors.Join(err, c.finishTrace(), status(sum), c.showDifferences(s.project.Root, checked, differ))
+	return s.project.Root, errors.Join(err, c.finishTrace(), status(sum))
 }
 
 func (c *cli) showDifferences(root string, checked int, differ []build.Difference) error {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -49,24 +48,22 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	if err := straceWorks(); err != nil {
 		return err
 	}
-	start := time.Now()
-	s, want, t, err := c.opened(cmd.Targets)
-	if err != nil {
+	var again *build.Trace
+	var folder string
+	_, err := c.runAgain(cmd.Targets, func(ctx context.Context, s *session, t *tree) (sched.Runner, error) {
+		folder = c.state(s.project, "traced")
+		if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o777)); err != nil {
+			return nil, err
+		}
+		again = build.NewTrace(t.runner, s.covered(ctx), folder)
+		return again, nil
+	})
+	if again == nil {
 		return err
 	}
-	defer t.close()
-	r := c.begin(start, t, want)
-	defer r.end()
-	folder := c.state(s.project, "traced")
-	defer os.RemoveAll(folder)
-	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o777)); err != nil {
-		return err
-	}
-	again := build.NewTrace(t.runner, s.covered(r.ctx), folder)
-	sum, err := sched.Run(r.ctx, s.graph, want, r.opts, again, r.observer)
-	r.finish(sum)
+	os.RemoveAll(folder)
 	checked, found := again.Found()
-	return errors.Join(err, c.finishTrace(), status(sum), c.showUnrecorded(checked, found))
+	return errors.Join(err, c.showUnrecorded(checked, found))
 }
 
 // straceWorks reports what is missing to run commands under strace.
