@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
 
 // What the fake compiler makes for modules is read again, so it has the form of the real thing: PTX, cubins, fatbins and LTO-IR with
@@ -26,7 +28,7 @@ func (f fakeArgs) writeCompiled(text string) error {
 	switch {
 	case f.keepDir != "":
 		stem := filepath.Join(f.keepDir, strings.TrimSuffix(filepath.Base(f.inputs[0]), ".cu"))
-		return errors.Join(write(stem+".ltoir", fakeLTOIR(text, arch(f.codes[0]))), write(stem+".ptx", fakePTX(text, arch(f.codes[0]))))
+		return errors.Join(write(stem+".ltoir", devcode.LTOIR(text, arch(f.codes[0]))), write(stem+".ptx", fakePTX(text, arch(f.codes[0]))))
 	case f.has["-ptx"]:
 		return write(f.out, fakePTX(text, arch(f.codes[0])))
 	case f.has["-cubin"]:
@@ -39,11 +41,11 @@ func (f fakeArgs) writeCompiled(text string) error {
 			case 'c':
 				kind, content = 1, fakePTX
 			case 'l':
-				kind, content = 8, fakeLTOIR
+				kind, content = 8, devcode.LTOIR
 			}
-			entries = append(entries, fakeEntry(kind, arch(code), content(text, arch(code)))...)
+			entries = append(entries, devcode.Entry(kind, arch(code), content(text, arch(code)))...)
 		}
-		return write(f.out, fakeContainer(entries))
+		return write(f.out, devcode.Container(entries))
 	}
 	return write(f.out, []byte(text))
 }
@@ -71,35 +73,13 @@ func fakeFatbinary() int {
 			if err != nil {
 				return 1
 			}
-			entries = append(entries, fakeEntry(kind, n, text)...)
+			entries = append(entries, devcode.Entry(kind, n, text)...)
 		}
 	}
-	if create == "" || os.WriteFile(create, fakeContainer(entries), 0o666) != nil {
+	if create == "" || os.WriteFile(create, devcode.Container(entries), 0o666) != nil {
 		return 1
 	}
 	return 0
-}
-
-func fakeContainer(entries []byte) []byte {
-	head := []byte{0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0}
-	return append(binary.LittleEndian.AppendUint64(head, uint64(len(entries))), entries...)
-}
-
-func fakeEntry(kind uint16, arch int, content []byte) []byte {
-	content = append(content, make([]byte, -len(content)&7)...)
-	e := make([]byte, 0x40)
-	binary.LittleEndian.PutUint16(e, kind)
-	binary.LittleEndian.PutUint32(e[4:], uint32(len(e)))
-	binary.LittleEndian.PutUint64(e[8:], uint64(len(content)))
-	binary.LittleEndian.PutUint32(e[0x1c:], uint32(arch))
-	return append(e, content...)
-}
-
-func fakeLTOIR(text string, arch int) []byte {
-	head := make([]byte, 0x20)
-	copy(head, "\xed\x43\x4e\x7f")
-	binary.LittleEndian.PutUint16(head[0x1a:], uint16(arch*10))
-	return append(head, "\n"+text...)
 }
 
 var fakeKernelRE = regexp.MustCompile(`__global__ void (\w+)\(([^)]*)\)`)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
 
 // A toolkit that can be taken apart, without a compiler of device code: nvcc shows steps as 11.8 does (less the include of
@@ -332,13 +333,13 @@ func splitFatbinary(args []string) int {
 		if err != nil {
 			return 1
 		}
-		entries = append(entries, fakeEntry(map[string]uint16{"ptx": 1, "elf": 2}[kind], n, content)...)
+		entries = append(entries, devcode.Entry(map[string]uint16{"ptx": 1, "elf": 2}[kind], n, content)...)
 	}
-	if create != "" && os.WriteFile(create, fakeContainer(entries), 0o666) != nil {
+	if create != "" && os.WriteFile(create, devcode.Container(entries), 0o666) != nil {
 		return 1
 	}
 	var words strings.Builder
-	for i, b := range fakeContainer(entries) {
+	for i, b := range devcode.Container(entries) {
 		fmt.Fprintf(&words, "%s%d", map[bool]string{true: ",", false: ""}[i > 0], b)
 	}
 	form := `asm(".section .nv_fatbin, \"a\"\n.align 8\nfatbinData:\n.byte ` + words.String() + `\n.align 8\n.text\n");` + "\n" +

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
 
 // named are the options of cicc and cudafe++ that have a value.
@@ -70,11 +72,11 @@ func cicc(args []string) error {
 		}
 	}
 	if slices.Contains(flags, "-lto") {
-		write(o["-o"], ltoIR(lined, arch))
+		write(o["-o"], devcode.LTOIR(lined, arch))
 	} else {
 		write(o["-o"], ptx(code, arch))
 	}
-	write(o["-olto"], ltoIR(lined, arch))
+	write(o["-olto"], devcode.LTOIR(lined, arch))
 	write(o["--stub_file_name"], []byte(stub))
 	return err
 }
@@ -166,9 +168,9 @@ func fatbinary(args []string) error {
 		if err != nil {
 			return fmt.Errorf("fatbinary fatal   : Could not open input file '%s'", file)
 		}
-		entries = append(entries, entry(map[string]uint16{"ptx": 1, "elf": 2, "nvvm": 8}[kind], archNumber("sm_"+sm), content)...)
+		entries = append(entries, devcode.Entry(map[string]uint16{"ptx": 1, "elf": 2, "nvvm": 8}[kind], archNumber("sm_"+sm), content)...)
 	}
-	c := container(entries)
+	c := devcode.Container(entries)
 	if create != "" {
 		if err := os.WriteFile(create, c, 0o666); err != nil {
 			return err

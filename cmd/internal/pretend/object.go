@@ -22,28 +22,6 @@ func parseFatbinText(rest string) (section string, content []byte) {
 	return section, content
 }
 
-func container(entries []byte) []byte {
-	head := []byte{0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0}
-	return append(binary.LittleEndian.AppendUint64(head, uint64(len(entries))), entries...)
-}
-
-func entry(kind uint16, arch int, content []byte) []byte {
-	content = append(content, make([]byte, -len(content)&7)...)
-	e := make([]byte, 0x40)
-	binary.LittleEndian.PutUint16(e, kind)
-	binary.LittleEndian.PutUint32(e[4:], uint32(len(e)))
-	binary.LittleEndian.PutUint64(e[8:], uint64(len(content)))
-	binary.LittleEndian.PutUint32(e[0x1c:], uint32(arch))
-	return append(e, content...)
-}
-
-func ltoIR(text string, arch int) []byte {
-	head := make([]byte, 0x20)
-	copy(head, "\xed\x43\x4e\x7f")
-	binary.LittleEndian.PutUint16(head[0x1a:], uint16(arch*10))
-	return append(head, "\n"+text...)
-}
-
 func ptx(text string, arch int) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".version 7.8\n.target sm_%d\n.address_size 64\n// %s\n", arch, strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n// "))

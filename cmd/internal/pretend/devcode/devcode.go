@@ -1,0 +1,29 @@
+// Package devcode makes containers of device code for compilers that pretend, in the form that the real ones have.
+package devcode
+
+import "encoding/binary"
+
+// Container is a fatbin of entries, one after another.
+func Container(entries []byte) []byte {
+	head := []byte{0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0}
+	return append(binary.LittleEndian.AppendUint64(head, uint64(len(entries))), entries...)
+}
+
+// Entry is an image in a fatbin. kind is 1 for PTX, 2 for machine code, 8 for LTO-IR; arch is 80 for sm_80.
+func Entry(kind uint16, arch int, content []byte) []byte {
+	content = append(content, make([]byte, -len(content)&7)...)
+	e := make([]byte, 0x40)
+	binary.LittleEndian.PutUint16(e, kind)
+	binary.LittleEndian.PutUint32(e[4:], uint32(len(e)))
+	binary.LittleEndian.PutUint64(e[8:], uint64(len(content)))
+	binary.LittleEndian.PutUint32(e[0x1c:], uint32(arch))
+	return append(e, content...)
+}
+
+// LTOIR is LTO-IR for compute_ARCH that says text.
+func LTOIR(text string, arch int) []byte {
+	head := make([]byte, 0x20)
+	copy(head, "\xed\x43\x4e\x7f")
+	binary.LittleEndian.PutUint16(head[0x1a:], uint16(arch*10))
+	return append(head, "\n"+text...)
+}
