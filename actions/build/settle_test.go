@@ -156,6 +156,43 @@ func TestTakenInChanges(t *testing.T) {
 	}
 }
 
+// The text that cudafe++ makes of nvcc's host code names what the assembler is to take in, with its content, and is in the key of the
+// compile. The assembler reads the file later.
+func TestTakenInChangesBetweenPasses(t *testing.T) {
+	for edit, want := range map[string]bool{"": true, "new\n": false} {
+		l := newLab(t, `cat data >"$0"; echo "a.o: a.cudafe1.cpp" >"$1"`)
+		l.graph = &graph.Graph{}
+		l.graph.Add(&graph.Action{Kind: graph.Cudafe, Name: "a.cu", Outputs: []string{"a.cudafe1.cpp"}})
+		l.compile = l.graph.Add(&graph.Action{Kind: graph.HostPart, Name: "a.cu", Inputs: []string{"a.cudafe1.cpp"}, Outputs: []string{"a.o"},
+			Depfile: "a.d", Tools: []string{"cc"}, Argv: l.compile.Argv})
+		if err := l.graph.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		l.write("a.cudafe1.cpp", `asm(".incbin \"data\"");`)
+		l.write("data", "old\n")
+		made := cache.Record{Outputs: []cache.Output{{Path: "a.cudafe1.cpp", Digest: l.digest("a.cudafe1.cpp")}},
+			Discovered: []cache.FileDigest{{Path: "data", Digest: l.digest("data")}}}
+		if err := l.journal.Append(&made); err != nil {
+			t.Fatal(err)
+		}
+		if edit != "" {
+			l.write("data", edit)
+		}
+		if _, recorded := l.build(l.lateRunner()); recorded != want {
+			t.Errorf("data is now %q: recorded is %v", edit, recorded)
+		}
+	}
+}
+
+func (l *lab) digest(name string) cache.Digest {
+	l.t.Helper()
+	d, err := cache.DigestFile(filepath.Join(l.root, name))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
 // A header that comes while a command runs, before the one that the command has read, is not taken for one that the command passed over.
 func TestHeaderComes(t *testing.T) {
 	for comes, want := range map[string]bool{"before": true, "meanwhile": false} {

@@ -135,7 +135,11 @@ func BesideLink(options []string) Beside {
 		if !joined && i+1 < len(words) {
 			file = words[i+1]
 		}
-		switch "-" + strings.TrimLeft(name, "-") {
+		option := "-" + strings.TrimLeft(name, "-")
+		if option == "-Ma" || option == "-M" && joined {
+			option = "-Map" // ld takes the beginnings of its options; -M alone has the map on standard output
+		}
+		switch option {
 		case "-Map":
 			switch {
 			case file == "-" || file == "" || strings.HasPrefix(file, "/dev/"):

@@ -53,6 +53,8 @@ func TestBesideLink(t *testing.T) {
 		"-s -Wl,--gc-sections -Wl,-Map=b/./m": "b/m",
 		"-Wl,-Map,m":                          "m",
 		"-Wl,--Map=m":                         "m",
+		"-Wl,--Ma=m -Wl,-M":                   "m",
+		"-Wl,-M=m":                            "m",
 		"-Xlinker -Map -Xlinker m":            "m",
 		"-Wl,-Map=-":                          "",
 		"-Wl,-Map=maps/":                      "lost",
