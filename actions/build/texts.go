@@ -103,7 +103,7 @@ func (r *Runner) buffer() []byte {
 	if b, ok := r.buffers.Get().(*[]byte); ok {
 		return (*b)[:0]
 	}
-	return make([]byte, 0, 4<<20)
+	return make([]byte, 0, 64<<10)
 }
 
 // conditions are what a record depends on besides files of the project: the values of macros that the text used,
