@@ -158,8 +158,10 @@ func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, t
 		return plan.DryRun{Error: complaint(text)}, true
 	}
 	answer = plan.DryRun{Text: text}
-	if files := filesIn(q.Args); clang && len(files) > 0 {
-		answer.Asked, answer.Files = q.Args, files
+	if clang {
+		if files := filesIn(q.Args); len(files) > 0 {
+			answer.Asked, answer.Files = q.Args, files
+		}
 	}
 	return answer, false
 }
