@@ -34,11 +34,12 @@ func (r *Runner) traced(dir scratch) run.LinkTrace {
 	return run.ParseLinkTrace(text, func(name string) bool { return r.isFile(name) })
 }
 
-// tells reports a link that was asked to say something on its standard output: a map, a trace.
+// tells reports a link that was asked to say something on its standard output: a map, a trace. A map that goes to a file is none of it.
 func tells(a *graph.Action) bool {
 	return slices.ContainsFunc(a.Argv, func(arg string) bool {
 		for _, word := range strings.FieldsFunc(arg, func(c rune) bool { return c == ',' || c == '=' }) {
-			if word == "-M" || word == "-t" || word[0] == '@' || slices.ContainsFunc([]string{"print", "cref", "trace", "stats", "Map"}, func(s string) bool { return strings.Contains(word, s) }) {
+			if word == "-M" || word == "-t" || word == "-" || word[0] == '@' ||
+				slices.ContainsFunc([]string{"print", "cref", "trace", "stats", "/dev/"}, func(s string) bool { return strings.Contains(word, s) }) {
 				return true
 			}
 		}
