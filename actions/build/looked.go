@@ -2,6 +2,7 @@ package build
 
 import (
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +32,11 @@ func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string, ok bool
 			set[p] = true
 		}
 	}
+	own := path.Join(r.Graph.BuildDir, graph.PartsDir) + "/" // kbuild's own, and gone when a build ends
 	for _, p := range slices.Sorted(maps.Keys(set)) {
+		if strings.HasPrefix(p, own) {
+			continue
+		}
 		if r.Listing.Exists(p) {
 			present = append(present, p)
 		} else {
