@@ -235,7 +235,10 @@ func (p *cpp) include(s *state, value string) error {
 		return fmt.Errorf("%s:%d:10: error: #include expects \"FILENAME\" or <FILENAME>", s.file, s.line)
 	}
 	found := p.find(s.file, value)
-	if found == "" {
+	switch {
+	case found == "" && value[0] == '<' && strings.Contains(systemHeaders, " "+value[1:len(value)-1]+" "):
+		return nil
+	case found == "":
 		return fmt.Errorf("%s:%d:10: fatal error: %s: No such file or directory", s.file, s.line, value[1:len(value)-1])
 	}
 	if p.once[found] {
@@ -243,6 +246,9 @@ func (p *cpp) include(s *state, value string) error {
 	}
 	return p.file(found)
 }
+
+// systemHeaders are in the compiler, and empty.
+const systemHeaders = " stddef.h string.h "
 
 // find is the file that an include names; "" if there is none. A folder is passed over.
 func (p *cpp) find(from, value string) string {

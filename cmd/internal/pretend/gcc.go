@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,22 +17,39 @@ func gcc(args []string) error {
 		return err
 	}
 	switch {
-	case slices.Contains(args, "-dumpfullversion"):
-		fmt.Println("11.3.0")
-	case slices.Contains(args, "--version"):
-		fmt.Println("g++ (pretend) 11.3.0")
-	case slices.Contains(args, "-Wl,--help"):
-		fmt.Println("  --dependency-file FILE      Write dependency file")
-	case slices.Contains(args, "-print-search-dirs"):
-		fmt.Println("install: /\nprograms: =\nlibraries: =")
 	case slices.Contains(args, "-v") && slices.Contains(args, "/dev/null"):
 		newCPP(args).tellSearch()
 	case slices.Contains(args, "-E"), slices.Contains(args, "-c"):
 		return gccCompile(args)
 	case slices.Contains(args, "-o"):
 		return gccLink(args)
+	case len(args) > 0:
+		fmt.Print(answer(args))
 	}
 	return nil
+}
+
+// answer is what gcc says of itself. What it does not find it gives as it was asked for.
+func answer(args []string) string {
+	switch a := args[len(args)-1]; {
+	case a == "-dumpfullversion", a == "-dumpversion":
+		return "11.3.0\n"
+	case a == "--version":
+		return "g++ (pretend) 11.3.0\nCopyright (C) 2021 Free Software Foundation, Inc.\n"
+	case a == "-Wl,--help":
+		return "  --dependency-file FILE      Write dependency file\n"
+	case a == "-Wl,--version":
+		return ldVersion
+	case a == "-print-search-dirs":
+		return "install: /\nprograms: =\nlibraries: =" + os.Getenv("LIBRARY_PATH") + "\n"
+	case strings.HasPrefix(a, "-print-prog-name="), strings.HasPrefix(a, "-print-file-name="):
+		_, name, _ := strings.Cut(a, "=")
+		if file := bin() + "/" + name; isFile(file) {
+			return file + "\n"
+		}
+		return name + "\n"
+	}
+	return ""
 }
 
 // options are what a command of gcc says besides macros and folders.
@@ -41,8 +57,8 @@ type options struct {
 	out, depfile string
 	flags        []string // that reach the output
 	inputs       []string
-	libs, dirs   []string
-	linkDeps     string
+	beside       []string // that have the compiler write more than the object, or read a profile
+	ld           linker
 }
 
 func gccOptions(args []string) options {
@@ -53,21 +69,29 @@ func gccOptions(args []string) options {
 			o.out = after(args, &i)
 		case a == "-MF":
 			o.depfile = after(args, &i)
-		case a == "-x", a == "-I", a == "-D", a == "-isystem", a == "-iquote", a == "-L":
-			if v := after(args, &i); a == "-L" {
-				o.dirs = append(o.dirs, v)
+		case a == "-L":
+			o.ld.word("-L" + after(args, &i))
+		case a == "-x", a == "-I", a == "-D", a == "-isystem", a == "-iquote":
+			i++
+		case strings.HasPrefix(a, "-Wl,"):
+			words := strings.Split(a, ",")[1:]
+			for k := 0; k < len(words); k++ {
+				w := words[k]
+				if slices.Contains([]string{"-soname", "-rpath", "-rpath-link", "-z", "-Map"}, w) {
+					w += "=" + after(words, &k)
+				}
+				o.ld.word(w)
 			}
-		case a == "-c", a == "-E", a == "-MD", a == "-dU", a == "-m64", strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-W") && !strings.HasPrefix(a, "-Wl,"):
-		case strings.HasPrefix(a, "-Wl,--dependency-file="):
-			o.linkDeps = strings.TrimPrefix(a, "-Wl,--dependency-file=")
-		case strings.HasPrefix(a, "-L"):
-			o.dirs = append(o.dirs, a[2:])
-		case strings.HasPrefix(a, "-l"):
-			o.libs = append(o.libs, a[2:])
+		case a == "-c", a == "-E", a == "-MD", a == "-dU", a == "-m64", strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-W"):
+		case strings.HasPrefix(a, "-L"), strings.HasPrefix(a, "-l"):
+			o.ld.word(a)
+		case a == "-gsplit-dwarf", a == "--coverage", a == "-fstack-usage", strings.HasPrefix(a, "-fprofile-use"):
+			o.beside = append(o.beside, a)
 		case strings.HasPrefix(a, "-"):
 			o.flags = append(o.flags, a)
 		default:
 			o.inputs = append(o.inputs, a)
+			o.ld.word(a)
 		}
 	}
 	return o
@@ -90,13 +114,56 @@ func gccCompile(args []string) error {
 	if slices.Contains(args, "-E") {
 		return os.WriteFile(o.out, []byte(p.out.String()), 0o666)
 	}
-	return os.WriteFile(o.out, o.object(p.out.String(), slices.Contains(args, "-Wall")), 0o666)
+	told, err := o.writeBeside(p.out.String())
+	if err != nil {
+		return err
+	}
+	object, err := o.object(told, p.out.String(), slices.Contains(args, "-Wall"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.out, object, 0o666)
+}
+
+// writeBeside writes what goes beside the object, under its name, and gives what the object holds for it: the name of the .dwo; where a
+// program is to write its profile, which is a full path; and the profile that the compile was guided by.
+func (o options) writeBeside(text string) (told string, err error) {
+	stem := strings.TrimSuffix(o.out, filepath.Ext(o.out))
+	here, err := os.Getwd()
+	for _, option := range o.beside {
+		use, dir, _ := strings.Cut(option, "=")
+		switch use {
+		case "-gsplit-dwarf":
+			told += "dwo " + stem + ".dwo\n"
+			err = errors.Join(err, os.WriteFile(stem+".dwo", []byte("dwo "+text), 0o666))
+		case "--coverage":
+			told += "gcda " + here + "/" + stem + ".gcda\n"
+			err = errors.Join(err, os.WriteFile(stem+".gcno", fmt.Appendf(nil, "gcno %s %s\n%s", here, strings.Join(o.flags, " "), text), 0o666))
+		case "-fstack-usage":
+			err = errors.Join(err, os.WriteFile(stem+".su", []byte("su "+text), 0o666))
+		case "-fprofile-use":
+			told += option + " " + profile(dir, here, stem+".gcda") + "\n"
+		}
+	}
+	return told, err
+}
+
+// profile is the content of a .gcda, which is beside the object or, under its whole name, in a folder.
+func profile(dir, here, file string) string {
+	if dir != "" {
+		file = dir + "/" + strings.ReplaceAll(here+"/"+file, "/", "#")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		warn("warning: '%s' profile count data file not found [-Wmissing-profile]", file)
+	}
+	return string(text)
 }
 
 // object is what is compiled of a preprocessed text. Where lines are in it, it tells of them.
-func (o options) object(text string, wall bool) []byte {
+func (o options) object(told, text string, wall bool) ([]byte, error) {
 	debug := slices.Contains(o.flags, "-g")
-	code := fmt.Sprintf("gcc %s %s\n", version, strings.Join(o.flags, " "))
+	code := fmt.Sprintf("gcc %s %s\n%s", version, strings.Join(o.flags, " "), told)
 	var section string
 	var fatbin []byte
 	var wants []string
@@ -115,9 +182,27 @@ func (o options) object(text string, wall bool) []byte {
 			name, _, _ = strings.Cut(name, "(")
 			wants = append(wants, fmt.Sprintf("_Z%d%sPi", len(name), name))
 		}
-		code += strings.Join(strings.Fields(l.text), " ") + "\n"
+		taken, err := takenIn(l.text)
+		if err != nil {
+			return nil, err
+		}
+		code += strings.Join(strings.Fields(l.text), " ") + taken + "\n"
 	}
-	return hostObject(code, section, fatbin, wants)
+	return hostObject(code, section, fatbin, wants), nil
+}
+
+// takenIn is what the assembler takes in for a line of C with .incbin in a string.
+func takenIn(line string) (string, error) {
+	_, rest, ok := strings.Cut(line, `.incbin \"`)
+	if !ok {
+		return "", nil
+	}
+	name, _, _ := strings.Cut(rest, `\"`)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("Error: file not found: %s", name)
+	}
+	return fmt.Sprintf(" %x", sha256.Sum256(text)), nil
 }
 
 // place is a line of a text and where it was written.
@@ -142,91 +227,4 @@ func linesOf(text string) (lines []place) {
 		at.line++
 	}
 	return lines
-}
-
-// systemLibs are libraries that a linker finds by itself.
-const systemLibs = " cudart_static cudart cudadevrt rt pthread dl m stdc++ "
-
-// gccLink makes a program of all that it is given, in order.
-func gccLink(args []string) error {
-	o := gccOptions(args)
-	var read []string
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "PROGRAM %s %s\n", version, strings.Join(o.flags, " "))
-	add := func(file string) error {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("ld: cannot find %s: No such file or directory", file)
-		}
-		read = append(read, file)
-		fmt.Fprintf(&b, "%x\n", sha256.Sum256(text))
-		return nil
-	}
-	for _, in := range o.inputs {
-		if err := add(in); err != nil {
-			return err
-		}
-	}
-	for _, lib := range o.libs {
-		file := o.library(lib)
-		if file == "" && strings.Contains(systemLibs, " "+lib+" ") {
-			continue
-		}
-		if file == "" {
-			return fmt.Errorf("ld: cannot find -l%s: No such file or directory", lib)
-		}
-		if err := add(file); err != nil {
-			return err
-		}
-	}
-	if o.linkDeps != "" {
-		if err := os.WriteFile(o.linkDeps, []byte(o.out+": "+strings.Join(read, " \\\n  ")+"\n"), 0o666); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(o.out, b.Bytes(), 0o777)
-}
-
-// library is what the linker takes for -l; "" if there is none.
-func (o options) library(name string) string {
-	for _, d := range append(o.dirs, filepath.SplitList(os.Getenv("LIBRARY_PATH"))...) {
-		for _, ending := range []string{".so", ".a"} {
-			if file := d + "/lib" + name + ending; isFile(file) {
-				return file
-			}
-		}
-	}
-	return ""
-}
-
-// ar is `ar qcsD OUT MEMBERS`.
-func ar(args []string) error {
-	args, err := expanded(args)
-	if err != nil {
-		return err
-	}
-	if len(args) < 2 {
-		return errors.New("")
-	}
-	if args[0] == "--version" {
-		fmt.Println("GNU ar (pretend) 2.40")
-		return nil
-	}
-	b := bytes.NewBufferString("!<arch>\n")
-	for _, m := range args[2:] {
-		text, err := os.ReadFile(m)
-		if err != nil {
-			return fmt.Errorf("ar: %s: No such file or directory", m)
-		}
-		name := filepath.Base(m) + "/"
-		if len(name) > 16 {
-			return fmt.Errorf("ar: the name %s is too long for a tool that pretends", m)
-		}
-		fmt.Fprintf(b, "%-16s%-12d%-6d%-6d%-8o%-10d`\n", name, 0, 0, 0, 0o644, len(text))
-		b.Write(text)
-		if len(text)%2 == 1 {
-			b.WriteByte('\n')
-		}
-	}
-	return os.WriteFile(args[1], b.Bytes(), 0o666)
 }
