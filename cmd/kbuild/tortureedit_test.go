@@ -134,7 +134,7 @@ func (h *torture) run(e edit) {
 		h.overtaken(e)
 	case checkoutEdit:
 		other := filepath.Join(h.base, "checkout")
-		h.copied(other)
+		h.copied(h.state(), other)
 		h.kbuild(other)
 		os.RemoveAll(other)
 	case toolEdit:

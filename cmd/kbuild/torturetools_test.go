@@ -16,10 +16,12 @@ type toolset struct {
 	bin   string // "" for the real one
 	memo  string // what the tools have told clean builds
 	asked string // and the others
+
+	versions map[string]string
 }
 
 // pretendTools are the programs of the toolkit.
-var pretendTools = []string{"nvcc", "cicc", "ptxas", "cudafe++", "fatbinary", "nvlink", "g++", "gcc", "ar"}
+var pretendTools = []string{"nvcc", "cicc", "ptxas", "cudafe++", "fatbinary", "nvlink", "g++", "gcc", "ar", "lto1"}
 
 // tortureTools makes the toolkit, and has PATH find it.
 func tortureTools(t *testing.T) *toolset {
@@ -47,7 +49,9 @@ func tortureTools(t *testing.T) *toolset {
 	}
 	buildPretend(t, filepath.Join(base, "pretend-1"), filepath.Join(base, "pretend-2"))
 	write(t, filepath.Join(s.bin, "link.stub"), "#include REGISTERLINKBINARYFILE\n#include FATBINFILE\nregister all\n")
+	write(t, filepath.Join(s.bin, "liblto_plugin.so"), "a plugin\n")
 	s.reset()
+	t.Setenv("GOMAXPROCS", "1") // of the tools, which have less to start then
 	t.Setenv("PATH", s.bin+":"+os.Getenv("PATH"))
 	return s
 }
@@ -93,6 +97,7 @@ func buildPretend(t *testing.T, one, two string) {
 
 // reset makes all tools those of version 1.
 func (s *toolset) reset() {
+	s.versions = map[string]string{}
 	for _, tool := range pretendTools {
 		s.link(tool, "1")
 	}
@@ -103,6 +108,7 @@ func (s *toolset) link(tool, version string) {
 	if s.bin == "" {
 		return
 	}
+	s.versions[tool] = version
 	name := filepath.Join(s.bin, tool)
 	os.Remove(name)
 	os.Symlink("../pretend-"+version, name)
