@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // edit is one thing that a user does. It says all that it takes to do it again, and can be done whatever was done before: what it is
@@ -36,6 +37,7 @@ const (
 	overtakeEdit  = "overtake" // kbuild is stopped before its nth change, a file is written, and a second kbuild overtakes it or waits
 	checkoutEdit  = "checkout" // another checkout builds, with the same cache
 	toolEdit      = "tool"     // a program of the toolkit is replaced
+	libraryEdit   = "library"  // a library is compiled, without kbuild
 )
 
 // String tells a person what to do.
@@ -69,6 +71,12 @@ func (e edit) String() string {
 			e.n, e.name, indented(e.text))
 	case checkoutEdit:
 		return "copy the project without build, and kbuild there"
+	case libraryEdit:
+		how := "g++ -c -fPIC"
+		if e.n > 0 {
+			how = "nvcc -dc " + strings.Join(prebuiltCodes()[e.n-1], " ")
+		}
+		return fmt.Sprintf("compile into %s (%s):\n%s", e.name, how, indented(e.text))
 	case toolEdit:
 		return fmt.Sprintf("replace %s by that of version %s", e.name, e.text)
 	}
@@ -76,6 +84,9 @@ func (e edit) String() string {
 }
 
 func indented(text string) string {
+	if !utf8.ValidString(text) {
+		return fmt.Sprintf("    %d bytes, as they were", len(text))
+	}
 	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ")
 }
 
@@ -137,6 +148,8 @@ func (h *torture) run(e edit) {
 		h.copied(h.state(), other)
 		h.kbuild(other)
 		os.RemoveAll(other)
+	case libraryEdit:
+		h.makeLibrary(e)
 	case toolEdit:
 		h.tools.link(e.name, e.text)
 	default:
@@ -176,7 +189,11 @@ func (h *torture) manifest() string {
 		fmt.Fprintf(&b, "\n%s %q {\n", kind, name)
 		for _, attribute := range slices.Sorted(maps.Keys(h.hcl[target])) {
 			if attribute != "present" && (attribute != "gencode" || h.hcl[target]["code"] == "") {
-				fmt.Fprintf(&b, "  %s = %s\n", attribute, h.there(attribute, h.hcl[target][attribute]))
+				is := " ="
+				if attribute == "embed" {
+					is = ""
+				}
+				fmt.Fprintf(&b, "  %s%s %s\n", attribute, is, h.there(attribute, h.hcl[target][attribute]))
 			}
 		}
 		b.WriteString("}\n")

@@ -74,7 +74,12 @@ func (h *torture) project() (s step) {
 			set(target, "emit", one(h, `["cubin"]`, `["fatbin", "ptx"]`, `["ptx"]`))
 		}
 	}
-	set("executable.app", append(includes, "sources", `["main.cpp"]`, "defines", "{ N = var.n }", "deps", "["+deps+"]", "present", "true")...)
+	set("executable.app", append(includes, "sources", `["main.cpp"]`, "defines", "{ N = var.n }")...)
+	deps = h.projectLibraries(func(e edit) {
+		s = append(s, e)
+		h.apply(e)
+	}, deps)
+	set("executable.app", "deps", "["+deps+"]", "present", "true")
 	return s
 }
 
@@ -118,7 +123,11 @@ func (h *torture) source(name string) string {
 	if h.chance(25) {
 		line("#include \"tables.h\"\nint table_%s() { return TABLE; }", stem)
 	}
-	switch h.rng.IntN(36) {
+	if name == "main.cpp" {
+		line("#ifdef USE_EXT\nint ext();\nint call_ext() { return ext(); }\n#endif")
+		line("#if __has_include(\"mods.h\")\n#include \"mods.h\"\nconst void *mods_data() { return mods[0].data; }\n#endif")
+	}
+	switch h.rng.IntN(24) {
 	case 0:
 		line("#include \"missing.h\"")
 	case 1:
@@ -145,7 +154,7 @@ func (h *torture) source(name string) string {
 // deviceCode has a kernel always.
 func (h *torture) deviceCode(stem, value string) string {
 	var lines []string
-	switch h.rng.IntN(12) {
+	switch h.rng.IntN(16) {
 	case 0:
 		lines = append(lines, fmt.Sprintf("__device__ int warned_%s() { int never_used = 1; return 0; }", stem))
 	case 1:
@@ -156,6 +165,8 @@ func (h *torture) deviceCode(stem, value string) string {
 		lines = append(lines, fmt.Sprintf("#ifdef __CUDA_ARCH_LIST__\n__device__ int list_%s() { const int all[] = {__CUDA_ARCH_LIST__}; return all[0]; }\n#endif", stem))
 	case 5:
 		lines = append(lines, fmt.Sprintf("#ifndef __CUDA_ARCH__\nint host_%s() { return %d; }\n#endif", stem, h.rng.IntN(3)))
+	case 6:
+		lines = append(lines, fmt.Sprintf("__global__ void rejected_%s(int *p) { __shared__ int ptxas_rejects[20000]; p[0] = ptxas_rejects[p[1]]; }", stem))
 	}
 	lines = append(lines, fmt.Sprintf("__global__ void k_%s(int *p) { p[0] = %s; }", stem, value))
 	return strings.Join(lines, "\n")
@@ -170,7 +181,8 @@ func (h *torture) good(name string) string {
 		return "cat data/in > $1\n"
 	}
 	for {
-		if text := h.source(name); !strings.Contains(text, "missing.h") && !strings.Contains(text, "#error") {
+		text := h.source(name)
+		if !slices.ContainsFunc([]string{"missing.h", "#error", "ptxas_rejects"}, func(wrong string) bool { return strings.Contains(text, wrong) }) {
 			return text
 		}
 	}

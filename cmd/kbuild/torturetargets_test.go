@@ -24,7 +24,7 @@ func (h *torture) editTarget() (edit, bool) {
 	targets := h.presentTargets("library", "executable", "module")
 	if h.chance(10) { // a target comes or goes
 		t := one(h, slices.Sorted(maps.Keys(h.hcl))...)
-		if kind, _, _ := strings.Cut(t, "."); !slices.Contains([]string{"library", "module", "executable"}, kind) || t == "executable.app" {
+		if kind, _, _ := strings.Cut(t, "."); !slices.Contains([]string{"library", "module", "executable", "prebuilt"}, kind) || t == "executable.app" {
 			return edit{}, false
 		}
 		return edit{kind: setEdit, name: t + " present", text: map[bool]string{true: "", false: "true"}[h.hcl[t]["present"] != ""]}, true
@@ -33,14 +33,18 @@ func (h *torture) editTarget() (edit, bool) {
 	set := func(attribute string, values ...string) (edit, bool) {
 		return edit{kind: setEdit, name: t + " " + attribute, text: one(h, values...)}, true
 	}
-	switch h.rng.IntN(13) {
+	switch h.rng.IntN(14) {
 	case 0, 1:
 		return set("includes", `["first", "inc"]`, `["inc", "first"]`, `["inc"]`, `["first", "inc", "sys"]`, `[".", "inc"]`)
 	case 2:
-		return set("defines", "", "{ N = var.n }", "{ H0 = 7 }", "{ A = 1, B = null }")
+		return set("defines", "", "{ N = var.n }", "{ H0 = 7 }", "{ A = 1, B = null }", "{ USE_EXT = true }")
 	case 3:
 		flags := []string{"", `{ host = ["-Wall"] }`, `{ nvcc = ["-lineinfo"] }`, `{ nvcc = ["-DX"], host = ["-fno-inline"] }`, `{ ptxas = ["--warn-on-spills"] }`,
-			`{ host = ["-iquote", "sys"] }`, `{ host = ["-Isys"] }`, `{ host = ["@cc.opts"] }`}
+			`{ host = ["-iquote", "sys"] }`, `{ host = ["-Isys"] }`, `{ host = ["@cc.opts"] }`, `{ host = ["-g", "-gsplit-dwarf"] }`, `{ host = ["-fstack-usage"] }`,
+			`{ link = ["-Wl,-Map=build/` + t + `.map"] }`, `{ host = ["-save-temps"] }`}
+		if t == "executable.app" || !*tortureReal {
+			flags = append(flags, `{ host = ["--coverage"], link = ["--coverage"] }`)
+		}
 		return set("flags", flags...)
 	case 4:
 		return set("opt", "", "0", "3")
@@ -57,6 +61,11 @@ func (h *torture) editTarget() (edit, bool) {
 		}
 		return set("type", "", `"shared"`)
 	case 8:
+		if t == "module.mod" {
+			return edit{}, false
+		}
+		return set("host_lto", "", `"full"`)
+	case 9:
 		return set("std", "", `"c++17"`, `"c++14"`)
 	}
 	if _, cuda := cudaTargets[t]; !cuda {
@@ -88,6 +97,9 @@ func (h *torture) editCUDATarget(t string) (edit, bool) {
 	}
 	if t != "module.mod" {
 		return edit{}, false
+	}
+	if h.chance(20) {
+		return set("embed", "", `{ symbol = "mods" }`)
 	}
 	if h.chance(40) {
 		return set("matrix", "", `{ dtype = ["f16", "f32"] }`, `{ dtype = ["f16"] }`)

@@ -61,6 +61,8 @@ type driver struct {
 	nvlink         []string
 	inputs         []string
 	lines          []string // steps, as shell text
+
+	beside map[string]bool // the files between the steps, where they are beside the object, by its name; else nil
 }
 
 func driverOf(args []string) (*driver, error) {
@@ -147,6 +149,11 @@ func (d *driver) file(suffix string) string {
 	base := filepath.Base(d.inputs[0])
 	if d.link {
 		base = filepath.Base(d.out)
+	}
+	if d.beside != nil {
+		name := d.out + "." + suffix
+		d.beside[name] = true
+		return name
 	}
 	return d.keep + "/" + strings.TrimSuffix(base, filepath.Ext(base)) + "." + suffix
 }
@@ -282,7 +289,16 @@ func (d *driver) run() error {
 	if len(d.inputs) == 0 {
 		return errors.New("nvcc fatal   : No input files specified; use option --help for more information")
 	}
-	if !slices.Contains(d.args, "--keep-dir") {
+	switch {
+	case slices.Contains(d.args, "--keep-dir"):
+	case slices.Contains(d.args, "--objdir-as-tempdir"):
+		d.beside = map[string]bool{}
+		defer func() {
+			for name := range d.beside {
+				os.Remove(name)
+			}
+		}()
+	default:
 		dir, err := os.MkdirTemp("", "nvcc-")
 		if err != nil {
 			return err
