@@ -70,7 +70,7 @@ func (h *torture) prebuilt(name string, n int) edit {
 	return edit{kind: libraryEdit, name: name, n: n, text: fmt.Sprintf("__global__ void k_pre(int *p) { p[0] = %d; }\nint pre() { return %d; }\n", h.rng.IntN(3), h.rng.IntN(3))}
 }
 
-// projectLibraries gives some programs libraries, a prebuilt and an embedded module. It gives the deps of the program.
+// projectLibraries gives some programs libraries, a prebuilt, an embedded module, and optimisation across files. It gives the deps of the program.
 func (h *torture) projectLibraries(do func(edit), deps string) string {
 	set := func(name, value string) { do(edit{kind: setEdit, name: name, text: value}) }
 	if h.chance(40) {
@@ -86,6 +86,10 @@ func (h *torture) projectLibraries(do func(edit), deps string) string {
 		set("prebuilt.pre present", "true")
 		set("executable.app gencode", "gencode.all")
 		deps += ", prebuilt.pre"
+	}
+	if h.chance(25) {
+		set("executable.app host_lto", `"full"`)
+		set("library.dyn host_lto", one(h, `"full"`, "")) // not all of a program need have it
 	}
 	if h.hcl["module.mod"]["present"] != "" && h.chance(60) {
 		set("module.mod embed", `{ symbol = "mods" }`)

@@ -145,7 +145,7 @@ func (h *torture) source(name string) string {
 		line("%s", h.deviceCode(stem, value))
 	}
 	line("int f_%s() { return %s; }", stem, value)
-	if name == "main.cpp" {
+	if name == "main.cpp" || name == "lto.cu" {
 		line("int main() { return %s; }", value)
 	}
 	return b.String()

@@ -65,7 +65,11 @@ func (h *torture) editRun() (edit, bool) {
 		if *tortureReal {
 			return edit{}, false
 		}
-		return edit{kind: toolEdit, name: one(h, pretendTools...), text: one(h, "1", "2")}, true
+		name := one(h, pretendTools...)
+		if h.hcl["executable.app"]["host_lto"] != "" && h.chance(25) {
+			name = "lto1"
+		}
+		return edit{kind: toolEdit, name: name, text: one(h, "1", "2")}, true
 	}
 	args := []string{"", "", "", "--arch sm_80", "--build-dir out", "--var n=5"}
 	if !*tortureReal {

@@ -200,7 +200,7 @@ func takenIn(line string) (string, error) {
 	name, _, _ := strings.Cut(rest, `\"`)
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return "", fmt.Errorf("Error: file not found: %s", name)
+		return "", fmt.Errorf("as: file not found: %s", name)
 	}
 	return fmt.Sprintf(" %x", sha256.Sum256(text)), nil
 }
