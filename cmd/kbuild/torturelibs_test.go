@@ -14,8 +14,10 @@ import (
 // extLibs are the files that -lext may mean, by the folders in which it is looked for.
 var extLibs = []string{"libs/libext.a", "first/libext.a", "first/libext.so", "libs/libext.so", "sys/libext.a"}
 
-// prebuilts are archives of device code.
+// prebuilts are archives of device code, and sharedPrebuilt is a library of host code.
 var prebuilts = []string{"pre/libpre.a", "pre/libother.a"}
+
+const sharedPrebuilt = "pre/libshared.so"
 
 // prebuiltCodes are what a prebuilt archive may hold, as options of nvcc. The first holds what targets are compiled for.
 func prebuiltCodes() [][]string {
@@ -79,7 +81,13 @@ func (h *torture) projectLibraries(do func(edit), deps string) string {
 		set("executable.app lib_dirs", `["first", "libs"]`)
 		set("executable.app defines", "{ N = var.n, USE_EXT = true }")
 	}
-	if h.chance(30) {
+	switch h.rng.IntN(10) {
+	case 0:
+		do(h.extLibrary(sharedPrebuilt))
+		set("prebuilt.pre shared", `"`+sharedPrebuilt+`"`)
+		set("prebuilt.pre present", "true")
+		deps += ", prebuilt.pre"
+	case 1, 2, 3:
 		do(h.prebuilt(prebuilts[0], 1))
 		set("prebuilt.pre archive", `"`+prebuilts[0]+`"`)
 		set("prebuilt.pre lto", `"none"`)
@@ -137,6 +145,12 @@ func (h *torture) editExtLibrary() (edit, bool) {
 
 // editPrebuilt makes an archive anew with other code, for other architectures too, takes another one, or none.
 func (h *torture) editPrebuilt() (edit, bool) {
+	if h.hcl["prebuilt.pre"]["shared"] != "" {
+		if h.chance(20) {
+			return edit{kind: removeEdit, name: sharedPrebuilt}, true
+		}
+		return h.extLibrary(sharedPrebuilt), true
+	}
 	name := one(h, prebuilts...)
 	switch h.rng.IntN(8) {
 	case 0:

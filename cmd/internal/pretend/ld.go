@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -84,7 +87,12 @@ func gccLink(args []string) error {
 		is, _ := os.Readlink(bin() + "/lto1")
 		fmt.Fprintf(&b, "lto1 %s\n", is)
 	}
-	return errors.Join(l.tell(o.out), os.WriteFile(o.out, b.Bytes(), 0o777))
+	text := b.Bytes()
+	if slices.Contains(o.flags, "-shared") { // others look into it
+		text = hostObject(b.String(), "", nil, nil)
+		binary.LittleEndian.PutUint16(text[16:], uint16(elf.ET_DYN))
+	}
+	return errors.Join(l.tell(o.out), os.WriteFile(o.out, text, 0o777))
 }
 
 // find is the file that is linked for an argument, "" for a library of the system. In each folder a shared library comes first.
