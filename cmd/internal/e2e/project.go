@@ -37,7 +37,7 @@ func New(t *testing.T) Project {
 	path := strings.Join([]string{binDir, os.Getenv("PATH"), "/usr/local/cuda/bin"}, ":")
 	p := Project{T: t, Dir: filepath.Join(base, "ein Übungs platz"), Path: path, cache: filepath.Join(base, "cache")}
 	p.Env = append(os.Environ(), "PATH="+path, "KBUILD_CACHE_DIR="+p.cache, "MAKEFLAGS=")
-	p.Need("nvcc", "cuobjdump", "nvdisasm")
+	p.Need("nvcc", "cuobjdump")
 	if err := os.Mkdir(p.Dir, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -3,25 +3,12 @@ package nvcc_test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
-
-// kernelsOf are the kernels in the machine code of a program.
-func (e *example) kernelsOf(file string) string {
-	out, _ := e.Run("cuobjdump", "--dump-sass", file)
-	var names []string
-	for _, m := range regexp.MustCompile(`Function : (\S+)`).FindAllStringSubmatch(out, -1) {
-		names = append(names, m[1])
-	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
-}
 
 // TestRealHostRefs holds what a device link keeps against what plain host code names.
 func TestRealHostRefs(t *testing.T) {
@@ -39,7 +26,7 @@ func TestRealHostRefs(t *testing.T) {
 	const all = "_Z4instIfEvPT_ _Z4instIiEvPT_ _Z7nobodysPi _Z8in_tablePi _Z8launchedPi op_named op_nobodys op_vendors"
 	expect := func(what, want string) {
 		t.Helper()
-		if got := e.kernelsOf("build/bin/app"); got != want {
+		if got := strings.Join(e.Functions("build/bin/app"), " "); got != want {
 			t.Errorf("%s: the program has the kernels\n%s\nwant\n%s", what, got, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // These tests run with the CUDA toolkit that KBUILD_TEST_CUDA names, of 13.2 or newer, beside whatever is installed:
 //
-//	pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl,cuobjdump,nvdisasm]==13.5.0'
+//	pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl,cuobjdump]==13.5.0'
 //	KBUILD_TEST_CUDA=.../site-packages/nvidia/cu13 go test ./cmd/internal/e2e/nvcc -run NamedToolkit
 
 // namedToolkit puts the toolkit before all others.
@@ -21,7 +21,7 @@ func namedToolkit(t *testing.T) {
 	if tk == "" {
 		t.Skip("KBUILD_TEST_CUDA names no toolkit")
 	}
-	for _, tool := range []string{"nvcc", "cuobjdump", "nvdisasm"} {
+	for _, tool := range []string{"nvcc", "cuobjdump"} {
 		if !e2e.IsExecutable(filepath.Join(tk, "bin", tool)) {
 			t.Skipf("the toolkit of KBUILD_TEST_CUDA has no %s", tool)
 		}
