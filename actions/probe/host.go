@@ -64,10 +64,13 @@ func (w *world) gcc(path string) plan.Tool {
 	parts := map[string]string{"driver": path}
 	steps := w.behindWrapper(path, parts)
 	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1"}
-	if family(text) == "clang" {
-		programs = append(programs, "ld.lld")
+	files := []string{"crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o", "libgcc.a", "libgcc_eh.a", "libstdc++.so"}
+	if family(text) == "clang" { // which compiles and optimises by itself
+		programs = []string{"as", "ld", "ld.lld"}
 		parts["LLVMgold.so"] = w.llvmGold(path)
 		w.addSystem(parts)
+	} else {
+		files = append(files, "liblto_plugin.so")
 	}
 	for _, p := range programs {
 		parts[p] = w.ask(path, "-print-prog-name="+p, p)
@@ -79,8 +82,7 @@ func (w *world) gcc(path string) plan.Tool {
 			programs = append(programs, "ld.lld of its own")
 		}
 	}
-	for _, f := range []string{"liblto_plugin.so", "crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o",
-		"libgcc.a", "libgcc_eh.a", "libstdc++.so"} {
+	for _, f := range files {
 		parts[f] = w.ask(path, "-print-file-name="+f, "")
 	}
 	w.addLibraries(parts, append(programs, "driver", "liblto_plugin.so", "LLVMgold.so"))

@@ -24,6 +24,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -320,7 +321,7 @@ type world struct {
 	req      Request
 	read     map[string]stamp    // files whose content entered an identity, as they were before they were read
 	absent   map[string]bool     // paths that would have been preferred
-	digests  map[string]string   // by file
+	digests  map[stamp]string    // by file, whatever it is called
 	covers   map[string][]string // files whose content is in an identity, by identity
 	answers  map[string]answered // by command line
 	trouble  bool                // something failed that may not fail the next time
@@ -332,7 +333,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, r Request) *world {
-	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[string]string{}, covers: map[string][]string{}, answers: map[string]answered{}}
+	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[stamp]string{}, covers: map[string][]string{}, answers: map[string]answered{}}
 }
 
 func (w *world) env(name string) string { return w.req.Env(name) }
@@ -506,12 +507,23 @@ func (w *world) there(name string) bool {
 	return false
 }
 
-// digest is the content of a file. C and C++ compilers share most of what they run.
+// settled are the digests of files that are so old that their stamp changes when they do, as in a memo. What is probed for CUDA and for
+// HIP has host compilers and LLVM in common.
+var settled sync.Map
+
+// digest is the content of a file, which is read once under all its names: C and C++ compilers share most of what they run, and clang is one
+// program.
 func (w *world) digest(name string) (string, error) {
-	if d, ok := w.digests[name]; ok {
+	w.reads(name)
+	file := w.read[name]
+	file.Path = ""
+	if d, ok := w.digests[file]; ok {
 		return d, nil
 	}
-	w.reads(name)
+	if d, ok := settled.Load(file); ok {
+		return d.(string), nil
+	}
+	old := time.Now().Add(-2 * time.Second).UnixNano()
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
 		return "", fmt.Errorf("reading a tool: %w", err)
@@ -522,7 +534,12 @@ func (w *world) digest(name string) (string, error) {
 		return "", fmt.Errorf("reading %s: %w", name, err)
 	}
 	d := hex.EncodeToString(h.Sum(nil))
-	w.digests[name] = d
+	if file != (stamp{}) { // without a stamp it is no known file
+		w.digests[file] = d
+		if file.Ctime < old {
+			settled.Store(file, d)
+		}
+	}
 	return d, nil
 }
 

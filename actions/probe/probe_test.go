@@ -158,6 +158,36 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// A file of two names is read once, and no other is taken for it.
+func TestDigestOfLinks(t *testing.T) {
+	dir := t.TempDir()
+	one, other, link := filepath.Join(dir, "one"), filepath.Join(dir, "other"), filepath.Join(dir, "link")
+	write(t, one, "one\n", 0o644)
+	write(t, other, "two\n", 0o644)
+	if err := os.Link(one, link); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t.Context(), Request{Env: os.Getenv})
+	var digests []string
+	for _, name := range []string{one, link, other} {
+		d, err := w.digest(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, d)
+	}
+	if digests[0] != digests[1] || digests[0] == digests[2] || len(w.digests) != 2 || len(w.read) != 3 {
+		t.Errorf("digests %q of %d files, stamps of %d", digests, len(w.digests), len(w.read))
+	}
+	write(t, one, "ONE\n", 0o644) // as long, in the same file, at the same time but for a moment
+	if d, err := newWorld(t.Context(), Request{Env: os.Getenv}).digest(link); err != nil || d == digests[0] {
+		t.Errorf("what is in the file now has the digest of what was: %v", err)
+	}
+	if _, err := w.digest(filepath.Join(dir, "none")); err == nil {
+		t.Error("a file that is not there has a digest")
+	}
+}
+
 // A memo names tools and their command lines: one that is damaged in any byte, cut off, or another's is none.
 func TestDamagedMemo(t *testing.T) {
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
