@@ -21,11 +21,15 @@ func TestTogether(t *testing.T) {
 	p := newStatesProject(t, 4, 1)
 	folders := []*statesProject{p, p.copied(), p.copied()}
 	var builders, others sync.WaitGroup
-	done := make(chan struct{})
+	works := []func(){p.intrude, p.collect}
+	begun := make(chan struct{}, len(works)*len(folders)*12) // what else there is to do, for each build that begins
 	for i, b := range folders {
 		b.rng = rand.New(rand.NewPCG(uint64(i), 3))
 		builders.Go(func() {
 			for range 12 {
+				for range works {
+					begun <- struct{}{}
+				}
 				b.turn(b.rng.IntN(len(b.want)))
 				if i > 0 && b.rng.IntN(3) == 0 { // where nobody else builds
 					removeOutputs(b.dir)
@@ -34,20 +38,15 @@ func TestTogether(t *testing.T) {
 			}
 		})
 	}
-	for _, work := range []func(){p.intrude, p.collect} {
+	for _, work := range works {
 		others.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					work()
-				}
+			for range begun {
+				work()
 			}
 		})
 	}
 	builders.Wait()
-	close(done)
+	close(begun)
 	others.Wait()
 	for _, b := range folders {
 		b.survived("all")

@@ -35,8 +35,8 @@ func (e *example) clangCUDA(source string, more ...string) []byte {
 	return e.Read("plain.o")
 }
 
-// equalsClang compares the objects of a build tree with clang's own, byte for byte.
-func (e *example) equalsClang(tree string) {
+// equalsClang compares the objects of build trees with clang's own, byte for byte.
+func (e *example) equalsClang(trees ...string) {
 	e.T.Helper()
 	for _, o := range []struct {
 		source, object string
@@ -46,25 +46,38 @@ func (e *example) equalsClang(tree string) {
 		{"nothing.cu", "executable.app/nothing.cu.o", nil},
 		{"scale.cu", "library.scale/scale.cu.o", []string{"-fPIC"}},
 	} {
-		if !bytes.Equal(e.Read(tree+"/obj/"+o.object), e.clangCUDA(o.source, o.flags...)) {
-			e.T.Errorf("%s: the object of %s is not clang's", tree, o.source)
+		want := e.clangCUDA(o.source, o.flags...)
+		for _, tree := range trees {
+			if !bytes.Equal(e.Read(tree+"/obj/"+o.object), want) {
+				e.T.Errorf("%s: the object of %s is not clang's", tree, o.source)
+			}
 		}
 	}
-	if said, _ := e.Run(tree + "/bin/app"); !strings.Contains(said, "no GPU") && said != "" {
-		e.T.Errorf("%s: the program says %q", tree, said)
+	for _, tree := range trees {
+		if said, _ := e.Run(tree + "/bin/app"); !strings.Contains(said, "no GPU") && said != "" {
+			e.T.Errorf("%s: the program says %q", tree, said)
+		}
 	}
 	e.Run("rm", "plain.o")
 }
 
-// The objects are clang's, and those of another folder.
+// The objects are clang's, and those of another folder. As one command clang makes the same objects, and names in its dependency file the
+// headers of the host's pass alone.
 func TestClangCUDAEqualsClang(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)
 	e.Share()
 	e.Kbuild()
-	e.equalsClang("build")
+	e.Kbuild("--no-split", "--build-dir", "one")
+	e.equalsClang("build", "one")
 	e.Settled("build/bin/app", "build/lib/libscale.so", "build/obj/executable.app/a.cu.o")
-	e.Elsewhere(nil, "build/bin/app", "build/lib/libscale.so")
+	e.Elsewhere([]string{"a.cu"}, "build/obj/executable.app/a.cu.o")
+
+	e.Edit("only86.h", "86.0f", "86.5f")
+	e.Ran("a header of sm_86 alone", "compile 2, link 1, preprocess 2, shared-link 1", "--no-split", "--build-dir", "one")
+	if !bytes.Equal(e.Read("one/obj/library.scale/scale.cu.o"), e.clangCUDA("scale.cu", "-fPIC")) {
+		t.Error("the object is of the header as it was")
+	}
 }
 
 func TestClangCUDAEdits(t *testing.T) {
@@ -92,19 +105,6 @@ func TestClangCUDAEdits(t *testing.T) {
 		t.Errorf("the program has code of %s", got)
 	}
 	e.Ran("back", "")
-}
-
-// As one command clang makes the same objects, and names in its dependency file the headers of the host's pass alone.
-func TestClangCUDAWhole(t *testing.T) {
-	t.Parallel()
-	e := clangProject(t)
-	e.Kbuild("--no-split", "--build-dir", "one")
-	e.equalsClang("one")
-	e.Edit("only86.h", "86.0f", "86.5f")
-	e.Ran("a header of sm_86 alone", "compile 2, link 1, preprocess 2, shared-link 1", "--no-split", "--build-dir", "one")
-	if !bytes.Equal(e.Read("one/obj/library.scale/scale.cu.o"), e.clangCUDA("scale.cu", "-fPIC")) {
-		t.Error("the object is of the header as it was")
-	}
 }
 
 // A device library enters every compile, unasked and in no dependency file.
@@ -175,7 +175,7 @@ func TestClangCUDAFlags(t *testing.T) {
 	if _, said, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(said, "does not get flags.nvcc (--no-such-option)") {
 		t.Errorf("status %d\n%s", status, said)
 	}
-	e.Kbuild("--var", `flags=["-DNAME=1"]`)
+	e.Kbuild("--var", `flags=["-DNAME=1"]`, "nothing.cu")
 	out, _ := e.Run("kbuild", "compdb", "--var", `flags=["-DNAME=1"]`)
 	if !strings.Contains(out, `"-DNAME=1"`) || strings.Contains(out, "no-such-option") || !strings.Contains(out, e.clang) {
 		t.Error(out)

@@ -86,19 +86,25 @@ func TestRealModules(t *testing.T) {
 	e.settledModules(outputs)
 }
 
-// settledModules is settled for `kbuild precompile gemm`: in another folder, with another cache and one process at a time, all is the same.
+// settledModules is settled for `kbuild precompile gemm`: in another folder, with another cache and one process at a time, all files of a
+// type are the same.
 func (e *example) settledModules(outputs []string) {
 	e.T.Helper()
 	second := e.In(filepath.Join(e.T.TempDir(), "second"))
 	second.Env = append(slices.Clone(e.Env), "KBUILD_CACHE_DIR="+e.T.TempDir())
 	e2e.CopyTree(e.T, e.Dir, second.Dir)
-	second.Run("kbuild", "-q", "-j1", "precompile", "gemm")
+	precompile := []string{"precompile", "gemm:dtype=bf16,tile=64", "gemm:dtype=bf16,tile=128"}
+	second.Run(slices.Concat([]string{"kbuild", "-q", "-j1"}, precompile)...)
+	outputs = slices.DeleteFunc(slices.Clone(outputs), func(o string) bool { return !strings.Contains(o, ".bf16.") })
+	if len(outputs) != 10 {
+		e.T.Fatalf("%d files are of bf16", len(outputs))
+	}
 	for _, o := range outputs {
 		if !bytes.Equal(e.Read(o), second.Read(o)) {
 			e.T.Errorf("%s is not the same in another folder", o)
 		}
 	}
-	if c := second.Kbuild("precompile", "gemm"); c.Up_to_date != c.Actions {
+	if c := second.Kbuild(precompile...); c.Up_to_date != c.Actions {
 		e.T.Errorf("again: %+v", c)
 	}
 }

@@ -40,7 +40,7 @@ func TestRealPrebuilt(t *testing.T) {
 		t.Errorf("after rm -rf build: %+v", c)
 	}
 
-	e.Kbuild("--no-split", "--build-dir", "whole")
+	e.Kbuild("--no-split", "--build-dir", "whole", "executable.fatbin", "executable.bare")
 	for _, program := range []string{"fatbin", "bare"} {
 		if e.DeviceCode("whole/bin/"+program) != want {
 			t.Errorf("in one piece, %s holds other code than nvcc's program with the object", program)

@@ -72,6 +72,10 @@ func hostLTO(t *testing.T, e *example, args ...string) {
 	if c := e.Kbuild(args...); c.Ran != 0 {
 		t.Errorf("%q, restored: %+v", args, c)
 	}
+}
+
+// hostLTOElsewhere builds what hostLTO did in another folder.
+func hostLTOElsewhere(e *example, args ...string) {
 	e.Elsewhere(args, "build/bin/app", "build/lib/libmixed.a", "build/lib/libshared.so", "build/obj/library.mixed/scale.cpp.o")
 }
 
@@ -79,6 +83,7 @@ func TestRealHostLTO(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "hostlto")
 	hostLTO(t, e)
+	hostLTOElsewhere(e)
 	e.Kbuild("--var", "kind=none")
 	if got := e.hostCalls("build/bin/app", "_Z4worki"); got != "exported offset plain scale" {
 		t.Errorf("without LTO work calls %q", got)
@@ -97,6 +102,7 @@ func TestRealHostLTOClang(t *testing.T) {
 	for _, kind := range []string{"thin", "full"} {
 		hostLTO(t, e, "--var", clang, "--var", "kind="+kind)
 	}
+	hostLTOElsewhere(e, "--var", clang, "--var", "kind=full") // clang's objects are the same in both kinds but for a summary
 	e.Kbuild("--var", clang, "--no-split")
 	if got := e.Calls("build/bin/app", "kernel"); got != "_Z3devi" {
 		t.Errorf("nvcc as one command: the kernel calls %q", got)
