@@ -159,7 +159,7 @@ const (
 	CheckLinkDir = ".kbuild/check-link"
 )
 
-// StageDir is the folder of Action.Stage in argv: "<stage>/kernels.stub.c".
+// StageDir is the folder of Action.Stage in argv and in staged texts: "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
 
 // Staged is a file of Action.Stage: Text, or the content of the file From.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -15,12 +16,13 @@ import (
 
 // asks is what a source or header asks for besides the files that it includes.
 type asks struct {
-	clocks  clocks             // macros that tell a time
-	whether []string           // files exist, by __has_include with their names
-	macro   bool               // some __has_include has something else in place of a name
-	quoted  []string           // files that it includes in quotes: the folder of the file is searched first
-	taken   taken              // by the assembler
-	define  func() []directive // its directives, for macros that stand for names
+	clocks   clocks             // macros that tell a time
+	whether  []string           // files exist, by __has_include with their names
+	macro    bool               // some __has_include has something else in place of a name
+	quoted   []string           // files that it includes in quotes: the folder of the file is searched first
+	computed bool               // it includes what a macro names
+	taken    taken              // by the assembler
+	define   func() []directive // its directives, for macros that stand for names
 }
 
 // askedBy is a file with its content. A header is read by very many sources.
@@ -62,13 +64,19 @@ func asksIn(text []byte) *asks {
 		now.macro = now.macro || rest != "" && rest != "..." || name == "" && rest == "" && isDefined(text[:at])
 	}
 	for at := range wordsIn(text, "include") {
-		if rest := blank(text[at:]); len(rest) > 0 && rest[0] == '"' {
-			if name, _ := literal(rest); name != "" && !slices.Contains(now.quoted, name) {
-				now.quoted = append(now.quoted, name)
-			}
+		rest := blank(text[at:])
+		if name, _ := literal(rest); name != "" && rest[0] == '"' && !slices.Contains(now.quoted, name) {
+			now.quoted = append(now.quoted, name)
 		}
+		now.computed = now.computed || len(rest) > 0 && isWord(rest[0]) && isDirective(text[:at])
 	}
 	return now
+}
+
+// isDirective reports that the word in which a text ends is the name of a directive.
+func isDirective(text []byte) bool {
+	text = bytes.TrimRight(bytes.TrimRightFunc(text, func(c rune) bool { return c < utf8.RuneSelf && isWord(byte(c)) }), " \t")
+	return bytes.HasSuffix(text, []byte("#")) || bytes.HasSuffix(text, []byte("%:"))
 }
 
 // isDefined reports that a text ends in a #define.

@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 func TestWhether(t *testing.T) {
@@ -41,6 +44,45 @@ func TestWhether(t *testing.T) {
 		}
 		if want == "" && len(names) > 0 || want != "" && !slices.Contains(names, want) {
 			t.Errorf("%s\n asks for %q, want %q", text, names, want)
+		}
+	}
+}
+
+// Which names a source includes in quotes, and whether it includes what a macro names.
+func TestIncludes(t *testing.T) {
+	for text, want := range map[string]struct {
+		quoted   []string
+		computed bool
+	}{
+		`#include "a.h"`:                           {quoted: []string{"a.h"}},
+		" #\tinclude /* x */ \"a.h\"":              {quoted: []string{"a.h"}},
+		`%:include "a.h"`:                          {quoted: []string{"a.h"}},
+		"#include <a.h>":                           {},
+		"#include HEADER":                          {computed: true},
+		"# inc\\\nlude HEADER(a)":                  {computed: true},
+		"// what to include here\nint include_it;": {},
+	} {
+		a := asksIn([]byte(text + "\n"))
+		if !slices.Equal(a.quoted, want.quoted) || a.computed != want.computed {
+			t.Errorf("%s\n includes %q, computed %v, want %v", text, a.quoted, a.computed, want)
+		}
+	}
+}
+
+func TestForcedIn(t *testing.T) {
+	for argv, want := range map[string]string{
+		"g++ -include a.h -imacros d/b.h x.cpp":               "a.h d/b.h",
+		"nvcc -Xcompiler -include,a.h --include=b.h,c.h x.cu": "a.h b.h c.h",
+		"clang -Xclang -include -Xclang a.h x.cpp":            "a.h",
+		"clang -x cuda x.cu":                                  "__clang_cuda_runtime_wrapper.h",
+	} {
+		a := &graph.Action{Argv: strings.Fields(argv)}
+		var headers []string
+		if strings.Contains(argv, "cuda") {
+			headers = []string{"/usr/lib/clang/include/__clang_cuda_runtime_wrapper.h"}
+		}
+		if got := strings.Join(forcedIn(a, headers), " "); got != want {
+			t.Errorf("%s: %q, want %q", argv, got, want)
 		}
 	}
 }

@@ -118,15 +118,16 @@ func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
 // includes it, and a depfile does not say which that was); one too many costs a compile that was not
 // needed on the day such a file appears.
 func (r *Runner) lookedFor(ctx context.Context, a *graph.Action, rec *cache.Record, climbing []string, dir scratch, start cache.Moment) (stable bool) {
-	found := rec.Discovered
-	quoted, searched := r.quoteDirs(a, found), r.searchDirs(a)
 	ok := false
+	var asked []string
 	if r.known(a) {
-		var asked []string
-		asked, ok = r.search(ctx, a, rec)
-		searched = compact(append(asked, searched...))
+		if asked, ok = r.search(ctx, a, rec); isNVCC(a) {
+			r.hostHeaders(rec)
+		}
 		r.compilePrograms(ctx, a, rec)
 	}
+	found := rec.Discovered
+	quoted, searched := r.quoteDirs(a, found), compact(append(asked, r.searchDirs(a)...))
 	all := compact(slices.Concat(quoted, searched))
 	s := search{r: r, dirs: all, missing: map[string]bool{}, others: map[string]bool{}}
 	for _, c := range climbing {
@@ -137,12 +138,15 @@ func (r *Runner) lookedFor(ctx context.Context, a *graph.Action, rec *cache.Reco
 	} else {
 		s.in(all)
 	}
-	for _, f := range found {
-		for _, rel := range spellings(f.Path, all) {
-			s.elsewhere(rel, f.Path)
+	headers := slices.Concat(paths(found), r.declaredHeaders(a))
+	for _, f := range headers {
+		for _, rel := range spellings(f, all) {
+			s.elsewhere(rel, f)
 		}
 	}
-	there := s.questions(a, found, quoted, searched, rec)
+	s.besideStub(a)
+	there := s.precompiled(a, headers, quoted)
+	there = append(there, s.questions(a, found, quoted, searched, rec)...)
 	there = append(there, r.assembles(ctx, a, &s, slices.Concat(found, there), dir, rec)...)
 	rec.Discovered = append(rec.Discovered, there...)
 	for _, f := range rec.Discovered {
@@ -156,7 +160,26 @@ func (r *Runner) lookedFor(ctx context.Context, a *graph.Action, rec *cache.Reco
 	for _, f := range there {
 		stable = stable && (isCondition(f.Path) || r.Files.Unchanged(f.Path, f.Digest, start))
 	}
-	return r.shadows(rec, start) && stable
+	return r.shadows(a, rec, start) && stable
+}
+
+// besideStub notes that the parts which a source of the toolkit includes in quotes (link.stub, what it is told by macros) are not in the
+// folder of that source, where they are looked for first.
+func (s *search) besideStub(a *graph.Action) {
+	if a.Kind != graph.HostPart {
+		return
+	}
+	was := s.dirs
+	for _, arg := range a.Argv[1:] {
+		if !path.IsAbs(arg) || !s.r.isFile(arg) {
+			continue
+		}
+		s.in([]string{path.Dir(arg)})
+		for _, in := range a.Inputs {
+			s.elsewhere(in, "")
+		}
+	}
+	s.in(was)
 }
 
 // questions looks for what __has_include names, and for what headers of the system include in quotes, which their own folder does not

@@ -541,9 +541,7 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, p pending, known m
 			return nil, false, err
 		}
 	}
-	if isLink(a) {
-		r.lookedForLibs(ctx, a, rec, dir)
-	}
+	r.lookedForLibs(ctx, a, rec, dir)
 	return rec, stable, nil
 }
 

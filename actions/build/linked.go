@@ -47,9 +47,15 @@ func tells(a *graph.Action) bool {
 	})
 }
 
-// lookedForLibs fills in what a link looked for.
+// lookedForLibs fills in what a link looked for. nvlink, too, looks for a shared library before a static one.
 func (r *Runner) lookedForLibs(ctx context.Context, a *graph.Action, rec *cache.Record, dir scratch) {
 	var missing []string
+	if a.Kind == graph.NVLink {
+		rec.Absent = compact(append(rec.Absent, r.absentLibs(a)...))
+	}
+	if !isLink(a) {
+		return
+	}
 	switch trace := r.traced(dir); {
 	case !isTraced(a):
 		missing = r.absentLibs(a)

@@ -307,13 +307,21 @@ func (r *Runner) stage(a *graph.Action, dir scratch) error {
 		if name := filepath.Join(in, s.Name); s.From != "" {
 			err = os.Link(r.abs(s.From), name)
 		} else {
-			err = os.WriteFile(name, []byte(s.Text), 0o666)
+			err = os.WriteFile(name, []byte(strings.ReplaceAll(s.Text, graph.StageDir, r.staged(a, dir))), 0o666)
 		}
 		if err != nil {
 			return fmt.Errorf("preparing %s: %w", a.Name, err)
 		}
 	}
 	return nil
+}
+
+// staged is the folder of staged files as a string literal has it.
+func (r *Runner) staged(a *graph.Action, dir scratch) string {
+	if !a.Apart {
+		dir = r.relative(dir)
+	}
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(dir.file("in"))
 }
 
 // spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets

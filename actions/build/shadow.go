@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // A file that comes to a folder which the compiler searches before the one where it found a header is read in its place. A source has
@@ -125,10 +126,11 @@ func discovers(rec *cache.Record, file string) bool {
 	return slices.ContainsFunc(rec.Discovered, func(f cache.FileDigest) bool { return f.Path == file })
 }
 
-// shadows fills in what a record says of the files ahead of those that it discovered. stable is false if one of them may have come while the
-// command ran.
-func (r *Runner) shadows(rec *cache.Record, start cache.Moment) (stable bool) {
+// shadows fills in what a record says of the files ahead of those that it discovered. What may not come before a header that the action
+// declares it names: declared headers are few. stable is false if one of them may have come while the command ran.
+func (r *Runner) shadows(a *graph.Action, rec *cache.Record, start cache.Moment) (stable bool) {
 	stable = true
+	declared := r.declaredHeaders(a)
 	var headers []cache.FileDigest
 	for _, list := range rec.Search {
 		h := r.ahead(list)
@@ -139,25 +141,130 @@ func (r *Runner) shadows(rec *cache.Record, start cache.Moment) (stable bool) {
 				stable = false
 			case path.Ext(p) != pch:
 				rec.Passed = append(rec.Passed, p)
-			default: // it is used, or not, for what is in it
-				d, err := r.Files.Digest(p)
-				if err != nil {
-					headers = append(headers, never("a folder of precompiled headers, "+p+", is not followed"))
-					return
-				}
-				headers = append(headers, cache.FileDigest{Path: p, Digest: d})
+			default:
+				headers = append(headers, r.compiledHeader(p))
 			}
 		}
 		for _, f := range rec.Discovered {
 			h.of(f.Path, there, nil)
 		}
+		for _, f := range declared {
+			h.of(f, there, func(p string) { rec.Absent = append(rec.Absent, p) })
+		}
 	}
+	rec.Absent = compact(rec.Absent)
 	for _, f := range headers {
 		if !discovers(rec, f.Path) {
 			rec.Discovered = append(rec.Discovered, f)
 		}
 	}
 	return stable
+}
+
+// compiledHeader is the condition that a precompiled header stays as it is: it is used, or not, for what is in it.
+func (r *Runner) compiledHeader(file string) cache.FileDigest {
+	d, err := r.Files.Digest(file)
+	if err != nil {
+		return never("a folder of precompiled headers, " + file + ", is not followed")
+	}
+	return cache.FileDigest{Path: file, Digest: d}
+}
+
+// declaredHeaders are the inputs of a compile besides its source that it may include. They are not discovered by it once more.
+func (r *Runner) declaredHeaders(a *graph.Action) (files []string) {
+	for i, in := range a.Inputs {
+		if i > 0 && !r.isPart(in) {
+			files = append(files, in)
+		}
+	}
+	return files
+}
+
+// precompiled notes the precompiled headers that gcc and clang would take besides those that stand ahead of a header: in the folders of quoted includes,
+// in place of one that the source may have in quotes; in place of one that is forced in; and beside the source. (Of its own source gcc takes none
+// for x86-64, since it compares settings before they are complete. That is luck, not a rule.) It gives those that are there. gcc takes one for
+// the first include of a source alone, so that what headers include does not count.
+func (s *search) precompiled(a *graph.Action, headers, quoted []string) (there []cache.FileDigest) {
+	if len(a.Inputs) == 0 {
+		return nil
+	}
+	var wanted []string
+	if !s.r.isPart(a.Inputs[0]) {
+		wanted = append(wanted, a.Inputs[0]+pch)
+	}
+	for _, name := range forcedIn(a, headers) {
+		wanted = append(wanted, name+pch, name+".pch")
+		if !s.r.Listing.Exists(name) {
+			s.missing[name] = true
+		}
+	}
+	source := s.r.asksOf(a.Inputs[0])
+	names := slices.Clone(source.quoted)
+	for _, h := range headers {
+		if source.computed || !path.IsAbs(h) {
+			names = append(names, spellings(h, s.dirs)...)
+		}
+	}
+	for _, name := range compact(names) {
+		for _, d := range quoted {
+			if !path.IsAbs(name) && (!strings.Contains(name, "/") || s.r.Listing.Exists(path.Join(d, path.Dir(name)))) {
+				wanted = append(wanted, path.Join(d, name)+pch)
+			}
+		}
+	}
+	for _, p := range compact(wanted) {
+		if s.r.Listing.Exists(p) {
+			there = append(there, s.r.compiledHeader(p))
+		} else {
+			s.missing[p] = true
+		}
+	}
+	return there
+}
+
+// forcedIn are the names by which options, or clang itself for CUDA and HIP, have headers included. They are looked for in the folder that the
+// compiler runs in, before all others.
+func forcedIn(a *graph.Action, headers []string) (names []string) {
+	follows := false // the option that has a header included
+	for _, arg := range a.Argv {
+		if arg == "-Xcompiler" || arg == "-Xclang" || arg == "-Xpreprocessor" {
+			continue
+		}
+		inside := follows
+		follows = false
+		for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' }) {
+			follows = part == "-include" || part == "--include" || part == "-imacros" || part == "--pre-include"
+			if inside && !follows {
+				names = append(names, part) // nvcc takes several
+			}
+			inside = inside || follows
+		}
+	}
+	for _, h := range headers {
+		if base := path.Base(h); slices.Contains(toolchain.ClangHeaders, base) {
+			names = append(names, base)
+		}
+	}
+	return compact(names)
+}
+
+// hostHeaders notes the headers of the toolkit that the host code of cudafe++ includes, where nvcc runs as one command: its dependency file does
+// not name them. They are the same for every source, and searched like others.
+func (r *Runner) hostHeaders(rec *cache.Record) {
+	for _, list := range rec.Search {
+		for _, name := range toolchain.HostHeaders {
+			for _, d := range strings.Split(list, "\n") {
+				p := path.Join(d, name)
+				if !r.Listing.Exists(p) || !r.isFile(p) {
+					continue
+				}
+				if digest, err := r.Files.Digest(p); err == nil && !discovers(rec, p) {
+					rec.Discovered = append(rec.Discovered, cache.FileDigest{Path: p, Digest: digest})
+				}
+				break
+			}
+		}
+	}
 }
 
 // lookedAhead adds the paths that must be absent, or are there and were passed over, to set. done are the headers that were looked at for a

@@ -208,8 +208,9 @@ func (h *hipLink) device() string {
 
 	object := b.out("obj", fileName(h.t), "dlink.o")
 	source := graph.StageDir + "/dlink.S"
-	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", "-I", graph.StageDir, source, "-o", object}, []string{bundle}, object)
-	a.Stage = []graph.Staged{{Name: "dlink.S", Text: toolchain.FatbinSource}, {Name: toolchain.FatbinCode, From: bundle}}
+	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", source, "-o", object}, []string{bundle}, object)
+	text := toolchain.FatbinSource(graph.StageDir + "/" + toolchain.FatbinCode)
+	a.Stage = []graph.Staged{{Name: "dlink.S", Text: text}, {Name: toolchain.FatbinCode, From: bundle}}
 	a.Archs = names(h.t.codes.gfx)
 	b.emit(h.t, a)
 	return object

@@ -79,16 +79,19 @@ func (l HIPDeviceLink) Device(inputs []string, output string) []string {
 }
 
 // FatbinSource is the assembler source of the object that holds linked device code, as clang 15 writes it for its own use, but
-// hidden: a program and a shared library that it loads each have their own. The code is in a file of that name.
-const FatbinSource = `	.section .hip_fatbin,"a",@progbits
+// hidden: a program and a shared library that it loads each have their own. The code is in a file, named in full: the assembler looks for another
+// name in the folder of the project first.
+func FatbinSource(code string) string {
+	return `	.section .hip_fatbin,"a",@progbits
 	.p2align 12
 	.globl __hip_fatbin
 	.hidden __hip_fatbin
 	.type __hip_fatbin,@object
 __hip_fatbin:
-	.incbin "` + FatbinCode + `"
+	.incbin "` + code + `"
 	.section .note.GNU-stack,"",@progbits
 `
+}
 
-// FatbinCode is the name of the file that FatbinSource includes.
+// FatbinCode is the base name of the file that FatbinSource includes.
 const FatbinCode = "linked.hipfb"
