@@ -126,22 +126,28 @@ type use struct {
 
 // holding is an action with all that its commands did.
 type holding struct {
-	v     *Trace
-	known pathSet
-	own   []string // folders, or beginnings of names, that only this action uses
-	wrote map[string]bool
-	uses  []use
-	seen  map[strace.Access]bool
+	v       *Trace
+	known   pathSet
+	own     []string // folders, or beginnings of names, that only this action uses
+	wrote   map[string]bool
+	folders map[string]bool // that have the tools asked again when they change
+	uses    []use
+	seen    map[strace.Access]bool
 }
 
 // held is what is known of a before its commands are looked at.
 func (v *Trace) held(a *graph.Action, dir scratch) *holding {
-	h := &holding{v: v, known: newPathSet(), wrote: map[string]bool{}, seen: map[strace.Access]bool{}}
+	h := &holding{v: v, known: newPathSet(), wrote: map[string]bool{}, folders: map[string]bool{}, seen: map[strace.Access]bool{}}
 	h.add(a)
 	for _, tool := range a.Tools {
 		h.known.add(v.tools.Files[tool]...)
 	}
 	h.known.add(v.tools.Asked...)
+	for _, name := range v.tools.Asked {
+		if p := h.known.walk(name); p.real == p.there {
+			h.folders[p.real] = true
+		}
+	}
 	h.known.add(v.r.Root)
 	own := dir.dir
 	if dir.name != "" {
@@ -271,7 +277,12 @@ func (h *holding) accounted(u use) bool {
 	if u.Use == strace.Link {
 		return h.known.hasLink(u.Path)
 	}
-	return h.known.has(u.place) || u.Use == strace.Looked && h.known.hasBelow(u.place)
+	return h.known.has(u.place) || u.Use == strace.Looked && (h.known.hasBelow(u.place) || h.watched(u.place))
+}
+
+// watched reports a path that is not there, in a folder in which whatever comes has the tools asked again.
+func (h *holding) watched(p place) bool {
+	return h.folders[p.there] && !slices.ContainsFunc(p.links, func(l string) bool { return !h.known.links[l] })
 }
 
 func (h *holding) isOwn(name string) bool {

@@ -42,7 +42,11 @@ func (w *world) hip() (*plan.HIP, string) {
 		k.Archs = append(k.Archs, c.Name)
 	}
 	text, _ := w.answer(k.Clang.Path, "--version")
-	id, err := w.identity(parts, text)
+	w.aroundClang(k.Clang.Path)
+	w.configuration(text, parts)
+	gcc, crtbegin := w.gccOf(k.Clang.Path)
+	parts["crtbegin.o"] = crtbegin
+	id, err := w.identity(parts, text, gcc)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -140,8 +144,12 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 			parts[role] = argv[0]
 		}
 	}
+	if objcopy := filepath.Join(realDir(k.Clang.Path), "llvm-objcopy"); w.there(objcopy) { // by which clang-offload-bundler writes objects
+		parts["llvm-objcopy"] = objcopy
+	}
 	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
+	w.watch(filepath.Join(w.rocm(compile.Clang), "hsa"))
 	// clang takes the newest rocm-N.M of this folder.
 	w.reads("/opt")
 	for _, dir := range []string{w.rocm(compile.Clang), "/usr/local", "/usr"} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,6 +78,8 @@ func (w *world) gcc(path string) plan.Tool {
 	}
 	parts["specs"] = w.elsewhere(path, programs)
 	if family(text) == "clang" {
+		w.aroundClang(path)
+		w.configuration(text, parts)
 		if own, strays := w.llvmLLD(path); strays {
 			parts["ld.lld of its own"] = own
 			programs = append(programs, "ld.lld of its own")
@@ -180,7 +183,8 @@ func (w *world) isGNULinker(cxx string) bool {
 }
 
 // elsewhere notes the places where a compiler would find other programs than it does, by COMPILER_PATH and its installation, and gives the
-// specs that it reads, "" if these are its own.
+// specs that it reads, "" if these are its own. Folders of an installation get nothing new for years, and what a compiler looks for in them (as,
+// x86_64-linux-gnu-as, real-ld, collect-ld ...) is a matter of its version; in those of PATH the programs are watched.
 func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 	text, _ := w.answer(compiler, "-print-search-dirs")
 	f, _ := toolchain.ParseFolders(text)
@@ -190,10 +194,18 @@ func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 			specs = file
 		}
 	}
+	inPath := filepath.SplitList(w.env("PATH"))
+	for _, d := range f.Programs {
+		if d = filepath.Clean(d); !slices.Contains(inPath, d) {
+			w.watch(d)
+		}
+	}
 	for _, program := range programs {
 		for _, d := range f.Programs {
-			if w.there(filepath.Clean(d)) && w.there(filepath.Join(d, program)) {
+			if file := filepath.Join(d, program); exists(file) {
 				break
+			} else if slices.Contains(inPath, filepath.Clean(d)) {
+				w.absent[file] = true
 			}
 		}
 	}

@@ -507,6 +507,17 @@ func (w *world) there(name string) bool {
 	return false
 }
 
+// watch has the world asked again when something comes to a folder, or the folder itself.
+func (w *world) watch(dir string) {
+	dir = filepath.Clean(dir)
+	for dir != "/" && !exists(filepath.Dir(dir)) {
+		dir = filepath.Dir(dir)
+	}
+	if w.there(dir) {
+		w.reads(dir)
+	}
+}
+
 // settled are the digests of files that are so old that their stamp changes when they do, as in a memo. What is probed for CUDA and for
 // HIP has host compilers and LLVM in common.
 var settled sync.Map
@@ -551,10 +562,13 @@ func (w *world) program(name string) plan.Tool {
 	}
 	parts := w.sharedLibs(p)
 	parts["driver"] = p
-	id, err := w.identity(parts)
+	plugins, libs := w.plugins(p)
+	maps.Copy(parts, plugins)
+	id, err := w.identity(parts, slices.Sorted(maps.Keys(libs))...)
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}
+	w.cover(id, libs, nil)
 	text, _ := w.answer(p, "--version")
 	return plan.Tool{Path: p, Version: dottedRE().FindString(text), ID: id}
 }
@@ -582,6 +596,9 @@ var HIPEnvNames = [...]string{"CCC_OVERRIDE_OPTIONS", "DEVICE_LIB_PATH", "HCC_AM
 // key is everything the answers depend on besides the files themselves.
 func (r Request) key() string {
 	env := map[string]string{}
+	if home := r.Env("HOME"); home != "" && exists(filepath.Join(home, ".config")) {
+		env["HOME"] = home // where clang may find options
+	}
 	for _, n := range slices.Concat(EnvNames[:], HIPEnvNames[:]) {
 		env[n] = r.Env(n)
 	}

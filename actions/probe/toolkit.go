@@ -265,6 +265,12 @@ func exists(p string) bool {
 // nothing plays is "".
 func (d dry) parts(w *world, nvcc string) map[string]string {
 	parts := map[string]string{"nvcc": nvcc}
+	w.watch(d.root()) // nvcc looks for folders of targets
+	for _, dir := range filepath.SplitList(d.path) {
+		if !slices.Contains(filepath.SplitList(w.env("PATH")), dir) {
+			w.watch(dir) // the passes, and gcc its assembler, are looked for here first
+		}
+	}
 	for _, t := range plan.ToolkitPrograms {
 		path := d.path
 		if t == "cicc" && d.ciccPath != "" {
@@ -291,7 +297,7 @@ func (d dry) parts(w *world, nvcc string) map[string]string {
 	}
 	only("sh", "/bin/sh") // by which nvcc runs its passes
 	// What the host code that cudafe++ makes includes, and no dependency file of nvcc names.
-	for _, h := range []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"} {
+	for _, h := range toolchain.HostHeaders {
 		only(h, d.header(h))
 	}
 	for _, l := range []string{"libcudadevrt.a", "libcudart_static.a"} {

@@ -139,7 +139,7 @@ func (w *world) meant(word, script string) (files []string) {
 			files = append(files, p)
 		}
 	}
-	if len(files) == 0 {
+	if len(files) == 0 && !exists(own) { // a folder is no program
 		w.absent[own] = true
 	}
 	return files

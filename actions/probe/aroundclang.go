@@ -1,0 +1,93 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+// clang has no folders of its own for libstdc++, start files and linkers: it looks for the newest gcc in places where distributions put one, in each
+// compile, and for its own libraries beside itself. What it looked for in vain are some fifty paths, which differ from version to version; they all are in
+// a few folders, in which something comes only when a compiler is installed. These are watched.
+
+// aroundClang watches the folders in which a clang looks for gcc, for its own libraries, and for linkers.
+func (w *world) aroundClang(clang string) {
+	bin := realDir(clang)
+	for _, dir := range []string{bin, filepath.Dir(bin), filepath.Join(bin, "../lib"), "/opt/rh", "/etc/env.d/gcc"} {
+		w.watch(dir)
+	}
+	if dir, err := w.answer(clang, "-print-resource-dir"); err == nil && filepath.IsAbs(dir) {
+		for _, sub := range []string{"", "bin", "lib", "lib/linux"} {
+			w.watch(filepath.Join(dir, sub))
+		}
+	}
+	for _, lib := range []string{"lib", "lib32", "lib64", "libx32"} {
+		w.watch(filepath.Join("/usr", lib, "gcc-cross"))
+		w.watch(filepath.Join("/usr", lib, "gcc"))
+		versions, _ := filepath.Glob(filepath.Join("/usr", lib, "gcc/*/*"))
+		for _, v := range versions {
+			w.watch(filepath.Dir(v))
+			w.watch(v)
+			w.watch(filepath.Join(v, "include"))
+		}
+	}
+	triple, err := w.answer(clang, "-dumpmachine")
+	if err != nil {
+		return
+	}
+	for _, program := range []string{"as", "ld", "ld.lld", "lld"} {
+		w.lookup(triple+"-"+program, w.env("PATH"))
+	}
+	w.lookup("ld.lld", w.env("PATH"))
+	w.watch("/etc/clang")
+	if home := w.env("HOME"); filepath.IsAbs(home) {
+		config := filepath.Join(home, ".config")
+		w.watch(filepath.Join(config, "clang"))
+		for _, name := range []string{triple, "clang", "clang++", triple + "-clang", triple + "-clang++"} { // others write in this folder every day
+			w.there(filepath.Join(config, name+".cfg"))
+		}
+	}
+}
+
+// gccOf is the gcc whose headers, libraries and start files a clang takes, and a file of it that tells it by content.
+func (w *world) gccOf(clang string) (version, file string) {
+	said, _ := w.output(clang, "-v", "-E", "-x", "c++", os.DevNull, "-o", os.DevNull)
+	m := selectedGCC().FindStringSubmatch(said)
+	if m == nil {
+		return "", ""
+	}
+	return filepath.Base(m[1]), w.ask(clang, "-print-file-name=crtbegin.o", "")
+}
+
+var selectedGCC = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Selected GCC installation: (.+)$`) })
+
+var configurationRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Configuration file: (.+)$`) })
+
+// configuration adds to the parts of a clang the files of options that it reads unasked, which it names with its version, and what these name.
+func (w *world) configuration(version string, parts map[string]string) {
+	var todo []string
+	for _, m := range configurationRE().FindAllStringSubmatch(version, -1) {
+		todo = append(todo, m[1])
+	}
+	for ; len(todo) > 0; todo = todo[1:] {
+		file := todo[0]
+		if parts[file] != "" || !w.there(file) {
+			continue
+		}
+		parts[file] = file
+		text, err := regular.Read(file)
+		w.note(err)
+		for _, word := range strings.Fields(string(text)) {
+			word = strings.ReplaceAll(word, "<CFGDIR>", filepath.Dir(file))
+			for _, prefix := range []string{"@", "--config="} {
+				if name, ok := strings.CutPrefix(word, prefix); ok {
+					todo = append(todo, inside(filepath.Dir(file), name))
+				}
+			}
+		}
+	}
+}
