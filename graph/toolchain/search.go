@@ -120,7 +120,7 @@ func AskFolders(argv []string) []string {
 		case slices.Contains([]string{"-B", "--prefix", "--sysroot", "-target", "-specs", "--specs", "--gcc-toolchain"}, arg) && i+1 < len(argv):
 			i++
 			question = append(question, arg, argv[i])
-		case slices.ContainsFunc([]string{"-B", "--prefix=", "--sysroot=", "--target=", "-specs=", "--specs=", "--gcc-", "-m", "@"}, func(p string) bool { return strings.HasPrefix(arg, p) }):
+		case slices.ContainsFunc([]string{"-B", "--prefix=", "--sysroot=", "--target=", "-specs=", "--specs=", "--config=", "--gcc-", "-m", "@"}, func(p string) bool { return strings.HasPrefix(arg, p) }):
 			question = append(question, arg)
 		}
 	}
@@ -130,7 +130,7 @@ func AskFolders(argv []string) []string {
 // Redirects reports a command that may have its driver run other programs than those of its installation.
 func Redirects(argv []string) bool {
 	return slices.ContainsFunc(argv, func(arg string) bool {
-		return strings.Contains(arg, "-B") || strings.Contains(arg, "--prefix") || strings.Contains(arg, "@") || strings.Contains(arg, "--sysroot")
+		return strings.Contains(arg, "-B") || strings.Contains(arg, "--prefix") || strings.Contains(arg, "@") || strings.Contains(arg, "--sysroot") || strings.Contains(arg, "--config")
 	})
 }
 

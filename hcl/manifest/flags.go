@@ -119,6 +119,8 @@ func (l *loader) writtenOut(tool string, flags []item) []item {
 	case "host", "link", "lld":
 	case "nvcc", "cicc", "ptxas", "nvlink":
 		write = files.NVIDIA
+	case "hip", "clang":
+		write = files.Clang
 	default:
 		return flags
 	}

@@ -74,6 +74,8 @@ func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
 			}
 		case isSpecs(w.Text):
 			more, err = []Word{w}, f.checkSpecs(w)
+		case strings.HasPrefix(w.Text, "--config"):
+			more, err = []Word{w}, f.checkConfig(w)
 		default:
 			more = []Word{w}
 		}
@@ -119,6 +121,38 @@ func (f Files) checkSpecs(w Word) error {
 		return &Error{w.From, fmt.Sprintf("%s cannot be read: %v", file, err), ""}
 	case strings.Contains(string(text), "%include"):
 		return &Error{w.From, file + " takes in other files (%include)", "Write their text into it."}
+	}
+	return nil
+}
+
+// Clang looks at flags that only a clang gets, which stay as they are.
+func (f Files) Clang(flags []string) (out []Word, err error) {
+	out = given(flags)
+	for _, w := range out {
+		if strings.HasPrefix(w.Text, "--config") {
+			if err := f.checkConfig(w); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// checkConfig wants a configuration file of clang where it is named, as checkSpecs does. It is not written out: clang does not warn of
+// options in one that nothing uses.
+func (f Files) checkConfig(w Word) error {
+	name, file, ok := strings.Cut(w.Text, "=")
+	if name != "--config" || !ok || !strings.Contains(file, "/") {
+		return &Error{w.From, w.Text + " names no place of a file: clang looks for it in folders of its own", "Write --config=./FILE."}
+	}
+	text, err := f.Read(file)
+	if err != nil {
+		return &Error{w.From, fmt.Sprintf("%s cannot be read: %v", file, err), ""}
+	}
+	for _, word := range strings.Fields(string(text)) {
+		if strings.HasPrefix(word, "@") || strings.HasPrefix(word, "--config") {
+			return &Error{w.From, fmt.Sprintf("%s takes in other files (%s)", file, word), "Write their text into it."}
+		}
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func TestExpand(t *testing.T) {
 		}
 		return nil, fs.ErrNotExist
 	}}
-	for _, c := range []struct{ gnu, nvidia, want, fault string }{
+	for _, c := range []struct{ gnu, nvidia, clang, want, fault string }{
 		{gnu: "-O2 @plain -g", want: "-O2|-DA|-DB|-DC|-g"},
 		{gnu: "@quotes", want: `-DA=x y|-DE f|-DG"q|-DHI`},
 		{gnu: "@nest", want: "-g|-DA|-DB|-DC|-Xlinker|-DA|-Xlinker|-DB|-Xlinker|-DC|-Xlinker|-z"},
@@ -45,6 +45,14 @@ func TestExpand(t *testing.T) {
 		{gnu: "-specs=x.spec", fault: "names no place"},
 		{gnu: "--specs=./i.spec", fault: "%include"},
 		{gnu: "-specs=./missing", fault: "cannot be read"},
+		{gnu: "--config=./plain -g", want: "--config=./plain|-g"},
+		{gnu: "--config=plain", fault: "names no place"},
+		{gnu: "--config ./plain", fault: "names no place"},
+		{gnu: "--config-user-dir=/x", fault: "names no place"},
+		{gnu: "--config=./nest", fault: "takes in other files (@plain)"},
+		{nvidia: "-Xcompiler=--config=./nest", fault: "takes in other files"},
+		{clang: "--config=./plain @x -g", want: "--config=./plain|@x|-g"},
+		{clang: "--config=./nest", fault: "takes in other files"},
 		{nvidia: "--options-file plain,more -O1", want: "-DA|-DB|-DC|-DM=x y|-O1"},
 		{nvidia: "-optf=cuda", want: "-lineinfo|-DM=x y|-Xcompiler|-DA|-Xcompiler|-DB|-Xcompiler|-DC"},
 		{nvidia: "-Xcompiler -Wall,@list -Xcompiler=-O1,-g", want: `-Xcompiler|-Wall|-Xcompiler|-Wl\,-z\,now|-Xcompiler|-DX|-Xcompiler=-O1,-g`},
@@ -59,6 +67,9 @@ func TestExpand(t *testing.T) {
 		if c.nvidia != "" {
 			words, err = files.NVIDIA(strings.Fields(c.nvidia))
 		}
+		if c.clang != "" {
+			words, err = files.Clang(strings.Fields(c.clang))
+		}
 		var texts []string
 		for _, w := range words {
 			texts = append(texts, w.Text)
@@ -66,9 +77,9 @@ func TestExpand(t *testing.T) {
 		var fault *Error
 		switch errors.As(err, &fault); {
 		case c.fault != "" && (fault == nil || !strings.Contains(fault.Say, c.fault)):
-			t.Errorf("%s%s: %v, want %s", c.gnu, c.nvidia, err, c.fault)
+			t.Errorf("%s%s%s: %v, want %s", c.gnu, c.nvidia, c.clang, err, c.fault)
 		case c.fault == "" && (err != nil || strings.Join(texts, "|") != c.want):
-			t.Errorf("%s%s: %q %v, want %q", c.gnu, c.nvidia, strings.Join(texts, "|"), err, c.want)
+			t.Errorf("%s%s%s: %q %v, want %q", c.gnu, c.nvidia, c.clang, strings.Join(texts, "|"), err, c.want)
 		}
 	}
 	if words, err := files.GNU([]string{"-a", "@plain", "-b"}); err != nil || words[2].From != 1 || words[4].From != 2 {
