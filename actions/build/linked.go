@@ -66,6 +66,10 @@ func (r *Runner) lookedForLibs(ctx context.Context, a *graph.Action, rec *cache.
 		rec.Discovered = append(rec.Discovered, never("the linker does not tell which files it looked for"))
 	default:
 		missing = trace.Missing
+		if trace.Needs {
+			d, _ := r.loaderConf()
+			rec.Discovered = append(rec.Discovered, cache.FileDigest{Path: loaderMark, Digest: d})
+		}
 	}
 	if r.known(a) {
 		missing = append(missing, r.lookedForFolders(ctx, a, rec)...)

@@ -28,7 +28,7 @@ func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string, ok bool
 			set[strings.TrimSuffix(p, "/")] = true
 		}
 		r.lookedAhead(rec, set, done)
-		for _, p := range r.around(a) {
+		for _, p := range append(r.around(a), r.loaderPaths(rec)...) {
 			set[p] = true
 		}
 	}
@@ -59,6 +59,7 @@ func (r *Runner) Uses(a *graph.Action) []string {
 		for _, p := range rec.Absent {
 			out = append(out, strings.TrimSuffix(p, "/"))
 		}
+		out = append(out, r.loaderPaths(rec)...)
 	}
 	if a.Kind == graph.Generate && len(a.Argv) > 0 {
 		for _, p := range r.programs(a.Argv[0]) {

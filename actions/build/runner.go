@@ -64,10 +64,11 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	noted    noted
-	asked    sync.Map                // of *asks, by askedBy
-	leadsTo  sync.Map                // what links to generated files lead to, see generated
-	answers  map[string]*searched    // by question: where compilers search
-	told     map[string]string       // by question: where drivers look for programs and libraries
+	asked    sync.Map             // of *asks, by askedBy
+	leadsTo  sync.Map             // what links to generated files lead to, see generated
+	answers  map[string]*searched // by question: where compilers search
+	told     map[string]string    // by question: where drivers look for programs and libraries
+	loader   loaderFolders
 	said     map[[2]string]bool      // by source and text, see sayOnce
 	named    map[string]named        // by argument
 	found    map[[2]string]bool      // whether a file of the system mentions a name

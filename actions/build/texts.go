@@ -148,9 +148,9 @@ func runsEachTime(rec *cache.Record) string {
 
 func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
 
-// isCondition tells a macro or a weak input from a file.
+// isCondition tells a macro, a weak input or another condition from a file.
 func isCondition(name string) bool {
-	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark)
+	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || name == loaderMark
 }
 
 // weakInput is the file that a condition stands for today; ok is false if it stands for none.
@@ -171,6 +171,10 @@ func (r *Runner) today(a *graph.Action, name string) (cache.Digest, error) {
 	}
 	if w, ok := weakInput(a, name); ok {
 		return r.digest(w)
+	}
+	if name == loaderMark {
+		d, _ := r.loaderConf()
+		return d, nil
 	}
 	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || r.isPart(name) {
 		return cache.Digest{}, fs.ErrNotExist

@@ -10,6 +10,7 @@ type LinkTrace struct {
 	Complete bool     // it said so to the end
 	Read     []string // files, libraries and their scripts among them
 	Missing  []string
+	Needs    bool   // it looked for a library that another one needs
 	Rest     []byte // what else it said
 }
 
@@ -37,7 +38,7 @@ func ParseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
 		return LinkTrace{Rest: text}
 	}
 	const bar = "==================================================\n"
-	bars := 0
+	bars, needed := 0, false
 	read := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if line == bar {
@@ -60,7 +61,12 @@ func ParseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
 			name = strings.TrimPrefix(name, "opened script file ")
 		case strings.HasPrefix(name, "found ") && strings.Contains(name, " at "):
 			_, name, _ = strings.Cut(name, " at ")
-		case strings.Contains(name, ": mode elf"), strings.HasPrefix(name, "using "), strings.Contains(name, " needed by "):
+			t.Needs = t.Needs || !read[name]
+			needed = false
+		case strings.Contains(name, " needed by "):
+			t.Needs = t.Needs || needed // the one before was not found
+			found, needed = false, true
+		case strings.Contains(name, ": mode elf"), strings.HasPrefix(name, "using "):
 			found = false
 		default:
 			if found = isFile(name); !found {
@@ -75,6 +81,6 @@ func ParseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
 			t.Read = append(t.Read, name)
 		}
 	}
-	t.Complete = bars >= 2
+	t.Complete, t.Needs = bars >= 2, t.Needs || needed
 	return t
 }

@@ -31,6 +31,20 @@ Discarded input sections
 	if want := "(l2/libx.a)inner.o\nDiscarded input sections\n"; string(got.Rest) != want {
 		t.Errorf("the rest is %q, want %q", got.Rest, want)
 	}
+	if !got.Needs {
+		t.Error("it looked for what a library needs")
+	}
+	for said, want := range map[string]bool{
+		"libm.so.6 needed by a.so\nfound libm.so.6 at /lib/libm.so.6\n":                      false, // it has that one already
+		"x.so needed by a.so\nfound x.so at /lib/x.so\n":                                     true,
+		"x.so needed by a.so\nlibm.so.6 needed by a.so\nfound libm.so.6 at /lib/libm.so.6\n": true,
+		"x.so needed by a.so\n": true,
+	} {
+		text := "GNU ld 2.40\n" + bar + bar + "attempt to open /lib/libm.so.6 succeeded\n" + said
+		if got := ParseLinkTrace([]byte(text), func(string) bool { return false }); got.Needs != want {
+			t.Errorf("%q: needs is %v", said, got.Needs)
+		}
+	}
 	for _, other := range []string{"", "LLD 15.0.6\nattempt to open x failed\n", "GNU ld 2.40\nattempt to open x failed\n"} {
 		if got := ParseLinkTrace([]byte(other), func(string) bool { return false }); got.Complete || len(got.Missing) > 0 {
 			t.Errorf("%q is a trace: %+v", other, got)
