@@ -39,6 +39,9 @@ var leftOut = []struct {
 	{"gcc compares the name of its output with each argument, -lm too, and refuses an equal one", func(_ *graph.Action, root string, u use) bool {
 		return u.Use == strace.Looked && path.Dir(u.place.real) == root && strings.HasPrefix(path.Base(u.place.real), "-l")
 	}},
+	{"lto-wrapper opens each of its arguments to see whether it is an object, the options that the linker's plugin gives it, too", func(_ *graph.Action, root string, u use) bool {
+		return u.Program == "lto-wrapper" && u.Use == strace.Looked && strings.HasPrefix(strings.TrimPrefix(u.place.real, root+"/"), "-f")
+	}},
 	{"clang looks for a CUDA toolkit and for ROCm at each start, whatever it compiles", func(a *graph.Action, _ string, u use) bool {
 		return strings.HasPrefix(u.Program, "clang") && otherVendor(a, u.place.real)
 	}},

@@ -86,9 +86,9 @@ func TestFoldersOfGCC(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "lib/gcc")
 	write(t, filepath.Join(own, "12/cc1plus"), "", 0o755)
 	write(t, filepath.Join(bin, "g++"), "#!/bin/sh\ncase $1 in -dump*) echo 12.2.0;; -print-search-dirs) echo programs: ="+own+"/12/:"+own+"/12/../../../target/bin/:"+bin+
-		"/; echo libraries: =;; -print*) echo "+bin+"/cc1plus;; esac\n", 0o755)
+		"/; echo libraries: ="+own+"/../libs;; -print*) echo "+bin+"/cc1plus;; esac\n", 0o755)
 	r := Request{Env: env(map[string]string{"PATH": bin}), MemoPath: t.TempDir()}
-	for _, file := range []string{"gcc/12/real-ld", "../target/bin/x86_64-linux-gnu-as"} {
+	for _, file := range []string{"gcc/12/real-ld", "../target/bin/x86_64-linux-gnu-as", "libs/12/specs"} {
 		if !asksAgain(t, r, filepath.Join(own, "..", file)) {
 			t.Errorf("%s came, and gcc is not asked again", file)
 		}

@@ -149,7 +149,9 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	}
 	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
-	w.watch(filepath.Join(w.rocm(compile.Clang), "hsa"))
+	for _, dir := range []string{w.rocm(compile.Clang), filepath.Dir(here)} { // hipcc takes the one above itself, unless it is told
+		w.watch(filepath.Join(dir, "hsa"))
+	}
 	// clang takes the newest rocm-N.M of this folder.
 	w.reads("/opt")
 	for _, dir := range []string{w.rocm(compile.Clang), "/usr/local", "/usr"} {

@@ -194,6 +194,9 @@ func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 			specs = file
 		}
 	}
+	for _, d := range f.Libraries {
+		w.comes(filepath.Join(d, gccFolder(f.Programs), "specs")) // of the gcc that lto-wrapper starts, which is told these folders
+	}
 	inPath := filepath.SplitList(w.env("PATH"))
 	for _, d := range f.Programs {
 		if d = filepath.Clean(d); !slices.Contains(inPath, d) {
@@ -210,6 +213,16 @@ func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 		}
 	}
 	return specs
+}
+
+// gccFolder is the end of the path of a gcc's own folder, "x86_64-linux-gnu/12"; "" if there is none.
+func gccFolder(programs []string) string {
+	for _, d := range programs {
+		if _, end, ok := strings.Cut(filepath.Clean(d), "/gcc/"); ok {
+			return end
+		}
+	}
+	return ""
 }
 
 // linkDepfile asks the linker whether it can write what it read.

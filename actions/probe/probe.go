@@ -509,13 +509,17 @@ func (w *world) there(name string) bool {
 
 // watch has the world asked again when something comes to a folder, or the folder itself.
 func (w *world) watch(dir string) {
-	dir = filepath.Clean(dir)
-	for dir != "/" && !exists(filepath.Dir(dir)) {
-		dir = filepath.Dir(dir)
-	}
-	if w.there(dir) {
+	if dir = filepath.Clean(dir); w.comes(dir) {
 		w.reads(dir)
 	}
+}
+
+// comes has the world asked again when a path comes that is not there, or the first folder on the way to it.
+func (w *world) comes(name string) (there bool) {
+	for name != "/" && !exists(filepath.Dir(name)) {
+		name = filepath.Dir(name)
+	}
+	return w.there(name)
 }
 
 // settled are the digests of files that are so old that their stamp changes when they do, as in a memo. What is probed for CUDA and for
