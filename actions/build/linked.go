@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path"
@@ -51,14 +52,15 @@ func tells(a *graph.Action) bool {
 func (r *Runner) lookedForLibs(ctx context.Context, a *graph.Action, rec *cache.Record, dir scratch) {
 	var missing []string
 	if a.Kind == graph.NVLink {
-		rec.Absent = compact(append(rec.Absent, r.absentLibs(a)...))
+		rec.Absent = compact(append(rec.Absent, r.absentLibs(a.Argv)...))
 	}
 	if !isLink(a) {
 		return
 	}
 	switch trace := r.traced(dir); {
 	case !isTraced(a):
-		missing = r.absentLibs(a)
+		argv := r.linkerCommand(ctx, a)
+		missing = append(r.absentLibs(argv), r.absentInScripts(argv, rec)...)
 		if why := untraced(a); why != "" && r.known(a) {
 			rec.Discovered = append(rec.Discovered, never(why))
 		}
@@ -120,7 +122,7 @@ func (r *Runner) lookedForFolders(ctx context.Context, a *graph.Action, rec *cac
 	}
 	missing = append(missing, r.firstAbsent(f.Libraries, starts)...)
 	if toolchain.Redirects(a.Argv) {
-		missing = append(missing, r.lookedForPrograms(f, rec, "collect2", "ld", "lto-wrapper", "lto1")...)
+		missing = append(missing, r.lookedForPrograms(f, rec, "collect2", "collect-ld", "real-ld", "ld", f.Machine+"-ld", "lto-wrapper", "lto1", "liblto_plugin.so")...)
 	}
 	return missing
 }
@@ -143,7 +145,14 @@ func (r *Runner) compilePrograms(ctx context.Context, a *graph.Action, rec *cach
 			err = errors.New("no answer")
 			break
 		}
-		rec.Absent = append(rec.Absent, r.lookedForPrograms(f, rec, "cc1plus", "cc1", "as")...)
+		rec.Absent = append(rec.Absent, r.lookedForPrograms(f, rec, "cc1plus", "cc1", "as", f.Machine+"-as")...)
+		for _, d := range f.Programs { // those that are there are among the folders for headers
+			for _, own := range []string{"include", "include-fixed"} {
+				if p := path.Join(d, own); r.Listing.Exists(d) && !r.Listing.Exists(p) {
+					rec.Absent = append(rec.Absent, p)
+				}
+			}
+		}
 	}
 	if err != nil {
 		rec.Discovered = append(rec.Discovered, never("the compiler does not say where it looks for programs"))
@@ -192,10 +201,51 @@ func (r *Runner) firstAbsent(dirs, files []string) (missing []string) {
 	return missing
 }
 
+// linkerCommand is the command of the linker that a driver runs for a: it adds libraries, and folders to look for them. Of a driver that does
+// not say it is the driver's own.
+func (r *Runner) linkerCommand(ctx context.Context, a *graph.Action) []string {
+	if !r.known(a) {
+		return a.Argv
+	}
+	for line := range strings.Lines(r.answer(ctx, a, append(slices.Clone(a.Argv), "-###"))) {
+		words, err := toolchain.ShellWords(strings.TrimSpace(line), nil)
+		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {
+			return words
+		}
+	}
+	return a.Argv
+}
+
+var linkers = []string{"collect2", "ld", "lld", "ld.lld", "ld.gold", "ld.bfd", "ld.mold", "mold"}
+
+// absentInScripts are the files that do not exist and that a script of the linker among those that a record discovered would mean: libgcc_s.so
+// of gcc is such a script, and names another library without a folder.
+func (r *Runner) absentInScripts(argv []string, rec *cache.Record) (missing []string) {
+	dirs, _ := r.linked(argv)
+	for _, f := range rec.Discovered {
+		if base := path.Base(f.Path); !strings.Contains(base, ".so") && path.Ext(base) != ".a" {
+			continue
+		}
+		text, _ := regular.Append(nil, r.abs(f.Path))
+		if !bytes.Contains(text, []byte("GROUP")) && !bytes.Contains(text, []byte("INPUT")) || bytes.IndexByte(text, 0) >= 0 {
+			continue
+		}
+		for _, word := range strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" \t\r\n(),", c) }) {
+			switch {
+			case strings.HasPrefix(word, "-l"):
+				missing = append(missing, r.absentLibs(append(slices.Clone(argv), word))...)
+			case strings.Contains(word, ".") && !path.IsAbs(word):
+				missing = append(missing, r.firstAbsent(slices.Concat([]string{".", path.Dir(f.Path)}, dirs), []string{word})...)
+			}
+		}
+	}
+	return missing
+}
+
 // absentLibs are the libraries that do not exist and that a link would take for -lNAME if they did: in a folder of -L before the one
 // that has it, or shared beside a static one.
-func (r *Runner) absentLibs(a *graph.Action) (missing []string) {
-	dirs, libs := r.linked(a)
+func (r *Runner) absentLibs(argv []string) (missing []string) {
+	dirs, libs := r.linked(argv)
 	for _, l := range libs {
 	search:
 		for _, d := range dirs {
@@ -212,9 +262,9 @@ func (r *Runner) absentLibs(a *graph.Action) (missing []string) {
 }
 
 // linked are the folders of -L, those of LIBRARY_PATH after them, and the files that each -l may mean in a folder.
-func (r *Runner) linked(a *graph.Action) (dirs []string, libs [][]string) {
+func (r *Runner) linked(argv []string) (dirs []string, libs [][]string) {
 	var args []string
-	for _, arg := range a.Argv {
+	for _, arg := range argv {
 		if list, ok := strings.CutPrefix(arg, "-Wl,"); ok {
 			args = append(args, strings.Split(list, ",")...)
 		} else if arg != "-Xlinker" {

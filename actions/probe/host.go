@@ -64,10 +64,10 @@ func (w *world) gcc(path string) plan.Tool {
 	}
 	parts := map[string]string{"driver": path}
 	steps := w.behindWrapper(path, parts)
-	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1"}
+	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1", "objcopy"} // the last for -gsplit-dwarf
 	files := []string{"crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o", "libgcc.a", "libgcc_eh.a", "libstdc++.so"}
 	if family(text) == "clang" { // which compiles and optimises by itself
-		programs = []string{"as", "ld", "ld.lld"}
+		programs = []string{"as", "ld", "ld.lld", "objcopy"}
 		parts["LLVMgold.so"] = w.llvmGold(path)
 		w.addSystem(parts)
 	} else {

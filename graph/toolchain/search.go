@@ -135,7 +135,10 @@ func Redirects(argv []string) bool {
 }
 
 // Folders are where a driver looks for what it runs and what it links.
-type Folders struct{ Programs, Libraries []string }
+type Folders struct {
+	Programs, Libraries []string
+	Machine             string // what a gcc calls the machine that it compiles for, "x86_64-linux-gnu"
+}
 
 // ParseFolders reads what -print-search-dirs says.
 func ParseFolders(text string) (f Folders, ok bool) {
@@ -143,6 +146,11 @@ func ParseFolders(text string) (f Folders, ok bool) {
 		line = strings.TrimRight(line, "\n")
 		if list, is := strings.CutPrefix(line, "programs: ="); is {
 			f.Programs = folders(list)
+			for _, d := range f.Programs {
+				if _, own, ok := strings.Cut(path.Clean(d), "/gcc/"); ok && f.Machine == "" {
+					f.Machine, _, _ = strings.Cut(own, "/")
+				}
+			}
 		} else if list, is := strings.CutPrefix(line, "libraries: ="); is {
 			f.Libraries, ok = folders(list), true
 		}
