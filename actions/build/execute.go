@@ -542,6 +542,7 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, p pending, known m
 		}
 	}
 	r.lookedForLibs(ctx, a, rec, dir)
+	stable = r.lookedForStub(ctx, a, rec, start) && stable
 	return rec, stable, nil
 }
 

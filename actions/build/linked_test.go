@@ -1,8 +1,12 @@
 package build
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -14,5 +18,33 @@ func TestTells(t *testing.T) {
 		if got := tells(&graph.Action{Argv: []string{"g++", arg}}); got != want {
 			t.Errorf("tells(%s) = %v", arg, got)
 		}
+	}
+}
+
+// libgcc_s.so of gcc is a script, and names a library without a folder: the linker looks for it where it runs, and in all folders.
+func TestAbsentInScripts(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("second/libgcc_s.so", "/* GNU ld script */\nGROUP ( libgcc_s.so.1 -lgcc )\n")
+	write("second/libelf.so", "\x7fELF\x00GROUP ( other.so )")
+	write("first/other", "")
+	write("third/libgcc_s.so.1", "")
+	write("third/libgcc.a", "")
+	r := &Runner{Root: dir, Listing: cache.NewListing(dir)}
+	rec := &cache.Record{Discovered: []cache.FileDigest{{Path: "second/libgcc_s.so"}, {Path: "second/libelf.so"}}}
+	got := r.absentInScripts([]string{"ld", "-Lfirst", "-Lsecond", "-Lthird"}, rec)
+	slices.Sort(got)
+	want := []string{"first/libgcc.a", "first/libgcc.so", "first/libgcc_s.so.1", "libgcc_s.so.1", "second/libgcc.a", "second/libgcc.so",
+		"second/libgcc_s.so.1", "third/libgcc.so"}
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("missing %q\nwant %q", got, want)
 	}
 }

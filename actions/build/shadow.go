@@ -222,7 +222,7 @@ func (s *search) precompiled(a *graph.Action, headers, quoted []string) (there [
 	return there
 }
 
-// forcedIn are the names by which options, or clang itself for CUDA and HIP, have headers included. They are looked for in the folder that the
+// forcedIn are the names by which options, or compilers themselves for CUDA and HIP, have headers included. They are looked for in the folder that the
 // compiler runs in, before all others.
 func forcedIn(a *graph.Action, headers []string) (names []string) {
 	follows := false // the option that has a header included
@@ -241,7 +241,7 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 		}
 	}
 	for _, h := range headers {
-		if base := path.Base(h); slices.Contains(toolchain.ClangHeaders, base) {
+		if base := path.Base(h); slices.Contains(toolchain.FirstHeaders, base) {
 			names = append(names, base)
 		}
 	}

@@ -32,7 +32,10 @@ func fakeNVCC() int {
 	case f.has["--dryrun"]:
 		exe, _ := os.Executable()
 		fmt.Printf("#$ _HERE_=%[1]s\n#$ PATH=%[1]s:%[2]s\n#$ LIBRARIES=\n#$ NVVMIR_LIBRARY_DIR=%[1]s/../libdevice\n", filepath.Dir(exe), os.Getenv("PATH"))
-		if f.out != "" {
+		switch {
+		case f.has["-dlink"]:
+			fmt.Printf("#$ nvlink \"%s\" -o \"%s\"\n", strings.Join(f.inputs, `" "`), f.out)
+		case f.out != "":
 			fmt.Printf("#$ g++ -E -x c++ \"-I%s\" \"%s\" -o \"%s.ii\"\n", strings.Join(f.includes, `" "-I`), f.inputs[len(f.inputs)-1], f.out)
 		}
 	case f.has["-dlink"]:

@@ -130,7 +130,9 @@ func splitNVCC(args []string) int {
 	f := parseFake(args)
 	if f.has["--dryrun"] {
 		fmt.Printf("#$ _HERE_=%[1]s\n#$ PATH=%[1]s:%[2]s\n#$ LIBRARIES=\n#$ NVVMIR_LIBRARY_DIR=%[1]s\n", bin, os.Getenv("PATH"))
-		if f.has["--keep"] && len(f.codes) > 0 {
+		if f.has["-dlink"] {
+			fmt.Printf("#$ nvlink \"%s\" -o \"%s\"\n", strings.Join(f.inputs, `" "`), f.out)
+		} else if f.has["--keep"] && len(f.codes) > 0 {
 			fmt.Println("#$ " + strings.Join(splitSteps(args, f.inputs[len(f.inputs)-1], f.out, "kbuild_keep", "kbuild_source"), "\n#$ "))
 		}
 		return 0

@@ -26,8 +26,8 @@ type Search struct {
 // HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all sources include.
 var HostHeaders = []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"}
 
-// ClangHeaders are what clang has each CUDA or HIP source include first.
-var ClangHeaders = []string{"__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}
+// FirstHeaders are what nvcc, and clang for CUDA and HIP, have each source include first.
+var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}
 
 // own are options that say what a compile reads, writes or defines, and nothing of where it searches; true for those with a value
 // of their own.

@@ -18,6 +18,7 @@ type cpp struct {
 	shown   map[string]bool
 	once    map[string]bool
 	deps    map[string]bool
+	absent  bool // what is included need not be there (-MG)
 	out     strings.Builder
 	depth   int
 	failure error
@@ -236,7 +237,7 @@ func (p *cpp) include(s *state, value string) error {
 	}
 	found := p.find(s.file, value)
 	switch {
-	case found == "" && value[0] == '<' && strings.Contains(systemHeaders, " "+value[1:len(value)-1]+" "):
+	case found == "" && (p.absent || value[0] == '<' && strings.Contains(systemHeaders, " "+value[1:len(value)-1]+" ")):
 		return nil
 	case found == "":
 		return fmt.Errorf("%s:%d:10: fatal error: %s: No such file or directory", s.file, s.line, value[1:len(value)-1])
@@ -337,12 +338,17 @@ func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
 // writeDeps writes a dependency file as gcc does.
 func (p *cpp) writeDeps(name, target string) error {
+	return os.WriteFile(name, []byte(p.rule(target)), 0o666)
+}
+
+// rule is what make has of target.
+func (p *cpp) rule(target string) string {
 	var names []string
 	for d := range p.deps {
 		names = append(names, strings.ReplaceAll(d, " ", `\ `))
 	}
 	sort.Strings(names)
-	return os.WriteFile(name, []byte(target+": "+strings.Join(names, " \\\n ")+"\n"), 0o666)
+	return target + ": " + strings.Join(names, " \\\n ") + "\n"
 }
 
 // evaluate reads the expression of an #if.

@@ -19,6 +19,9 @@ func gcc(args []string) error {
 	switch {
 	case slices.Contains(args, "-v") && slices.Contains(args, "/dev/null"):
 		newCPP(args).tellSearch()
+	case slices.Contains(args, "-###"): // it would tell what it runs
+	case slices.Contains(args, "-M"):
+		return gccDependencies(args)
 	case slices.Contains(args, "-E"), slices.Contains(args, "-c"):
 		return gccCompile(args)
 	case slices.Contains(args, "-o"):
@@ -95,6 +98,21 @@ func gccOptions(args []string) options {
 		}
 	}
 	return o
+}
+
+// gccDependencies tells what a source includes.
+func gccDependencies(args []string) error {
+	o := gccOptions(args)
+	if len(o.inputs) != 1 {
+		return fmt.Errorf("gcc: fatal error: %d input files", len(o.inputs))
+	}
+	p := newCPP(args)
+	p.absent = slices.Contains(args, "-MG")
+	if err := p.file(o.inputs[0]); err != nil {
+		return err
+	}
+	fmt.Print(p.rule("a.o"))
+	return nil
 }
 
 func gccCompile(args []string) error {

@@ -49,7 +49,8 @@ int main() { return half(A) + thin(Q + F + G); }
 		"there.h": "", "data.bin": "x", "flags.rsp": "-DG=1 -isystem late\n", "link.rsp": "-Wl,-z,now -lm\n", "more/libscripted.so": "INPUT(-lm)\n", "libs/thin.c": "int thin(int x) { return x; }\n",
 	}, make: []string{"gcc -c libs/thin.c -o libs/thin.o", "ar qcsDT libs/libthin.a libs/thin.o"}},
 	{name: "nvcc as one command", args: []string{"--no-split"}, files: map[string]string{
-		"kernels.hcl": "library \"l\" {\n  sources  = [\"k.cu\"]\n  includes = [\"inc\"]\n  code     = [\"sm_80\"]\n}\n", "k.cu": kernel, "inc/a.h": "#define A 1\n", "inc/crt/other.h": "",
+		"kernels.hcl": "executable \"app\" {\n  sources  = [\"src/k.cu\"]\n  includes = [\"inc\"]\n  mode     = \"rdc\"\n  code     = [\"sm_80\"]\n}\n",
+		"src/k.cu":    kernel, "inc/a.h": "#define A 1\n", "inc/crt/other.h": "",
 	}},
 	{name: "device link", files: map[string]string{
 		"kernels.hcl": "executable \"app\" {\n  sources  = [\"k.cu\"]\n  includes = [\"inc\"]\n  mode     = \"lto\"\n  code     = [\"sm_80\"]\n}\n", "k.cu": kernel, "inc/a.h": "#define A 1\n",
