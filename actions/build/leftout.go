@@ -55,7 +55,7 @@ func otherVendor(a *graph.Action, name string) bool {
 	switch base := path.Base(name); {
 	case strings.HasPrefix(name, "/usr/local/cuda") || within(name, "/usr/lib/cuda") || base == "ptxas" || base == "cuda.h" || within(name, "/usr/nvvm"):
 		return !cuda
-	case name == "/opt" || strings.HasPrefix(name, "/opt/rocm") || base == ".hipVersion":
+	case name == "/opt" || strings.HasPrefix(name, "/opt/rocm") || base == ".hipVersion" || strings.HasSuffix(name, "/share/hip/version"):
 		return !hip
 	}
 	return false

@@ -39,10 +39,9 @@ func (w *world) aroundClang(clang string) {
 	if err != nil {
 		return
 	}
-	for _, program := range []string{"as", "ld", "ld.lld", "lld"} {
-		w.lookup(triple+"-"+program, w.env("PATH"))
+	for _, program := range []string{triple + "-as", triple + "-ld", triple + "-ld.lld", triple + "-lld", "as", "ld", "ld.lld"} {
+		w.lookup(program, w.env("PATH")) // where it goes on after its own folders
 	}
-	w.lookup("ld.lld", w.env("PATH"))
 	w.watch("/etc/clang")
 	if home := w.env("HOME"); filepath.IsAbs(home) {
 		config := filepath.Join(home, ".config")

@@ -57,6 +57,9 @@ func TestAroundClang(t *testing.T) {
 			t.Errorf("%s came, and clang is not asked again", file)
 		}
 	}
+	if bin := r.Env("PATH"); !asksAgain(t, r, filepath.Join(bin, "ld")) {
+		t.Error("a linker came to PATH, and clang is not asked again")
+	}
 	if asksAgain(t, r, filepath.Join(llvm, "../home/.config/another")) {
 		t.Error("a file of another program has clang asked again")
 	}
