@@ -43,7 +43,8 @@ func TestTorture(t *testing.T) {
 	if testing.Short() {
 		n = min(n, stepsOfSeed)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a build in this process leaves buffers behind
+	defer debug.SetGCPercent(debug.SetGCPercent(800))         // a build in this process leaves buffers behind
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30)) // and what pools keep until the next collection must not add up
 	tools := tortureTools(t)
 	done, builds, good, seed := 0, 0, 0, *tortureSeed
 	var shares []int // of good builds, in percent, by seed
