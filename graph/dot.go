@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -16,30 +17,30 @@ type paint struct {
 	style          string
 }
 
+// paints are the colours of lanes.
+var paints = map[Lane]paint{
+	LaneGenerate: {fill: "#fdeac6", rim: "#b87a00", width: 1.2},
+	LaneDevice:   {fill: "#d6eaf8", rim: "#0072b2", width: 1.2},
+	LaneHost:     {fill: "#eceff1", rim: "#78909c", width: 1.2},
+	LanePack:     {fill: "#e4e4f4", rim: "#5c5ca8", width: 1.2},
+	LaneModule:   {fill: "#f4dfeb", rim: "#a8487e", width: 1.2},
+	LaneArchive:  {fill: "#faf3c0", rim: "#a89200", width: 1.2},
+	LaneDevLink:  {fill: "#fbe0cf", rim: "#d55e00", width: 1.6},
+	LaneLink:     {fill: "#cdeee2", rim: "#00805c", width: 1.8},
+	laneSource:   {fill: "#ffffff", rim: "#b0b7c0", ink: "#4b5563", width: 0.8, style: "filled"},
+	lanePrebuilt: {fill: "#ffffff", rim: "#1f2937", width: 1.6, style: "filled"},
+}
+
 func paintOf(kind Kind, lto bool) paint {
-	p := paint{fill: "#ffffff", rim: "#6b7280", ink: "#1f2937", width: 1.2, style: "filled,rounded"}
-	switch kind {
-	case Compile:
-		p.fill, p.rim = "#d6eaf8", "#0072b2"
-	case HostCompile:
-		p.fill, p.rim = "#eceff1", "#78909c"
-	case Archive:
-		p.fill, p.rim = "#faf3c0", "#a89200"
-	case DeviceLink:
-		p.fill, p.rim, p.width = "#fbe0cf", "#d55e00", 1.6
-		if lto {
-			p.fill, p.rim, p.ink, p.width = "#c24e00", "#7a3100", "#ffffff", 2.4
-		}
-	case HostLink, SharedLink:
-		p.fill, p.rim, p.width = "#cdeee2", "#00805c", 1.8
-	case ModuleEmit, Embed, Manifest:
-		p.fill, p.rim = "#f4dfeb", "#a8487e"
-	case Generate:
-		p.fill, p.rim = "#fdeac6", "#b87a00"
-	case drawPrebuilt:
-		p.rim, p.width, p.style = "#1f2937", 1.6, "filled"
-	case drawSource:
-		p.rim, p.ink, p.width, p.style = "#b0b7c0", "#4b5563", 0.8, "filled"
+	p := paints[kind.Info().Lane]
+	if lto && kind.Info().optimises() {
+		p = paint{fill: ltoInk, rim: "#7a3100", ink: "#ffffff", width: 2.4}
+	}
+	if p.ink == "" {
+		p.ink = "#1f2937"
+	}
+	if p.style == "" {
+		p.style = "filled,rounded"
 	}
 	return p
 }
@@ -90,10 +91,10 @@ func dotLegend(d *drawing) string {
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td align="left">`)
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="5" cellpadding="3"><tr>`)
 	for _, k := range d.kinds {
-		if k == DeviceLink && d.hasDeviceLink(true) {
-			s.WriteString(swatch(paintOf(k, true), "device-link, LTO"))
+		if d.has(k, true) {
+			s.WriteString(swatch(paintOf(k, true), string(k)+", LTO"))
 		}
-		if k != DeviceLink || d.hasDeviceLink(false) {
+		if d.has(k, false) {
 			s.WriteString(swatch(paintOf(k, false), string(k)))
 		}
 	}
@@ -108,15 +109,10 @@ func swatch(p paint, text string) string {
 	return fmt.Sprintf(`<td border="1" bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s </font></td>`, p.fill, p.rim, p.ink, text)
 }
 
-func (d *drawing) hasDeviceLink(lto bool) bool {
-	for _, c := range d.clusters {
-		for _, n := range c.nodes {
-			if n.kind == DeviceLink && n.lto == lto {
-				return true
-			}
-		}
-	}
-	return false
+// has reports a node of a kind that is painted as one that optimises, or as one that does not.
+func (d *drawing) has(k Kind, lto bool) bool {
+	is := func(n *drawNode) bool { return n.kind == k && (n.lto && k.Info().optimises()) == lto }
+	return slices.ContainsFunc(d.loose, is) || slices.ContainsFunc(d.clusters, func(c *drawCluster) bool { return slices.ContainsFunc(c.nodes, is) })
 }
 
 func dotCluster(b *bufio.Writer, c *drawCluster) {

@@ -20,23 +20,13 @@ type drawing struct {
 	clusters []*drawCluster // in the order of the manifest
 	loose    []*drawNode    // prebuilt libraries, and sources that several targets share
 	edges    []*drawEdge    // in the order of consumers, then of what they read
-	kinds    []Kind         // what a legend must explain, in drawKinds order
+	kinds    []Kind         // what a legend must explain, in the order of the table
 	actions  int            // how many actions are behind the nodes
 	nodes    int
 	small    bool // room for sources and file names
 
 	collapsed bool
 }
-
-// Kinds of nodes that are not actions.
-const (
-	drawSource   Kind = "source"
-	drawPrebuilt Kind = "prebuilt"
-)
-
-// drawKinds is the order of a legend: along the flow of a build.
-var drawKinds = []Kind{Generate, Compile, HostCompile, ModuleEmit, Embed, Manifest, Archive, drawPrebuilt,
-	DeviceLink, HostLink, SharedLink, Copy}
 
 // Above smallActions a drawing has no source files and no file names on its edges: they would be
 // most of the ink. Above crowdedNodes nobody reads a picture, and a comment says what to do.
@@ -302,9 +292,9 @@ func (x *drawIndex) finish() {
 		seen[n.kind] = true
 	}
 	d.nodes += len(d.loose)
-	for _, k := range drawKinds {
-		if seen[k] {
-			d.kinds = append(d.kinds, k)
+	for _, k := range kinds {
+		if seen[k.Kind] && k.Kind != drawSource {
+			d.kinds = append(d.kinds, k.Kind)
 		}
 	}
 }

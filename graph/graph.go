@@ -21,43 +21,6 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Kind says what an action does. The names are the ones shown in progress lines, JSON and graphs.
-type Kind string
-
-const (
-	Compile     Kind = "compile"      // .cu to object with device code (nvcc -c or -dc)
-	HostCompile Kind = "host-compile" // C or C++ to object
-	Archive     Kind = "archive"      // objects to static library
-	DeviceLink  Kind = "device-link"  // objects and archives to one object with linked device code (nvcc -dlink)
-	HostLink    Kind = "link"         // executable
-	SharedLink  Kind = "shared-link"  // shared library
-	ModuleEmit  Kind = "emit"         // .cu to ptx, cubin, fatbin or ltoir
-	Generate    Kind = "generate"     // the user's own command
-	Preprocess  Kind = "preprocess"   // .cu to preprocessed text, for one architecture or for the host
-	CICC        Kind = "cicc"         // preprocessed text to PTX or LTO-IR of one architecture
-	PTXAS       Kind = "ptxas"        // PTX to a cubin
-	Fatbinary   Kind = "fatbinary"    // device code of all architectures to one fatbin
-	Cudafe      Kind = "cudafe++"     // preprocessed text to host code without device code
-	HostPart    Kind = "host-part"    // host code that nvcc's tools made, to an object
-	Join        Kind = "join"         // in process: host object and fatbin to the object that nvcc would make
-	DeviceCode  Kind = "device-code"  // HIP source to a code object or LLVM bitcode of one architecture
-	Bundle      Kind = "bundle"       // code objects of all architectures, or bitcode and host object, to one file
-	LLD         Kind = "lld"          // LLVM bitcode to a linked code object of one architecture
-	Unbundle    Kind = "unbundle"     // what a HIP archive holds for one architecture
-	Slice       Kind = "slice"        // in process: what a device link of one architecture reads of an object or archive
-	HostRefs    Kind = "host-refs"    // in process: which kernels and variables of a device link plain host code refers to
-	NVLink      Kind = "nvlink"       // slices to linked device code of one architecture
-	Copy        Kind = "copy"         // in process: copies Inputs[0] to Outputs[0]
-	Embed       Kind = "embed"        // in process: writes the C source and the header of an embedded module
-	Manifest    Kind = "manifest"     // in process: writes what the artifacts of a module are, as JSON
-	References  Kind = "references"   // in process: PTX that refers to the functions that LTO-IR defines, for --check-link
-)
-
-// InProcess reports that kbuild does it itself, and starts no program.
-func (k Kind) InProcess() bool {
-	return k == Join || k == Slice || k == HostRefs || k == Copy || k == Embed || k == Manifest || k == References
-}
-
 // ActionID indexes Graph.Actions.
 type ActionID int
 

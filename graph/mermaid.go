@@ -45,14 +45,14 @@ func mermaidNode(b *bufio.Writer, indent string, n *drawNode) {
 		text += "<br/>" + mermaidText(sub)
 	}
 	left, right := "[", "]"
-	switch n.kind {
-	case drawSource:
+	switch info := n.kind.Info(); {
+	case info.Lane == laneSource:
 		left, right = ">", "]"
-	case drawPrebuilt:
+	case info.Lane == lanePrebuilt:
 		left, right = "[(", ")]"
-	case DeviceLink:
+	case info.optimises():
 		left, right = "{{", "}}"
-	case HostLink, SharedLink:
+	case info.Lane == LaneLink:
 		left, right = "([", "])"
 	}
 	fmt.Fprintf(b, "%s%s%s\"%s\"%s:::%s\n", indent, n.id, left, text, right, mermaidClass(n.kind, n.lto))
@@ -97,10 +97,10 @@ func mermaidClasses(b *bufio.Writer, d *drawing) {
 			mermaidClass(kind, lto), p.fill, p.rim, p.ink, p.width)
 	}
 	for _, k := range d.kinds {
-		if k == DeviceLink && d.hasDeviceLink(true) {
+		if d.has(k, true) {
 			write(k, true)
 		}
-		if k != DeviceLink || d.hasDeviceLink(false) {
+		if d.has(k, false) {
 			write(k, false)
 		}
 	}

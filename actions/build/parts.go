@@ -56,15 +56,8 @@ func renamed(a *graph.Action, rec *cache.Record) *cache.Record {
 	return &mine
 }
 
-// isPass reports a pass of nvcc that makes device code which is wanted for itself, a cubin say, or a copy of what a pass made. Its name
-// is not in it, so a module is not compiled anew for another build tree or profile.
-func isPass(a *graph.Action) bool {
-	switch a.Kind {
-	case graph.CICC, graph.PTXAS, graph.Fatbinary, graph.NVLink, graph.Copy:
-		return !a.Part
-	}
-	return false
-}
+// isPass reports a pass of nvcc that makes device code which is wanted for itself, a cubin say, or a copy of what a pass made.
+func isPass(a *graph.Action) bool { return a.Kind.Info().Unnamed && !a.Part }
 
 // know notes what a part makes.
 func (r *Runner) know(outputs []cache.Output) {

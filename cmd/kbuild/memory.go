@@ -117,24 +117,17 @@ func (p *peaks) learn() map[peakKind]int64 {
 
 // hint is what the manifest says. It is about the largest step of a target: not about preprocessing and packing.
 func hint(a *graph.Action) int64 {
-	switch a.Kind {
-	case graph.Preprocess, graph.Cudafe, graph.Fatbinary, graph.HostPart, graph.Archive:
+	if a.Kind.Info().Small {
 		return 0
 	}
 	return a.Memory
 }
 
-// usual is a little more than what actions of a kind were seen to take with nvcc 11.8 and sources that use CUB: preprocessing 70 MiB,
-// cicc 70 to 320, cudafe++ 180 to 380, a link without LTO up to 640, one with LTO up to 2.2 GB.
+// usual is what the table of kinds says.
 func usual(a *graph.Action) int64 {
-	switch a.Kind {
-	case graph.Preprocess, graph.Fatbinary, graph.Archive:
-		return 128 << 20
-	case graph.DeviceLink, graph.NVLink:
-		if kindOf(a).lto {
-			return 3 << 30
-		}
-		return 1 << 30
+	info := a.Kind.Info()
+	if kindOf(a).lto {
+		return max(info.Memory, info.LTOMemory)
 	}
-	return 512 << 20
+	return info.Memory
 }

@@ -104,16 +104,11 @@ func (t *tree) last(a *graph.Action) *cache.Record {
 
 // defaultCost orders actions that never ran here: long ones first.
 func defaultCost(a *graph.Action) time.Duration {
-	n := time.Duration(max(1, len(a.Archs)))
-	switch a.Kind {
-	case graph.Compile, graph.ModuleEmit, graph.CICC:
-		return n * 2 * time.Second
-	case graph.DeviceLink, graph.NVLink:
-		return n * 4 * time.Second
-	case graph.Join, graph.Slice, graph.HostRefs, graph.Manifest, graph.References:
-		return time.Millisecond
+	info := a.Kind.Info()
+	if info.PerArch {
+		return info.Cost * time.Duration(max(1, len(a.Archs)))
 	}
-	return time.Second
+	return info.Cost
 }
 
 // progress makes what the user sees of a build; observer is it, or it and the trace.

@@ -202,7 +202,7 @@ func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch ge
 	link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
-		Argv: nvcc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool,
+		Argv: nvcc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: graph.DeviceLinkPool,
 		Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o, nil)
 	t.node.Checks = append(t.node.Checks, out)
 }

@@ -123,7 +123,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	whole := &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: nvcc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
-		Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file=", KeepsAll: keeps,
+		Tools: []string{"nvcc"}, Pool: graph.DeviceLinkPool, Link: check, Response: 1, ResponseFlag: "--options-file=", KeepsAll: keeps,
 	}
 	if keeps == "" {
 		whole.HostRefs = b.hostRefs(t)

@@ -221,7 +221,7 @@ func (h *hipLink) lld(d toolchain.HIPDeviceLink, output string) *graph.Action {
 	inputs, options := h.bitcode(d.Arch)
 	d.Flags = slices.Concat(d.Flags, h.t.Flags.LLD)
 	a := h.action(graph.LLD, d.Device(options, output), inputs, output)
-	a.Archs, a.Pool, a.Response, a.ResponseFlag = []string{d.Arch}, devicePool, 3, "@"
+	a.Archs, a.Pool, a.Response, a.ResponseFlag = []string{d.Arch}, graph.DeviceLinkPool, 3, "@"
 	h.b.emit(h.t, a)
 	return a
 }

@@ -225,7 +225,7 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string, shared
 		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   nvcc.DeviceLink(link, o),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: devicePool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o, shared)
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: graph.DeviceLinkPool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts

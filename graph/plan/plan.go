@@ -55,7 +55,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		bases:   map[string][]*target{},
 		writers: map[string]writer{},
 	}
-	b.graph.Pools = map[string]int{devicePool: 0}
+	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0}
 	b.collect()
 	b.checkCycles()
 	if !b.failed {
@@ -74,9 +74,6 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	}
 	return Plan{b.graph, b.problems, b.questions}
 }
-
-// devicePool has the device links. It has no bound of its own, 0: an LTO link takes gigabytes, and those bound them.
-const devicePool = "device-link"
 
 // builder holds the plan while it grows.
 type builder struct {

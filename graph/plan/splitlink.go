@@ -85,7 +85,7 @@ func (p *split) nvlink(pass *toolchain.Pass, linked []string, code gencode.Code)
 	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
 	// nvcc wants messages to name the architecture where it links several.
 	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
-	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, devicePool, p.whole.Link
+	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, graph.DeviceLinkPool, p.whole.Link
 	a.Response, a.ResponseFlag = 1, "--options-file="
 	a.HostRefs, a.KeepsAll = p.whole.HostRefs, p.whole.KeepsAll
 	if a.HostRefs != "" {

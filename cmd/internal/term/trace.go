@@ -70,10 +70,13 @@ func (t *Trace) Started(a *graph.Action) {
 		slot = len(t.slots)
 		t.slots = append(t.slots, nil)
 	}
-	t.slots[slot] = &traceEvent{Name: describe(a), Phase: "X", TS: t.now(), PID: tracePID, TID: slot + 1, Cat: string(a.Kind), Args: traceArgs(a)}
+	t.slots[slot] = &traceEvent{Name: describe(a), Phase: "X", TS: t.now(), PID: tracePID, TID: slot + 1, Cat: category(a), Args: traceArgs(a)}
 	t.open[a.ID] = slot
 	t.count()
 }
+
+// category has the kind and the lane of an action: Perfetto filters by either.
+func category(a *graph.Action) string { return string(a.Kind) + "," + string(a.Kind.Info().Lane) }
 
 func traceArgs(a *graph.Action) map[string]any {
 	args := map[string]any{"id": int(a.ID), "target": a.Target, "argv": a.Argv}
@@ -111,7 +114,7 @@ func (t *Trace) settled(a *graph.Action, r sched.Result) {
 	}
 	args := traceArgs(a)
 	args["status"] = string(r.Status)
-	t.events = append(t.events, traceEvent{Name: describe(a), Phase: "i", TS: t.now(), PID: tracePID, TID: settledTrack, Cat: string(a.Kind), Scope: "t", Args: args})
+	t.events = append(t.events, traceEvent{Name: describe(a), Phase: "i", TS: t.now(), PID: tracePID, TID: settledTrack, Cat: category(a), Scope: "t", Args: args})
 }
 
 func (t *Trace) close(slot int, status string) {
