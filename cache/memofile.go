@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sort"
@@ -169,11 +170,22 @@ func ReplaceFile(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
+	return ReplaceFrom(name, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// ReplaceFrom replaces a file by what write writes, at once, so that nobody sees half of it.
+func ReplaceFrom(name string, write func(io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(content)
+	err = write(tmp)
+	if err == nil {
+		err = tmp.Chmod(0o644)
+	}
 	if e := tmp.Close(); err == nil {
 		err = e
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,17 +121,4 @@ func TestMisreadVerdict(t *testing.T) {
 	}
 	e.Write(file, `["nvcc\n--dryrun\n"]`) // of a kbuild before there were verdicts
 	warned("old", true)
-}
-
-// However often a build finds a compiler misread, the command ends.
-func TestUntilReadEnds(t *testing.T) {
-	c := &cli{Dir: ".", out: &strings.Builder{}, err: &strings.Builder{}}
-	turns, failed := 0, errors.New("failed")
-	err := c.untilRead(func() (string, error) {
-		turns++
-		return "hipcc", failed
-	})
-	if err != failed || turns != mostTurns {
-		t.Errorf("%d turns: %v", turns, err)
-	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // jobsFlag is -j. 0, which is no number of processes, is what it is where it was not given.
@@ -43,4 +46,38 @@ func (l *loadFlag) UnmarshalText(text []byte) error {
 	}
 	*l = loadFlag(n)
 	return nil
+}
+
+// sizeFlag is --mem: bytes, or a share of what there is. The zero sizeFlag is all there is.
+type sizeFlag struct {
+	bytes int64
+	share float64
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *sizeFlag) UnmarshalText(text []byte) error {
+	s := string(text)
+	percent, isShare := strings.CutSuffix(s, "%")
+	if isShare {
+		n, err := strconv.ParseFloat(percent, 64)
+		*m = sizeFlag{share: n / 100}
+		if err == nil && n > 0 && n <= 1000 {
+			return nil
+		}
+	} else if n, err := manifest.ParseSize(s); err == nil && n > 0 {
+		*m = sizeFlag{bytes: n}
+		return nil
+	}
+	return fmt.Errorf(`%q is no size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
+}
+
+// budget is in bytes; 0 is unknown.
+func (m sizeFlag) budget(there int64) int64 {
+	switch {
+	case m.bytes > 0:
+		return m.bytes
+	case m.share > 0 && there > 0:
+		return max(1, int64(m.share*float64(there)))
+	}
+	return there
 }

@@ -1,229 +1,37 @@
 package main
 
 import (
-	"fmt"
-	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
-	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
+	"github.com/kbuild-dev/kbuild/actions/engine"
 )
-
-// kbuild clean removes what kbuild has written into a build tree: the outputs that the journal and the lists beside it know of, what --keep has
-// put there, the folder .kbuild, and the folders that are empty then. Whatever else is there stays, and is named: nobody else knows
-// whether it can be made again. Links are not followed out of the tree.
 
 type cleanCmd struct{}
 
-// Run removes the build tree, and those of profiles in it. The cache stays.
+// Run removes what kbuild has written into the build tree, and into those of profiles in it. The cache stays.
 func (cleanCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	p, err := c.load()
+	w, err := c.workspace()
 	if err != nil {
 		return err
 	}
-	dir := filepath.Clean(cache.Absolute(p.Root, p.BuildDir))
-	if _, err := os.Stat(dir); os.IsNotExist(err) {
-		return nil
+	cleaned, err := w.Clean()
+	for _, tree := range cleaned {
+		c.sayCleaned(tree)
 	}
-	if !isFolder(filepath.Join(dir, ".kbuild")) {
-		return usagef("%s was not made by kbuild (it has no .kbuild folder); remove it yourself", dir)
-	}
-	profiles := profileTrees(p, dir)
-	for _, tree := range append(profiles, dir) {
-		if err := c.clean(p.Root, tree, profiles); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// isFolder reports a folder that is no link to one.
-func isFolder(name string) bool {
-	info, err := os.Lstat(name)
-	return err == nil && info.IsDir()
-}
-
-// profileTrees are the build trees of profiles of this project: build/P in build.
-func profileTrees(p *manifest.Project, dir string) (trees []string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		tree := filepath.Join(dir, e.Name())
-		if e.Name() != ".kbuild" && isFolder(filepath.Join(tree, ".kbuild")) && len(writtenInto(p.Root, tree)) > 0 {
-			trees = append(trees, tree)
-		}
-	}
-	return trees
-}
-
-// clean cleans one build tree. Those of profiles, which may be in it, are cleaned by themselves.
-func (c *cli) clean(root, dir string, profiles []string) error {
-	state := filepath.Join(dir, ".kbuild")
-	if !c.DryRun {
-		lock, err := c.lockExisting(state)
-		if err != nil || lock == nil {
-			return err
-		}
-		defer lock.Release()
-	}
-	tree, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer tree.Close()
-	found := findWritten(tree, writtenInto(root, dir), profiles)
+func (c *cli) sayCleaned(tree engine.Cleaned) {
+	did := "removed"
 	if c.DryRun {
-		c.sayCleaned("would remove", dir, found)
-		return nil
+		did = "would remove"
 	}
-	for _, f := range found.files {
-		if err := tree.Remove(f); err != nil {
-			return err
-		}
-	}
-	build.RemoveEmptyFolders(tree, found.known)
-	if err := removeState(dir, state); err != nil {
-		return err
-	}
-	if len(found.others) > 0 {
-		c.sayCleaned("removed", dir, found)
-	}
-	return nil
-}
-
-func (c *cli) sayCleaned(did, dir string, f found) {
 	switch {
-	case c.Quiet:
-	case len(f.others) == 0:
-		c.say("kbuild: %s %s", did, dir)
+	case c.Quiet || !c.DryRun && len(tree.Others) == 0:
+	case len(tree.Others) == 0:
+		c.say("kbuild: %s %s", did, tree.Dir)
 	default:
-		c.say("kbuild: %s what kbuild has written into %s; the rest stays: %s", did, dir, few(f.others))
+		c.say("kbuild: %s what kbuild has written into %s; the rest stays: %s", did, tree.Dir, engine.Few(tree.Others))
 	}
-}
-
-// writtenInto are the files that kbuild has written into a build tree or was about to, relative to it. Without the lists a damaged journal
-// would leave what it has lost.
-func writtenInto(root, dir string) (files []string) {
-	state := filepath.Join(dir, ".kbuild")
-	real := resolved(dir)
-	add := func(output string) {
-		name := filepath.Clean(cache.Absolute(root, output))
-		for _, d := range [2]string{dir, real} { // a tree elsewhere may have been named by another link
-			if rel, ok := strings.CutPrefix(name, strings.TrimSuffix(d, "/")+"/"); ok {
-				files = append(files, rel)
-			}
-		}
-	}
-	if j, err := cache.OpenJournal(filepath.Join(state, "journal")); err == nil {
-		for _, rec := range j.All() {
-			for _, o := range rec.Outputs {
-				add(o.Path)
-			}
-		}
-		j.Close()
-	}
-	for _, l := range outputLists(state) {
-		for o := range l.Outputs {
-			add(o)
-		}
-	}
-	for _, name := range keptFiles(state) {
-		files = append(files, path.Join(keepDir, name))
-	}
-	return files
-}
-
-// found is what stands in a build tree.
-type found struct {
-	known  []string // what kbuild writes there
-	files  []string // of these, those that are there
-	others []string // what kbuild did not write: files, and folders of which it knows nothing, with a slash
-}
-
-// treeFolders are those that kbuild makes in every build tree.
-var treeFolders = []string{"bin", "gen", "lib", "modules", "obj", keepDir}
-
-func findWritten(tree *os.Root, known, skip []string) found {
-	f := found{known: known}
-	is, folders := map[string]bool{}, map[string]bool{}
-	for _, k := range known {
-		is[k] = true
-		for d := path.Dir(k); d != "." && !folders[d]; d = path.Dir(d) {
-			folders[d] = true
-		}
-	}
-	for _, d := range treeFolders {
-		folders[d] = true
-		f.known = append(f.known, d+"/")
-	}
-	var walk func(dir string)
-	walk = func(dir string) {
-		entries, _ := fs.ReadDir(tree.FS(), dir)
-		for _, e := range entries {
-			name := path.Join(dir, e.Name())
-			switch {
-			case name == ".kbuild", slices.Contains(skip, filepath.Join(tree.Name(), name)):
-			case !e.IsDir() && is[name]:
-				f.files = append(f.files, name)
-			case e.IsDir() && folders[name]:
-				walk(name)
-			case e.IsDir():
-				f.others = append(f.others, name+"/")
-			default:
-				f.others = append(f.others, name)
-			}
-		}
-	}
-	walk(".")
-	return f
-}
-
-// checkBuildDir refuses a build tree with the project or a source of it in it.
-func checkBuildDir(p *manifest.Project) error {
-	dir := resolved(cache.Absolute(p.Root, p.BuildDir))
-	holds := func(file string) bool {
-		name := resolved(cache.Absolute(p.Root, file))
-		return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
-	}
-	refuse := func(what string) error {
-		return usagef("the build tree %s would hold %s; give it a folder of its own, such as --build-dir build", dir, what)
-	}
-	if holds(p.Root) {
-		return refuse("the project, " + p.Root)
-	}
-	for _, f := range p.Files {
-		if holds(f) {
-			return refuse("the manifest " + f)
-		}
-	}
-	looked := map[string]bool{} // folders of sources
-	for _, t := range p.Targets {
-		for _, s := range t.Sources {
-			folder := path.Dir(s.Path)
-			if s.Generated != "" || looked[folder] {
-				continue
-			}
-			if looked[folder] = true; holds(folder) {
-				return refuse(fmt.Sprintf("the source %s (%s:%d)", s.Path, s.Pos.File, s.Pos.Line))
-			}
-		}
-	}
-	return nil
-}
-
-// resolved is a path without symbolic links, as far as it exists.
-func resolved(name string) string {
-	name = filepath.Clean(name)
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		return real
-	}
-	if dir := filepath.Dir(name); dir != name {
-		return filepath.Join(resolved(dir), filepath.Base(name))
-	}
-	return name
 }

@@ -23,20 +23,24 @@ type compdbEntry struct {
 }
 
 func (cmd compdbCmd) Run(c *cli) error {
-	c.NoSplit = true // an editor wants one command for each source
-	s, want, err := c.planned(cmd.Targets)
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	w.NoSplit = true // an editor wants one command for each source
+	p, want, err := w.PlanFor(cmd.Targets)
 	if err != nil {
 		return err
 	}
 	entries := []compdbEntry{}
-	for _, id := range s.graph.Closure(want) {
-		a := s.graph.Actions[id]
-		e := compdbEntry{Directory: s.project.Root, Output: a.Outputs[0]}
+	for _, id := range p.Graph.Closure(want) {
+		a := p.Graph.Actions[id]
+		e := compdbEntry{Directory: p.Root, Output: a.Outputs[0]}
 		switch {
 		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // clang's own
 			e.Arguments = dropDepfile(a.Argv)
 		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
-			e.Arguments = clangArgs(a.Argv, clangToolkit(s.facts.CUDA.Root))
+			e.Arguments = clangArgs(a.Argv, clangToolkit(p.Facts.CUDA.Root))
 		default:
 			continue
 		}

@@ -17,11 +17,15 @@ const flags = "-C -f -j -k -l --mem -n -v -q --arch --profile --var --build-dir 
 func (cmd completionCmd) Run(c *cli) error {
 	switch cmd.Shell {
 	case "targets":
-		s, err := c.plan()
+		w, err := c.workspace()
+		if err != nil {
+			return err
+		}
+		p, err := w.Plan()
 		if err != nil {
 			return nil // a shell that completes must not be told off
 		}
-		fmt.Fprintln(c.pathsOut(), strings.Join(s.graph.Names(), "\n"))
+		fmt.Fprintln(c.pathsOut(), strings.Join(p.Graph.Names(), "\n"))
 	case "bash":
 		fmt.Fprintf(c.out, `_kbuild() {
   local cur=${COMP_WORDS[COMP_CWORD]}

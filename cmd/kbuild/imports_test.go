@@ -37,6 +37,7 @@ var allowed = map[string]string{
 	"actions/machine":              "",
 	"actions/sched":                "graph cache",
 	"actions/pptext":               "",
+	"actions/engine":               "hcl/manifest hcl/optfile graph graph/gencode graph/plan graph/toolchain actions/build actions/probe actions/run actions/sched actions/jobserver cache cache/disk cache/regular cache/snapshot",
 	"actions/build":                "graph graph/gencode graph/modinfo graph/toolchain cache actions/pptext actions/fatbin actions/modules actions/run actions/sched actions/strace cache/regular",
 	"cache":                        "cache/regular",
 	"cache/disk":                   "cache cache/regular",

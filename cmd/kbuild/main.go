@@ -11,8 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
-	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
 // version is set at link time for releases.
@@ -58,14 +58,10 @@ type cli struct {
 	Completion completionCmd `cmd:"" help:"Write a completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 
-	out, err  io.Writer
-	begun     time.Time // when this kbuild started
-	trace     *term.Trace
-	checkLink *plan.CheckLink // of kbuild build --check-link
-	said      strings.Builder // diagnostics of the last plan, for people
-	told      map[string]bool // those that were printed
-
-	distrusted map[string]string // questions to compilers that are known to be misread, and how that was found out
+	out, err io.Writer
+	begun    time.Time // when this kbuild started
+	trace    *term.Trace
+	told     map[string]bool // diagnostics that were printed
 }
 
 // Exit statuses.
@@ -101,8 +97,9 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 func Main(args []string, stdout, stderr io.Writer) (status int) {
 	begun := time.Now()
 	out := &output{to: stdout}
-	if status, done := quickly(args, out, stderr, begun); done {
-		return out.settle(stderr, status)
+	if c, ok := plain(args); ok {
+		c.out, c.err, c.begun = out, stderr, begun
+		return out.settle(stderr, report(c, buildCmd{}.Run(c)))
 	}
 	c := cli{out: out, err: stderr, begun: begun}
 	exited := -1
@@ -148,14 +145,29 @@ func report(c *cli, err error) int {
 	if err == nil {
 		return 0
 	}
-	var e exitError
-	if !errors.As(err, &e) {
-		e = exitError{exitFailed, err}
-	}
+	e := exitOf(err)
 	if e.err != nil && !errors.As(err, new(outputError)) { // output.settle says that one
 		c.say("kbuild: %s", strings.TrimRight(e.err.Error(), "\n"))
 	}
 	return e.status
+}
+
+// exitOf gives an error of the engine its exit status.
+func exitOf(err error) exitError {
+	var e exitError
+	var usage engine.UsageError
+	var interrupted engine.InterruptedError
+	switch {
+	case errors.Is(err, engine.ErrDiagnosed):
+		return exitError{status: exitUsage}
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &usage):
+		return exitError{exitUsage, usage.Err}
+	case errors.As(err, &interrupted):
+		return exitError{exitInterrupted, err}
+	}
+	return exitError{exitFailed, err}
 }
 
 type versionCmd struct{}

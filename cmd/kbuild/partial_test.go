@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -150,9 +151,10 @@ func (p *editedProject) wasPartial() bool {
 	names, _ := filepath.Glob(filepath.Join(p.dir, "build/.kbuild/snapshot-????????????"))
 	for _, n := range names {
 		if s, err := snapshot.Open(n); err == nil {
-			note := decodeNote(s.Note())
+			dirty := binary.LittleEndian.Uint32(s.Note()[8:]) // engine.note has these behind two numbers, each with its length
+			moved := binary.LittleEndian.Uint32(s.Note()[12+4*dirty:])
 			s.Close()
-			if len(note.moved)+len(note.dirty) > 0 {
+			if moved+dirty > 0 {
 				return true
 			}
 		}

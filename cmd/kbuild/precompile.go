@@ -7,8 +7,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -28,38 +28,27 @@ func (cmd precompileCmd) Run(c *cli) error {
 		return c.verify(cmd.Names)
 	}
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	return c.untilRead(func() (string, error) { return cmd.build(c) })
-}
-
-func (cmd precompileCmd) build(c *cli) (misread string, err error) {
-	start := time.Now()
-	s, manifests, tree, err := c.openedFor(func() (*session, []graph.ActionID, error) {
-		s, err := c.plan()
-		if err != nil {
-			return nil, nil, err
-		}
-		manifests, err := s.manifests(cmd.Names)
-		return s, manifests, err
-	})
+	w, err := c.workspace()
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer tree.close()
-	say := func() error { return s.printArtifacts(manifests) }
+	req := engine.Request{Select: func(p *engine.Project) ([]graph.ActionID, error) { return manifests(p, cmd.Names) }}
+	show := func(p *engine.Project, manifests []graph.ActionID) error { return c.printArtifacts(p, manifests) }
 	switch {
 	case c.DryRun:
-		return s.build(start, tree, manifests, nil, nil)
 	case c.JSON:
-		return s.build(start, tree, manifests, nil, say) // the finished event is the last
+		req.Good = show // the finished event is the last
+	default:
+		req.Done = show
 	}
-	return s.build(start, tree, manifests, say, nil)
+	return c.ended(w.Build(req))
 }
 
 // manifests are the actions that end what names, or all modules, stand for. An embedded module is not made into an object.
-func (s *session) manifests(names []string) ([]graph.ActionID, error) {
+func manifests(p *engine.Project, names []string) ([]graph.ActionID, error) {
 	all := len(names) == 0
 	if all {
-		for _, t := range s.graph.Targets {
+		for _, t := range p.Graph.Targets {
 			if t.Kind == string(manifest.Module) && t.Unbuilt == "" {
 				names = append(names, t.Label)
 			}
@@ -67,12 +56,12 @@ func (s *session) manifests(names []string) ([]graph.ActionID, error) {
 		if len(names) == 0 {
 			return nil, usagef("this project has no module to precompile")
 		}
-	} else if _, err := s.selectAll(names); err != nil {
+	} else if _, err := p.Select(names); err != nil {
 		return nil, err
 	}
 	var out []graph.ActionID
 	for _, name := range names {
-		ids, err := s.manifestsOf(name)
+		ids, err := manifestsOf(p, name)
 		if err != nil {
 			return nil, err
 		}
@@ -83,8 +72,8 @@ func (s *session) manifests(names []string) ([]graph.ActionID, error) {
 }
 
 // manifestsOf are those of one module, of all instances of one, or of a group.
-func (s *session) manifestsOf(name string) (out []graph.ActionID, err error) {
-	targets := s.graph.FindTarget(name)
+func manifestsOf(p *engine.Project, name string) (out []graph.ActionID, err error) {
+	targets := p.Graph.FindTarget(name)
 	if len(targets) == 0 {
 		return nil, usagef("%s is a file; precompile wants the names of modules", name)
 	}
@@ -92,7 +81,7 @@ func (s *session) manifestsOf(name string) (out []graph.ActionID, err error) {
 		switch t.Kind {
 		case "group":
 			for _, d := range t.Deps {
-				ids, err := s.manifestsOf(d)
+				ids, err := manifestsOf(p, d)
 				if err != nil {
 					return nil, err
 				}
@@ -100,7 +89,7 @@ func (s *session) manifestsOf(name string) (out []graph.ActionID, err error) {
 			}
 		case string(manifest.Module):
 			for _, id := range t.Actions {
-				if s.graph.Actions[id].Kind == graph.Manifest {
+				if p.Graph.Actions[id].Kind == graph.Manifest {
 					out = append(out, id)
 				}
 			}
@@ -124,12 +113,11 @@ type artifactEvent struct {
 }
 
 // printArtifacts prints the artifacts of modules, each with its manifest last: a path a line, as seen from where kbuild was started, or an event.
-func (s *session) printArtifacts(manifests []graph.ActionID) error {
-	c := s.cli
+func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) error {
 	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false)
 	for _, id := range manifests {
-		events, err := s.artifacts(s.graph.Actions[id].Outputs[0])
+		events, err := c.artifacts(p.Root, p.Graph.Actions[id].Outputs[0])
 		if err != nil {
 			return err
 		}
@@ -148,8 +136,8 @@ func (s *session) printArtifacts(manifests []graph.ActionID) error {
 }
 
 // artifacts are those that a manifest of the build tree names, and itself.
-func (s *session) artifacts(name string) ([]artifactEvent, error) {
-	text, err := regular.Read(cache.Absolute(s.project.Root, name))
+func (c *cli) artifacts(root, name string) ([]artifactEvent, error) {
+	text, err := regular.Read(cache.Absolute(root, name))
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +148,7 @@ func (s *session) artifacts(name string) ([]artifactEvent, error) {
 	self := modinfo.Artifact{File: path.Base(name), Kind: "manifest", Size: int64(len(text)), SHA256: modules.Digest(text)}
 	var out []artifactEvent
 	for _, a := range append(m.Artifacts, self) {
-		out = append(out, artifactEvent{"artifact", m.Module, m.Variant, a.Arch, a.Kind, s.cli.seen(path.Join(path.Dir(name), a.File)), a.SHA256, a.Size})
+		out = append(out, artifactEvent{"artifact", m.Module, m.Variant, a.Arch, a.Kind, c.seen(path.Join(path.Dir(name), a.File)), a.SHA256, a.Size})
 	}
 	return out, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // TestRecordFacts asks the toolkit of this machine all that the planner wants to know of it for one of the projects in
@@ -62,12 +61,16 @@ func TestRecordFacts(t *testing.T) {
 
 // recordFacts asks as a build does. given are facts that stand in the project.
 func recordFacts(t *testing.T, dir string, given func(*plan.Facts)) plan.Facts {
-	c := &cli{Dir: dir, NoCache: true}
-	p, diags := manifest.Load(c.options())
-	if diags.HasErrors() {
-		t.Fatal(diags)
+	c := &cli{Dir: dir, NoCache: true, err: os.Stderr}
+	w, err := c.workspace()
+	if err != nil {
+		t.Fatal(err)
 	}
-	facts, err := probe.Collect(t.Context(), c.request(p))
+	p, err := w.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := probe.Collect(t.Context(), w.Request(p))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -76,15 +75,15 @@ func escapeGlob(p string) string {
 }
 
 // planned is the list of what the plan makes, and the name of its file.
-func (s *session) planned() (name string, l outputList) {
-	state := resolved(s.cli.state(s.project, "")) // the same tree through a link has the same lists
-	l = outputList{Manifest: filepath.Join(resolved(s.project.Root), s.project.File), Outputs: map[string]string{}}
+func (p *Project) planned() (name string, l outputList) {
+	state := resolved(State(p.Project, "")) // the same tree through a link has the same lists
+	l = outputList{Manifest: filepath.Join(resolved(p.Root), p.File), Outputs: map[string]string{}}
 	if rel, err := filepath.Rel(state, l.Manifest); err == nil {
 		l.Manifest = rel
 	}
-	for _, a := range s.graph.Actions {
+	for _, a := range p.Graph.Actions {
 		for _, o := range a.Outputs {
-			if !a.Part && s.ships(o) {
+			if !a.Part && p.ships(o) {
 				l.Outputs[o] = a.Target
 			}
 		}
@@ -94,50 +93,50 @@ func (s *session) planned() (name string, l outputList) {
 }
 
 // ships reports a file in the build tree that is not below the folder for kbuild's own. A journal may know others: of a tree that was moved.
-func (s *session) ships(output string) bool {
-	return strings.HasPrefix(output, s.graph.BuildDir+"/") && !strings.HasPrefix(output, s.graph.BuildDir+"/.kbuild/")
+func (p *Project) ships(output string) bool {
+	return strings.HasPrefix(output, p.Graph.BuildDir+"/") && !strings.HasPrefix(output, p.Graph.BuildDir+"/.kbuild/")
 }
 
 // sweep removes what nothing makes any more, before want is built, and writes the list of what the tree will hold.
-func (s *session) sweep(t *tree, want []graph.ActionID, p *term.Progress) error {
-	name, l := s.planned()
-	s.listFile, s.listText = name, l.encode()
+func (p *Project) sweep(t *Tree, want []graph.ActionID, note func(severity, text string)) error {
+	name, l := p.planned()
+	p.listFile, p.listText = name, l.encode()
 	old, err := regular.Read(name)
-	if err == nil && bytes.Equal(old, s.listText) {
+	if err == nil && bytes.Equal(old, p.listText) {
 		return nil
 	}
-	called := s.namesOfTree(filepath.Dir(filepath.Dir(name)))
+	called := p.namesOfTree(filepath.Dir(filepath.Dir(name)))
 	written := map[string][]cache.Output{}
-	for o, output := range t.runner.Written() {
+	for o, output := range t.Runner.Written() {
 		written[called(o)] = append(written[called(o)], output)
 	}
-	now, later := s.leftovers(knownOutputs(name, written, called), l.Outputs, want)
-	if s.cli.DryRun {
-		s.sayLeftovers(p, "note", "would remove", existing(s.project.Root, now), "that nothing makes any more")
+	now, later := p.leftovers(knownOutputs(name, written, called), l.Outputs, want)
+	if p.w.DryRun {
+		sayLeftovers(note, "note", "would remove", existing(p.Root, now), "that nothing makes any more")
 		return nil
 	}
-	removed, left, err := t.runner.RemoveLeftovers(now, written)
-	s.sayLeftovers(p, "note", "removed", removed, "that nothing makes any more")
-	s.sayLeftovers(p, "warning", "left", left, "that nothing makes any more, since kbuild does not know its content to be what it wrote")
+	removed, left, err := t.Runner.RemoveLeftovers(now, written)
+	sayLeftovers(note, "note", "removed", removed, "that nothing makes any more")
+	sayLeftovers(note, "warning", "left", left, "that nothing makes any more, since kbuild does not know its content to be what it wrote")
 	if err != nil {
 		return err
 	}
 	maps.Copy(l.Outputs, later)
-	if s.listText = l.encode(); bytes.Equal(old, s.listText) {
+	if p.listText = l.encode(); bytes.Equal(old, p.listText) {
 		return nil
 	}
-	return cache.ReplaceFile(name, s.listText)
+	return cache.ReplaceFile(name, p.listText)
 }
 
 // namesOfTree gives what an output in the build tree, whose folder without links is real, is called now: another command line may have
 // named the tree by another path. Other outputs keep their names.
-func (s *session) namesOfTree(real string) func(output string) string {
+func (p *Project) namesOfTree(real string) func(output string) string {
 	folders := map[string]string{}
 	return func(output string) string {
-		if strings.HasPrefix(output, s.graph.BuildDir+"/") {
+		if strings.HasPrefix(output, p.Graph.BuildDir+"/") {
 			return output
 		}
-		dir, file := filepath.Split(cache.Absolute(s.project.Root, output))
+		dir, file := filepath.Split(cache.Absolute(p.Root, output))
 		if _, ok := folders[dir]; !ok {
 			folders[dir] = resolved(dir)
 		}
@@ -145,7 +144,7 @@ func (s *session) namesOfTree(real string) func(output string) string {
 		if err != nil || !filepath.IsLocal(rel) {
 			return output
 		}
-		return path.Join(s.graph.BuildDir, filepath.ToSlash(rel))
+		return path.Join(p.Graph.BuildDir, filepath.ToSlash(rel))
 	}
 }
 
@@ -173,11 +172,11 @@ func knownOutputs(file string, written map[string][]cache.Output, called func(st
 
 // leftovers are those among known outputs that the plan does not make. What a target has made that is not brought up to date now has to
 // wait: a module goes with its manifest, which names it.
-func (s *session) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
-	fresh, all := s.freshened(want)
+func (p *Project) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
+	fresh, all := p.freshened(want)
 	later = map[string]string{}
 	for o, label := range known {
-		if _, ok := planned[o]; ok || !s.ships(o) {
+		if _, ok := planned[o]; ok || !p.ships(o) {
 			continue
 		}
 		if is, there := fresh[label]; label == "" && all || label != "" && (is || !there) {
@@ -191,24 +190,24 @@ func (s *session) leftovers(known, planned map[string]string, want []graph.Actio
 }
 
 // freshened tells which targets are brought up to date if want is, and whether all of them are.
-func (s *session) freshened(want []graph.ActionID) (fresh map[string]bool, all bool) {
+func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all bool) {
 	in := map[graph.ActionID]bool{}
-	for _, id := range s.graph.Closure(want) {
+	for _, id := range p.Graph.Closure(want) {
 		in[id] = true
 	}
 	fresh, all = map[string]bool{}, true
-	for _, t := range s.graph.Targets {
+	for _, t := range p.Graph.Targets {
 		if t.Kind == "group" {
 			continue
 		}
 		is := t.Unbuilt == ""
 		for _, o := range t.Outputs {
-			if id, made := s.graph.Producer(o); made {
+			if id, made := p.Graph.Producer(o); made {
 				is = is && in[id]
 			}
 		}
 		for _, id := range t.Actions { // kbuild precompile does not embed
-			if s.graph.Actions[id].Kind == graph.Manifest && t.Kind == string(manifest.Module) {
+			if p.Graph.Actions[id].Kind == graph.Manifest && t.Kind == string(manifest.Module) {
 				is = in[id]
 			}
 		}
@@ -226,16 +225,10 @@ func existing(root string, files []string) (there []string) {
 	return there
 }
 
-func (s *session) sayLeftovers(p *term.Progress, severity, did string, files []string, which string) {
-	if len(files) == 0 {
-		return
+func sayLeftovers(note func(severity, text string), severity, did string, files []string, which string) {
+	if len(files) > 0 {
+		note(severity, fmt.Sprintf("%s %s %s: %s", did, counted(len(files), "file"), which, Few(files)))
 	}
-	text := fmt.Sprintf("%s %s %s: %s", did, counted(len(files), "file"), which, few(files))
-	d := term.Diagnostic{Severity: severity, Summary: text}
-	if severity == "note" {
-		d.Rendered = "kbuild: " + term.Visible(text) + "\n"
-	}
-	p.Diagnostic(d)
 }
 
 func counted(n int, what string) string {
@@ -245,8 +238,8 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// few names the first of many.
-func few(names []string) string {
+// Few names the first of many.
+func Few(names []string) string {
 	const most = 5
 	if len(names) <= most {
 		return strings.Join(names, ", ")

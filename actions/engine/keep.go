@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"bytes"
@@ -23,15 +23,15 @@ import (
 // keepDir is the folder of the build tree for --keep.
 const keepDir = "keep"
 
-// keepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for. What the last time has put there goes;
+// KeepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for. What the last time has put there goes;
 // a list of it, kept in the folder .kbuild, tells it from what is somebody else's.
-func (s *session) keepCode(ctx context.Context, t *tree, want []graph.ActionID) error {
-	state := filepath.Clean(s.cli.state(s.project, ""))
+func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, kinds []string) error {
+	state := filepath.Clean(State(p.Project, ""))
 	dir := filepath.Join(filepath.Dir(state), keepDir)
 	if err := removeKept(state); err != nil {
 		return fmt.Errorf("clearing %s: %w", dir, err)
 	}
-	codes, names := s.codesToKeep(want)
+	codes, names := p.codesToKeep(want, kinds)
 	text, err := json.Marshal(names)
 	if err != nil {
 		return err
@@ -41,11 +41,11 @@ func (s *session) keepCode(ctx context.Context, t *tree, want []graph.ActionID) 
 	}
 	for _, k := range codes {
 		name := filepath.Join(dir, k.name)
-		if err := t.runner.CopyPart(ctx, k.part, name); err != nil {
+		if err := t.Runner.CopyPart(ctx, k.part, name); err != nil {
 			return fmt.Errorf("keeping %s: %w", k.part, err)
 		}
 		if k.sass {
-			if err := s.disassemble(ctx, name); err != nil {
+			if err := p.disassemble(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -64,16 +64,15 @@ type kept struct {
 }
 
 // codesToKeep are those that --keep asks for, and the names of all files that come of it.
-func (s *session) codesToKeep(want []graph.ActionID) (codes []kept, names []string) {
-	kinds := s.cli.KeepCode
-	for _, id := range s.graph.Closure(want) {
-		a := s.graph.Actions[id]
+func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []kept, names []string) {
+	for _, id := range p.Graph.Closure(want) {
+		a := p.Graph.Actions[id]
 		if !a.Part || a.Transient {
 			continue
 		}
 		for _, o := range a.Outputs {
 			kind := strings.TrimPrefix(path.Ext(o), ".")
-			k := kept{o, keptName(s.graph.BuildDir, o), slices.Contains(kinds, kind), kind == "cubin" && slices.Contains(kinds, "sass")}
+			k := kept{o, keptName(p.Graph.BuildDir, o), slices.Contains(kinds, kind), kind == "cubin" && slices.Contains(kinds, "sass")}
 			if k.sass {
 				names = append(names, sassOf(k.name))
 			}
@@ -125,8 +124,8 @@ func keptName(buildDir, part string) string {
 }
 
 // disassemble writes the machine code of a cubin as text.
-func (s *session) disassemble(ctx context.Context, cubin string) error {
-	nvdisasm := filepath.Join(filepath.Dir(s.facts.CUDA.Programs["ptxas"]), "nvdisasm")
+func (p *Project) disassemble(ctx context.Context, cubin string) error {
+	nvdisasm := filepath.Join(filepath.Dir(p.Facts.CUDA.Programs["ptxas"]), "nvdisasm")
 	if _, err := os.Stat(nvdisasm); err != nil {
 		if nvdisasm, err = exec.LookPath("nvdisasm"); err != nil {
 			return fmt.Errorf("--keep sass needs nvdisasm, which comes with the toolkit: %w", err)

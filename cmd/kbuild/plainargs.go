@@ -1,31 +1,9 @@
 package main
 
-import (
-	"io"
-	"os"
-	"strings"
-	"time"
-)
+import "strings"
 
 // Most runs of kbuild are plain ones, from an editor or a Makefile, and most of them find nothing to do. Setting up the parser
-// of the command line takes as long as looking at a thousand files, so the plainest command lines are read by hand, for the
-// quick way alone; whatever else they need starts with the parser.
-
-// quickly tries the quick way for a plain command line.
-func quickly(args []string, stdout, stderr io.Writer, begun time.Time) (status int, done bool) {
-	c, ok := plain(args)
-	if !ok {
-		return 0, false
-	}
-	c.out, c.err, c.begun = stdout, stderr, begun
-	c.fromMake(os.Getenv("MAKEFLAGS"))
-	q := c.openQuick(nil)
-	if q == nil {
-		return 0, false
-	}
-	done, err := q.build(c)
-	return report(c, err), done
-}
+// of the command line takes as long as looking at a thousand files, so the plainest command lines are read by hand.
 
 // plain reads -q, -j N, -C DIR and --mem SIZE, and nothing else. TestPlain holds it to what the parser makes of them.
 func plain(args []string) (*cli, bool) {

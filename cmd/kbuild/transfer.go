@@ -6,40 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
-	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 )
-
-// identity is what keys hold besides the project, tools by the names that actions have for them: where any of it differs, no
-// entry fits.
-func (s *session) identity() []cache.Field {
-	tools := s.tools()
-	fields := []cache.Field{
-		{Name: "key version", Value: cache.KeyVersion + "." + build.Method},
-		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},
-	}
-	for _, name := range slices.Sorted(maps.Keys(tools)) {
-		fields = append(fields, cache.Field{Name: name, Value: strings.TrimSpace(tools[name].Version + " " + tools[name].ID)})
-	}
-	env := run.KeyEnviron(run.Environ(os.Environ(), nil))
-	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
-}
-
-// always are the fields that every bundle has; tools are those that its actions use.
-var always = [...]string{"key version", "platform", "environment"}
 
 // unlike lists the fields of a bundle that differ here.
 func unlike(bundle, here []cache.Field) []string {
@@ -80,25 +59,28 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	if c.NoCache {
 		return usagef("--no-cache: there is nothing to export")
 	}
-	dry := c.DryRun
-	c.DryRun = true
-	s, want, t, err := c.opened(cmd.Targets)
+	w, err := c.workspace()
 	if err != nil {
 		return err
 	}
-	defer t.close()
-	t.runner.Warn = func(text string) { c.say("kbuild: warning: %s", text) }
+	w.DryRun = true
+	p, t, want, err := w.Open(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	t.Runner.Warn = func(text string) { c.say("kbuild: warning: %s", text) }
 	ctx := context.Background()
-	m, missing := s.manifest(t.runner.Held(ctx, s.graph.Closure(want)))
+	m, missing := p.Bundle(t.Runner.Held(ctx, p.Graph.Closure(want)))
 	if len(m.Entries) == 0 {
 		return exitError{exitRequirement, errors.New("the cache has nothing of these targets; build them first")}
 	}
-	if dry {
+	if c.DryRun {
 		fmt.Fprintln(c.out, describe(m.Counted()))
 		return nil
 	}
 	err = writeBundle(cmd.File, c, func(w io.Writer) error {
-		m, err = t.store.Export(ctx, w, m)
+		m, err = t.Store.Export(ctx, w, m)
 		return err
 	})
 	if err != nil {
@@ -114,38 +96,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 }
 
 func describe(m disk.Manifest) string {
-	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
-}
-
-// manifest describes a bundle of what the cache holds.
-func (s *session) manifest(held []build.Held) (m disk.Manifest, missing []*graph.Action) {
-	tools := map[string]bool{}
-	for _, name := range always {
-		tools[name] = true
-	}
-	for _, h := range held {
-		for _, t := range h.Action.Tools {
-			tools[t] = true
-		}
-		m.Archs = append(m.Archs, shipped(h.Action)...)
-		m.Targets = append(m.Targets, h.Action.Target)
-		if h.Record == nil {
-			missing = append(missing, h.Action)
-			continue
-		}
-		m.Entries = append(m.Entries, disk.Entry(h.Action.Outputs[0], h.Record))
-	}
-	m.Identity = slices.DeleteFunc(s.identity(), func(f cache.Field) bool { return !tools[f.Name] })
-	m.Archs, m.Targets = sortedSet(m.Archs), sortedSet(m.Targets)
-	return m, missing
-}
-
-// shipped are the codes of what an action makes for others than the next pass.
-func shipped(a *graph.Action) []string {
-	if a.Part {
-		return nil
-	}
-	return a.Archs
+	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, engine.Size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
 }
 
 func sortedSet(list []string) []string {
@@ -170,7 +121,7 @@ func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	if err := writeFrom(name, write); err != nil {
+	if err := cache.ReplaceFrom(name, write); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil
@@ -226,7 +177,7 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 	if c.JSON {
 		return json.NewEncoder(c.out).Encode(res)
 	}
-	fmt.Fprintf(c.out, "%d records and %d blobs, %s, were new\n", res.Records, res.Blobs, size(res.Bytes))
+	fmt.Fprintf(c.out, "%d records and %d blobs, %s, were new\n", res.Records, res.Blobs, engine.Size(res.Bytes))
 	return nil
 }
 
@@ -236,16 +187,20 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 		c.say("kbuild: warning: there is no %s here, so nothing says whether the bundle fits", c.manifestName())
 		return nil
 	}
-	s, err := c.plan()
+	w, err := c.workspace()
 	if err != nil {
 		return err
 	}
-	for _, name := range always {
+	p, err := w.Plan()
+	if err != nil {
+		return err
+	}
+	for _, name := range engine.IdentityAlways {
 		if !slices.ContainsFunc(m.Identity, func(f cache.Field) bool { return f.Name == name }) {
 			return fmt.Errorf("the manifest of the bundle is damaged: it does not name its %s", name)
 		}
 	}
-	differ := unlike(m.Identity, s.identity())
+	differ := unlike(m.Identity, p.Identity())
 	if len(differ) > 0 && !force {
 		return exitError{exitRequirement, fmt.Errorf("nothing was imported: the bundle was made for something else (--force takes it all the same)\n  %s", strings.Join(differ, "\n  "))}
 	}
@@ -253,8 +208,8 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 		c.say("kbuild: warning: %s", d)
 	}
 	var archs []string
-	for _, a := range s.graph.Actions {
-		archs = append(archs, shipped(a)...)
+	for _, a := range p.Graph.Actions {
+		archs = append(archs, engine.Shipped(a)...)
 	}
 	for _, a := range sortedSet(archs) {
 		if !slices.Contains(m.Archs, a) {
@@ -262,22 +217,4 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 		}
 	}
 	return nil
-}
-
-// imported finds records of the bundles that were imported, by the first output of an action; nil where there is none.
-func (t *tree) imported() func(output string) *cache.Record {
-	if t.store == nil {
-		return func(string) *cache.Record { return nil }
-	}
-	names := t.store.Imported()
-	return func(output string) *cache.Record {
-		if names[output] == "" {
-			return nil
-		}
-		r, err := t.store.Named(names[output])
-		if err != nil {
-			return nil // gc took it
-		}
-		return r
-	}
 }

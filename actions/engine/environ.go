@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ var (
 )
 
 // writeOutEnv writes out the files of options that the environment names.
-func (c *cli) writeOutEnv() error {
+func (w *Workspace) writeOutEnv() error {
 	for _, name := range otherOptionEnv {
 		if words := strings.Fields(os.Getenv(name)); slices.ContainsFunc(words, namesOptions) {
 			return usagef("%s names a file of options: write the options themselves", name)
@@ -34,7 +34,7 @@ func (c *cli) writeOutEnv() error {
 		if !slices.ContainsFunc(words, namesOptions) {
 			continue
 		}
-		written, err := c.writtenOut(words)
+		written, err := w.writtenOut(words)
 		if err != nil {
 			return usagef("%s: %w", name, err)
 		}
@@ -52,8 +52,8 @@ func namesOptions(word string) bool {
 }
 
 // writtenOut are options of the environment with what stands in the files that they name, from the root of the project.
-func (c *cli) writtenOut(words []string) (string, error) {
-	root, _ := manifest.Locate(c.options())
+func (w *Workspace) writtenOut(words []string) (string, error) {
+	root, _ := manifest.Locate(w.Manifest)
 	files := optfile.Files{Read: func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(root, name)

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"maps"
@@ -12,15 +12,15 @@ import (
 
 // What a target has made that cannot be built here, or is not built now, waits, and so does what is not known to be of another one.
 func TestLeftoversThatWait(t *testing.T) {
-	s := &session{graph: &graph.Graph{BuildDir: "build"}}
-	lib := s.graph.Add(&graph.Action{Kind: graph.Archive, Target: "library.k", Outputs: []string{"build/lib/libk.a"}})
-	app := s.graph.Add(&graph.Action{Kind: graph.HostLink, Target: "executable.app", Outputs: []string{"build/bin/app"}, Inputs: lib.Outputs})
-	s.graph.Targets = []*graph.Target{
+	s := &Project{Graph: &graph.Graph{BuildDir: "build"}}
+	lib := s.Graph.Add(&graph.Action{Kind: graph.Archive, Target: "library.k", Outputs: []string{"build/lib/libk.a"}})
+	app := s.Graph.Add(&graph.Action{Kind: graph.HostLink, Target: "executable.app", Outputs: []string{"build/bin/app"}, Inputs: lib.Outputs})
+	s.Graph.Targets = []*graph.Target{
 		{Label: "library.k", Kind: "library", Outputs: lib.Outputs, Actions: []graph.ActionID{lib.ID}},
 		{Label: "executable.app", Kind: "executable", Outputs: app.Outputs, Actions: []graph.ActionID{app.ID}},
 		{Label: "module.hip", Kind: "module", Unbuilt: "there is no HIP compiler"},
 	}
-	if err := s.graph.Seal(); err != nil {
+	if err := s.Graph.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	known := map[string]string{"build/lib/libk.a": "library.k", "build/obj/k.o": "library.k", "build/obj/app.o": "executable.app", "build/bin/gone": "executable.gone",
@@ -35,7 +35,7 @@ func TestLeftoversThatWait(t *testing.T) {
 	}
 	check(lib.ID, []string{"build/bin/gone", "build/obj/k.o"}, []string{"build/lib/unknown.a", "build/modules/hip.json", "build/obj/app.o"})
 	check(app.ID, []string{"build/bin/gone", "build/obj/app.o", "build/obj/k.o"}, []string{"build/lib/unknown.a", "build/modules/hip.json"})
-	s.graph.Targets = s.graph.Targets[:2]
+	s.Graph.Targets = s.Graph.Targets[:2]
 	check(app.ID, []string{"build/bin/gone", "build/lib/unknown.a", "build/modules/hip.json", "build/obj/app.o", "build/obj/k.o"}, nil)
 }
 

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/probe"
-	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -29,11 +29,11 @@ type verdict struct {
 }
 
 // verdictsFile is where a build tree keeps them. Whoever removes it has the compiler taken apart again.
-func (c *cli) verdictsFile(p *manifest.Project) string { return c.state(p, "misread") }
+func (w *Workspace) verdictsFile(p *manifest.Project) string { return State(p, "misread") }
 
 // verdicts are those that stand. A damaged file, and one of a kbuild before there were verdicts, holds none.
-func (c *cli) verdicts(p *manifest.Project, tools string) []verdict {
-	text, err := regular.Read(c.verdictsFile(p))
+func (w *Workspace) verdicts(p *manifest.Project, tools string) []verdict {
+	text, err := regular.Read(w.verdictsFile(p))
 	var all []verdict
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return nil
@@ -56,41 +56,42 @@ func programDigest() string {
 }
 
 // explained says what a verdict was found by, and how to be rid of it.
-func (c *cli) explained(p *manifest.Project, v verdict) string {
-	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit is another, or %s is removed)", v.Pass, v.Said, c.verdictsFile(p))
+func (w *Workspace) explained(p *manifest.Project, v verdict) string {
+	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit is another, or %s is removed)", v.Pass, v.Said, w.verdictsFile(p))
 }
 
 // toolIdentity is what verdicts depend on besides kbuild.
 func toolIdentity(f plan.Facts) string {
-	return probe.Identity(f, run.KeyEnviron(run.Environ(os.Environ(), nil)))
+	_, keyEnv := environ()
+	return probe.Identity(f, keyEnv)
 }
 
 // distrust has the planner and the runner know the verdicts, those that this process found included: were they not, it might find one
 // again and again.
-func (s *session) distrust(steps *probe.Steps) {
-	c := s.cli
-	if c.distrusted == nil {
-		c.distrusted = map[string]string{}
+func (p *Project) distrust(steps *probe.Steps) {
+	w := p.w
+	if w.distrusted == nil {
+		w.distrusted = map[string]string{}
 	}
-	for _, v := range c.verdicts(s.project, toolIdentity(s.facts)) {
-		c.distrusted[v.Question] = c.explained(s.project, v)
+	for _, v := range w.verdicts(p.Project, toolIdentity(p.Facts)) {
+		w.distrusted[v.Question] = w.explained(p.Project, v)
 	}
-	for question, why := range c.distrusted {
+	for question, why := range w.distrusted {
 		steps.Misread(question, why)
 	}
 }
 
 // noteMisread adds what a run found to the verdicts, and gives the compiler that was misread, "" if none was or none that this process
 // did not know of.
-func (s *session) noteMisread(found []build.Misreading) (tool string, err error) {
-	c, id := s.cli, toolIdentity(s.facts)
-	all := c.verdicts(s.project, id)
+func (p *Project) noteMisread(found []build.Misreading) (tool string, err error) {
+	w, id := p.w, toolIdentity(p.Facts)
+	all := w.verdicts(p.Project, id)
 	for _, m := range found {
-		if _, known := c.distrusted[m.Question]; known {
+		if _, known := w.distrusted[m.Question]; known {
 			continue
 		}
 		v := verdict{programDigest(), id, m}
-		c.distrusted[m.Question] = c.explained(s.project, v)
+		w.distrusted[m.Question] = w.explained(p.Project, v)
 		all = append(all, v)
 		name, _, _ := strings.Cut(m.Question, "\n")
 		tool = map[string]string{"nvcc": "nvcc", "hip": "hipcc", "clang": "clang"}[name]
@@ -102,28 +103,32 @@ func (s *session) noteMisread(found []build.Misreading) (tool string, err error)
 	if err != nil {
 		return tool, err
 	}
-	return tool, writeFile(c.verdictsFile(s.project), text)
+	return tool, cache.ReplaceFile(w.verdictsFile(p.Project), text)
 }
 
 // distrustedQuestions are the questions of all verdicts.
-func (c *cli) distrustedQuestions() map[string]bool {
+func (w *Workspace) distrustedQuestions() map[string]bool {
 	set := map[string]bool{}
-	for question := range c.distrusted {
+	for question := range w.distrusted {
 		set[question] = true
 	}
 	return set
 }
 
-// tellDistrusted says what runs as one command because it was misread: those actions may all be up to date.
-func (c *cli) tellDistrusted() {
-	for _, why := range slices.Sorted(maps.Values(c.distrusted)) {
-		fmt.Fprintf(c.out, "taken apart wrongly: %s\n", why)
+// Misparsed says what runs as one command because it was misparsed: those actions may all be up to date.
+func (w *Workspace) Misparsed() []string { return slices.Sorted(maps.Values(w.distrusted)) }
+
+// MisparsedBy is the same for a project that is not planned.
+func (w *Workspace) MisparsedBy(p *manifest.Project, f plan.Facts) (out []string) {
+	for _, v := range w.verdicts(p, toolIdentity(f)) {
+		out = append(out, w.explained(p, v))
 	}
+	return out
 }
 
 // verdictText is the file of verdicts as a snapshot keeps it: if it goes, a plan must be made. One that comes was written by a build.
-func (s *session) verdictText() (file string, text []byte, ok bool) {
-	file = s.cli.verdictsFile(s.project)
+func (p *Project) verdictText() (file string, text []byte, ok bool) {
+	file = p.w.verdictsFile(p.Project)
 	text, err := regular.Read(file)
 	return file, text, !errors.Is(err, fs.ErrNotExist)
 }
@@ -132,14 +137,14 @@ func (s *session) verdictText() (file string, text []byte, ok bool) {
 // process did not know of, so that it ends by itself; this is for what nobody thought of.
 const mostTurns = 32
 
-// untilRead builds, and once more with a compiler as one command where it was taken apart wrongly.
-func (c *cli) untilRead(build func() (misread string, err error)) error {
-	c.enter()
+// buildRetryingUnsplit builds, and once more with a compiler as one command where it was taken apart wrongly.
+func (w *Workspace) buildRetryingUnsplit(build func() (sum sched.Summary, misread string, err error)) (sched.Summary, error) {
+	w.Front.Enter()
 	for turn := 1; ; turn++ {
-		misread, err := build()
+		sum, misread, err := build()
 		if misread == "" || turn == mostTurns {
-			return err
+			return sum, err
 		}
-		c.say("kbuild: warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this; `kbuild why` says more)", misread)
+		w.sayf("warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this; `kbuild why` says more)", misread)
 	}
 }

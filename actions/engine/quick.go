@@ -1,11 +1,11 @@
-package main
+package engine
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +18,6 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/snapshot"
-	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -45,20 +44,17 @@ type quick struct {
 // snapshots is how many command lines have one in a build tree.
 const snapshots = 4
 
-// openQuick gives nil for a command line that must go the long way: it wants to be told more than the end.
-func (c *cli) openQuick(targets []string) *quick {
-	if c.JSON || c.Verbose || c.DryRun || c.Trace != "" || len(c.KeepCode) > 0 || c.checkLink != nil {
+// openQuick gives nil for a build that must go the long way: the front wants to tell more than the end.
+func (w *Workspace) openQuick(req Request) *quick {
+	if !req.Brief || w.DryRun || w.CheckLink != nil || req.Select != nil {
 		return nil
 	}
-	if c.writeOutEnv() != nil {
+	if w.writeOutEnv() != nil {
 		return nil // the long way says why
 	}
-	root, buildDir := manifest.Locate(c.options())
-	q := &quick{root: root, began: time.Now()}
-	if q.state = filepath.Join(buildDir, ".kbuild"); !filepath.IsAbs(buildDir) {
-		q.state = filepath.Join(root, q.state)
-	}
-	if !q.identify(c, targets) {
+	root, _ := manifest.Locate(w.Manifest)
+	q := &quick{root: root, state: w.StateDir(), began: time.Now()}
+	if !q.identify(w, req.Targets) {
 		return nil
 	}
 	q.file = filepath.Join(q.state, fmt.Sprintf("snapshot-%x", q.key[:6]))
@@ -66,7 +62,7 @@ func (c *cli) openQuick(targets []string) *quick {
 }
 
 // identify makes the key of all that decides besides files.
-func (q *quick) identify(c *cli, targets []string) bool {
+func (q *quick) identify(w *Workspace, targets []string) bool {
 	exe, err := os.Executable()
 	if err != nil {
 		return false
@@ -75,11 +71,12 @@ func (q *quick) identify(c *cli, targets []string) bool {
 	if err != nil {
 		return false
 	}
+	m := w.Manifest
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", version, self, exe, q.root, q.state, c.File)
-	fmt.Fprintf(h, "%q %q %q %q %v %v\n", c.Arch, c.Var, c.Profile, c.CacheDir, c.NoCache, c.NoSplit) // maps print sorted
-	fmt.Fprintf(h, "%q %v %v\n", targets, c.Quiet, c.colored())
-	env := run.Environ(os.Environ(), nil)
+	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, q.root, q.state, m.File)
+	fmt.Fprintf(h, "%q %q %q %q %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit) // maps print sorted
+	fmt.Fprintf(h, "%q\n", targets)
+	env, _ := environ()
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
 		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(probe.HIPEnvNames[:], name) {
@@ -103,7 +100,7 @@ type note struct {
 	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
 	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
 	cpu     string           // of -march=native: the same, see probe.CPU
-	said    string           // by the planner
+	said    string           // diagnostics of the plan, as JSON
 }
 
 func (n note) encode() []byte {
@@ -143,41 +140,48 @@ func decodeNote(b []byte) note {
 }
 
 // build goes the quick way if it can: done says so.
-func (q *quick) build(c *cli) (done bool, err error) {
+func (q *quick) build(w *Workspace) (sum sched.Summary, done bool, err error) {
 	lock, ok := run.LookLock(filepath.Join(q.state, "lock"))
 	if !ok {
-		return false, nil
+		return sum, false, nil
 	}
 	defer lock.Release()
 	s, err := snapshot.Open(q.file)
 	if err != nil {
-		return false, nil
+		return sum, false, nil
 	}
 	defer s.Close()
 	if s.Key() != q.key {
-		return false, nil
+		return sum, false, nil
 	}
 	n := decodeNote(s.Note())
 	if n.gpus != "" && n.gpus != probe.GPUs("/", os.Getenv) || n.cpu != "" && n.cpu != probe.CPU("/") {
-		return false, nil
+		return sum, false, nil
 	}
 	changed, err := s.Changed(q.root)
 	if err != nil {
-		return false, nil
+		return sum, false, nil
 	}
 	fresh, broken := q.settle(s, changed)
 	if len(broken) > 0 || len(n.dirty) > 0 {
 		lock.Release()
-		return q.partial(c, s, n, fresh, broken, lock.Was())
+		return q.partial(w, s, n, fresh, broken, lock.Was())
 	}
 	if len(fresh) > 0 {
 		s.Refresh(q.file, fresh) // without it the next build settles again
 	}
-	c.enter()
-	io.WriteString(c.err, n.said)
-	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
-		Finish(sched.Summary{Actions: n.actions, UpToDate: n.actions}, 0)
-	return true, nil
+	n.tell(w)
+	w.Front.UpToDate(n.actions)
+	return sched.Summary{Actions: n.actions, UpToDate: n.actions}, true, nil
+}
+
+// tell shows what the plan of a snapshot had to say.
+func (n *note) tell(w *Workspace) {
+	w.Front.Enter()
+	var diags manifest.Diagnostics
+	if n.said != "" && json.Unmarshal([]byte(n.said), &diags) == nil {
+		w.Front.Diagnose(diags)
+	}
 }
 
 // settle decides by content what stat cannot. It gives the new stats of what is as it was, and the entries that are not.
@@ -195,10 +199,10 @@ func (q *quick) settle(s *snapshot.Snapshot, changed []int) (fresh map[int]cache
 }
 
 // save leaves a snapshot of a build after which there is nothing to do, and a packed graph for the next one that has little to do.
-func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
+func (q *quick) save(p *Project, t *Tree, want []graph.ActionID) {
 	e := &looked{q: q, seen: map[string]int{}}
-	request := s.request()
-	facts, absentTools, ok := probe.Looked(request, s.facts)
+	request := p.w.Request(p.Project)
+	facts, absentTools, ok := probe.Looked(request, p.Facts)
 	gpus := ""
 	if request.NeedNative {
 		gpus = probe.GPUs("/", os.Getenv)
@@ -211,43 +215,50 @@ func (q *quick) save(s *session, t *tree, want []graph.ActionID) {
 	if !ok {
 		return
 	}
-	closure := s.graph.Closure(want)
-	for _, l := range s.project.Looks {
+	closure := p.Graph.Closure(want)
+	for _, l := range p.Looks {
 		if !l.List && !l.Missing {
 			t.files.Digest(l.Path) // now it is among those seen, unless it is a folder
 		}
 	}
-	e.tree(s.graph, closure, t)
-	for _, name := range s.project.Files {
-		e.known(name, s.project.Text(name))
+	e.tree(p.Graph, closure, t)
+	for _, name := range p.Files {
+		e.known(name, p.Text(name))
 	}
-	for _, l := range s.project.Looks {
+	for _, l := range p.Looks {
 		e.look(l)
 	}
-	for _, p := range facts {
-		e.present(p)
+	for _, name := range facts {
+		e.present(name)
 	}
-	for _, p := range absentTools {
-		e.absent(p)
+	for _, name := range absentTools {
+		e.absent(name)
 	}
-	switch file, text := s.steps.Remembered(); {
+	switch file, text := p.steps.Remembered(); {
 	case text != nil:
 		e.known(file, text)
 	case file != "":
 		e.absent(file)
 	}
-	if file, text, ok := s.verdictText(); ok {
+	if file, text, ok := p.verdictText(); ok {
 		e.known(file, text)
 	}
-	e.known(s.listFile, s.listText) // another plan, which removed what was its own, leaves another
+	e.known(p.listFile, p.listText) // another plan, which removed what was its own, leaves another
 	if e.doubt {
 		return
 	}
-	sum, err := q.pack(s, t, closure, append(facts, absentTools...))
+	sum, err := q.pack(p, t, closure, append(facts, absentTools...))
 	if err != nil {
 		return
 	}
-	n := note{actions: len(closure), graph: sum, gpus: gpus, cpu: cpu, said: s.cli.said.String()}
+	n := note{actions: len(closure), graph: sum, gpus: gpus, cpu: cpu}
+	if len(p.w.diagnosed) > 0 {
+		text, err := json.Marshal(p.w.diagnosed)
+		if err != nil {
+			return
+		}
+		n.said = string(text)
+	}
 	if snapshot.Write(q.file, q.key, n.encode(), e.entries) == nil {
 		q.prune()
 	}
@@ -282,8 +293,8 @@ type looked struct {
 }
 
 // tree takes all that the actions of ids looked at and made.
-func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *tree) {
-	absent, present, ok := t.runner.Looked(ids)
+func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
+	absent, present, ok := t.Runner.Looked(ids)
 	l.doubt = l.doubt || !ok
 	for _, id := range ids {
 		if a := g.Actions[id]; !a.Part {

@@ -1,4 +1,4 @@
-package main
+package engine
 
 import (
 	"context"
@@ -14,35 +14,34 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // One process at a time changes a build tree. Who comes second waits, and looks at the world when it has the lock: a plan that was made
 // before may be of a manifest, of archives or of answers that the first has changed. Only where there is no build tree yet the
 // plan comes first, so that a manifest with a mistake, or none, makes no folder.
 
-// opened locks the build tree, plans, and opens the tree, which the caller closes.
-func (c *cli) opened(names []string) (s *session, want []graph.ActionID, t *tree, err error) {
-	return c.openedFor(func() (*session, []graph.ActionID, error) { return c.planned(names) })
+// Open locks the build tree, plans for names, and opens the tree, which the caller closes.
+func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
+	return w.openFor(func() (*Project, []graph.ActionID, error) { return w.PlanFor(names) })
 }
 
-// openedFor is opened with a way to plan.
-func (c *cli) openedFor(planned func() (*session, []graph.ActionID, error)) (s *session, want []graph.ActionID, t *tree, err error) {
-	state := c.stateDir()
-	lock, err := c.lockExisting(state)
+// openFor is Open with a way to plan.
+func (w *Workspace) openFor(plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
+	state := w.StateDir()
+	lock, err := w.lockExisting(state)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s, want, err = planned()
+	p, want, err = plan()
 	if err == nil && lock == nil {
-		lock, err = c.lockNew(state)
+		lock, err = w.lockNew(state)
 		if err == nil && lock.Was() != "" { // another made the tree meanwhile, and has built
-			s, want, err = planned()
+			p, want, err = plan()
 		}
 	}
 	if err == nil {
-		t, err = s.openTree(lock) // which releases it, whatever happens
-		return s, want, t, err
+		t, err = p.openTree(lock) // which releases it, whatever happens
+		return p, t, want, err
 	}
 	if lock != nil {
 		lock.Release()
@@ -50,21 +49,12 @@ func (c *cli) openedFor(planned func() (*session, []graph.ActionID, error)) (s *
 	return nil, nil, nil, err
 }
 
-// stateDir is where the build tree has what is no output.
-func (c *cli) stateDir() string {
-	root, dir := manifest.Locate(c.options())
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(root, dir)
-	}
-	return filepath.Join(dir, ".kbuild")
-}
-
 // lockExisting locks a build tree; nil if there is none.
-func (c *cli) lockExisting(state string) (*run.Lock, error) {
+func (w *Workspace) lockExisting(state string) (*run.Lock, error) {
 	if info, err := os.Stat(state); err != nil || !info.IsDir() {
 		return nil, nil
 	}
-	lock, err := c.lockTree(state)
+	lock, err := w.lockTree(state)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // removed by the one we waited for
 	}
@@ -72,12 +62,12 @@ func (c *cli) lockExisting(state string) (*run.Lock, error) {
 }
 
 // lockNew locks a build tree, which it makes if need be.
-func (c *cli) lockNew(state string) (*run.Lock, error) {
+func (w *Workspace) lockNew(state string) (*run.Lock, error) {
 	for {
 		if err := os.MkdirAll(state, 0o777); err != nil {
 			return nil, fmt.Errorf("the build tree cannot be written: %w; choose another with --build-dir", err)
 		}
-		lock, err := c.lockTree(state)
+		lock, err := w.lockTree(state)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return lock, err
 		}
@@ -85,8 +75,8 @@ func (c *cli) lockNew(state string) (*run.Lock, error) {
 }
 
 // lockTree locks a build tree, as soon as nobody else has it, and removes what a kbuild that was killed has left of its commands.
-func (c *cli) lockTree(state string) (*run.Lock, error) {
-	lock, err := c.waitForLock(filepath.Join(state, "lock"))
+func (w *Workspace) lockTree(state string) (*run.Lock, error) {
+	lock, err := w.waitForLock(filepath.Join(state, "lock"))
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +100,8 @@ func tidy(state string) error {
 }
 
 // waitForLock takes a lock, and waits for it unless --no-wait forbids.
-func (c *cli) waitForLock(name string) (*run.Lock, error) {
-	if c.NoWait {
+func (w *Workspace) waitForLock(name string) (*run.Lock, error) {
+	if w.NoWait {
 		return run.AcquireLock(context.Background(), name, nil)
 	}
 	if run.IsCommand(filepath.Join(filepath.Dir(name), "tmp")) {
@@ -121,12 +111,12 @@ func (c *cli) waitForLock(name string) (*run.Lock, error) {
 	defer stop()
 	takeBack, waited := func() {}, false
 	lock, err := run.AcquireLock(ctx, name, func(b *run.Busy) {
-		c.say("kbuild: waiting for another kbuild in this build tree%s", b.Parenthesis())
+		w.sayf("waiting for another kbuild in this build tree%s", b.Parenthesis())
 		takeBack, waited = lendSlot(ctx), true
 	})
 	takeBack()
 	if waited {
-		c.begun = time.Now() // what was written until now was there before
+		w.Begun = time.Now() // what was written until now was there before
 	}
 	if ctx.Err() == nil {
 		return lock, err
@@ -134,7 +124,7 @@ func (c *cli) waitForLock(name string) (*run.Lock, error) {
 	if err == nil {
 		lock.Release()
 	}
-	return nil, exitError{exitInterrupted, errors.New("interrupted while waiting for another kbuild")}
+	return nil, InterruptedError{"waiting for another kbuild"}
 }
 
 // lendSlot lets another job of make have the slot in which this process would only wait: the one that is waited for can use it. It gives what

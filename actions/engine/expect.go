@@ -1,52 +1,13 @@
-package main
+package engine
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
+	"time"
 
-	"github.com/kbuild-dev/kbuild/actions/machine"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
-
-// sizeFlag is --mem: bytes, or a share of what there is. The zero sizeFlag is all there is.
-type sizeFlag struct {
-	bytes int64
-	share float64
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (m *sizeFlag) UnmarshalText(text []byte) error {
-	s := string(text)
-	percent, isShare := strings.CutSuffix(s, "%")
-	if isShare {
-		n, err := strconv.ParseFloat(percent, 64)
-		*m = sizeFlag{share: n / 100}
-		if err == nil && n > 0 && n <= 1000 {
-			return nil
-		}
-	} else if n, err := manifest.ParseSize(s); err == nil && n > 0 {
-		*m = sizeFlag{bytes: n}
-		return nil
-	}
-	return fmt.Errorf(`%q is no size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
-}
-
-// budget is in bytes; 0 is unknown.
-func (m sizeFlag) budget(there int64) int64 {
-	switch {
-	case m.bytes > 0:
-		return m.bytes
-	case m.share > 0 && there > 0:
-		return max(1, int64(m.share*float64(there)))
-	}
-	return there
-}
-
-func (c *cli) budget() int64 { return c.Mem.budget(machine.Memory("/")) }
 
 // peaks expects the peak memory of actions, in bytes.
 //
@@ -54,7 +15,7 @@ func (c *cli) budget() int64 { return c.Mem.budget(machine.Memory("/")) }
 // only, and is from before the edit that made a link outgrow the machine; a hint is forgotten as the code grows. An
 // action that nothing is known of is taken for one of the larger of its kind here, or for what such actions usually take.
 type peaks struct {
-	tree   *tree
+	tree   *Tree
 	byKind func() map[peakKind]int64
 }
 
@@ -66,7 +27,10 @@ type peakKind struct {
 
 func kindOf(a *graph.Action) peakKind { return peakKind{a.Kind, a.Link != nil && a.Link.LTO} }
 
-func (t *tree) peaks() *peaks {
+// Memory expects the peak of an action in bytes; 0 is none.
+func (t *Tree) Memory() func(*graph.Action) int64 { return t.peaks().of }
+
+func (t *Tree) peaks() *peaks {
 	p := &peaks{tree: t}
 	p.byKind = sync.OnceValue(p.learn)
 	return p
@@ -100,7 +64,7 @@ const enough = 10
 // large project the few that were seen would stand for all; where it is the answer, the answer is what is usual.
 func (p *peaks) learn() map[peakKind]int64 {
 	seen := map[peakKind][]int64{}
-	for _, a := range p.tree.runner.Graph.Actions {
+	for _, a := range p.tree.Runner.Graph.Actions {
 		if rec := p.tree.last(a); rec != nil {
 			seen[kindOf(a)] = append(seen[kindOf(a)], rec.MaxRSS)
 		}
@@ -130,4 +94,32 @@ func usual(a *graph.Action) int64 {
 		return max(info.Memory, info.LTOMemory)
 	}
 	return info.Memory
+}
+
+// Expected is how long an action took the last time.
+func (t *Tree) Expected(a *graph.Action) (time.Duration, bool) {
+	if rec := t.last(a); rec != nil && rec.Elapsed > 0 {
+		return rec.Elapsed, true
+	}
+	return 0, false
+}
+
+// Cost is how long an action may take: long ones start first.
+func (t *Tree) Cost(a *graph.Action) time.Duration {
+	if d, ok := t.Expected(a); ok {
+		return d
+	}
+	info := a.Kind.Info()
+	if info.PerArch {
+		return info.Cost * time.Duration(max(1, len(a.Archs)))
+	}
+	return info.Cost
+}
+
+// last is the record of the last time; nil if there is none.
+func (t *Tree) last(a *graph.Action) *cache.Record {
+	if len(a.Outputs) == 0 {
+		return nil
+	}
+	return t.journal.Last(a.Outputs[0])
 }

@@ -1,16 +1,13 @@
-package main
+package engine
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -52,62 +49,62 @@ func (m *packedMeta) shadows(path string) bool {
 }
 
 // pack writes the graph of a build, and gives its sum.
-func (q *quick) pack(s *session, t *tree, closure []graph.ActionID, tools []string) (sum uint32, err error) {
+func (q *quick) pack(p *Project, t *Tree, closure []graph.ActionID, tools []string) (sum uint32, err error) {
 	var uses []graph.Use
 	for _, id := range closure {
-		for _, p := range t.runner.Uses(s.graph.Actions[id]) {
-			uses = append(uses, graph.Use{Path: cache.Canonical(q.root, p), Action: id})
+		for _, name := range t.Runner.Uses(p.Graph.Actions[id]) {
+			uses = append(uses, graph.Use{Path: cache.Canonical(q.root, name), Action: id})
 		}
 	}
-	meta := packedMeta{Key: q.key[:], Tools: t.runner.Tools, Pools: s.graph.Pools, BuildDir: s.graph.BuildDir}
-	for _, l := range s.project.Looks {
+	meta := packedMeta{Key: q.key[:], Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
+	for _, l := range p.Looks {
 		if l.Missing || l.List {
 			tools = append(tools, l.Path)
 		}
 	}
-	file, _ := s.steps.Remembered()
-	for _, p := range slices.Concat(tools, s.project.Files, []string{file}) {
-		meta.Plan = append(meta.Plan, cache.Canonical(q.root, p))
+	file, _ := p.steps.Remembered()
+	for _, name := range slices.Concat(tools, p.Files, []string{file}) {
+		meta.Plan = append(meta.Plan, cache.Canonical(q.root, name))
 	}
-	for _, d := range t.runner.Searched(closure) {
+	for _, d := range t.Runner.Searched(closure) {
 		meta.Searched = append(meta.Searched, cache.Canonical(q.root, d))
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
 		return 0, err
 	}
-	data, err := s.graph.Pack(closure, uses, text)
+	data, err := p.Graph.Pack(closure, uses, text)
 	if err != nil {
 		return 0, err
 	}
-	return graph.Sum(data), writeFile(q.file+graphSuffix, data)
+	return graph.Sum(data), cache.ReplaceFile(q.file+graphSuffix, data)
 }
 
 // partial builds what the broken entries of the snapshot affect. done is false if that takes the long way, or if the lock has had another
 // holder than was since the snapshot was looked at.
-func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int, was string) (done bool, err error) {
+func (q *quick) partial(w *Workspace, s *snapshot.Snapshot, n note, fresh map[int]cache.Stat, broken []int, was string) (sum sched.Summary, done bool, err error) {
 	data, unmap, err := snapshot.Map(q.file + graphSuffix)
 	if err != nil {
-		return false, nil
+		return sum, false, nil
 	}
 	defer unmap()
 	packed, err := graph.Unpack(data)
 	if err != nil || graph.Sum(data) != n.graph {
-		return false, nil
+		return sum, false, nil
 	}
 	var meta packedMeta
 	if json.Unmarshal(packed.Meta(), &meta) != nil || string(meta.Key) != string(q.key[:]) {
-		return false, nil
+		return sum, false, nil
 	}
 	ids, ok := q.affected(s, packed, meta, n, broken)
 	if !ok {
-		return false, nil
+		return sum, false, nil
 	}
 	up, all := packed.Affected(ids)
 	if len(all) > packed.Len()/most && packed.Len() > 4*most || len(n.moved)+len(up) > moves {
-		return false, nil
+		return sum, false, nil
 	}
-	p := &partialBuild{q: q, c: c, s: s, fresh: fresh, broken: broken, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
+	p := &partialBuild{q: q, w: w, s: s, fresh: fresh, broken: broken, packed: packed, note: n, all: all, ended: map[graph.ActionID]sched.Status{},
 		graph: &graph.Graph{Pools: meta.Pools, BuildDir: meta.BuildDir}}
 	var want []graph.ActionID
 	for _, id := range all {
@@ -117,15 +114,15 @@ func (q *quick) partial(c *cli, s *snapshot.Snapshot, n note, fresh map[int]cach
 		}
 	}
 	if err := p.graph.Seal(); err != nil {
-		return false, nil
+		return sum, false, nil
 	}
 	lock, err := run.AcquireLock(context.Background(), filepath.Join(q.state, "lock"), nil)
 	if err != nil {
-		return false, nil // who goes the long way waits
+		return sum, false, nil // who goes the long way waits
 	}
 	if lock.Was() != was || tidy(q.state) != nil {
 		lock.Release()
-		return false, nil
+		return sum, false, nil
 	}
 	return p.run(lock, want, meta.Tools)
 }
@@ -162,7 +159,7 @@ func exists(path string) bool {
 // partialBuild is a run over a part of a graph. It notes how actions end.
 type partialBuild struct {
 	q      *quick
-	c      *cli
+	w      *Workspace
 	s      *snapshot.Snapshot
 	fresh  map[int]cache.Stat // entries of s that are what they were, under another stat
 	broken []int              // entries that are not
@@ -182,11 +179,9 @@ func (p *partialBuild) Finished(a *graph.Action, r sched.Result, done, total int
 }
 
 // run builds, and saves what is known after it. done is false if nvcc turns out to have been taken apart wrongly.
-func (p *partialBuild) run(lock *run.Lock, want []graph.ActionID, tools map[string]string) (done bool, err error) {
-	start := time.Now()
-	c := p.c
-	c.enter()
-	io.WriteString(c.err, p.note.said)
+func (p *partialBuild) run(lock *run.Lock, want []graph.ActionID, tools map[string]string) (sum sched.Summary, done bool, err error) {
+	w := p.w
+	p.note.tell(w)
 	files := cache.OpenFiles("", p.q.root) // the memo of all files is large, and the snapshot has what is needed of it
 	files.Base = func(path string) (cache.Stat, cache.Digest, bool) {
 		i, ok := p.s.Find(path)
@@ -196,32 +191,33 @@ func (p *partialBuild) run(lock *run.Lock, want []graph.ActionID, tools map[stri
 		e := p.s.Entry(i)
 		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat.Ino != 0
 	}
-	t, err := c.openTree(lock, p.q.root, p.q.state, p.graph, tools, files, cache.OpenJournalByIndex)
+	t, err := w.openTree(lock, p.q.root, p.q.state, p.graph, tools, files, cache.OpenJournalByIndex)
 	if err != nil {
-		return true, err
+		return sum, true, err
 	}
-	defer t.close()
-	t.runner.Outer = p.packed
-	r := c.begin(start, t, want)
-	defer r.end()
-	p.Observer = r.observer
-	sum, err := sched.Run(r.ctx, p.graph, want, r.opts, t.runner, p)
+	defer t.Close()
+	t.Runner.Outer = p.packed
+	r := w.Front.Begin(t, want)
+	defer r.End()
+	t.Runner.Warn = func(text string) { r.Note("warning", text) }
+	p.Observer = r.Observer
+	sum, err = sched.Run(r.Context, p.graph, want, r.Options, t.Runner, p)
 	if rest := p.note.actions - sum.Actions; rest > 0 { // nothing that they look at has changed
 		sum.Actions += rest
 		sum.UpToDate += rest
 	}
-	r.finish(sum)
-	if len(t.runner.Misread()) > 0 && r.ctx.Err() == nil {
-		return false, nil // the long way finds it again, and tells who must know
+	r.Finish(sum)
+	if len(t.Runner.Misread()) > 0 && r.Context.Err() == nil {
+		return sum, false, nil // the long way finds it again, and tells who must know
 	}
 	if err == nil && !sum.Interrupted {
 		p.save(t)
 	}
-	return true, errors.Join(err, status(sum))
+	return sum, true, err
 }
 
 // save brings the snapshot up to what the build left.
-func (p *partialBuild) save(t *tree) {
+func (p *partialBuild) save(t *Tree) {
 	n, s := p.note, p.s
 	n.dirty = nil
 	moved := map[graph.ActionID]bool{}

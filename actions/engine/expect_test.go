@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+const mib = 1 << 20
+
+// recorded is an action that a journal knows, or not: peak is -1 then.
+type recorded struct {
+	graph.Action
+	peak int64
+	want int64
+}
+
+func checkPeaks(t *testing.T, list ...recorded) {
+	t.Helper()
+	j, err := cache.OpenJournal(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	g := &graph.Graph{}
+	for i := range list {
+		out := fmt.Sprint("out", i)
+		list[i].Outputs = []string{out}
+		g.Add(&list[i].Action)
+		if list[i].peak < 0 {
+			continue
+		}
+		if err := j.Append(&cache.Record{Outputs: []cache.Output{{Path: out}}, MaxRSS: list[i].peak}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := &Tree{journal: j, Runner: &build.Runner{Graph: g}}
+	p := tree.peaks()
+	for i, r := range list {
+		if got := p.of(g.Actions[i]); got != r.want {
+			t.Errorf("%s %d, recorded %d MiB, hint %d MiB: %d MiB expected, want %d", r.Kind, i, r.peak/mib, r.Memory/mib, got/mib, r.want/mib)
+		}
+	}
+}
+
+func TestPeakOfOneAction(t *testing.T) {
+	lto := &graph.LinkCheck{LTO: true}
+	checkPeaks(t,
+		recorded{graph.Action{Kind: graph.CICC}, 100 * mib, 100 * mib},
+		recorded{graph.Action{Kind: graph.CICC, Memory: 300 * mib}, 100 * mib, 300 * mib},
+		recorded{graph.Action{Kind: graph.CICC, Memory: 300 * mib}, 900 * mib, 900 * mib},
+		recorded{graph.Action{Kind: graph.CICC, Memory: 300 * mib}, -1, 300 * mib},
+		recorded{graph.Action{Kind: graph.CICC}, -1, 512 * mib},
+		recorded{graph.Action{Kind: graph.CICC}, 0, 512 * mib}, // too small to be seen
+		recorded{graph.Action{Kind: graph.Preprocess, Memory: 4096 * mib}, 0, 128 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Link: lto}, -1, 3072 * mib},
+		recorded{graph.Action{Kind: graph.DeviceLink, Link: lto}, -1, 3072 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Link: &graph.LinkCheck{}}, -1, 1024 * mib},
+		recorded{graph.Action{Kind: graph.Generate, Memory: 2 * mib}, -1, 2 * mib},
+		recorded{graph.Action{Kind: graph.Join, Memory: 4096 * mib}, -1, 0},
+		recorded{graph.Action{Kind: graph.Embed, Memory: 4096 * mib, Argv: []string{"as"}}, -1, 0},
+	)
+}
+
+// One that nothing is known of is as large as the larger of its kind.
+func TestPeakOfAKind(t *testing.T) {
+	lto, plain := &graph.LinkCheck{LTO: true}, &graph.LinkCheck{}
+	var list []recorded
+	for i := range int64(20) {
+		list = append(list, recorded{graph.Action{Kind: graph.CICC}, (i + 1) * mib, (i + 1) * mib},
+			recorded{graph.Action{Kind: graph.NVLink, Link: lto}, (i + 101) * mib, (i + 101) * mib},
+			recorded{graph.Action{Kind: graph.NVLink, Link: plain}, (i + 201) * mib, (i + 201) * mib})
+		if i < 9 {
+			list = append(list, recorded{graph.Action{Kind: graph.PTXAS}, (i + 1) * mib, (i + 1) * mib})
+		}
+	}
+	for i := range 300 { // few of many are large enough to be seen
+		r := recorded{graph.Action{Kind: graph.HostCompile}, 0, 512 * mib}
+		if i < 20 {
+			r.peak, r.want = 9000*mib, 9000*mib
+		}
+		list = append(list, r)
+	}
+	checkPeaks(t, append(list,
+		recorded{graph.Action{Kind: graph.CICC}, -1, 19 * mib},
+		recorded{graph.Action{Kind: graph.CICC, Memory: 5 * mib}, -1, 5 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Link: lto}, -1, 119 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Link: plain}, -1, 219 * mib},
+		recorded{graph.Action{Kind: graph.PTXAS}, -1, 512 * mib}, // too few
+		recorded{graph.Action{Kind: graph.HostCompile}, -1, 512 * mib},
+	)...)
+}

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Project is a planned project.
+type Project struct {
+	*manifest.Project
+	Facts plan.Facts
+	Graph *graph.Graph
+
+	w     *Workspace
+	steps *probe.Steps
+
+	listFile string // the list of outputs, see outputs.go
+	listText []byte
+}
+
+// Load reads and evaluates the manifest.
+func (w *Workspace) Load() (*manifest.Project, error) {
+	if info, err := os.Stat(w.Manifest.Dir); err != nil || !info.IsDir() {
+		return nil, usagef("-C %s: there is no such folder", w.Manifest.Dir)
+	}
+	if err := w.writeOutEnv(); err != nil {
+		return nil, err
+	}
+	p, diags := manifest.Load(w.Manifest)
+	w.diagnose(diags)
+	if diags.HasErrors() {
+		return nil, ErrDiagnosed
+	}
+	return p, checkBuildDir(p)
+}
+
+// diagnose shows diagnostics, and keeps them for a build that finds nothing to do and makes no plan.
+func (w *Workspace) diagnose(diags manifest.Diagnostics) {
+	w.diagnosed = append(w.diagnosed, diags...)
+	w.Front.Diagnose(diags)
+}
+
+// Plan loads the project, looks at the world and plans.
+func (w *Workspace) Plan() (*Project, error) {
+	w.diagnosed = nil
+	loaded, err := w.Load()
+	if err != nil {
+		return nil, err
+	}
+	p := &Project{w: w, Project: loaded}
+	if p.Facts, err = probe.Collect(context.Background(), w.Request(loaded)); err != nil {
+		return nil, err
+	}
+	made, err := p.make()
+	if err != nil {
+		return nil, err
+	}
+	w.diagnose(diagnostics(loaded, made.Problems))
+	if made.Graph == nil {
+		return nil, ErrDiagnosed
+	}
+	p.Graph = made.Graph
+	return p, nil
+}
+
+// PlanFor is Plan, and the actions that names stand for.
+func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) {
+	p, err := w.Plan()
+	if err != nil {
+		return nil, nil, err
+	}
+	choose := p.Select
+	if w.CheckLink != nil {
+		choose = p.selectChecks
+	}
+	want, err := choose(names)
+	return p, want, err
+}
+
+// make plans, and asks nvcc, hipcc and clang for their steps as long as the plan wants to know some.
+func (p *Project) make() (plan.Plan, error) {
+	env, keyEnv := environ()
+	steps := probe.OpenSteps(p.w.toolMemo(p.Project), p.Facts, env, keyEnv)
+	p.distrust(steps)
+	p.Facts.DryRuns, p.steps = steps.Runs, steps
+	for {
+		made := plan.New(p.Project, p.Facts, plan.Options{NoSplit: p.w.NoSplit, CheckLink: p.w.CheckLink})
+		if len(made.Questions) == 0 {
+			return made, nil
+		}
+		if err := steps.Ask(context.Background(), made.Questions); err != nil {
+			return made, err
+		}
+	}
+}
+
+// Tools are what actions run, by the names that they have for them.
+func (p *Project) Tools() map[string]plan.Tool {
+	f := p.Facts
+	tools := map[string]plan.Tool{"cxx": f.CXX, "cc": f.CC, "ar": f.AR, "lto-ar": f.HostLTO.AR}
+	if f.CUDA != nil {
+		tools["nvcc"] = f.CUDA.NVCC
+		if f.CUDA.Clang != nil {
+			tools["clang"] = f.CUDA.Clang.Driver
+		}
+	}
+	if f.HIP != nil {
+		tools["hip"] = f.HIP.Driver
+	}
+	if f.NativeCPU != "" {
+		tools[plan.NativeTool] = plan.Tool{ID: f.NativeCPU}
+	}
+	return tools
+}
+
+// Request says what the planner will ask about the world.
+func (w *Workspace) Request(p *manifest.Project) probe.Request {
+	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: w.toolMemo(p)}
+	r.NativeCPU = toolchain.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
+	if tc, ok := p.Toolchains["cuda"]; ok {
+		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
+		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
+			r.Accepts = want.Allows
+		}
+	}
+	if tc, ok := p.Toolchains["hip"]; ok {
+		r.HIPCompiler, r.HIPVersion = tc.Compiler, tc.Version
+		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
+			r.HIPAccepts = want.Allows
+		}
+	}
+	for _, t := range p.Targets {
+		r.NativeCPU = r.NativeCPU || toolchain.NativeCPU(t.Flags.Link)
+		for _, s := range t.Sources {
+			r.NativeCPU = r.NativeCPU || toolchain.NativeCPU(slices.Concat(s.Flags.Host, s.Flags.NVCC, s.Flags.Clang, s.Flags.HIP))
+			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
+			r.NeedHIP = r.NeedHIP || s.Language == "hip"
+		}
+		for _, code := range t.Gencode.Code {
+			r.NeedHIP = r.NeedHIP || code.Kind == gencode.GFX
+			r.NeedCUDA = r.NeedCUDA || code.Kind != gencode.GFX // for what a program of host sources links
+			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
+		}
+		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
+			r.Prebuilt = append(r.Prebuilt, f)
+		}
+	}
+	r.Libs = librariesOf(p)
+	r.NeedCUDA = r.NeedCUDA || len(r.Prebuilt) > 0 && !r.NeedHIP
+	return r
+}
+
+// toolMemo is where answers about tools are remembered: beside the cache, so that a second checkout
+// need not ask again, or in the build tree without one.
+func (w *Workspace) toolMemo(p *manifest.Project) string {
+	if !w.NoCache {
+		if dir, err := w.ActionCache(); err == nil {
+			return filepath.Join(dir, "tools")
+		}
+	}
+	return State(p, "tools")
+}
+
+// State is a file under the build tree of a project that is no output.
+func State(p *manifest.Project, name string) string {
+	dir := p.BuildDir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(p.Root, dir)
+	}
+	return filepath.Join(dir, ".kbuild", name)
+}
+
+// diagnostics gives the planner's problems their source lines.
+func diagnostics(p *manifest.Project, problems []plan.Problem) manifest.Diagnostics {
+	var out manifest.Diagnostics
+	for _, q := range problems {
+		d := p.Diagnose(q.Pos, q.Summary, q.Detail)
+		if q.Warning {
+			d.Severity = manifest.Warning
+		}
+		if q.Also != (manifest.Pos{}) {
+			place := p.Place(q.Also, q.AlsoSay)
+			d.Also = &place
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// Select resolves names of targets, sources and outputs: all default targets if there are none.
+func (p *Project) Select(names []string) ([]graph.ActionID, error) {
+	if len(names) == 0 {
+		names = p.Graph.Default
+	}
+	if unbuilt := p.Graph.Unbuilt(names); len(unbuilt) > 0 {
+		t := unbuilt[0]
+		return nil, usagef("%s (%s) cannot be built: %s", t.Label, t.Pos, t.Unbuilt)
+	}
+	want, unknown := p.Graph.Select(names)
+	if len(unknown) > 0 {
+		var say []string
+		for _, u := range unknown {
+			hint := ""
+			if near := manifest.Nearest(u, p.Graph.Names()); near != "" {
+				hint = fmt.Sprintf("; did you mean %s?", near)
+			}
+			say = append(say, fmt.Sprintf("no target, source or output is called %q%s", u, hint))
+		}
+		return nil, usagef("%s", strings.Join(say, "\nkbuild: "))
+	}
+	return want, nil
+}
+
+// selectChecks are the modules that names stand for, or all that are checked, and their links.
+func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
+	var checks []string
+	all := len(names) == 0
+	for _, t := range p.Graph.Targets {
+		checks = append(checks, t.Checks...)
+		if all && len(t.Checks) > 0 {
+			names = append(names, t.Label)
+		}
+	}
+	for _, name := range names {
+		if ids, _ := p.Graph.Select([]string{name}); ids != nil && len(p.Graph.FindTarget(name)) == 0 {
+			return nil, usagef("%s is a file; --check-link wants the names of modules", name)
+		}
+	}
+	if all && len(checks) == 0 {
+		var archs []string
+		for _, a := range p.w.CheckLink.Archs {
+			archs = append(archs, a.String())
+		}
+		return nil, usagef("no module of this project has LTO-IR to link: --check-link %s is for modules with \"ltoir\" in emit", strings.Join(archs, ","))
+	}
+	return p.Select(append(names, checks...))
+}

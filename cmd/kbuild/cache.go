@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+)
+
+type cacheCmd struct {
+	Stats  cacheStatsCmd  `cmd:"" help:"Show size, hits and time saved."`
+	GC     cacheGCCmd     `cmd:"" name:"gc" help:"Remove what was not used for longest."`
+	Verify cacheVerifyCmd `cmd:"" help:"Check every entry against its digest, and remove broken ones."`
+	Export cacheExportCmd `cmd:"" help:"Write what the cache has of targets into one file."`
+	Import cacheImportCmd `cmd:"" help:"Add such a file to the cache, if its tools are those of here."`
+	Path   cachePathCmd   `cmd:"" help:"Show where the cache is."`
+}
+
+func (c *cli) store() (*disk.Store, error) {
+	w, err := c.workspace()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := w.ActionCache()
+	if err != nil {
+		return nil, err
+	}
+	return disk.Open(dir)
+}
+
+type cachePathCmd struct{}
+
+func (cachePathCmd) Run(c *cli) error {
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	dir, err := w.ActionCache()
+	if err == nil {
+		fmt.Fprintln(c.pathsOut(), dir)
+	}
+	return err
+}
+
+type cacheStatsCmd struct{}
+
+func (cacheStatsCmd) Run(c *cli) error {
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	st, err := store.Stats(context.Background())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(c.out).Encode(st)
+	}
+	n := st.Counters
+	asked := n.Asked()
+	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\nasked        %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
+		st.Records, st.Blobs, engine.Size(st.Bytes), asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
+		n.Misses, percent(n.Misses, asked), engine.Size(n.Bytes), n.Saved.Round(time.Second))
+	return nil
+}
+
+func percent(n, of int64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+}
+
+type cacheGCCmd struct {
+	MaxSize sizeFlag      `placeholder:"SIZE" help:"Keep at most this much, for example 5GiB (default: $KBUILD_CACHE_SIZE, else 20GiB)."`
+	MaxAge  time.Duration `placeholder:"DURATION" help:"Remove what was not used for this long, for example 720h."`
+}
+
+// cacheLimit is how large the cache may grow, in bytes.
+func cacheLimit(getenv func(string) string) (int64, error) {
+	const name = "KBUILD_CACHE_SIZE"
+	text := getenv(name)
+	if text == "" {
+		return disk.DefaultLimit, nil
+	}
+	var size sizeFlag
+	if err := size.UnmarshalText([]byte(text)); err != nil {
+		return 0, usagef("%s: %v", name, err)
+	}
+	return size.budget(disk.DefaultLimit), nil
+}
+
+func (cmd cacheGCCmd) Run(c *cli) error {
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	res, err := store.GC(context.Background(), cmd.MaxSize.budget(w.CacheSize), cmd.MaxAge)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(c.out).Encode(res)
+	}
+	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, engine.Size(res.Freed), engine.Size(res.Bytes))
+	w.SayOver(res)
+	return nil
+}

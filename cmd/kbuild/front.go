@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/jobserver"
+	"github.com/kbuild-dev/kbuild/actions/machine"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// The command line is the front of an engine.
+
+const manifestFile = "kernels.hcl"
+
+func (c *cli) manifestName() string {
+	if c.File == "" {
+		return manifestFile
+	}
+	return c.File
+}
+
+// workspace is what the options stand for.
+func (c *cli) workspace() (*engine.Workspace, error) {
+	limit, err := cacheLimit(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return &engine.Workspace{
+		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
+			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
+		CacheDir: c.CacheDir, CacheSize: limit, NoCache: c.NoCache, NoSplit: c.NoSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
+	}, nil
+}
+
+// ended is the end of a run as the end of kbuild.
+func (c *cli) ended(sum sched.Summary, err error) error {
+	switch {
+	case sum.Interrupted:
+		err = errors.Join(err, exitError{status: exitInterrupted})
+	case sum.Failed > 0:
+		err = errors.Join(err, exitError{status: exitFailed})
+	}
+	return errors.Join(c.finishTrace(), err)
+}
+
+// Enter implements engine.Front: it names the folder, so that editors find the files in messages.
+func (c *cli) Enter() {
+	if c.Dir != "." && !c.Quiet && !c.JSON {
+		c.say("kbuild: Entering directory '%s'", c.Dir)
+	}
+}
+
+// Say implements engine.Front.
+func (c *cli) Say(text string) { c.say("kbuild: %s", text) }
+
+// Note implements engine.Front.
+func (c *cli) Note(text string) {
+	if !c.Quiet {
+		c.Say(text)
+	}
+}
+
+// Diagnose implements engine.Front: diagnostics go to standard error, and are events with --json. What a plan has said, the next one of
+// this run need not say again.
+func (c *cli) Diagnose(all manifest.Diagnostics) {
+	diags := c.untold(all)
+	if c.JSON {
+		enc := json.NewEncoder(c.out)
+		enc.SetEscapeHTML(false)
+		for _, d := range diags {
+			enc.Encode(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
+				"detail": d.Detail, "file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column})
+		}
+		return
+	}
+	if c.Quiet && !diags.HasErrors() {
+		return
+	}
+	diags.Write(c.err, c.colored())
+}
+
+// untold are those that were not printed yet.
+func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
+	if c.told == nil {
+		c.told = map[string]bool{}
+	}
+	for _, d := range all {
+		if text := d.Error() + "\n" + d.Detail; !c.told[text] {
+			c.told[text] = true
+			diags = append(diags, d)
+		}
+	}
+	return diags
+}
+
+func (c *cli) colored() bool { return term.Color(c.Color, term.IsTerminal(c.err), os.Getenv) }
+
+// UpToDate implements engine.Front.
+func (c *cli) UpToDate(actions int) {
+	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
+		Finish(sched.Summary{Actions: actions, UpToDate: actions}, 0)
+}
+
+// Begin implements engine.Front.
+func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
+	start := time.Now()
+	opts, closeJobs := c.schedule(t)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	progress, observer := c.progress(want, opts, t)
+	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
+		Note: func(severity, text string) {
+			d := term.Diagnostic{Severity: severity, Summary: text}
+			if severity == "note" {
+				d.Rendered = "kbuild: " + term.Visible(text) + "\n"
+			}
+			progress.Diagnostic(d)
+		},
+		Finish: func(sum sched.Summary) { progress.Finish(sum, time.Since(start)) },
+		End: func() {
+			stop()
+			closeJobs()
+		}}
+}
+
+// schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
+func (c *cli) schedule(t *engine.Tree) (sched.Options, func()) {
+	o := sched.Options{Jobs: int(c.Jobs), KeepGoing: 1, MaxLoad: float64(c.Load), Pools: t.Runner.Graph.Pools, Budget: c.Mem.budget(machine.Memory("/")),
+		Memory: t.Memory(), Cost: t.Cost}
+	if c.Keep != nil {
+		o.KeepGoing = int(*c.Keep)
+	}
+	closeJobs := func() {}
+	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
+	switch {
+	case err != nil:
+		c.say("kbuild: warning: %v; running one process at a time", err)
+		o.Jobs = 1
+	case client != nil:
+		o.Jobserver = client
+		closeJobs = func() { client.Close() }
+		if o.Jobs == 0 {
+			o.Jobs = 256
+		}
+	}
+	if o.Jobs <= 0 {
+		o.Jobs = machine.Processors("/")
+	}
+	return o, closeJobs
+}
+
+// progress makes what the user sees of a build; observer is it, or it and the trace.
+func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (p *term.Progress, observer sched.Observer) {
+	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, DryRun: c.DryRun, Quiet: c.Quiet,
+		Jobs: o.Jobs, Expected: t.Expected, Env: os.Getenv}
+	if c.JSON {
+		opts.JSON = c.out
+	}
+	g := t.Runner.Graph
+	for _, id := range g.Closure(want) {
+		opts.Actions = append(opts.Actions, g.Actions[id])
+	}
+	p = term.New(opts)
+	if c.Trace == "" {
+		return p, p
+	}
+	c.trace = term.NewTrace(c.Trace)
+	return p, term.Tee{p, c.trace}
+}
+
+// finishTrace writes the trace, also of a build that failed or was interrupted.
+func (c *cli) finishTrace() error {
+	if c.trace == nil {
+		return nil
+	}
+	return c.trace.Finish()
+}

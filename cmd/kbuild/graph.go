@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+type graphCmd struct {
+	Targets  []string `arg:"" optional:"" help:"Targets to draw with all they need (default: what kbuild would build)."`
+	Format   string   `enum:"dot,json,mermaid" default:"dot" help:"dot, json or mermaid."`
+	Collapse bool     `help:"One node for each target and kind of action."`
+}
+
+func (cmd graphCmd) Run(c *cli) error {
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	p, want, err := w.PlanFor(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	opts := graph.DrawOptions{Want: want, Collapse: cmd.Collapse}
+	switch {
+	case cmd.Format == "json" || c.JSON:
+		return p.Graph.WriteJSON(c.rawOut(), opts)
+	case cmd.Format == "mermaid":
+		return p.Graph.WriteMermaid(c.out, opts)
+	}
+	return p.Graph.WriteDOT(c.out, opts)
+}

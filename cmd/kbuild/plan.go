@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+type planCmd struct {
+	Targets []string `arg:"" optional:"" help:"Targets to plan (default: what kbuild would build)."`
+	List    bool     `help:"List targets, groups and variables instead."`
+}
+
+// Run shows the plan. It never runs a compiler.
+func (cmd planCmd) Run(c *cli) error {
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	p, err := w.Plan()
+	if err != nil {
+		return err
+	}
+	if cmd.List {
+		c.list(p)
+		return nil
+	}
+	want, err := p.Select(cmd.Targets)
+	if err != nil {
+		return err
+	}
+	ids := p.Graph.Closure(want)
+	if c.JSON {
+		return p.Graph.WriteJSON(c.out, graph.DrawOptions{Want: want})
+	}
+	target := ""
+	for _, id := range ids {
+		a := p.Graph.Actions[id]
+		if a.Target != target {
+			target = a.Target
+			fmt.Fprintf(c.out, "%s (%s)\n", target, a.Pos)
+		}
+		fmt.Fprintf(c.out, "  %s %s%s\n", a.Kind, a.Name, codes(a))
+		fmt.Fprintf(c.out, "    %s\n", term.ShellQuote(a.Argv))
+	}
+	return nil
+}
+
+// codes is " [lto: lto_80 lto_90]", or nothing for host work.
+func codes(a *graph.Action) string {
+	if len(a.Archs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" [%s: %s]", a.Mode, strings.Join(a.Archs, " "))
+}
+
+func (c *cli) list(p *engine.Project) {
+	for _, t := range p.Graph.Targets {
+		fmt.Fprintf(c.out, "%-40s %s\n", t.Label, strings.Join(t.Outputs, " "))
+	}
+	for _, v := range p.Variables {
+		fmt.Fprintf(c.out, "%-40s %s = %s (%s)\n", "var."+v.Name, v.Type, v.Value, v.Source)
+	}
+}

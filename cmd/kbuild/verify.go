@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/actions/strace"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+)
+
+type cacheVerifyCmd struct {
+	Rebuild bool     `help:"Run every action of the targets again, and compare what it makes with what it made."`
+	Strace  bool     `help:"Also spelled --trace: run every command of the targets again under strace, and name what it read or looked for and no record has."`
+	Targets []string `arg:"" optional:"" help:"Targets of --rebuild or --trace (default: what kbuild would build)."`
+}
+
+func (cmd cacheVerifyCmd) Run(c *cli) error {
+	switch {
+	case cmd.Rebuild && cmd.Strace:
+		return usagef("cache verify takes --rebuild or --trace, not both")
+	case cmd.Rebuild:
+		return cmd.rebuild(c)
+	case cmd.Strace:
+		return cmd.retrace(c)
+	case len(cmd.Targets) > 0:
+		return usagef("cache verify checks the whole cache; targets are for --rebuild and --trace")
+	}
+	store, err := c.store()
+	if err != nil {
+		return err
+	}
+	broken := 0
+	res, err := store.Verify(context.Background(), true, func(p disk.Problem) {
+		broken++
+		c.say("kbuild: %s: %v; removed", p.Path, p.Err)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, broken)
+	if broken > 0 {
+		return exitError{status: exitRequirement}
+	}
+	return nil
+}
+
+// rebuild builds targets, runs every action of them again, and compares the bytes.
+func (cmd cacheVerifyCmd) rebuild(c *cli) error {
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	var again *build.Rebuild
+	root, sum, err := w.RunAgain(cmd.Targets, func(_ context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
+		folder := engine.State(p.Project, "rebuilt")
+		os.RemoveAll(folder)
+		again = build.NewRebuild(t.Runner, folder)
+		return again, nil
+	})
+	if again == nil {
+		return err
+	}
+	checked, differ := again.Checked()
+	return errors.Join(c.ended(sum, err), c.showDifferences(root, checked, differ))
+}
+
+func (c *cli) showDifferences(root string, checked int, differ []build.Difference) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.out)
+		for _, d := range differ {
+			enc.Encode(map[string]any{"event": "difference", "target": d.Action.Target, "name": d.Action.Name, "outputs": d.Outputs, "kept": d.Kept, "read": d.Read})
+		}
+	} else {
+		for _, d := range differ {
+			fmt.Fprintf(c.out, "%s %s %s (%s):\n", d.Action.Target, d.Action.Kind, d.Action.Name, d.Action.Pos)
+			if len(d.Outputs) > 0 {
+				fmt.Fprintf(c.out, "  two runs made different %s\n", strings.Join(d.Outputs, " "))
+			}
+			for _, k := range d.Kept {
+				if rel, err := filepath.Rel(root, k); err == nil {
+					k = rel
+				}
+				fmt.Fprintf(c.out, "  the second is kept as %s\n", k)
+			}
+			if len(d.Read) > 0 {
+				fmt.Fprintf(c.out, "  the second read what the first did not: %s\n", strings.Join(d.Read, " "))
+			}
+		}
+		fmt.Fprintf(c.out, "%d actions ran again, %d made something else\n", checked, len(differ))
+	}
+	if len(differ) > 0 {
+		return exitError{status: exitRequirement}
+	}
+	return nil
+}
+
+// bareTrace spells the --trace of `kbuild cache verify --trace` as the parser has it: elsewhere --trace is followed by a file. There
+// --trace=FILE still means that.
+func bareTrace(args []string, flags []*kong.Flag) []string {
+	for i := range args[:max(0, len(args)-1)] {
+		if args[i] != "cache" || args[i+1] != "verify" || i > 0 && hasValue(args[i-1], flags) {
+			continue
+		}
+		out := slices.Clone(args)
+		for j := i + 2; j < len(out) && out[j] != "--"; j++ {
+			if out[j] == "--trace" {
+				out[j] = "--strace"
+			}
+		}
+		return out
+	}
+	return args
+}
+
+// hasValue reports an option whose value is the next argument.
+func hasValue(arg string, flags []*kong.Flag) bool {
+	return slices.ContainsFunc(flags, func(f *kong.Flag) bool {
+		return !f.IsBool() && (arg == "--"+f.Name || f.Short != 0 && arg == "-"+string(f.Short))
+	})
+}
+
+// retrace builds targets, runs every command of them again under strace, and holds what it read and looked for against the records.
+func (cmd cacheVerifyCmd) retrace(c *cli) error {
+	if err := straceWorks(); err != nil {
+		return err
+	}
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	var again *build.Trace
+	var folder string
+	_, sum, err := w.RunAgain(cmd.Targets, func(ctx context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
+		folder = engine.State(p.Project, "traced")
+		if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o777)); err != nil {
+			return nil, err
+		}
+		again = build.NewTrace(t.Runner, p.Covered(ctx), folder)
+		return again, nil
+	})
+	if again == nil {
+		return err
+	}
+	os.RemoveAll(folder)
+	checked, found := again.Found()
+	return errors.Join(c.ended(sum, err), c.showUnrecorded(checked, found))
+}
+
+// straceWorks reports what is missing to run commands under strace.
+func straceWorks() error {
+	if _, err := exec.LookPath("strace"); err != nil {
+		return usagef("cache verify --trace runs commands under strace, which is not in PATH: install it (on Debian and Ubuntu: apt install strace)")
+	}
+	argv := strace.Args(os.DevNull, []string{"true"})
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return usagef("cache verify --trace runs commands under strace, which does not work here (%v): %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (c *cli) showUnrecorded(checked int, found []build.Unrecorded) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.out)
+		for _, u := range found {
+			enc.Encode(map[string]any{"event": "unrecorded", "target": u.Action.Target, "kind": u.Action.Kind, "name": u.Action.Name, "path": u.Path, "how": u.How})
+		}
+	} else {
+		for i, u := range found {
+			if a := u.Action; i == 0 || found[i-1].Action != a {
+				fmt.Fprintf(c.out, "%s %s %s (%s):\n", a.Target, a.Kind, a.Name, a.Pos)
+			}
+			fmt.Fprintf(c.out, "  %s %s\n", u.How, u.Path)
+		}
+		fmt.Fprintf(c.out, "%d commands ran again, %d paths are in no record\n", checked, len(found))
+	}
+	if len(found) > 0 {
+		return exitError{status: exitFailed}
+	}
+	return nil
+}

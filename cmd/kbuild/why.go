@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+type whyCmd struct {
+	What []string `arg:"" optional:"" help:"Targets, outputs or sources (default: everything)."`
+}
+
+// whyEntry is one action of `kbuild why --json`.
+type whyEntry struct {
+	Event    string   `json:"event"`
+	Target   string   `json:"target"`
+	Name     string   `json:"name"`
+	Output   string   `json:"output"`
+	State    string   `json:"state"` // "up_to_date", "cached", "run", "failed"
+	Why      []string `json:"why"`
+	Imported []string `json:"imported,omitempty"` // of one that would run: what is unlike the imported cache
+	Whole    string   `json:"whole,omitempty"`    // why nvcc runs as one command
+	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
+}
+
+// Run says for each action what a build would do and why.
+func (cmd whyCmd) Run(c *cli) error {
+	w, err := c.workspace()
+	if err != nil {
+		return err
+	}
+	w.DryRun = true
+	p, t, want, err := w.Open(cmd.What)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	ids := p.Graph.Closure(want)
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	quiet := 0
+	for _, v := range t.Runner.Explain(ids, t.Imported()) {
+		a := v.Action
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Whole, nil}
+		isQuiet := v.State == "up_to_date" && len(cmd.What) == 0 && !c.JSON
+		if !isQuiet {
+			e.Kept = t.Runner.Kept(a)
+		}
+		switch {
+		case c.JSON:
+			if err := enc.Encode(e); err != nil {
+				return err
+			}
+		case isQuiet:
+			quiet++
+		default:
+			arch := ""
+			if a.Part && len(a.Archs) > 0 {
+				arch = " " + a.Archs[0]
+			}
+			fmt.Fprintf(c.out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
+			for _, w := range v.Why {
+				fmt.Fprintf(c.out, "  %s\n", w)
+			}
+			for _, w := range v.Imported {
+				fmt.Fprintf(c.out, "  unlike the imported cache: %s\n", w)
+			}
+			for _, k := range e.Kept {
+				fmt.Fprintf(c.out, "  %s\n", k)
+			}
+			if a.Whole != "" {
+				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Whole)
+			}
+		}
+	}
+	if quiet > 0 {
+		fmt.Fprintf(c.out, "%d actions are up to date\n", quiet)
+	}
+	if len(cmd.What) == 0 && !c.JSON {
+		for _, why := range w.Misparsed() {
+			fmt.Fprintf(c.out, "taken apart wrongly: %s\n", why)
+		}
+	}
+	return nil
+}
+
+var stateWords = map[string]string{
+	"up_to_date": "is up to date",
+	"cached":     "would be restored from the cache",
+	"run":        "would run",
+	"failed":     "cannot run",
+}
