@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -21,72 +22,166 @@ type Request struct {
 
 // Build brings targets up to date. The error is of the engine; of actions that failed the summary tells.
 func (w *Workspace) Build(req Request) (sched.Summary, error) {
-	q := w.openQuick(req)
-	if q != nil {
-		if sum, done, err := q.build(w); done {
-			return sum, err
-		}
-	}
-	return w.buildRetryingUnsplit(func() (sched.Summary, string, error) { return w.build(req, q) })
+	v := w.view(req)
+	w.Front.Enter()
+	return w.retry(func(anew bool) (sched.Summary, string, error) { return w.build(req, v, anew) })
 }
 
-// build builds once. misread asks for another time: it is the compiler that was misread.
-func (w *Workspace) build(req Request, q *quick) (sum sched.Summary, misread string, err error) {
-	choose := func() (*Project, []graph.ActionID, error) { return w.PlanFor(req.Targets) }
-	if req.Select != nil {
-		choose = func() (*Project, []graph.ActionID, error) {
-			p, err := w.Plan()
-			if err != nil {
-				return nil, nil, err
-			}
-			want, err := req.Select(p)
-			return p, want, err
+// mostTurns is how often a build is done again because a compiler was taken apart wrongly. Each turn finds a question that this
+// process did not know of, so that it ends by itself; this is for what nobody thought of.
+const mostTurns = 32
+
+// planAgain is what a build of a part of the last plan gives for a compiler that was misparsed: a plan tells which, and who must know.
+const planAgain = "the last plan"
+
+// retry builds, and once more where a compiler was taken apart wrongly, with it as one command.
+func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed string, err error)) (sched.Summary, error) {
+	anew := false
+	for turn := 1; ; turn++ {
+		sum, misparsed, err := build(anew)
+		if misparsed == "" || turn == mostTurns {
+			return sum, err
+		}
+		if anew = true; misparsed != planAgain {
+			w.sayf("warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this; `kbuild why` says more)", misparsed)
 		}
 	}
-	p, tree, want, err := w.openFor(choose)
+}
+
+// build builds once: it looks at the tree, locks it, takes what changes affect of the last plan or else plans, runs that, and leaves what
+// the next build needs to know. anew makes a plan.
+func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, misparsed string, err error) {
+	var last *scan
+	if !anew {
+		last = v.scan()
+		defer last.close()
+	}
+	if last.upToDate() {
+		last.tell(w)
+		w.Front.UpToDate(last.actions)
+		return sched.Summary{Actions: last.actions, UpToDate: last.actions}, "", nil
+	}
+	state := w.StateDir()
+	lock, err := w.lockExisting(state)
 	if err != nil {
 		return sum, "", err
 	}
-	defer tree.Close()
-	return p.build(req, q, tree, want)
+	if last != nil && lock != nil && lock.Was() == last.was {
+		if part := last.part(); part != nil {
+			defer part.close()
+			return w.buildPart(part, lock)
+		}
+	}
+	p, t, want, err := w.openLocked(state, lock, func() (*Project, []graph.ActionID, error) { return w.choose(req) })
+	if err != nil {
+		return sum, "", err
+	}
+	defer t.Close()
+	return p.build(req, v, t, want)
+}
+
+// choose plans, and takes what is to be built.
+func (w *Workspace) choose(req Request) (*Project, []graph.ActionID, error) {
+	if req.Select == nil {
+		return w.PlanFor(req.Targets)
+	}
+	p, err := w.Plan()
+	if err != nil {
+		return nil, nil, err
+	}
+	want, err := req.Select(p)
+	return p, want, err
+}
+
+// buildPart builds a part of the last plan.
+func (w *Workspace) buildPart(part *part, lock *run.Lock) (sum sched.Summary, misparsed string, err error) {
+	part.tell(w)
+	t, err := part.openTree(w, lock)
+	if err != nil {
+		return sum, "", err
+	}
+	defer t.Close()
+	r := w.begin(t, part.want)
+	defer r.End()
+	sum, dirty, err := r.run(part.graph, part.want, t.Runner)
+	if rest := part.actions - sum.Actions; rest > 0 { // nothing that they look at has changed
+		sum.Actions += rest
+		sum.UpToDate += rest
+	}
+	r.Finish(sum)
+	if len(t.Runner.Misread()) > 0 && r.Context.Err() == nil {
+		return sum, planAgain, nil
+	}
+	if err == nil && !sum.Interrupted {
+		part.commit(t, dirty)
+	}
+	return sum, "", err
 }
 
 // build builds want in an open tree.
-func (p *Project) build(req Request, q *quick, tree *Tree, want []graph.ActionID) (sum sched.Summary, misread string, err error) {
+func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (sum sched.Summary, misparsed string, err error) {
 	w := p.w
-	r := w.Front.Begin(tree, want)
+	r := w.begin(t, want)
 	defer r.End()
-	tree.Runner.Warn = func(text string) { r.Note("warning", text) }
-	var runner sched.Runner = tree.Runner
+	var runner sched.Runner = t.Runner
 	if w.DryRun {
-		runner = build.NewDryRun(tree.Runner)
+		runner = build.NewDryRun(t.Runner)
 	}
-	if err := p.sweep(tree, want, r.Note); err != nil {
+	if err := p.sweep(t, want, r.Note); err != nil {
 		return sum, "", err
 	}
-	sum, err = sched.Run(r.Context, p.Graph, want, r.Options, runner, r.Observer)
+	sum, dirty, err := r.run(p.Graph, want, runner)
 	if err == nil && req.Ran != nil && !w.DryRun {
-		err = req.Ran(r.Context, p, tree, want)
+		err = req.Ran(r.Context, p, t, want)
 	}
-	misread, noted := p.noteMisread(tree.Runner.Misread())
+	misparsed, noted := p.noteMisread(t.Runner.Misread())
 	err = errors.Join(err, noted)
-	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misread == ""
+	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misparsed == ""
 	if good && req.Good != nil {
 		err = req.Good(p, want)
 	}
 	r.Finish(sum)
-	if good && err == nil {
-		if q != nil {
-			q.save(p, tree, want)
-		}
-		if req.Done != nil {
-			err = req.Done(p, want)
-		}
+	if v != nil && err == nil && misparsed == "" && !sum.Interrupted {
+		v.commit(p, t, p.Graph.Closure(want), dirty)
+	}
+	if good && err == nil && req.Done != nil {
+		err = req.Done(p, want)
 	}
 	if r.Context.Err() != nil {
-		misread = ""
+		misparsed = ""
 	}
-	return sum, misread, err
+	return sum, misparsed, err
+}
+
+// watched is a run of the scheduler.
+type watched struct {
+	*Run
+	sched.Observer
+	ended map[graph.ActionID]bool // well
+}
+
+// begin has the front make ready for a run.
+func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
+	r := w.Front.Begin(t, want)
+	t.Runner.Warn = func(text string) { r.Note("warning", text) }
+	return &watched{r, r.Observer, map[graph.ActionID]bool{}}
+}
+
+// Finished implements sched.Observer.
+func (r *watched) Finished(a *graph.Action, res sched.Result, done, total int) {
+	r.ended[a.ID] = res.Status != sched.Failed && res.Status != sched.Skipped
+	r.Observer.Finished(a, res, done, total)
+}
+
+// run runs what want needs. dirty are the actions that are not up to date then.
+func (r *watched) run(g *graph.Graph, want []graph.ActionID, runner sched.Runner) (sum sched.Summary, dirty []graph.ActionID, err error) {
+	sum, err = sched.Run(r.Context, g, want, r.Options, runner, r)
+	for _, id := range g.Closure(want) {
+		if !r.ended[id] {
+			dirty = append(dirty, id)
+		}
+	}
+	return sum, dirty, err
 }
 
 // RunAgain builds targets with a runner that runs commands again.
@@ -96,9 +191,8 @@ func (w *Workspace) RunAgain(targets []string, with func(context.Context, *Proje
 		return "", sum, err
 	}
 	defer t.Close()
-	r := w.Front.Begin(t, want)
+	r := w.begin(t, want)
 	defer r.End()
-	t.Runner.Warn = func(text string) { r.Note("warning", text) }
 	if err := p.sweep(t, want, r.Note); err != nil {
 		return "", sum, err
 	}
@@ -106,7 +200,7 @@ func (w *Workspace) RunAgain(targets []string, with func(context.Context, *Proje
 	if err != nil {
 		return "", sum, err
 	}
-	sum, err = sched.Run(r.Context, p.Graph, want, r.Options, runner, r.Observer)
+	sum, _, err = r.run(p.Graph, want, runner)
 	r.Finish(sum)
 	return p.Root, sum, err
 }

@@ -22,16 +22,16 @@ import (
 
 // Open locks the build tree, plans for names, and opens the tree, which the caller closes.
 func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
-	return w.openFor(func() (*Project, []graph.ActionID, error) { return w.PlanFor(names) })
-}
-
-// openFor is Open with a way to plan.
-func (w *Workspace) openFor(plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
 	state := w.StateDir()
 	lock, err := w.lockExisting(state)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	return w.openLocked(state, lock, func() (*Project, []graph.ActionID, error) { return w.PlanFor(names) })
+}
+
+// openLocked plans, and opens the tree whose lock is held, or which is not there yet: lock is nil then.
+func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
 	p, want, err = plan()
 	if err == nil && lock == nil {
 		lock, err = w.lockNew(state)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/probe"
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -131,20 +130,4 @@ func (p *Project) verdictText() (file string, text []byte, ok bool) {
 	file = p.w.verdictsFile(p.Project)
 	text, err := regular.Read(file)
 	return file, text, !errors.Is(err, fs.ErrNotExist)
-}
-
-// mostTurns is how often a command builds again because a compiler was taken apart wrongly. Each turn finds a question that this
-// process did not know of, so that it ends by itself; this is for what nobody thought of.
-const mostTurns = 32
-
-// buildRetryingUnsplit builds, and once more with a compiler as one command where it was taken apart wrongly.
-func (w *Workspace) buildRetryingUnsplit(build func() (sum sched.Summary, misread string, err error)) (sched.Summary, error) {
-	w.Front.Enter()
-	for turn := 1; ; turn++ {
-		sum, misread, err := build()
-		if misread == "" || turn == mostTurns {
-			return sum, err
-		}
-		w.sayf("warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this; `kbuild why` says more)", misread)
-	}
 }

@@ -22,10 +22,10 @@ func (silent) UpToDate(int)                           {}
 func (silent) Begin(*Tree, []graph.ActionID) (r *Run) { return r }
 
 // However often a build finds a compiler misparsed, it ends.
-func TestBuildRetryingUnsplitEnds(t *testing.T) {
+func TestRetryEnds(t *testing.T) {
 	w := &Workspace{Front: silent{}}
 	turns, failed := 0, errors.New("failed")
-	_, err := w.buildRetryingUnsplit(func() (sched.Summary, string, error) {
+	_, err := w.retry(func(bool) (sched.Summary, string, error) {
 		turns++
 		return sched.Summary{}, "hipcc", failed
 	})

@@ -2,10 +2,8 @@ package engine
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,193 +12,15 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
-	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/snapshot"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// The quick way: a build that left nothing to do leaves a snapshot of everything it looked at and made, and the next one with
-// the same command line and environment that finds all of it unchanged has nothing to do. It reads no manifest, makes
-// no plan and opens no journal. Any doubt, and the build goes the long way, which decides by itself.
-//
-// What stat cannot vouch for yet, since it was changed during the build or just before, is in the snapshot with a zero stat: the
-// next build settles it by content. That goes for the outputs of the build above all.
-//
-// What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
-// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked). The journal is not among them: the snapshot itself
-// says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
-
-// quick is the quick way for one command line.
-type quick struct {
-	root, state string
-	file        string // the snapshot
-	key         [32]byte
-	began       time.Time
-}
-
-// snapshots is how many command lines have one in a build tree.
-const snapshots = 4
-
-// openQuick gives nil for a build that must go the long way: the front wants to tell more than the end.
-func (w *Workspace) openQuick(req Request) *quick {
-	if !req.Brief || w.DryRun || w.CheckLink != nil || req.Select != nil {
-		return nil
-	}
-	if w.writeOutEnv() != nil {
-		return nil // the long way says why
-	}
-	root, _ := manifest.Locate(w.Manifest)
-	q := &quick{root: root, state: w.StateDir(), began: time.Now()}
-	if !q.identify(w, req.Targets) {
-		return nil
-	}
-	q.file = filepath.Join(q.state, fmt.Sprintf("snapshot-%x", q.key[:6]))
-	return q
-}
-
-// identify makes the key of all that decides besides files.
-func (q *quick) identify(w *Workspace, targets []string) bool {
-	exe, err := os.Executable()
-	if err != nil {
-		return false
-	}
-	self, err := cache.StatFile(exe)
-	if err != nil {
-		return false
-	}
-	m := w.Manifest
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, q.root, q.state, m.File)
-	fmt.Fprintf(h, "%q %q %q %q %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit) // maps print sorted
-	fmt.Fprintf(h, "%q\n", targets)
-	env, _ := environ()
-	for _, e := range os.Environ() {
-		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(probe.HIPEnvNames[:], name) {
-			env = append(env, e)
-		}
-	}
-	slices.Sort(env)
-	fmt.Fprintf(h, "%q", env)
-	h.Sum(q.key[:0])
-	return true
-}
-
-// placeEnv are variables that say where the cache is.
-var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
-
-// note is what a snapshot keeps besides files.
-type note struct {
-	actions int              // that the command line stands for
-	graph   uint32           // the sum of the packed graph that goes with the snapshot
-	dirty   []graph.ActionID // of that graph: not up to date
-	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
-	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
-	cpu     string           // of -march=native: the same, see probe.CPU
-	said    string           // diagnostics of the plan, as JSON
-}
-
-func (n note) encode() []byte {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(n.actions))
-	b = binary.LittleEndian.AppendUint32(b, n.graph)
-	for _, ids := range [2][]graph.ActionID{n.dirty, n.moved} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(ids)))
-		for _, id := range ids {
-			b = binary.LittleEndian.AppendUint32(b, uint32(id))
-		}
-	}
-	for _, text := range [2]string{n.gpus, n.cpu} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
-		b = append(b, text...)
-	}
-	return append(b, n.said...)
-}
-
-// decodeNote trusts b: the snapshot has a sum.
-func decodeNote(b []byte) note {
-	u32 := func() (n uint32) {
-		n, b = binary.LittleEndian.Uint32(b), b[4:]
-		return n
-	}
-	n := note{actions: int(u32()), graph: u32()}
-	for _, ids := range [2]*[]graph.ActionID{&n.dirty, &n.moved} {
-		for range u32() {
-			*ids = append(*ids, graph.ActionID(u32()))
-		}
-	}
-	for _, text := range [2]*string{&n.gpus, &n.cpu} {
-		size := u32()
-		*text, b = string(b[:size]), b[size:]
-	}
-	n.said = string(b)
-	return n
-}
-
-// build goes the quick way if it can: done says so.
-func (q *quick) build(w *Workspace) (sum sched.Summary, done bool, err error) {
-	lock, ok := run.LookLock(filepath.Join(q.state, "lock"))
-	if !ok {
-		return sum, false, nil
-	}
-	defer lock.Release()
-	s, err := snapshot.Open(q.file)
-	if err != nil {
-		return sum, false, nil
-	}
-	defer s.Close()
-	if s.Key() != q.key {
-		return sum, false, nil
-	}
-	n := decodeNote(s.Note())
-	if n.gpus != "" && n.gpus != probe.GPUs("/", os.Getenv) || n.cpu != "" && n.cpu != probe.CPU("/") {
-		return sum, false, nil
-	}
-	changed, err := s.Changed(q.root)
-	if err != nil {
-		return sum, false, nil
-	}
-	fresh, broken := q.settle(s, changed)
-	if len(broken) > 0 || len(n.dirty) > 0 {
-		lock.Release()
-		return q.partial(w, s, n, fresh, broken, lock.Was())
-	}
-	if len(fresh) > 0 {
-		s.Refresh(q.file, fresh) // without it the next build settles again
-	}
-	n.tell(w)
-	w.Front.UpToDate(n.actions)
-	return sched.Summary{Actions: n.actions, UpToDate: n.actions}, true, nil
-}
-
-// tell shows what the plan of a snapshot had to say.
-func (n *note) tell(w *Workspace) {
-	w.Front.Enter()
-	var diags manifest.Diagnostics
-	if n.said != "" && json.Unmarshal([]byte(n.said), &diags) == nil {
-		w.Front.Diagnose(diags)
-	}
-}
-
-// settle decides by content what stat cannot. It gives the new stats of what is as it was, and the entries that are not.
-func (q *quick) settle(s *snapshot.Snapshot, changed []int) (fresh map[int]cache.Stat, broken []int) {
-	fresh = map[int]cache.Stat{}
-	for _, i := range changed {
-		switch st, ok := s.Settle(q.root, i); {
-		case !ok:
-			broken = append(broken, i)
-		case st != (cache.Stat{}) && st.Before(q.began):
-			fresh[i] = st
-		}
-	}
-	return fresh, broken
-}
-
-// save leaves a snapshot of a build after which there is nothing to do, and a packed graph for the next one that has little to do.
-func (q *quick) save(p *Project, t *Tree, want []graph.ActionID) {
-	e := &looked{q: q, seen: map[string]int{}}
+// commit leaves a snapshot of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
+func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
+	e := &looked{v: v, seen: map[string]int{}}
 	request := p.w.Request(p.Project)
 	facts, absentTools, ok := probe.Looked(request, p.Facts)
 	gpus := ""
@@ -215,13 +35,13 @@ func (q *quick) save(p *Project, t *Tree, want []graph.ActionID) {
 	if !ok {
 		return
 	}
-	closure := p.Graph.Closure(want)
 	for _, l := range p.Looks {
 		if !l.List && !l.Missing {
 			t.files.Digest(l.Path) // now it is among those seen, unless it is a folder
 		}
 	}
-	e.tree(p.Graph, closure, t)
+	good, packed := split(closure, dirty)
+	e.tree(p.Graph, good, t)
 	for _, name := range p.Files {
 		e.known(name, p.Text(name))
 	}
@@ -247,11 +67,11 @@ func (q *quick) save(p *Project, t *Tree, want []graph.ActionID) {
 	if e.doubt {
 		return
 	}
-	sum, err := q.pack(p, t, closure, append(facts, absentTools...))
+	sum, err := v.pack(p, t, closure, append(facts, absentTools...))
 	if err != nil {
 		return
 	}
-	n := note{actions: len(closure), graph: sum, gpus: gpus, cpu: cpu}
+	n := note{actions: len(closure), graph: sum, dirty: packed, gpus: gpus, cpu: cpu}
 	if len(p.w.diagnosed) > 0 {
 		text, err := json.Marshal(p.w.diagnosed)
 		if err != nil {
@@ -259,15 +79,31 @@ func (q *quick) save(p *Project, t *Tree, want []graph.ActionID) {
 		}
 		n.said = string(text)
 	}
-	if snapshot.Write(q.file, q.key, n.encode(), e.entries) == nil {
-		q.prune()
+	if snapshot.Write(v.file, v.key, n.encode(), e.entries) == nil {
+		v.prune()
 	}
 }
 
-// prune removes the oldest snapshots.
-func (q *quick) prune() {
-	names, _ := filepath.Glob(filepath.Join(q.state, "snapshot-????????????"))
-	if len(names) <= snapshots {
+// split parts ids into those that are not dirty, and the numbers that the others have where ids are packed.
+func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
+	is := map[graph.ActionID]bool{}
+	for _, id := range dirty {
+		is[id] = true
+	}
+	for i, id := range ids {
+		if is[id] {
+			packed = append(packed, graph.ActionID(i))
+		} else {
+			good = append(good, id)
+		}
+	}
+	return good, packed
+}
+
+// prune removes the oldest views.
+func (v *view) prune() {
+	names, _ := filepath.Glob(filepath.Join(v.state, "snapshot-????????????"))
+	if len(names) <= views {
 		return
 	}
 	age := func(name string) time.Time {
@@ -278,7 +114,7 @@ func (q *quick) prune() {
 		return info.ModTime()
 	}
 	slices.SortFunc(names, func(a, b string) int { return age(a).Compare(age(b)) })
-	for _, n := range names[:len(names)-snapshots] {
+	for _, n := range names[:len(names)-views] {
 		snapshot.Remove(n)
 		os.Remove(n + graphSuffix)
 	}
@@ -286,7 +122,7 @@ func (q *quick) prune() {
 
 // looked collects the entries of a snapshot.
 type looked struct {
-	q       *quick
+	v       *view
 	entries []snapshot.Entry
 	seen    map[string]int // index of a path's entry
 	doubt   bool
@@ -350,8 +186,8 @@ func (l *looked) made(a *graph.Action, j *cache.Journal) {
 
 // add takes an entry over.
 func (l *looked) add(e snapshot.Entry) {
-	e.Path = cache.Canonical(l.q.root, e.Path)
-	if e.Kind != snapshot.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.q.began) {
+	e.Path = cache.Canonical(l.v.root, e.Path)
+	if e.Kind != snapshot.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
 		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != snapshot.Guard // nothing else to settle it by
 		e.Stat = cache.Stat{Mode: e.Stat.Mode}
 	}
@@ -380,7 +216,7 @@ func (l *looked) add(e snapshot.Entry) {
 	}
 }
 
-func (l *looked) abs(p string) string { return cache.Absolute(l.q.root, p) }
+func (l *looked) abs(p string) string { return cache.Absolute(l.v.root, p) }
 
 // present takes a path whose stat must stay as it is.
 func (l *looked) present(p string) {
@@ -405,7 +241,7 @@ func (l *looked) known(p string, text []byte) {
 
 // look takes what the manifest looked at, but for files, which are among those seen.
 func (l *looked) look(k manifest.Look) {
-	switch _, seen := l.seen[cache.Canonical(l.q.root, k.Path)]; {
+	switch _, seen := l.seen[cache.Canonical(l.v.root, k.Path)]; {
 	case k.Missing:
 		l.absent(k.Path)
 	case k.List:
@@ -433,7 +269,7 @@ func (l *looked) names(k manifest.Look) {
 
 // isBuildTree reports whether the build tree is path or below it.
 func (l *looked) isBuildTree(path string) bool {
-	return strings.HasPrefix(l.q.state, l.abs(path)+"/")
+	return strings.HasPrefix(l.v.state, l.abs(path)+"/")
 }
 
 // absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.

@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+import ()
+
+// What a build leaves for the next one. A build with the same command line and environment that finds everything it would look at as it was has
+// nothing to do. So each leaves a snapshot of all that it looked at and made, with the stat of each file, and its plan. The next one compares
+// stats. Where none differs it ends: it reads no manifest, makes no plan and opens no journal. Where a few files differ it looks at the actions that
+// use them. Where the plan may be another it plans, and looks at all actions. In any case what is looked at runs the same way, and what is left then is
+// left in the same form.
+//
+// What stat cannot vouch for yet, since it was changed during the build or just before, is in the snapshot with a zero stat: the
+// next build settles it by content. That goes for the outputs of the build above all.
+//
+// What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
+// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked). The journal is not among them: the snapshot itself
+// says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
+
+// view is a build tree as one command line sees it.
+type view struct {
+	root, state string
+	file        string // the snapshot
+	key         [32]byte
+	began       time.Time
+}
+
+// views is how many command lines have one in a build tree.
+const views = 4
+
+// view gives nil for a build that does not end with all of its actions up to date, or whose front wants to tell of each.
+func (w *Workspace) view(req Request) *view {
+	if !req.Brief || w.DryRun || w.CheckLink != nil || req.Select != nil {
+		return nil
+	}
+	if w.writeOutEnv() != nil {
+		return nil // reading the manifest says why
+	}
+	root, _ := manifest.Locate(w.Manifest)
+	v := &view{root: root, state: w.StateDir(), began: time.Now()}
+	if !v.identify(w, req.Targets) {
+		return nil
+	}
+	v.file = filepath.Join(v.state, fmt.Sprintf("snapshot-%x", v.key[:6]))
+	return v
+}
+
+// identify makes the key of all that decides besides files.
+func (v *view) identify(w *Workspace, targets []string) bool {
+	exe, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	self, err := cache.StatFile(exe)
+	if err != nil {
+		return false
+	}
+	m := w.Manifest
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, v.root, v.state, m.File)
+	fmt.Fprintf(h, "%q %q %q %q %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit) // maps print sorted
+	fmt.Fprintf(h, "%q\n", targets)
+	env, _ := environ()
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(probe.HIPEnvNames[:], name) {
+			env = append(env, e)
+		}
+	}
+	slices.Sort(env)
+	fmt.Fprintf(h, "%q", env)
+	h.Sum(v.key[:0])
+	return true
+}
+
+// placeEnv are variables that say where the cache is.
+var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
+
+// note is what a snapshot keeps besides files.
+type note struct {
+	actions int              // that the command line stands for
+	graph   uint32           // the sum of the packed graph that goes with the snapshot
+	dirty   []graph.ActionID // of that graph: not up to date
+	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
+	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
+	cpu     string           // of -march=native: the same, see probe.CPU
+	said    string           // diagnostics of the plan, as JSON
+}
+
+func (n note) encode() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, uint32(n.actions))
+	b = binary.LittleEndian.AppendUint32(b, n.graph)
+	for _, ids := range [2][]graph.ActionID{n.dirty, n.moved} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(ids)))
+		for _, id := range ids {
+			b = binary.LittleEndian.AppendUint32(b, uint32(id))
+		}
+	}
+	for _, text := range [2]string{n.gpus, n.cpu} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
+		b = append(b, text...)
+	}
+	return append(b, n.said...)
+}
+
+// decodeNote trusts b: the snapshot has a sum.
+func decodeNote(b []byte) note {
+	u32 := func() (n uint32) {
+		n, b = binary.LittleEndian.Uint32(b), b[4:]
+		return n
+	}
+	n := note{actions: int(u32()), graph: u32()}
+	for _, ids := range [2]*[]graph.ActionID{&n.dirty, &n.moved} {
+		for range u32() {
+			*ids = append(*ids, graph.ActionID(u32()))
+		}
+	}
+	for _, text := range [2]*string{&n.gpus, &n.cpu} {
+		size := u32()
+		*text, b = string(b[:size]), b[size:]
+	}
+	n.said = string(b)
+	return n
+}
+
+// tell shows what the plan of a snapshot had to say.
+func (n *note) tell(w *Workspace) {
+	var diags manifest.Diagnostics
+	if n.said != "" && json.Unmarshal([]byte(n.said), &diags) == nil {
+		w.Front.Diagnose(diags)
+	}
+}
+
+// scan is what the last build with this command line left, and what is not as it was.
+type scan struct {
+	*view
+	note
+	snap   *snapshot.Snapshot
+	fresh  map[int]cache.Stat // entries that are what they were, under another stat
+	broken []int              // entries that are not
+	was    string             // who had built in the tree last
+}
+
+// scan looks at the tree; nil if nothing is known of it, or somebody builds in it now. It must be closed.
+func (v *view) scan() *scan {
+	if v == nil {
+		return nil
+	}
+	lock, ok := run.LookLock(filepath.Join(v.state, "lock"))
+	if !ok {
+		return nil
+	}
+	defer lock.Release()
+	snap, err := snapshot.Open(v.file)
+	if err != nil {
+		return nil
+	}
+	s := &scan{view: v, snap: snap, was: lock.Was()}
+	if snap.Key() != v.key || !s.look() {
+		snap.Close()
+		return nil
+	}
+	return s
+}
+
+// look compares the entries of the snapshot with the files. ok is false where they cannot tell.
+func (s *scan) look() (ok bool) {
+	s.note = decodeNote(s.snap.Note())
+	if s.gpus != "" && s.gpus != probe.GPUs("/", os.Getenv) || s.cpu != "" && s.cpu != probe.CPU("/") {
+		return false
+	}
+	changed, err := s.snap.Changed(s.root)
+	if err != nil {
+		return false
+	}
+	s.fresh = map[int]cache.Stat{}
+	for _, i := range changed { // what stat cannot decide, content does
+		switch st, ok := s.snap.Settle(s.root, i); {
+		case !ok:
+			s.broken = append(s.broken, i)
+		case st != (cache.Stat{}) && st.Before(s.began):
+			s.fresh[i] = st
+		}
+	}
+	if len(s.fresh) > 0 && s.upToDate() {
+		s.snap.Refresh(s.file, s.fresh) // without it the next build settles again
+	}
+	return true
+}
+
+// upToDate reports that all actions of the command line are.
+func (s *scan) upToDate() bool { return s != nil && len(s.broken) == 0 && len(s.dirty) == 0 }
+
+func (s *scan) close() {
+	if s != nil {
+		s.snap.Close()
+	}
+}
