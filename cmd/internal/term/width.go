@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/text/width"
 )
 
 // windowSize asks the terminal behind w for its columns and rows. 80 by 24 is the answer where there
@@ -22,22 +23,13 @@ func windowSize(w any) (cols, rows int) {
 	return
 }
 
-// wide are the blocks whose characters take two columns (Unicode's East Asian Width W and F, and the
-// emoji), as ranges.
-var wide = []struct{ from, to rune }{
-	{0x1100, 0x115f}, {0x231a, 0x231b}, {0x2e80, 0x303e}, {0x3041, 0x33ff}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff},
-	{0xa000, 0xa4cf}, {0xa960, 0xa97f}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe30, 0xfe6f},
-	{0xff00, 0xff60}, {0xffe0, 0xffe6}, {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
-}
-
+// runeWidth is how many columns a character takes.
 func runeWidth(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
 		return 0
 	}
-	for _, w := range wide {
-		if w.from <= r && r <= w.to {
-			return 2
-		}
+	if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth { // emoji are wide
+		return 2
 	}
 	return 1
 }
