@@ -354,7 +354,7 @@ func (j *Journal) compact() error {
 		j.file.Close()
 		j.file = nil
 	}
-	if err := ReplaceFile(j.path, w.b); err != nil {
+	if err := regular.Replace(j.path, w.b); err != nil {
 		return err
 	}
 	j.size, j.total, j.rewrite = int64(len(w.b)), j.live, false

@@ -223,5 +223,5 @@ func (j *Journal) WriteIndex() error {
 	if old, err := regular.Read(indexPath(j.path)); err == nil && bytes.Equal(old, b) {
 		return nil
 	}
-	return ReplaceFile(indexPath(j.path), b)
+	return regular.Replace(indexPath(j.path), b)
 }

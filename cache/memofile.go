@@ -6,10 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"sort"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // The memo file: a magic line, the generation, the number of entries, the entries sorted by path, and
@@ -35,7 +34,7 @@ func (f *Files) Save() error {
 	if f.memo == "" || !f.dirty.Swap(false) {
 		return nil
 	}
-	if err := ReplaceFile(f.memo, encodeMemo(f.entries(), f.gen)); err != nil {
+	if err := regular.Replace(f.memo, encodeMemo(f.entries(), f.gen)); err != nil {
 		f.dirty.Store(true)
 		return fmt.Errorf("writing the memo of file digests: %w", err)
 	}
@@ -162,38 +161,4 @@ func (r *reader) bytes(n uint64) []byte {
 	b := r.b[:n]
 	r.b = r.b[n:]
 	return b
-}
-
-// ReplaceFile writes name by a temporary file beside it. It does not fsync: whoever reads checks a sum,
-// and after a power loss a missing memo or journal costs time only.
-func ReplaceFile(name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	return ReplaceFrom(name, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
-}
-
-// ReplaceFrom replaces a file by what write writes, at once, so that nobody sees half of it.
-func ReplaceFrom(name string, write func(io.Writer) error) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	err = write(tmp)
-	if err == nil {
-		err = tmp.Chmod(0o644)
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
 }

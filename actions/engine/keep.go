@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/build"
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -36,7 +35,7 @@ func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, 
 	if err != nil {
 		return err
 	}
-	if err := cache.ReplaceFile(filepath.Join(state, "kept"), text); err != nil {
+	if err := regular.Replace(filepath.Join(state, "kept"), text); err != nil {
 		return err
 	}
 	for _, k := range codes {

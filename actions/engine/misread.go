@@ -102,7 +102,7 @@ func (p *Project) noteMisread(found []build.Misreading) (tool string, err error)
 	if err != nil {
 		return tool, err
 	}
-	return tool, cache.ReplaceFile(w.verdictsFile(p.Project), text)
+	return tool, regular.Replace(w.verdictsFile(p.Project), text)
 }
 
 // distrustedQuestions are the questions of all verdicts.

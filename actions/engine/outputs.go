@@ -125,7 +125,7 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, note func(severity, text
 	if p.listText = l.encode(); bytes.Equal(old, p.listText) {
 		return nil
 	}
-	return cache.ReplaceFile(name, p.listText)
+	return regular.Replace(name, p.listText)
 }
 
 // namesOfTree gives what an output in the build tree, whose folder without links is real, is called now: another command line may have

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/snapshot"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -76,7 +77,7 @@ func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID, tools []strin
 	if err != nil {
 		return 0, err
 	}
-	return graph.Sum(data), cache.ReplaceFile(v.file+graphSuffix, data)
+	return graph.Sum(data), regular.Replace(v.file+graphSuffix, data)
 }
 
 // part is the part of a stored plan that changes affect, as a graph of its own.

@@ -125,7 +125,7 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o777) != nil {
 		return
 	}
-	replaceFile(file, seal(key, text))
+	regular.Replace(file, seal(key, text)) // without it the question is asked again
 }
 
 // seal ends a text by a sum over it and what it is about: a memo that is damaged or stands for another could name a wrong tool.
@@ -140,16 +140,4 @@ func unseal(about string, sealed []byte) (text []byte, ok bool) {
 		return nil, false
 	}
 	return sealed[:n], bytes.Equal(seal(about, sealed[:n]), sealed)
-}
-
-// replaceFile writes a file at once, or not at all.
-func replaceFile(file string, text []byte) {
-	tmp, err := os.CreateTemp(filepath.Dir(file), "new-*")
-	if err != nil {
-		return
-	}
-	_, err = tmp.Write(text)
-	if tmp.Close() != nil || err != nil || os.Rename(tmp.Name(), file) != nil {
-		os.Remove(tmp.Name())
-	}
 }

@@ -220,5 +220,5 @@ func (s *Steps) save() {
 		return
 	}
 	s.text = seal(filepath.Base(s.file), text)
-	replaceFile(s.file, s.text)
+	regular.Replace(s.file, s.text) // best effort
 }

@@ -49,6 +49,7 @@ import (
 	"unsafe"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 const magic = "kbuild snap  1\r\n"
@@ -323,7 +324,7 @@ func Write(name string, key [32]byte, note []byte, entries []Entry) error {
 	if err != nil {
 		return err
 	}
-	return cache.ReplaceFile(name, data)
+	return regular.Replace(name, data)
 }
 
 func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -60,5 +59,5 @@ func (c *cli) format(file string, check bool) (changed bool, err error) {
 	if check {
 		return true, nil
 	}
-	return true, cache.ReplaceFile(name, out)
+	return true, regular.Replace(name, out)
 }

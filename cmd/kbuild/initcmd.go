@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
@@ -31,7 +30,7 @@ func (cmd initCmd) Run(c *cli) error {
 	if len(found.mains)+len(found.rest) == 0 {
 		return usagef("no .cu, .hip, .c, .cc, .cpp or .cxx file below %s", c.Dir)
 	}
-	if err := cache.ReplaceFile(file, []byte(manifestText(found))); err != nil {
+	if err := regular.Replace(file, []byte(manifestText(found))); err != nil {
 		return err
 	}
 	c.say("kbuild: wrote %s: %d programs, %d other sources. Try: kbuild plan", file, len(found.mains), len(found.rest))

@@ -121,7 +121,7 @@ func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	if err := cache.ReplaceFrom(name, write); err != nil {
+	if err := regular.ReplaceFrom(name, write); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil

@@ -3,13 +3,14 @@ package term
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -178,30 +179,15 @@ func (t *Trace) metadata() []traceEvent {
 	return list
 }
 
-// replaceFile writes beside the file and moves, so that a reader sees the old trace or the new one.
-// A device such as /dev/stdout is written in place.
+// replaceFile has a reader see the old trace or the new one. A device such as /dev/stdout is written in place.
 func replaceFile(file string, text []byte) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(file, text, 0o666)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
+	return regular.ReplaceFrom(file, func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	_, err = tmp.Write(text)
-	if e := tmp.Chmod(0o644); err == nil {
-		err = e
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), file)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
+	})
 }
 
 // Tee passes events on to several observers, in order.

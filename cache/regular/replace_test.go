@@ -1,0 +1,35 @@
+package regular
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What could not be written whole leaves the old file, and nothing else.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "sub", "file")
+	if err := Replace(name, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("no more room")
+	err := ReplaceFrom(name, func(w io.Writer) error {
+		io.WriteString(w, "half")
+		return failed
+	})
+	text, _ := os.ReadFile(name)
+	left, _ := os.ReadDir(filepath.Dir(name))
+	if err != failed || string(text) != "old" || len(left) != 1 {
+		t.Errorf("%v: %q, %d files", err, text, len(left))
+	}
+	if err := Replace(name, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if text, _ := os.ReadFile(name); err != nil || string(text) != "new" || info.Mode() != 0o644 {
+		t.Errorf("%q, %v, %v", text, info.Mode(), err)
+	}
+}
