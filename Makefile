@@ -3,7 +3,7 @@
 GO ?= go
 BIN = bin/kbuild
 
-.PHONY: all demo test torture race lint bench install clean
+.PHONY: all demo test torture race lint bench dist install clean
 
 all: $(BIN)
 
@@ -41,7 +41,21 @@ bench:
 install: $(BIN)
 	install -D -m 755 $(BIN) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/kbuild
 
+# Static binaries, with shell completions. The same commit gives the same bytes wherever it is built with the same Go.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+dist: $(BIN)
+	@rm -rf dist && mkdir -p dist
+	@for arch in amd64 arm64; do \
+		d=dist/kbuild-$(VERSION)-linux-$$arch && mkdir -p $$d/completion && \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/kbuild ./cmd/kbuild && \
+		for sh in bash zsh fish; do $(BIN) completion $$sh >$$d/completion/kbuild.$$sh || exit 1; done && \
+		cp LICENSE README.md CHANGELOG.md $$d && \
+		tar --sort=name --owner=0 --group=0 --numeric-owner --mode=go-w --mtime=@0 -C dist -cf - $${d#dist/} | gzip -n >$$d.tar.gz || exit 1; \
+		rm -rf $$d; \
+	done
+	@cd dist && sha256sum *.tar.gz | tee SHA256SUMS
+
 clean:
-	rm -rf bin
+	rm -rf bin dist
 
 FORCE:

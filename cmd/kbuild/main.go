@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,6 +114,9 @@ func Main(args []string, stdout, stderr io.Writer) (status int) {
 			status = out.settle(stderr, exited)
 		}
 	}()
+	if slices.Equal(args, []string{"--version"}) { // as every program has it
+		args = []string{"version"}
+	}
 	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
 	switch {
 	case errors.As(err, new(outputError)): // of the help
@@ -172,7 +177,30 @@ func exitOf(err error) exitError {
 
 type versionCmd struct{}
 
+// toolkits are those that were tried: kbuild takes them apart. Others run as one command where their answers are not understood.
+const toolkits = "nvcc 11.8, 12.4 and 13.5, hipcc 5.2 and 5.7, clang 15 for CUDA"
+
+// Run shows the version, the commit that it was made of if the go command noted one, and the toolkits that are known.
 func (versionCmd) Run(c *cli) error {
-	fmt.Fprintln(c.out, "kbuild", version)
+	fmt.Fprintf(c.out, "kbuild %s%s\nknows %s\n", version, commit(), toolkits)
 	return nil
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	set := map[string]string{}
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	revision := set["vcs.revision"]
+	if len(revision) < 12 {
+		return ""
+	}
+	if revision = revision[:12]; set["vcs.modified"] == "true" {
+		revision += ", modified"
+	}
+	return " (" + revision + ")"
 }
