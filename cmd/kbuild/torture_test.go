@@ -60,6 +60,9 @@ func TestTorture(t *testing.T) {
 			return
 		}
 		h.remove()
+		if len(shares)%20 == 0 {
+			tools.forget()
+		}
 	}
 	slices.Sort(shares)
 	t.Logf("seeds %d to %d, %d steps: no difference. %d of %d builds ended well, of a seed between %d%% and %d%%, in the middle %d%%",

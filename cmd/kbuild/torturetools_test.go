@@ -28,11 +28,7 @@ func tortureTools(t *testing.T) *toolset {
 	t.Helper()
 	base := inMemory(t)
 	s := &toolset{base: base, memo: filepath.Join(base, "memo"), asked: filepath.Join(base, "asked")}
-	for _, dir := range []string{s.memo, s.asked} {
-		if err := os.Mkdir(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.forget()
 	for name, value := range map[string]string{"MAKEFLAGS": "", "CUDA_HOME": "", "CUDA_PATH": "", "KBUILD_CACHE_DIR": base, "CPATH": "", "LIBRARY_PATH": ""} {
 		t.Setenv(name, value)
 	}
@@ -100,6 +96,14 @@ func (s *toolset) reset() {
 	s.versions = map[string]string{}
 	for _, tool := range pretendTools {
 		s.link(tool, "1")
+	}
+}
+
+// forget has the tools asked again. Each build reads all that they have said, which grows with the projects.
+func (s *toolset) forget() {
+	for _, dir := range []string{s.memo, s.asked} {
+		os.RemoveAll(dir)
+		os.Mkdir(dir, 0o777)
 	}
 }
 
