@@ -15,8 +15,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-import ()
-
 // A part of a plan is for a few edits among very many files: the snapshot says which files changed, the stored plan which
 // actions use them and what needs those, and only that part is looked at. No other action has anything new to look at.
 //
@@ -25,7 +23,7 @@ import ()
 
 const graphSuffix = "-graph"
 
-// most is the share of the graph, one in so many, above which the long way is no longer.
+// most is the share of the graph, one in so many, above which planning anew takes no longer.
 const most = 4
 
 // moves is how many actions may have been run since the graph was packed. They may use other files since.

@@ -23,6 +23,7 @@ type Tree struct {
 	journal *cache.Journal
 	files   *cache.Files
 	own     *disk.Store // of the build tree, where there is no action cache
+	limit   int64       // of either, in bytes
 }
 
 // openTree opens the journal and the cache of the build tree that is locked.
@@ -54,9 +55,9 @@ func (w *Workspace) openTree(lock *run.Lock, root, state string, g *graph.Graph,
 		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
 		Begun: w.Begun, Listing: cache.NewListing(root), Journal: t.journal, Env: env, KeyEnv: keyEnv,
 	}
-	if w.NoCache {
+	if t.limit, err = w.CacheSize(); err == nil && w.NoCache {
 		err = t.openParts(state)
-	} else {
+	} else if err == nil {
 		err = t.openStore()
 	}
 	if err != nil {
@@ -111,7 +112,7 @@ func (t *Tree) Close() {
 
 // collect keeps a store below its limit, as far as it can.
 func (t *Tree) collect(s *disk.Store) {
-	if res, err := s.MaybeGC(context.Background(), t.w.cacheSize()); err == nil {
+	if res, err := s.MaybeGC(context.Background(), t.limit); err == nil {
 		t.w.SayOver(res)
 	}
 }

@@ -19,8 +19,6 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-import ()
-
 // What a build leaves for the next one. A build with the same command line and environment that finds everything it would look at as it was has
 // nothing to do. So each leaves a snapshot of all that it looked at and made, with the stat of each file, and its plan. The next one compares
 // stats. Where none differs it ends: it reads no manifest, makes no plan and opens no journal. Where a few files differ it looks at the actions that
@@ -45,7 +43,7 @@ type view struct {
 // views is how many command lines have one in a build tree.
 const views = 4
 
-// view gives nil for a build that does not end with all of its actions up to date, or whose front wants to tell of each.
+// view gives nil for a build that is of other actions than names stand for, or whose front wants to tell of each action.
 func (w *Workspace) view(req Request) *view {
 	if !req.Brief || w.DryRun || w.CheckLink != nil || req.Select != nil {
 		return nil

@@ -22,15 +22,15 @@ import (
 
 // Workspace is a project with the choices of a command line. The zero values are the defaults.
 type Workspace struct {
-	Manifest  manifest.Options // which manifest, with which variables, and where it builds
-	CacheDir  string           // the action cache; "" is that of the user
-	CacheSize int64            // in bytes; 0 is disk.DefaultLimit
-	NoCache   bool             // neither reads nor writes the action cache
-	NoSplit   bool             // runs nvcc as one command
-	NoWait    bool             // fails if another kbuild has the build tree
-	DryRun    bool             // runs nothing
-	CheckLink *plan.CheckLink  // links the LTO-IR of modules
-	Begun     time.Time        // when this kbuild started
+	Manifest  manifest.Options      // which manifest, with which variables, and where it builds
+	CacheDir  string                // the action cache; "" is that of the user
+	CacheSize func() (int64, error) // how large the cache may grow, in bytes; it is asked when a tree is opened
+	NoCache   bool                  // neither reads nor writes the action cache
+	NoSplit   bool                  // runs nvcc as one command
+	NoWait    bool                  // fails if another kbuild has the build tree
+	DryRun    bool                  // runs nothing
+	CheckLink *plan.CheckLink       // links the LTO-IR of modules
+	Begun     time.Time             // when this kbuild started
 	Front     Front
 
 	diagnosed  manifest.Diagnostics // by the last plan
@@ -97,13 +97,6 @@ func (w *Workspace) ActionCache() (string, error) {
 		return "", UsageError{err}
 	}
 	return dir, nil
-}
-
-func (w *Workspace) cacheSize() int64 {
-	if w.CacheSize == 0 {
-		return disk.DefaultLimit
-	}
-	return w.CacheSize
 }
 
 // StateDir is where the build tree has what is no output.

@@ -46,7 +46,7 @@ func (w *world) hip() (*plan.HIP, string) {
 	w.configuration(text, parts)
 	gcc, crtbegin := w.gccOf(k.Clang.Path)
 	parts["crtbegin.o"] = crtbegin
-	id, err := w.identity(parts, text, gcc)
+	id, err := w.identity(parts, configurationRE().ReplaceAllString(text, ""), gcc) // the files themselves are parts
 	if err != nil {
 		return nil, err.Error()
 	}

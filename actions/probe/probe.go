@@ -600,8 +600,8 @@ var HIPEnvNames = [...]string{"CCC_OVERRIDE_OPTIONS", "DEVICE_LIB_PATH", "HCC_AM
 // key is everything the answers depend on besides the files themselves.
 func (r Request) key() string {
 	env := map[string]string{}
-	if home := r.Env("HOME"); home != "" && exists(filepath.Join(home, ".config")) {
-		env["HOME"] = home // where clang may find options
+	if home := r.Env("HOME"); home != "" {
+		env["HOME"] = home // where clang may find options, now or later
 	}
 	for _, n := range slices.Concat(EnvNames[:], HIPEnvNames[:]) {
 		env[n] = r.Env(n)

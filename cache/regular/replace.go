@@ -1,7 +1,10 @@
 package regular
 
 import (
-	"io"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
@@ -12,22 +15,19 @@ func Replace(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	return ReplaceFrom(name, func(w io.Writer) error {
-		_, err := w.Write(content)
+	return ReplaceFrom(name, func(f *os.File) error {
+		_, err := f.Write(content)
 		return err
 	})
 }
 
 // ReplaceFrom is Replace of what write writes, in a folder that is there.
-func ReplaceFrom(name string, write func(io.Writer) error) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+func ReplaceFrom(name string, write func(*os.File) error) error {
+	tmp, err := temporary(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
 	err = write(tmp)
-	if err == nil {
-		err = tmp.Chmod(0o644)
-	}
 	if e := tmp.Close(); err == nil {
 		err = e
 	}
@@ -38,4 +38,14 @@ func ReplaceFrom(name string, write func(io.Writer) error) error {
 		os.Remove(tmp.Name())
 	}
 	return err
+}
+
+// temporary makes a file as any program would: os.CreateTemp forbids it to others than its owner.
+func temporary(dir string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".kbuild-%08x", rand.Uint32())), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }

@@ -2,7 +2,6 @@ package regular
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,8 +15,8 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := errors.New("no more room")
-	err := ReplaceFrom(name, func(w io.Writer) error {
-		io.WriteString(w, "half")
+	err := ReplaceFrom(name, func(f *os.File) error {
+		f.WriteString("half")
 		return failed
 	})
 	text, _ := os.ReadFile(name)

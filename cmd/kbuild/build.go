@@ -19,10 +19,8 @@ type buildCmd struct {
 
 func (cmd buildCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
+	var err error
 	if w.CheckLink, err = cmd.checkLink(); err != nil {
 		return err
 	}

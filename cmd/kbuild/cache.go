@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
@@ -20,10 +21,7 @@ type cacheCmd struct {
 }
 
 func (c *cli) store() (*disk.Store, error) {
-	w, err := c.workspace()
-	if err != nil {
-		return nil, err
-	}
+	w := c.workspace()
 	dir, err := w.ActionCache()
 	if err != nil {
 		return nil, err
@@ -34,10 +32,7 @@ func (c *cli) store() (*disk.Store, error) {
 type cachePathCmd struct{}
 
 func (cachePathCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	dir, err := w.ActionCache()
 	if err == nil {
 		fmt.Fprintln(c.pathsOut(), dir)
@@ -79,10 +74,10 @@ type cacheGCCmd struct {
 	MaxAge  time.Duration `placeholder:"DURATION" help:"Remove what was not used for this long, for example 720h."`
 }
 
-// cacheLimit is how large the cache may grow, in bytes.
-func cacheLimit(getenv func(string) string) (int64, error) {
+// cacheSize is how large the cache may grow, in bytes.
+func cacheSize() (int64, error) {
 	const name = "KBUILD_CACHE_SIZE"
-	text := getenv(name)
+	text := os.Getenv(name)
 	if text == "" {
 		return disk.DefaultLimit, nil
 	}
@@ -94,15 +89,16 @@ func cacheLimit(getenv func(string) string) (int64, error) {
 }
 
 func (cmd cacheGCCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	store, err := c.store()
 	if err != nil {
 		return err
 	}
-	res, err := store.GC(context.Background(), cmd.MaxSize.budget(w.CacheSize), cmd.MaxAge)
+	limit, err := cacheSize()
+	if err != nil {
+		return err
+	}
+	res, err := store.GC(context.Background(), cmd.MaxSize.budget(limit), cmd.MaxAge)
 	if err != nil {
 		return err
 	}

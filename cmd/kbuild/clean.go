@@ -11,10 +11,7 @@ type cleanCmd struct{}
 // Run removes what kbuild has written into the build tree, and into those of profiles in it. The cache stays.
 func (cleanCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	cleaned, err := w.Clean()
 	for _, tree := range cleaned {
 		c.sayCleaned(tree)

@@ -23,10 +23,7 @@ type compdbEntry struct {
 }
 
 func (cmd compdbCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	w.NoSplit = true // an editor wants one command for each source
 	p, want, err := w.PlanFor(cmd.Targets)
 	if err != nil {

@@ -17,10 +17,7 @@ const flags = "-C -f -j -k -l --mem -n -v -q --arch --profile --var --build-dir 
 func (cmd completionCmd) Run(c *cli) error {
 	switch cmd.Shell {
 	case "targets":
-		w, err := c.workspace()
-		if err != nil {
-			return err
-		}
+		w := c.workspace()
 		p, err := w.Plan()
 		if err != nil {
 			return nil // a shell that completes must not be told off

@@ -14,10 +14,7 @@ type doctorCmd struct{}
 
 // Run checks what a build needs; a manifest is not needed.
 func (doctorCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	dir, err := w.ActionCache()
 	if err != nil {
 		return err

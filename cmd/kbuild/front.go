@@ -30,27 +30,24 @@ func (c *cli) manifestName() string {
 }
 
 // workspace is what the options stand for.
-func (c *cli) workspace() (*engine.Workspace, error) {
-	limit, err := cacheLimit(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
+func (c *cli) workspace() *engine.Workspace {
 	return &engine.Workspace{
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
-		CacheDir: c.CacheDir, CacheSize: limit, NoCache: c.NoCache, NoSplit: c.NoSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
-	}, nil
+		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache, NoSplit: c.NoSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
+	}
 }
 
 // ended is the end of a run as the end of kbuild.
 func (c *cli) ended(sum sched.Summary, err error) error {
+	err = errors.Join(err, c.finishTrace())
 	switch {
 	case sum.Interrupted:
-		err = errors.Join(err, exitError{status: exitInterrupted})
+		return exitError{exitInterrupted, err}
 	case sum.Failed > 0:
-		err = errors.Join(err, exitError{status: exitFailed})
+		return exitError{exitFailed, err}
 	}
-	return errors.Join(c.finishTrace(), err)
+	return err
 }
 
 // Enter implements engine.Front: it names the folder, so that editors find the files in messages.

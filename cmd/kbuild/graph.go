@@ -11,10 +11,7 @@ type graphCmd struct {
 }
 
 func (cmd graphCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	p, want, err := w.PlanFor(cmd.Targets)
 	if err != nil {
 		return err

@@ -30,7 +30,11 @@ func (cmd initCmd) Run(c *cli) error {
 	if len(found.mains)+len(found.rest) == 0 {
 		return usagef("no .cu, .hip, .c, .cc, .cpp or .cxx file below %s", c.Dir)
 	}
-	if err := regular.Replace(file, []byte(manifestText(found))); err != nil {
+	err = regular.ReplaceFrom(file, func(f *os.File) error {
+		_, err := f.WriteString(manifestText(found))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	c.say("kbuild: wrote %s: %d programs, %d other sources. Try: kbuild plan", file, len(found.mains), len(found.rest))

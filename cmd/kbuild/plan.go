@@ -16,10 +16,7 @@ type planCmd struct {
 
 // Run shows the plan. It never runs a compiler.
 func (cmd planCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	p, err := w.Plan()
 	if err != nil {
 		return err

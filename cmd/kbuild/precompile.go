@@ -28,10 +28,7 @@ func (cmd precompileCmd) Run(c *cli) error {
 		return c.verify(cmd.Names)
 	}
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	req := engine.Request{Select: func(p *engine.Project) ([]graph.ActionID, error) { return manifests(p, cmd.Names) }}
 	show := func(p *engine.Project, manifests []graph.ActionID) error { return c.printArtifacts(p, manifests) }
 	switch {

@@ -62,10 +62,7 @@ func TestRecordFacts(t *testing.T) {
 // recordFacts asks as a build does. given are facts that stand in the project.
 func recordFacts(t *testing.T, dir string, given func(*plan.Facts)) plan.Facts {
 	c := &cli{Dir: dir, NoCache: true, err: os.Stderr}
-	w, err := c.workspace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := c.workspace()
 	p, err := w.Load()
 	if err != nil {
 		t.Fatal(err)

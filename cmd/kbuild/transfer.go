@@ -59,10 +59,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	if c.NoCache {
 		return usagef("--no-cache: there is nothing to export")
 	}
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	w.DryRun = true
 	p, t, want, err := w.Open(cmd.Targets)
 	if err != nil {
@@ -121,7 +118,7 @@ func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	if err := regular.ReplaceFrom(name, write); err != nil {
+	if err := regular.ReplaceFrom(name, func(f *os.File) error { return write(f) }); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil
@@ -187,10 +184,7 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 		c.say("kbuild: warning: there is no %s here, so nothing says whether the bundle fits", c.manifestName())
 		return nil
 	}
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	p, err := w.Plan()
 	if err != nil {
 		return err

@@ -58,10 +58,7 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 
 // rebuild builds targets, runs every action of them again, and compares the bytes.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	var again *build.Rebuild
 	root, sum, err := w.RunAgain(cmd.Targets, func(_ context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
 		folder := engine.State(p.Project, "rebuilt")
@@ -136,10 +133,7 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	if err := straceWorks(); err != nil {
 		return err
 	}
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	var again *build.Trace
 	var folder string
 	_, sum, err := w.RunAgain(cmd.Targets, func(ctx context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {

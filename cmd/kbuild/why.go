@@ -24,10 +24,7 @@ type whyEntry struct {
 
 // Run says for each action what a build would do and why.
 func (cmd whyCmd) Run(c *cli) error {
-	w, err := c.workspace()
-	if err != nil {
-		return err
-	}
+	w := c.workspace()
 	w.DryRun = true
 	p, t, want, err := w.Open(cmd.What)
 	if err != nil {

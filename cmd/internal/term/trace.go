@@ -3,7 +3,6 @@ package term
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -184,8 +183,8 @@ func replaceFile(file string, text []byte) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(file, text, 0o666)
 	}
-	return regular.ReplaceFrom(file, func(w io.Writer) error {
-		_, err := w.Write(text)
+	return regular.ReplaceFrom(file, func(f *os.File) error {
+		_, err := f.Write(text)
 		return err
 	})
 }
