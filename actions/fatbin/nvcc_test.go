@@ -120,8 +120,8 @@ func TestLinksAlike(t *testing.T) {
 		lib := mode + ".a"
 		l.run("ar", "cr", lib, b, "whole.cu")
 		for _, arch := range []string{"sm_70", "sm_80"} {
+			l.alike(mode, arch, nil, a, b)
 			for _, how := range [][]string{nil, {"-dlto"}, {"-dlto", "-ignore-host-info"}} {
-				l.alike(mode, arch, how, a, b)
 				l.alike(mode, arch, how, a, lib, "whole.o")
 			}
 		}
