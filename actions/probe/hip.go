@@ -155,7 +155,7 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	// clang takes the newest rocm-N.M of this folder.
 	w.reads("/opt")
 	for _, dir := range []string{w.rocm(compile.Clang), "/usr/local", "/usr"} {
-		w.watch(filepath.Join(dir, "amdgcn", "bitcode")) // device libraries there come before those of clang's own folder
+		w.watch(filepath.Join(dir, "amdgcn", "bitcode"))                        // device libraries there come before those of clang's own folder
 		for _, name := range []string{"bin/.hipVersion", "share/hip/version"} { // which clang reads in each compile
 			if p := filepath.Join(dir, name); w.there(p) {
 				parts[p] = p
