@@ -57,6 +57,8 @@ type Action struct {
 	InPlace  bool     `json:"in_place,omitempty"`   // the command writes Outputs itself; no temporary names in Argv (generate, files beside an object)
 	CwdInKey bool     `json:"cwd_in_key,omitempty"` // debug information holds the folder of the build
 
+	StageInKey bool `json:"stage_in_key,omitempty"` // debug information holds the names that the files of Stage have while the command runs
+
 	// KeepDir is a folder of its own that the command writes to; KeepFiles in it become Outputs, in order.
 	KeepDir   string   `json:"keep_dir,omitempty"`
 	KeepFiles []string `json:"keep_files,omitempty"`

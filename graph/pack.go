@@ -44,7 +44,7 @@ type Use struct {
 	Action ActionID
 }
 
-const packMagic = "kbuild graph 3\r\n"
+const packMagic = "kbuild graph 4\r\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -230,6 +230,9 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.CwdInKey {
 		w.Field("folder", r.Root)
 	}
+	if a.StageInKey {
+		w.Field("stage", r.Graph.BuildDir+"/"+flatName(r.Graph.BuildDir, a.Outputs[0])) // as newScratch names it
+	}
 	if a.Ships != nil { // of kbuilds before, that did not look
 		w.Field("ships", strings.Join(a.Ships, " "))
 	}

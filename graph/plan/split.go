@@ -504,7 +504,7 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 	code, stub := p.file(toolchain.RoleHostCode), p.file(toolchain.RoleStub.Of(c.Primary))
 	a := p.action(graph.HostPart, c.Host, p.b.facts.CUDA.HostCXX.Path)
 	depends(a)
-	a.Macros = []string{toolchain.ListMacro}
+	a.Macros, a.StageInKey = []string{toolchain.ListMacro}, p.lines
 	staged := graph.StageDir + "/" + path.Base(code)
 	replace(a.Argv, code, staged)
 	a.Stage = []graph.Staged{
