@@ -42,28 +42,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 	}
 	good, packed := split(closure, dirty)
 	e.tree(p.Graph, good, t)
-	for _, name := range p.Files {
-		e.known(name, p.Text(name))
-	}
-	for _, l := range p.Looks {
-		e.look(l)
-	}
-	for _, name := range facts {
-		e.present(name)
-	}
-	for _, name := range absentTools {
-		e.absent(name)
-	}
-	switch file, text := p.steps.Remembered(); {
-	case text != nil:
-		e.known(file, text)
-	case file != "":
-		e.absent(file)
-	}
-	if file, text, ok := p.verdictText(); ok {
-		e.known(file, text)
-	}
-	e.known(p.listFile, p.listText) // another plan, which removed what was its own, leaves another
+	e.plan(p, facts, absentTools)
 	if e.doubt {
 		return
 	}
@@ -82,6 +61,32 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 	if snapshot.Write(v.file, v.key, n.encode(), e.entries) == nil {
 		v.prune()
 	}
+}
+
+// plan takes all that a plan was made of: facts are paths of tools that are there.
+func (l *looked) plan(p *Project, facts, absentTools []string) {
+	for _, name := range p.Files {
+		l.known(name, p.Text(name))
+	}
+	for _, k := range p.Looks {
+		l.look(k)
+	}
+	for _, name := range facts {
+		l.present(name)
+	}
+	for _, name := range absentTools {
+		l.absent(name)
+	}
+	switch file, text := p.steps.Remembered(); {
+	case text != nil:
+		l.known(file, text)
+	case file != "":
+		l.absent(file)
+	}
+	if file, text, ok := p.verdictText(); ok {
+		l.known(file, text)
+	}
+	l.known(p.listFile, p.listText) // another plan, which removed what was its own, leaves another
 }
 
 // split parts ids into those that are not dirty, and the numbers that the others have where ids are packed.

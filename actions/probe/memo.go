@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"syscall"
@@ -122,7 +120,7 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	}
 	sort.Strings(m.Absent)
 	text, err := json.Marshal(m)
-	if err != nil || os.MkdirAll(filepath.Dir(file), 0o777) != nil {
+	if err != nil {
 		return
 	}
 	regular.Replace(file, seal(key, text)) // without it the question is asked again

@@ -216,7 +216,7 @@ func (s *Steps) save() {
 	lasting := maps.Clone(s.Runs)
 	maps.DeleteFunc(lasting, func(question string, _ plan.DryRun) bool { return s.fleeting[question] })
 	text, err := json.Marshal(lasting)
-	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o777) != nil {
+	if err != nil {
 		return
 	}
 	s.text = seal(filepath.Base(s.file), text)
