@@ -11,12 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Files knows the digests of files and remembers them by stat, within a run and in a memo file
-// between runs. Deleting the memo costs time, never correctness.
+// Files knows the digests of files and remembers them by stat, within a run and, by what base knows, between runs. Forgetting costs time,
+// never correctness.
 //
 // A remembered digest is trusted if device, inode, size, mode, mtime and ctime are all as they were:
 // equality, never order. The mtime alone would not do: tools set it back (cp -p, tar, rsync), and
@@ -40,18 +38,11 @@ import (
 //
 // All methods may be called concurrently; files are hashed side by side, one path only once.
 type Files struct {
-	// Base is asked for a path that the memo does not know, spelled as canonical gives it: a digest, and a stat that was seen to
-	// belong to it. May be nil.
-	Base func(path string) (Stat, Digest, bool)
-
-	memo   string // the memo file; empty if none is kept
 	root   string
+	base   func(path string) (Hashed, bool)
 	now    func() time.Time
-	old    map[string]*entry // what the memo file held; read only
-	gen    int64             // of this run: one more than the memo file's
-	slots  sync.Map          // canonical path -> *slot
-	dirty  atomic.Bool       // there is something to save
-	clocks sync.Map          // device -> bool: its files have fileClock's times
+	slots  sync.Map // canonical path -> *slot
+	clocks sync.Map // device -> bool: its files have fileClock's times
 }
 
 // Stat is the identity of a file's content by stat.
@@ -62,13 +53,20 @@ type Stat struct {
 	Mode         uint32
 }
 
-// entry is a digest with the stat it was taken under.
-type entry struct {
-	Stat
-	Hashed int64 // ns since 1970: just before the first byte was read; while the times prove nothing, when it was first seen so
-	Used   int64 // generation of the last run that asked
+// Hashed is a digest with the stat under which it was taken.
+type Hashed struct {
+	Stat   Stat
 	Digest Digest
-	done   int64 // ns since 1970: just after the last byte was read; 0 if that was in an earlier run
+	At     int64 // ns since 1970: just before the first byte was read; while the times prove nothing, when it was first seen so
+}
+
+// LongAgo is the Hashed.At of a digest that was seen to belong to its stat when the stat was old enough.
+const LongAgo = math.MaxInt64
+
+// entry is what is known of a file in this run.
+type entry struct {
+	Hashed
+	done int64 // ns since 1970: just after the last byte was read; 0 if that was in an earlier run
 }
 
 // slot is one path in this run.
@@ -78,20 +76,10 @@ type slot struct {
 	last  *entry                // latest digest of the path, perhaps outdated; nil if never hashed
 }
 
-// OpenFiles reads the memo file; a damaged or absent one is an empty one. Relative paths given to
-// the methods are relative to root. An empty name keeps no memo.
-func OpenFiles(memo string, root string) *Files {
-	f := &Files{memo: memo, root: filepath.Clean(root), now: time.Now, old: map[string]*entry{}}
-	if memo == "" {
-		return f
-	}
-	if b, err := regular.Read(memo); err == nil {
-		if old, gen, err := decodeMemo(b); err == nil {
-			f.old, f.gen = old, gen
-		}
-	}
-	f.gen++
-	return f
+// NewFiles knows nothing yet. Relative paths given to the methods are relative to root. base is asked for paths, spelled as Canonical gives them,
+// that were not asked for before in this run; it may be nil.
+func NewFiles(root string, base func(path string) (Hashed, bool)) *Files {
+	return &Files{root: filepath.Clean(root), base: base, now: time.Now}
 }
 
 // Digest gives the digest of a regular file. The error for a path that does not exist is
@@ -133,17 +121,17 @@ func (f *Files) Unchanged(path string, d Digest, since Moment) bool {
 		return true
 	}
 	read := prev != nil && prev.Stat == e.Stat && prev.Digest == d && prev.done < since.Time.UnixNano()
-	return read && e.modified() < since.File.UnixNano() && f.keepsClock(name, e)
+	return read && e.Stat.modified() < since.File.UnixNano() && f.keepsClock(name, e)
 }
 
 // keepsClock reports that the times of a file are fileClock's. It is asked of a device once.
 func (f *Files) keepsClock(name string, e *entry) bool {
-	ok, known := f.clocks.Load(e.Dev)
+	ok, known := f.clocks.Load(e.Stat.Dev)
 	if !known {
 		ok = keepsFileClock(f.abs(name))
-		f.clocks.Store(e.Dev, ok)
+		f.clocks.Store(e.Stat.Dev, ok)
 	}
-	return ok.(bool) && e.tick() == fineTick
+	return ok.(bool) && e.Stat.tick() == fineTick
 }
 
 // Forget makes the next Digest of path look at the file again.
@@ -158,12 +146,9 @@ func (f *Files) Forget(path string) {
 func (f *Files) look(name string, s *slot) (*entry, error) {
 	s.known.Store(nil)
 	last := s.last
-	if last == nil {
-		last = f.old[name]
-	}
-	if last == nil && f.Base != nil {
-		if st, d, ok := f.Base(name); ok {
-			last = &entry{Stat: st, Hashed: math.MaxInt64, Digest: d}
+	if last == nil && f.base != nil {
+		if h, ok := f.base(name); ok {
+			last = &entry{Hashed: h}
 		}
 	}
 	if last != nil {
@@ -172,28 +157,24 @@ func (f *Files) look(name string, s *slot) (*entry, error) {
 			return nil, err
 		}
 		now, ok := stampOf(info)
-		if ok && now == last.Stat && f.before(last, last.Hashed) {
-			return f.settle(s, last), nil
+		if ok && now == last.Stat && f.before(last, last.At) {
+			return s.settle(last), nil
 		}
 	}
 	e, err := f.hash(f.abs(name))
 	if err != nil {
 		return nil, err
 	}
-	if last != nil && last.Hashed < e.Hashed && last.Stat == e.Stat && last.Digest == e.Digest && !f.before(e, e.Hashed) {
-		e.Hashed = last.Hashed // so it was then
+	if last != nil && last.At < e.At && last.Stat == e.Stat && last.Digest == e.Digest && !f.before(e, e.At) {
+		e.At = last.At // so it was then
 	}
-	f.dirty.Store(true)
-	return f.settle(s, e), nil
+	return s.settle(e), nil
 }
 
-// settle keeps a copy, since entries of the memo file may be shared.
-func (f *Files) settle(s *slot, e *entry) *entry {
-	c := *e
-	c.Used = f.gen
-	s.last = &c
-	s.known.Store(&c)
-	return &c
+func (s *slot) settle(e *entry) *entry {
+	s.last = e
+	s.known.Store(e)
+	return e
 }
 
 // hashTries bounds how often a file that is being written is read before giving up.
@@ -224,7 +205,7 @@ func (f *Files) hashOnce(name string) (*entry, error) {
 	if after, _ := stampOf(again); before != after {
 		return nil, fmt.Errorf("hashing %s: %w", name, errMoved)
 	}
-	return &entry{Stat: before, Hashed: hashed, Digest: d, done: time.Now().UnixNano()}, nil
+	return &entry{Hashed{before, d, hashed}, time.Now().UnixNano()}, nil
 }
 
 const (
@@ -259,7 +240,7 @@ func (f *Files) before(e *entry, t int64) bool {
 
 // seenBefore reports whether the file had this stat and content long before t. A later change would have given it other times, whatever
 // the clock is that gives them: it may have been set back since, or be another machine's.
-func (e *entry) seenBefore(t int64) bool { return e.Hashed != 0 && e.Hashed < t-coarseTick }
+func (e *entry) seenBefore(t int64) bool { return e.At != 0 && e.At < t-coarseTick }
 
 // Before reports whether the file was last modified at least one tick of its clock before t: whoever read it since then has
 // read what it holds.
@@ -278,15 +259,15 @@ func StatFile(path string) (Stat, error) {
 	return st, nil
 }
 
-// Seen gives the files that were asked for in this run and what is known of them, in no order. A nil d is a file that is to be looked at
+// Seen gives the files that were asked for in this run and what is known of them, in no order. A nil h is a file that is to be looked at
 // again, or could not be read.
-func (f *Files) Seen(visit func(path string, st Stat, d *Digest)) {
+func (f *Files) Seen(visit func(path string, h *Hashed)) {
 	f.slots.Range(func(name, s any) bool {
+		var h *Hashed
 		if e := s.(*slot).known.Load(); e != nil {
-			visit(name.(string), e.Stat, &e.Digest)
-		} else {
-			visit(name.(string), Stat{}, nil)
+			h = &e.Hashed
 		}
+		visit(name.(string), h)
 		return true
 	})
 }

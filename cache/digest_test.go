@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,9 +25,26 @@ func writeFile(t testing.TB, name, content string) {
 
 func digestOf(s string) Digest { return sha256.Sum256([]byte(s)) }
 
-// openAt opens files at a moment of an imagined clock, so many seconds after now.
-func openAt(memo, root string, seconds int) *Files {
-	f := OpenFiles(memo, root)
+// memory is what is known of files between runs.
+type memory map[string]Hashed
+
+func (m memory) known(path string) (Hashed, bool) {
+	h, ok := m[path]
+	return h, ok
+}
+
+// save keeps what a run has learned.
+func (m memory) save(f *Files) {
+	f.Seen(func(path string, h *Hashed) {
+		if h != nil {
+			m[path] = *h
+		}
+	})
+}
+
+// openAt knows files at a moment of an imagined clock, so many seconds after now.
+func openAt(m memory, root string, seconds int) *Files {
+	f := NewFiles(root, m.known)
 	at := time.Now().Add(time.Duration(seconds) * time.Second)
 	f.now = func() time.Time { return at }
 	return f
@@ -45,27 +61,24 @@ func mustDigest(t testing.TB, f *Files, path, content string) {
 	}
 }
 
-// poison saves the memo with every digest replaced, so that using it shows.
-func poison(t *testing.T, f *Files) Digest {
-	t.Helper()
+// poison keeps what a run has learned with every digest replaced, so that using it shows.
+func poison(m memory, f *Files) Digest {
+	m.save(f)
 	wrong := digestOf("wrong on purpose")
-	f.slots.Range(func(_, s any) bool {
-		s.(*slot).last.Digest = wrong
-		return true
-	})
-	if err := f.Save(); err != nil {
-		t.Fatal(err)
+	for path, h := range m {
+		h.Digest = wrong
+		m[path] = h
 	}
 	return wrong
 }
 
 func TestMemoIsUsedBetweenRuns(t *testing.T) {
 	root := t.TempDir()
-	memo := filepath.Join(root, "state", "files")
+	memo := memory{}
 	writeFile(t, filepath.Join(root, "a.h"), "one")
 	f := openAt(memo, root, 60)
 	mustDigest(t, f, "a.h", "one")
-	wrong := poison(t, f)
+	wrong := poison(memo, f)
 	for _, path := range []string{"a.h", "./a.h", filepath.Join(root, "a.h")} {
 		if d, err := openAt(memo, root, 61).Digest(path); err != nil || d != wrong {
 			t.Errorf("%s was hashed though its stat is known (%v)", path, err)
@@ -75,10 +88,10 @@ func TestMemoIsUsedBetweenRuns(t *testing.T) {
 
 func TestYoungFileIsHashedAgain(t *testing.T) {
 	root := t.TempDir()
-	memo := filepath.Join(root, "files")
+	memo := memory{}
 	name := filepath.Join(root, "a.h")
 	writeFile(t, name, "one")
-	f := OpenFiles(memo, root)
+	f := NewFiles(root, memo.known)
 	info, err := os.Stat(name)
 	if err != nil {
 		t.Fatal(err)
@@ -86,10 +99,10 @@ func TestYoungFileIsHashedAgain(t *testing.T) {
 	s, _ := stampOf(info)
 	f.now = func() time.Time { return time.Unix(0, s.Ctime+s.tick()) } // one ns too early to be trusted
 	mustDigest(t, f, "a.h", "one")
-	poison(t, f)
+	poison(memo, f)
 	f = openAt(memo, root, 60)
 	mustDigest(t, f, "a.h", "one") // not the poisoned digest
-	wrong := poison(t, f)          // and trusted from now on
+	wrong := poison(memo, f)       // and trusted from now on
 	if d, _ := openAt(memo, root, 61).Digest("a.h"); d != wrong {
 		t.Error("a file hashed long after its last change is hashed again")
 	}
@@ -121,15 +134,13 @@ func TestFutureTimeIsNotTrusted(t *testing.T) {
 // cp -p, tar and rsync -t set the mtime back; only the ctime tells.
 func TestSameSizeAndMtimeWithNewContent(t *testing.T) {
 	root := t.TempDir()
-	memo, name := filepath.Join(root, "files"), filepath.Join(root, "a.h")
+	memo, name := memory{}, filepath.Join(root, "a.h")
 	past := time.Now().Add(-time.Hour)
 	writeFile(t, name, "one")
 	os.Chtimes(name, past, past)
 	f := openAt(memo, root, 60)
 	mustDigest(t, f, "a.h", "one")
-	if err := f.Save(); err != nil {
-		t.Fatal(err)
-	}
+	memo.save(f)
 	before, _ := os.Stat(name)
 	old, _ := stampOf(before)
 	for now, try := old, 0; now.Ctime == old.Ctime; try++ { // until the clock of the file system has moved
@@ -151,7 +162,7 @@ func TestDigestWithinOneRun(t *testing.T) {
 	root := t.TempDir()
 	name := filepath.Join(root, "a.o")
 	writeFile(t, name, "one")
-	f := OpenFiles("", root)
+	f := NewFiles(root, nil)
 	mustDigest(t, f, "a.o", "one")
 	writeFile(t, name, "three")
 	mustDigest(t, f, "a.o", "one") // looked at once
@@ -174,7 +185,7 @@ func TestUnchanged(t *testing.T) {
 	tick := time.Duration(s.tick())
 	at := func(t time.Time) Moment { return Moment{t, t} }
 	read := func(content string, after time.Duration) *entry {
-		return &entry{Stat: s, Digest: digestOf(content), done: changed.Add(after).UnixNano()}
+		return &entry{Hashed{Stat: s, Digest: digestOf(content)}, changed.Add(after).UnixNano()}
 	}
 	for _, c := range []struct {
 		what  string
@@ -198,7 +209,7 @@ func TestUnchanged(t *testing.T) {
 		{"other content", "a.cu", digestOf("two"), Moment{}, nil, true, false},
 		{"missing", "b.cu", digestOf("one"), Moment{}, nil, true, false},
 	} {
-		f := OpenFiles("", root)
+		f := NewFiles(root, nil)
 		f.clocks.Store(s.Dev, c.clock)
 		f.slot(c.path).last = c.last
 		if got := f.Unchanged(c.path, c.d, c.since); got != c.want {
@@ -215,7 +226,7 @@ func TestFileClock(t *testing.T) {
 		t.Skip("the file system of temporary files is not known to have the kernel's clock")
 	}
 	for i := range 50 {
-		f := OpenFiles("", root)
+		f := NewFiles(root, nil)
 		began := Now()
 		content := fmt.Sprint(i)
 		writeFile(t, filepath.Join(root, "a.h"), content)
@@ -228,7 +239,7 @@ func TestFileClock(t *testing.T) {
 		for !now.File.After(written) {
 			now = Now()
 		}
-		if e := f.slot("a.h").last; e.modified() > written.UnixNano() || !f.Unchanged("a.h", digestOf(content), now) {
+		if e := f.slot("a.h").last; e.Stat.modified() > written.UnixNano() || !f.Unchanged("a.h", digestOf(content), now) {
 			t.Fatalf("a file that was changed before %v looks younger", now)
 		}
 	}
@@ -237,7 +248,7 @@ func TestFileClock(t *testing.T) {
 func TestDigestErrors(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, "dir", "a.h"), "one")
-	f := OpenFiles("", root)
+	f := NewFiles(root, nil)
 	for path, missing := range map[string]bool{"no.h": true, "dir/a.h/b.h": true, "dir": false, "/dev/null": false} {
 		_, err := f.Digest(path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) != missing {
@@ -251,7 +262,7 @@ func TestDigestErrors(t *testing.T) {
 func TestDigestOfOnePathIsComputedOnce(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, "a.h"), strings.Repeat("x", 1<<20))
-	f := OpenFiles("", root)
+	f := NewFiles(root, nil)
 	var mu sync.Mutex
 	hashed := 0
 	f.now = func() time.Time { mu.Lock(); hashed++; mu.Unlock(); return time.Now() }
@@ -265,84 +276,9 @@ func TestDigestOfOnePathIsComputedOnce(t *testing.T) {
 	}
 }
 
-func TestMemoDropsUnusedEntries(t *testing.T) {
-	root := t.TempDir()
-	memo := filepath.Join(root, "files")
-	writeFile(t, filepath.Join(root, "once.h"), "x")
-	for i := range memoLife + 1 {
-		f := openAt(memo, root, 60)
-		if i == 0 {
-			f.Digest("once.h")
-		}
-		name := fmt.Sprint("new", i)
-		writeFile(t, filepath.Join(root, name), "x")
-		f.Digest(name)
-		if err := f.Save(); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := OpenFiles(memo, root).old["once.h"]; ok != (i < memoLife) {
-			t.Fatalf("after %d saves: kept %v", i, ok)
-		}
-	}
-}
-
-func TestDamagedMemoIsEmpty(t *testing.T) {
-	root := t.TempDir()
-	memo := filepath.Join(root, "files")
-	writeFile(t, filepath.Join(root, "a.h"), "one")
-	f := openAt(memo, root, 60)
-	mustDigest(t, f, "a.h", "one")
-	if err := f.Save(); err != nil {
-		t.Fatal(err)
-	}
-	good, err := os.ReadFile(memo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := decodeMemo(good); err != nil {
-		t.Fatal(err)
-	}
-	for i := range good {
-		bad := append([]byte(nil), good...)
-		bad[i] ^= 1
-		if _, _, err := decodeMemo(bad); err == nil {
-			t.Fatalf("flipped bit in byte %d is not noticed", i)
-		}
-		if _, _, err := decodeMemo(good[:i]); err == nil {
-			t.Fatalf("memo cut to %d bytes is not noticed", i)
-		}
-	}
-	writeFile(t, memo, "garbage")
-	mustDigest(t, OpenFiles(memo, root), "a.h", "one")
-}
-
-func TestMemoRoundTrip(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		entries := map[string]*entry{}
-		for i := range rng.IntN(20) {
-			entries[fmt.Sprint("dir/ä ", i)] = &entry{
-				Stat:   Stat{rng.Uint64(), rng.Uint64(), rng.Int64(), -rng.Int64(), rng.Int64(), rng.Uint32()},
-				Hashed: rng.Int64(), Used: rng.Int64(), Digest: digestOf(fmt.Sprint(i)),
-			}
-		}
-		gen := rng.Int64()
-		got, gotGen, err := decodeMemo(encodeMemo(entries, gen))
-		if err != nil || gotGen != gen || len(got) != len(entries) {
-			t.Fatal(err, gotGen, gen, len(got), len(entries))
-		}
-		for name, e := range entries {
-			if *got[name] != *e {
-				t.Fatalf("%s: %+v, want %+v", name, *got[name], *e)
-			}
-		}
-	}
-}
-
 func TestFilesConcurrently(t *testing.T) {
 	root := t.TempDir()
-	memo := filepath.Join(root, "files")
-	f := OpenFiles(memo, root)
+	f := NewFiles(root, nil)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -355,7 +291,7 @@ func TestFilesConcurrently(t *testing.T) {
 				case 1:
 					f.Unchanged(name, digestOf("x"), Now())
 				case 2:
-					f.Save()
+					f.Seen(func(string, *Hashed) {})
 				default:
 					f.Digest(name)
 				}
@@ -363,59 +299,21 @@ func TestFilesConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := f.Save(); err != nil {
-		t.Error(err)
-	}
-}
-
-func FuzzMemo(f *testing.F) {
-	f.Add(encodeMemo(map[string]*entry{"a": {Digest: digestOf("a")}}, 3))
-	f.Add([]byte(memoMagic))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		// The sum would keep the fuzzer out, so it is given one that is right.
-		for _, b := range [][]byte{b, sealed(append([]byte(memoMagic), b...))} {
-			entries, gen, err := decodeMemo(b)
-			if err != nil {
-				continue
-			}
-			again, gen2, err := decodeMemo(encodeMemo(entries, gen))
-			if err != nil || gen2 != gen || len(again) != len(entries) {
-				t.Fatalf("round trip: %v", err)
-			}
-		}
-	})
-}
-
-func sealed(b []byte) []byte {
-	sum := sha256.Sum256(b)
-	return append(b, sum[:]...)
 }
 
 func BenchmarkDigestKnown(b *testing.B) {
 	root := b.TempDir()
 	writeFile(b, filepath.Join(root, "a.h"), "one")
-	f := OpenFiles("", root)
+	f := NewFiles(root, nil)
 	for b.Loop() {
 		f.Digest("a.h")
-	}
-}
-
-func BenchmarkOpenFiles10k(b *testing.B) {
-	entries := map[string]*entry{}
-	for i := range 10000 {
-		entries[fmt.Sprintf("/usr/local/cuda/include/cub/device/header_%d.cuh", i)] = &entry{Stat: Stat{1, 2, 3, 4, 5, 6}}
-	}
-	memo := filepath.Join(b.TempDir(), "files")
-	writeFile(b, memo, string(encodeMemo(entries, 1)))
-	for b.Loop() {
-		OpenFiles(memo, "/")
 	}
 }
 
 func BenchmarkDigestByStat(b *testing.B) {
 	root := b.TempDir()
 	writeFile(b, filepath.Join(root, "a.h"), "one")
-	f := openAt("", root, 60)
+	f := openAt(nil, root, 60)
 	f.Digest("a.h")
 	for b.Loop() {
 		f.Forget("a.h")
@@ -432,7 +330,7 @@ func TestFutureMtime(t *testing.T) {
 	if err := os.Chtimes(name, future, future); err != nil {
 		t.Fatal(err)
 	}
-	f := openAt("", root, 10)
+	f := openAt(nil, root, 10)
 	if !f.Unchanged("x.h", digestOf("x"), at(f.now().Add(-time.Second))) {
 		t.Error("a header with a time in the future was modified since")
 	}
@@ -449,15 +347,13 @@ func TestFutureMtime(t *testing.T) {
 // The clock was set back by an hour, or a file server's is ahead: a file looks as if it were of the future as long as that lasts. From the
 // second look on it is known that nobody has written to it, and whoever does is seen.
 func TestFutureCtime(t *testing.T) {
-	root, memo := t.TempDir(), filepath.Join(t.TempDir(), "memo")
+	root, memo := t.TempDir(), memory{}
 	writeFile(t, filepath.Join(root, "x.h"), "x")
 	look := func(seconds int, content string) bool {
 		f := openAt(memo, root, seconds)
 		mustDigest(t, f, "x.h", content)
 		ok := f.Unchanged("x.h", digestOf(content), at(f.now()))
-		if err := f.Save(); err != nil {
-			t.Fatal(err)
-		}
+		memo.save(f)
 		return ok
 	}
 	for i, want := range []bool{false, true, true} {

@@ -17,7 +17,7 @@ import (
 // Written are the outputs that the journal knows of, by path.
 func (r *Runner) Written() map[string]cache.Output {
 	written := map[string]cache.Output{}
-	for _, rec := range r.Journal.All() {
+	for rec := range r.Journal.All() {
 		for _, o := range rec.Outputs {
 			written[o.Path] = o
 		}

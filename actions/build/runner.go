@@ -29,6 +29,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -40,7 +41,7 @@ type Runner struct {
 	State   string            // folder for temporary files, absolute
 	Files   *cache.Files      // digests of files, memoised by stat
 	Listing *cache.Listing    // which paths exist, by folder
-	Journal *cache.Journal    // the last records of this build tree
+	Journal *tree.DB          // the last records of this build tree
 	Store   cache.Store       // the shared cache; nil without
 	Keep    cache.Store       // keeps what parts make: the shared cache, or one of the build tree; nil without
 	Tools   map[string]string // identity by content of the tools that actions name

@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -57,7 +58,7 @@ func TestSettle(t *testing.T) {
 type lab struct {
 	t       *testing.T
 	root    string
-	journal *cache.Journal
+	journal *tree.DB
 	graph   *graph.Graph
 	compile *graph.Action
 }
@@ -72,7 +73,7 @@ func newLab(t *testing.T, script string, searched ...string) *lab {
 		}
 	}
 	var err error
-	if l.journal, err = cache.OpenJournal(filepath.Join(l.root, ".kbuild/journal")); err != nil {
+	if l.journal, err = tree.Open(filepath.Join(l.root, ".kbuild/tree.db")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -96,7 +97,7 @@ func (l *lab) write(name, text string) {
 
 // runner is that of a kbuild that begins now.
 func (l *lab) runner() *Runner {
-	return &Runner{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.OpenFiles("", l.root),
+	return &Runner{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.NewFiles(l.root, nil),
 		Listing: cache.NewListing(l.root), Journal: l.journal, Env: os.Environ(), Begun: time.Now()}
 }
 

@@ -52,7 +52,7 @@ func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed st
 // the next build needs to know. anew makes a plan.
 func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, misparsed string, err error) {
 	var last *scan
-	if !anew {
+	if !anew && req.Brief {
 		last = v.scan()
 		defer last.close()
 	}
@@ -68,7 +68,6 @@ func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, m
 	}
 	if last != nil && lock != nil && lock.Was() == last.was {
 		if part := last.part(); part != nil {
-			defer part.close()
 			return w.buildPart(part, lock)
 		}
 	}
@@ -134,14 +133,18 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if err == nil && req.Ran != nil && !w.DryRun {
 		err = req.Ran(r.Context, p, t, want)
 	}
-	misparsed, noted := p.noteMisread(t.Runner.Misread())
+	misparsed, noted := p.noteMisread(t.db, t.Runner.Misread())
 	err = errors.Join(err, noted)
 	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misparsed == ""
 	if good && req.Good != nil {
 		err = req.Good(p, want)
 	}
 	r.Finish(sum)
-	if v != nil && err == nil && misparsed == "" && !sum.Interrupted {
+	switch {
+	case w.DryRun || err != nil || misparsed != "" || sum.Interrupted:
+	case v == nil:
+		commitFiles(p, t)
+	default:
 		v.commit(p, t, p.Graph.Closure(want), dirty)
 	}
 	if good && err == nil && req.Done != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -107,13 +108,13 @@ func writtenInto(root, dir string) (files []string) {
 			}
 		}
 	}
-	if j, err := cache.OpenJournal(filepath.Join(state, "journal")); err == nil {
-		for _, rec := range j.All() {
+	if db, err := tree.Open(database(state)); err == nil {
+		for rec := range db.All() {
 			for _, o := range rec.Outputs {
 				add(o.Path)
 			}
 		}
-		j.Close()
+		db.Close()
 	}
 	for _, l := range outputLists(state) {
 		for o := range l.Outputs {

@@ -9,16 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// commit leaves a snapshot of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
+// commit leaves a view of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
 func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 	e := &looked{v: v, seen: map[string]int{}}
 	request := p.w.Request(p.Project)
@@ -46,11 +45,11 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 	if e.doubt {
 		return
 	}
-	sum, err := v.pack(p, t, closure, append(facts, absentTools...))
+	plan, err := v.pack(p, t, closure, append(facts, absentTools...))
 	if err != nil {
 		return
 	}
-	n := note{actions: len(closure), graph: sum, dirty: packed, gpus: gpus, cpu: cpu}
+	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, doubts: string(t.db.Text(doubtsText))}
 	if len(p.w.diagnosed) > 0 {
 		text, err := json.Marshal(p.w.diagnosed)
 		if err != nil {
@@ -58,9 +57,14 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 		}
 		n.said = string(text)
 	}
-	if snapshot.Write(v.file, v.key, n.encode(), e.entries) == nil {
-		v.prune()
-	}
+	t.db.SetView(v.key, n.encode(), plan, e.entries)
+}
+
+// commitFiles leaves the digests of the files that a build has read, for builds with another command line.
+func commitFiles(p *Project, t *Tree) {
+	l := &looked{v: &view{root: p.Root, began: p.w.Begun}, seen: map[string]int{}}
+	l.files(t)
+	t.db.SetView([32]byte{}, nil, nil, l.entries)
 }
 
 // plan takes all that a plan was made of: facts are paths of tools that are there.
@@ -83,9 +87,6 @@ func (l *looked) plan(p *Project, facts, absentTools []string) {
 	case file != "":
 		l.absent(file)
 	}
-	if file, text, ok := p.verdictText(); ok {
-		l.known(file, text)
-	}
 	l.known(p.listFile, p.listText) // another plan, which removed what was its own, leaves another
 }
 
@@ -105,31 +106,11 @@ func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
 	return good, packed
 }
 
-// prune removes the oldest views.
-func (v *view) prune() {
-	names, _ := filepath.Glob(filepath.Join(v.state, "snapshot-????????????"))
-	if len(names) <= views {
-		return
-	}
-	age := func(name string) time.Time {
-		info, err := os.Stat(name)
-		if err != nil {
-			return time.Time{}
-		}
-		return info.ModTime()
-	}
-	slices.SortFunc(names, func(a, b string) int { return age(a).Compare(age(b)) })
-	for _, n := range names[:len(names)-views] {
-		snapshot.Remove(n)
-		os.Remove(n + graphSuffix)
-	}
-}
-
-// looked collects the entries of a snapshot.
+// looked collects observations.
 type looked struct {
 	v       *view
-	entries []snapshot.Entry
-	seen    map[string]int // index of a path's entry
+	entries []tree.Observation
+	seen    map[string]int // index of a path's observation
 	doubt   bool
 }
 
@@ -139,14 +120,10 @@ func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
 	l.doubt = l.doubt || !ok
 	for _, id := range ids {
 		if a := g.Actions[id]; !a.Part {
-			l.made(a, t.journal)
+			l.made(a, t.db)
 		}
 	}
-	t.files.Seen(func(path string, st cache.Stat, d *cache.Digest) {
-		if d != nil {
-			l.add(snapshot.Entry{Path: path, Kind: snapshot.File, Stat: st, Digest: *d})
-		}
-	})
+	l.files(t)
 	for _, p := range present {
 		l.present(p)
 	}
@@ -155,13 +132,22 @@ func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
 	}
 }
 
+// files takes the files that were read.
+func (l *looked) files(t *Tree) {
+	t.files.Seen(func(path string, h *cache.Hashed) {
+		if h != nil {
+			l.add(tree.Observation{Path: path, Kind: tree.File, Stat: h.Stat, Digest: h.Digest, Seen: h.At})
+		}
+	})
+}
+
 // merge adds to entry k what an older one of the same path says. broken is an older one that is not what it was.
-func (l *looked) merge(k int, old snapshot.Entry, broken bool) {
+func (l *looked) merge(k int, old tree.Observation, broken bool) {
 	e := &l.entries[k]
 	switch {
-	case old.Kind == snapshot.Folder && e.Kind == snapshot.Guard:
+	case old.Kind == tree.Folder && e.Kind == tree.Guard:
 		*e = old
-	case old.Kind == snapshot.Guard && e.Kind == snapshot.Guard:
+	case old.Kind == tree.Guard && e.Kind == tree.Guard:
 		for _, name := range old.Absent {
 			if broken && exists(l.abs(filepath.Join(e.Path, name))) {
 				continue // it came, and whoever would read it has been looked at
@@ -174,8 +160,8 @@ func (l *looked) merge(k int, old snapshot.Entry, broken bool) {
 }
 
 // made takes the outputs of an action, as their record has them. One whose content was asked for is known better.
-func (l *looked) made(a *graph.Action, j *cache.Journal) {
-	rec := j.Last(a.Outputs[0])
+func (l *looked) made(a *graph.Action, db *tree.DB) {
+	rec := db.Last(a.Outputs[0])
 	if rec == nil {
 		l.doubt = true // it was not recorded, since an input changed meanwhile
 		return
@@ -185,16 +171,19 @@ func (l *looked) made(a *graph.Action, j *cache.Journal) {
 		if o.Exec {
 			mode |= 0o111
 		}
-		l.add(snapshot.Entry{Path: o.Path, Kind: snapshot.File, Digest: o.Digest, Output: true, Stat: cache.Stat{Mode: mode}})
+		l.add(tree.Observation{Path: o.Path, Kind: tree.File, Digest: o.Digest, Output: true, Young: true, Stat: cache.Stat{Mode: mode}})
 	}
 }
 
 // add takes an entry over.
-func (l *looked) add(e snapshot.Entry) {
+func (l *looked) add(e tree.Observation) {
 	e.Path = cache.Canonical(l.v.root, e.Path)
-	if e.Kind != snapshot.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
-		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != snapshot.Guard // nothing else to settle it by
-		e.Stat = cache.Stat{Mode: e.Stat.Mode}
+	if e.Kind != tree.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
+		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != tree.Guard // nothing else to settle it by
+		e.Young = true
+	}
+	if !e.Young {
+		e.Seen = 0
 	}
 	i, ok := l.seen[e.Path]
 	if !ok {
@@ -203,18 +192,18 @@ func (l *looked) add(e snapshot.Entry) {
 		return
 	}
 	switch old := &l.entries[i]; {
-	case old.Kind == snapshot.File && e.Kind == snapshot.File:
+	case old.Kind == tree.File && e.Kind == tree.File:
 		l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
-		if old.Stat.Ino == 0 && e.Stat.Ino != 0 {
-			old.Stat = e.Stat
+		if old.Young && !e.Young || old.Stat.Ino == 0 {
+			old.Stat, old.Young, old.Seen = e.Stat, e.Young, e.Seen
 		}
 		if old.Digest == (cache.Digest{}) {
 			old.Digest = e.Digest
 		}
 		old.Output = old.Output || e.Output
-	case old.Kind == e.Kind, old.Kind == snapshot.Folder && e.Kind == snapshot.Guard:
+	case old.Kind == e.Kind, old.Kind == tree.Folder && e.Kind == tree.Guard:
 		old.Absent = append(old.Absent, e.Absent...)
-	case old.Kind == snapshot.Guard && e.Kind == snapshot.Folder:
+	case old.Kind == tree.Guard && e.Kind == tree.Folder:
 		*old = e // all names hold those that must be absent
 	default:
 		l.doubt = true
@@ -230,18 +219,18 @@ func (l *looked) present(p string) {
 		l.doubt = true
 		return
 	}
-	kind := snapshot.File
+	kind := tree.File
 	if fs.FileMode(st.Mode)&sIFMT == sIFDIR {
-		kind = snapshot.Guard
+		kind = tree.Guard
 	}
-	l.add(snapshot.Entry{Path: p, Kind: kind, Stat: st})
+	l.add(tree.Observation{Path: p, Kind: kind, Stat: st})
 }
 
 // known takes a file by the text that was read of it, whatever it holds by now.
 func (l *looked) known(p string, text []byte) {
 	st, err := cache.StatFile(l.abs(p))
 	l.doubt = l.doubt || err != nil
-	l.add(snapshot.Entry{Path: p, Kind: snapshot.File, Stat: st, Digest: sha256.Sum256(text)})
+	l.add(tree.Observation{Path: p, Kind: tree.File, Stat: st, Digest: sha256.Sum256(text)})
 }
 
 // look takes what the manifest looked at, but for files, which are among those seen.
@@ -263,13 +252,13 @@ func (l *looked) names(k manifest.Look) {
 	now, err2 := os.ReadDir(l.abs(k.Path))
 	again, err3 := cache.StatFile(l.abs(k.Path))
 	without := func(entries []fs.DirEntry) cache.Digest {
-		return snapshot.NamesDigest(slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { return l.isBuildTree(filepath.Join(k.Path, e.Name())) }))
+		return tree.NamesDigest(slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { return l.isBuildTree(filepath.Join(k.Path, e.Name())) }))
 	}
 	if errors.Join(err, err2, err3) != nil || again != st || without(now) != without(k.Entries) {
 		l.doubt = true
 		return
 	}
-	l.add(snapshot.Entry{Path: k.Path, Kind: snapshot.Folder, Stat: st, Digest: snapshot.NamesDigest(now)})
+	l.add(tree.Observation{Path: k.Path, Kind: tree.Folder, Stat: st, Digest: tree.NamesDigest(now)})
 }
 
 // isBuildTree reports whether the build tree is path or below it.
@@ -284,18 +273,18 @@ func (l *looked) absent(p string) {
 			l.doubt = true
 			return
 		}
-		l.add(snapshot.Entry{Path: p, Kind: snapshot.Absent}) // a link to nothing: its end may appear elsewhere
+		l.add(tree.Observation{Path: p, Kind: tree.Absent}) // a link to nothing: its end may appear elsewhere
 		return
 	}
 	dir, base := filepath.Split(p)
 	st, err := cache.StatFile(l.abs(dir))
 	switch {
 	case err == nil && fs.FileMode(st.Mode)&sIFMT == sIFDIR:
-		l.add(snapshot.Entry{Path: filepath.Clean(dir), Kind: snapshot.Guard, Stat: st, Absent: []string{base}})
+		l.add(tree.Observation{Path: filepath.Clean(dir), Kind: tree.Guard, Stat: st, Absent: []string{base}})
 	case errors.Is(err, fs.ErrNotExist) && strings.Trim(dir, "./") != "" && !strings.Contains(dir, ".."):
 		l.absent(filepath.Clean(dir)) // and so is all that would be in it
 	default:
-		l.add(snapshot.Entry{Path: p, Kind: snapshot.Absent})
+		l.add(tree.Observation{Path: p, Kind: tree.Absent})
 	}
 }
 

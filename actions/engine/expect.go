@@ -121,5 +121,5 @@ func (t *Tree) last(a *graph.Action) *cache.Record {
 	if len(a.Outputs) == 0 {
 		return nil
 	}
-	return t.journal.Last(a.Outputs[0])
+	return t.db.Last(a.Outputs[0])
 }

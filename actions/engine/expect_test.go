@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -21,7 +22,7 @@ type recorded struct {
 
 func checkPeaks(t *testing.T, list ...recorded) {
 	t.Helper()
-	j, err := cache.OpenJournal(filepath.Join(t.TempDir(), "journal"))
+	j, err := tree.Open(filepath.Join(t.TempDir(), "tree.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func checkPeaks(t *testing.T, list ...recorded) {
 			t.Fatal(err)
 		}
 	}
-	tree := &Tree{journal: j, Runner: &build.Runner{Graph: g}}
+	tree := &Tree{db: j, Runner: &build.Runner{Graph: g}}
 	p := tree.peaks()
 	for i, r := range list {
 		if got := p.of(g.Actions[i]); got != r.want {

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -13,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -27,14 +25,17 @@ type verdict struct {
 	build.Misreading
 }
 
-// verdictsFile is where a build tree keeps them. Whoever removes it has the compiler taken apart again.
-func (w *Workspace) verdictsFile(p *manifest.Project) string { return State(p, "misread") }
+// doubtsText is the text of the build tree's database that holds them. Whoever cleans the tree has the compiler taken apart again.
+const doubtsText = "misparsed"
 
-// verdicts are those that stand. A damaged file, and one of a kbuild before there were verdicts, holds none.
-func (w *Workspace) verdicts(p *manifest.Project, tools string) []verdict {
-	text, err := regular.Read(w.verdictsFile(p))
-	var all []verdict
-	if err != nil || json.Unmarshal(text, &all) != nil {
+// verdicts are those of a build tree that stand.
+func verdicts(p *manifest.Project, tools string) (all []verdict) {
+	db, err := tree.Open(database(State(p, "")))
+	if err != nil {
+		return nil // who opens it to build says why
+	}
+	defer db.Close()
+	if json.Unmarshal(db.Text(doubtsText), &all) != nil {
 		return nil
 	}
 	self := programDigest()
@@ -55,8 +56,8 @@ func programDigest() string {
 }
 
 // explained says what a verdict was found by, and how to be rid of it.
-func (w *Workspace) explained(p *manifest.Project, v verdict) string {
-	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit is another, or %s is removed)", v.Pass, v.Said, w.verdictsFile(p))
+func explained(v verdict) string {
+	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit is another, or the build tree is cleaned)", v.Pass, v.Said)
 }
 
 // toolIdentity is what verdicts depend on besides kbuild.
@@ -72,8 +73,8 @@ func (p *Project) distrust(steps *probe.Steps) {
 	if w.distrusted == nil {
 		w.distrusted = map[string]string{}
 	}
-	for _, v := range w.verdicts(p.Project, toolIdentity(p.Facts)) {
-		w.distrusted[v.Question] = w.explained(p.Project, v)
+	for _, v := range verdicts(p.Project, toolIdentity(p.Facts)) {
+		w.distrusted[v.Question] = explained(v)
 	}
 	for question, why := range w.distrusted {
 		steps.Misread(question, why)
@@ -82,15 +83,15 @@ func (p *Project) distrust(steps *probe.Steps) {
 
 // noteMisread adds what a run found to the verdicts, and gives the compiler that was misread, "" if none was or none that this process
 // did not know of.
-func (p *Project) noteMisread(found []build.Misreading) (tool string, err error) {
+func (p *Project) noteMisread(db *tree.DB, found []build.Misreading) (tool string, err error) {
 	w, id := p.w, toolIdentity(p.Facts)
-	all := w.verdicts(p.Project, id)
+	all := verdicts(p.Project, id)
 	for _, m := range found {
 		if _, known := w.distrusted[m.Question]; known {
 			continue
 		}
 		v := verdict{programDigest(), id, m}
-		w.distrusted[m.Question] = w.explained(p.Project, v)
+		w.distrusted[m.Question] = explained(v)
 		all = append(all, v)
 		name, _, _ := strings.Cut(m.Question, "\n")
 		tool = map[string]string{"nvcc": "nvcc", "hip": "hipcc", "clang": "clang"}[name]
@@ -102,7 +103,7 @@ func (p *Project) noteMisread(found []build.Misreading) (tool string, err error)
 	if err != nil {
 		return tool, err
 	}
-	return tool, regular.Replace(w.verdictsFile(p.Project), text)
+	return tool, db.SetText(doubtsText, text)
 }
 
 // distrustedQuestions are the questions of all verdicts.
@@ -119,15 +120,8 @@ func (w *Workspace) Misparsed() []string { return slices.Sorted(maps.Values(w.di
 
 // MisparsedBy is the same for a project that is not planned.
 func (w *Workspace) MisparsedBy(p *manifest.Project, f plan.Facts) (out []string) {
-	for _, v := range w.verdicts(p, toolIdentity(f)) {
-		out = append(out, w.explained(p, v))
+	for _, v := range verdicts(p, toolIdentity(f)) {
+		out = append(out, explained(v))
 	}
 	return out
-}
-
-// verdictText is the file of verdicts as a snapshot keeps it: if it goes, a plan must be made. One that comes was written by a build.
-func (p *Project) verdictText() (file string, text []byte, ok bool) {
-	file = p.w.verdictsFile(p.Project)
-	text, err := regular.Read(file)
-	return file, text, !errors.Is(err, fs.ErrNotExist)
 }

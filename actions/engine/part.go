@@ -10,18 +10,15 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A part of a plan is for a few edits among very many files: the snapshot says which files changed, the stored plan which
+// A part of a plan is for a few edits among very many files: the view says which files changed, the stored plan which
 // actions use them and what needs those, and only that part is looked at. No other action has anything new to look at.
 //
 // It is for files that actions use. When a file came to a folder that compilers search, a manifest, a folder that glob read, a tool, a file that is gone or anything else
 // is not as it was, a plan must be made.
-
-const graphSuffix = "-graph"
 
 // most is the share of the graph, one in so many, above which planning anew takes no longer.
 const most = 4
@@ -31,7 +28,6 @@ const moves = 256
 
 // packedMeta is what a packed graph keeps besides actions.
 type packedMeta struct {
-	Key      []byte
 	Tools    map[string]string
 	Pools    map[string]int
 	BuildDir string
@@ -46,15 +42,15 @@ func (m *packedMeta) shadows(path string) bool {
 	})
 }
 
-// pack writes the graph of a build, and gives its sum.
-func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID, tools []string) (sum uint32, err error) {
+// pack makes the graph of a build ready to be kept.
+func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID, tools []string) ([]byte, error) {
 	var uses []graph.Use
 	for _, id := range closure {
 		for _, name := range t.Runner.Uses(p.Graph.Actions[id]) {
 			uses = append(uses, graph.Use{Path: cache.Canonical(v.root, name), Action: id})
 		}
 	}
-	meta := packedMeta{Key: v.key[:], Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
+	meta := packedMeta{Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	for _, l := range p.Looks {
 		if l.Missing || l.List {
 			tools = append(tools, l.Path)
@@ -69,51 +65,32 @@ func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID, tools []strin
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	data, err := p.Graph.Pack(closure, uses, text)
-	if err != nil {
-		return 0, err
-	}
-	return graph.Sum(data), regular.Replace(v.file+graphSuffix, data)
+	return p.Graph.Pack(closure, uses, text)
 }
 
 // part is the part of a stored plan that changes affect, as a graph of its own.
 type part struct {
 	*scan
 	packed *graph.Packed
-	unmap  func() error
 	meta   packedMeta
 	graph  *graph.Graph
 	want   []graph.ActionID
 	all    []graph.ActionID // of the packed graph, by number in graph
 }
 
-// part is nil where a plan must be made. It must be closed.
+// part is nil where a plan must be made.
 func (s *scan) part() *part {
-	if s == nil {
-		return nil
-	}
-	data, unmap, err := snapshot.Map(s.file + graphSuffix)
+	packed, err := graph.Unpack(s.seen.Plan())
 	if err != nil {
 		return nil
 	}
-	p := &part{scan: s, unmap: unmap}
-	packed, err := graph.Unpack(data)
-	if err == nil && graph.Sum(data) == s.note.graph {
-		p.packed = packed
-	}
-	if p.packed == nil || json.Unmarshal(packed.Meta(), &p.meta) != nil || string(p.meta.Key) != string(s.key[:]) || !p.choose() {
-		unmap()
+	p := &part{scan: s, packed: packed}
+	if json.Unmarshal(packed.Meta(), &p.meta) != nil || !p.choose() {
 		return nil
 	}
 	return p
-}
-
-func (p *part) close() {
-	if p != nil {
-		p.unmap()
-	}
 }
 
 // choose takes the actions that must be looked at, and what needs them. ok is false where they are most of the graph, or the plan may be another.
@@ -141,16 +118,16 @@ func (p *part) choose() (ok bool) {
 func (p *part) affected() (ids []graph.ActionID, ok bool) {
 	ids = slices.Concat(p.dirty, p.moved)
 	for _, i := range p.broken {
-		for _, path := range p.snap.Broken(p.root, i) {
+		for _, path := range p.seen.Broken(p.root, i) {
 			users := p.packed.Users(path)
 			maker, made := p.packed.Producer(path)
 			if made {
 				users = append(users, maker)
 			}
-			if p.snap.Entry(i).Kind != snapshot.File && p.meta.shadows(path) {
+			if p.seen.At(i).Kind != tree.File && p.meta.shadows(path) {
 				return nil, false
 			}
-			gone := p.snap.Entry(i).Kind == snapshot.File && !exists(cache.Absolute(p.root, path))
+			gone := p.seen.At(i).Kind == tree.File && !exists(cache.Absolute(p.root, path))
 			if len(users) == 0 || slices.Contains(p.meta.Plan, path) || gone && !made {
 				return nil, false
 			}
@@ -166,27 +143,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// openTree opens the build tree for the part. The memo of all files is large, and the snapshot has what is needed of it.
+// openTree opens the build tree for the part.
 func (p *part) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
-	files := cache.OpenFiles("", p.root)
-	files.Base = func(path string) (cache.Stat, cache.Digest, bool) {
-		i, ok := p.snap.Find(path)
-		if !ok {
-			return cache.Stat{}, cache.Digest{}, false
-		}
-		e := p.snap.Entry(i)
-		return e.Stat, e.Digest, e.Kind == snapshot.File && e.Digest != cache.Digest{} && e.Stat.Ino != 0
-	}
-	t, err := w.openTree(lock, p.root, p.state, p.graph, p.meta.Tools, files, cache.OpenJournalByIndex)
+	t, err := w.openTree(lock, p.db, p.root, p.state, p.graph, p.meta.Tools)
 	if err == nil {
 		t.Runner.Outer = p.packed
 	}
 	return t, err
 }
 
-// commit brings the snapshot up to what the build of the part left.
+// commit brings the view up to what the build of the part left.
 func (p *part) commit(t *Tree, dirty []graph.ActionID) {
-	n, s := p.note, p.snap
+	n, s := p.note, p.seen
 	n.dirty = nil
 	moved, isDirty := map[graph.ActionID]bool{}, map[graph.ActionID]bool{}
 	for _, id := range n.moved {
@@ -201,7 +169,7 @@ func (p *part) commit(t *Tree, dirty []graph.ActionID) {
 			n.dirty = append(n.dirty, id)
 		} else {
 			good = append(good, sub)
-			moved[id] = true // also one that is up to date: the journal may know it from another command line
+			moved[id] = true // also one that is up to date: its record may be of another command line
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
@@ -215,19 +183,19 @@ func (p *part) commit(t *Tree, dirty []graph.ActionID) {
 		if !ok {
 			continue
 		}
-		old, was := s.Entry(i), slices.Contains(p.broken, i)
+		old, was := s.At(i), slices.Contains(p.broken, i)
 		_, made := p.graph.Producer(old.Path)
-		if now := e.entries[k]; old.Kind == snapshot.File && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
+		if now := e.entries[k]; old.Kind == tree.File && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
 			return // it changed during the build, and others that read it have not been looked at
 		}
 		e.merge(k, old, was)
 	}
 	for i, st := range p.fresh {
-		old := s.Entry(i)
+		old := s.At(i)
 		if _, ok := e.seen[old.Path]; !ok {
 			old.Stat = st
 			e.entries = append(e.entries, old)
 		}
 	}
-	s.Update(p.file, n.encode(), e.entries) // without it the next build finds the same again
+	s.Update(n.encode(), e.entries) // without it the next build finds the same again
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -20,41 +21,41 @@ type Tree struct {
 
 	w       *Workspace
 	lock    *run.Lock
-	journal *cache.Journal
+	db      *tree.DB
 	files   *cache.Files
 	own     *disk.Store // of the build tree, where there is no action cache
 	limit   int64       // of either, in bytes
 }
 
-// openTree opens the journal and the cache of the build tree that is locked.
+// openTree opens the database and the cache of the build tree that is locked.
 func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	tools := map[string]string{}
 	for name, tool := range p.Tools() {
 		tools[name] = tool.ID
 	}
 	state := State(p.Project, "")
-	files := cache.OpenFiles(filepath.Join(state, "files"), p.Root)
-	t, err := p.w.openTree(lock, p.Root, state, p.Graph, tools, files, cache.OpenJournal)
+	db, err := tree.Open(database(state))
+	if err != nil {
+		lock.Release()
+		return nil, err
+	}
+	t, err := p.w.openTree(lock, db, p.Root, state, p.Graph, tools)
 	if err == nil {
 		t.Runner.Distrusted = p.w.distrustedQuestions()
 	}
 	return t, err
 }
 
-// openTree opens the build tree with its files in the folder state. The lock goes with the tree, or is released.
-func (w *Workspace) openTree(lock *run.Lock, root, state string, g *graph.Graph, tools map[string]string, files *cache.Files, openJournal func(string) (*cache.Journal, error)) (*Tree, error) {
-	t := &Tree{w: w, lock: lock, files: files}
-	var err error
-	if t.journal, err = openJournal(filepath.Join(state, "journal")); err != nil {
-		t.lock.Release()
-		return nil, err
-	}
+// openTree opens the build tree with its files in the folder state. The lock and the database go with the tree, or are released.
+func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, root, state string, g *graph.Graph, tools map[string]string) (*Tree, error) {
+	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(root, db.Known)}
 	os.RemoveAll(filepath.Join(state, "parts"))
 	env, keyEnv := environ()
 	t.Runner = &build.Runner{
 		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
-		Begun: w.Begun, Listing: cache.NewListing(root), Journal: t.journal, Env: env, KeyEnv: keyEnv,
+		Begun: w.Begun, Listing: cache.NewListing(root), Journal: db, Env: env, KeyEnv: keyEnv,
 	}
+	var err error
 	if t.limit, err = w.CacheSize(); err == nil && w.NoCache {
 		err = t.openParts(state)
 	} else if err == nil {
@@ -93,11 +94,7 @@ func (t *Tree) openParts(state string) error {
 
 // Close saves what was learned. Trouble here costs the next run time, nothing else.
 func (t *Tree) Close() {
-	t.files.Save()
-	if !t.w.DryRun {
-		t.journal.WriteIndex()
-	}
-	t.journal.Close()
+	t.db.Close()
 	if t.Store != nil && !t.w.DryRun {
 		t.Store.Count(t.Runner.Counters())
 		t.collect(t.Store)

@@ -14,38 +14,37 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
-	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // What a build leaves for the next one. A build with the same command line and environment that finds everything it would look at as it was has
-// nothing to do. So each leaves a snapshot of all that it looked at and made, with the stat of each file, and its plan. The next one compares
-// stats. Where none differs it ends: it reads no manifest, makes no plan and opens no journal. Where a few files differ it looks at the actions that
-// use them. Where the plan may be another it plans, and looks at all actions. In any case what is looked at runs the same way, and what is left then is
-// left in the same form.
+// nothing to do. So each leaves a view in the database of the tree: all that it looked at and made, with the stat of each file, and its plan. The next one
+// compares stats. Where none differs it ends: it reads no manifest, makes no plan and asks for no record. Where a few files differ it looks at the actions
+// that use them. Where the plan may be another it plans, and looks at all actions. In any case what is looked at runs the same way, and what is left then
+// is left in the same form.
 //
-// What stat cannot vouch for yet, since it was changed during the build or just before, is in the snapshot with a zero stat: the
-// next build settles it by content. That goes for the outputs of the build above all.
+// What stat cannot vouch for yet, since it was changed during the build or just before, is young: the next build settles it by content. That goes for
+// the outputs of the build above all.
 //
 // What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
-// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked). The journal is not among them: the snapshot itself
+// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked). The records are not among them: the view itself
 // says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
 
 // view is a build tree as one command line sees it.
 type view struct {
 	root, state string
-	file        string // the snapshot
 	key         [32]byte
 	began       time.Time
 }
 
-// views is how many command lines have one in a build tree.
-const views = 4
+// database is the database of the build tree with its files in the folder state.
+func database(state string) string { return filepath.Join(state, "tree.db") }
 
-// view gives nil for a build that is of other actions than names stand for, or whose front wants to tell of each action.
+// view gives nil for a build that changes nothing, or is of other actions than names stand for.
 func (w *Workspace) view(req Request) *view {
-	if !req.Brief || w.DryRun || w.CheckLink != nil || req.Select != nil {
+	if w.DryRun || w.CheckLink != nil || req.Select != nil {
 		return nil
 	}
 	if w.writeOutEnv() != nil {
@@ -56,7 +55,6 @@ func (w *Workspace) view(req Request) *view {
 	if !v.identify(w, req.Targets) {
 		return nil
 	}
-	v.file = filepath.Join(v.state, fmt.Sprintf("snapshot-%x", v.key[:6]))
 	return v
 }
 
@@ -91,54 +89,52 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 // placeEnv are variables that say where the cache is.
 var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
 
-// note is what a snapshot keeps besides files.
+// note is what a view keeps besides observations and the plan.
 type note struct {
 	actions int              // that the command line stands for
-	graph   uint32           // the sum of the packed graph that goes with the snapshot
 	dirty   []graph.ActionID // of that graph: not up to date
 	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
 	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
 	cpu     string           // of -march=native: the same, see probe.CPU
 	said    string           // diagnostics of the plan, as JSON
+	doubts  string           // the verdicts that the plan was made with, see misread.go
 }
 
 func (n note) encode() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(n.actions))
-	b = binary.LittleEndian.AppendUint32(b, n.graph)
 	for _, ids := range [2][]graph.ActionID{n.dirty, n.moved} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(ids)))
 		for _, id := range ids {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	for _, text := range [2]string{n.gpus, n.cpu} {
+	for _, text := range [4]string{n.gpus, n.cpu, n.said, n.doubts} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 		b = append(b, text...)
 	}
-	return append(b, n.said...)
+	return b
 }
 
-// decodeNote trusts b: the snapshot has a sum.
+// decodeNote trusts b, which has a sum.
 func decodeNote(b []byte) note {
 	u32 := func() (n uint32) {
 		n, b = binary.LittleEndian.Uint32(b), b[4:]
 		return n
 	}
-	n := note{actions: int(u32()), graph: u32()}
+	n := note{actions: int(u32())}
 	for _, ids := range [2]*[]graph.ActionID{&n.dirty, &n.moved} {
 		for range u32() {
 			*ids = append(*ids, graph.ActionID(u32()))
 		}
 	}
-	for _, text := range [2]*string{&n.gpus, &n.cpu} {
+	for _, text := range [4]*string{&n.gpus, &n.cpu, &n.said, &n.doubts} {
 		size := u32()
 		*text, b = string(b[:size]), b[size:]
 	}
-	n.said = string(b)
 	return n
 }
 
-// tell shows what the plan of a snapshot had to say.
+// tell shows what the plan of a view had to say.
 func (n *note) tell(w *Workspace) {
 	var diags manifest.Diagnostics
 	if n.said != "" && json.Unmarshal([]byte(n.said), &diags) == nil {
@@ -150,9 +146,10 @@ func (n *note) tell(w *Workspace) {
 type scan struct {
 	*view
 	note
-	snap   *snapshot.Snapshot
-	fresh  map[int]cache.Stat // entries that are what they were, under another stat
-	broken []int              // entries that are not
+	db     *tree.DB
+	seen   *tree.View
+	fresh  map[int]cache.Stat // observations that are what they were, under another stat
+	broken []int              // observations that are not
 	was    string             // who had built in the tree last
 }
 
@@ -166,39 +163,42 @@ func (v *view) scan() *scan {
 		return nil
 	}
 	defer lock.Release()
-	snap, err := snapshot.Open(v.file)
+	db, err := tree.Open(database(v.state))
 	if err != nil {
 		return nil
 	}
-	s := &scan{view: v, snap: snap, was: lock.Was()}
-	if snap.Key() != v.key || !s.look() {
-		snap.Close()
+	s := &scan{view: v, db: db, seen: db.View(v.key), was: lock.Was()}
+	if s.seen == nil || !s.look(lock) {
+		db.Close()
 		return nil
 	}
 	return s
 }
 
-// look compares the entries of the snapshot with the files. ok is false where they cannot tell.
-func (s *scan) look() (ok bool) {
-	s.note = decodeNote(s.snap.Note())
+// look compares what was observed with what is there. ok is false where that cannot tell.
+func (s *scan) look(lock *run.Lock) (ok bool) {
+	s.note = decodeNote(s.seen.Note())
+	if s.doubts != string(s.db.Text(doubtsText)) {
+		return false
+	}
 	if s.gpus != "" && s.gpus != probe.GPUs("/", os.Getenv) || s.cpu != "" && s.cpu != probe.CPU("/") {
 		return false
 	}
-	changed, err := s.snap.Changed(s.root)
+	changed, err := s.seen.Changed(s.root)
 	if err != nil {
 		return false
 	}
 	s.fresh = map[int]cache.Stat{}
 	for _, i := range changed { // what stat cannot decide, content does
-		switch st, ok := s.snap.Settle(s.root, i); {
+		switch st, ok := s.seen.Settle(s.root, i); {
 		case !ok:
 			s.broken = append(s.broken, i)
 		case st != (cache.Stat{}) && st.Before(s.began):
 			s.fresh[i] = st
 		}
 	}
-	if len(s.fresh) > 0 && s.upToDate() {
-		s.snap.Refresh(s.file, s.fresh) // without it the next build settles again
+	if len(s.fresh) > 0 && s.upToDate() && lock.Upgrade() {
+		s.seen.Refresh(s.fresh) // without it the next build settles again
 	}
 	return true
 }
@@ -208,6 +208,6 @@ func (s *scan) upToDate() bool { return s != nil && len(s.broken) == 0 && len(s.
 
 func (s *scan) close() {
 	if s != nil {
-		s.snap.Close()
+		s.db.Close()
 	}
 }

@@ -140,6 +140,12 @@ func LookLock(name string) (l *Lock, ok bool) {
 	return &Lock{f, lastHolder(f)}, true
 }
 
+// Upgrade makes a lock of LookLock one to change the tree, if nobody else looks or waits at this moment. It leaves no sign: whoever has
+// looked at the tree may rely on what was seen.
+func (l *Lock) Upgrade() bool {
+	return flock(l.f, syscall.LOCK_EX|syscall.LOCK_NB) == nil && lastHolder(l.f) == l.was // the kernel lets go of the one before it takes the other
+}
+
 // exclusive waits for those who look. Where one more of them would be let in, nobody holds the lock to build.
 func exclusive(f *os.File) error {
 	for {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -128,7 +128,7 @@ func recordedShape(t *testing.T, graphFile, journal string) *shape {
 	if err := json.Unmarshal(text, &g); err != nil {
 		t.Fatal(err)
 	}
-	j, err := cache.OpenJournal(journal)
+	j, err := tree.Open(journal)
 	if err != nil {
 		t.Fatal(err)
 	}

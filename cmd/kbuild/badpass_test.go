@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -22,11 +23,34 @@ func passProject(t *testing.T, flags string, functions map[string]string) *e2e.P
 	return fakeSplit(t, files)
 }
 
+// verdicts is what the database of the build tree keeps of misparsed compilers.
+func verdicts(e *e2e.Project) string {
+	e.T.Helper()
+	db, err := tree.Open(filepath.Join(e.Dir, "build/.kbuild/tree.db"))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	defer db.Close()
+	return string(db.Text("misparsed"))
+}
+
+func setVerdicts(e *e2e.Project, text string) {
+	e.T.Helper()
+	db, err := tree.Open(filepath.Join(e.Dir, "build/.kbuild/tree.db"))
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.SetText("misparsed", []byte(text)); err != nil {
+		e.T.Fatal(err)
+	}
+}
+
 // failsWithout builds and gives what was said. Nothing was misread, and nvcc ran as one command plain times only.
 func failsWithout(e *e2e.Project, plain int, args ...string) string {
 	e.T.Helper()
 	text, err := e.Command(append([]string{"kbuild", "--progress", "plain"}, args...)...).CombinedOutput()
-	if err == nil || strings.Contains(string(text), "apart") || fileExists(filepath.Join(e.Dir, "build/.kbuild/misread")) {
+	if err == nil || strings.Contains(string(text), "apart") || verdicts(e) != "" {
 		e.T.Errorf("%v\n%s", err, text)
 	}
 	if ran, _ := os.ReadFile(filepath.Join(e.Dir, "nvcc-ran")); strings.Count(string(ran), "\n") != plain {
@@ -97,28 +121,25 @@ func TestMisreadVerdict(t *testing.T) {
 	warned("second", false)
 	for _, argv := range [][]string{{"kbuild", "why"}, {"kbuild", "why", "w"}, {"kbuild", "doctor"}} {
 		out, _ := e.Command(argv...).CombinedOutput() // doctor misses parts of this toolkit
-		for _, want := range []string{"cicc a.cu (compute_80) failed", "--no-such-option", "build/.kbuild/misread is removed"} {
+		for _, want := range []string{"cicc a.cu (compute_80) failed", "--no-such-option", "or the build tree is cleaned"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%v does not say %q:\n%s", argv, want, out)
 			}
 		}
 	}
-	const file = "build/.kbuild/misread"
-	if err := os.Remove(filepath.Join(e.Dir, file)); err != nil {
-		t.Fatal(err)
-	}
+	setVerdicts(e, "")
 	warned("removed", true)
 	for _, field := range []string{"kbuild", "tools"} {
 		var all []map[string]string
-		if err := json.Unmarshal(e.Read(file), &all); err != nil || len(all) != 1 || all[0][field] == "" {
-			t.Fatalf("%v: %s", err, e.Read(file))
+		if err := json.Unmarshal([]byte(verdicts(e)), &all); err != nil || len(all) != 1 || all[0][field] == "" {
+			t.Fatalf("%v: %s", err, verdicts(e))
 		}
 		all[0][field] = "another"
 		text, _ := json.Marshal(all)
-		e.Write(file, string(text))
+		setVerdicts(e, string(text))
 		warned("another "+field, true)
 		warned("then", false)
 	}
-	e.Write(file, `["nvcc\n--dryrun\n"]`) // of a kbuild before there were verdicts
+	setVerdicts(e, `["nvcc\n--dryrun\n"]`) // of a kbuild before there were verdicts
 	warned("old", true)
 }

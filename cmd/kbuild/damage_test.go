@@ -173,8 +173,7 @@ func stateFiles(t *testing.T, folders ...string) map[string][]string {
 var hexName = regexp.MustCompile(`\b([0-9a-f]{2}/)?[0-9a-f]{12,}(\.[0-9a-f]{64})?`)
 
 // kindsOfState are all files that kbuild writes for itself.
-var kindsOfState = []string{"files", "journal", "journal-index", "lock", "outputs-*", "snapshot-*", "snapshot-*-graph", "snapshot-*-top",
-	"tools/*.json", "v2/CACHEDIR.TAG", "v2/blobs/*", "v2/counters", "v2/gc", "v2/records/*"}
+var kindsOfState = []string{"lock", "outputs-*", "tree.db", "tools/*.json", "v2/CACHEDIR.TAG", "v2/blobs/*", "v2/counters", "v2/gc", "v2/records/*"}
 
 // TestDamagedState damages kbuild's own files one after the other, and builds after each. They are only a memory: a damaged one
 // costs time, never a failure or a wrong output.
@@ -209,7 +208,7 @@ func (p *statesProject) damaged(kind string, how int, donors []string) {
 		if try == 20 {
 			p.t.Fatalf("there never is a %s", kind)
 		}
-		if kind == "journal-index" {
+		if kind == "tree.db" {
 			p.build("-f", "many.hcl")
 		}
 		p.turn(p.state ^ 1)
@@ -224,7 +223,7 @@ func (p *statesProject) damaged(kind string, how int, donors []string) {
 	p.right(after + " and a build")
 }
 
-// manyActions are so many that a journal gets an index.
+// manyActions are so many that a database gets an index.
 func manyActions() string {
 	var b strings.Builder
 	for i := range 510 {

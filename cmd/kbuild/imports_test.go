@@ -37,12 +37,12 @@ var allowed = map[string]string{
 	"actions/machine":              "",
 	"actions/sched":                "graph cache",
 	"actions/pptext":               "",
-	"actions/engine":               "hcl/manifest hcl/optfile graph graph/gencode graph/plan graph/toolchain actions/build actions/probe actions/run actions/sched actions/jobserver cache cache/disk cache/regular cache/snapshot",
-	"actions/build":                "graph graph/gencode graph/modinfo graph/toolchain cache actions/pptext actions/fatbin actions/modules actions/run actions/sched actions/strace cache/regular",
+	"actions/engine":               "hcl/manifest hcl/optfile graph graph/gencode graph/plan graph/toolchain actions/build actions/probe actions/run actions/sched actions/jobserver cache cache/disk cache/regular cache/tree",
+	"actions/build":                "graph graph/gencode graph/modinfo graph/toolchain cache actions/pptext actions/fatbin actions/modules actions/run actions/sched actions/strace cache/regular cache/tree",
 	"cache":                        "cache/regular",
 	"cache/disk":                   "cache cache/regular",
 	"cache/regular":                "",
-	"cache/snapshot":               "cache cache/regular",
+	"cache/tree":                   "cache cache/regular",
 }
 
 func TestImports(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/cache/snapshot"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 )
 
 const partialManifest = `variable "n" {
@@ -138,7 +138,7 @@ func (p *editedProject) edit() string {
 		p.write("data/in", fmt.Sprintf("int table%d;\n", p.rng.IntN(3)))
 		return "edit data/in"
 	case 11:
-		p.build("-v") // the long way, which leaves no snapshot
+		p.build("-v") // which plans
 		return "build -v"
 	default:
 		p.build("library.one")
@@ -146,20 +146,17 @@ func (p *editedProject) edit() string {
 	}
 }
 
-// wasPartial says whether the last build was a partial one: it left a snapshot that tells of it.
+// wasPartial says whether the last build was a partial one: it left a view that tells of it.
 func (p *editedProject) wasPartial() bool {
-	names, _ := filepath.Glob(filepath.Join(p.dir, "build/.kbuild/snapshot-????????????"))
-	for _, n := range names {
-		if s, err := snapshot.Open(n); err == nil {
-			dirty := binary.LittleEndian.Uint32(s.Note()[8:]) // engine.note has these behind two numbers, each with its length
-			moved := binary.LittleEndian.Uint32(s.Note()[12+4*dirty:])
-			s.Close()
-			if moved+dirty > 0 {
-				return true
-			}
-		}
+	db, err := tree.Open(filepath.Join(p.dir, "build/.kbuild/tree.db"))
+	if err != nil {
+		p.t.Fatal(err)
 	}
-	return false
+	defer db.Close()
+	note := db.Latest().Note() // engine.note has the dirty and the moved behind a number, each list with its length
+	dirty := binary.LittleEndian.Uint32(note[4:])
+	moved := binary.LittleEndian.Uint32(note[8+4*dirty:])
+	return moved+dirty > 0
 }
 
 // likeFromNothing builds the same sources in another folder, without a cache, and compares the outputs.

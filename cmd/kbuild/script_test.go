@@ -70,7 +70,7 @@ func looksLong(ts *testscript.TestScript, args []string) bool {
 	return string(was) != string(is)
 }
 
-// quickCommand is `quick ARGS`: kbuild ARGS finds out from the snapshot that there is nothing to do, or does not.
+// quickCommand is `quick ARGS`: kbuild ARGS finds out from the last view that there is nothing to do, or does not.
 func quickCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if long := looksLong(ts, args); long != neg {
 		ts.Fatalf("kbuild %v: the long way: %v", args, long)

@@ -7,20 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
 // keys are those of all actions of a build tree by first output, from its journal: what the action is told, and what it read.
 func (e *example) keys(buildDir string) map[string]string {
 	e.T.Helper()
-	j, err := cache.OpenJournal(filepath.Join(e.Dir, buildDir, ".kbuild/journal"))
+	j, err := tree.Open(filepath.Join(e.Dir, buildDir, ".kbuild/tree.db"))
 	if err != nil {
 		e.T.Fatal(err)
 	}
 	defer j.Close()
 	out := map[string]string{}
-	for _, rec := range j.All() {
+	for rec := range j.All() {
 		out[strings.TrimPrefix(rec.Outputs[0].Path, buildDir+"/")] = rec.Command.String() + " " + rec.ID().String()
 	}
 	return out

@@ -1,7 +1,8 @@
-package snapshot
+package tree
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,15 +14,15 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// tree is a folder with a snapshot of it.
-type tree struct {
+// folder is a folder with a view of it.
+type folder struct {
 	t    *testing.T
 	root string
-	file string
-	s    *Snapshot
+	db   *DB
+	s    *View
 }
 
-func write(t *testing.T, name, text string) {
+func write(t testing.TB, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		t.Fatal(err)
@@ -32,17 +33,17 @@ func write(t *testing.T, name, text string) {
 }
 
 // newTree has n files in each of three folders, one of them empty of x.h, and a path that is absent.
-func newTree(t *testing.T, n int) *tree {
+func newTree(t *testing.T, n int) *folder {
 	t.Helper()
-	tr := &tree{t: t, root: t.TempDir(), file: filepath.Join(t.TempDir(), "snapshot")}
-	var entries []Entry
+	tr := &folder{t: t, root: t.TempDir(), db: open(t, newPath(t))}
+	var entries []Observation
 	file := func(name, text string) {
 		write(t, filepath.Join(tr.root, name), text)
 		d, err := cache.DigestFile(filepath.Join(tr.root, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, Entry{Path: name, Digest: d, Stat: tr.stat(name)})
+		entries = append(entries, Observation{Path: name, Digest: d, Stat: tr.stat(name)})
 	}
 	for i := range n {
 		for _, d := range []string{"a/", "a/b/", ""} {
@@ -53,32 +54,32 @@ func newTree(t *testing.T, n int) *tree {
 	entries[len(entries)-1].Digest = cache.Digest{}
 	outside := filepath.Join(t.TempDir(), "outside")
 	write(t, outside, "y")
-	entries = append(entries, Entry{Path: outside, Stat: tr.stat(outside)})
+	entries = append(entries, Observation{Path: outside, Stat: tr.stat(outside)})
 	os.MkdirAll(filepath.Join(tr.root, "inc"), 0o777)
 	os.MkdirAll(filepath.Join(tr.root, "src"), 0o777)
 	listing, _ := FolderDigest(filepath.Join(tr.root, "src"))
 	entries = append(entries,
-		Entry{Path: "gone/x.h", Kind: Absent},
-		Entry{Path: "inc", Kind: Guard, Stat: tr.stat("inc"), Absent: []string{"x.h", "y.h"}},
-		Entry{Path: "src", Kind: Folder, Stat: tr.stat("src"), Digest: listing})
-	if err := Write(tr.file, [32]byte{1, 2, 3}, []byte("note"), entries); err != nil {
+		Observation{Path: "gone/x.h", Kind: Absent},
+		Observation{Path: "inc", Kind: Guard, Stat: tr.stat("inc"), Absent: []string{"x.h", "y.h"}},
+		Observation{Path: "src", Kind: Folder, Stat: tr.stat("src"), Digest: listing})
+	if err := tr.db.SetView(viewKey, []byte("note"), nil, entries); err != nil {
 		t.Fatal(err)
 	}
 	tr.open()
 	return tr
 }
 
-func (tr *tree) open() {
+var viewKey = [32]byte{1, 2, 3}
+
+func (tr *folder) open() {
 	tr.t.Helper()
-	s, err := Open(tr.file)
-	if err != nil {
-		tr.t.Fatal(err)
+	tr.db = reopen(tr.t, tr.db)
+	if tr.s = tr.db.View(viewKey); tr.s == nil {
+		tr.t.Fatal("no view")
 	}
-	tr.s = s
-	tr.t.Cleanup(func() { s.Close() })
 }
 
-func (tr *tree) stat(name string) cache.Stat {
+func (tr *folder) stat(name string) cache.Stat {
 	tr.t.Helper()
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(tr.root, name)
@@ -91,7 +92,7 @@ func (tr *tree) stat(name string) cache.Stat {
 }
 
 // changed gives the paths that are not as they were: by stat, and of those by content.
-func (tr *tree) changed() (byStat, byContent []string) {
+func (tr *folder) changed() (byStat, byContent []string) {
 	tr.t.Helper()
 	ids, err := tr.s.Changed(tr.root)
 	if err != nil {
@@ -99,19 +100,19 @@ func (tr *tree) changed() (byStat, byContent []string) {
 	}
 	slices.Sort(ids)
 	for _, i := range ids {
-		byStat = append(byStat, tr.s.Path(i))
+		byStat = append(byStat, tr.s.At(i).Path)
 		if _, ok := tr.s.Settle(tr.root, i); !ok {
-			byContent = append(byContent, tr.s.Path(i))
+			byContent = append(byContent, tr.s.At(i).Path)
 		}
 	}
 	return byStat, byContent
 }
 
 func TestChanged(t *testing.T) {
-	inTree := func(f func(root string)) func(*tree) { return func(tr *tree) { f(tr.root) } }
+	inTree := func(f func(root string)) func(*folder) { return func(tr *folder) { f(tr.root) } }
 	tests := []struct {
 		name    string
-		change  func(*tree)
+		change  func(*folder)
 		stat    string
 		content string
 	}{
@@ -179,42 +180,42 @@ func TestRefresh(t *testing.T) {
 	if !ok {
 		t.Fatal("equal content is a change")
 	}
-	if err := tr.s.Refresh(tr.file, map[int]cache.Stat{ids[0]: st}); err != nil {
+	if err := tr.s.Refresh(map[int]cache.Stat{ids[0]: st}); err != nil {
 		t.Fatal(err)
 	}
 	tr.open()
 	if stat, _ := tr.changed(); stat != nil {
 		t.Errorf("after the refresh changed: %q", stat)
 	}
-	if tr.s.Key() != [32]byte{1, 2, 3} || string(tr.s.Note()) != "note" {
-		t.Error("the refresh lost the key or the note")
+	if string(tr.s.Note()) != "note" {
+		t.Error("the refresh lost the note")
 	}
 }
 
 // TestUpdate makes random updates and holds what is read back to a map.
 func TestUpdate(t *testing.T) {
 	tr := newTree(t, 40)
-	want := map[string]Entry{}
-	for _, e := range tr.s.All() {
+	want := map[string]Observation{}
+	for _, e := range tr.all() {
 		want[e.Path] = e
 	}
 	layers := 0
 	for round := range 30 {
-		var entries []Entry
+		var entries []Observation
 		for k := range 1 + round%3 {
-			e := Entry{Path: fmt.Sprintf("a/f%d", (7*round+k)%60), Kind: Kind(round % 2 * int(Guard)), Stat: cache.Stat{Size: int64(round + 1)}}
+			e := Observation{Path: fmt.Sprintf("a/f%d", (7*round+k)%60), Kind: Kind(round % 2 * int(Guard)), Stat: cache.Stat{Size: int64(round + 1)}}
 			if e.Kind == Guard {
 				e.Absent = []string{"x", fmt.Sprint(round)}
 			}
 			entries = append(entries, e)
 			want[e.Path] = e
 		}
-		if err := tr.s.Update(tr.file, []byte(fmt.Sprint("note", round)), entries); err != nil {
+		if err := tr.s.Update([]byte(fmt.Sprint("note", round)), entries); err != nil {
 			t.Fatal(err)
 		}
 		tr.open()
-		got := map[string]Entry{}
-		for i, e := range tr.s.All() {
+		got := map[string]Observation{}
+		for i, e := range tr.all() {
 			if _, twice := got[e.Path]; twice {
 				t.Fatalf("round %d: %s stands twice", round, e.Path)
 			}
@@ -226,7 +227,7 @@ func TestUpdate(t *testing.T) {
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Fatalf("round %d (-want +got):\n%s", round, diff)
 		}
-		if string(tr.s.Note()) != fmt.Sprint("note", round) || tr.s.Key() != [32]byte{1, 2, 3} {
+		if string(tr.s.Note()) != fmt.Sprint("note", round) {
 			t.Fatalf("round %d: note %q", round, tr.s.Note())
 		}
 		if tr.s.top != nil {
@@ -239,26 +240,25 @@ func TestUpdate(t *testing.T) {
 	if _, ok := tr.s.Find("a/b"); ok {
 		t.Error("a path without an entry is found")
 	}
-	// A second layer of another file, or a damaged one, is none.
-	before := len(got(tr.s))
-	os.WriteFile(tr.file+topSuffix, []byte("garbage"), 0o666)
-	tr.open()
-	if tr.s.top != nil || len(got(tr.s)) == 0 || len(got(tr.s)) > before {
-		t.Errorf("%d entries beside garbage, %d before", len(got(tr.s)), before)
-	}
-	Write(tr.file+topSuffix, [32]byte{9}, nil, []Entry{{Path: "other"}})
-	tr.open()
-	if _, ok := tr.s.Find("other"); ok {
-		t.Error("the second layer of another file is read")
-	}
 }
 
-func got(s *Snapshot) map[string]Entry {
-	m := map[string]Entry{}
-	for _, e := range s.All() {
-		m[e.Path] = e
+// all gives the observations of the view.
+func (tr *folder) all() iter.Seq2[int, Observation] {
+	return func(yield func(int, Observation) bool) {
+		for i := range tr.s.base.entries {
+			if !tr.s.hidden[i] && !yield(i, tr.s.At(i)) {
+				return
+			}
+		}
+		if tr.s.top == nil {
+			return
+		}
+		for k := range tr.s.top.entries {
+			if i := k + len(tr.s.base.entries); !yield(i, tr.s.At(i)) {
+				return
+			}
+		}
 	}
-	return m
 }
 
 // What a second layer says of a path is what counts, whatever the first says.
@@ -266,7 +266,7 @@ func TestChangedInTwoLayers(t *testing.T) {
 	tr := newTree(t, 40)
 	write(t, filepath.Join(tr.root, "f1"), "new")
 	d, _ := cache.DigestFile(filepath.Join(tr.root, "f1"))
-	if err := tr.s.Update(tr.file, nil, []Entry{{Path: "f1", Digest: d}, {Path: "f2", Digest: d, Stat: tr.stat("f2")}}); err != nil {
+	if err := tr.s.Update(nil, []Observation{{Path: "f1", Digest: d}, {Path: "f2", Digest: d, Stat: tr.stat("f2")}}); err != nil {
 		t.Fatal(err)
 	}
 	tr.open()
@@ -280,28 +280,6 @@ func TestChangedInTwoLayers(t *testing.T) {
 	write(t, filepath.Join(tr.root, "f2"), "other")
 	if _, content := tr.changed(); strings.Join(content, " ") != "f2" {
 		t.Errorf("changed by content %q", content)
-	}
-}
-
-// TestDamage cuts the file at every length and turns a bit of every byte.
-func TestDamage(t *testing.T) {
-	tr := newTree(t, 2)
-	good, err := os.ReadFile(tr.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range good {
-		if _, err := parse(slices.Clone(good[:n])); err == nil {
-			t.Fatalf("%d of %d bytes are taken for a snapshot", n, len(good))
-		}
-		bad := slices.Clone(good)
-		bad[n] ^= 0x10
-		if _, err := parse(bad); err == nil {
-			t.Fatalf("byte %d of %d is another, and nobody noticed", n, len(good))
-		}
-	}
-	if _, err := parse(append(slices.Clone(good), 0)); err == nil {
-		t.Error("a longer file is taken for a snapshot")
 	}
 }
 
@@ -320,7 +298,7 @@ func TestLookingAllocatesNothing(t *testing.T) {
 
 func BenchmarkChanged(b *testing.B) {
 	root := b.TempDir()
-	var entries []Entry
+	var entries []Observation
 	for i := range 3000 {
 		name := fmt.Sprintf("d%d/f%d", i/100, i)
 		os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777)
@@ -329,48 +307,17 @@ func BenchmarkChanged(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		entries = append(entries, Entry{Path: name, Stat: st})
+		entries = append(entries, Observation{Path: name, Stat: st})
 	}
-	file := filepath.Join(root, "snapshot")
-	if err := Write(file, [32]byte{}, nil, entries); err != nil {
+	db := open(b, newPath(b))
+	if err := db.SetView(viewKey, nil, nil, entries); err != nil {
 		b.Fatal(err)
 	}
-	s, err := Open(file)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
+	s := reopen(b, db).View(viewKey)
 	b.ReportAllocs()
 	for b.Loop() {
 		if ids, err := s.Changed(root); err != nil || len(ids) > 0 {
 			b.Fatal(len(ids), err)
 		}
 	}
-}
-
-// FuzzParse gives parse bytes with a good sum: what it accepts can be walked.
-func FuzzParse(f *testing.F) {
-	b, err := encode([32]byte{}, []byte("n"), []Entry{{Path: "a/b"}, {Path: "c", Kind: Guard, Absent: []string{"d"}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		b = slices.Clone(b)
-		if len(b) >= headSize {
-			copy(b, magic)
-			seal(b)
-		}
-		s, err := parse(b)
-		if err != nil {
-			return
-		}
-		for i := range s.entries {
-			s.Path(i)
-			e := &s.entries[i]
-			for _, off := range s.names[e.names : e.names+e.nameCount] {
-				s.str(off)
-			}
-		}
-	})
 }

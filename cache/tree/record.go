@@ -1,50 +1,51 @@
-package cache
+package tree
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// entries collects what is to be appended to a journal. The tables of the journal grow with it.
-type entries struct {
-	j  *Journal
+var le = binary.LittleEndian
+
+// writer collects entries that are to be appended. The tables grow with it.
+type writer struct {
+	*tables
 	b  []byte
 	at int64 // where b will stand in the file
 }
 
 // next is where the next entry will begin.
-func (w *entries) next() int64 { return w.at + int64(len(w.b)) }
+func (w *writer) next() int64 { return w.at + int64(len(w.b)) }
 
 // add appends one entry and gives its size.
-func (w *entries) add(payload []byte) int {
-	w.b = binary.LittleEndian.AppendUint32(w.b, uint32(len(payload)))
-	w.b = binary.LittleEndian.AppendUint32(w.b, crc32.Checksum(payload, castagnoli))
-	w.b = append(w.b, payload...)
-	return entryHead + len(payload)
+func (w *writer) add(payload []byte) int64 {
+	w.b = appendEntry(w.b, payload)
+	return entryHead + int64(len(payload))
 }
 
 // str gives the number of s, after its entry if s is new.
-func (w *entries) str(s string) uint64 {
-	id, fresh := w.j.strings.id(s)
+func (w *writer) str(s string) uint64 {
+	id, fresh := w.strings.id(s)
 	if fresh {
-		w.j.strings.placed(w.next())
+		w.strings.placed(w.next())
 		w.add(append([]byte{kindString}, s...))
 	}
 	return id
 }
 
-func (w *entries) pair(p FileDigest) uint64 {
-	id, fresh := w.j.pairs.id(p)
+func (w *writer) pair(p cache.FileDigest) uint64 {
+	id, fresh := w.pairs.id(p)
 	if fresh {
 		b := binary.AppendUvarint([]byte{kindPair}, w.str(p.Path))
-		w.j.pairs.placed(w.next())
+		w.pairs.placed(w.next())
 		w.add(append(b, p.Digest[:]...))
 	}
 	return id
 }
 
-func (w *entries) removal(output string) int {
+func (w *writer) removal(output string) int64 {
 	return w.add(binary.AppendUvarint([]byte{kindRemoval}, w.str(output)))
 }
 
@@ -55,7 +56,7 @@ func (w *entries) removal(output string) int {
 //	passed (counts, numbers of strings), outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
 //	1970, or the smallest integer for no time)
-func (w *entries) record(r *Record) int {
+func (w *writer) record(r *cache.Record) int64 {
 	b := append([]byte{kindRecord}, r.Command[:]...)
 	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
 	b = binary.AppendUvarint(b, uint64(len(r.Fields)))
@@ -87,7 +88,7 @@ func (w *entries) record(r *Record) int {
 		b = binary.AppendUvarint(b, w.str(f.Name))
 		b = binary.AppendUvarint(b, w.str(f.Arch))
 		b = binary.AppendUvarint(b, bit(f.Entry))
-		for _, n := range f.figures() {
+		for _, n := range figures(&f) {
 			b = binary.AppendVarint(b, int64(*n))
 		}
 	}
@@ -98,17 +99,17 @@ func (w *entries) record(r *Record) int {
 }
 
 // parseRecord reads what record wrote, or gives nil.
-func (j *Journal) parseRecord(b []byte) *Record {
-	r, rec := &reader{b: b}, &Record{}
+func (t *tables) parseRecord(b []byte) *cache.Record {
+	r, rec := &reader{b: b}, &cache.Record{}
 	copy(rec.Command[:], r.bytes(uint64(len(rec.Command))))
-	j.strings.at(r)
-	rec.Fields = list(r, func() Field { return Field{j.strings.at(r), j.strings.at(r)} })
-	rec.Discovered = list(r, func() FileDigest { return j.pairs.at(r) })
+	t.strings.at(r)
+	rec.Fields = list(r, func() cache.Field { return cache.Field{Name: t.strings.at(r), Value: t.strings.at(r)} })
+	rec.Discovered = list(r, func() cache.FileDigest { return t.pairs.at(r) })
 	for _, l := range [3]*[]string{&rec.Absent, &rec.Search, &rec.Passed} {
-		*l = list(r, func() string { return j.strings.at(r) })
+		*l = list(r, func() string { return t.strings.at(r) })
 	}
-	rec.Outputs = list(r, func() Output {
-		o := Output{Path: j.strings.at(r)}
+	rec.Outputs = list(r, func() cache.Output {
+		o := cache.Output{Path: t.strings.at(r)}
 		copy(o.Digest[:], r.bytes(uint64(len(o.Digest))))
 		o.Size = r.varint()
 		bits := r.uvarint()
@@ -116,9 +117,9 @@ func (j *Journal) parseRecord(b []byte) *Record {
 		return o
 	})
 	rec.Text = string(r.bytes(r.uvarint()))
-	rec.Functions = list(r, func() Function {
-		f := Function{Name: j.strings.at(r), Arch: j.strings.at(r), Entry: r.uvarint() != 0}
-		for _, n := range f.figures() {
+	rec.Functions = list(r, func() cache.Function {
+		f := cache.Function{Name: t.strings.at(r), Arch: t.strings.at(r), Entry: r.uvarint() != 0}
+		for _, n := range figures(&f) {
 			*n = int(r.varint())
 		}
 		return f
@@ -132,24 +133,8 @@ func (j *Journal) parseRecord(b []byte) *Record {
 }
 
 // figures are the numbers of f, in the order in which they are written.
-func (f *Function) figures() [7]*int {
+func figures(f *cache.Function) [7]*int {
 	return [7]*int{&f.Registers, &f.Barriers, &f.Shared, &f.Constant, &f.Stack, &f.SpillStores, &f.SpillLoads}
-}
-
-// list reads a count and so many values; none is nil. A count beyond the bytes left is bad.
-func list[T any](r *reader, value func() T) []T {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad = true
-	}
-	if n == 0 || r.bad {
-		return nil
-	}
-	l := make([]T, n)
-	for i := range l {
-		l[i] = value()
-	}
-	return l
 }
 
 func bit(b bool) uint64 {

@@ -1,11 +1,13 @@
 //go:build amd64 || arm64
 
-package snapshot
+package tree
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -15,25 +17,24 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Map maps a file into memory, to be read there until unmap is called.
-func Map(name string) (data []byte, unmap func() error, err error) {
+// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at that time.
+func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, nil, err
+	}
+	if info.Size() == 0 {
+		return nil, info, func() error { return nil }, nil
+	}
+	data, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
-	if info.Size() == 0 || int64(int(info.Size())) != info.Size() {
-		return nil, nil, errDamaged
-	}
-	data, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
-	if err != nil {
-		return nil, nil, fmt.Errorf("mapping %s: %w", name, err)
-	}
-	return data, func() error { return unix.Munmap(data) }, nil
+	return data, info, func() error { return unix.Munmap(data) }, nil
 }
 
 const (
@@ -43,14 +44,15 @@ const (
 	remoteWorkers = 32  // these wait most of the time
 )
 
-// Changed are the entries that stat does not show to be as they were, in no order. root is the folder of relative paths.
-func (s *Snapshot) Changed(root string) ([]int, error) {
+// Changed are the observations that stat does not show to be as they were, in no order. root is the folder of relative paths.
+func (v *View) Changed(root string) ([]int, error) {
 	dir, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", root, err)
 	}
 	defer unix.Close(dir)
-	workers := min(runtime.GOMAXPROCS(0), (len(s.entries)+inline-1)/inline)
+	n := len(v.base.entries)
+	workers := min(runtime.GOMAXPROCS(0), (n+inline-1)/inline)
 	remote := isRemote(dir)
 	if remote {
 		workers = remoteWorkers
@@ -60,8 +62,8 @@ func (s *Snapshot) Changed(root string) ([]int, error) {
 	look := func(w int) {
 		for {
 			to := int(next.Add(chunk))
-			found[w] = s.scan(dir, to-chunk, min(to, len(s.entries)), remote, found[w])
-			if to >= len(s.entries) {
+			found[w] = v.base.scan(dir, to-chunk, min(to, n), remote, found[w])
+			if to >= n {
 				return
 			}
 		}
@@ -72,17 +74,10 @@ func (s *Snapshot) Changed(root string) ([]int, error) {
 	}
 	look(0)
 	wg.Wait()
-	var all []int
-	for _, f := range found {
-		for _, i := range f {
-			if !s.hidden[i] {
-				all = append(all, i)
-			}
-		}
-	}
-	if s.top != nil {
-		for _, i := range s.top.scan(dir, 0, len(s.top.entries), remote, nil) {
-			all = append(all, i+len(s.entries))
+	all := slices.DeleteFunc(slices.Concat(found...), func(i int) bool { return v.hidden[i] })
+	if v.top != nil {
+		for _, i := range v.top.scan(dir, 0, len(v.top.entries), remote, nil) {
+			all = append(all, i+n)
 		}
 	}
 	return all, nil
@@ -90,7 +85,7 @@ func (s *Snapshot) Changed(root string) ([]int, error) {
 
 // scan looks at the entries from and up to to. Walking a path costs the kernel more than the stat at its end, so the folder
 // of a few entries is opened, and its files are asked for by their names alone: a quarter less time.
-func (s *Snapshot) scan(root, from, to int, remote bool, found []int) []int {
+func (s *observations) scan(root, from, to int, remote bool, found []int) []int {
 	dir, of := -1, uint32(0) // an open folder, and whose
 	for i := from; i < to; i++ {
 		e := &s.entries[i]
@@ -119,6 +114,9 @@ func (s *Snapshot) scan(root, from, to int, remote bool, found []int) []int {
 
 // unchanged looks at one entry. It makes no garbage: this runs for every file of the build.
 func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
+	if e.flags&flagYoung != 0 {
+		return false
+	}
 	var st unix.Stat_t
 	errno := fstatat(dir, path, &st, remote)
 	if e.kind == Absent {
@@ -129,7 +127,7 @@ func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
 }
 
 // openDir opens the folder of an entry; -1 if that fails, as it does where there is none.
-func (s *Snapshot) openDir(root int, e *entry) int {
+func (s *observations) openDir(root int, e *entry) int {
 	var buf [unix.PathMax]byte
 	if int(e.base) > len(buf) {
 		return -1

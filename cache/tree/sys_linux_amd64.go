@@ -1,4 +1,4 @@
-package snapshot
+package tree
 
 import "golang.org/x/sys/unix"
 

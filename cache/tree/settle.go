@@ -1,4 +1,4 @@
-package snapshot
+package tree
 
 import (
 	"bytes"
@@ -8,22 +8,21 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Settle looks at what an entry stands for. ok is true if it is what it was, though its stat is another; st is the new one.
-func (s *Snapshot) Settle(root string, i int) (st cache.Stat, ok bool) {
-	s, i = s.at(i)
+// Settle looks at what an observation is of. ok is true if it is what it was, though its stat is another; st is the new one.
+func (v *View) Settle(root string, i int) (st cache.Stat, ok bool) {
+	s, i := v.layer(i)
 	e := &s.entries[i]
-	name := cache.Absolute(root, s.Path(i))
+	name := cache.Absolute(root, s.path(i))
 	if e.kind == Absent {
 		return cache.Stat{}, absent(name)
 	}
 	st, err := cache.StatFile(name)
-	if err != nil || !sameKind(e.mode, st.Mode) || e.output && isLink(name) || !s.same(e, i, name) {
+	if err != nil || !sameKind(e.mode, st.Mode) || e.flags&flagOutput != 0 && isLink(name) || !s.same(e, i, name) {
 		return st, false
 	}
 	again, err := cache.StatFile(name)
@@ -42,12 +41,12 @@ func isLink(name string) bool {
 }
 
 // same compares content.
-func (s *Snapshot) same(e *entry, i int, name string) bool {
-	want := cache.Digest(s.digests[32*i : 32*i+32])
+func (s *observations) same(e *entry, i int, name string) bool {
+	want := s.digest(i)
 	switch {
 	case e.kind == Guard:
-		for _, off := range s.names[e.names : e.names+e.nameCount] {
-			if _, err := os.Lstat(filepath.Join(name, s.str(off))); err == nil {
+		for absent := range s.absent(e) {
+			if _, err := os.Lstat(filepath.Join(name, absent)); err == nil {
 				return false // a link to nothing too: its end may appear elsewhere
 			}
 		}
@@ -63,9 +62,9 @@ func (s *Snapshot) same(e *entry, i int, name string) bool {
 	return err == nil && d == want
 }
 
-// Broken are the paths at which an entry that Settle refused is not what it was: for a Guard, the names that are there now.
-func (s *Snapshot) Broken(root string, i int) []string {
-	e := s.Entry(i)
+// Broken are the paths at which an observation that Settle refused is not what it was: for a Guard, the names that are there now.
+func (v *View) Broken(root string, i int) []string {
+	e := v.At(i)
 	var out []string
 	for _, n := range e.Absent {
 		name := filepath.Join(e.Path, n)
@@ -103,15 +102,4 @@ func NamesDigest(entries []fs.DirEntry) cache.Digest {
 		binary.Write(&b, binary.LittleEndian, uint32(e.Type()))
 	}
 	return sha256.Sum256(b.Bytes())
-}
-
-// Refresh gives entries other stats.
-func (s *Snapshot) Refresh(name string, stats map[int]cache.Stat) error {
-	var entries []Entry
-	for i, st := range stats {
-		e := s.Entry(i)
-		e.Stat = st
-		entries = append(entries, e)
-	}
-	return s.Update(name, slices.Clone(s.Note()), entries)
 }

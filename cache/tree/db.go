@@ -1,0 +1,390 @@
+// Package tree is the database of one build tree: the record of the last run of each action, what builds observed of the files of the
+// tree and outside of it, and the plan that they made. It knows nothing of actions, compilers or graphs.
+//
+// # Why one file of its own
+//
+// Three readers want three things of it. A build that has nothing to do compares the stats of all files with those that the last build
+// saw, and must read nothing else: a flat array, mapped into memory (Observations). A build of a few edits wants the records of a few of
+// very many actions: an index. Any build adds a record as soon as an action has run, and may be killed right after: a log. General
+// databases were tried on paper: bbolt has no checksums of data pages and an fsync for each commit; SQLite brings cgo or a megabyte of
+// translated C, and milliseconds to open. None maps an array.
+//
+// # Layout
+//
+//	head, 64 bytes: magic (16), offset of the root (8), CRC-32C of that offset (4), zeroes
+//	entries, only ever appended: length of the payload (4), its CRC-32C (4), payload, whose first byte is its kind
+//
+// All numbers are little-endian. Kinds of payload:
+//
+//	's' string    the text
+//	'p' pair      number of a path (uvarint), digest
+//	'r' record    see appendRecord
+//	'd' removal   number of the first output of a record that does not count any more
+//	'b' blob      number of zero bytes that follow (1 byte), these, data: which begins at a multiple of 8
+//	'R' root      see root
+//
+// Strings and pairs are numbered in order of appearance, and records refer to them by number, as ninja's deps log does with paths: the sources
+// of a project read mostly the same headers. 2,000 records of 500 headers each would be 160 MB as JSON and are 3 MB here.
+//
+// The root says where the views stand (what a command line observed, and its plan: three blobs), holds small texts, and says where the index
+// is: a blob with the offsets of all strings, pairs and records up to a place in the log. What stands behind that place is read when the first
+// record is asked for. A build ends by appending a root; then the head names it. Who only wants a view reads head, root and that view.
+//
+// # What may go wrong
+//
+// A killed build leaves a log whose tail is torn, or has records behind the last root. Reading takes what is whole and stops at the first entry
+// with a wrong sum; the next write cuts the file there. Nothing is fsynced: after a power loss the head may name a root that never reached the
+// disk, or entries in the middle may be gone. Then there is no root, the records before the damage count, and the first write makes the file
+// anew. What is lost costs time only: whatever a record says is checked against files by content.
+//
+// Only one process may write, the one that holds the lock of the tree. Others may read at any time: nothing that they have mapped is ever written
+// over but the offset in the head, which has a sum. When more than half of the file is dead, a new one takes its place (compact).
+package tree
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+const (
+	magic     = "kbuild tree 1\r\n\x00"
+	headSize  = 64
+	entryHead = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// DB is an open database. All methods may be called concurrently.
+type DB struct {
+	name string
+
+	mu      sync.Mutex
+	data    []byte // the file as it was when it was opened, mapped
+	unmaps  []func() error
+	info    fs.FileInfo // of the mapped file; nil if there is none
+	file    *os.File    // nil until the first write
+	root    root
+	rootEnd int64    // where its entry ends; 0 without one
+	views   []*View  // as in root, nil if not read yet
+	records *records // nil until the first record is asked for
+	size    int64    // of what is good of the file, once records are there
+	damaged bool     // the file must be read again or made anew before anything is written
+}
+
+// Open maps the database of a build tree. An absent or damaged file is an empty one; a file that cannot be read is an error.
+func Open(name string) (*DB, error) {
+	db := &DB{name: name}
+	if err := db.open(); err != nil {
+		return nil, fmt.Errorf("reading the database of the build tree: %w", err)
+	}
+	return db, nil
+}
+
+// open takes the file as it is now.
+func (db *DB) open() error {
+	data, info, unmap, err := mapFile(db.name)
+	db.data, db.info, db.root, db.rootEnd, db.views, db.records, db.size, db.damaged = nil, nil, root{}, 0, nil, nil, 0, true
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	db.unmaps = append(db.unmaps, unmap)
+	db.info = info
+	if len(data) < headSize || string(data[:len(magic)]) != magic {
+		return nil
+	}
+	db.data, db.damaged = data, false
+	at := binary.LittleEndian.Uint64(data[16:])
+	if crc32.Checksum(data[16:24], castagnoli) != binary.LittleEndian.Uint32(data[24:]) || at > uint64(len(data)) {
+		return nil
+	}
+	if payload, ok := nextEntry(data[at:]); ok && payload[0] == kindRoot && db.root.decode(payload[1:]) {
+		db.rootEnd = int64(at) + entryHead + int64(len(payload))
+		db.views = make([]*View, len(db.root.views))
+	} else {
+		db.root = root{}
+	}
+	return nil
+}
+
+// Close writes what makes the next opening fast, and unmaps the file: no View may be used afterwards.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	var err error
+	if db.file != nil && !db.damaged {
+		err = db.settle()
+	}
+	err = errors.Join(err, db.closeFile())
+	for _, unmap := range db.unmaps {
+		unmap()
+	}
+	db.unmaps, db.data = nil, nil
+	return err
+}
+
+// settle compacts the file, or brings its index up to date, if it has changed enough.
+func (db *DB) settle() error {
+	switch {
+	case db.root.dead > db.size/2 && db.size > minCompacted:
+		return db.compact()
+	case db.size-db.root.covered > max(minIndexed, db.root.covered/8):
+		if err := db.writeIndex(); err != nil {
+			return err
+		}
+		return db.commit()
+	case db.rootEnd < db.size: // records that no root knows are read again; the number of dead bytes is lost without one
+		return db.commit()
+	}
+	return nil
+}
+
+// Sizes of files that are worth the work; variables for tests.
+var (
+	minCompacted = int64(256 << 10)
+	minIndexed   = int64(64 << 10)
+)
+
+// nextEntry gives the payload of the first entry of b.
+func nextEntry(b []byte) (payload []byte, ok bool) {
+	if len(b) < entryHead {
+		return nil, false
+	}
+	n := uint64(binary.LittleEndian.Uint32(b))
+	if n == 0 || n > uint64(len(b)-entryHead) {
+		return nil, false
+	}
+	payload = b[entryHead : entryHead+n]
+	return payload, crc32.Checksum(payload, castagnoli) == binary.LittleEndian.Uint32(b[4:])
+}
+
+// entry gives the payload of the entry at an offset, without its kind.
+func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
+	if at < headSize {
+		return nil, false
+	}
+	if at >= int64(len(db.data)) {
+		return db.readEntry(at, kind)
+	}
+	payload, ok := nextEntry(db.data[at:])
+	if !ok || payload[0] != kind {
+		return nil, false
+	}
+	return payload[1:], true
+}
+
+// readEntry is entry for one that was written since the file was mapped.
+func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
+	var head [entryHead]byte
+	if db.file == nil || at+entryHead > db.size {
+		return nil, false
+	}
+	if _, err := db.file.ReadAt(head[:], at); err != nil {
+		return nil, false
+	}
+	n := int64(binary.LittleEndian.Uint32(head[:]))
+	if at+entryHead+n > db.size {
+		return nil, false
+	}
+	b := make([]byte, entryHead+n)
+	if _, err := db.file.ReadAt(b, at); err != nil {
+		return nil, false
+	}
+	payload, ok := nextEntry(b)
+	if !ok || payload[0] != kind {
+		return nil, false
+	}
+	return payload[1:], true
+}
+
+// blob gives the data of a blob.
+func (db *DB) blob(at int64) ([]byte, bool) {
+	b, ok := db.entry(at, kindBlob)
+	if !ok || len(b) == 0 || int(b[0]) >= len(b) {
+		return nil, false
+	}
+	return b[1+b[0]:], true
+}
+
+// writable opens the file for writing, cuts off a torn tail, and makes the file anew if it must be.
+func (db *DB) writable() error {
+	if db.file != nil && !db.damaged {
+		return nil
+	}
+	db.closeFile()
+	if err := db.makeWritable(); err != nil {
+		db.closeFile()
+		return fmt.Errorf("writing the database of the build tree: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) closeFile() error {
+	if db.file == nil {
+		return nil
+	}
+	err := db.file.Close()
+	db.file = nil
+	return err
+}
+
+func (db *DB) makeWritable() (err error) {
+	if db.changed() {
+		if err := db.open(); err != nil {
+			return err
+		}
+	}
+	if db.load(); db.damaged {
+		if err := db.compact(); err != nil {
+			return err
+		}
+		db.load()
+	}
+	if db.file, err = regular.Open(db.name, os.O_RDWR, 0); err != nil {
+		return err
+	}
+	if db.size < int64(len(db.data)) {
+		return db.file.Truncate(db.size)
+	}
+	return nil
+}
+
+// changed reports that another process has written the file since it was mapped.
+func (db *DB) changed() bool {
+	info, err := os.Stat(db.name)
+	if err != nil || db.info == nil {
+		return (err == nil) != (db.info != nil)
+	}
+	return !os.SameFile(info, db.info) || info.Size() != db.info.Size() || !info.ModTime().Equal(db.info.ModTime())
+}
+
+// write appends entries in one system call. After one that failed the next has the file read again, and what was left behind cut off.
+func (db *DB) write(b []byte) error {
+	if _, err := db.file.WriteAt(b, db.size); err != nil {
+		db.damaged = true
+		return fmt.Errorf("writing the database of the build tree: %w", err)
+	}
+	db.size += int64(len(b))
+	return nil
+}
+
+// writeBlob appends a blob, and gives its offset.
+func (db *DB) writeBlob(data []byte) (at int64, err error) {
+	at = db.size
+	return at, db.write(appendBlob(nil, at, data))
+}
+
+// appendBlob appends the entry of a blob that will stand at an offset.
+func appendBlob(b []byte, at int64, data []byte) []byte {
+	pad := -(at + entryHead + 2) & 7
+	payload := append([]byte{kindBlob, byte(pad)}, make([]byte, pad, int(pad)+len(data))...)
+	return appendEntry(b, append(payload, data...))
+}
+
+func appendEntry(b, payload []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
+	return append(b, payload...)
+}
+
+// commit appends a root, and has the head name it.
+func (db *DB) commit() error {
+	at := db.size
+	db.root.dead += db.rootSize()
+	if err := db.write(appendEntry(nil, db.root.encode())); err != nil {
+		return err
+	}
+	if _, err := db.file.WriteAt(rootOffset(at), 16); err != nil {
+		return fmt.Errorf("writing the database of the build tree: %w", err)
+	}
+	db.rootEnd = db.size
+	return nil
+}
+
+// rootSize is about the size of the root that the head names.
+func (db *DB) rootSize() int64 {
+	if db.rootEnd == 0 {
+		return 0
+	}
+	return int64(len(db.root.encode())) + entryHead
+}
+
+// rootOffset is what the head holds behind the magic.
+func rootOffset(at int64) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// Text is a small text of the tree, nil if there is none.
+func (db *DB) Text(name string) []byte {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return slices.Clone(db.root.texts[name])
+}
+
+// SetText keeps a small text.
+func (db *DB) SetText(name string, text []byte) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	if db.root.texts == nil {
+		db.root.texts = map[string][]byte{}
+	}
+	db.root.texts[name] = slices.Clone(text)
+	return db.commit()
+}
+
+// compact makes the file anew, with what counts alone.
+func (db *DB) compact() error {
+	db.load()
+	old := db.root
+	b := make([]byte, headSize)
+	copy(b, magic)
+	w := &writer{tables: &tables{}, b: b}
+	for _, l := range db.sorted() {
+		if r := db.decode(l); r != nil {
+			w.record(r)
+		}
+	}
+	fresh := root{texts: old.texts}
+	for _, v := range old.views {
+		if db.copyView(w, &v) {
+			fresh.views = append(fresh.views, v)
+		}
+	}
+	copy(w.b[16:], rootOffset(int64(len(w.b))))
+	w.b = appendEntry(w.b, fresh.encode())
+	db.closeFile()
+	if err := regular.Replace(db.name, w.b); err != nil {
+		return err
+	}
+	return db.open()
+}
+
+// copyView appends the blobs of a view, and gives it their new places.
+func (db *DB) copyView(w *writer, v *viewRoot) bool {
+	for _, at := range []*int64{&v.base, &v.top, &v.plan} {
+		if *at == 0 {
+			continue
+		}
+		data, ok := db.blob(*at)
+		if !ok {
+			return false
+		}
+		*at = int64(len(w.b))
+		w.b = appendBlob(w.b, *at, data)
+	}
+	return true
+}

@@ -1,0 +1,176 @@
+package tree
+
+import (
+	"cmp"
+	"hash/fnv"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// index says where the entries of a part of the log begin, so that a build that has a few actions to look at, of very many, reads
+// the records of those alone. It is a blob:
+//
+//	numbers of strings, pairs and records (4 bytes each);
+//	offset of each string's and each pair's entry (4 bytes each);
+//	of each record: hash of its first output (8 bytes), offset (4), sorted; first 8 bytes of its command key, offset, sorted
+type index struct {
+	db             *DB
+	tables         *tables
+	strings, pairs []byte
+	outputs        []byte // placeSize bytes each
+	commands       []byte
+	found          map[int64]*logged // those whose record may be kept decoded, by offset
+}
+
+const placeSize = 12
+
+// place is where a record is.
+type place struct {
+	hash uint64
+	at   int64
+}
+
+// hashOutput is the same in every process.
+func hashOutput(path string) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, path)
+	return h.Sum64()
+}
+
+func hashCommand(k cache.Key) uint64 { return le.Uint64(k[:]) }
+
+// openIndex takes the index, if there is one that fits.
+func (db *DB) openIndex() bool {
+	b, ok := db.blob(db.root.index)
+	if !ok || len(b) < 12 {
+		return false
+	}
+	count := func(i int) int { return int(le.Uint32(b[4*i:])) }
+	nStrings, nPairs, nRecords := count(0), count(1), count(2)
+	b = b[12:]
+	if len(b) != 4*nStrings+4*nPairs+2*placeSize*nRecords {
+		return false
+	}
+	x := &index{db: db, tables: &db.records.tables, found: map[int64]*logged{}}
+	x.strings, b = b[:4*nStrings], b[4*nStrings:]
+	x.pairs, b = b[:4*nPairs], b[4*nPairs:]
+	x.outputs, x.commands = b[:placeSize*nRecords], b[placeSize*nRecords:]
+	db.records.index = x
+	x.tables.strings.below(nStrings, x.str)
+	x.tables.pairs.below(nPairs, x.pair)
+	return true
+}
+
+func (x *index) str(id uint64) (string, bool) {
+	b, ok := x.db.entry(int64(le.Uint32(x.strings[4*id:])), kindString)
+	return string(b), ok
+}
+
+func (x *index) pair(id uint64) (cache.FileDigest, bool) {
+	b, ok := x.db.entry(int64(le.Uint32(x.pairs[4*id:])), kindPair)
+	if !ok {
+		return cache.FileDigest{}, false
+	}
+	d := &reader{b: b}
+	p := x.tables.pair(d)
+	return p, !d.bad && len(d.b) == 0
+}
+
+// find gives the first of the records beside a hash that is the one.
+func (x *index) find(list []byte, hash uint64, is func(*logged) bool) *logged {
+	n := len(list) / placeSize
+	i, _ := sort.Find(n, func(i int) int { return cmp.Compare(hash, le.Uint64(list[placeSize*i:])) })
+	for ; i < n && le.Uint64(list[placeSize*i:]) == hash; i++ {
+		if l := x.logged(int64(le.Uint32(list[placeSize*i+8:]))); l != nil && is(l) {
+			return l
+		}
+	}
+	return nil
+}
+
+// logged reads the beginning of a record.
+func (x *index) logged(at int64) *logged {
+	if l := x.found[at]; l != nil {
+		return l
+	}
+	b, ok := x.db.entry(at, kindRecord)
+	if !ok {
+		return nil
+	}
+	d := &reader{b: b}
+	l := x.tables.logged(d, at, entryHead+1+int64(len(b)))
+	if d.bad {
+		return nil
+	}
+	if len(x.found) < maxDecoded {
+		x.found[at] = l
+	}
+	return l
+}
+
+func (x *index) byOutput(output string) *logged {
+	return x.find(x.outputs, hashOutput(output), func(l *logged) bool { return l.output == output })
+}
+
+func (x *index) byCommand(k cache.Key) *logged {
+	return x.find(x.commands, hashCommand(k), func(l *logged) bool { return l.command == k })
+}
+
+// all gives the records that the index knows, in no order.
+func (x *index) all() iter.Seq[*logged] {
+	return func(yield func(*logged) bool) {
+		for at := 0; at < len(x.outputs); at += placeSize {
+			if l := x.logged(int64(le.Uint32(x.outputs[at+8:]))); l != nil && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// writeIndex appends an index of all that the log has now.
+func (db *DB) writeIndex() error {
+	if db.size > math.MaxUint32 {
+		return nil
+	}
+	r := db.records
+	var outputs, commands []place
+	for _, l := range db.sorted() {
+		outputs = append(outputs, place{hashOutput(l.output), l.at})
+		commands = append(commands, place{hashCommand(l.command), l.at})
+	}
+	var known [2][]byte
+	if r.index != nil {
+		known = [2][]byte{r.index.strings, r.index.pairs}
+	}
+	offs := [2][]int64{r.strings.offs, r.pairs.offs}
+	var b []byte
+	for i := range offs {
+		b = le.AppendUint32(b, uint32(len(known[i])/4+len(offs[i])))
+	}
+	b = le.AppendUint32(b, uint32(len(outputs)))
+	for i := range offs {
+		b = append(b, known[i]...)
+		for _, o := range offs[i] {
+			b = le.AppendUint32(b, uint32(o))
+		}
+	}
+	for _, list := range [2][]place{outputs, commands} {
+		slices.SortFunc(list, func(a, b place) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.at, b.at)) })
+		for _, p := range list {
+			b = le.AppendUint64(b, p.hash)
+			b = le.AppendUint32(b, uint32(p.at))
+		}
+	}
+	if r.index != nil {
+		db.root.dead += int64(len(r.index.strings) + len(r.index.pairs) + len(r.index.outputs) + len(r.index.commands))
+	}
+	covered := db.size
+	at, err := db.writeBlob(b)
+	db.root.index, db.root.covered = at, covered
+	return err
+}

@@ -1,0 +1,247 @@
+package tree
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"unsafe"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// A run of kbuild is a function of its command line, its environment and what it looks at: files, folders, paths that do not exist. The first two
+// are the key of a view; the rest are observations, each with the stat that it had and a digest of what was seen. If none has changed, a run
+// would come to the same end.
+//
+// An observation still holds if device, inode, mode, size, mtime and ctime are all equal to what they were: equality, never order. What
+// stat does not decide, content does: Settle. That goes for what was changed in the clock tick in which it was seen, or later (cache.Stat.Before):
+// it is Young, and stat proves nothing.
+
+// Kind says what was seen at a path.
+type Kind uint8
+
+const (
+	File   Kind = iota // a file of known content
+	Absent             // nothing
+	Folder             // a folder with exactly the names of Digest
+	Guard              // a folder without the names of Observation.Absent
+)
+
+// Observation is one path that a build looked at.
+type Observation struct {
+	Path   string // relative to the root of the project, or absolute
+	Kind   Kind
+	Stat   cache.Stat   // zero for Absent; of what is Young perhaps the mode alone
+	Digest cache.Digest // of the content of a File, of the names of a Folder (FolderDigest); zero if only stat can decide
+	Absent []string     // of a Guard
+	Output bool         // a File that must not be a link
+	Plan   bool         // the plan depends on it
+	Young  bool         // stat cannot vouch for it
+	Seen   int64        // of a Young File, ns since 1970: when this content was first seen under this stat; 0 is unknown
+}
+
+// observations is a blob of observations. Every offset is checked when it is opened; after that nothing is parsed:
+//
+//	numbers of observations and of absent names; length of the note; zero (4 bytes each)
+//	observations, 64 bytes each, sorted by folder and name: see entry
+//	digests, 32 bytes for each
+//	absent names: offset into the text of each (4 bytes)
+//	note
+//	text: paths and names, each ended by a zero byte, so that the kernel can read them where they are
+type observations struct {
+	entries []entry
+	digests []byte
+	names   []uint32
+	note    []byte
+	text    []byte
+}
+
+// entry is an Observation as it stands in a blob.
+type entry struct {
+	path         uint32 // offset into the text
+	kind         Kind
+	flags        uint8
+	base         uint16 // where the last element of the path begins
+	mode         uint32
+	dir          uint32 // number of its folder; those of one folder stand together
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64  // ns
+	extra        uint64 // of a Guard where its names begin and, above 32 bits, how many they are; else Observation.Seen
+}
+
+const (
+	flagOutput = 1 << iota
+	flagPlan
+	flagYoung
+)
+
+const (
+	entrySize = int(unsafe.Sizeof(entry{})) // 64
+	blobHead  = 16
+)
+
+var errDamaged = errors.New("damaged observations")
+
+// parse takes a blob apart. b must stay as it is, and begin at a multiple of 8.
+func parse(b []byte) (*observations, error) {
+	if len(b) < blobHead {
+		return nil, errDamaged
+	}
+	u32 := func(at int) int { return int(le.Uint32(b[at:])) }
+	n, absent, note := u32(0), u32(4), u32(8)
+	s, rest := &observations{}, b[blobHead:]
+	need := n*(entrySize+32) + absent*4 + note
+	if need > len(rest) || n > 0 && (len(rest) == need || rest[len(rest)-1] != 0) {
+		return nil, errDamaged
+	}
+	if n > 0 {
+		s.entries = unsafe.Slice((*entry)(unsafe.Pointer(&rest[0])), n)
+	}
+	s.digests = rest[n*entrySize : n*(entrySize+32)]
+	rest = rest[n*(entrySize+32):]
+	if absent > 0 {
+		s.names = unsafe.Slice((*uint32)(unsafe.Pointer(&rest[0])), absent)
+	}
+	s.note, s.text = rest[absent*4:absent*4+note], rest[absent*4+note:]
+	for i := range s.entries {
+		e := &s.entries[i]
+		from, count := e.absent()
+		if int(e.path)+int(e.base) >= len(s.text) || from+count > absent || e.kind > Guard {
+			return nil, errDamaged
+		}
+	}
+	for _, off := range s.names {
+		if int(off) >= len(s.text) {
+			return nil, errDamaged
+		}
+	}
+	return s, nil
+}
+
+// absent are the names of a Guard: where they begin, and how many.
+func (e *entry) absent() (from, count int) {
+	if e.kind != Guard {
+		return 0, 0
+	}
+	return int(uint32(e.extra)), int(e.extra >> 32)
+}
+
+// at is observation i as it was written.
+func (s *observations) at(i int) Observation {
+	e := &s.entries[i]
+	o := Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
+		Stat:   cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
+		Output: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagYoung != 0}
+	if e.kind != Guard {
+		o.Seen = int64(e.extra)
+	}
+	for name := range s.absent(e) {
+		o.Absent = append(o.Absent, name)
+	}
+	return o
+}
+
+// absent gives the names of a Guard.
+func (s *observations) absent(e *entry) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from, count := e.absent()
+		for _, off := range s.names[from : from+count] {
+			if !yield(s.str(off)) {
+				return
+			}
+		}
+	}
+}
+
+func (s *observations) digest(i int) cache.Digest { return cache.Digest(s.digests[32*i : 32*i+32]) }
+
+func (s *observations) path(i int) string { return s.str(s.entries[i].path) }
+
+func (s *observations) str(at uint32) string {
+	b := s.text[at:]
+	return string(b[:bytes.IndexByte(b, 0)])
+}
+
+// find is the number of a path.
+func (s *observations) find(path string) (i int, ok bool) {
+	return sort.Find(len(s.entries), func(i int) int {
+		name := s.text[s.entries[i].path:]
+		return compare(path, string(name[:bytes.IndexByte(name, 0)]))
+	})
+}
+
+// compare orders by folder and name.
+func compare(a, b string) int {
+	i, j := baseOf(a), baseOf(b)
+	return cmp.Or(strings.Compare(a[:i], b[:j]), strings.Compare(a[i:], b[j:]))
+}
+
+func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }
+
+// encode makes a blob. It sorts the observations.
+func encode(note []byte, list []Observation) ([]byte, error) {
+	slices.SortFunc(list, func(a, b Observation) int { return compare(a.Path, b.Path) })
+	absent, text := 0, 0
+	for _, o := range list {
+		absent += len(o.Absent)
+		text += len(o.Path) + 1
+		for _, n := range o.Absent {
+			text += len(n) + 1
+		}
+		if strings.IndexByte(o.Path, 0) >= 0 || baseOf(o.Path) > math.MaxUint16 {
+			return nil, fmt.Errorf("a path holds a zero byte or is too long: %q", o.Path)
+		}
+	}
+	size := blobHead + len(list)*(entrySize+32) + absent*4 + len(note) + text
+	if size > math.MaxUint32 {
+		return nil, errors.New("too much to remember of a build")
+	}
+	b := make([]byte, 0, size)
+	for _, n := range []int{len(list), absent, len(note), 0} {
+		b = le.AppendUint32(b, uint32(n))
+	}
+	var names []byte
+	at, dir := uint32(0), uint32(0) // at: in the text
+	for i, o := range list {
+		if i > 0 && list[i-1].Path[:baseOf(list[i-1].Path)] != o.Path[:baseOf(o.Path)] {
+			dir++
+		}
+		e := o.entry(at, dir, uint64(len(names)/4))
+		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&e)), entrySize)...)
+		at += uint32(len(o.Path)) + 1
+		for _, n := range o.Absent {
+			names = le.AppendUint32(names, at)
+			at += uint32(len(n)) + 1
+		}
+	}
+	for _, o := range list {
+		b = append(b, o.Digest[:]...)
+	}
+	b = append(append(b, names...), note...)
+	for _, o := range list {
+		b = append(append(b, o.Path...), 0)
+		for _, n := range o.Absent {
+			b = append(append(b, n...), 0)
+		}
+	}
+	return b, nil
+}
+
+// entry is o with its place in the text, its folder, and where its absent names begin.
+func (o *Observation) entry(path, dir uint32, names uint64) entry {
+	st := o.Stat
+	e := entry{path: path, kind: o.Kind, base: uint16(baseOf(o.Path)), dir: dir, mode: st.Mode, dev: st.Dev, ino: st.Ino, size: st.Size,
+		mtime: st.Mtime, ctime: st.Ctime, extra: uint64(o.Seen)}
+	if o.Kind == Guard {
+		e.extra = names | uint64(len(o.Absent))<<32
+	}
+	e.flags = uint8(bit(o.Output)*flagOutput | bit(o.Plan)*flagPlan | bit(o.Young)*flagYoung)
+	return e
+}

@@ -1,0 +1,329 @@
+package tree
+
+import (
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// records finds the last successful run of each action. Records are decoded when asked for.
+type records struct {
+	tables
+	index     *index // of what is not in the fields below; nil without one
+	byOutput  map[string]*logged
+	byCommand map[cache.Key]*logged
+	gone      map[string]bool // outputs whose record in the index does not count
+	decoded   int             // records that are kept decoded
+}
+
+// logged is a record in the log.
+type logged struct {
+	output  string // first output path
+	command cache.Key
+	at      int64         // where its entry begins
+	size    int64         // of its entry
+	rec     *cache.Record // nil if not decoded, or not kept
+}
+
+// maxDecoded is how many records are kept once they are decoded. One has some 14 KiB.
+const maxDecoded = 4096
+
+// tables number the strings and pairs of the file.
+type tables struct {
+	strings table[string]
+	pairs   table[cache.FileDigest]
+}
+
+// table numbers values in order of appearance.
+type table[T comparable] struct {
+	list  []T          // from number base on
+	offs  []int64      // where the entry of each begins
+	ids   map[T]uint64 // made when first needed: reading does not need it
+	base  uint64
+	known []T // below base, by number: those that were asked for
+	has   []bool
+	fetch func(id uint64) (T, bool) // below base
+}
+
+// load reads what stands behind the index.
+func (db *DB) load() {
+	if db.records != nil {
+		return
+	}
+	r := &records{byOutput: map[string]*logged{}, byCommand: map[cache.Key]*logged{}, gone: map[string]bool{}}
+	db.records, db.size = r, headSize
+	if db.openIndex() {
+		db.size = db.root.covered
+	}
+	for db.size < int64(len(db.data)) {
+		rest := db.data[db.size:]
+		if n, ok := blobSize(rest); ok { // whoever uses it looks at its sum
+			db.size += n
+			continue
+		}
+		payload, ok := nextEntry(rest)
+		if !ok || !r.take(payload, db.size, &db.root) {
+			break
+		}
+		db.size += entryHead + int64(len(payload))
+	}
+	if db.size < db.rootEnd {
+		db.root, db.rootEnd, db.views, db.damaged = root{}, 0, nil, true
+	}
+}
+
+// take applies the payload of the entry at an offset.
+func (r *records) take(payload []byte, at int64, root *root) (ok bool) {
+	d := &reader{b: payload[1:]}
+	switch payload[0] {
+	case kindRoot:
+		return true
+	case kindString:
+		r.strings.add(string(d.b), at)
+		return true
+	case kindPair:
+		r.pairs.add(r.pair(d), at)
+	case kindRemoval:
+		output := r.strings.at(d)
+		root.dead += r.drop(output) + entryHead + int64(len(payload))
+	case kindRecord:
+		l := r.logged(d, at, entryHead+int64(len(payload)))
+		if !d.bad {
+			root.dead += r.keep(l)
+		}
+		return !d.bad
+	default:
+		return false
+	}
+	return !d.bad && len(d.b) == 0
+}
+
+// pair reads the payload of a pair.
+func (t *tables) pair(d *reader) cache.FileDigest {
+	p := cache.FileDigest{Path: t.strings.at(d)}
+	copy(p.Digest[:], d.bytes(uint64(len(p.Digest))))
+	return p
+}
+
+// logged reads the beginning of a record's payload.
+func (t *tables) logged(d *reader, at, size int64) *logged {
+	l := &logged{at: at, size: size}
+	copy(l.command[:], d.bytes(uint64(len(l.command))))
+	l.output = t.strings.at(d)
+	return l
+}
+
+// keep makes l the record of its output, and gives the size of the one that does not count any more.
+func (r *records) keep(l *logged) (dead int64) {
+	dead = r.drop(l.output)
+	r.byOutput[l.output], r.byCommand[l.command] = l, l
+	return dead
+}
+
+// drop forgets the record of an output, and gives its size.
+func (r *records) drop(output string) (dead int64) {
+	old := r.last(output)
+	if r.index != nil {
+		r.gone[output] = true
+	}
+	if old == nil {
+		return 0
+	}
+	delete(r.byOutput, output)
+	if r.byCommand[old.command] == old {
+		delete(r.byCommand, old.command)
+	}
+	return old.size
+}
+
+func (r *records) last(output string) *logged {
+	l := r.byOutput[output]
+	if l == nil && r.index != nil && !r.gone[output] {
+		l = r.index.byOutput(output)
+	}
+	return l
+}
+
+// Last is the record of the action whose first output is output, or nil. Records are shared: they must not be changed.
+func (db *DB) Last(output string) *cache.Record {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.load()
+	return db.decode(db.records.last(output))
+}
+
+// ByCommand is the record with that command key, or nil.
+func (db *DB) ByCommand(command cache.Key) *cache.Record {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.load()
+	r := db.records
+	l := r.byCommand[command]
+	if l == nil && r.index != nil {
+		if l = r.index.byCommand(command); l != nil && r.gone[l.output] {
+			l = nil
+		}
+	}
+	return db.decode(l)
+}
+
+// All gives the records, sorted by first output.
+func (db *DB) All() iter.Seq[*cache.Record] {
+	return func(yield func(*cache.Record) bool) {
+		db.mu.Lock()
+		db.load()
+		all := db.sorted()
+		db.mu.Unlock()
+		for _, l := range all {
+			db.mu.Lock()
+			rec := db.decode(l)
+			db.mu.Unlock()
+			if rec != nil && !yield(rec) {
+				return
+			}
+		}
+	}
+}
+
+// sorted gives the records that count by first output.
+func (db *DB) sorted() []*logged {
+	r := db.records
+	all := make([]*logged, 0, len(r.byOutput))
+	for _, l := range r.byOutput {
+		all = append(all, l)
+	}
+	if r.index != nil {
+		for l := range r.index.all() {
+			if !r.gone[l.output] {
+				all = append(all, l)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *logged) int { return strings.Compare(a.output, b.output) })
+	return all
+}
+
+// decode gives the record of l; one that cannot be decoded is none.
+func (db *DB) decode(l *logged) *cache.Record {
+	if l == nil || l.rec != nil {
+		if l == nil {
+			return nil
+		}
+		return l.rec
+	}
+	b, ok := db.entry(l.at, kindRecord)
+	if !ok {
+		return nil
+	}
+	rec := db.records.parseRecord(b)
+	if rec != nil && db.records.decoded < maxDecoded {
+		l.rec = rec
+		db.records.decoded++
+	}
+	return rec
+}
+
+// Append makes r the record of its first output. r must not be changed afterwards.
+func (db *DB) Append(r *cache.Record) error {
+	if len(r.Outputs) == 0 {
+		panic("BUG: a record without outputs for the database of the build tree")
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	w := &writer{tables: &db.records.tables, at: db.size}
+	size := w.record(r)
+	if err := db.write(w.b); err != nil {
+		return err
+	}
+	if db.records.strings.base > 0 {
+		db.root.dead += int64(len(w.b)) - size // strings that the index knows, most of them
+	}
+	db.root.dead += db.records.keep(&logged{output: r.Outputs[0].Path, command: r.Command, at: db.size - size, size: size})
+	return nil
+}
+
+// Remove forgets the record of an output, if there is one.
+func (db *DB) Remove(output string) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.load()
+	if db.records.last(output) == nil {
+		return nil
+	}
+	if err := db.writable(); err != nil {
+		db.records.drop(output) // for this run, whatever happens to the file
+		return err
+	}
+	db.root.dead += db.records.drop(output)
+	w := &writer{tables: &db.records.tables, at: db.size}
+	db.root.dead += w.removal(output)
+	return db.write(w.b)
+}
+
+// at takes the number of a value off d.
+func (t *table[T]) at(d *reader) (v T) {
+	id := d.uvarint()
+	if id >= t.base {
+		if id -= t.base; id < uint64(len(t.list)) {
+			return t.list[id]
+		}
+		d.bad = true
+		return v
+	}
+	if !t.has[id] {
+		v, ok := t.fetch(id)
+		if !ok {
+			d.bad = true
+			return v
+		}
+		t.known[id], t.has[id] = v, true
+	}
+	return t.known[id]
+}
+
+// add takes the next value, whose entry begins at off.
+func (t *table[T]) add(v T, off int64) {
+	t.list = append(t.list, v)
+	t.offs = append(t.offs, off)
+}
+
+// id numbers v; fresh is true if v is new, or only stands in the index: then it becomes an entry once more.
+func (t *table[T]) id(v T) (id uint64, fresh bool) {
+	if t.ids == nil {
+		t.ids = make(map[T]uint64, len(t.list))
+		for i, v := range t.list {
+			t.ids[v] = t.base + uint64(i)
+		}
+	}
+	id, ok := t.ids[v]
+	if !ok {
+		id = t.base + uint64(len(t.list))
+		t.ids[v] = id
+		t.add(v, 0)
+	}
+	return id, !ok
+}
+
+// placed says where the entry of the last value begins.
+func (t *table[T]) placed(off int64) { t.offs[len(t.offs)-1] = off }
+
+// below makes fetch give the values whose numbers are lower than base.
+func (t *table[T]) below(base int, fetch func(id uint64) (T, bool)) {
+	t.base, t.fetch = uint64(base), fetch
+	t.known, t.has = make([]T, base), make([]bool, base)
+}
+
+// blobSize is the size of the entry of a blob that b begins with.
+func blobSize(b []byte) (int64, bool) {
+	if len(b) <= entryHead || b[entryHead] != kindBlob {
+		return 0, false
+	}
+	n := entryHead + int64(le.Uint32(b))
+	return n, n <= int64(len(b)) && n < math.MaxUint32
+}

@@ -1,0 +1,22 @@
+//go:build !linux || !(amd64 || arm64)
+
+package tree
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+// mapFile reads the file.
+func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
+	if data, err = regular.Read(name); err == nil {
+		info, err = os.Stat(name)
+	}
+	return data, info, func() error { return nil }, err
+}
+
+// Changed cannot tell: every run looks at everything.
+func (v *View) Changed(string) ([]int, error) { return nil, errors.ErrUnsupported }

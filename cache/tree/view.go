@@ -1,0 +1,264 @@
+package tree
+
+import (
+	"errors"
+	"slices"
+	"sort"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// View is what builds with one command line observed, and the plan that they carried out.
+//
+// Rewriting many observations for a small change would cost more than looking at all files, so changes go to a second blob of the
+// same form, the top (Update), whose observations take the place of those with the same paths, until it has grown.
+type View struct {
+	db     *DB
+	root   viewRoot
+	base   *observations
+	top    *observations // or nil
+	hidden map[int]bool  // observations of base that have their like in top
+}
+
+// maxViews is how many command lines have a view in a build tree.
+const maxViews = 4
+
+// View is the view with a key: of the command line, the environment and whatever else decides besides files. It is nil if there is none.
+func (db *DB) View(key [32]byte) *View {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for i, v := range db.root.views {
+		if v.key == key {
+			return db.view(i)
+		}
+	}
+	return nil
+}
+
+// Latest is the view that was set or updated last, nil if there is none.
+func (db *DB) Latest() *View {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if len(db.views) == 0 {
+		return nil
+	}
+	return db.view(0)
+}
+
+// view opens a view; nil if it is damaged.
+func (db *DB) view(i int) *View {
+	if db.views[i] != nil {
+		return db.views[i]
+	}
+	v := &View{db: db, root: db.root.views[i]}
+	if v.base = db.observations(v.root.base); v.base == nil {
+		return nil
+	}
+	if v.root.top != 0 {
+		if v.top = db.observations(v.root.top); v.top == nil {
+			return nil
+		}
+		v.hide()
+	}
+	db.views[i] = v
+	return v
+}
+
+func (db *DB) observations(at int64) *observations {
+	b, ok := db.blob(at)
+	if !ok {
+		return nil
+	}
+	s, err := parse(b)
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+func (v *View) hide() {
+	v.hidden = map[int]bool{}
+	for i := range v.top.entries {
+		if k, ok := sort.Find(len(v.base.entries), func(k int) int { return compare(v.top.path(i), v.base.path(k)) }); ok {
+			v.hidden[k] = true
+		}
+	}
+}
+
+// Known is what the latest view that knows of a file has seen of it.
+func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for i := range db.root.views {
+		v := db.view(i)
+		if v == nil {
+			continue
+		}
+		n, found := v.Find(path)
+		if !found {
+			continue
+		}
+		o := v.At(n)
+		if o.Kind != File || o.Digest.IsZero() || o.Stat.Ino == 0 || o.Young && o.Seen == 0 {
+			return h, false
+		}
+		h = cache.Hashed{Stat: o.Stat, Digest: o.Digest, At: o.Seen}
+		if !o.Young {
+			h.At = cache.LongAgo
+		}
+		return h, true
+	}
+	return h, false
+}
+
+// SetView makes a view the latest, in place of the one with its key. It sorts the observations.
+func (db *DB) SetView(key [32]byte, note, plan []byte, list []Observation) error {
+	blob, err := encode(note, list)
+	if err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	v := viewRoot{key: key}
+	if v.base, err = db.writeBlob(blob); err != nil {
+		return err
+	}
+	if plan != nil {
+		if v.plan, err = db.writeBlob(plan); err != nil {
+			return err
+		}
+	}
+	return db.replaceView(v)
+}
+
+// replaceView makes v the first of the views, and drops those that are too many.
+func (db *DB) replaceView(v viewRoot) error {
+	views := []viewRoot{v}
+	for _, old := range db.root.views {
+		switch {
+		case old.key == v.key:
+			db.lose(old, v)
+		case len(views) < maxViews:
+			views = append(views, old)
+		default:
+			db.lose(old, viewRoot{})
+		}
+	}
+	db.root.views, db.views = views, make([]*View, len(views))
+	return db.commit()
+}
+
+// lose counts the blobs of a view that another, in its place, does not have.
+func (db *DB) lose(old, by viewRoot) {
+	keep := []int64{0, by.base, by.top, by.plan}
+	for _, at := range []int64{old.base, old.top, old.plan} {
+		if b, ok := db.blob(at); ok && !slices.Contains(keep, at) {
+			db.root.dead += int64(len(b))
+		}
+	}
+}
+
+// Update makes observations take the place of those with the same paths, and note that of the note.
+func (v *View) Update(note []byte, list []Observation) error {
+	given := map[string]bool{}
+	for _, o := range list {
+		given[o.Path] = true
+	}
+	merged := slices.Clone(list)
+	if v.top != nil {
+		merged = v.top.without(given, merged)
+	}
+	whole := len(merged) > len(v.base.entries)/8
+	if whole {
+		for _, o := range merged {
+			given[o.Path] = true
+		}
+		merged = v.base.without(given, merged)
+	}
+	blob, err := encode(note, merged)
+	if err != nil {
+		return err
+	}
+	db := v.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	if !slices.Contains(db.root.views, v.root) {
+		return errors.New("the database of the build tree has another view by now")
+	}
+	fresh := v.root
+	at, err := db.writeBlob(blob)
+	if err != nil {
+		return err
+	}
+	if fresh.top = at; whole {
+		fresh.base, fresh.top = at, 0
+	}
+	return db.replaceView(fresh)
+}
+
+// without appends the observations whose paths are not given.
+func (s *observations) without(given map[string]bool, list []Observation) []Observation {
+	for i := range s.entries {
+		if !given[s.path(i)] {
+			list = append(list, s.at(i))
+		}
+	}
+	return list
+}
+
+// Refresh gives observations other stats.
+func (v *View) Refresh(stats map[int]cache.Stat) error {
+	var list []Observation
+	for i, st := range stats {
+		o := v.At(i)
+		o.Stat, o.Young, o.Seen = st, false, 0
+		list = append(list, o)
+	}
+	return v.Update(slices.Clone(v.Note()), list)
+}
+
+// At is observation i as it was written.
+func (v *View) At(i int) Observation {
+	s, i := v.layer(i)
+	return s.at(i)
+}
+
+// layer finds the blob of an observation, and its number there.
+func (v *View) layer(i int) (*observations, int) {
+	if i >= len(v.base.entries) {
+		return v.top, i - len(v.base.entries)
+	}
+	return v.base, i
+}
+
+// Find is the number of the observation of a path.
+func (v *View) Find(path string) (i int, ok bool) {
+	if v.top != nil {
+		if i, ok := v.top.find(path); ok {
+			return i + len(v.base.entries), true
+		}
+	}
+	return v.base.find(path)
+}
+
+// Note is what the view was last written with. It goes with the database.
+func (v *View) Note() []byte {
+	if v.top != nil {
+		return v.top.note
+	}
+	return v.base.note
+}
+
+// Plan is what the view was written with, nil if nothing. It goes with the database.
+func (v *View) Plan() []byte {
+	v.db.mu.Lock()
+	defer v.db.mu.Unlock()
+	b, _ := v.db.blob(v.root.plan)
+	return b
+}
