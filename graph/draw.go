@@ -110,10 +110,10 @@ func (g *Graph) drawn(want []ActionID) []ActionID {
 func (g *Graph) prebuiltOwners() map[string]string {
 	owners := map[string]string{}
 	for _, a := range g.Actions {
-		if a.Link == nil {
+		if a.Work.Link == nil {
 			continue
 		}
-		for file, label := range a.Link.Owners {
+		for file, label := range a.Link().Owners {
 			owners[file] = label
 		}
 	}
@@ -166,7 +166,7 @@ func (n *drawNode) add(a *Action) {
 	n.actions = append(n.actions, a.ID)
 	n.modes = union(n.modes, a.Mode)
 	n.archs = union(n.archs, a.Archs...)
-	n.lto = n.lto || a.Link != nil && a.Link.LTO
+	n.lto = n.lto || a.Link().LTO
 }
 
 // union appends what is new and keeps the order of the manifest.
@@ -205,8 +205,8 @@ func (x *drawIndex) file(a *Action, in string, orderOnly bool) {
 		e.files = append(e.files, in)
 	}
 	e.orderOnly = e.orderOnly && orderOnly
-	if a.Link != nil && a.Link.LTO {
-		opaque := slices.Contains(a.Link.NonLTO, in)
+	if a.Link().LTO {
+		opaque := slices.Contains(a.Link().NonLTO, in)
 		e.opaque = e.opaque || opaque
 		e.lto = e.lto || !opaque
 	}

@@ -39,6 +39,13 @@ func (s *sketch) action(kind Kind, name, out string, inputs ...string) *Action {
 	return a
 }
 
+func (s *sketch) sealed() *Graph {
+	if err := s.Seal(); err != nil {
+		panic(err)
+	}
+	return s.Graph
+}
+
 func (s *sketch) compile(src, mode string, archs ...string) string {
 	out := "build/obj/" + s.t.Name + "/" + src + ".o"
 	if strings.HasSuffix(src, ".cu") {
@@ -69,10 +76,10 @@ func partialLTO() *Graph {
 	spectra := "third_party/libspectra.a"
 	dlink := s.action(DeviceLink, "bench", "build/obj/bench/bench.dlink.o", suite, scan, fft, sort, spectra)
 	dlink.Mode, dlink.Archs = "lto", []string{"sm_80", "sm_90"}
-	dlink.Link = &LinkCheck{LTO: true, NonLTO: []string{sort, spectra}, Owners: map[string]string{spectra: "prebuilt.spectra", scan: "library.solver"}}
+	dlink.Work.Link = &Link{LTO: true, NonLTO: []string{sort, spectra}, Owners: map[string]string{spectra: "prebuilt.spectra", scan: "library.solver"}}
 	s.action(HostLink, "bin/bench", "build/bin/bench", main, suite, "build/obj/bench/bench.dlink.o", lib, spectra)
 	s.Default = []string{"executable.bench"}
-	return s.Graph
+	return s.sealed()
 }
 
 // tenTargets has every kind of target and action.
@@ -101,10 +108,10 @@ func tenTargets() *Graph {
 		s.target("executable", name)
 		mine := []string{s.compile("apps/"+name+".cu", "lto", "sm_80", "sm_90"), s.compile("apps/"+name+"_main.cpp", "")}
 		d := s.action(DeviceLink, name, "build/obj/"+name+".dlink.o", append(append([]string{}, mine[0]), objs...)...)
-		d.Mode, d.Archs, d.Link = "lto", []string{"sm_80", "sm_90"}, &LinkCheck{LTO: true}
+		d.Mode, d.Archs, d.Work.Link = "lto", []string{"sm_80", "sm_90"}, &Link{LTO: true}
 		for _, o := range objs {
 			if strings.Contains(o, "/fft/") || strings.Contains(o, "/io/") {
-				d.Link.NonLTO = append(d.Link.NonLTO, o)
+				d.Work.Link.NonLTO = append(d.Work.Link.NonLTO, o)
 			}
 		}
 		s.action(HostLink, "bin/"+name, "build/bin/"+name, append(append(append(mine, d.Outputs...), "build/obj/gemm/gemm.S.o"), libs...)...)
@@ -112,12 +119,12 @@ func tenTargets() *Graph {
 	s.target("library", "capi")
 	w := s.compile("capi/wrap.cu", "rdc", "sm_80", "sm_90")
 	d := s.action(DeviceLink, "capi", "build/obj/capi.dlink.o", w)
-	d.Mode, d.Archs, d.Link = "rdc", []string{"sm_80", "sm_90"}, &LinkCheck{}
+	d.Mode, d.Archs, d.Work.Link = "rdc", []string{"sm_80", "sm_90"}, &Link{}
 	s.action(SharedLink, "lib/libcapi.so", "build/lib/libcapi.so", w, "build/obj/capi.dlink.o", "/opt/vendor/libvendor.so")
 	s.target("executable", "tool")
 	t := s.compile("apps/tool.cpp", "")
 	s.action(HostLink, "bin/tool", "build/bin/tool", t, "build/lib/libcapi.so")
-	return s.Graph
+	return s.sealed()
 }
 
 // twoThousand is a large project: 24 libraries, four programs.
@@ -151,10 +158,10 @@ func twoThousand() *Graph {
 			mine = append(mine, s.compile(fmt.Sprintf("apps/app%d/host%02d.cpp", i, j), ""))
 		}
 		d := s.action(DeviceLink, s.t.Name, fmt.Sprintf("build/obj/app%d.dlink.o", i), append(append([]string{}, in...), "third_party/libvendor.a")...)
-		d.Mode, d.Archs, d.Link = "lto", archs, &LinkCheck{LTO: true, NonLTO: append(opaque, "third_party/libvendor.a"), Owners: map[string]string{"third_party/libvendor.a": "prebuilt.vendor"}}
+		d.Mode, d.Archs, d.Work.Link = "lto", archs, &Link{LTO: true, NonLTO: append(opaque, "third_party/libvendor.a"), Owners: map[string]string{"third_party/libvendor.a": "prebuilt.vendor"}}
 		s.action(HostLink, "bin/"+s.t.Name, "build/bin/"+s.t.Name, append(append(append(mine, d.Outputs...), use...), "third_party/libvendor.a")...)
 	}
-	return s.Graph
+	return s.sealed()
 }
 
 // hostile has names that break careless quoting in each format.
@@ -165,7 +172,7 @@ func hostile() *Graph {
 	s.compile("src/tab\tnew\nline\x00bad\xff`tick`.cu", "rdc", "sm_80")
 	s.compile("src/"+strings.Repeat("very_long_name_", 12)+".cu", "rdc", "sm_80")
 	s.action(Archive, "end", "build/lib/end.a", o)
-	return s.Graph
+	return s.sealed()
 }
 
 func render(t *testing.T, g *Graph, format string, opts DrawOptions) []byte {

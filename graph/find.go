@@ -6,13 +6,12 @@ import "strings"
 
 // nameIndex finds targets by what a user may call them.
 type nameIndex struct {
-	of     int // how many targets it was made of
 	labels map[string]*Target
 	others map[string][]*Target // by name, base name and kind.base, in order
 }
 
 func indexNames(targets []*Target) *nameIndex {
-	x := &nameIndex{of: len(targets), labels: make(map[string]*Target, len(targets)), others: make(map[string][]*Target, len(targets))}
+	x := &nameIndex{labels: make(map[string]*Target, len(targets)), others: make(map[string][]*Target, len(targets))}
 	for _, t := range targets {
 		if x.labels[t.Label] == nil {
 			x.labels[t.Label] = t
@@ -32,9 +31,6 @@ func indexNames(targets []*Target) *nameIndex {
 // FindTarget looks a target up by label ("library.solver") or by name, which must be unique then.
 // A matrix module's base name ("gemm") finds all its instances.
 func (g *Graph) FindTarget(name string) []*Target {
-	if g.names == nil || g.names.of != len(g.Targets) {
-		g.names = indexNames(g.Targets)
-	}
 	if t := g.names.labels[name]; t != nil {
 		return []*Target{t}
 	}

@@ -41,6 +41,9 @@ func TestNestedGroups(t *testing.T) {
 		}
 		below = these
 	}
+	if err := g.Seal(); err != nil {
+		t.Fatal(err)
+	}
 	if want, unknown := g.Select([]string{"a63"}); len(want) != 1 || unknown != nil {
 		t.Errorf("%d actions, unknown %q", len(want), unknown)
 	}

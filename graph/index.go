@@ -11,80 +11,56 @@ import (
 func (g *Graph) Add(a *Action) *Action {
 	a.ID = ActionID(len(g.Actions))
 	g.Actions = append(g.Actions, a)
-	g.producer = nil
+	if g.producer == nil {
+		g.producer = map[string]ActionID{}
+	}
+	for _, o := range a.Outputs {
+		g.producer[o] = a.ID
+	}
 	return a
 }
 
 // Producer is the action that writes path.
 func (g *Graph) Producer(path string) (ActionID, bool) {
-	if g.producer == nil {
-		g.index()
-	}
 	id, ok := g.producer[path]
 	return id, ok
 }
 
-// index builds the map from output to action, and that of names. It is called once after the last Add; a Graph that is
-// shared between goroutines must have been indexed before (Seal does).
-func (g *Graph) index() {
-	m := make(map[string]ActionID, len(g.Actions)*2)
-	for _, a := range g.Actions {
-		for _, o := range a.Outputs {
-			m[o] = a.ID
-		}
-	}
-	g.producer = m
-	g.names = indexNames(g.Targets)
-}
-
-// Seal indexes the graph, so that it may be read from many goroutines, and checks its order: every
-// producer stands before its consumers, and no two actions write one file.
+// Seal finds the edges of the graph and indexes its targets after the last Add, so that it may be read from many goroutines, and checks
+// its order: every producer stands before its consumers, so that there is no cycle, and no two actions write one file.
 func (g *Graph) Seal() error {
-	g.index()
-	writer := make(map[string]ActionID, len(g.producer))
+	g.names = indexNames(g.Targets)
+	g.deps = make([][]ActionID, len(g.Actions))
 	for _, a := range g.Actions {
 		for _, o := range a.Outputs {
-			if first, dup := writer[o]; dup {
-				return fmt.Errorf("%s is written twice: by %s and by %s", o, g.Actions[first].Target, a.Target)
+			if last := g.producer[o]; last != a.ID {
+				return fmt.Errorf("%s is written twice: by %s and by %s", o, a.Target, g.Actions[last].Target)
 			}
-			writer[o] = a.ID
 		}
-		for _, d := range g.Deps(a.ID) {
-			if d >= a.ID {
-				return fmt.Errorf("BUG: action %d (%s) stands before action %d (%s), which it needs", a.ID, a.Name, d, g.Actions[d].Name)
-			}
+		g.deps[a.ID] = g.producersOf(a)
+		if d := g.deps[a.ID]; len(d) > 0 && d[len(d)-1] > a.ID {
+			return fmt.Errorf("BUG: action %d (%s) stands before action %d (%s), which it needs", a.ID, a.Name, d[len(d)-1], g.Actions[d[len(d)-1]].Name)
 		}
 	}
 	return nil
 }
 
-// Deps are the actions that write what id reads, sorted, each once.
-func (g *Graph) Deps(id ActionID) []ActionID {
-	a := g.Actions[id]
+// producersOf are the actions that write what a reads, sorted, each once.
+func (g *Graph) producersOf(a *Action) []ActionID {
 	var deps []ActionID
-	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Weak} {
+	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
 		for _, in := range list {
-			if p, ok := g.Producer(in); ok && p != id {
+			if p, ok := g.producer[in]; ok && p != a.ID {
 				deps = append(deps, p)
 			}
 		}
 	}
-	return uniqueIDs(deps)
+	slices.Sort(deps)
+	return slices.Compact(deps)
 }
 
-func uniqueIDs(ids []ActionID) []ActionID {
-	if len(ids) < 2 {
-		return ids
-	}
-	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
-	out := ids[:1]
-	for _, id := range ids[1:] {
-		if id != out[len(out)-1] {
-			out = append(out, id)
-		}
-	}
-	return out
-}
+// Deps are the actions that write what id reads, sorted, each once. The graph must be sealed.
+func (g *Graph) Deps(id ActionID) []ActionID { return g.deps[id] }
 
 // Closure is want with everything it needs, sorted.
 func (g *Graph) Closure(want []ActionID) []ActionID {
@@ -101,17 +77,13 @@ func (g *Graph) Closure(want []ActionID) []ActionID {
 		out = append(out, id)
 		stack = append(stack, g.Deps(id)...)
 	}
-	return uniqueIDs(out)
+	slices.Sort(out)
+	return out
 }
 
 // Needs reports whether id needs dep, directly or through others.
 func (g *Graph) Needs(id, dep ActionID) bool {
-	for _, d := range g.Closure(g.Deps(id)) {
-		if d == dep {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(g.Closure(g.Deps(id)), dep)
 }
 
 // Select resolves what a user names on the command line: target labels and names, output files, and
@@ -124,7 +96,8 @@ func (g *Graph) Select(names []string) (want []ActionID, unknown []string) {
 		}
 		want = append(want, ids...)
 	}
-	return uniqueIDs(want), unknown
+	slices.Sort(want)
+	return slices.Compact(want), unknown
 }
 
 func (g *Graph) selectOne(n string) []ActionID {
@@ -150,7 +123,7 @@ func (g *Graph) compiledFrom(source string) []ActionID {
 			from = from || within[d] && a.Kind != LLD
 		}
 		switch {
-		case from && a.Part:
+		case from && a.Intermediate:
 			within[a.ID] = true
 		case from:
 			ids = append(ids, a.ID)

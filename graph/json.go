@@ -114,7 +114,7 @@ func (n *drawNode) ref() string {
 func (g *Graph) jsonAction(id ActionID) jsonAction {
 	a := g.Actions[id]
 	return jsonAction{ID: a.ID, Kind: a.Kind, Target: a.Target, Name: a.Name, Archs: list(a.Archs), Mode: a.Mode,
-		LTO: a.Link != nil && a.Link.LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos}
+		LTO: a.Link().LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos}
 }
 
 func jsonTargetOf(t *Target, drawn map[ActionID]bool) jsonTarget {

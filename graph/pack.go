@@ -44,7 +44,7 @@ type Use struct {
 	Action ActionID
 }
 
-const packMagic = "kbuild graph 4\r\n"
+const packMagic = "kbuild graph 5\r\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -76,7 +76,7 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 		a := *g.Actions[id]
 		a.ID = ActionID(i)
 		actions = append(actions, uint32(len(blob)))
-		if a.Part {
+		if a.Intermediate {
 			parts[i/32] |= 1 << (i % 32)
 		}
 		if a.Kind == Manifest {

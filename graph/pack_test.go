@@ -45,6 +45,9 @@ func fill(v reflect.Value, n *int) {
 
 func packed(t *testing.T, g *Graph, ids []ActionID, uses []Use) *Packed {
 	t.Helper()
+	if err := g.Seal(); err != nil {
+		t.Fatal(err)
+	}
 	data, err := g.Pack(ids, uses, []byte("meta"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,13 +83,13 @@ func TestPackedRandom(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		g := &Graph{}
 		for i := range 1 + rng.IntN(40) {
-			a := &Action{Name: fmt.Sprint(i), Part: rng.IntN(2) == 0, Outputs: []string{fmt.Sprint("out", i)}}
-			if !a.Part && rng.IntN(4) == 0 {
+			a := &Action{Name: fmt.Sprint(i), Work: Work{Step: &Step{}}, Intermediate: rng.IntN(2) == 0, Outputs: []string{fmt.Sprint("out", i)}}
+			if !a.Intermediate && rng.IntN(4) == 0 {
 				a.Kind = Manifest
 			}
 			for range rng.IntN(4) {
 				if i > 0 {
-					list := []*[]string{&a.Inputs, &a.OrderOnly, &a.Weak}[rng.IntN(3)]
+					list := []*[]string{&a.Inputs, &a.OrderOnly, &a.Work.Step.DiagnosticInputs}[rng.IntN(3)]
 					*list = append(*list, fmt.Sprint("out", rng.IntN(i)))
 				}
 			}
@@ -95,6 +98,9 @@ func TestPackedRandom(t *testing.T) {
 		var uses []Use
 		for range rng.IntN(60) {
 			uses = append(uses, Use{fmt.Sprint("file", rng.IntN(10)), ActionID(rng.IntN(len(g.Actions)))})
+		}
+		if err := g.Seal(); err != nil {
+			t.Fatal(err)
 		}
 		ids := g.Closure([]ActionID{ActionID(rng.IntN(len(g.Actions))), ActionID(rng.IntN(len(g.Actions)))})
 		p := packed(t, g, ids, slices.Clone(uses))
@@ -131,11 +137,11 @@ func TestPackedRandom(t *testing.T) {
 			}
 			for _, a := range back(all) {
 				for _, d := range g.Deps(a) {
-					if g.Actions[d].Part && !slices.Contains(back(all), d) {
+					if g.Actions[d].Intermediate && !slices.Contains(back(all), d) {
 						t.Fatalf("seed %d: %d comes without its part %d", seed, a, d)
 					}
 				}
-				if !slices.Contains(wantUp, a) && !g.Actions[a].Part && !slices.Contains(told, a) {
+				if !slices.Contains(wantUp, a) && !g.Actions[a].Intermediate && !slices.Contains(told, a) {
 					t.Fatalf("seed %d: %d comes along, is no part, and no manifest tells of it", seed, a)
 				}
 			}
@@ -166,6 +172,9 @@ func TestPackedRandom(t *testing.T) {
 func TestUnpackDamage(t *testing.T) {
 	g := &Graph{}
 	g.Add(&Action{Outputs: []string{"a"}})
+	if err := g.Seal(); err != nil {
+		t.Fatal(err)
+	}
 	good, err := g.Pack([]ActionID{0}, []Use{{"x", 0}}, []byte("meta"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 func TestSelectHIPSource(t *testing.T) {
 	g := &Graph{BuildDir: "build"}
 	add := func(kind Kind, part bool, output string, inputs ...string) {
-		g.Add(&Action{Kind: kind, Part: part, Inputs: inputs, Outputs: []string{output}})
+		g.Add(&Action{Kind: kind, Intermediate: part, Inputs: inputs, Outputs: []string{output}})
 	}
 	for _, s := range []string{"a.hip", "b.hip"} {
 		add(Preprocess, true, s+".ii", s)

@@ -87,7 +87,7 @@ func (r *Runner) attempt(ctx context.Context, a *graph.Action, p pending, repeat
 		return res, true
 	}
 	r.note(a, rec)
-	if a.Part {
+	if a.Intermediate {
 		return r.keepPart(ctx, a, rec, res, dir, stable), false
 	}
 	return r.keep(ctx, a, rec, res, dir, stable), false
@@ -108,9 +108,11 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir sc
 		res.Status, res.Err = sched.Failed, err
 		return nil, false, res
 	}
-	for i, kept := range a.KeepFiles {
-		if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
-			return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", kept, err))
+	if k := a.Work.Keep; k != nil {
+		for i, kept := range k.Files {
+			if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
+				return nil, false, failed(fmt.Errorf("the command ended well and did not leave %s: %w", kept, err))
+			}
 		}
 	}
 	m, err := r.texts(a, dir)
@@ -154,18 +156,18 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 		return failed(err), heard{}
 	}
 	res, h := r.command(ctx, a, a.Argv, dir)
-	if a.Gate && res.Status != sched.Failed {
+	if a.Step().Gate && res.Status != sched.Failed {
 		if err := copyFile(r.abs(a.Inputs[0]), dir.output(0, a.Outputs[0])); err != nil {
 			return failed(err), heard{}
 		}
 	}
 	var e *ended
-	if a.Aloud == nil || h.text == "" && res.Status != sched.Failed || errors.As(res.Err, &e) {
+	if a.Step().DiagnosticArgv == nil || h.text == "" && res.Status != sched.Failed || errors.As(res.Err, &e) {
 		return res, h
 	}
 	// It has something to say: again, of the text with the true line numbers. What it makes stays that of the canonical
 	// text, which is the same wherever the lines are.
-	if err := r.bring(ctx, a, a.Aloud); err != nil {
+	if err := r.bring(ctx, a, a.Step().DiagnosticArgv); err != nil {
 		return failed(err), heard{}
 	}
 	loud := scratch{dir: dir.file("aloud"), tmp: dir.tmp + "/aloud"}
@@ -175,7 +177,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (sch
 	if err := r.stage(a, loud); err != nil {
 		return failed(err), heard{}
 	}
-	again, said := r.command(ctx, a, a.Aloud, loud)
+	again, said := r.command(ctx, a, a.Step().DiagnosticArgv, loud)
 	if res.Status == sched.Failed && again.Status != sched.Failed {
 		for i, o := range a.Outputs {
 			if err := os.Rename(loud.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +234,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 // process runs argv where and with what the command of a runs.
 func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
 	cwd := r.Root
-	if a.Apart {
+	if a.Step().EmptyCwd {
 		cwd = dir.file("apart")
 		if err := os.MkdirAll(cwd, 0o777); err != nil {
 			return run.Result{}, err
@@ -269,24 +271,24 @@ func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, di
 func (r *Runner) hear(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (heard, error) {
 	said := r.plain(a, refs.said(string(out.Output)), dir)
 	rest, functions := takeFigures(said)
-	if a.Figures {
+	if a.Step().ResourceUsage {
 		said = rest
 	}
 	var faults []toolchain.Fault
-	if a.Link != nil {
-		said, faults = toolchain.ReadNVLink(said, a.Link.NonLTO)
+	if a.Work.Link != nil {
+		said, faults = toolchain.ReadNVLink(said, a.Link().NonLTO)
 	}
 	h := heard{run.Shorten(said, run.DefaultOutput), functions}
 	var err error
 	switch {
-	case a.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
+	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
 		return h, fmt.Errorf("nvlink said more than can be checked (%d bytes more): it ends with status 0 when it drops code, and says so only", out.LeftOut)
 	case exitError(out) != nil:
 		err = r.explainFailure(a, h.text, r.inCircumstances(a, exitError(out)))
 	case len(faults) > 0:
 		err = linkError(a, faults)
 	}
-	if err != nil && a.Link != nil && a.Link.Check && (out.ExitCode != 0 || len(faults) > 0) {
+	if err != nil && a.Work.Link != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
 		err = checkLinkError(a, h.text, err)
 	}
 	return h, err
@@ -297,8 +299,8 @@ func (r *Runner) inCircumstances(a *graph.Action, err error) error {
 	if r.diskFull() {
 		err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 	}
-	if a.Link != nil && len(a.Link.Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
-		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link.Untold, ", "))
+	if a.Work.Link != nil && len(a.Link().Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
+		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link().Untold, ", "))
 	}
 	return err
 }
@@ -306,7 +308,7 @@ func (r *Runner) inCircumstances(a *graph.Action, err error) error {
 // mostSaid is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:
 // ptxas has 300 bytes for each function, nvlink a line for each symbol that it misses.
 func mostSaid(a *graph.Action) int {
-	if a.Link != nil || a.Figures {
+	if a.Work.Link != nil || a.Step().ResourceUsage {
 		return 32 << 20
 	}
 	return run.DefaultOutput
@@ -315,7 +317,7 @@ func mostSaid(a *graph.Action) int {
 // plain takes folders of kbuild's own out of what a command said.
 func (r *Runner) plain(a *graph.Action, said string, dir scratch) string {
 	said = strings.ReplaceAll(said, dir.tmp+"/", "")
-	if a.Apart {
+	if a.Step().EmptyCwd {
 		said = strings.ReplaceAll(said, r.Root+"/", "")
 	}
 	if rel := r.relative(dir); dir.name != "" {
@@ -367,8 +369,8 @@ func linkError(a *graph.Action, faults []toolchain.Fault) error {
 	for _, f := range faults {
 		file, _, _ := strings.Cut(f.Culprit, ":")
 		who := f.Culprit
-		if owner := a.Link.Owners[file]; owner != "" {
-			who = fmt.Sprintf("%s of %s (%s)", f.Culprit, owner, a.Link.OwnerPos[file])
+		if owner := a.Link().Owners[file]; owner != "" {
+			who = fmt.Sprintf("%s of %s (%s)", f.Culprit, owner, a.Link().OwnerPos[file])
 		}
 		switch f.Kind {
 		case "partial-lto":
@@ -392,7 +394,7 @@ const maxArgs = 128 << 10
 func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	argv = slices.Clone(argv)
 	switch {
-	case a.Part || a.Plain != nil || a.Kind == graph.Bundle:
+	case a.Intermediate || a.Driver().Argv != nil || a.Kind == graph.Bundle:
 		names := r.partNames(a, dir)
 		for i, arg := range argv {
 			argv[i] = names.Replace(arg)
@@ -407,8 +409,10 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]str
 				argv[i] = t
 			} else if a.Depfile != "" && arg == toolchain.DependencyFile+a.Depfile {
 				argv[i] = toolchain.DependencyFile + names[a.Depfile]
-			} else if rest, ok := strings.CutPrefix(arg, a.KeepDir+"/"); ok && a.KeepDir != "" {
-				argv[i] = names[a.KeepDir] + "/" + rest
+			} else if k := a.Work.Keep; k != nil {
+				if rest, ok := strings.CutPrefix(arg, k.Dir+"/"); ok {
+					argv[i] = names[k.Dir] + "/" + rest
+				}
 			}
 		}
 	}
@@ -416,14 +420,15 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]str
 	for _, arg := range argv {
 		size += len(arg) + 1
 	}
-	if a.Response == 0 || size < maxArgs {
+	rsp := a.Work.Response
+	if rsp == nil || size < maxArgs {
 		return argv, nil
 	}
 	file := dir.file("args.rsp")
-	if err := os.WriteFile(file, responseFile(argv[a.Response:]), 0o666); err != nil {
+	if err := os.WriteFile(file, responseFile(argv[rsp.From:]), 0o666); err != nil {
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
-	return append(argv[:a.Response:a.Response], a.ResponseFlag+r.relative(dir).file("args.rsp")), nil
+	return append(argv[:rsp.From:rsp.From], rsp.Flag+r.relative(dir).file("args.rsp")), nil
 }
 
 // tempNames are the temporary names of what a's command writes, by the names in its argv. In place it writes its outputs themselves.
@@ -438,8 +443,8 @@ func (r *Runner) tempNames(a *graph.Action, dir scratch) (map[string]string, err
 	if a.Depfile != "" {
 		names[a.Depfile] = rel.depfile()
 	}
-	if a.KeepDir != "" {
-		names[a.KeepDir] = rel.file("keep")
+	if k := a.Work.Keep; k != nil {
+		names[k.Dir] = rel.file("keep")
 		if err := os.MkdirAll(dir.file("keep"), 0o777); err != nil {
 			return nil, fmt.Errorf("making a temporary folder: %w", err)
 		}
@@ -450,7 +455,7 @@ func (r *Runner) tempNames(a *graph.Action, dir scratch) (map[string]string, err
 // partNames replaces the names of files in the command of a part, also inside of arguments.
 func (r *Runner) partNames(a *graph.Action, dir scratch) *strings.Replacer {
 	rel := r.relative(dir)
-	if a.Apart {
+	if a.Step().EmptyCwd {
 		rel = dir
 	}
 	pairs := [][2]string{{graph.StageDir, rel.file("in")}}
@@ -460,11 +465,9 @@ func (r *Runner) partNames(a *graph.Action, dir scratch) *strings.Replacer {
 	if a.Depfile != "" {
 		pairs = append(pairs, [2]string{a.Depfile, rel.depfile()})
 	}
-	if a.Apart {
-		for _, list := range [2][]string{a.Inputs, a.Weak} {
-			for _, in := range list {
-				pairs = append(pairs, [2]string{in, r.abs(in)})
-			}
+	if a.Step().EmptyCwd {
+		for _, in := range a.Reads() {
+			pairs = append(pairs, [2]string{in, r.abs(in)})
 		}
 	}
 	return replacer(pairs)
@@ -517,7 +520,7 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, p pending, known m
 		}
 		stable = stable && r.Files.Unchanged(in, d, since)
 	}
-	for _, text := range a.Follows {
+	for _, text := range a.Step().KeyedByText {
 		stable = stable && r.followed(text, start)
 	}
 	stable = stable && r.stillTaken(a, start)

@@ -42,7 +42,7 @@ func (d *DryRun) entry(ctx context.Context, a *graph.Action) *cache.Record {
 	if rec := d.r.stored(ctx, a, p.key); rec != nil {
 		return rec
 	}
-	if rec := d.r.Journal.ByCommand(p.key); rec != nil && !a.Part {
+	if rec := d.r.Journal.ByCommand(p.key); rec != nil && !a.Intermediate {
 		d.r.share(ctx, d.r.Store, a, rec)
 	}
 	return d.r.stored(ctx, a, p.key)

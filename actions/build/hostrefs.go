@@ -105,8 +105,8 @@ type refsArgv struct {
 // Kept says what a device link keeps for plain host code, and for whom. It reads the host code as it is now.
 func (r *Runner) Kept(a *graph.Action) []string {
 	if a.Kind != graph.HostRefs {
-		if a.KeepsAll != "" {
-			return []string{"keeps all kernels and variables: " + a.KeepsAll}
+		if a.Link().KeepsAll != "" {
+			return []string{"keeps all kernels and variables: " + a.Link().KeepsAll}
 		}
 		return nil
 	}
@@ -131,10 +131,10 @@ func (r *Runner) Kept(a *graph.Action) []string {
 // withHostRefs adds what plain host code refers to to the first input that takes it. If none does, everything is kept.
 func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
 	out := refsArgv{argv: argv}
-	if a.HostRefs == "" {
+	if a.Link().HostRefs == "" {
 		return out, nil
 	}
-	text, err := regular.Read(r.abs(a.HostRefs))
+	text, err := regular.Read(r.abs(a.Link().HostRefs))
 	if err != nil {
 		return out, fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
 	}
@@ -179,7 +179,7 @@ func (r *Runner) replaceInput(a *graph.Action, out *refsArgv, input string, cont
 		return fmt.Errorf("writing an input of %s: %w", a.Name, err)
 	}
 	out.from, out.to = file, r.abs(input)
-	if !a.Apart {
+	if !a.Step().EmptyCwd {
 		out.from, out.to = r.relative(dir).file("refs")+"/"+filepath.Base(input), input
 	}
 	out.argv = slices.Clone(out.argv)

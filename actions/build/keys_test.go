@@ -130,32 +130,34 @@ func unkeyed(a *graph.Action) (lines []string) {
 	list("after", a.OrderOnly)
 	list("search", a.SearchDirs)
 	list("depfile", slices.DeleteFunc([]string{a.Depfile}, func(s string) bool { return s == "" }))
-	list("read for messages", a.Weak)
-	list("for messages", a.Aloud)
-	list("mentions", a.Mentions)
-	list("follows", a.Follows)
-	list("macros", a.Macros)
-	list("ships", a.Ships)
-	list("kept", a.KeepFiles)
-	if a.Kind == graph.Join {
-		list("driver", a.Plain)
+	list("read for messages", a.Step().DiagnosticInputs)
+	list("for messages", a.Step().DiagnosticArgv)
+	list("mentions", a.Step().UnkeyedPaths)
+	list("follows", a.Step().KeyedByText)
+	list("macros", a.Step().Macros)
+	list("ships", a.Driver().Ships)
+	if a.Work.Keep != nil {
+		list("kept", a.Work.Keep.Files)
 	}
-	list("host references", slices.DeleteFunc([]string{a.HostRefs}, func(s string) bool { return s == "" }))
-	for _, s := range a.Texts {
+	if a.Kind == graph.Join {
+		list("driver", a.Driver().Argv)
+	}
+	list("host references", slices.DeleteFunc([]string{a.Link().HostRefs}, func(s string) bool { return s == "" }))
+	for _, s := range a.Step().CanonicalForms {
 		lines = append(lines, fmt.Sprintf("canonical: %s of %s, without #if 0 %v, for clang %v", s.Canon, s.Raw, s.DropFalse, s.Clang))
 	}
-	for _, s := range a.Stage {
+	for _, s := range a.Step().Staged {
 		lines = append(lines, fmt.Sprintf("staged: %s from %s", s.Name, s.From))
 	}
-	if a.Link != nil {
-		lines = append(lines, fmt.Sprintf("link: lto %v, untold %q", a.Link.LTO, a.Link.Untold))
+	if a.Work.Link != nil {
+		lines = append(lines, fmt.Sprintf("link: lto %v, untold %q", a.Link().LTO, a.Link().Untold))
 	}
-	list("as one command", slices.DeleteFunc([]string{a.Whole}, func(s string) bool { return s == "" }))
-	is("part", a.Part)
+	list("as one command", slices.DeleteFunc([]string{a.Driver().UnsplitReason}, func(s string) bool { return s == "" }))
+	is("part", a.Intermediate)
 	is("transient", a.Transient)
-	is("gate", a.Gate)
-	is("figures", a.Figures)
+	is("gate", a.Step().Gate)
+	is("figures", a.Step().ResourceUsage)
 	is("in place", a.InPlace)
-	is("in an empty folder", a.Apart)
+	is("in an empty folder", a.Step().EmptyCwd)
 	return lines
 }

@@ -49,7 +49,7 @@ func (r *Runner) Looked(ids []graph.ActionID) (absent, present []string, ok bool
 // Uses are the paths that an action depends on besides the files that others of the graph write: what it reads, what it names,
 // what must stay absent. What may not come to the folders that its compiler searches is not among them: see Searched.
 func (r *Runner) Uses(a *graph.Action) []string {
-	out := slices.Concat(a.Inputs, a.Weak, r.namedFiles(a), r.around(a))
+	out := slices.Concat(a.Reads(), r.namedFiles(a), r.around(a))
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
 		for _, f := range rec.Discovered {
 			if !isCondition(f.Path) {

@@ -12,12 +12,12 @@ import (
 )
 
 // Compilers and linkers leave device code out with exit status 0: a link passes over objects of clang's other offload driver, clang 21
-// stopped to put PTX into objects. So what a command that kbuild did not take apart has made is looked at (Action.Ships). A file of a
+// stopped to put PTX into objects. So what a command that kbuild did not take apart has made is looked at (Driver.Ships). A file of a
 // form that kbuild does not know proves nothing.
 
 // lostCode reports code that the output of a should have, and does not.
 func (r *Runner) lostCode(a *graph.Action, dir scratch) error {
-	if a.Ships == nil {
+	if a.Driver().Ships == nil {
 		return nil
 	}
 	name := dir.output(0, a.Outputs[0])
@@ -29,7 +29,7 @@ func (r *Runner) lostCode(a *graph.Action, dir scratch) error {
 		return nil
 	}
 	var ships []gencode.Code
-	for _, s := range a.Ships {
+	for _, s := range a.Driver().Ships {
 		c, err := gencode.Parse(s)
 		if err != nil {
 			panic("BUG: an output with " + s)

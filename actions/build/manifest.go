@@ -105,11 +105,9 @@ func (o *origin) action(a *graph.Action) error {
 		return nil
 	}
 	o.seen[a.ID] = true
-	for _, list := range [3][]string{a.Inputs, a.Weak, o.r.namedFiles(a)} {
-		for _, in := range list {
-			if err := o.file(in); err != nil {
-				return err
-			}
+	for _, in := range slices.Concat(a.Reads(), o.r.namedFiles(a)) {
+		if err := o.file(in); err != nil {
+			return err
 		}
 	}
 	rec, ok := o.r.noted.records.Load(a.ID)
@@ -127,11 +125,11 @@ func (o *origin) action(a *graph.Action) error {
 	for _, e := range a.Env {
 		o.add("env", o.r.placeless(e))
 	}
-	argv := a.Plain // of nvcc: the same whether it is taken apart or not
+	argv := a.Driver().Argv // of nvcc: the same whether it is taken apart or not
 	if argv == nil {
 		argv = a.Argv
 	}
-	if !a.Kind.InProcess() || a.Plain != nil { // of a copy: the command that would make it alone
+	if !a.Kind.InProcess() || a.Driver().Argv != nil { // of a copy: the command that would make it alone
 		o.command(argv)
 	}
 	return nil
@@ -158,7 +156,7 @@ func (r *Runner) placeless(arg string) string {
 // manifest writes what the artifacts of a module are.
 func (r *Runner) manifest(a *graph.Action, name string) error {
 	var m modinfo.Manifest
-	if err := json.Unmarshal([]byte(a.Head), &m); err != nil {
+	if err := json.Unmarshal([]byte(*a.Work.Manifest), &m); err != nil {
 		return fmt.Errorf("BUG: the manifest of %s: %w", a.Target, err)
 	}
 	var err error

@@ -22,7 +22,7 @@ import (
 
 // Misreading is a question to a compiler whose answer was understood wrongly, and how that came out.
 type Misreading struct {
-	Question string `json:"question"` // graph.Action.Asked
+	Question string `json:"question"` // graph.Driver.DryRunKey
 	Pass     string `json:"pass"`     // that failed: "cicc a.cu (compute_80)"
 	Said     string `json:"said"`     // the first line of what it said, or why it failed
 }
@@ -38,10 +38,10 @@ func (r *Runner) Misread() []Misreading {
 // judge finds out who is to blame for a failed pass.
 func (r *Runner) judge(ctx context.Context, a *graph.Action, res sched.Result) {
 	var e *ended
-	if a.Plain == nil || a.Asked == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || toolchain.BlamesSource(res.Output) || r.diskFull() {
+	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || toolchain.BlamesSource(res.Output) || r.diskFull() {
 		return
 	}
-	if r.distrusts(a.Asked) || !r.hasInputs(a.Plain) || !r.plainWorks(ctx, a) {
+	if r.distrusts(a.Driver().DryRunKey) || !r.hasInputs(a.Driver().Argv) || !r.plainWorks(ctx, a) {
 		return
 	}
 	pass := string(a.Kind) + " " + a.Name
@@ -49,7 +49,7 @@ func (r *Runner) judge(ctx context.Context, a *graph.Action, res sched.Result) {
 		pass += " (" + strings.Join(a.Archs, ", ") + ")"
 	}
 	r.mu.Lock()
-	r.misread = append(r.misread, Misreading{a.Asked, pass, firstLine(res)})
+	r.misread = append(r.misread, Misreading{a.Driver().DryRunKey, pass, firstLine(res)})
 	r.mu.Unlock()
 }
 
@@ -88,7 +88,7 @@ func (r *Runner) plainWorks(ctx context.Context, a *graph.Action) bool {
 		return false
 	}
 	defer os.RemoveAll(dir)
-	argv := slices.Clone(a.Plain)
+	argv := slices.Clone(a.Driver().Argv)
 	for i := 1; i < len(argv); i++ {
 		if argv[i-1] == "-o" || argv[i-1] == "-MF" || argv[i-1] == "--keep-dir" {
 			argv[i] = filepath.Join(dir, filepath.Base(argv[i]))

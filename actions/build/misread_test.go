@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &Runner{Graph: &graph.Graph{}, Root: dir, State: dir, Listing: cache.NewListing(dir), Env: os.Environ(), Distrusted: c.distrusted}
-			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Plain: []string{c.plain}, Asked: question}
+			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Work: graph.Work{Driver: &graph.Driver{Argv: []string{c.plain}, DryRunKey: question}}}
 			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.said)}
 			for range 2 {
 				r.judge(t.Context(), a, res)

@@ -39,7 +39,7 @@ func outputsOf(a *graph.Action, rec *cache.Record) []cache.Output {
 	if len(rec.Outputs) != len(a.Outputs) {
 		return nil
 	}
-	if !a.Part && !isPass(a) {
+	if !a.Intermediate && !isPass(a) {
 		return rec.Outputs
 	}
 	out := slices.Clone(rec.Outputs)
@@ -57,7 +57,7 @@ func renamed(a *graph.Action, rec *cache.Record) *cache.Record {
 }
 
 // isPass reports a pass of nvcc that makes device code which is wanted for itself, a cubin say, or a copy of what a pass made.
-func isPass(a *graph.Action) bool { return a.Kind.Info().Unnamed && !a.Part }
+func isPass(a *graph.Action) bool { return a.Kind.Info().Unnamed && !a.Intermediate }
 
 // know notes what a part makes.
 func (r *Runner) know(outputs []cache.Output) {
@@ -91,14 +91,12 @@ func (r *Runner) done(a *graph.Action) {
 		r.parts.ended[a.ID] = true
 		return
 	}
-	for _, list := range [2][]string{a.Inputs, a.Weak} {
-		for _, in := range list {
-			if n, ok := r.parts.users[in]; ok {
-				r.parts.users[in] = n - 1
-				if n == 1 && r.parts.present[in] {
-					os.Remove(r.abs(in))
-					delete(r.parts.present, in)
-				}
+	for _, in := range a.Reads() {
+		if n, ok := r.parts.users[in]; ok {
+			r.parts.users[in] = n - 1
+			if n == 1 && r.parts.present[in] {
+				os.Remove(r.abs(in))
+				delete(r.parts.present, in)
 			}
 		}
 	}
@@ -113,14 +111,12 @@ func (r *Runner) count() {
 	r.parts.users, r.parts.read = map[string]int{}, map[string]bool{}
 	for _, b := range r.Graph.Actions {
 		reads := readBy(b, b.Argv)
-		for _, list := range [2][]string{b.Inputs, b.Weak} {
-			for _, in := range list {
-				if r.isPart(in) {
-					if !r.parts.ended[b.ID] {
-						r.parts.users[in]++
-					}
-					r.parts.read[in] = r.parts.read[in] || reads(in)
+		for _, in := range b.Reads() {
+			if r.isPart(in) {
+				if !r.parts.ended[b.ID] {
+					r.parts.users[in]++
 				}
+				r.parts.read[in] = r.parts.read[in] || reads(in)
 			}
 		}
 	}
@@ -129,18 +125,16 @@ func (r *Runner) count() {
 
 func (r *Runner) isPart(path string) bool {
 	id, made := r.Graph.Producer(path)
-	return made && r.Graph.Actions[id].Part
+	return made && r.Graph.Actions[id].Intermediate
 }
 
 // bring puts the parts' files that a command reads into the build tree.
 func (r *Runner) bring(ctx context.Context, a *graph.Action, argv []string) error {
 	reads := readBy(a, argv)
-	for _, list := range [2][]string{a.Inputs, a.Weak} {
-		for _, in := range list {
-			if r.isPart(in) && reads(in) {
-				if err := r.put(ctx, in); err != nil {
-					return err
-				}
+	for _, in := range a.Reads() {
+		if r.isPart(in) && reads(in) {
+			if err := r.put(ctx, in); err != nil {
+				return err
 			}
 		}
 	}
@@ -152,11 +146,11 @@ func readBy(a *graph.Action, argv []string) func(file string) bool {
 	if len(argv) == 0 {
 		return func(string) bool { return true }
 	}
-	named := map[string]bool{a.HostRefs: true}
+	named := map[string]bool{a.Link().HostRefs: true}
 	for _, arg := range argv {
 		named[arg] = true
 	}
-	for _, s := range a.Stage {
+	for _, s := range a.Step().Staged {
 		named[s.From] = true
 	}
 	return func(file string) bool {
@@ -237,7 +231,7 @@ func (r *Runner) remake(ctx context.Context, a *graph.Action) error {
 // sayOnce drops what a pass of the same command has said in this run: a warning of the language comes from the compile
 // for every architecture.
 func (r *Runner) sayOnce(a *graph.Action, res *sched.Result) {
-	if !a.Part || res.Status == sched.Failed || len(res.Output) == 0 {
+	if !a.Intermediate || res.Status == sched.Failed || len(res.Output) == 0 {
 		return
 	}
 	r.mu.Lock()
@@ -288,14 +282,14 @@ func (r *Runner) keepPart(ctx context.Context, a *graph.Action, rec *cache.Recor
 
 // stage writes the files that a command finds in its own folder.
 func (r *Runner) stage(a *graph.Action, dir scratch) error {
-	if len(a.Stage) == 0 {
+	if len(a.Step().Staged) == 0 {
 		return nil
 	}
 	in := dir.file("in")
 	if err := os.MkdirAll(in, 0o777); err != nil {
 		return fmt.Errorf("making a temporary folder: %w", err)
 	}
-	for _, s := range a.Stage {
+	for _, s := range a.Step().Staged {
 		var err error
 		if name := filepath.Join(in, s.Name); s.From != "" {
 			err = os.Link(r.abs(s.From), name)
@@ -311,7 +305,7 @@ func (r *Runner) stage(a *graph.Action, dir scratch) error {
 
 // staged is the folder of staged files as a string literal has it.
 func (r *Runner) staged(a *graph.Action, dir scratch) string {
-	if !a.Apart {
+	if !a.Step().EmptyCwd {
 		dir = r.relative(dir)
 	}
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(dir.file("in"))
@@ -320,7 +314,7 @@ func (r *Runner) staged(a *graph.Action, dir scratch) string {
 // spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets
 // and build trees have one key.
 func (r *Runner) spelling(a *graph.Action) func(string) string {
-	if !a.Part && !isPass(a) {
+	if !a.Intermediate && !isPass(a) {
 		return func(s string) string { return s }
 	}
 	pairs := [][2]string{{a.Depfile, "<dep>"}}
@@ -329,12 +323,12 @@ func (r *Runner) spelling(a *graph.Action) func(string) string {
 	}
 	for i, o := range a.Outputs {
 		name := fmt.Sprintf("<out %d>", i)
-		if !a.Part {
+		if !a.Intermediate {
 			name = "<build>" + strings.TrimPrefix(o, r.Graph.BuildDir)
 		}
 		pairs = append(pairs, [2]string{o, name})
 	}
-	for i, in := range append(slices.Clone(a.Inputs), a.Weak...) {
+	for i, in := range a.Reads() {
 		if r.isPart(in) {
 			pairs = append(pairs, [2]string{in, fmt.Sprintf("<in %d>", i)})
 		}

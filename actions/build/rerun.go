@@ -76,7 +76,7 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 		if err := v.compare(a, first, rec, dir); err != nil {
 			return failed(errors.Join(err, back()))
 		}
-		if a.Part && stable && sameContent(first, rec) { // what comes after it may want to read it
+		if a.Intermediate && stable && sameContent(first, rec) { // what comes after it may want to read it
 			res = v.r.keepPart(ctx, a, rec, res, dir, stable)
 		}
 	}

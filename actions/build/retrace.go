@@ -165,7 +165,7 @@ func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 // that went into it.
 func (h *holding) add(a *graph.Action) {
 	r := h.v.r
-	for _, list := range [3][]string{r.Uses(a), a.Mentions, {a.HostRefs}} {
+	for _, list := range [3][]string{r.Uses(a), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
 		for _, p := range list {
 			if p != "" {
 				h.known.add(r.abs(p))
@@ -182,12 +182,12 @@ func (h *holding) add(a *graph.Action) {
 			h.known.add(r.abs(p))
 		}
 	}
-	for _, s := range a.Stage {
+	for _, s := range a.Step().Staged {
 		if s.From != "" {
 			h.known.add(r.abs(s.From))
 		}
 	}
-	for _, text := range a.Follows {
+	for _, text := range a.Step().KeyedByText {
 		if maker := r.maker(text); maker != nil {
 			h.add(maker)
 		}

@@ -129,7 +129,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 		if err := r.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
 		}
-		if a.Part {
+		if a.Intermediate {
 			r.know(outputsOf(a, rec))
 		}
 		return sched.Result{Status: sched.UpToDate}, true
@@ -207,19 +207,15 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.Kind == graph.Slice {
 		w.Field("arch", a.Archs[0]) // others say it in their arguments
 	}
-	if a.Kind.InProcess() || len(a.Texts) > 0 || a.HostRefs != "" {
+	if a.Kind.InProcess() || len(a.Step().CanonicalForms) > 0 || a.Link().HostRefs != "" {
 		w.Field("method", Method)
 	}
 	if a.Kind == graph.Embed {
 		w.Field("header", artifactDigest())
 	}
 	r.writeCommand(w, a)
-	if a.Head != "" {
-		w.Field("head", a.Head)
-	}
-	for _, s := range a.Stage {
-		w.Field("staged "+s.Name, s.Text)
-	}
+	a.Work.Manifest.WriteKey(w)
+	a.Work.Step.WriteKey(w)
 	if len(a.Tools) > 0 || a.Kind == graph.Generate {
 		for _, e := range r.KeyEnv {
 			w.Field("env", e)
@@ -231,15 +227,11 @@ func (r *Runner) writeKey(w cache.KeyWriter, a *graph.Action, named []string, in
 	if a.CwdInKey {
 		w.Field("folder", r.Root)
 	}
-	if a.StageInKey {
+	if a.Step().StageInKey {
 		w.Field("stage", r.Graph.BuildDir+"/"+flatName(r.Graph.BuildDir, a.Outputs[0])) // as newScratch names it
 	}
-	if a.Ships != nil { // of kbuilds before, that did not look
-		w.Field("ships", strings.Join(a.Ships, " "))
-	}
-	if a.Link != nil {
-		w.Field("not LTO", strings.Join(a.Link.NonLTO, "\n"))
-	}
+	a.Work.Driver.WriteKey(w)
+	a.Work.Link.WriteKey(w)
 	for _, list := range [2][]string{a.Inputs, named} {
 		for _, in := range list {
 			name := in
@@ -258,7 +250,7 @@ func (r *Runner) writeCommand(w cache.KeyWriter, a *graph.Action) {
 		if i == 0 && len(a.Tools) > 0 {
 			arg = filepath.Base(arg) // its identity is its content
 		}
-		for _, m := range a.Macros {
+		for _, m := range a.Step().Macros {
 			if strings.HasPrefix(arg, "-D"+m+"=") {
 				arg = "-D" + m + "=" // the record has the value, if it matters
 			}
@@ -277,10 +269,8 @@ func (r *Runner) namedFiles(a *graph.Action) []string {
 		return nil
 	}
 	known := map[string]bool{a.Depfile: true}
-	for _, list := range [4][]string{a.Inputs, a.Outputs, a.Weak, a.Mentions} {
-		for _, f := range list {
-			known[f] = true
-		}
+	for _, f := range slices.Concat(a.Reads(), a.Outputs, a.Step().UnkeyedPaths) {
+		known[f] = true
 	}
 	var out []string
 	for i, arg := range a.Argv[1:] {
@@ -398,7 +388,7 @@ func (r *Runner) hasCome(p string) bool {
 
 // inPlace reports whether the outputs on disk are the ones of the record. A part has none there.
 func (r *Runner) inPlace(a *graph.Action, rec *cache.Record) bool {
-	if a.Part {
+	if a.Intermediate {
 		return len(rec.Outputs) == len(a.Outputs)
 	}
 	for _, o := range rec.Outputs {
@@ -425,7 +415,7 @@ func (r *Runner) abs(p string) string {
 // stored is the record of the shared cache that holds today, nil if there is none.
 func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *cache.Record {
 	store := r.Store
-	if a.Part {
+	if a.Intermediate {
 		store = r.Keep
 	}
 	if store == nil || r.commandTellsTime(a) {
@@ -453,7 +443,7 @@ func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 		return false
 	}
 	for i, o := range rec.Outputs {
-		if o.Path != a.Outputs[i] && !a.Part && !isPass(a) {
+		if o.Path != a.Outputs[i] && !a.Intermediate && !isPass(a) {
 			return false
 		}
 	}
@@ -463,7 +453,7 @@ func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 // restore puts the outputs of rec in place. ok is false if a blob is gone or damaged: then the action runs.
 func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record) (sched.Result, bool) {
 	start := time.Now()
-	if a.Part {
+	if a.Intermediate {
 		return r.restorePart(a, rec), true
 	}
 	if r.inPlace(a, rec) {
@@ -520,13 +510,13 @@ func (r *Runner) restorePart(a *graph.Action, rec *cache.Record) sched.Result {
 func (r *Runner) hit(a *graph.Action, rec *cache.Record, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.Part && a.Depfile == "" {
+	if a.Intermediate && a.Depfile == "" {
 		r.counters.Stage++
 	} else {
 		r.counters.Direct++
 	}
 	r.counters.Saved += max(0, rec.Elapsed-took)
-	if a.Part {
+	if a.Intermediate {
 		return // nothing was copied
 	}
 	for _, o := range rec.Outputs {

@@ -49,7 +49,7 @@ func (r *Runner) newScratch(a *graph.Action) (scratch, error) {
 
 // oneFile reports whether a only writes one file, and a dependency file.
 func oneFile(a *graph.Action) bool {
-	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Stage) == 0 && !a.Part && !a.InPlace
+	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
 // makeTemp makes the folder for temporary files, once.

@@ -28,8 +28,8 @@ type searched struct {
 // searches are the lists of folders that the command of a searches, one for each of the compilers that it runs; ok is false if that
 // cannot be known.
 func (r *Runner) searches(ctx context.Context, a *graph.Action) (lists []toolchain.Search, ok bool) {
-	files := slices.Concat(a.Inputs, a.Outputs, a.Mentions, []string{a.Depfile})
-	for _, s := range a.Stage {
+	files := slices.Concat(a.Inputs, a.Outputs, a.Step().UnkeyedPaths, []string{a.Depfile})
+	for _, s := range a.Step().Staged {
 		files = append(files, graph.StageDir+"/"+s.Name)
 	}
 	question := toolchain.AskSearch(a.Argv, files, "")

@@ -64,5 +64,5 @@ func (r *Runner) commandTellsTime(a *graph.Action) bool {
 		return false
 	}
 	tells := func(text string) bool { return strings.Contains(text, "__") && r.differs(a, clocksIn([]byte(text))) }
-	return slices.ContainsFunc(a.Argv, tells) || slices.ContainsFunc(a.Plain, tells) || slices.ContainsFunc(r.KeyEnv, tells)
+	return slices.ContainsFunc(a.Argv, tells) || slices.ContainsFunc(a.Driver().Argv, tells) || slices.ContainsFunc(r.KeyEnv, tells)
 }

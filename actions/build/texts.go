@@ -33,7 +33,7 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 	m := made{outputs: map[string]cache.Output{}}
 	for i, o := range a.Outputs {
 		raw := a.Kind == graph.Preprocess && i == 0
-		canon := slices.IndexFunc(a.Texts, func(t graph.Text) bool { return t.Raw == o })
+		canon := slices.IndexFunc(a.Step().CanonicalForms, func(t graph.CanonicalForm) bool { return t.Raw == o })
 		stub := strings.HasSuffix(o, ".stub.c")
 		code := a.Kind == graph.Cudafe && i == 0
 		if !raw && canon < 0 && !stub && !code {
@@ -46,9 +46,9 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		}
 		changed := false
 		switch {
-		case raw && len(a.Macros) > 0:
+		case raw && len(a.Step().Macros) > 0:
 			var used map[string]bool
-			text, used = pptext.TakeMacros(text, a.Macros...)
+			text, used = pptext.TakeMacros(text, a.Step().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // names itself, in line markers
 			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(toolchain.StubName)), true
@@ -61,7 +61,7 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 			return m, err
 		}
 		if canon >= 0 {
-			t := a.Texts[canon]
+			t := a.Step().CanonicalForms[canon]
 			buf := bytes.NewBuffer(r.buffer())
 			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang}); err != nil {
 				return m, err
@@ -117,7 +117,7 @@ func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []st
 		out = append(out, cache.FileDigest{Path: macroMark + m, Digest: macroValue(a, m)})
 	}
 	if said {
-		for i, w := range a.Weak {
+		for i, w := range a.Step().DiagnosticInputs {
 			d, _ := r.digest(w) // without one the record never holds
 			out = append(out, cache.FileDigest{Path: weakName(i), Digest: d})
 		}
@@ -126,7 +126,7 @@ func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []st
 }
 
 // A record names macros and weak inputs that it depends on among the files that it discovered. A weak input goes by its place in
-// Action.Weak: its file has another name where another architecture comes last, and in another target or build tree.
+// Step.DiagnosticInputs: its file has another name where another architecture comes last, and in another target or build tree.
 const (
 	macroMark = "-D"
 	weakMark  = "<weak "
@@ -155,7 +155,7 @@ func isCondition(name string) bool {
 
 // weakInput is the file that a condition stands for today; ok is false if it stands for none.
 func weakInput(a *graph.Action, name string) (file string, ok bool) {
-	for i, w := range a.Weak {
+	for i, w := range a.Step().DiagnosticInputs {
 		if name == weakName(i) {
 			return w, true
 		}
@@ -232,14 +232,14 @@ func macroValue(a *graph.Action, name string) cache.Digest {
 
 // mentioned are the macros of a whose names stand in a file that it read.
 func (r *Runner) mentioned(a *graph.Action, found []cache.FileDigest) []string {
-	if len(a.Macros) == 0 {
+	if len(a.Step().Macros) == 0 {
 		return nil
 	}
 	var files []string
 	for _, f := range found {
 		files = append(files, f.Path)
 	}
-	for _, s := range a.Stage {
+	for _, s := range a.Step().Staged {
 		if s.From != "" {
 			files = append(files, s.From)
 		}
@@ -251,7 +251,7 @@ func (r *Runner) mentioned(a *graph.Action, found []cache.FileDigest) []string {
 	}
 	var used []string
 	for _, f := range files {
-		for _, m := range a.Macros {
+		for _, m := range a.Step().Macros {
 			if !slices.Contains(used, m) && r.mentions(f, m) {
 				used = append(used, m)
 			}

@@ -34,7 +34,7 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 	}
 	out := r.unlike(last, a, p)
 	for _, o := range last.Outputs {
-		if a.Part {
+		if a.Intermediate {
 			break
 		}
 		if _, err := os.Lstat(r.abs(o.Path)); err != nil {

@@ -119,7 +119,7 @@ func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
 	absent, present, ok := t.Runner.Looked(ids)
 	l.doubt = l.doubt || !ok
 	for _, id := range ids {
-		if a := g.Actions[id]; !a.Part {
+		if a := g.Actions[id]; !a.Intermediate {
 			l.made(a, t.db)
 		}
 	}

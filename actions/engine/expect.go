@@ -25,7 +25,7 @@ type peakKind struct {
 	lto  bool
 }
 
-func kindOf(a *graph.Action) peakKind { return peakKind{a.Kind, a.Link != nil && a.Link.LTO} }
+func kindOf(a *graph.Action) peakKind { return peakKind{a.Kind, a.Link().LTO} }
 
 // Memory expects the peak of an action in bytes; 0 is none.
 func (t *Tree) Memory() func(*graph.Action) int64 { return t.peaks().of }

@@ -49,7 +49,7 @@ func checkPeaks(t *testing.T, list ...recorded) {
 }
 
 func TestPeakOfOneAction(t *testing.T) {
-	lto := &graph.LinkCheck{LTO: true}
+	lto := &graph.Link{LTO: true}
 	checkPeaks(t,
 		recorded{graph.Action{Kind: graph.CICC}, 100 * mib, 100 * mib},
 		recorded{graph.Action{Kind: graph.CICC, Memory: 300 * mib}, 100 * mib, 300 * mib},
@@ -58,9 +58,9 @@ func TestPeakOfOneAction(t *testing.T) {
 		recorded{graph.Action{Kind: graph.CICC}, -1, 512 * mib},
 		recorded{graph.Action{Kind: graph.CICC}, 0, 512 * mib}, // too small to be seen
 		recorded{graph.Action{Kind: graph.Preprocess, Memory: 4096 * mib}, 0, 128 * mib},
-		recorded{graph.Action{Kind: graph.NVLink, Link: lto}, -1, 3072 * mib},
-		recorded{graph.Action{Kind: graph.DeviceLink, Link: lto}, -1, 3072 * mib},
-		recorded{graph.Action{Kind: graph.NVLink, Link: &graph.LinkCheck{}}, -1, 1024 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: lto}}, -1, 3072 * mib},
+		recorded{graph.Action{Kind: graph.DeviceLink, Work: graph.Work{Link: lto}}, -1, 3072 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: &graph.Link{}}}, -1, 1024 * mib},
 		recorded{graph.Action{Kind: graph.Generate, Memory: 2 * mib}, -1, 2 * mib},
 		recorded{graph.Action{Kind: graph.Join, Memory: 4096 * mib}, -1, 0},
 		recorded{graph.Action{Kind: graph.Embed, Memory: 4096 * mib, Argv: []string{"as"}}, -1, 0},
@@ -69,12 +69,12 @@ func TestPeakOfOneAction(t *testing.T) {
 
 // One that nothing is known of is as large as the larger of its kind.
 func TestPeakOfAKind(t *testing.T) {
-	lto, plain := &graph.LinkCheck{LTO: true}, &graph.LinkCheck{}
+	lto, plain := &graph.Link{LTO: true}, &graph.Link{}
 	var list []recorded
 	for i := range int64(20) {
 		list = append(list, recorded{graph.Action{Kind: graph.CICC}, (i + 1) * mib, (i + 1) * mib},
-			recorded{graph.Action{Kind: graph.NVLink, Link: lto}, (i + 101) * mib, (i + 101) * mib},
-			recorded{graph.Action{Kind: graph.NVLink, Link: plain}, (i + 201) * mib, (i + 201) * mib})
+			recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: lto}}, (i + 101) * mib, (i + 101) * mib},
+			recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: plain}}, (i + 201) * mib, (i + 201) * mib})
 		if i < 9 {
 			list = append(list, recorded{graph.Action{Kind: graph.PTXAS}, (i + 1) * mib, (i + 1) * mib})
 		}
@@ -89,8 +89,8 @@ func TestPeakOfAKind(t *testing.T) {
 	checkPeaks(t, append(list,
 		recorded{graph.Action{Kind: graph.CICC}, -1, 19 * mib},
 		recorded{graph.Action{Kind: graph.CICC, Memory: 5 * mib}, -1, 5 * mib},
-		recorded{graph.Action{Kind: graph.NVLink, Link: lto}, -1, 119 * mib},
-		recorded{graph.Action{Kind: graph.NVLink, Link: plain}, -1, 219 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: lto}}, -1, 119 * mib},
+		recorded{graph.Action{Kind: graph.NVLink, Work: graph.Work{Link: plain}}, -1, 219 * mib},
 		recorded{graph.Action{Kind: graph.PTXAS}, -1, 512 * mib}, // too few
 		recorded{graph.Action{Kind: graph.HostCompile}, -1, 512 * mib},
 	)...)

@@ -66,7 +66,7 @@ type kept struct {
 func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []kept, names []string) {
 	for _, id := range p.Graph.Closure(want) {
 		a := p.Graph.Actions[id]
-		if !a.Part || a.Transient {
+		if !a.Intermediate || a.Transient {
 			continue
 		}
 		for _, o := range a.Outputs {

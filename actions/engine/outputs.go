@@ -83,7 +83,7 @@ func (p *Project) planned() (name string, l outputList) {
 	}
 	for _, a := range p.Graph.Actions {
 		for _, o := range a.Outputs {
-			if !a.Part && p.ships(o) {
+			if !a.Intermediate && p.ships(o) {
 				l.Outputs[o] = a.Target
 			}
 		}

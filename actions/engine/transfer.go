@@ -57,7 +57,7 @@ func (p *Project) Bundle(held []build.Held) (m disk.Manifest, missing []*graph.A
 
 // Shipped are the codes of what an action makes for others than the next pass.
 func Shipped(a *graph.Action) []string {
-	if a.Part {
+	if a.Intermediate {
 		return nil
 	}
 	return a.Archs

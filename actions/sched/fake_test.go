@@ -298,6 +298,13 @@ func makeGraph(lines ...[]string) *graph.Graph {
 	for _, l := range lines {
 		g.Add(&graph.Action{Name: l[0], Outputs: l[:1], Inputs: l[1:]})
 	}
+	return sealed(g)
+}
+
+func sealed(g *graph.Graph) *graph.Graph {
+	if err := g.Seal(); err != nil {
+		panic(err)
+	}
 	return g
 }
 
@@ -322,7 +329,7 @@ func randomGraph(rng *rand.Rand) *graph.Graph {
 		}
 		g.Add(a)
 	}
-	return g
+	return sealed(g)
 }
 
 func randomFates(rng *rand.Rand, n int, failing float64) []fate {

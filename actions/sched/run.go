@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Run builds want and everything it needs. The error is about the graph (an id that is none, a cycle);
+// Run builds want and everything it needs. g is sealed. The error is about an id that is none;
 // failures of actions are in the summary and went to o.
 //
 // One goroutine, the caller's, owns all state. Checks, commands and the wait for a jobserver token run

@@ -148,9 +148,7 @@ func recordedShape(t *testing.T, graphFile, journal string) *shape {
 // simulation of a build of all.
 func (s *shape) simulation(t testing.TB, opts Options) *simulation {
 	t.Helper()
-	if err := s.graph.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	sealed(s.graph)
 	opts.Memory = func(a *graph.Action) int64 { return s.memory[a.ID] }
 	return newSimulation(t, s.graph, opts, func(a *graph.Action) time.Duration { return s.takes[a.ID] })
 }
@@ -160,6 +158,7 @@ func (s *shape) bound(workers int, budget int64) time.Duration {
 	var longest, work time.Duration
 	var memory float64
 	ends := make([]time.Duration, len(s.takes))
+	sealed(s.graph)
 	for id, takes := range s.takes {
 		for _, d := range s.graph.Deps(graph.ActionID(id)) {
 			ends[id] = max(ends[id], ends[d])

@@ -37,7 +37,7 @@ func (cmd whyCmd) Run(c *cli) error {
 	quiet := 0
 	for _, v := range t.Runner.Explain(ids, t.Imported()) {
 		a := v.Action
-		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Whole, nil}
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Driver().UnsplitReason, nil}
 		isQuiet := v.State == "up_to_date" && len(cmd.What) == 0 && !c.JSON
 		if !isQuiet {
 			e.Kept = t.Runner.Kept(a)
@@ -51,7 +51,7 @@ func (cmd whyCmd) Run(c *cli) error {
 			quiet++
 		default:
 			arch := ""
-			if a.Part && len(a.Archs) > 0 {
+			if a.Intermediate && len(a.Archs) > 0 {
 				arch = " " + a.Archs[0]
 			}
 			fmt.Fprintf(c.out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
@@ -64,8 +64,8 @@ func (cmd whyCmd) Run(c *cli) error {
 			for _, k := range e.Kept {
 				fmt.Fprintf(c.out, "  %s\n", k)
 			}
-			if a.Whole != "" {
-				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Whole)
+			if a.Driver().UnsplitReason != "" {
+				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Driver().UnsplitReason)
 			}
 		}
 	}

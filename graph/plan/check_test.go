@@ -97,7 +97,7 @@ func deviceActions(g *graph.Graph) (list []string) {
 		case graph.CICC, graph.PTXAS, graph.Fatbinary, graph.Copy:
 			list = append(list, string(a.Kind)+": "+names(a.Inputs)+" -> "+names(a.Outputs))
 		case graph.Compile, graph.ModuleEmit:
-			list = append(list, "whole: "+a.Whole)
+			list = append(list, "whole: "+a.Driver().UnsplitReason)
 		}
 	}
 	return list

@@ -178,7 +178,7 @@ func ltoirFor(t *target, arch gencode.Code) []artifact {
 
 // checkFor plans the link for one architecture.
 func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch gencode.Code) {
-	check := &graph.LinkCheck{LTO: true, Check: true, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	check := &graph.Link{LTO: true, Check: true, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
 	var inputs []string
 	for _, p := range parts {
 		var files []string
@@ -189,7 +189,7 @@ func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch ge
 			files = b.linkInputs(t, p, check)
 		}
 		for _, file := range files {
-			check.Owners[file], check.OwnerPos[file] = p.t.label, graphPos(p.t.Pos)
+			check.Owners[file], check.OwnerPos[file] = p.t.label, graph.Pos(p.t.Pos)
 		}
 		inputs = append(inputs, files...)
 	}
@@ -202,15 +202,15 @@ func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch ge
 	link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
-		Argv: nvcc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: graph.DeviceLinkPool,
-		Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o, nil)
+		Argv: nvcc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
+		Work: graph.Work{Link: check, Response: optionsFile}}, nvcc, link, o, nil)
 	t.node.Checks = append(t.node.Checks, out)
 }
 
 // wrapped is the fatbin around a piece of LTO-IR. It says with which options the code was compiled, as nvcc has it say.
 func (b *builder) wrapped(t *target, a artifact) string {
 	out := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"fatbin")
-	if _, planned := b.writers[out]; planned {
+	if _, planned := b.graph.Producer(out); planned {
 		return out
 	}
 	code, err := gencode.Parse(a.arch)
@@ -228,7 +228,7 @@ func (b *builder) wrapped(t *target, a artifact) string {
 func (b *builder) references(t *target, a artifact) string {
 	base := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"references.")
 	text, out := base+"ptx", base+"fatbin"
-	if _, planned := b.writers[out]; planned {
+	if _, planned := b.graph.Producer(out); planned {
 		return out
 	}
 	code, err := gencode.Parse(a.arch)

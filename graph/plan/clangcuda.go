@@ -40,7 +40,7 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 	p := &clangSplit{b: b, t: t, source: s, lines: recordsClangLines(t, s.Flags.Clang, s.Flags.PTXAS, s.Flags.Host), dir: b.partsDir(o.path),
 		whole: &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{anywhere},
 			Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,
-			Tools: []string{"clang"}, Memory: s.Memory}}
+			Tools: []string{"clang"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}}
 	driver := toolchain.ClangDriver(argvForPasses(argv))
 	p.ClangUnit = toolchain.ClangUnit{ClangPasses: driver, Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
 	passes, err := b.learnClang(t, p.whole, codes)
@@ -67,7 +67,7 @@ func (b *builder) learnClang(t *target, whole *graph.Action, codes []gencode.Cod
 		return nil, errors.New(why)
 	}
 	q := Question{"clang", toolchain.AskHIP(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
-	whole.Asked = q.Key()
+	whole.Work.Driver.DryRunKey = q.Key()
 	return learn(b, &b.clangs, q, func(text string) (*toolchain.CUDAPasses, error) {
 		return toolchain.LearnClangCUDA(text, append(whole.Argv[:1:1], q.Args...), codes)
 	})
@@ -86,7 +86,8 @@ func (p *clangSplit) splitCUDA(passes *toolchain.CUDAPasses, codes []gencode.Cod
 			ptx := file(c.As(gencode.PTX))
 			p.device(c, ptx)
 			a := p.action(graph.PTXAS, passes.Assemble(c, ptx, file(c)), file(c))
-			a.Archs, a.Inputs, a.Mentions, a.Apart = []string{c.String()}, []string{ptx}, p.whole.Inputs[:1], true
+			a.Archs, a.Inputs = []string{c.String()}, []string{ptx}
+			a.Work.Step.UnkeyedPaths, a.Work.Step.EmptyCwd = p.whole.Inputs[:1], true
 			askFigures(a)
 			p.b.emit(p.t, a)
 		}
@@ -114,7 +115,7 @@ func (p *clangSplit) wholeClang(why error) {
 				"%s is compiled by clang as one command (%v), and kbuild cannot tell which device libraries %s means", p.source.Path, why, f)
 		}
 	}
-	p.whole.Ships = append(names(p.t.codes.sass), names(p.t.codes.ptx)...)
+	p.whole.Work.Driver.Ships = append(names(p.t.codes.sass), names(p.t.codes.ptx)...)
 	p.emitWhole(why, b.clang().Libs, p.t.codes.sass)
 }
 

@@ -110,11 +110,11 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	if !b.checkLink(t, parts, link.LTO) {
 		return ""
 	}
-	check := &graph.LinkCheck{LTO: link.LTO, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	check := &graph.Link{LTO: link.LTO, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
 	for _, p := range parts {
 		files := b.linkInputs(t, p, check)
 		for _, f := range files {
-			check.Owners[f], check.OwnerPos[f] = p.t.label, graphPos(p.t.Pos)
+			check.Owners[f], check.OwnerPos[f] = p.t.label, graph.Pos(p.t.Pos)
 		}
 		link.Inputs = append(link.Inputs, files...)
 	}
@@ -123,10 +123,10 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	whole := &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: nvcc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
-		Tools: []string{"nvcc"}, Pool: graph.DeviceLinkPool, Link: check, Response: 1, ResponseFlag: "--options-file=", KeepsAll: keeps,
+		Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile},
 	}
-	if keeps == "" {
-		whole.HostRefs = b.hostRefs(t)
+	if check.KeepsAll = keeps; keeps == "" {
+		check.HostRefs = b.hostRefs(t)
 	}
 	b.emitLink(t, whole, nvcc, link, o, nil)
 	return link.Output
@@ -141,13 +141,13 @@ func linkMode(lto bool) string {
 
 // linkInputs are the files of p that the device link of t reads: own relocatable objects, or the
 // archive of a library, of which nvlink takes every member.
-func (b *builder) linkInputs(t *target, p part, check *graph.LinkCheck) []string {
+func (b *builder) linkInputs(t *target, p part, check *graph.Link) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {
 			check.NonLTO = append(check.NonLTO, p.t.linked())
 		}
 		if b.untold(p.t) {
-			check.Untold = append(check.Untold, fmt.Sprintf("%s of %s (%s)", p.t.file, p.t.label, graphPos(p.t.Pos)))
+			check.Untold = append(check.Untold, fmt.Sprintf("%s of %s (%s)", p.t.file, p.t.label, graph.Pos(p.t.Pos)))
 		}
 		return []string{p.t.linked()}
 	}

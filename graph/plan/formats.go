@@ -119,7 +119,7 @@ func partOf(c *toolchain.CompilePasses) string {
 // copy plans the artifact that a part is.
 func (p *split) copy(part, out string) {
 	p.emit(&graph.Action{Kind: graph.Copy, Name: path.Base(out), Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{part}, Outputs: []string{out}, Plain: p.whole.Argv, Asked: p.whole.Asked})
+		Inputs: []string{part}, Outputs: []string{out}, Work: graph.Work{Driver: passOf(p.whole)}})
 }
 
 // once plans a pass, if no other format has the same.
@@ -154,7 +154,7 @@ func (p *split) commandOf(a *graph.Action) (same, alike string) {
 	own = slices.DeleteFunc(own, func(o [2]string) bool { return o[0] == "" })
 	slices.SortStableFunc(own, func(a, b [2]string) int { return len(b[0]) - len(a[0]) }) // x.ii.d before x.ii
 	var words, masked []string
-	for _, list := range [][]string{{string(a.Kind)}, a.Argv, a.Aloud, a.Env, a.Inputs, a.Weak, a.Outputs} {
+	for _, list := range [][]string{{string(a.Kind)}, a.Argv, a.Step().DiagnosticArgv, a.Env, a.Inputs, a.Step().DiagnosticInputs, a.Outputs} {
 		for _, word := range append(slices.Clone(list), "") {
 			for _, o := range own {
 				word = strings.ReplaceAll(word, o[0], o[1])

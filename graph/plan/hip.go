@@ -58,13 +58,13 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	}}
 	p.dir = b.partsDir(o.path)
 	passes, asked, err := b.learnHIP(t, argv, s.Path, o.path)
-	p.whole.Asked = asked
+	p.whole.Work.Driver = &graph.Driver{DryRunKey: asked}
 	b.checkDriver(t, s, err)
 	if err == nil && s.Mode == "whole" {
 		err = joinable(slices.Concat(s.Flags.HIP, s.Flags.Host))
 	}
 	if err != nil {
-		p.whole.Ships = names(t.codes.gfx)
+		p.whole.Work.Driver.Ships = names(t.codes.gfx)
 		p.wholeHIP(err)
 		return
 	}
@@ -116,11 +116,12 @@ func (p *clangSplit) wholeHIP(why error) {
 // emitWhole plans the command in one piece, with the texts for codes and all of libs in its key.
 func (p *clangSplit) emitWhole(why error, libs []string, codes []gencode.Code) {
 	a := p.whole
-	a.Whole, p.lines = why.Error(), true
+	a.Work.Driver.UnsplitReason, p.lines = why.Error(), true
+	a.Work.Step = &graph.Step{}
 	for _, c := range codes {
-		a.Follows = append(a.Follows, p.preprocess(&c))
+		a.Work.Step.KeyedByText = append(a.Work.Step.KeyedByText, p.preprocess(&c))
 	}
-	a.Inputs = slices.Concat(a.Inputs, libs, a.Follows)
+	a.Inputs = slices.Concat(a.Inputs, libs, a.Work.Step.KeyedByText)
 	p.b.emit(p.t, a)
 }
 
@@ -243,9 +244,9 @@ type clangSplit struct {
 
 // action makes the action of a pass.
 func (p *clangSplit) action(kind graph.Kind, argv []string, output string) *graph.Action {
-	part := strings.HasPrefix(output, p.dir+"/")
 	return &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Argv: argv, Env: p.whole.Env, Outputs: []string{output},
-		Tools: p.whole.Tools, Part: part, Memory: p.whole.Memory, Plain: p.whole.Argv, Asked: p.whole.Asked}
+		Tools: p.whole.Tools, Intermediate: strings.HasPrefix(output, p.dir+"/"), Memory: p.whole.Memory,
+		Work: graph.Work{Driver: passOf(p.whole), Step: &graph.Step{}}}
 }
 
 // preprocess plans the text of an architecture, or with code nil of the host, and gives its name.
@@ -260,7 +261,7 @@ func (p *clangSplit) preprocess(code *gencode.Code) string {
 	}
 	if !p.lines {
 		canon := strings.TrimSuffix(text, ".ii") + ".canon.ii"
-		a.Texts = []graph.Text{{Raw: text, Canon: canon, Clang: true}}
+		a.Work.Step.CanonicalForms = []graph.CanonicalForm{{Raw: text, Canon: canon, Clang: true}}
 		a.Outputs = append(a.Outputs, canon)
 	}
 	p.b.emit(p.t, a)
@@ -277,13 +278,13 @@ func sideName(code *gencode.Code) string {
 
 // follow makes a compile whose key has a text in place of the source and the headers.
 func (p *clangSplit) follow(a *graph.Action, text string) {
-	a.Mentions, a.Follows = []string{p.source.Path}, []string{text}
+	a.Work.Step.UnkeyedPaths, a.Work.Step.KeyedByText = []string{p.source.Path}, []string{text}
 	if p.lines {
 		a.Inputs = append(a.Inputs, text)
 		return
 	}
 	a.Inputs = append(a.Inputs, strings.TrimSuffix(text, ".ii")+".canon.ii")
-	a.Weak = []string{text}
+	a.Work.Step.DiagnosticInputs = []string{text}
 }
 
 // device plans the compile for one architecture.
@@ -307,7 +308,7 @@ func (p *clangSplit) host(placeholder string) string {
 	a := p.action(graph.HostPart, p.Host(staged, output), output)
 	p.follow(a, text)
 	if placeholder != "" {
-		a.Stage = []graph.Staged{{Name: placeholderName, Text: placeholder}}
+		a.Work.Step.Staged = []graph.StagedFile{{Name: placeholderName, Text: placeholder}}
 	}
 	p.b.emit(p.t, a)
 	return output
@@ -345,7 +346,7 @@ func (p *clangSplit) splitWhole() {
 func (p *clangSplit) join(code string) {
 	host := p.host(toolchain.Placeholder)
 	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{host, code}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
+		Inputs: []string{host, code}, Outputs: p.whole.Outputs, Work: graph.Work{Driver: passOf(p.whole)}})
 }
 
 // splitRelocatable plans the passes of a source whose device code is linked, and gives its bitcode by architecture.

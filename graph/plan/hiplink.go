@@ -189,7 +189,8 @@ func (b *builder) checkHIPPrebuilt(t, u *target) {
 // action makes an action of the link. It is a part unless it writes what the user asked for.
 func (h *hipLink) action(kind graph.Kind, argv, inputs []string, output string) *graph.Action {
 	return &graph.Action{Kind: kind, Name: h.t.Name, Mode: h.mode, Argv: argv, Env: h.b.hipEnv(), Inputs: inputs, Outputs: []string{output},
-		Tools: []string{"hip"}, Part: strings.HasPrefix(output, h.b.out(graph.PartsDir)+"/"), Plain: h.plain, Asked: h.asked}
+		Tools: []string{"hip"}, Intermediate: strings.HasPrefix(output, h.b.out(graph.PartsDir)+"/"),
+		Work: graph.Work{Driver: &graph.Driver{Argv: h.plain, DryRunKey: h.asked}}}
 }
 
 // device plans the links of all architectures and gives the object that holds them.
@@ -210,7 +211,7 @@ func (h *hipLink) device() string {
 	source := graph.StageDir + "/dlink.S"
 	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", source, "-o", object}, []string{bundle}, object)
 	text := toolchain.FatbinSource(graph.StageDir + "/" + toolchain.FatbinCode)
-	a.Stage = []graph.Staged{{Name: "dlink.S", Text: text}, {Name: toolchain.FatbinCode, From: bundle}}
+	a.Work.Step = &graph.Step{Staged: []graph.StagedFile{{Name: "dlink.S", Text: text}, {Name: toolchain.FatbinCode, From: bundle}}}
 	a.Archs = names(h.t.codes.gfx)
 	b.emit(h.t, a)
 	return object
@@ -221,7 +222,7 @@ func (h *hipLink) lld(d toolchain.HIPDeviceLink, output string) *graph.Action {
 	inputs, options := h.bitcode(d.Arch)
 	d.Flags = slices.Concat(d.Flags, h.t.Flags.LLD)
 	a := h.action(graph.LLD, d.Device(options, output), inputs, output)
-	a.Archs, a.Pool, a.Response, a.ResponseFlag = []string{d.Arch}, graph.DeviceLinkPool, 3, "@"
+	a.Archs, a.Work.Response = []string{d.Arch}, atFile(3)
 	h.b.emit(h.t, a)
 	return a
 }
@@ -247,7 +248,7 @@ func (h *hipLink) bitcode(arch string) (inputs, options []string) {
 // unbundle plans the archive of what a prebuilt archive holds for an architecture.
 func (h *hipLink) unbundle(u *target, arch string) string {
 	out := h.b.out(graph.SlicesDir, strings.Map(fileRune, arch), h.b.inTree(u.file))
-	if _, planned := h.b.writers[out]; !planned {
+	if _, planned := h.b.graph.Producer(out); !planned {
 		a := h.action(graph.Unbundle, []string{h.Bundle.Program, "-unbundle", "-type=a", "-targets=hip-amdgcn-amd-amdhsa-" + arch,
 			"-hip-openmp-compatible", "-input=" + u.file, "-output=" + out}, []string{u.file}, out)
 		a.Name, a.Archs = u.file, []string{arch}
@@ -263,7 +264,7 @@ func (h *hipLink) host() {
 	if h.t.CudaRT != "none" {
 		argv = append(argv, h.runtimeArgs()...)
 	}
-	h.emit(&graph.Action{Argv: argv, Inputs: inputs, Response: 1, ResponseFlag: "@"})
+	h.emit(&graph.Action{Argv: argv, Inputs: inputs, Work: graph.Work{Response: atFile(1), Driver: &graph.Driver{}}})
 }
 
 // runtimeArgs link HIP's runtime, as hipcc does.
@@ -316,7 +317,7 @@ func (h *hipLink) whole(why error) {
 			}
 		}
 	}
-	h.emit(&graph.Action{Argv: h.plain, Inputs: inputs, Whole: why.Error()})
+	h.emit(&graph.Action{Argv: h.plain, Inputs: inputs, Work: graph.Work{Driver: &graph.Driver{UnsplitReason: why.Error()}}})
 }
 
 // emit adds the action that writes the program.
@@ -324,7 +325,7 @@ func (h *hipLink) emit(a *graph.Action) {
 	out := h.t.file
 	a.Kind, a.Name, a.Outputs = h.kind, path.Base(path.Dir(out))+"/"+path.Base(out), []string{out}
 	a.Env, a.Tools, a.Depfile = h.b.hipEnv(), []string{"hip"}, h.b.linkDepfile(h.t)
-	a.Ships = names(h.t.codes.gfx)
+	a.Work.Driver.Ships = names(h.t.codes.gfx)
 	h.b.besideLink(h.t, a)
 	h.b.emit(h.t, a)
 }

@@ -155,7 +155,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 		b.hipModuleFault(t, err)
 		return nil
 	}
-	p.whole.Asked = asked
+	p.whole.Work.Driver = &graph.Driver{DryRunKey: asked}
 	p.ClangUnit = toolchain.ClangUnit{ClangPasses: passes.ClangPasses, Language: "hip", Source: s.Path, ID: hipID(t.label, *s)}
 	var arts []artifact
 	for _, code := range t.codes.gfx {

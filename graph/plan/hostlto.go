@@ -106,6 +106,6 @@ func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
 	a.Tools = []string{"lto-ar"}
 	a.Argv = toolchain.Archive(lto.AR.Path, t.file, members)
 	if lto.Plugin != "" {
-		a.Argv, a.Response = toolchain.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), 5
+		a.Argv, a.Work.Response = toolchain.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), atFile(5)
 	}
 }

@@ -54,7 +54,7 @@ func (b *builder) keepsAll(t *target) string {
 
 // hostRefs plans the reading of all host code that is linked with t, also of shared libraries, and returns its output.
 func (b *builder) hostRefs(t *target) string {
-	a := &graph.Action{Kind: graph.HostRefs, Name: t.Name, Argv: []string{string(graph.HostRefs)}, Part: true,
+	a := &graph.Action{Kind: graph.HostRefs, Name: t.Name, Argv: []string{string(graph.HostRefs)}, Intermediate: true,
 		Outputs: []string{b.out(graph.PartsDir, fileName(t), "host-refs")}}
 	if t.StripUnused {
 		a.Argv = append(a.Argv, "strip_unused")

@@ -113,7 +113,7 @@ func (b *builder) library(t *target) {
 		Kind: graph.Archive, Name: path.Base(t.file),
 		Argv:   toolchain.Archive(b.facts.AR.Path, t.file, members),
 		Inputs: members, Outputs: []string{t.file}, Tools: []string{"ar"},
-		Response: 3, ResponseFlag: "@",
+		Work: graph.Work{Response: atFile(3)},
 	}
 	b.ltoArchive(t, a, members)
 	b.emit(t, a)
@@ -131,6 +131,12 @@ func paths(objects []object) []string {
 func (b *builder) executable(t *target) {
 	b.link(t, b.out("bin", t.Name), graph.HostLink)
 }
+
+// optionsFile is the response file of nvcc and nvlink.
+var optionsFile = &graph.Response{From: 1, Flag: "--options-file="}
+
+// atFile is the response file of ar, lld and drivers of linkers, for the arguments from one on.
+func atFile(from int) *graph.Response { return &graph.Response{From: from, Flag: "@"} }
 
 // link plans the device link, if any device code needs one, and the host link.
 func (b *builder) link(t *target, out string, kind graph.Kind) {
@@ -154,7 +160,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 	argv, inputs := b.linkArgv(t, l, append(objs, l.embeds...), deviceLink, kind)
 	a := &graph.Action{
 		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Inputs: inputs,
-		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Response: 1, ResponseFlag: "@",
+		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Work: graph.Work{Response: atFile(1)},
 	}
 	if b.linkLTO(t, l) != "" {
 		a.Env = []string{anywhere} // the link compiles

@@ -164,12 +164,11 @@ func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Sourc
 	o := b.deviceOptions(t, *s, inc)
 	argv := nvcc.Compile(c, o)
 	ask, outputs := argv, []string{art.path}
-	var keep string
-	var kept []string
+	var keep *graph.KeepFolder
 	if art.kind == "ltoir" { // one run of cicc writes both
-		keep, kept = c.Depfile+".keep", make([]string, 2)
+		keep = &graph.KeepFolder{Dir: c.Depfile + ".keep", Files: make([]string, 2)}
 		c.Codes, outputs = []gencode.Code{codes[0], codes[0].As(gencode.PTX)}, append(outputs, art.symbols)
-		argv, kept[0], kept[1] = nvcc.LTOIR(c, keep, o)
+		argv, keep.Files[0], keep.Files[1] = nvcc.LTOIR(c, keep.Dir, o)
 		c.Emit = "fatbin" // taken apart, cicc's outputs are they
 		ask = nvcc.Compile(c, o)
 	}
@@ -177,7 +176,7 @@ func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Sourc
 	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	return format{source: *s, ask: ask, whole: &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,
-		Argv: argv, KeepDir: keep, KeepFiles: kept,
+		Argv: argv, Work: graph.Work{Keep: keep},
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: outputs, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),
@@ -202,12 +201,12 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string, shared
 	if !b.checkLink(t, parts, lto) {
 		return nil
 	}
-	check := &graph.LinkCheck{LTO: lto, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	check := &graph.Link{LTO: lto, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
 	var inputs []string
 	for _, p := range parts {
 		files := b.linkInputs(t, p, check)
 		for _, f := range files {
-			check.Owners[f], check.OwnerPos[f] = p.t.label, graphPos(p.t.Pos)
+			check.Owners[f], check.OwnerPos[f] = p.t.label, graph.Pos(p.t.Pos)
 		}
 		inputs = append(inputs, files...)
 	}
@@ -225,7 +224,7 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string, shared
 		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   nvcc.DeviceLink(link, o),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Pool: graph.DeviceLinkPool, Link: check, Response: 1, ResponseFlag: "--options-file="}, nvcc, link, o, shared)
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile}}, nvcc, link, o, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts

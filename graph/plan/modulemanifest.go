@@ -32,7 +32,8 @@ func (b *builder) describe(t *target, arts []artifact) {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	a.Head, a.Inputs = string(text), append(a.Inputs, symbols...)
+	head := graph.ManifestTemplate(text)
+	a.Work.Manifest, a.Inputs = &head, append(a.Inputs, symbols...)
 	b.emit(t, a)
 	t.node.Outputs = append(t.node.Outputs, out)
 }

@@ -53,19 +53,16 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		graph:   &graph.Graph{BuildDir: p.BuildDir},
 		targets: map[string]*target{},
 		bases:   map[string][]*target{},
-		writers: map[string]writer{},
 	}
 	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0}
 	b.collect()
-	b.checkCycles()
-	if !b.failed {
-		b.inherit()
-		for _, t := range b.order {
-			b.target(t)
-		}
-		b.checkLinks()
-		b.groups()
+	b.sort()
+	b.inherit()
+	for _, t := range b.order {
+		b.target(t)
 	}
+	b.checkLinks()
+	b.groups()
 	if b.failed {
 		return Plan{Problems: b.problems, Questions: b.questions}
 	}
@@ -84,7 +81,6 @@ type builder struct {
 	targets  map[string]*target   // by label
 	bases    map[string][]*target // by kind.base, in order: the instances of a matrix
 	order    []*target            // dependencies first
-	writers  map[string]writer    // by output path
 	problems []Problem
 	reported map[Problem]bool
 	round    int // number of the walk
@@ -100,11 +96,6 @@ type builder struct {
 	hipLinks  map[string]learned[toolchain.HIPLink]
 	clangs    map[string]learned[toolchain.CUDAPasses]
 	slices    map[string]bool // paths of planned slices
-}
-
-type writer struct {
-	label string
-	pos   manifest.Pos
 }
 
 // target is a manifest target with what the planner learned about it.
@@ -207,26 +198,18 @@ func (b *builder) instances(label string) []*target {
 	return b.bases[label]
 }
 
-// checkCycles orders the targets, dependencies first, otherwise as declared.
-func (b *builder) checkCycles() {
-	state := map[*target]int{}
-	var path []string
+// sort puts dependencies first, otherwise targets as declared. There are no cycles: loading the manifest refuses them.
+func (b *builder) sort() {
+	seen := map[*target]bool{}
 	var visit func(t *target)
 	visit = func(t *target) {
-		switch state[t] {
-		case 2:
-			return
-		case 1:
-			b.errorf(t.Pos, "Remove one of these dependencies.", "%s depends on itself: %s", t.label, strings.Join(append(path, t.label), " -> "))
+		if seen[t] {
 			return
 		}
-		state[t] = 1
-		path = append(path, t.label)
+		seen[t] = true
 		for _, d := range t.deps {
 			visit(d)
 		}
-		path = path[:len(path)-1]
-		state[t] = 2
 		b.order = append(b.order, t)
 	}
 	for _, mt := range b.project.Targets {
@@ -261,7 +244,7 @@ func (b *builder) inherit() {
 }
 
 func (b *builder) target(t *target) {
-	t.node = &graph.Target{Label: t.label, Name: t.Name, Kind: string(t.Kind), Pos: graphPos(t.Pos)}
+	t.node = &graph.Target{Label: t.label, Name: t.Name, Kind: string(t.Kind), Pos: graph.Pos(t.Pos)}
 	for _, d := range t.deps {
 		t.node.Deps = append(t.node.Deps, d.label)
 	}
@@ -291,28 +274,30 @@ func (b *builder) target(t *target) {
 
 // emit adds an action of t, unless another target writes the same file.
 func (b *builder) emit(t *target, a *graph.Action) {
-	a.Target, a.Pos = t.label, graphPos(t.Pos)
-	a.Memory = max(a.Memory, t.Memory)
+	a.Target, a.Pos = t.label, graph.Pos(t.Pos)
+	a.Memory, a.Pool = max(a.Memory, t.Memory), a.Kind.Info().Pool
 	b.nativeCPU(a)
-	for _, o := range a.Outputs {
-		if w, dup := b.writers[o]; dup {
-			b.twice(t, w, a, o)
+	for i, o := range a.Outputs {
+		if id, dup := b.graph.Producer(o); dup {
+			b.twice(t, b.graph.Actions[id], a, o)
+			return
+		} else if slices.Contains(a.Outputs[:i], o) {
+			b.twice(t, a, a, o)
 			return
 		}
-		b.writers[o] = writer{t.label, t.Pos}
 	}
 	b.graph.Add(a)
 	t.node.Actions = append(t.node.Actions, a.ID)
 }
 
 // twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
-func (b *builder) twice(t *target, w writer, a *graph.Action, file string) {
-	if w.label == t.label && a.InPlace {
+func (b *builder) twice(t *target, w, a *graph.Action, file string) {
+	if w.Target == t.label && a.InPlace {
 		b.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
 		return
 	}
-	b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.label, t.label, file),
-		Detail: "Rename one of the two.", Also: w.pos, AlsoSay: w.label + " writes it first"})
+	b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.Target, t.label, file),
+		Detail: "Rename one of the two.", Also: manifest.Pos(w.Pos), AlsoSay: w.Target + " writes it first"})
 }
 
 // NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.
@@ -323,7 +308,7 @@ func (b *builder) nativeCPU(a *graph.Action) {
 	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
 		return
 	}
-	if toolchain.NativeCPU(a.Argv) || a.Plain == nil && slices.Contains(a.Tools, "nvcc") && toolchain.NativeCPU(b.facts.NVCCFlags) {
+	if toolchain.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && toolchain.NativeCPU(b.facts.NVCCFlags) {
 		a.Tools = append(slices.Clip(a.Tools), NativeTool)
 	}
 }
@@ -353,7 +338,7 @@ func (b *builder) generate(t *target) {
 
 func (b *builder) groups() {
 	for _, g := range b.project.Groups {
-		n := &graph.Target{Label: "group." + g.Name, Name: g.Name, Kind: "group", Pos: graphPos(g.Pos)}
+		n := &graph.Target{Label: "group." + g.Name, Name: g.Name, Kind: "group", Pos: graph.Pos(g.Pos)}
 		for _, d := range g.Targets {
 			for _, t := range b.instances(d.Label) {
 				n.Deps = append(n.Deps, t.label)
@@ -374,10 +359,6 @@ func (b *builder) groups() {
 			}
 		}
 	}
-}
-
-func graphPos(p manifest.Pos) graph.Pos {
-	return graph.Pos{File: p.File, Line: p.Line, Column: p.Column}
 }
 
 // nvcc is the CUDA compiler, or a problem at pos if there is none.

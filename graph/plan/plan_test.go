@@ -110,8 +110,8 @@ func render(t *testing.T, dir string, facts plan.Facts) string {
 				if len(a.OrderOnly) > 0 {
 					fmt.Fprintf(&b, "  after: %s\n", strings.Join(a.OrderOnly, " "))
 				}
-				if a.Link != nil && len(a.Link.NonLTO) > 0 {
-					fmt.Fprintf(&b, "  not LTO: %s\n", strings.Join(a.Link.NonLTO, " "))
+				if a.Work.Link != nil && len(a.Link().NonLTO) > 0 {
+					fmt.Fprintf(&b, "  not LTO: %s\n", strings.Join(a.Link().NonLTO, " "))
 				}
 			}
 		}

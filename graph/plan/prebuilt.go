@@ -82,10 +82,11 @@ func (b *builder) linkable(t *target, ltoir bool) {
 	}
 	t.object = b.out("obj", fileName(t), path.Base(fatbin)+".o")
 	staged := graph.StageDir + "/device.c"
-	b.emit(t, &graph.Action{Kind: graph.HostPart, Name: path.Base(t.file), Part: true,
+	b.emit(t, &graph.Action{Kind: graph.HostPart, Name: path.Base(t.file), Intermediate: true,
 		Argv:   []string{k.HostCXX.Path, "-x", "c", "-c", "-fPIC", "-o", t.object, staged},
-		Stage:  []graph.Staged{{Name: path.Base(staged), Text: toolchain.WrapFatbin(fatbin, moduleID(t.label, manifest.Source{Path: t.file}))}},
-		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{anywhere}})
+		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{anywhere},
+		Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{
+			{Name: path.Base(staged), Text: toolchain.WrapFatbin(fatbin, moduleID(t.label, manifest.Source{Path: t.file}))}}}}})
 }
 
 // linked is the file that links of t's code read.

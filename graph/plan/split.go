@@ -137,10 +137,10 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action)
 		options = unplaced(passes.Host)
 	}
 	if i := slices.IndexFunc(options, isSpecs); i >= 0 {
-		passes, whole.CwdInKey, whole.Whole = nil, true, options[i]+" may have the host compiler do anything"
+		passes, whole.CwdInKey, whole.Work.Driver.UnsplitReason = nil, true, options[i]+" may have the host compiler do anything"
 	}
 	if b.besideObject(t, whole, b.facts.CUDA.HostCXX.Family, options, s.Flags) {
-		passes, whole.Whole = nil, "its host compiler writes or reads files beside the object"
+		passes, whole.Work.Driver.UnsplitReason = nil, "its host compiler writes or reads files beside the object"
 	}
 	if passes != nil {
 		err := b.splitCompile(t, s, whole, passes)
@@ -148,7 +148,7 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action)
 			b.nvccWarns(t, passes.Said)
 			return
 		}
-		whole.Whole = err.Error()
+		whole.Work.Driver.UnsplitReason = err.Error()
 	}
 	b.emit(t, whole)
 }
@@ -156,14 +156,15 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action)
 // learnCompile gives the passes of a command of nvcc, or nil and says in whole why it stays in one piece. ask is the argv that tells
 // the passes; it is whole's where nvcc makes the output by itself.
 func (b *builder) learnCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) *toolchain.CompilePasses {
-	if whole.Whole = b.unsplit(t); whole.Whole != "" {
+	driver := &graph.Driver{UnsplitReason: b.unsplit(t)}
+	if whole.Work.Driver = driver; driver.UnsplitReason != "" {
 		return nil
 	}
 	question := Question{"nvcc", toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)}
-	whole.Asked = question.Key()
+	driver.DryRunKey = question.Key()
 	passes, err := learn(b, &b.compiles, question, toolchain.LearnCompile)
 	if err != nil {
-		whole.Whole = err.Error()
+		driver.UnsplitReason = err.Error()
 		return nil
 	}
 	return passes
@@ -186,6 +187,11 @@ func askedOutput(argv []string) string {
 func (b *builder) newSplit(t *target, whole *graph.Action, env []string) *split {
 	return &split{b: b, t: t, whole: whole, env: append([]string{anywhere}, env...),
 		dir: b.partsDir(whole.Outputs[0]), out: whole.Outputs[0]}
+}
+
+// passOf is the driver's command as a pass of it knows it.
+func passOf(whole *graph.Action) *graph.Driver {
+	return &graph.Driver{Argv: whole.Argv, DryRunKey: whole.Driver().DryRunKey}
 }
 
 // splitCompile emits the passes of one source.
@@ -238,18 +244,18 @@ func (p *split) device(c *toolchain.CompilePasses, ltoir bool) {
 	}
 	for _, pass := range c.Checks {
 		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
-		a.Archs, a.Apart, a.Gate = []string{pass.Arch}, true, true
+		a.Archs, a.Work.Step.EmptyCwd, a.Work.Step.Gate = []string{pass.Arch}, true, true
 		p.once(a)
 	}
 	for _, pass := range c.PTXAS {
 		a := p.action(graph.PTXAS, pass, p.program("ptxas"))
-		a.Archs, a.Apart = []string{pass.Arch}, true
+		a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
 		askFigures(a)
 		p.once(a)
 	}
 	if c.Fatbinary != nil {
 		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
-		a.Transient = a.Part
+		a.Transient = a.Intermediate
 		p.emit(a)
 	}
 }
@@ -353,10 +359,10 @@ func (p *split) canon(file string) string {
 
 // action makes the action of a pass. It is a part unless it writes the output that the user asked for.
 func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *graph.Action {
-	a := &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Env: p.env, Tools: []string{"nvcc"}, Part: true,
-		Argv: p.argv(pass, program), Memory: p.whole.Memory, Plain: p.whole.Argv, Asked: p.whole.Asked}
+	a := &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Env: p.env, Tools: []string{"nvcc"}, Intermediate: true,
+		Argv: p.argv(pass, program), Memory: p.whole.Memory, Work: graph.Work{Driver: passOf(p.whole), Step: &graph.Step{}}}
 	if kind != graph.Preprocess {
-		a.Mentions = p.whole.Inputs[:1]
+		a.Work.Step.UnkeyedPaths = p.whole.Inputs[:1]
 	}
 	for _, r := range pass.In {
 		if r == toolchain.RoleSource && kind != graph.Preprocess {
@@ -370,7 +376,7 @@ func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *g
 		a.Outputs = append(a.Outputs, p.file(r))
 	}
 	if a.Outputs[0] == p.whole.Outputs[0] {
-		a.Part = false
+		a.Intermediate = false
 		if p.shared != nil {
 			a.Name = path.Base(a.Outputs[0]) // parts are of several formats
 		}
@@ -414,7 +420,7 @@ func (p *split) preprocess(pass *toolchain.Pass) {
 	a.Archs, a.Transient = []string{pass.Arch}, true
 	if !strings.Contains(path.Base(k.HostCXX.Path), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
-		a.Macros = []string{toolchain.ListMacro}
+		a.Work.Step.Macros = []string{toolchain.ListMacro}
 	}
 	depends(a)
 	a.SearchDirs, a.OrderOnly = p.whole.SearchDirs, p.whole.OrderOnly
@@ -433,7 +439,7 @@ func (p *split) text(a *graph.Action, raw string, dropFalse bool) {
 	if p.lines {
 		return
 	}
-	a.Texts = append(a.Texts, graph.Text{Raw: raw, Canon: p.canon(raw), DropFalse: dropFalse})
+	a.Work.Step.CanonicalForms = append(a.Work.Step.CanonicalForms, graph.CanonicalForm{Raw: raw, Canon: p.canon(raw), DropFalse: dropFalse})
 	a.Outputs = append(a.Outputs, p.canon(raw))
 }
 
@@ -442,13 +448,13 @@ func (p *split) text(a *graph.Action, raw string, dropFalse bool) {
 func (p *split) cicc(pass *toolchain.Pass) {
 	a := p.action(graph.CICC, pass, p.program("cicc"))
 	a.Archs = []string{pass.Arch}
-	a.Stage = []graph.Staged{{Name: "module_id", Text: p.id}}
+	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: p.id}}
 	raw := p.file(toolchain.RoleText.Of(pass.Arch))
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
-		a.Weak = []string{raw}
+		a.Work.Step.DiagnosticInputs = []string{raw}
 		if slices.Contains(pass.Out, toolchain.RoleLTOIR.Of(pass.Arch)) {
-			a.Aloud = slices.Clone(a.Argv)
+			a.Work.Step.DiagnosticArgv = slices.Clone(a.Argv)
 			replace(a.Argv, raw, p.canon(raw))
 		}
 	}
@@ -489,11 +495,11 @@ func moduleID(label string, s manifest.Source) string {
 func (p *split) cudafe(pass *toolchain.Pass) {
 	a := p.action(graph.Cudafe, pass, p.program("cudafe++"))
 	a.Transient = true
-	a.Stage = []graph.Staged{{Name: "module_id", Text: p.id}}
+	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: p.id}}
 	raw := p.file(toolchain.RoleText.Of("host"))
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
-		a.Weak = []string{raw}
+		a.Work.Step.DiagnosticInputs = []string{raw}
 	}
 	p.text(a, a.Outputs[0], true)
 	p.emit(a)
@@ -504,10 +510,10 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 	code, stub := p.file(toolchain.RoleHostCode), p.file(toolchain.RoleStub.Of(c.Primary))
 	a := p.action(graph.HostPart, c.Host, p.b.facts.CUDA.HostCXX.Path)
 	depends(a)
-	a.Macros, a.StageInKey = []string{toolchain.ListMacro}, p.lines
+	a.Work.Step.Macros, a.Work.Step.StageInKey = []string{toolchain.ListMacro}, p.lines
 	staged := graph.StageDir + "/" + path.Base(code)
 	replace(a.Argv, code, staged)
-	a.Stage = []graph.Staged{
+	a.Work.Step.Staged = []graph.StagedFile{
 		{Name: path.Base(code), From: code},
 		{Name: toolchain.StubName, From: stub},
 		{Name: toolchain.FatbinName, Text: p.b.facts.CUDA.FatbinC[placeholder(s.Mode)]},
@@ -522,7 +528,7 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 	a.Inputs = []string{code, stub}
 	if !p.lines {
 		a.Inputs = []string{p.canon(code), p.canon(stub)}
-		a.Weak = []string{code, stub, p.file(toolchain.RoleText.Of("host"))}
+		a.Work.Step.DiagnosticInputs = []string{code, stub, p.file(toolchain.RoleText.Of("host"))}
 	}
 	p.emit(a)
 }
@@ -530,5 +536,5 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 // join plans the object that the user knows.
 func (p *split) join() {
 	p.emit(&graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{p.out, p.file(toolchain.RoleFatbin)}, Outputs: p.whole.Outputs, Plain: p.whole.Argv, Asked: p.whole.Asked})
+		Inputs: []string{p.out, p.file(toolchain.RoleFatbin)}, Outputs: p.whole.Outputs, Work: graph.Work{Driver: passOf(p.whole)}})
 }

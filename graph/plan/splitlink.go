@@ -21,15 +21,16 @@ import (
 
 // emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of; shared knows the other links of a module.
 func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, link toolchain.DeviceLink, o toolchain.DeviceOptions, shared *sharing) {
-	whole.Whole = b.unsplit(t)
+	driver := &graph.Driver{UnsplitReason: b.unsplit(t)}
+	whole.Work.Driver = driver
 	linked := whole.Inputs
-	if whole.HostRefs != "" {
-		whole.Inputs = append(slices.Clip(linked), whole.HostRefs)
+	if refs := whole.Link().HostRefs; refs != "" {
+		whole.Inputs = append(slices.Clip(linked), refs)
 	}
-	if whole.Whole == "" {
+	if driver.UnsplitReason == "" {
 		link.Inputs = []string{toolchain.AskInput}
 		question := Question{"nvcc", toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")}
-		whole.Asked = question.Key()
+		driver.DryRunKey = question.Key()
 		passes, err := learn(b, &b.links, question, toolchain.LearnLink)
 		if err == nil {
 			err = b.splitLink(t, whole, linked, passes, shared)
@@ -38,7 +39,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 			b.nvccWarns(t, passes.Said)
 			return
 		}
-		whole.Whole = err.Error()
+		driver.UnsplitReason = err.Error()
 	}
 	b.emit(t, whole)
 }
@@ -66,7 +67,7 @@ func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *
 	}
 	if c.Fatbinary != nil {
 		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
-		a.Transient = a.Part
+		a.Transient = a.Intermediate
 		p.emit(a)
 	}
 	if c.Host != nil {
@@ -85,11 +86,10 @@ func (p *split) nvlink(pass *toolchain.Pass, linked []string, code gencode.Code)
 	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
 	// nvcc wants messages to name the architecture where it links several.
 	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
-	a.Archs, a.Apart, a.Pool, a.Link = []string{pass.Arch}, true, graph.DeviceLinkPool, p.whole.Link
-	a.Response, a.ResponseFlag = 1, "--options-file="
-	a.HostRefs, a.KeepsAll = p.whole.HostRefs, p.whole.KeepsAll
-	if a.HostRefs != "" {
-		a.Inputs = append(a.Inputs, a.HostRefs)
+	a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
+	a.Work.Link, a.Work.Response = p.whole.Work.Link, optionsFile
+	if refs := a.Link().HostRefs; refs != "" {
+		a.Inputs = append(a.Inputs, refs)
 	}
 	askFigures(a)
 	p.once(a)
@@ -102,7 +102,7 @@ func askFigures(a *graph.Action) {
 	isVerbose := func(arg string) bool { return arg == "-v" || arg == "--verbose" }
 	if a.Kind == graph.PTXAS {
 		if !slices.ContainsFunc(a.Argv, isVerbose) {
-			a.Argv, a.Figures = slices.Insert(a.Argv, 1, "-v"), true
+			a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-v"), true
 		}
 		return
 	}
@@ -117,16 +117,16 @@ func askFigures(a *graph.Action) {
 	}
 	switch {
 	case at < 0:
-		a.Argv, a.Figures = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
+		a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-Xptxas", "-v"), true
 	case a.Argv[at] == "-Xptxas" && at+1 < len(a.Argv) && !slices.ContainsFunc(strings.Fields(a.Argv[at+1]), isVerbose):
 		a.Argv[at+1] = strings.TrimSpace(a.Argv[at+1]) + " -v"
-		a.Figures = true
+		a.Work.Step.ResourceUsage = true
 	}
 }
 
 // slice is what a link for code reads of a file: of one that is built here, its own slice.
 func (p *split) slice(in string, code gencode.Code) string {
-	if _, ours := p.b.writers[in]; !ours {
+	if _, ours := p.b.graph.Producer(in); !ours {
 		return in
 	}
 	out := p.b.out(graph.SlicesDir, code.String(), p.b.inTree(in))
@@ -136,7 +136,7 @@ func (p *split) slice(in string, code gencode.Code) string {
 	if !p.b.slices[out] {
 		p.b.slices[out] = true
 		p.emit(&graph.Action{Kind: graph.Slice, Name: strings.TrimPrefix(in, p.b.project.BuildDir+"/"), Archs: []string{code.String()},
-			Mode: p.whole.Mode, Inputs: []string{in}, Outputs: []string{out}, Part: true, Transient: true})
+			Mode: p.whole.Mode, Inputs: []string{in}, Outputs: []string{out}, Intermediate: true, Transient: true})
 	}
 	return out
 }
@@ -146,6 +146,6 @@ func (p *split) linkStub(pass *toolchain.Pass) {
 	a := p.action(graph.HostPart, pass, p.b.facts.CUDA.HostCXX.Path)
 	a.Name, a.Archs = p.whole.Name, p.whole.Archs
 	depends(a)
-	a.Macros = []string{toolchain.ListMacro}
+	a.Work.Step.Macros = []string{toolchain.ListMacro}
 	p.emit(a)
 }

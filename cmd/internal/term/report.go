@@ -38,8 +38,8 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status, p.opts.DryRun))
 	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", Visible(ShellQuote(r.Argv)))
-		if a.Whole != "" {
-			fmt.Fprintf(&b, "  nvcc runs as one command: %s\n", oneLine(a.Whole))
+		if a.Driver().UnsplitReason != "" {
+			fmt.Fprintf(&b, "  nvcc runs as one command: %s\n", oneLine(a.Driver().UnsplitReason))
 		}
 	}
 	b.Write(said)
@@ -97,8 +97,8 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	if len(argv) == 0 {
 		argv = a.Argv
 	}
-	if a.Part {
-		argv = a.Plain // the files of a part are gone
+	if a.Intermediate {
+		argv = a.Driver().Argv // the files of a part are gone
 	}
 	field("command", Visible(ShellQuote(argv)))
 	b.Write(commandOutput(r.Output, p.color))

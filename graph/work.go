@@ -1,0 +1,154 @@
+package graph
+
+import "strings"
+
+// Work is what an action has by the kind of work that it is. Each type in it writes its own fields of the key; a nil one has none.
+type Work struct {
+	Response *Response         // nil if no program that it runs reads response files
+	Keep     *KeepFolder       // of a command that writes to a folder of its own
+	Manifest *ManifestTemplate // of the kind Manifest
+	Driver   *Driver           // of what a compiler driver does as one command, or would do
+	Step     *Step             // of a command of a compiler that does not simply read a source and write an object
+	Link     *Link             // of a device link
+}
+
+// Driver is that of a's work, or an empty one.
+func (a *Action) Driver() Driver { return valueOf(a.Work.Driver) }
+
+// Step is that of a's work, or an empty one.
+func (a *Action) Step() Step { return valueOf(a.Work.Step) }
+
+// Link is that of a's work, or an empty one.
+func (a *Action) Link() Link { return valueOf(a.Work.Link) }
+
+func valueOf[T any](p *T) (t T) {
+	if p != nil {
+		t = *p
+	}
+	return t
+}
+
+// KeyWriter receives the fields of a key in a fixed order.
+type KeyWriter interface{ Field(name, value string) }
+
+// Response makes the executor put Argv[From:] into a response file when the command line would grow too long, and pass Flag joined with
+// its path instead ("@" for gcc and ar; "--options-file=" for nvcc).
+type Response struct {
+	From int
+	Flag string
+}
+
+// KeepFolder is a folder of its own that a command writes to; Files in it become the outputs, in order.
+type KeepFolder struct {
+	Dir   string
+	Files []string
+}
+
+// ManifestTemplate is the document about a module as far as it is known before anything is built.
+type ManifestTemplate string
+
+// WriteKey adds the document.
+func (m *ManifestTemplate) WriteKey(w KeyWriter) {
+	if m != nil {
+		w.Field("head", string(*m))
+	}
+}
+
+// Driver is the command of a compiler driver, as one action or as the one that several are passes of.
+type Driver struct {
+	Argv          []string // the command that this action is a pass of; nil if it is that command
+	DryRunKey     string   // the question to the driver that the passes were learned from
+	UnsplitReason string   // why the driver runs as one command
+
+	// Ships is the device code that the output must have: all of it, if it has any or, of a link, if an input has. Compilers and
+	// linkers drop code with exit status 0.
+	Ships []string
+}
+
+// WriteKey adds what the output must have: a kbuild before did not look.
+func (d *Driver) WriteKey(w KeyWriter) {
+	if d != nil && d.Ships != nil {
+		w.Field("ships", strings.Join(d.Ships, " "))
+	}
+}
+
+// Step is a command of a compiler that does not simply read a source and write an object.
+type Step struct {
+	// DiagnosticInputs affect messages, never output bytes: they tell line numbers. They are in the key if the command said something.
+	// If it did, it is run again with DiagnosticArgv for true line numbers, unless that is nil.
+	DiagnosticInputs []string
+	DiagnosticArgv   []string
+
+	UnkeyedPaths []string // files that Argv names and whose content is not in the key: the source, for messages
+
+	// KeyedByText are preprocessed texts, outputs of other actions. Argv reads the source and the headers of these texts itself; the
+	// texts are in the key in their place.
+	KeyedByText []string
+
+	CanonicalForms []CanonicalForm // outputs that the executor makes of other outputs
+	Macros         []string        // macros that Argv defines whose value is in the key only if the text uses them
+
+	Staged     []StagedFile // files that the executor puts into a folder of the action's own
+	StageInKey bool         // debug information holds the names that the staged files have while the command runs
+
+	Gate          bool // the command writes nothing; where it ends well, Outputs[0] is Inputs[0]
+	EmptyCwd      bool // runs in an empty folder, with absolute paths: it must not find the sources
+	ResourceUsage bool // -v is in Argv for the registers that ptxas reports alone: what it says of functions is not for the user
+}
+
+// WriteKey adds the texts of staged files. Those that are other files are inputs.
+func (s *Step) WriteKey(w KeyWriter) {
+	if s == nil {
+		return
+	}
+	for _, f := range s.Staged {
+		w.Field("staged "+f.Name, f.Text)
+	}
+}
+
+// StageDir is the folder of Step.Staged in argv and in staged texts: "<stage>/kernels.stub.c".
+const StageDir = "<stage>"
+
+// StagedFile is a file of Step.Staged: Text, or the content of the file From.
+type StagedFile struct {
+	Name string
+	Text string
+	From string
+}
+
+// CanonicalForm says that the output Canon is the preprocessed text Raw without line numbers and blank space. DropFalse leaves out what
+// stands in #if 0. Clang says that it is for clang, which spells positions into names of functions.
+type CanonicalForm struct {
+	Raw       string
+	Canon     string
+	DropFalse bool
+	Clang     bool
+}
+
+// Link is a device link of nvlink. nvlink exits 0 while it drops code, so its words decide (facts: "SM Arch not found", "Ignoring -dlto",
+// "not built for LTO").
+type Link struct {
+	LTO      bool
+	Check    bool              // only whether it links is wanted: --check-link
+	NonLTO   []string          // files that may be "not built for LTO": rdc objects, prebuilts with lto = "none"
+	Untold   []string          // inputs whose LTO-IR does not say how it was compiled, in words
+	Owners   map[string]string // input path -> label of the target that brought it, for messages
+	OwnerPos map[string]Pos    // input path -> position of that target
+
+	// HostRefs is the output of the action of that kind, for a link that removes what no host code refers to. KeepsAll says why one
+	// removes nothing.
+	HostRefs string
+	KeepsAll string
+}
+
+// WriteKey adds the files that the messages do not condemn.
+func (l *Link) WriteKey(w KeyWriter) {
+	if l != nil {
+		w.Field("not LTO", strings.Join(l.NonLTO, "\n"))
+	}
+}
+
+// Reads are the files that a reads by declaration.
+func (a *Action) Reads() []string {
+	return append(a.Inputs[:len(a.Inputs):len(a.Inputs)], a.Step().DiagnosticInputs...)
+}
