@@ -17,6 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -407,8 +408,8 @@ func (r *Runner) commandLine(a *graph.Action, argv []string, dir scratch) ([]str
 		for i, arg := range argv {
 			if t, ok := names[arg]; ok {
 				argv[i] = t
-			} else if a.Depfile != "" && arg == toolchain.DependencyFile+a.Depfile {
-				argv[i] = toolchain.DependencyFile + names[a.Depfile]
+			} else if a.Depfile != "" && arg == host.DependencyFile+a.Depfile {
+				argv[i] = host.DependencyFile + names[a.Depfile]
 			} else if k := a.Work.Keep; k != nil {
 				if rest, ok := strings.CutPrefix(arg, k.Dir+"/"); ok {
 					argv[i] = names[k.Dir] + "/" + rest

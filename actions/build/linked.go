@@ -13,6 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -27,7 +28,7 @@ import (
 func (s scratch) traceFile() string { return s.file("ld.trace") }
 
 // isTraced reports a link by GNU ld that tells what it opens.
-func isTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, toolchain.TraceLink) }
+func isTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, host.TraceLink) }
 
 // traced is what the linker told in dir; empty if nothing.
 func (r *Runner) traced(dir scratch) run.LinkTrace {
@@ -121,7 +122,7 @@ func (r *Runner) lookedForFolders(ctx context.Context, a *graph.Action, rec *cac
 		}
 	}
 	missing = append(missing, r.firstAbsent(f.Libraries, starts)...)
-	if toolchain.Redirects(a.Argv) {
+	if host.Redirects(a.Argv) {
 		missing = append(missing, r.lookedForPrograms(f, rec, "collect2", "collect-ld", "real-ld", "ld", f.Machine+"-ld", "lto-wrapper", "lto1", "liblto_plugin.so")...)
 	}
 	return missing
@@ -131,13 +132,13 @@ func (r *Runner) lookedForFolders(ctx context.Context, a *graph.Action, rec *cac
 func (r *Runner) compilePrograms(ctx context.Context, a *graph.Action, rec *cache.Record) {
 	argvs, err := [][]string{a.Argv}, error(nil)
 	if isNVCC(a) {
-		if !toolchain.Redirects(slices.Concat(a.Argv, r.KeyEnv)) {
+		if !host.Redirects(slices.Concat(a.Argv, r.KeyEnv)) {
 			return
 		}
 		argvs, err = toolchain.HostPreprocesses(r.answer(ctx, a, dryRun(a)))
 	}
 	for _, argv := range argvs {
-		if !toolchain.Redirects(argv) {
+		if !host.Redirects(argv) {
 			continue
 		}
 		f, ok := r.folders(ctx, a, argv)
@@ -160,7 +161,7 @@ func (r *Runner) compilePrograms(ctx context.Context, a *graph.Action, rec *cach
 }
 
 // lookedForPrograms notes which of some programs a driver runs that was told by -B where to look, and gives where it looked before.
-func (r *Runner) lookedForPrograms(f toolchain.Folders, rec *cache.Record, programs ...string) []string {
+func (r *Runner) lookedForPrograms(f host.Folders, rec *cache.Record, programs ...string) []string {
 	programs = append(programs, "specs")
 	dirs := compact(append(slices.Clone(f.Programs), f.Libraries...))
 	for _, p := range programs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -21,22 +22,22 @@ import (
 // searched is a question and its answer.
 type searched struct {
 	once  sync.Once
-	lists []toolchain.Search
+	lists []host.Search
 	ok    bool
 }
 
 // searches are the lists of folders that the command of a searches, one for each of the compilers that it runs; ok is false if that
 // cannot be known.
-func (r *Runner) searches(ctx context.Context, a *graph.Action) (lists []toolchain.Search, ok bool) {
+func (r *Runner) searches(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
 	files := slices.Concat(a.Inputs, a.Outputs, a.Step().UnkeyedPaths, []string{a.Depfile})
 	for _, s := range a.Step().Staged {
 		files = append(files, graph.StageDir+"/"+s.Name)
 	}
-	question := toolchain.AskSearch(a.Argv, files, "")
-	put := func(ctx context.Context) ([]toolchain.Search, bool) { return r.askSearch(ctx, a, question) }
+	question := host.AskSearch(a.Argv, files, "")
+	put := func(ctx context.Context) ([]host.Search, bool) { return r.askSearch(ctx, a, question) }
 	if isNVCC(a) {
 		question = dryRun(a)
-		put = func(ctx context.Context) ([]toolchain.Search, bool) { return r.askNVCC(ctx, a, question) }
+		put = func(ctx context.Context) ([]host.Search, bool) { return r.askNVCC(ctx, a, question) }
 	}
 	key := strings.Join(append(question, a.Env...), "\x00")
 	for range 2 {
@@ -72,8 +73,8 @@ func dryRun(a *graph.Action) []string {
 }
 
 // haveCome reports that a folder is there which was missing when a compiler was asked.
-func (r *Runner) haveCome(lists []toolchain.Search) bool {
-	return slices.ContainsFunc(lists, func(s toolchain.Search) bool { return slices.ContainsFunc(s.Missing, r.isFolder) })
+func (r *Runner) haveCome(lists []host.Search) bool {
+	return slices.ContainsFunc(lists, func(s host.Search) bool { return slices.ContainsFunc(s.Missing, r.isFolder) })
 }
 
 func (r *Runner) isFolder(dir string) bool {
@@ -85,13 +86,13 @@ func (r *Runner) isFolder(dir string) bool {
 }
 
 // askSearch asks a gcc or clang.
-func (r *Runner) askSearch(ctx context.Context, a *graph.Action, question []string) ([]toolchain.Search, bool) {
+func (r *Runner) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return nil, false
 	}
 	defer null.Close() // for the text, which of CUDA is large
-	s, ok := toolchain.ParseSearch(r.ask(ctx, a, question, null))
+	s, ok := host.ParseSearch(r.ask(ctx, a, question, null))
 	for i, d := range s.Dirs {
 		s.Dirs[i] = r.name(d)
 	}
@@ -99,7 +100,7 @@ func (r *Runner) askSearch(ctx context.Context, a *graph.Action, question []stri
 	for i, d := range s.Missing {
 		s.Missing[i] = r.name(path.Clean(d))
 	}
-	return []toolchain.Search{s}, ok
+	return []host.Search{s}, ok
 }
 
 // compact leaves out what a list has already. gcc does so too, by inode.
@@ -113,14 +114,14 @@ func compact(list []string) []string {
 }
 
 // askNVCC asks the compilers by which nvcc preprocesses, once nvcc has said which these are.
-func (r *Runner) askNVCC(ctx context.Context, a *graph.Action, question []string) (lists []toolchain.Search, ok bool) {
+func (r *Runner) askNVCC(ctx context.Context, a *graph.Action, question []string) (lists []host.Search, ok bool) {
 	argvs, err := toolchain.HostPreprocesses(r.answer(ctx, a, question))
 	if err != nil || len(argvs) == 0 {
 		return nil, false
 	}
 	asked := map[string]bool{}
 	for _, argv := range argvs {
-		q := toolchain.AskSearch(argv, []string{toolchain.AskSource}, "")
+		q := host.AskSearch(argv, []string{toolchain.AskSource}, "")
 		if key := strings.Join(q, "\x00"); !asked[key] {
 			asked[key] = true
 			list, ok := r.askSearch(ctx, a, q)
@@ -155,8 +156,8 @@ func (r *Runner) ask(ctx context.Context, a *graph.Action, question []string, st
 const mostAnswered = 4 << 20
 
 // folders are where the driver that a runs by argv looks for programs and libraries. Lists are as it gives them.
-func (r *Runner) folders(ctx context.Context, a *graph.Action, argv []string) (toolchain.Folders, bool) {
-	question := toolchain.AskFolders(argv)
+func (r *Runner) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
+	question := host.AskFolders(argv)
 	key := strings.Join(append(question, a.Env...), "\x00")
 	r.mu.Lock()
 	text, known := r.told[key]
@@ -170,7 +171,7 @@ func (r *Runner) folders(ctx context.Context, a *graph.Action, argv []string) (t
 		r.told[key] = text
 		r.mu.Unlock()
 	}
-	f, ok := toolchain.ParseFolders(text)
+	f, ok := host.ParseFolders(text)
 	for _, list := range [2][]string{f.Programs, f.Libraries} {
 		for i, d := range list {
 			list[i] = r.name(d)

@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -43,7 +44,7 @@ func (r *Runner) stub(ctx context.Context, a *graph.Action, argv []string, rec *
 		return false
 	}
 	stub := argv[at]
-	lists, ok := r.askSearch(ctx, a, toolchain.AskSearch(argv, []string{stub}, ""))
+	lists, ok := r.askSearch(ctx, a, host.AskSearch(argv, []string{stub}, ""))
 	question := append(withoutOutput(argv), "-M", "-MG")
 	_, deps, err := run.ParseDepfile([]byte(r.answer(ctx, a, question)))
 	if !ok || err != nil {

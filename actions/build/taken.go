@@ -13,6 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
@@ -236,7 +237,7 @@ func (r *Runner) expanded(ctx context.Context, a *graph.Action, dir scratch) (te
 	file := dir.file("expanded")
 	defer os.Remove(file)
 	for _, argv := range argvs {
-		argv = toolchain.PreprocessOnly(argv, source, a.Inputs[0], file)
+		argv = host.PreprocessOnly(argv, source, a.Inputs[0], file)
 		out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: append(slices.Clone(r.Env), a.Env...)})
 		if err != nil || out.ExitCode != 0 {
 			return nil, false

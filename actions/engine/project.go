@@ -10,9 +10,9 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -127,7 +127,7 @@ func (p *Project) Tools() map[string]plan.Tool {
 // Request says what the planner will ask about the world.
 func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: w.toolMemo(p)}
-	r.NativeCPU = toolchain.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
+	r.NativeCPU = host.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
 	if tc, ok := p.Toolchains["cuda"]; ok {
 		r.Compiler, r.HostCompiler, r.Version = tc.Compiler, tc.HostCompiler, tc.Version
 		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
@@ -141,9 +141,9 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 		}
 	}
 	for _, t := range p.Targets {
-		r.NativeCPU = r.NativeCPU || toolchain.NativeCPU(t.Flags.Link)
+		r.NativeCPU = r.NativeCPU || host.NativeCPU(t.Flags.Link)
 		for _, s := range t.Sources {
-			r.NativeCPU = r.NativeCPU || toolchain.NativeCPU(slices.Concat(s.Flags.Host, s.Flags.NVCC, s.Flags.Clang, s.Flags.HIP))
+			r.NativeCPU = r.NativeCPU || host.NativeCPU(slices.Concat(s.Flags.Host, s.Flags.NVCC, s.Flags.Clang, s.Flags.HIP))
 			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
 			r.NeedHIP = r.NeedHIP || s.Language == "hip"
 		}

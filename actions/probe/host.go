@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // compiler finds a gcc-like host compiler: the one asked for, or the first of the usual names.
@@ -187,7 +187,7 @@ func (w *world) isGNULinker(cxx string) bool {
 // x86_64-linux-gnu-as, real-ld, collect-ld ...) is a matter of its version; in those of PATH the programs are watched.
 func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 	text, _ := w.answer(compiler, "-print-search-dirs")
-	f, _ := toolchain.ParseFolders(text)
+	f, _ := host.ParseFolders(text)
 	for _, d := range append(f.Programs, f.Libraries...) {
 		file := filepath.Join(d, "specs")
 		if specs == "" && w.there(filepath.Clean(d)) && w.there(file) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // clangRE finds what every clang says first, whoever builds it: "Debian clang version 15.0.6", "AMD clang version 14.0.0".
@@ -98,7 +98,7 @@ func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
 		w.note(err)
 		return ""
 	}
-	link := toolchain.HostLTO{Family: "clang", Kind: "full", LD: lto.LD}.Link("", false)
+	link := host.LTO{Family: "clang", Kind: "full", LD: lto.LD}.Link("", false)
 	for _, argv := range [][]string{
 		{clang, "-flto", "-c", "a.cpp", "-o", "a.o"},
 		{lto.AR.Path, "qcsD", "a.a", "a.o"},

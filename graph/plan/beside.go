@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -18,7 +19,7 @@ import (
 // besideObject has a write what the options of its host compiler say. It reports whether there is anything; flags are where the options
 // may come from.
 func (b *builder) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
-	beside := toolchain.BesideObject(family, options, a.Outputs[0])
+	beside := host.BesideObject(family, options, a.Outputs[0])
 	b.checkUnkept(t, a.Name, beside, flags)
 	if !beside.Named {
 		return false
@@ -52,7 +53,7 @@ func (b *builder) besideHost(t *target, a *graph.Action, family string, s manife
 
 // besideLink is besideObject for a link.
 func (b *builder) besideLink(t *target, a *graph.Action) {
-	beside := toolchain.BesideLink(t.Flags.Link)
+	beside := host.BesideLink(t.Flags.Link)
 	b.checkUnkept(t, a.Name, beside, t.Flags)
 	if beside.Named {
 		b.checkSources(t, a, beside, t.Flags)
@@ -61,7 +62,7 @@ func (b *builder) besideLink(t *target, a *graph.Action) {
 }
 
 // checkSources refuses to write over a source of t, as a mistaken name would have it.
-func (b *builder) checkSources(t *target, a *graph.Action, beside toolchain.Beside, flags manifest.Flags) {
+func (b *builder) checkSources(t *target, a *graph.Action, beside host.Beside, flags manifest.Flags) {
 	for _, f := range beside.Files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
 			b.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
@@ -70,7 +71,7 @@ func (b *builder) checkSources(t *target, a *graph.Action, beside toolchain.Besi
 }
 
 // checkUnkept refuses an option whose files would be lost.
-func (b *builder) checkUnkept(t *target, name string, beside toolchain.Beside, flags manifest.Flags) {
+func (b *builder) checkUnkept(t *target, name string, beside host.Beside, flags manifest.Flags) {
 	if beside.Unkept != "" {
 		b.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
 			"-fopt-info=FILE, -Wa,-a=FILE and -Wl,-Map=FILE.",
@@ -80,9 +81,9 @@ func (b *builder) checkUnkept(t *target, name string, beside toolchain.Beside, f
 
 // notBeside refuses files beside an object that is made of parts by several compilers.
 func (b *builder) notBeside(t *target, s manifest.Source, options []string) {
-	beside := toolchain.BesideObject("clang", options, "x.o")
+	beside := host.BesideObject("clang", options, "x.o")
 	if beside.Named && beside.Unkept == "" {
-		i := slices.IndexFunc(options, func(o string) bool { return toolchain.BesideObject("clang", []string{"-g", o}, "x.o").Named })
+		i := slices.IndexFunc(options, func(o string) bool { return host.BesideObject("clang", []string{"-g", o}, "x.o").Named })
 		b.errorf(t.flag(s.Flags, options[max(i, 0)]), "Remove it here; a library of C and C++ sources of its own may have it.",
 			"%s is compiled by clang for host and GPUs, and %s writes or reads files beside an object", s.Path, options[max(i, 0)])
 	}

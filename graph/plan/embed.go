@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -39,7 +39,7 @@ func (b *builder) embed(t *target) {
 	argv, inputs := embedArgs(symbol, group)
 	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
 	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),
-		Argv: toolchain.HostCompile(b.facts.CC.Path, source, object, object+".d", "", toolchain.HostOptions{
+		Argv: host.Compile(b.facts.CC.Path, source, object, object+".d", "", host.Options{
 			PIC: true, // for whoever links it: the table is addresses, which the dynamic linker may fill in
 		}),
 		Inputs: append([]string{source, header}, inputs...), Outputs: []string{object}, Depfile: object + ".d", Tools: []string{"cc"}})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -380,11 +381,11 @@ func (b *builder) hipHostCompile(t *target, s manifest.Source, out string, inc [
 		b.errorf(t.attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.label)
 	}
 	k := b.facts.HIP
-	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
+	o := host.Options{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
 		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
-		Argv:   toolchain.HostCompile(k.Clang.Path, s.Path, out, out+".d", language, o),
+		Argv:   host.Compile(k.Clang.Path, s.Path, out, out+".d", language, o),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory, Env: b.hipEnv(),
 	}

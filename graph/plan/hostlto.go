@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -45,8 +45,8 @@ func (b *builder) ltoCompile(t *target, s manifest.Source, compiler Tool) []stri
 	return b.lto(t.HostLTO).Compile(fileName(t) + "/" + b.inTree(s.Path))
 }
 
-func (b *builder) lto(kind string) toolchain.HostLTO {
-	return toolchain.HostLTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
+func (b *builder) lto(kind string) host.LTO {
+	return host.LTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
 }
 
 // ltoLink gives the options of a link of t that make machine code of intermediate code.
@@ -104,8 +104,8 @@ func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
 	}
 	lto := b.facts.HostLTO
 	a.Tools = []string{"lto-ar"}
-	a.Argv = toolchain.Archive(lto.AR.Path, t.file, members)
+	a.Argv = host.Archive(lto.AR.Path, t.file, members)
 	if lto.Plugin != "" {
-		a.Argv, a.Work.Response = toolchain.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), atFile(5)
+		a.Argv, a.Work.Response = host.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), atFile(5)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -111,7 +112,7 @@ func (b *builder) library(t *target) {
 	t.file = b.out("lib", "lib"+t.Name+".a")
 	a := &graph.Action{
 		Kind: graph.Archive, Name: path.Base(t.file),
-		Argv:   toolchain.Archive(b.facts.AR.Path, t.file, members),
+		Argv:   host.Archive(b.facts.AR.Path, t.file, members),
 		Inputs: members, Outputs: []string{t.file}, Tools: []string{"ar"},
 		Work: graph.Work{Response: atFile(3)},
 	}
@@ -176,7 +177,7 @@ func (b *builder) checkCompiler(t *target) {
 }
 
 func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
-	h := toolchain.HostLink{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
+	h := host.LinkOptions{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
 		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		if s.object != "" {
@@ -200,7 +201,7 @@ func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 		h.CUDADirs = b.facts.CUDA.LibDirs
 		b.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
 	}
-	return toolchain.Link(b.facts.CXX.Path, h), inputs
+	return host.Link(b.facts.CXX.Path, h), inputs
 }
 
 // checkLibraries refuses a link that would take a library of another toolkit, or none. Where the user names folders to search, by

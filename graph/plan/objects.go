@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -196,14 +197,14 @@ func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []st
 		return nil
 	}
 	b.checkDepends(t, s.Flags.Host)
-	o := toolchain.HostOptions{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
+	o := host.Options{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
 		Debug: t.Debug, PIC: t.pic, LTO: b.ltoCompile(t, s, compiler), Flags: s.Flags.Host}
 	if b.facts.CUDA != nil {
 		o.System = b.facts.CUDA.Includes
 	}
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
-		Argv:   toolchain.HostCompile(compiler.Path, s.Path, out, out+".d", languageFlag(s), o),
+		Argv:   host.Compile(compiler.Path, s.Path, out, out+".d", languageFlag(s), o),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, Env: []string{anywhere},
 	}

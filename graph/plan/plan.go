@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -308,7 +309,7 @@ func (b *builder) nativeCPU(a *graph.Action) {
 	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
 		return
 	}
-	if toolchain.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && toolchain.NativeCPU(b.facts.NVCCFlags) {
+	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags) {
 		a.Tools = append(slices.Clip(a.Tools), NativeTool)
 	}
 }

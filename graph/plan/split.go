@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -227,7 +228,7 @@ func isSpecs(option string) bool {
 // joinable wants host code that device code can be put into afterwards. options are those of its compile, whoever asked for them: the
 // manifest, or NVCC_APPEND_FLAGS.
 func joinable(options []string) error {
-	if o := toolchain.IntermediateCode(options); o != "" {
+	if o := host.IntermediateCode(options); o != "" {
 		return fmt.Errorf("%s makes intermediate code of the host code, and a link takes device code from there", o)
 	}
 	return nil

@@ -1,7 +1,9 @@
-package toolchain
+// Package host builds the command lines of C and C++ compilers, archivers and linkers, gcc's and clang's, and knows what their options
+// have them do and where they search. It is pure: it runs nothing and looks nothing up.
+package host
 
-// HostOptions are the attributes of a target that reach the host compiler.
-type HostOptions struct {
+// Options are the attributes of a target that reach the host compiler.
+type Options struct {
 	Std      string // "c++17", "c11"
 	Opt      string
 	Includes []string
@@ -9,13 +11,13 @@ type HostOptions struct {
 	Defines  []string
 	Debug    bool
 	PIC      bool
-	LTO      []string // of HostLTO
+	LTO      []string // of LTO
 	Flags    []string
 }
 
-// HostCompile gives the argv that compiles a C or C++ source with a gcc-like compiler.
+// Compile gives the argv that compiles a C or C++ source with a gcc-like compiler.
 // language is "c" or "c++" when the ending of source does not say so, else "".
-func HostCompile(compiler, source, output, depfile, language string, o HostOptions) []string {
+func Compile(compiler, source, output, depfile, language string, o Options) []string {
 	argv := []string{compiler, "-c"}
 	if o.Std != "" {
 		argv = append(argv, "-std="+o.Std)
@@ -60,8 +62,8 @@ const DependencyFile = "-Wl,--dependency-file="
 // TraceLink has GNU ld say which files it tries to open. It says so on its standard output.
 const TraceLink = "-Wl,--verbose"
 
-// HostLink is the link of an executable or a shared library.
-type HostLink struct {
+// LinkOptions is the link of an executable or a shared library.
+type LinkOptions struct {
 	Objects  []string // own objects and the linked device code, which names members of Archives
 	Archives []string // static libraries, users before what they use
 	Shared   []string // shared libraries, by file
@@ -71,7 +73,7 @@ type HostLink struct {
 	CUDADirs []string // -L of the toolkit
 	RPaths   []string // "$ORIGIN/../lib"
 	SOName   string   // shared library: DT_SONAME
-	LTO      []string // of HostLTO
+	LTO      []string // of LTO
 	Flags    []string
 	Trace    bool   // the linker is GNU ld, and gets TraceLink
 	Depfile  string // written by the linker: every file it opened; "" for a linker that cannot
@@ -80,7 +82,7 @@ type HostLink struct {
 
 // Link gives the argv of a host link. Archives stand in one group, since libraries of a manifest may
 // use each other in any order. Arguments from index 1 on may go into a response file.
-func Link(compiler string, l HostLink) []string {
+func Link(compiler string, l LinkOptions) []string {
 	argv := []string{compiler}
 	if l.SOName != "" {
 		argv = append(argv, "-shared", "-Wl,-soname,"+l.SOName)
@@ -109,24 +111,6 @@ func Link(compiler string, l HostLink) []string {
 		argv = append(argv, "-Wl,-rpath,"+r)
 	}
 	return argv
-}
-
-// CUDALibs are the toolkit's libraries that a program with device code links.
-// cudart is "static", "shared" or "none".
-func CUDALibs(cudart string, deviceLink bool) []string {
-	var libs []string
-	if deviceLink {
-		libs = append(libs, "cudadevrt")
-	}
-	switch cudart {
-	case "none":
-		return libs
-	case "shared":
-		libs = append(libs, "cudart")
-	default:
-		libs = append(libs, "cudart_static")
-	}
-	return append(libs, "rt", "pthread", "dl")
 }
 
 func libArgs(dirs, libs []string) []string {

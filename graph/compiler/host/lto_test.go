@@ -1,4 +1,4 @@
-package toolchain
+package host
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ func TestHostLTOLink(t *testing.T) {
 		"":                            {"-O2", "-flto=thin", "-fuse-ld=lld", "-Wl,--thinlto-jobs=1"},
 		"/usr/lib/llvm-15/bin/ld.lld": {"-O2", "-flto=thin", "-fuse-ld=lld", "--ld-path=/usr/lib/llvm-15/bin/ld.lld", "-Wl,--thinlto-jobs=1"},
 	} {
-		if got := (HostLTO{Family: "clang", Kind: "thin", LD: ld}).Link("2", false); !slices.Equal(got, want) {
+		if got := (LTO{Family: "clang", Kind: "thin", LD: ld}).Link("2", false); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", ld, got, want)
 		}
 	}

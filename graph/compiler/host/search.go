@@ -1,4 +1,4 @@
-package toolchain
+package host
 
 import (
 	"path"
@@ -22,12 +22,6 @@ type Search struct {
 	Dirs    []string // in order, those of quoted includes first
 	Missing []string // folders that it would search, and that do not exist
 }
-
-// HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all sources include.
-var HostHeaders = []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"}
-
-// FirstHeaders are what nvcc, and clang for CUDA and HIP, have each source include first.
-var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}
 
 // own are options that say what a compile reads, writes or defines, and nothing of where it searches; true for those with a value
 // of their own.
@@ -54,7 +48,7 @@ func AskSearch(argv, files []string, language string) []string {
 		case mine && valued:
 			i += step
 		case mine, slices.Contains(files, arg), strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"), strings.HasPrefix(arg, "-save-temps"),
-			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, cuid):
+			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, "-cuid="):
 		case prefix:
 			question = append(question, "-Xclang", arg)
 		default:
@@ -94,20 +88,6 @@ func appendNew(list []string, s string) []string {
 		return list
 	}
 	return append(list, s)
-}
-
-// HostPreprocesses are the commands by which nvcc preprocesses, by what its dry run says of a compile.
-func HostPreprocesses(text string) (argvs [][]string, err error) {
-	d, err := ParseDryRun(text)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range d.Steps {
-		if s.Tool == "gcc" && slices.Contains(s.Argv, "-E") {
-			argvs = append(argvs, s.Argv)
-		}
-	}
-	return argvs, nil
 }
 
 // AskFolders turns the command of a driver into the question where it looks for programs and libraries. Only what decides on that is

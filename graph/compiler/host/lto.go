@@ -1,12 +1,12 @@
-package toolchain
+package host
 
-// HostLTO says how host code is optimised across files: gcc knows one way, clang "full" and "thin".
+// LTO says how host code is optimised across files: gcc knows one way, clang "full" and "thin".
 //
 // A link is one process of one thread, as the scheduler takes it for: its memory and its place among others are those of a process.
 // gcc would start several by way of make, lld as many threads as there are processors. What the link makes is the same
 // with any number of them (gcc 12, lld 15), but not with another number of partitions; and gcc warns of several that
 // one process compiles in turn. A later option of the user's wins: -flto=auto -flto-partition=balanced, -Wl,--thinlto-jobs=all.
-type HostLTO struct {
+type LTO struct {
 	Family string // "gcc" or "clang"
 	Kind   string // "full" or "thin"
 	LD     string // of clang: the ld.lld to link with; "" for the one that it finds
@@ -14,7 +14,7 @@ type HostLTO struct {
 
 // Compile gives the options of a compile. seed tells objects apart that are linked together: gcc names sections and symbols
 // after it, and at random without one.
-func (h HostLTO) Compile(seed string) []string {
+func (h LTO) Compile(seed string) []string {
 	if h.Family == "gcc" {
 		return []string{"-flto", "-frandom-seed=" + seed}
 	}
@@ -22,7 +22,7 @@ func (h HostLTO) Compile(seed string) []string {
 }
 
 // Link gives the options of a link, with the optimisation level and debug information of the compile.
-func (h HostLTO) Link(opt string, debug bool) []string {
+func (h LTO) Link(opt string, debug bool) []string {
 	var argv []string
 	if opt != "" {
 		argv = append(argv, "-O"+opt)

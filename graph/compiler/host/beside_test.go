@@ -1,7 +1,6 @@
-package toolchain
+package host
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -69,12 +68,5 @@ func TestBesideLink(t *testing.T) {
 		if got := strings.Join(b.Files, " "); got != want {
 			t.Errorf("%s: %q, want %q", options, got, want)
 		}
-	}
-}
-
-func TestOfHost(t *testing.T) {
-	got := OfHost(strings.Fields(`-O2 -Xcompiler=-a,-b -Xcompiler -Wl\,x,-c --compiler-options=-d --compiler-options -e -lineinfo -Xptxas=-v`))
-	if want := []string{"-a", "-b", "-Wl,x", "-c", "-d", "-e"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

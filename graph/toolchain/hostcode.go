@@ -1,0 +1,80 @@
+package toolchain
+
+import (
+	"slices"
+	"strings"
+)
+
+// What nvcc hands on to the host compiler, and what its host code is compiled and linked with.
+
+// OfHost gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list, whose commas "\," does not split.
+func OfHost(nvcc []string) (options []string) {
+	for i := 0; i < len(nvcc); i++ {
+		name, list, joined := strings.Cut(nvcc[i], "=")
+		if name != "-Xcompiler" && name != "--compiler-options" {
+			continue
+		}
+		if !joined && i+1 < len(nvcc) {
+			i++
+			list = nvcc[i]
+		}
+		options = append(options, splitList(list)...)
+	}
+	return options
+}
+
+// splitList splits at commas without a backslash before them.
+func splitList(list string) []string {
+	words := []string{""}
+	for i := 0; i < len(list); i++ {
+		last := len(words) - 1
+		switch {
+		case list[i] == '\\' && i+1 < len(list) && list[i+1] == ',':
+			words[last] += ","
+			i++
+		case list[i] == ',':
+			words = append(words, "")
+		default:
+			words[last] += list[i : i+1]
+		}
+	}
+	return words
+}
+
+// HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all sources include.
+var HostHeaders = []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"}
+
+// HostPreprocesses are the commands by which nvcc preprocesses, by what its dry run says of a compile.
+func HostPreprocesses(text string) (argvs [][]string, err error) {
+	d, err := ParseDryRun(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range d.Steps {
+		if s.Tool == "gcc" && slices.Contains(s.Argv, "-E") {
+			argvs = append(argvs, s.Argv)
+		}
+	}
+	return argvs, nil
+}
+
+// CUDALibs are the toolkit's libraries that a program with device code links.
+// cudart is "static", "shared" or "none".
+func CUDALibs(cudart string, deviceLink bool) []string {
+	var libs []string
+	if deviceLink {
+		libs = append(libs, "cudadevrt")
+	}
+	switch cudart {
+	case "none":
+		return libs
+	case "shared":
+		libs = append(libs, "cudart")
+	default:
+		libs = append(libs, "cudart_static")
+	}
+	return append(libs, "rt", "pthread", "dl")
+}
+
+// FirstHeaders are what nvcc, and clang for CUDA and HIP, have each source include first.
+var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}
