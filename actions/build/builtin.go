@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts, manifests of modules. Raise it
@@ -50,10 +50,10 @@ func (r *Runner) join(a *graph.Action, name string) error {
 	}
 	var out []byte
 	switch {
-	case strings.HasSuffix(a.Inputs[1], toolchain.HIPCode):
-		out, err = fatbin.WithBundle(host, toolchain.Placeholder, code)
-	case strings.HasSuffix(a.Inputs[1], toolchain.ClangCode):
-		out, err = fatbin.WithClangFatbin(host, toolchain.Placeholder, code)
+	case strings.HasSuffix(a.Inputs[1], clang.HIPCode):
+		out, err = fatbin.WithBundle(host, clang.Placeholder, code)
+	case strings.HasSuffix(a.Inputs[1], clang.CUDACode):
+		out, err = fatbin.WithClangFatbin(host, clang.Placeholder, code)
 	default:
 		out, err = fatbin.WithFatbin(host, code)
 	}

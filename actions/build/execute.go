@@ -18,7 +18,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // Execute implements sched.Runner.
@@ -275,9 +275,9 @@ func (r *Runner) hear(a *graph.Action, out run.Result, refs refsArgv, dir scratc
 	if a.Step().ResourceUsage {
 		said = rest
 	}
-	var faults []toolchain.Fault
+	var faults []nvcc.Fault
 	if a.Work.Link != nil {
-		said, faults = toolchain.ReadNVLink(said, a.Link().NonLTO)
+		said, faults = nvcc.ReadNVLink(said, a.Link().NonLTO)
 	}
 	h := heard{run.Shorten(said, run.DefaultOutput), functions}
 	var err error
@@ -365,7 +365,7 @@ func (r *Runner) generator(a *graph.Action, name string) *graph.Action {
 }
 
 // linkError is the message about a device link that ended with status 0 and dropped code.
-func linkError(a *graph.Action, faults []toolchain.Fault) error {
+func linkError(a *graph.Action, faults []nvcc.Fault) error {
 	var say []string
 	for _, f := range faults {
 		file, _, _ := strings.Cut(f.Culprit, ":")

@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // hostRefs is which kernels and variables of a program plain host code refers to.
@@ -194,9 +194,9 @@ func (r *Runner) replaceInput(a *graph.Action, out *refsArgv, input string, cont
 // keepAll is the command of a device link that removes nothing.
 func keepAll(a *graph.Action, argv []string) []string {
 	if a.Kind == graph.NVLink {
-		return slices.Insert(slices.Clone(argv), 1, toolchain.KeepAll)
+		return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
 	}
-	return slices.Insert(slices.Clone(argv), slices.Index(argv, "-dlink")+1, "-Xnvlink", toolchain.KeepAll)
+	return slices.Insert(slices.Clone(argv), slices.Index(argv, "-dlink")+1, "-Xnvlink", nvcc.KeepAll)
 }
 
 // shown is the command as a user could run it.

@@ -13,8 +13,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // What a link looked for is asked of the linker while it links: with --verbose GNU ld tells of each file that it tried to open, for whatever
@@ -135,7 +136,7 @@ func (r *Runner) compilePrograms(ctx context.Context, a *graph.Action, rec *cach
 		if !host.Redirects(slices.Concat(a.Argv, r.KeyEnv)) {
 			return
 		}
-		argvs, err = toolchain.HostPreprocesses(r.answer(ctx, a, dryRun(a)))
+		argvs, err = nvcc.Preprocesses(r.answer(ctx, a, dryRun(a)))
 	}
 	for _, argv := range argvs {
 		if !host.Redirects(argv) {
@@ -209,7 +210,7 @@ func (r *Runner) linkerCommand(ctx context.Context, a *graph.Action) []string {
 		return a.Argv
 	}
 	for line := range strings.Lines(r.answer(ctx, a, append(slices.Clone(a.Argv), "-###"))) {
-		words, err := toolchain.ShellWords(strings.TrimSpace(line), nil)
+		words, err := compiler.ShellWords(strings.TrimSpace(line), nil)
 		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {
 			return words
 		}

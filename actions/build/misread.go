@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // A toolkit that is newer than kbuild may do something between its passes that its dry run does not show. So a pass
@@ -38,7 +38,7 @@ func (r *Runner) Misread() []Misreading {
 // judge finds out who is to blame for a failed pass.
 func (r *Runner) judge(ctx context.Context, a *graph.Action, res sched.Result) {
 	var e *ended
-	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || toolchain.BlamesSource(res.Output) || r.diskFull() {
+	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || compiler.BlamesSource(res.Output) || r.diskFull() {
 		return
 	}
 	if r.distrusts(a.Driver().DryRunKey) || !r.hasInputs(a.Driver().Argv) || !r.plainWorks(ctx, a) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // A compile that is guided by a profile reads it and tells nobody: no dependency file names it. gcc looks for a .gcda by the name of the
@@ -23,7 +23,7 @@ func (r *Runner) profiles(a *graph.Action) []string {
 	byObject := false
 	options := a.Argv[1:]
 	if a.Kind == graph.Compile {
-		options = toolchain.OfHost(slices.Concat(options, r.nvccFlags()))
+		options = nvcc.HostOptions(slices.Concat(options, r.nvccFlags()))
 	}
 	for _, o := range options {
 		switch name, value, _ := strings.Cut(o, "="); {

@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // Where a compiler searches is asked of it, after a command that ran: once in a run of kbuild for each set of flags that decide on it.
@@ -69,7 +69,7 @@ func isNVCC(a *graph.Action) bool {
 
 // dryRun has nvcc tell what it runs for such a compile.
 func dryRun(a *graph.Action) []string {
-	return append(a.Argv[:1:1], toolchain.Ask(a.Argv, a.Inputs[0], a.Outputs[0], a.Depfile)...)
+	return append(a.Argv[:1:1], nvcc.Ask(a.Argv, a.Inputs[0], a.Outputs[0], a.Depfile)...)
 }
 
 // haveCome reports that a folder is there which was missing when a compiler was asked.
@@ -115,13 +115,13 @@ func compact(list []string) []string {
 
 // askNVCC asks the compilers by which nvcc preprocesses, once nvcc has said which these are.
 func (r *Runner) askNVCC(ctx context.Context, a *graph.Action, question []string) (lists []host.Search, ok bool) {
-	argvs, err := toolchain.HostPreprocesses(r.answer(ctx, a, question))
+	argvs, err := nvcc.Preprocesses(r.answer(ctx, a, question))
 	if err != nil || len(argvs) == 0 {
 		return nil, false
 	}
 	asked := map[string]bool{}
 	for _, argv := range argvs {
-		q := host.AskSearch(argv, []string{toolchain.AskSource}, "")
+		q := host.AskSearch(argv, []string{nvcc.AskSource}, "")
 		if key := strings.Join(q, "\x00"); !asked[key] {
 			asked[key] = true
 			list, ok := r.askSearch(ctx, a, q)

@@ -9,7 +9,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // A file that comes to a folder which the compiler searches before the one where it found a header is read in its place. A source has
@@ -241,7 +242,7 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 		}
 	}
 	for _, h := range headers {
-		if base := path.Base(h); slices.Contains(toolchain.FirstHeaders, base) {
+		if base := path.Base(h); slices.Contains(compiler.FirstHeaders, base) {
 			names = append(names, base)
 		}
 	}
@@ -252,7 +253,7 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 // not name them. They are the same for every source, and searched like others.
 func (r *Runner) hostHeaders(rec *cache.Record) {
 	for _, list := range rec.Search {
-		for _, name := range toolchain.HostHeaders {
+		for _, name := range nvcc.HostHeaders {
 			for _, d := range strings.Split(list, "\n") {
 				p := path.Join(d, name)
 				if !r.Listing.Exists(p) || !r.isFile(p) {

@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // Where nvcc links device code as one command it compiles link.stub too, and searches the project's folder for its headers (-I.). It writes
@@ -21,7 +21,7 @@ func (r *Runner) lookedForStub(ctx context.Context, a *graph.Action, rec *cache.
 	if a.Kind != graph.DeviceLink || !r.known(a) || a.Tools[0] != "nvcc" {
 		return true
 	}
-	d, err := toolchain.ParseDryRun(r.answer(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun")))
+	d, err := nvcc.ParseDryRun(r.answer(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun")))
 	ok := err == nil
 	for _, step := range d.Steps {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // The assembler takes files in, for .incbin and .include, and no dependency file tells of it. Which files is seen in preprocessed text,
@@ -229,10 +229,10 @@ func (r *Runner) expanded(ctx context.Context, a *graph.Action, dir scratch) (te
 	argvs, source := [][]string{a.Argv}, a.Inputs[0]
 	if isNVCC(a) {
 		var err error
-		if argvs, err = toolchain.HostPreprocesses(r.answer(ctx, a, dryRun(a))); err != nil {
+		if argvs, err = nvcc.Preprocesses(r.answer(ctx, a, dryRun(a))); err != nil {
 			return nil, false
 		}
-		source = toolchain.AskSource
+		source = nvcc.AskSource
 	}
 	file := dir.file("expanded")
 	defer os.Remove(file)

@@ -16,7 +16,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // made is what texts found: outputs by name that need no file, since nobody reads them, or are digested already;
@@ -51,7 +51,7 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 			text, used = pptext.TakeMacros(text, a.Step().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
 		case stub: // names itself, in line markers
-			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(toolchain.StubName)), true
+			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(nvcc.StubName)), true
 		}
 		if comments, files := r.takenIn(a, text); comments != nil {
 			text, changed = append(text, comments...), true

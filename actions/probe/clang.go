@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // isClang tells by its name that a compiler of the toolchain block is no nvcc. nvcc then says where the toolkit is, whose ptxas,
@@ -50,7 +52,7 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 
 // askClang finds the folder by which clang takes the toolkit k and no other, which shows in the device library that it links, and
 // gives the steps of a compile. (clang itself looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
-func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (toolchain.HIPSteps, string) {
+func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
 	said := ""
 	for _, dir := range []string{k.Root, debianCUDA} {
 		c.CUDAPath = dir
@@ -63,7 +65,7 @@ func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) 
 		}
 		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, complaintOf(steps.Said))
 	}
-	return toolchain.HIPSteps{}, fmt.Sprintf("%s does not take the toolkit of %s, whose device libraries are in %s.%s "+
+	return clang.Steps{}, fmt.Sprintf("%s does not take the toolkit of %s, whose device libraries are in %s.%s "+
 		"Set CUDA_HOME to a toolkit that it takes.", c.Driver.Path, k.NVCC.Path, deviceLibs, said)
 }
 
@@ -85,10 +87,10 @@ func sameFile(a, b string) bool {
 }
 
 // clangSteps asks for the steps of a compile for some GPU.
-func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) toolchain.HIPSteps {
-	compile := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Codes: []gencode.Code{arch}}
-	argv := toolchain.ClangCUDA{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, toolchain.ClangOptions{})
-	return w.steps(append(argv[:1:1], toolchain.AskHIP(argv, "", compile.Source, compile.Output)...), nil)
+func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
+	compile := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
+	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, clang.Options{})
+	return w.steps(append(argv[:1:1], clang.Ask(argv, "", compile.Source, compile.Output)...), nil)
 }
 
 // addSystem adds to the parts of a clang the files by which its driver tells what system it is on: it links in another way on each.
@@ -102,7 +104,7 @@ func (w *world) addSystem(parts map[string]string) {
 
 // clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both. As a host compiler it
 // takes the headers of some gcc that is installed, which shows in what else it takes of it.
-func (w *world) clangIdentity(driver, version, cudaPath string, steps toolchain.HIPSteps) (string, error) {
+func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Steps) (string, error) {
 	parts := map[string]string{"clang++": driver}
 	for _, argv := range steps.Steps {
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {

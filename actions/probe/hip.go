@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // hipccVerbose has hipcc print the command that it makes.
@@ -165,34 +167,34 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	k.Includes = hipIncludes(compile.Steps)
 	k.DeviceLibs = w.deviceLibs(compile.Steps)
 	k.Looked = w.lookedForLibs(compile.Clang)
-	k.CompilesNew, k.LinksNew = compile.NewDriver(), link.NewDriver()
+	k.CompilesNew, k.LinksNew = hip.NewDriver(compile), hip.NewDriver(link)
 	w.hipLink = link
 	return parts, ""
 }
 
 // compileAndLink asks for the steps of a compile and of a link of it.
-func (w *world) compileAndLink(k *plan.HIP) (compile, link toolchain.HIPSteps) {
-	return w.hipSteps(k, "-c", "-x", "hip", toolchain.AskHIPSource), w.hipSteps(k, "--hip-link", toolchain.AskInput)
+func (w *world) compileAndLink(k *plan.HIP) (compile, link clang.Steps) {
+	return w.hipSteps(k, "-c", "-x", "hip", clang.AskSource), w.hipSteps(k, "--hip-link", compiler.AskInput)
 }
 
 // hipSteps asks for the steps of a command for gfx906, which every clang knows.
-func (w *world) hipSteps(k *plan.HIP, args ...string) toolchain.HIPSteps {
+func (w *world) hipSteps(k *plan.HIP, args ...string) clang.Steps {
 	argv := append([]string{k.Driver.Path, "-###", "--offload-arch=gfx906", "-fgpu-rdc"}, args...)
-	return w.steps(append(argv, "-o", toolchain.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
+	return w.steps(append(argv, "-o", compiler.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
 }
 
 // steps puts a question to hipcc or clang. A refusal shows steps all the same, and the planner asks again.
-func (w *world) steps(argv, env []string) toolchain.HIPSteps {
+func (w *world) steps(argv, env []string) clang.Steps {
 	dir, err := askFolder()
 	if w.note(err); err != nil {
-		return toolchain.HIPSteps{Said: err.Error()}
+		return clang.Steps{Said: err.Error()}
 	}
 	defer os.RemoveAll(dir)
 	cmd := w.command(argv)
 	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	w.note(err)
-	return toolchain.ReadHIPSteps(string(out), argv)
+	return clang.ReadSteps(string(out), argv)
 }
 
 // hipIncludes are the folders where the steps of a compile search for hip/hip_runtime.h, but for those that every compiler searches.

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Bitcode is for the tools of its own LLVM. clang looks for lld first in the folder by whose name it was called: where Debian's
@@ -17,7 +18,7 @@ import (
 // supported in -opaque-pointers mode (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')", in hipcc as in kbuild.
 
 // ownLLVM is the folder of clang's own LLVM if it has an lld that a link does not take; "" if all is well or there is none.
-func (w *world) ownLLVM(compile, link toolchain.HIPSteps) string {
+func (w *world) ownLLVM(compile, link clang.Steps) string {
 	own := ""
 	for _, argv := range compile.Steps {
 		if len(argv) > 1 && argv[1] == "-cc1" {
@@ -82,7 +83,7 @@ func (w *world) tryHIP(k *plan.HIP) {
 		}
 		return
 	}
-	link, err := w.hipLink.Link([]gencode.Code{arch})
+	link, err := hip.LinkOf(w.hipLink, []gencode.Code{arch})
 	if err != nil || len(link.Device) != 1 {
 		return // unknown, or of the new driver: linked as one command
 	}

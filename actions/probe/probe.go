@@ -28,9 +28,9 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Request says what to find out.
@@ -328,7 +328,7 @@ type world struct {
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
 	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
-	hipLink  toolchain.HIPSteps  // of a link of relocatable AMD code
+	hipLink  clang.Steps         // of a link of relocatable AMD code
 	hipTrial string              // what failed when device code was compiled and linked for a trial, "" if nothing did
 }
 

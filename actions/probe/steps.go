@@ -17,8 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // Steps remembers what nvcc --dryrun, hipcc -### and clang -### said, for some tools and one environment. It is only a memo: without
@@ -171,7 +172,7 @@ func askFolder() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "kbuild-ask-"); err != nil {
 		return "", err
 	}
-	for _, name := range []string{toolchain.AskHIPSource, toolchain.AskInput} {
+	for _, name := range []string{clang.AskSource, compiler.AskInput} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			os.RemoveAll(dir)
 			return "", err

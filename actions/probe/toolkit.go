@@ -11,9 +11,10 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // toolkit finds and identifies the CUDA toolkit. Where its parts are is asked of nvcc itself, by a
@@ -210,7 +211,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 
 // step reads what a command of the link names: its words may have blanks, as folders may.
 func (d *dry) step(line string) {
-	words, err := toolchain.ShellWords(strings.TrimPrefix(line, "#$ "), nil)
+	words, err := compiler.ShellWords(strings.TrimPrefix(line, "#$ "), nil)
 	if err != nil {
 		return
 	}
@@ -226,7 +227,7 @@ func (d *dry) step(line string) {
 
 // dirsOf are the folders in options such as "-L/x/lib" -I/y "-isystem" "/z".
 func dirsOf(flags string) (dirs []string) {
-	words, err := toolchain.ShellWords(flags, nil)
+	words, err := compiler.ShellWords(flags, nil)
 	if err != nil {
 		return nil
 	}
@@ -263,8 +264,8 @@ func exists(p string) bool {
 
 // parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role that
 // nothing plays is "".
-func (d dry) parts(w *world, nvcc string) map[string]string {
-	parts := map[string]string{"nvcc": nvcc}
+func (d dry) parts(w *world, program string) map[string]string {
+	parts := map[string]string{"nvcc": program}
 	w.watch(d.root()) // nvcc looks for folders of targets
 	for _, dir := range filepath.SplitList(d.path) {
 		if !slices.Contains(filepath.SplitList(w.env("PATH")), dir) {
@@ -284,8 +285,8 @@ func (d dry) parts(w *world, nvcc string) map[string]string {
 			parts[role] = file
 		}
 	}
-	if isScript(nvcc) {
-		w.follow(nvcc, parts, map[string]bool{})
+	if isScript(program) {
+		w.follow(program, parts, map[string]bool{})
 	}
 	only("nvcc itself", filepath.Join(d.here, "nvcc")) // where nvcc is a script that runs it
 	only("nvcc.profile", filepath.Join(d.here, "nvcc.profile"))
@@ -297,7 +298,7 @@ func (d dry) parts(w *world, nvcc string) map[string]string {
 	}
 	only("sh", "/bin/sh") // by which nvcc runs its passes
 	// What the host code that cudafe++ makes includes, and no dependency file of nvcc names.
-	for _, h := range toolchain.HostHeaders {
+	for _, h := range nvcc.HostHeaders {
 		only(h, d.header(h))
 	}
 	for _, l := range []string{"libcudadevrt.a", "libcudart_static.a"} {

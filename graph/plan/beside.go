@@ -8,7 +8,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -105,5 +105,5 @@ func (t *target) flag(flags manifest.Flags, option string) manifest.Pos {
 
 // hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
 func (b *builder) hostOptions(flags manifest.Flags) []string {
-	return slices.Concat(toolchain.OfHost(b.facts.NVCCFlags), toolchain.OfHost(flags.NVCC), flags.Host)
+	return slices.Concat(nvcc.HostOptions(b.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }

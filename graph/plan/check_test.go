@@ -63,7 +63,7 @@ func answered(t *testing.T, block, recorded string) *graph.Graph {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	text, err := os.ReadFile("../toolchain/testdata/dryrun/" + recorded + ".txt")
+	text, err := os.ReadFile("../compiler/nvcc/testdata/" + recorded + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -74,7 +74,7 @@ func (t *target) isNamed(names map[string]bool) bool {
 
 // checkModule plans the links of one module with those that it depends on.
 func (b *builder) checkModule(t *target, archs []gencode.Code) {
-	nvcc, ok := b.nvcc(t.Pos)
+	cc, ok := b.nvcc(t.Pos)
 	if !ok {
 		return
 	}
@@ -91,7 +91,7 @@ func (b *builder) checkModule(t *target, archs []gencode.Code) {
 	b.checkLTO(t, parts)
 	for _, arch := range archs {
 		if b.canCheck(t, parts, arch) {
-			b.checkFor(t, nvcc, parts, arch)
+			b.checkFor(t, cc, parts, arch)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func ltoirFor(t *target, arch gencode.Code) []artifact {
 }
 
 // checkFor plans the link for one architecture.
-func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch gencode.Code) {
+func (b *builder) checkFor(t *target, cc nvcc.Driver, parts []part, arch gencode.Code) {
 	check := &graph.Link{LTO: true, Check: true, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
 	var inputs []string
 	for _, p := range parts {
@@ -199,11 +199,11 @@ func (b *builder) checkFor(t *target, nvcc toolchain.NVCC, parts []part, arch ge
 	}
 	out := b.out(graph.CheckLinkDir, "modules", instanceName(t)+"."+arch.String()+".cubin")
 	codes := []gencode.Code{arch}
-	link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
+	link := nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
-		Argv: nvcc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
-		Work: graph.Work{Link: check, Response: optionsFile}}, nvcc, link, o, nil)
+		Argv: cc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
+		Work: graph.Work{Link: check, Response: optionsFile}}, cc, link, o, nil)
 	t.node.Checks = append(t.node.Checks, out)
 }
 
@@ -219,7 +219,7 @@ func (b *builder) wrapped(t *target, a artifact) string {
 	}
 	f := floats(t)
 	b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: []string{a.arch}, Mode: "lto",
-		Argv:   toolchain.WrapLTOIR(b.facts.CUDA.Programs["fatbinary"], code, f.ftz, f.precDiv, f.precSqrt, f.fmad, a.path, out),
+		Argv:   nvcc.WrapLTOIR(b.facts.CUDA.Programs["fatbinary"], code, f.ftz, f.precDiv, f.precSqrt, f.fmad, a.path, out),
 		Inputs: []string{a.path}, Outputs: []string{out}, Tools: []string{"nvcc"}})
 	return out
 }
@@ -238,7 +238,7 @@ func (b *builder) references(t *target, a artifact) string {
 	codes := names([]gencode.Code{code.As(gencode.PTX)})
 	b.emit(t, &graph.Action{Kind: graph.References, Name: path.Base(text), Archs: codes, Inputs: []string{a.symbols}, Outputs: []string{text}})
 	b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: codes,
-		Argv:   toolchain.WrapPTX(b.facts.CUDA.Programs["fatbinary"], code, text, out),
+		Argv:   nvcc.WrapPTX(b.facts.CUDA.Programs["fatbinary"], code, text, out),
 		Inputs: []string{text}, Outputs: []string{out}, Tools: []string{"nvcc"}})
 	return out
 }

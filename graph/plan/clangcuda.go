@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -35,14 +37,14 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 	}
 	k := b.clang()
 	codes := t.codes.compileCodes(s.Mode)
-	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: codes}
-	argv := toolchain.ClangCUDA{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(c, b.clangOptions(t, s, inc))
+	c := compiler.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: codes}
+	argv := clangcuda.Driver{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(c, b.clangOptions(t, s, inc))
 	p := &clangSplit{b: b, t: t, source: s, lines: recordsClangLines(t, s.Flags.Clang, s.Flags.PTXAS, s.Flags.Host), dir: b.partsDir(o.path),
 		whole: &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{anywhere},
 			Inputs: []string{s.Path}, Outputs: []string{o.path}, OrderOnly: headers, Depfile: c.Depfile, SearchDirs: inc,
 			Tools: []string{"clang"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}}
-	driver := toolchain.ClangDriver(argvForPasses(argv))
-	p.ClangUnit = toolchain.ClangUnit{ClangPasses: driver, Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
+	driver := clang.PassesOf(argvForPasses(argv))
+	p.Unit = clang.Unit{Passes: driver, Language: "cuda", Source: s.Path, ID: hipID(t.label, s)}
 	passes, err := b.learnClang(t, p.whole, codes)
 	if err == nil {
 		err = joinable(slices.Concat(s.Flags.Clang, s.Flags.Host))
@@ -51,30 +53,30 @@ func (b *builder) compileClang(t *target, s manifest.Source, o *object, inc, hea
 		p.wholeClang(err)
 		return
 	}
-	p.ClangPasses = passes.ClangPasses
+	p.Passes = passes.Passes
 	p.splitCUDA(passes, codes)
 }
 
 // argvForPasses is a command without what it says of its own files.
 func argvForPasses(argv []string) []string {
-	question := toolchain.AskHIP(argv, "", argv[slices.Index(argv, "-x")+2], askedOutput(argv))
+	question := clang.Ask(argv, "", argv[slices.Index(argv, "-x")+2], askedOutput(argv))
 	return append(argv[:1:1], question...)
 }
 
 // learnClang asks for the steps of a compile.
-func (b *builder) learnClang(t *target, whole *graph.Action, codes []gencode.Code) (*toolchain.CUDAPasses, error) {
+func (b *builder) learnClang(t *target, whole *graph.Action, codes []gencode.Code) (*clangcuda.Passes, error) {
 	if why := b.wished(t); why != "" {
 		return nil, errors.New(why)
 	}
-	q := Question{"clang", toolchain.AskHIP(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
+	q := Question{"clang", clang.Ask(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
 	whole.Work.Driver.DryRunKey = q.Key()
-	return learn(b, &b.clangs, q, func(text string) (*toolchain.CUDAPasses, error) {
-		return toolchain.LearnClangCUDA(text, append(whole.Argv[:1:1], q.Args...), codes)
+	return learn(b, &b.clangs, q, func(text string) (*clangcuda.Passes, error) {
+		return clangcuda.LearnCompile(text, append(whole.Argv[:1:1], q.Args...), codes)
 	})
 }
 
 // splitCUDA plans the passes of a source.
-func (p *clangSplit) splitCUDA(passes *toolchain.CUDAPasses, codes []gencode.Code) {
+func (p *clangSplit) splitCUDA(passes *clangcuda.Passes, codes []gencode.Code) {
 	file := func(c gencode.Code) string {
 		if c.Kind == gencode.SASS {
 			return p.dir + "/" + c.String() + ".cubin"
@@ -92,7 +94,7 @@ func (p *clangSplit) splitCUDA(passes *toolchain.CUDAPasses, codes []gencode.Cod
 			p.b.emit(p.t, a)
 		}
 	}
-	code := p.dir + "/code" + toolchain.ClangCode
+	code := p.dir + "/code" + clang.CUDACode
 	argv, inputs := passes.Pack(file, code)
 	a := p.action(graph.Fatbinary, argv, code)
 	a.Archs, a.Inputs, a.Transient = p.whole.Archs, inputs, true
@@ -121,8 +123,8 @@ func (p *clangSplit) wholeClang(why error) {
 
 // clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and
 // more for the second; clang's own is -O0. Fast math flushes denormals, as nvcc's does.
-func (b *builder) clangOptions(t *target, s manifest.Source, inc []string) toolchain.ClangOptions {
-	o := toolchain.ClangOptions{
+func (b *builder) clangOptions(t *target, s manifest.Source, inc []string) clang.Options {
+	o := clang.Options{
 		Std: t.Std, Opt: t.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
 		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,
 	}
@@ -136,9 +138,9 @@ func (b *builder) clangOptions(t *target, s manifest.Source, inc []string) toolc
 	if t.FastMath && t.FTZ == nil {
 		o.FTZ = &t.FastMath
 	}
-	o.Flags = append(slices.Clone(s.Flags.Clang), toolchain.PTXASFlags(s.Flags.PTXAS)...)
+	o.Flags = append(slices.Clone(s.Flags.Clang), clangcuda.PTXASFlags(s.Flags.PTXAS)...)
 	if t.MaxRegisters > 0 {
-		o.Flags = append(o.Flags, toolchain.MaxRegisters(t.MaxRegisters)...)
+		o.Flags = append(o.Flags, clangcuda.MaxRegisters(t.MaxRegisters)...)
 	}
 	return o
 }

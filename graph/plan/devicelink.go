@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -97,13 +97,13 @@ func holds(m Member, k gencode.Kind) bool {
 // deviceLink plans the device link of t and returns its object. nvlink sees every relocatable object
 // and archive of the program exactly once; the host link then takes the same ones.
 func (b *builder) deviceLink(t *target, l linkage) string {
-	nvcc, ok := b.nvcc(t.Pos)
+	cc, ok := b.nvcc(t.Pos)
 	if !ok {
 		return ""
 	}
 	parts := b.parts(t, l)
 	keeps := b.keepsAll(t)
-	link := toolchain.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink}
+	link := nvcc.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink}
 	for _, p := range parts {
 		link.LTO = link.LTO || p.lto
 	}
@@ -122,13 +122,13 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	whole := &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
-		Argv: nvcc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
+		Argv: cc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
 		Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile},
 	}
 	if check.KeepsAll = keeps; keeps == "" {
 		check.HostRefs = b.hostRefs(t)
 	}
-	b.emitLink(t, whole, nvcc, link, o, nil)
+	b.emitLink(t, whole, cc, link, o, nil)
 	return link.Output
 }
 

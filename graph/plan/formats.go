@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -28,7 +28,7 @@ type format struct {
 	source manifest.Source
 	whole  *graph.Action
 	ask    []string // the argv that tells the passes
-	passes *toolchain.CompilePasses
+	passes *nvcc.CompilePasses
 }
 
 // sharing knows the passes that were planned for the formats of one source, or of one device link.
@@ -74,7 +74,7 @@ func mergeLTO(list []format) {
 			}
 			for i, pass := range f.passes.CICC {
 				for _, other := range g.passes.CICC {
-					if len(pass.Out) == 1 && len(other.Out) == 2 && toolchain.SameLTOIR(pass, other) {
+					if len(pass.Out) == 1 && len(other.Out) == 2 && nvcc.SameLTOIR(pass, other) {
 						f.passes.CICC[i] = other
 					}
 				}
@@ -97,19 +97,19 @@ func (b *builder) splitFormat(t *target, f format, shared *sharing) {
 	switch {
 	case ltoir: // fatbinary would only wrap it
 		pass := f.passes.CICC[0]
-		ptx := toolchain.RolePTX.Of(pass.Arch)
-		if unchecked := toolchain.RoleUnchecked.Of(pass.Arch); slices.Contains(pass.Out, unchecked) {
+		ptx := nvcc.RolePTX.Of(pass.Arch)
+		if unchecked := nvcc.RoleUnchecked.Of(pass.Arch); slices.Contains(pass.Out, unchecked) {
 			ptx = unchecked // nvcc checks none for LTO-IR alone
 		}
-		p.copy(p.file(toolchain.RoleLTOIR.Of(pass.Arch)), whole.Outputs[0])
+		p.copy(p.file(nvcc.RoleLTOIR.Of(pass.Arch)), whole.Outputs[0])
 		p.copy(p.file(ptx), whole.Outputs[1])
 	case f.passes.Fatbinary == nil:
-		p.copy(p.file(toolchain.RoleOutput), whole.Outputs[0])
+		p.copy(p.file(nvcc.RoleOutput), whole.Outputs[0])
 	}
 }
 
 // partOf names the output of nvcc -cubin or -ptx as a part that every format calls the same.
-func partOf(c *toolchain.CompilePasses) string {
+func partOf(c *nvcc.CompilePasses) string {
 	for _, pass := range c.PTXAS {
 		return pass.Arch + ".cubin"
 	}
@@ -168,8 +168,8 @@ func (p *split) commandOf(a *graph.Action) (same, alike string) {
 
 // mask leaves out of an argument the list of architectures and the folder of a part.
 func (p *split) mask(word string) string {
-	if strings.HasPrefix(word, "-D"+toolchain.ListMacro+"=") {
-		return "-D" + toolchain.ListMacro
+	if strings.HasPrefix(word, "-D"+nvcc.ListMacro+"=") {
+		return "-D" + nvcc.ListMacro
 	}
 	if before, part, ok := strings.Cut(word, p.b.out(graph.PartsDir)+"/"); ok {
 		return before + path.Base(part)

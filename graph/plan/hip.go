@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -26,16 +28,16 @@ import (
 // preprocesses once more than it would, which costs a tenth of a small compile.
 
 // hip is the HIP compiler, or a problem at pos if there is none.
-func (b *builder) hip(pos manifest.Pos) (toolchain.HIP, bool) {
+func (b *builder) hip(pos manifest.Pos) (hip.Driver, bool) {
 	k := b.facts.HIP
 	if k == nil {
 		if !b.hipSaid {
 			b.errorf(pos, b.facts.HIPError, "no HIP compiler was found")
 			b.hipSaid = true
 		}
-		return toolchain.HIP{}, false
+		return hip.Driver{}, false
 	}
-	return toolchain.HIP{Path: k.Driver.Path}, true
+	return hip.Driver{Path: k.Driver.Path}, true
 }
 
 // isHIP reports a target that ships AMD code.
@@ -50,7 +52,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
 	b.notBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	b.checkHIPLibs(t)
-	c := toolchain.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
+	c := compiler.Compile{Source: s.Path, Output: o.path, Depfile: o.path + ".d", Mode: s.Mode, Codes: t.codes.gfx}
 	argv := hip.Compile(c, hipID(t.label, s), b.hipOptions(t, s, inc))
 	p := &clangSplit{b: b, t: t, source: s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), whole: &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(t.codes.gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
@@ -70,7 +72,7 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 		return
 	}
 	p.bundles = passes.Bundle
-	p.ClangUnit = toolchain.ClangUnit{ClangPasses: passes.ClangPasses, Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
+	p.Unit = clang.Unit{Passes: passes.Passes, Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
 	if s.Mode == "whole" {
 		p.splitWhole()
 	} else {
@@ -79,13 +81,13 @@ func (b *builder) compileHIP(t *target, s manifest.Source, o *object, inc, heade
 }
 
 // learnHIP asks for the steps of the compile argv, and gives the question's key.
-func (b *builder) learnHIP(t *target, argv []string, source, output string) (passes *toolchain.HIPPasses, asked string, err error) {
+func (b *builder) learnHIP(t *target, argv []string, source, output string) (passes *hip.Passes, asked string, err error) {
 	if why := b.wished(t); why != "" {
 		return nil, "", errors.New(why)
 	}
-	q := Question{"hip", toolchain.AskHIP(argv, b.project.Root, source, output)}
-	passes, err = learn(b, &b.hips, q, func(text string) (*toolchain.HIPPasses, error) {
-		p, err := toolchain.LearnHIP(text, append(argv[:1:1], q.Args...), t.codes.gfx)
+	q := Question{"hip", clang.Ask(argv, b.project.Root, source, output)}
+	passes, err = learn(b, &b.hips, q, func(text string) (*hip.Passes, error) {
+		p, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), t.codes.gfx)
 		if err == nil {
 			p.InRoot(b.project.Root)
 		}
@@ -110,7 +112,7 @@ func (p *clangSplit) wholeHIP(why error) {
 				"%s is compiled by hipcc as one command (%v), and kbuild cannot tell which device libraries %s means", s.Path, why, f)
 		}
 	}
-	p.ClangUnit = toolchain.ClangUnit{ClangPasses: toolchain.ClangDriver(argvForPasses(p.whole.Argv)), Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
+	p.Unit = clang.Unit{Passes: clang.PassesOf(argvForPasses(p.whole.Argv)), Language: "hip", Source: s.Path, ID: hipID(t.label, s)}
 	p.emitWhole(why, b.facts.HIP.DeviceLibs, t.codes.gfx)
 }
 
@@ -188,8 +190,8 @@ func recordsClangLines(t *target, flags ...[]string) bool {
 // hipEnv is what commands of the HIP compiler run with.
 func (b *builder) hipEnv() []string { return append([]string{anywhere}, b.facts.HIP.Env...) }
 
-func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) toolchain.ClangOptions {
-	o := toolchain.ClangOptions{
+func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) clang.Options {
+	o := clang.Options{
 		Std: t.Std, Opt: b.hipOpt(t), Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
 		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Flags: s.Flags.HIP, Host: s.Flags.Host,
 	}
@@ -233,14 +235,14 @@ func hipID(label string, s manifest.Source) string {
 
 // clangSplit is one command of hipcc, or of clang for CUDA, being taken apart.
 type clangSplit struct {
-	toolchain.ClangUnit
+	clang.Unit
 	b       *builder
 	t       *target
 	source  manifest.Source
-	whole   *graph.Action       // the command in one piece
-	dir     string              // of the parts
-	lines   bool                // outputs record line numbers
-	bundles toolchain.HIPBundle // of HIP
+	whole   *graph.Action // the command in one piece
+	dir     string        // of the parts
+	lines   bool          // outputs record line numbers
+	bundles hip.Bundle    // of HIP
 }
 
 // action makes the action of a pass.
@@ -316,7 +318,7 @@ func (p *clangSplit) host(placeholder string) string {
 }
 
 // placeholderName is the file that stands for device code while host code is compiled.
-const placeholderName = "placeholder" + toolchain.HIPCode
+const placeholderName = "placeholder" + clang.HIPCode
 
 // bundle plans a bundle of the files of all architectures and of the host.
 func (p *clangSplit) bundle(file func(arch string) string, output string) *graph.Action {
@@ -338,14 +340,14 @@ func (p *clangSplit) splitWhole() {
 	for _, c := range p.t.codes.gfx {
 		p.device(c, object(c.String()))
 	}
-	bundle := p.dir + "/code" + toolchain.HIPCode
+	bundle := p.dir + "/code" + clang.HIPCode
 	p.bundle(object, bundle).Transient = true
 	p.join(bundle)
 }
 
 // join plans the object that the user knows: host code with the device code in the file code.
 func (p *clangSplit) join(code string) {
-	host := p.host(toolchain.Placeholder)
+	host := p.host(clang.Placeholder)
 	p.b.emit(p.t, &graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
 		Inputs: []string{host, code}, Outputs: p.whole.Outputs, Work: graph.Work{Driver: passOf(p.whole)}})
 }

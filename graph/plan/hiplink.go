@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -101,7 +103,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 		h.whole(err)
 		return
 	}
-	h.HIPLink = passes
+	h.Link = passes
 	if codes != nil {
 		h.objects = append(h.objects, h.device())
 	}
@@ -118,7 +120,7 @@ func (b *builder) checkHIPLinker(t *target) {
 
 // hipLink is one link of HIP code.
 type hipLink struct {
-	*toolchain.HIPLink
+	*hip.Link
 	b       *builder
 	t       *target
 	l       linkage
@@ -134,7 +136,7 @@ type hipLink struct {
 // own (__hip_fatbin_<cuid>), which clang's own link step collects.
 const lastMajor = 18
 
-func (h *hipLink) learn(codes []gencode.Code) (*toolchain.HIPLink, error) {
+func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	b := h.b
 	switch why := b.wished(h.t); {
 	case why != "":
@@ -149,12 +151,12 @@ func (h *hipLink) learn(codes []gencode.Code) (*toolchain.HIPLink, error) {
 			}
 		}
 	}
-	hip := toolchain.HIP{Path: b.facts.HIP.Driver.Path}
-	argv := hip.Link(h.t.codes.gfx, h.mode, toolchain.ClangOptions{Opt: h.b.hipOpt(h.t)}, []string{toolchain.AskInput}, toolchain.AskOutput)
-	q := Question{"hip", toolchain.AskHIP(argv, "", "", "")}
+	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
+	argv := cc.Link(h.t.codes.gfx, h.mode, clang.Options{Opt: h.b.hipOpt(h.t)}, []string{compiler.AskInput}, compiler.AskOutput)
+	q := Question{"hip", clang.Ask(argv, "", "", "")}
 	h.asked = q.Key()
-	return learn(b, &b.hipLinks, q, func(text string) (*toolchain.HIPLink, error) {
-		return toolchain.LearnHIPLink(text, append(argv[:1:1], q.Args...), codes)
+	return learn(b, &b.hipLinks, q, func(text string) (*hip.Link, error) {
+		return hip.LearnLink(text, append(argv[:1:1], q.Args...), codes)
 	})
 }
 
@@ -201,7 +203,7 @@ func (h *hipLink) device() string {
 		linked[d.Arch] = dir + "/" + strings.Map(fileRune, d.Arch) + ".co"
 		h.lld(d, linked[d.Arch])
 	}
-	bundle := dir + "/" + toolchain.FatbinCode
+	bundle := dir + "/" + hip.FatbinCode
 	argv, inputs := h.Bundle.Pack(func(arch string) string { return linked[arch] }, bundle)
 	a := h.action(graph.Bundle, argv, inputs, bundle)
 	a.Archs, a.Transient = names(h.t.codes.gfx), true
@@ -210,15 +212,15 @@ func (h *hipLink) device() string {
 	object := b.out("obj", fileName(h.t), "dlink.o")
 	source := graph.StageDir + "/dlink.S"
 	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", source, "-o", object}, []string{bundle}, object)
-	text := toolchain.FatbinSource(graph.StageDir + "/" + toolchain.FatbinCode)
-	a.Work.Step = &graph.Step{Staged: []graph.StagedFile{{Name: "dlink.S", Text: text}, {Name: toolchain.FatbinCode, From: bundle}}}
+	text := hip.FatbinSource(graph.StageDir + "/" + hip.FatbinCode)
+	a.Work.Step = &graph.Step{Staged: []graph.StagedFile{{Name: "dlink.S", Text: text}, {Name: hip.FatbinCode, From: bundle}}}
 	a.Archs = names(h.t.codes.gfx)
 	b.emit(h.t, a)
 	return object
 }
 
 // lld plans the device link of one architecture.
-func (h *hipLink) lld(d toolchain.HIPDeviceLink, output string) *graph.Action {
+func (h *hipLink) lld(d hip.DeviceLink, output string) *graph.Action {
 	inputs, options := h.bitcode(d.Arch)
 	d.Flags = slices.Concat(d.Flags, h.t.Flags.LLD)
 	a := h.action(graph.LLD, d.Device(options, output), inputs, output)
@@ -295,7 +297,7 @@ func (h *hipLink) inOnePiece() []string {
 		}
 	}
 	argv, _ := h.b.linkArgv(h.t, h.l, append(objects, h.l.embeds...), false, h.kind)
-	hip := toolchain.HIP{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, toolchain.ClangOptions{Opt: h.b.hipOpt(h.t), LLD: h.t.Flags.LLD}, nil, "")
+	hip := hip.Driver{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, clang.Options{Opt: h.b.hipOpt(h.t), LLD: h.t.Flags.LLD}, nil, "")
 	return append(hip[:len(hip)-2], argv[1:]...)
 }
 

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -113,9 +115,9 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 }
 
 // hipBundle is how clang bundles the code objects of t's architectures.
-func (b *builder) hipBundle(t *target) *toolchain.HIPBundle {
-	c := toolchain.Compile{Source: toolchain.AskHIPSource, Output: toolchain.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	argv := toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", toolchain.ClangOptions{})
+func (b *builder) hipBundle(t *target) *hip.Bundle {
+	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
+	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", clang.Options{})
 	passes, _, err := b.learnHIP(t, argv, c.Source, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)
@@ -146,17 +148,17 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	inc, headers := b.includes(t)
 	b.checkDepends(t, s.Flags.HIP)
 	b.checkHIPLibs(t)
-	c := toolchain.Compile{Source: s.Path, Output: toolchain.AskOutput, Mode: mode, Codes: t.codes.gfx}
+	c := compiler.Compile{Source: s.Path, Output: compiler.AskOutput, Mode: mode, Codes: t.codes.gfx}
 	p := &clangSplit{b: b, t: t, source: *s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
 		whole: &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), OrderOnly: headers, SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory}}
-	argv := toolchain.HIP{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
+	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
 	passes, asked, err := b.learnHIP(t, argv, s.Path, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
 	}
 	p.whole.Work.Driver = &graph.Driver{DryRunKey: asked}
-	p.ClangUnit = toolchain.ClangUnit{ClangPasses: passes.ClangPasses, Language: "hip", Source: s.Path, ID: hipID(t.label, *s)}
+	p.Unit = clang.Unit{Passes: passes.Passes, Language: "hip", Source: s.Path, ID: hipID(t.label, *s)}
 	var arts []artifact
 	for _, code := range t.codes.gfx {
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]
@@ -183,7 +185,7 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 		b.hipModuleFault(t, err)
 		return nil
 	}
-	h.HIPLink = passes
+	h.Link = passes
 	var arts []artifact
 	for _, d := range h.Device {
 		code, err := gencode.Parse(d.Arch)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -197,7 +197,7 @@ func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 		h.SOName = path.Base(t.file)
 	}
 	if !t.isHIP() && b.usesCUDA(t, l) && b.facts.CUDA != nil {
-		h.CUDALibs = toolchain.CUDALibs(t.CudaRT, deviceLink)
+		h.CUDALibs = nvcc.RuntimeLibs(t.CudaRT, deviceLink)
 		h.CUDADirs = b.facts.CUDA.LibDirs
 		b.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
 	}

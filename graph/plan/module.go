@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -44,7 +45,7 @@ func (b *builder) module(t *target) {
 }
 
 func (b *builder) moduleCUDA(t *target) []artifact {
-	nvcc, ok := b.nvcc(t.Pos)
+	cc, ok := b.nvcc(t.Pos)
 	if !ok {
 		return nil
 	}
@@ -60,10 +61,10 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 		switch {
 		case t.Mode == "whole" || kind == "ltoir" || len(t.codes.sass)+len(t.codes.ptx) == 0:
 			var formats []format
-			made, formats = b.emitSources(t, nvcc, kind)
+			made, formats = b.emitSources(t, cc, kind)
 			list = append(list, formats...)
 		default:
-			made = b.emitLinked(t, nvcc, kind, shared)
+			made = b.emitLinked(t, cc, kind, shared)
 		}
 		arts = append(arts, made...)
 	}
@@ -97,7 +98,7 @@ func (b *builder) artifactPath(t *target, s *manifest.Source, arch, kind string)
 }
 
 // emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and artifact.
-func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) (arts []artifact, list []format) {
+func (b *builder) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
 	inc, headers := b.includes(t)
 	for i := range t.Sources {
 		s := &t.Sources[i]
@@ -114,7 +115,7 @@ func (b *builder) emitSources(t *target, nvcc toolchain.NVCC, kind string) (arts
 			if kind == "ltoir" {
 				a.symbols = b.out(graph.SymbolsDir, strings.TrimSuffix(b.inTree(a.path), kind)+"ptx")
 			}
-			list = append(list, b.emitArtifact(t, nvcc, s, a, set, inc, headers))
+			list = append(list, b.emitArtifact(t, cc, s, a, set, inc, headers))
 			arts = append(arts, a)
 		}
 	}
@@ -155,22 +156,22 @@ func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
 	return sets
 }
 
-func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
-	c := toolchain.Compile{Source: s.Path, Output: art.path, Depfile: b.out("obj", fileName(t), path.Base(art.path)+".d"),
+func (b *builder) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
+	c := compiler.Compile{Source: s.Path, Output: art.path, Depfile: b.out("obj", fileName(t), path.Base(art.path)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
 	}
 	o := b.deviceOptions(t, *s, inc)
-	argv := nvcc.Compile(c, o)
+	argv := cc.Compile(c, o)
 	ask, outputs := argv, []string{art.path}
 	var keep *graph.KeepFolder
 	if art.kind == "ltoir" { // one run of cicc writes both
 		keep = &graph.KeepFolder{Dir: c.Depfile + ".keep", Files: make([]string, 2)}
 		c.Codes, outputs = []gencode.Code{codes[0], codes[0].As(gencode.PTX)}, append(outputs, art.symbols)
-		argv, keep.Files[0], keep.Files[1] = nvcc.LTOIR(c, keep.Dir, o)
+		argv, keep.Files[0], keep.Files[1] = cc.LTOIR(c, keep.Dir, o)
 		c.Emit = "fatbin" // taken apart, cicc's outputs are they
-		ask = nvcc.Compile(c, o)
+		ask = cc.Compile(c, o)
 	}
 	b.checkShell(s.Pos, s.Path, argv)
 	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
@@ -184,7 +185,7 @@ func (b *builder) emitArtifact(t *target, nvcc toolchain.NVCC, s *manifest.Sourc
 }
 
 // emitLinked plans the compiles of an rdc or lto module and one device link per artifact.
-func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string, shared *sharing) []artifact {
+func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *sharing) []artifact {
 	if t.objects == nil {
 		b.compileAll(t)
 	}
@@ -220,11 +221,11 @@ func (b *builder) emitLinked(t *target, nvcc toolchain.NVCC, kind string, shared
 			}
 		}
 		out := b.artifactPath(t, nil, arch, kind)
-		link := toolchain.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
+		link := nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
 		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
-			Argv:   nvcc.DeviceLink(link, o),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile}}, nvcc, link, o, shared)
+			Argv:   cc.DeviceLink(link, o),
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile}}, cc, link, o, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts

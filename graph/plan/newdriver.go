@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Objects of clang's new offload driver are for links of the new driver, and the old ones for old links (toolchain.ErrNewDriver). A
+// Objects of clang's new offload driver are for links of the new driver, and the old ones for old links (hip.ErrNewDriver). A
 // link passes over the device code of the others, says nothing and makes a program without it. Where compiles and links are of
 // different drivers, kbuild refuses; where both are of the new one it runs hipcc as one command.
 
@@ -19,11 +19,11 @@ import (
 // ended.
 func (b *builder) checkDriver(t *target, s manifest.Source, learned error) {
 	k := b.facts.HIP
-	option, isNew := toolchain.ChoosesDriver(s.Flags.HIP)
+	option, isNew := hip.ChoosesDriver(s.Flags.HIP)
 	if option == "" {
 		isNew = k.CompilesNew
 	}
-	if learned == nil || errors.Is(learned, toolchain.ErrNewDriver) { // what hipcc says is more than what its options say
+	if learned == nil || errors.Is(learned, hip.ErrNewDriver) { // what hipcc says is more than what its options say
 		isNew = learned != nil
 	}
 	if s.Mode == "whole" || isNew == k.LinksNew {
@@ -45,7 +45,7 @@ func driverVariables(env []string) string {
 	var names []string
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		if option, _ := toolchain.ChoosesDriver(strings.Fields(value)); option != "" {
+		if option, _ := hip.ChoosesDriver(strings.Fields(value)); option != "" {
 			names = append(names, name+" has "+option)
 		}
 	}

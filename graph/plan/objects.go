@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -114,7 +115,7 @@ func fileRune(r rune) rune {
 }
 
 func (b *builder) deviceCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	nvcc, ok := b.nvcc(s.Pos)
+	cc, ok := b.nvcc(s.Pos)
 	if !ok {
 		return nil
 	}
@@ -124,8 +125,8 @@ func (b *builder) deviceCompile(t *target, s manifest.Source, out string, inc []
 			"%s is compiled for a device link and ships no machine code (%s)", s.Path, spell(append(t.codes.ptx, t.codes.lto...)))
 		return nil
 	}
-	c := toolchain.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}
-	argv := nvcc.Compile(c, b.deviceOptions(t, s, inc))
+	c := compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}
+	argv := cc.Compile(c, b.deviceOptions(t, s, inc))
 	b.checkShell(s.Pos, s.Path, argv)
 	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
 	return &graph.Action{
@@ -157,8 +158,8 @@ func languageFlag(s manifest.Source) string {
 	return s.Language
 }
 
-func (b *builder) deviceOptions(t *target, s manifest.Source, inc []string) toolchain.DeviceOptions {
-	return toolchain.DeviceOptions{
+func (b *builder) deviceOptions(t *target, s manifest.Source, inc []string) nvcc.Options {
+	return nvcc.Options{
 		Std: t.Std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
 		FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, PrecSqrt: t.PrecSqrt, FMAD: t.FMAD,
 		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic,

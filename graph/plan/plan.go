@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -91,11 +93,11 @@ type builder struct {
 
 	questions []Question
 	asked     map[string]bool
-	compiles  map[string]learned[toolchain.CompilePasses] // by Question.Key
-	links     map[string]learned[toolchain.LinkPasses]
-	hips      map[string]learned[toolchain.HIPPasses]
-	hipLinks  map[string]learned[toolchain.HIPLink]
-	clangs    map[string]learned[toolchain.CUDAPasses]
+	compiles  map[string]learned[nvcc.CompilePasses] // by Question.Key
+	links     map[string]learned[nvcc.LinkPasses]
+	hips      map[string]learned[hip.Passes]
+	hipLinks  map[string]learned[hip.Link]
+	clangs    map[string]learned[clangcuda.Passes]
 	slices    map[string]bool // paths of planned slices
 }
 
@@ -363,18 +365,18 @@ func (b *builder) groups() {
 }
 
 // nvcc is the CUDA compiler, or a problem at pos if there is none.
-func (b *builder) nvcc(pos manifest.Pos) (toolchain.NVCC, bool) {
+func (b *builder) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	k := b.facts.CUDA
 	if k == nil {
 		if !b.nvccSaid {
 			b.errorf(pos, b.facts.CUDAError, "%s", b.noCUDA())
 			b.nvccSaid = true
 		}
-		return toolchain.NVCC{}, false
+		return nvcc.Driver{}, false
 	}
 	if k.Mixed != "" && !b.nvccSaid {
 		b.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
 		b.nvccSaid = true
 	}
-	return toolchain.NVCC{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
+	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -77,7 +77,7 @@ func (b *builder) linkable(t *target, ltoir bool) {
 		fatbin = b.out("obj", fileName(t), path.Base(t.file)+".fatbin")
 		f, code := floats(t), gencode.Code(b.facts.Prebuilt[t.file].Members[0].Images[0])
 		b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(t.file), Archs: []string{code.String()}, Mode: "lto",
-			Argv:   toolchain.WrapLTOIR(k.Programs["fatbinary"], code, f.ftz, f.precDiv, f.precSqrt, f.fmad, t.file, fatbin),
+			Argv:   nvcc.WrapLTOIR(k.Programs["fatbinary"], code, f.ftz, f.precDiv, f.precSqrt, f.fmad, t.file, fatbin),
 			Inputs: []string{t.file}, Outputs: []string{fatbin}, Tools: []string{"nvcc"}})
 	}
 	t.object = b.out("obj", fileName(t), path.Base(fatbin)+".o")
@@ -86,7 +86,7 @@ func (b *builder) linkable(t *target, ltoir bool) {
 		Argv:   []string{k.HostCXX.Path, "-x", "c", "-c", "-fPIC", "-o", t.object, staged},
 		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{anywhere},
 		Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{
-			{Name: path.Base(staged), Text: toolchain.WrapFatbin(fatbin, moduleID(t.label, manifest.Source{Path: t.file}))}}}}})
+			{Name: path.Base(staged), Text: nvcc.WrapFatbin(fatbin, moduleID(t.label, manifest.Source{Path: t.file}))}}}}})
 }
 
 // linked is the file that links of t's code read.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -156,14 +156,14 @@ func (b *builder) emitCompile(t *target, s manifest.Source, whole *graph.Action)
 
 // learnCompile gives the passes of a command of nvcc, or nil and says in whole why it stays in one piece. ask is the argv that tells
 // the passes; it is whole's where nvcc makes the output by itself.
-func (b *builder) learnCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) *toolchain.CompilePasses {
+func (b *builder) learnCompile(t *target, s manifest.Source, whole *graph.Action, ask []string) *nvcc.CompilePasses {
 	driver := &graph.Driver{UnsplitReason: b.unsplit(t)}
 	if whole.Work.Driver = driver; driver.UnsplitReason != "" {
 		return nil
 	}
-	question := Question{"nvcc", toolchain.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)}
+	question := Question{"nvcc", nvcc.Ask(ask, s.Path, askedOutput(ask), whole.Depfile)}
 	driver.DryRunKey = question.Key()
-	passes, err := learn(b, &b.compiles, question, toolchain.LearnCompile)
+	passes, err := learn(b, &b.compiles, question, nvcc.LearnCompile)
 	if err != nil {
 		driver.UnsplitReason = err.Error()
 		return nil
@@ -196,7 +196,7 @@ func passOf(whole *graph.Action) *graph.Driver {
 }
 
 // splitCompile emits the passes of one source.
-func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action, c *toolchain.CompilePasses) error {
+func (b *builder) splitCompile(t *target, s manifest.Source, whole *graph.Action, c *nvcc.CompilePasses) error {
 	if c.Host != nil && b.facts.CUDA.FatbinC[placeholder(s.Mode)] == "" {
 		return fmt.Errorf("fatbinary was not asked for the form of its output")
 	}
@@ -235,7 +235,7 @@ func joinable(options []string) error {
 }
 
 // device plans the passes that make device code. They end with LTO-IR if only that is wanted.
-func (p *split) device(c *toolchain.CompilePasses, ltoir bool) {
+func (p *split) device(c *nvcc.CompilePasses, ltoir bool) {
 	for _, pass := range c.CICC {
 		p.preprocess(c.Preprocess[pass.Arch])
 		p.cicc(pass)
@@ -262,19 +262,19 @@ func (p *split) device(c *toolchain.CompilePasses, ltoir bool) {
 }
 
 // keepsLines reports whether what a command of nvcc makes tells lines of the source.
-func (b *builder) keepsLines(whole *graph.Action, c *toolchain.CompilePasses) bool {
+func (b *builder) keepsLines(whole *graph.Action, c *nvcc.CompilePasses) bool {
 	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
 	return whole.CwdInKey || recordsLines(c) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
 }
 
 // unplaced is the command of a pass without its files.
-func unplaced(p *toolchain.Pass) []string {
-	return p.Argv("", func(toolchain.Role) string { return "" })
+func unplaced(p *nvcc.Pass) []string {
+	return p.Argv("", func(nvcc.Role) string { return "" })
 }
 
 // recordsLines reports an option of any pass that puts positions of the source into an output: debug
 // information, line tables, coverage, sanitizers.
-func recordsLines(c *toolchain.CompilePasses) bool {
+func recordsLines(c *nvcc.CompilePasses) bool {
 	passes := append(append(slices.Clone(c.CICC), c.PTXAS...), c.Cudafe, c.Host)
 	for _, p := range passes {
 		if p == nil {
@@ -309,7 +309,7 @@ func placeholder(mode string) string {
 func (p *split) program(tool string) string { return p.b.facts.CUDA.Programs[tool] }
 
 // file is where a role's file is.
-func (p *split) file(r toolchain.Role) string {
+func (p *split) file(r nvcc.Role) string {
 	file := p.own(r)
 	if p.shared != nil && p.shared.made[file] != "" {
 		return p.shared.made[file]
@@ -318,30 +318,30 @@ func (p *split) file(r toolchain.Role) string {
 }
 
 // own is where this command puts a role's file.
-func (p *split) own(r toolchain.Role) string {
+func (p *split) own(r nvcc.Role) string {
 	kind, arch, _ := strings.Cut(string(r), ":")
-	switch toolchain.Role(kind) {
-	case toolchain.RoleSource:
+	switch nvcc.Role(kind) {
+	case nvcc.RoleSource:
 		return p.whole.Inputs[0]
-	case toolchain.RoleOutput:
+	case nvcc.RoleOutput:
 		return p.out
-	case toolchain.RoleModuleID:
+	case nvcc.RoleModuleID:
 		return graph.StageDir + "/module_id"
-	case toolchain.RoleScratch:
+	case nvcc.RoleScratch:
 		return graph.StageDir + "/unread." + arch
-	case toolchain.RoleLinkInput:
-		return toolchain.Inputs
-	case toolchain.RoleText:
+	case nvcc.RoleLinkInput:
+		return nvcc.Inputs
+	case nvcc.RoleText:
 		return p.dir + "/" + arch + ".ii"
-	case toolchain.RoleStub:
+	case nvcc.RoleStub:
 		return p.dir + "/" + arch + ".stub.c"
-	case toolchain.RoleHostCode:
+	case nvcc.RoleHostCode:
 		return p.dir + "/" + p.stem() + ".cudafe1.cpp"
-	case toolchain.RoleFatbin, toolchain.RoleFatbinC:
+	case nvcc.RoleFatbin, nvcc.RoleFatbinC:
 		return p.dir + "/" + kind
-	case toolchain.RoleUnchecked:
+	case nvcc.RoleUnchecked:
 		return p.dir + "/" + arch + ".unchecked.ptx"
-	case toolchain.RoleRegister:
+	case nvcc.RoleRegister:
 		return p.dir + "/" + arch + ".reg.c"
 	}
 	return p.dir + "/" + arch + "." + kind // ptx, ltoir, cubin
@@ -359,17 +359,17 @@ func (p *split) canon(file string) string {
 }
 
 // action makes the action of a pass. It is a part unless it writes the output that the user asked for.
-func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *graph.Action {
+func (p *split) action(kind graph.Kind, pass *nvcc.Pass, program string) *graph.Action {
 	a := &graph.Action{Kind: kind, Name: p.whole.Name, Mode: p.whole.Mode, Env: p.env, Tools: []string{"nvcc"}, Intermediate: true,
 		Argv: p.argv(pass, program), Memory: p.whole.Memory, Work: graph.Work{Driver: passOf(p.whole), Step: &graph.Step{}}}
 	if kind != graph.Preprocess {
 		a.Work.Step.UnkeyedPaths = p.whole.Inputs[:1]
 	}
 	for _, r := range pass.In {
-		if r == toolchain.RoleSource && kind != graph.Preprocess {
+		if r == nvcc.RoleSource && kind != graph.Preprocess {
 			continue // --ident of fatbinary names it
 		}
-		if r != toolchain.RoleModuleID && r != toolchain.RoleLinkInput {
+		if r != nvcc.RoleModuleID && r != nvcc.RoleLinkInput {
 			a.Inputs = append(a.Inputs, p.file(r))
 		}
 	}
@@ -386,12 +386,12 @@ func (p *split) action(kind graph.Kind, pass *toolchain.Pass, program string) *g
 }
 
 // argv gives a pass its files, and the list of architectures that gencode's arch_list wants.
-func (p *split) argv(pass *toolchain.Pass, program string) []string {
+func (p *split) argv(pass *nvcc.Pass, program string) []string {
 	argv := pass.Argv(program, p.file)
 	if list := p.t.Gencode.ArchList; len(list) > 0 {
 		for i, a := range argv {
-			if strings.HasPrefix(a, "-D"+toolchain.ListMacro+"=") {
-				argv[i] = "-D" + toolchain.ListMacro + "=" + archList(list)
+			if strings.HasPrefix(a, "-D"+nvcc.ListMacro+"=") {
+				argv[i] = "-D" + nvcc.ListMacro + "=" + archList(list)
 			}
 		}
 	}
@@ -415,13 +415,13 @@ func archList(list []gencode.Code) string {
 func (p *split) emit(a *graph.Action) { p.b.emit(p.t, a) }
 
 // preprocess plans the text of one architecture, or of the host.
-func (p *split) preprocess(pass *toolchain.Pass) {
+func (p *split) preprocess(pass *nvcc.Pass) {
 	k := p.b.facts.CUDA
 	a := p.action(graph.Preprocess, pass, k.HostCXX.Path)
 	a.Archs, a.Transient = []string{pass.Arch}, true
 	if !strings.Contains(path.Base(k.HostCXX.Path), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
-		a.Work.Step.Macros = []string{toolchain.ListMacro}
+		a.Work.Step.Macros = []string{nvcc.ListMacro}
 	}
 	depends(a)
 	a.SearchDirs, a.OrderOnly = p.whole.SearchDirs, p.whole.OrderOnly
@@ -446,15 +446,15 @@ func (p *split) text(a *graph.Action, raw string, dropFalse bool) {
 
 // cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text is compiled
 // and its messages are right; LTO-IR has, and is made of the canonical text unless there is something to say.
-func (p *split) cicc(pass *toolchain.Pass) {
+func (p *split) cicc(pass *nvcc.Pass) {
 	a := p.action(graph.CICC, pass, p.program("cicc"))
 	a.Archs = []string{pass.Arch}
 	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: p.id}}
-	raw := p.file(toolchain.RoleText.Of(pass.Arch))
+	raw := p.file(nvcc.RoleText.Of(pass.Arch))
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
 		a.Work.Step.DiagnosticInputs = []string{raw}
-		if slices.Contains(pass.Out, toolchain.RoleLTOIR.Of(pass.Arch)) {
+		if slices.Contains(pass.Out, nvcc.RoleLTOIR.Of(pass.Arch)) {
 			a.Work.Step.DiagnosticArgv = slices.Clone(a.Argv)
 			replace(a.Argv, raw, p.canon(raw))
 		}
@@ -493,11 +493,11 @@ func moduleID(label string, s manifest.Source) string {
 	return fmt.Sprintf("_%s_%d_%s_%s", hash[:8], len(base), base, hash[8:16])
 }
 
-func (p *split) cudafe(pass *toolchain.Pass) {
+func (p *split) cudafe(pass *nvcc.Pass) {
 	a := p.action(graph.Cudafe, pass, p.program("cudafe++"))
 	a.Transient = true
 	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: p.id}}
-	raw := p.file(toolchain.RoleText.Of("host"))
+	raw := p.file(nvcc.RoleText.Of("host"))
 	if !p.lines {
 		replace(a.Inputs, raw, p.canon(raw))
 		a.Work.Step.DiagnosticInputs = []string{raw}
@@ -507,17 +507,17 @@ func (p *split) cudafe(pass *toolchain.Pass) {
 }
 
 // host plans the compile of the host code, with a placeholder for the device code.
-func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
-	code, stub := p.file(toolchain.RoleHostCode), p.file(toolchain.RoleStub.Of(c.Primary))
+func (p *split) host(s manifest.Source, c *nvcc.CompilePasses) {
+	code, stub := p.file(nvcc.RoleHostCode), p.file(nvcc.RoleStub.Of(c.Primary))
 	a := p.action(graph.HostPart, c.Host, p.b.facts.CUDA.HostCXX.Path)
 	depends(a)
-	a.Work.Step.Macros, a.Work.Step.StageInKey = []string{toolchain.ListMacro}, p.lines
+	a.Work.Step.Macros, a.Work.Step.StageInKey = []string{nvcc.ListMacro}, p.lines
 	staged := graph.StageDir + "/" + path.Base(code)
 	replace(a.Argv, code, staged)
 	a.Work.Step.Staged = []graph.StagedFile{
 		{Name: path.Base(code), From: code},
-		{Name: toolchain.StubName, From: stub},
-		{Name: toolchain.FatbinName, Text: p.b.facts.CUDA.FatbinC[placeholder(s.Mode)]},
+		{Name: nvcc.StubName, From: stub},
+		{Name: nvcc.FatbinName, Text: p.b.facts.CUDA.FatbinC[placeholder(s.Mode)]},
 	}
 	// nvcc passes some architecture of the list, the last one named, and its headers ask only whether there is
 	// one. A fixed one keeps host code from being compiled again for another list.
@@ -529,7 +529,7 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 	a.Inputs = []string{code, stub}
 	if !p.lines {
 		a.Inputs = []string{p.canon(code), p.canon(stub)}
-		a.Work.Step.DiagnosticInputs = []string{code, stub, p.file(toolchain.RoleText.Of("host"))}
+		a.Work.Step.DiagnosticInputs = []string{code, stub, p.file(nvcc.RoleText.Of("host"))}
 	}
 	p.emit(a)
 }
@@ -537,5 +537,5 @@ func (p *split) host(s manifest.Source, c *toolchain.CompilePasses) {
 // join plans the object that the user knows.
 func (p *split) join() {
 	p.emit(&graph.Action{Kind: graph.Join, Name: p.whole.Name, Archs: p.whole.Archs, Mode: p.whole.Mode,
-		Inputs: []string{p.out, p.file(toolchain.RoleFatbin)}, Outputs: p.whole.Outputs, Work: graph.Work{Driver: passOf(p.whole)}})
+		Inputs: []string{p.out, p.file(nvcc.RoleFatbin)}, Outputs: p.whole.Outputs, Work: graph.Work{Driver: passOf(p.whole)}})
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/graph/toolchain"
 )
 
 // A device link is taken apart by architecture:
@@ -20,7 +21,7 @@ import (
 // leaves it as it is, and the link is not run. What plain host code refers to comes from host-refs (hostrefs.go).
 
 // emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of; shared knows the other links of a module.
-func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, link toolchain.DeviceLink, o toolchain.DeviceOptions, shared *sharing) {
+func (b *builder) emitLink(t *target, whole *graph.Action, cc nvcc.Driver, link nvcc.DeviceLink, o nvcc.Options, shared *sharing) {
 	driver := &graph.Driver{UnsplitReason: b.unsplit(t)}
 	whole.Work.Driver = driver
 	linked := whole.Inputs
@@ -28,10 +29,10 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 		whole.Inputs = append(slices.Clip(linked), refs)
 	}
 	if driver.UnsplitReason == "" {
-		link.Inputs = []string{toolchain.AskInput}
-		question := Question{"nvcc", toolchain.Ask(nvcc.DeviceLink(link, o), "", link.Output, "")}
+		link.Inputs = []string{compiler.AskInput}
+		question := Question{"nvcc", nvcc.Ask(cc.DeviceLink(link, o), "", link.Output, "")}
 		driver.DryRunKey = question.Key()
-		passes, err := learn(b, &b.links, question, toolchain.LearnLink)
+		passes, err := learn(b, &b.links, question, nvcc.LearnLink)
 		if err == nil {
 			err = b.splitLink(t, whole, linked, passes, shared)
 		}
@@ -44,7 +45,7 @@ func (b *builder) emitLink(t *target, whole *graph.Action, nvcc toolchain.NVCC, 
 	b.emit(t, whole)
 }
 
-func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *toolchain.LinkPasses, shared *sharing) error {
+func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *nvcc.LinkPasses, shared *sharing) error {
 	codes := map[string]gencode.Code{}
 	for _, pass := range c.NVLink {
 		code, err := gencode.Parse(pass.Arch)
@@ -63,7 +64,7 @@ func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *
 		p.nvlink(pass, linked, codes[pass.Arch])
 	}
 	if part {
-		p.copy(p.file(toolchain.RoleOutput), whole.Outputs[0])
+		p.copy(p.file(nvcc.RoleOutput), whole.Outputs[0])
 	}
 	if c.Fatbinary != nil {
 		a := p.action(graph.Fatbinary, c.Fatbinary, p.program("fatbinary"))
@@ -77,12 +78,12 @@ func (b *builder) splitLink(t *target, whole *graph.Action, linked []string, c *
 }
 
 // nvlink plans the link of one architecture.
-func (p *split) nvlink(pass *toolchain.Pass, linked []string, code gencode.Code) {
+func (p *split) nvlink(pass *nvcc.Pass, linked []string, code gencode.Code) {
 	a := p.action(graph.NVLink, pass, p.program("nvlink"))
 	for _, in := range linked {
 		a.Inputs = append(a.Inputs, p.slice(in, code))
 	}
-	at := slices.Index(a.Argv, toolchain.Inputs)
+	at := slices.Index(a.Argv, nvcc.Inputs)
 	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
 	// nvcc wants messages to name the architecture where it links several.
 	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
@@ -142,10 +143,10 @@ func (p *split) slice(in string, code gencode.Code) string {
 }
 
 // linkStub plans the compile of the toolkit's link.stub, which registers all linked modules.
-func (p *split) linkStub(pass *toolchain.Pass) {
+func (p *split) linkStub(pass *nvcc.Pass) {
 	a := p.action(graph.HostPart, pass, p.b.facts.CUDA.HostCXX.Path)
 	a.Name, a.Archs = p.whole.Name, p.whole.Archs
 	depends(a)
-	a.Work.Step.Macros = []string{toolchain.ListMacro}
+	a.Work.Step.Macros = []string{nvcc.ListMacro}
 	p.emit(a)
 }

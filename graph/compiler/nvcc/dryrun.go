@@ -1,10 +1,12 @@
-package toolchain
+package nvcc
 
 import (
 	"errors"
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // nvcc is taken apart with its own words. `nvcc --dryrun --keep --keep-dir D` prints every command that it
@@ -17,11 +19,9 @@ import (
 // option before it or by being a file that another step writes; all others are passed on as they are. A
 // token that names a file in the kept folder and is neither stops the learning, and the caller runs nvcc whole.
 
-// The names that a question to `nvcc --dryrun` uses; no project has them.
+// The names that a question to `nvcc --dryrun` uses besides those of package compiler; no project has them.
 const (
 	AskSource = "kbuild_source.cu"
-	AskOutput = "kbuild_output"
-	AskInput  = "kbuild_input.o"
 	askKeep   = "kbuild_keep"
 	askStem   = "kbuild_source"
 )
@@ -54,7 +54,7 @@ func Ask(argv []string, source, output, depfile string) []string {
 		case a == source:
 			question = append(question, AskSource)
 		case a == output:
-			question = append(question, AskOutput)
+			question = append(question, compiler.AskOutput)
 		default:
 			question = append(question, a)
 		}
@@ -74,12 +74,12 @@ func ParseDryRun(text string) (DryRun, error) {
 			}
 			continue
 		}
-		if name, value, ok := assignment(rest); ok {
+		if name, value, ok := compiler.Assignment(rest); ok {
 			d.assign(name, value)
 			assigned[name] = value
 			continue
 		}
-		argv, err := ShellWords(rest, assigned)
+		argv, err := compiler.ShellWords(rest, assigned)
 		if err != nil {
 			return d, fmt.Errorf("%w in %q", err, rest)
 		}
@@ -107,15 +107,6 @@ func (d *DryRun) assign(name, value string) {
 	}
 }
 
-// assignment splits NAME=value.
-func assignment(s string) (name, value string, ok bool) {
-	name, value, ok = strings.Cut(s, "=")
-	if !ok || name == "" || variableName(name) != name {
-		return "", "", false
-	}
-	return name, value, true
-}
-
 // toolOf names the tool of a step. A step that only a shell understands is not known.
 func toolOf(argv []string) (string, error) {
 	base := path.Base(argv[0])
@@ -129,86 +120,4 @@ func toolOf(argv []string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("nvcc --dryrun shows a step that is not known: %s", strings.Join(argv, " "))
-}
-
-// ShellWords splits a command as the shell does what nvcc prints: blanks, double quotes, backslashes, and the variables of
-// assigned. Anything else that a shell would expand or connect is an error.
-func ShellWords(s string, assigned map[string]string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	inWord, quoted := false, false
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case c == '\\' && i+1 < len(s) && (!quoted || strings.IndexByte("\"\\$`", s[i+1]) >= 0):
-			i++
-			word.WriteByte(s[i])
-			inWord = true
-		case c == '"':
-			quoted, inWord = !quoted, true
-		case c == '$':
-			value, length, err := expand(s[i:], assigned, quoted)
-			if err != nil {
-				return nil, err
-			}
-			word.WriteString(value)
-			inWord = true
-			i += length - 1
-		case c == '`':
-			return nil, errors.New("a backquote")
-		case quoted:
-			word.WriteByte(c)
-		case c == ' ' || c == '\t':
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-				inWord = false
-			}
-		case strings.IndexByte("|&;<>()'", c) >= 0:
-			return nil, fmt.Errorf("the shell's %q", c)
-		default:
-			word.WriteByte(c)
-			inWord = true
-		}
-	}
-	if quoted {
-		return nil, errors.New("an open quote")
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, nil
-}
-
-// expand gives the value of the variable that s starts with, and how much of s names it. A shell would split and match a value
-// outside of quotes, and whether it looks into one that has a '$' of its own depends on who set the variable: both are errors.
-func expand(s string, assigned map[string]string, quoted bool) (value string, length int, err error) {
-	name := variableName(s[1:])
-	length = 1 + len(name)
-	if inner, _, ok := strings.Cut(s[1:], "}"); ok && strings.HasPrefix(inner, "{") {
-		name = variableName(inner[1:])
-		length = 1 + len(inner) + 1
-		if len(name) != len(inner)-1 {
-			name = "" // ${NAME:-other} and the like
-		}
-	}
-	value, ok := assigned[name]
-	switch {
-	case name == "" || !ok:
-		return "", 0, errors.New("a '$' that stands for nothing which nvcc says")
-	case strings.ContainsAny(value, "$`\"\\\n"), !quoted && (value == "" || strings.ContainsAny(value, " \t*?['")):
-		return "", 0, fmt.Errorf("$%s, whose value a shell might change", name)
-	}
-	return value, length, nil
-}
-
-// variableName is the name of a variable at the start of s, "" if there is none.
-func variableName(s string) string {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (i == 0 || c < '0' || c > '9') {
-			return s[:i]
-		}
-	}
-	return s
 }

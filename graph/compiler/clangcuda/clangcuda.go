@@ -1,4 +1,4 @@
-package toolchain
+package clangcuda
 
 import (
 	"fmt"
@@ -7,31 +7,27 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// ClangCUDA builds the command lines of a clang that compiles CUDA. It makes PTX by itself and runs ptxas and fatbinary of the
+// Driver builds the command lines of a clang that compiles CUDA. It makes PTX by itself and runs ptxas and fatbinary of the
 // toolkit.
-type ClangCUDA struct {
+type Driver struct {
 	Path     string // of clang++
 	CUDAPath string // --cuda-path
 }
 
 // Compile gives the argv that compiles one source as clang does it in one piece. Whatever the toolkit's version is, clang is asked
 // to use it: that it is newer than those clang knows would be said by every pass.
-func (k ClangCUDA) Compile(c Compile, o ClangOptions) []string {
+func (k Driver) Compile(c compiler.Compile, o clang.Options) []string {
 	argv := []string{k.Path, "--cuda-path=" + k.CUDAPath, "-Wno-unknown-cuda-version"}
 	argv = append(argv, ships(c.Codes)...)
-	argv = append(argv, o.args()...)
+	argv = append(argv, o.Args()...)
 	argv = append(argv, "-MD", "-MF", c.Depfile, "-c", "-x", "cuda", c.Source)
 	return append(argv, "-o", c.Output)
 }
-
-const (
-	withPTX    = "--cuda-include-ptx="
-	withoutPTX = "--no-cuda-include-ptx="
-	forPTXAS   = "-Xcuda-ptxas"
-)
 
 // ships chooses the code that an object holds. Up to clang 20 PTX stands beside all machine code unless clang is told, from 21 on
 // beside none: both are said.
@@ -41,10 +37,10 @@ func ships(codes []gencode.Code) []string {
 		if c.Kind != gencode.SASS {
 			continue
 		}
-		argv = append(argv, offloadArch+c.String())
-		ptx := withoutPTX
+		argv = append(argv, clang.OffloadArch+c.String())
+		ptx := clang.WithoutPTX
 		if slices.Contains(codes, c.As(gencode.PTX)) {
-			ptx = withPTX
+			ptx = clang.WithPTX
 		}
 		argv = append(argv, ptx+c.String())
 	}
@@ -55,7 +51,7 @@ func ships(codes []gencode.Code) []string {
 func PTXASFlags(flags []string) []string {
 	var argv []string
 	for _, f := range flags {
-		argv = append(argv, forPTXAS, f)
+		argv = append(argv, clang.ForPTXAS, f)
 	}
 	return argv
 }
@@ -63,9 +59,9 @@ func PTXASFlags(flags []string) []string {
 // MaxRegisters bounds the registers of a thread.
 func MaxRegisters(n int) []string { return PTXASFlags([]string{"--maxrregcount=" + strconv.Itoa(n)}) }
 
-// CUDAPasses is one `clang++ -x cuda -c` taken apart.
-type CUDAPasses struct {
-	ClangPasses
+// Passes is one `clang++ -x cuda -c` taken apart.
+type Passes struct {
+	clang.Passes
 	ptxas     map[string][]string // by "sm_80": program and flags
 	fatbinary []string            // program and flags
 	images    []clangImage        // of the fatbin, in order
@@ -74,13 +70,13 @@ type CUDAPasses struct {
 // clangImage is a file in a fatbin.
 type clangImage struct{ profile, file string }
 
-// LearnClangCUDA finds the passes of a compile. asked is the program and what it was asked.
-func LearnClangCUDA(text string, asked []string, codes []gencode.Code) (*CUDAPasses, error) {
-	h, err := parseHIP(text, asked)
+// LearnCompile finds the passes of a compile. asked is the program and what it was asked.
+func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, error) {
+	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
 		return nil, err
 	}
-	p := &CUDAPasses{ClangPasses: ClangDriver(asked), ptxas: map[string][]string{}}
+	p := &Passes{Passes: clang.PassesOf(asked), ptxas: map[string][]string{}}
 	made := map[string]string{} // files by what they hold: "compute_80", "sm_80"
 	for _, s := range h.Steps {
 		if err := p.step(s, made); err != nil {
@@ -91,7 +87,7 @@ func LearnClangCUDA(text string, asked []string, codes []gencode.Code) (*CUDAPas
 }
 
 // step reads one command.
-func (p *CUDAPasses) step(s []string, made map[string]string) error {
+func (p *Passes) step(s []string, made map[string]string) error {
 	switch base := path.Base(s[0]); {
 	case base == "ptxas":
 		return p.assembles(s, made)
@@ -102,22 +98,22 @@ func (p *CUDAPasses) step(s []string, made map[string]string) error {
 		p.packs(s)
 	case len(s) < 2 || s[1] != "-cc1":
 		return fmt.Errorf("clang runs %s", base)
-	case strings.HasPrefix(after(s, "-triple"), "nvptx64"):
-		arch := after(s, "-target-cpu")
+	case strings.HasPrefix(clang.After(s, "-triple"), "nvptx64"):
+		arch := clang.After(s, "-target-cpu")
 		if _, twice := p.Libs[arch]; twice {
 			return fmt.Errorf("clang compiles twice for %s", arch)
 		}
-		p.Libs[arch] = deviceLibs(s)
-		made["compute_"+strings.TrimPrefix(arch, "sm_")] = after(s, "-o")
-	case after(s, "-fcuda-include-gpubinary") == "":
+		p.Libs[arch] = clang.DeviceLibs(s)
+		made["compute_"+strings.TrimPrefix(arch, "sm_")] = clang.After(s, "-o")
+	case clang.After(s, "-fcuda-include-gpubinary") == "":
 		return fmt.Errorf("clang compiles host code without device code")
 	}
 	return nil
 }
 
 // assembles reads a command of ptxas. What -Xcuda-ptxas says stands behind its files.
-func (p *CUDAPasses) assembles(s []string, made map[string]string) error {
-	arch := after(s, "--gpu-name")
+func (p *Passes) assembles(s []string, made map[string]string) error {
+	arch := clang.After(s, "--gpu-name")
 	ptx := made["compute_"+strings.TrimPrefix(arch, "sm_")]
 	in, out := slices.Index(s, ptx), slices.Index(s, "--output-file")
 	if ptx == "" || in < 0 || out < 0 || in != out+2 {
@@ -129,7 +125,7 @@ func (p *CUDAPasses) assembles(s []string, made map[string]string) error {
 }
 
 // packs reads the command of fatbinary.
-func (p *CUDAPasses) packs(s []string) {
+func (p *Passes) packs(s []string) {
 	for i := 0; i < len(s); i++ {
 		image, is := strings.CutPrefix(s[i], "--image=profile=")
 		switch {
@@ -145,7 +141,7 @@ func (p *CUDAPasses) packs(s []string) {
 }
 
 // complete wants the fatbin to hold codes and nothing else, as the steps made them.
-func (p *CUDAPasses) complete(codes []gencode.Code, made map[string]string) error {
+func (p *Passes) complete(codes []gencode.Code, made map[string]string) error {
 	if len(p.images) != len(codes) {
 		return fmt.Errorf("the fatbin has %d images for %d codes", len(p.images), len(codes))
 	}
@@ -161,12 +157,12 @@ func (p *CUDAPasses) complete(codes []gencode.Code, made map[string]string) erro
 }
 
 // Assemble gives the argv that makes machine code of PTX.
-func (p *CUDAPasses) Assemble(code gencode.Code, ptx, cubin string) []string {
+func (p *Passes) Assemble(code gencode.Code, ptx, cubin string) []string {
 	return append(slices.Clone(p.ptxas[code.String()]), "--output-file", cubin, ptx)
 }
 
 // Pack gives the argv that puts device code into a fatbin, and the files that it reads.
-func (p *CUDAPasses) Pack(file func(gencode.Code) string, output string) (argv, inputs []string) {
+func (p *Passes) Pack(file func(gencode.Code) string, output string) (argv, inputs []string) {
 	argv = append(slices.Clone(p.fatbinary), "--create", output)
 	for _, i := range p.images {
 		code, err := gencode.Parse(i.profile)

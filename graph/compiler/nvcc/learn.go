@@ -1,10 +1,12 @@
-package toolchain
+package nvcc
 
 import (
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // learner finds out what each file of a dry run is.
@@ -40,7 +42,7 @@ func (l *learner) step(s Step) (*Pass, error) {
 		}
 	}
 	for _, w := range p.argv {
-		if w.role == "" && (strings.Contains(w.prefix, askKeep) || strings.Contains(w.prefix, askStem) || strings.Contains(w.prefix, AskOutput)) {
+		if w.role == "" && (strings.Contains(w.prefix, askKeep) || strings.Contains(w.prefix, askStem) || strings.Contains(w.prefix, compiler.AskOutput)) {
 			return nil, fmt.Errorf("%s has an argument that is not known: %q", s.Tool, w.prefix)
 		}
 	}

@@ -1,9 +1,11 @@
-package toolchain
+package nvcc
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // Role is what a file is to the passes of one compile or link. Roles of an architecture carry it after a
@@ -98,7 +100,7 @@ func LearnCompile(text string) (*CompilePasses, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{files: map[string]Role{AskSource: RoleSource, AskOutput: RoleOutput}, stubs: map[string]string{}}
+	l := &learner{files: map[string]Role{AskSource: RoleSource, compiler.AskOutput: RoleOutput}, stubs: map[string]string{}}
 	c := &CompilePasses{Env: d.Env, Said: d.Said, Preprocess: map[string]*Pass{}}
 	for _, s := range d.Steps {
 		p, err := l.step(s)
@@ -256,7 +258,7 @@ func LearnLink(text string) (*LinkPasses, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{files: map[string]Role{AskInput: RoleLinkInput, AskOutput: RoleOutput}}
+	l := &learner{files: map[string]Role{compiler.AskInput: RoleLinkInput, compiler.AskOutput: RoleOutput}}
 	c := &LinkPasses{Env: d.Env, Said: d.Said}
 	var all []*Pass
 	for _, s := range d.Steps {

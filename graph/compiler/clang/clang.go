@@ -1,4 +1,6 @@
-package toolchain
+// Package clang knows what hipcc and a clang that compiles CUDA have in common: one command for the host and one for each architecture,
+// which public options choose, and the answer to -###. It is pure: it runs nothing and looks nothing up.
+package clang
 
 import (
 	"slices"
@@ -7,11 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// clang compiles HIP and CUDA alike: one command for the host and one for each architecture, which public options choose.
-
-// ClangOptions are the attributes of a target that reach clang. Where it has an option for device code alone, that is used: the
+// Options are the attributes of a target that reach clang. Where it has an option for device code alone, that is used: the
 // host code of a HIP or CUDA source is compiled as plain C++ is.
-type ClangOptions struct {
+type Options struct {
 	Std                          string
 	Opt                          string // "" leaves it to the compiler: hipcc takes -O3, clang -O0
 	Includes                     []string
@@ -24,15 +24,15 @@ type ClangOptions struct {
 	Flags, Host, LLD             []string // extra flags: for both passes, for the host's, for HIP's device link
 }
 
-func (o ClangOptions) optimisation() []string {
+func (o Options) Optimisation() []string {
 	if o.Opt == "" {
 		return nil
 	}
 	return []string{"-O" + o.Opt}
 }
 
-func (o ClangOptions) args() []string {
-	argv := o.optimisation()
+func (o Options) Args() []string {
+	argv := o.Optimisation()
 	add := func(a ...string) { argv = append(argv, a...) }
 	device := func(a string) { add("-Xarch_device", a) }
 	if o.Std != "" {
@@ -82,25 +82,29 @@ func (o ClangOptions) args() []string {
 	return argv
 }
 
+// Options that a pass says itself.
 const (
-	offloadArch = "--offload-arch="
-	cuid        = "-cuid="
+	OffloadArch = "--offload-arch="
+	CUID        = "-cuid="
+	WithPTX     = "--cuda-include-ptx="
+	WithoutPTX  = "--no-cuda-include-ptx="
+	ForPTXAS    = "-Xcuda-ptxas"
 )
 
 // ClangPasses is what the passes of one compile by clang have in common.
-type ClangPasses struct {
+type Passes struct {
 	Clang string              // program
 	Flags []string            // of clang, for all passes
 	Libs  map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
 }
 
-// ClangDriver finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
-func ClangDriver(argv []string) ClangPasses {
-	p := ClangPasses{Clang: argv[0], Libs: map[string][]string{}}
+// PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
+func PassesOf(argv []string) Passes {
+	p := Passes{Clang: argv[0], Libs: map[string][]string{}}
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
-		case a == "-###", a == "-c", a == AskHIPSource, strings.HasPrefix(a, offloadArch), strings.HasPrefix(a, withPTX), strings.HasPrefix(a, withoutPTX):
-		case a == "-o", a == "-x", a == forPTXAS:
+		case a == "-###", a == "-c", a == AskSource, strings.HasPrefix(a, OffloadArch), strings.HasPrefix(a, WithPTX), strings.HasPrefix(a, WithoutPTX):
+		case a == "-o", a == "-x", a == ForPTXAS:
 			i++
 		default:
 			p.Flags = append(p.Flags, a)
@@ -110,21 +114,21 @@ func ClangDriver(argv []string) ClangPasses {
 }
 
 // ClangUnit is one source as clang's passes see it: what they have in common and what the source adds.
-type ClangUnit struct {
-	ClangPasses
+type Unit struct {
+	Passes
 	Language string // "hip", "cuda"
 	Source   string
 	ID       string // -cuid: what static device variables are called by in the host's code and the device's; hexadecimal digits
 }
 
 // Preprocess gives the argv that writes the text of one architecture, or with code nil of the host.
-func (u ClangUnit) Preprocess(code *gencode.Code, output, depfile string) []string {
+func (u Unit) Preprocess(code *gencode.Code, output, depfile string) []string {
 	return u.pass(code, slices.Concat([]string{"-E"}, u.dependencies(code, depfile), []string{"-o", output})...)
 }
 
 // dependencies are the options that write a dependency file with system headers. Since clang 21 a pass of HIP's device code takes no
 // notice of -MD and -MF ("argument unused"); what the driver makes of them is known to all from 15 to 23.
-func (u ClangUnit) dependencies(code *gencode.Code, depfile string) []string {
+func (u Unit) dependencies(code *gencode.Code, depfile string) []string {
 	if code == nil || u.Language != "hip" {
 		return []string{"-MD", "-MF", depfile}
 	}
@@ -137,7 +141,7 @@ func (u ClangUnit) dependencies(code *gencode.Code, depfile string) []string {
 
 // Device gives the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM
 // bitcode.
-func (u ClangUnit) Device(code gencode.Code, output string) []string {
+func (u Unit) Device(code gencode.Code, output string) []string {
 	to := "-c"
 	if u.Language == "cuda" {
 		to = "-S"
@@ -147,7 +151,7 @@ func (u ClangUnit) Device(code gencode.Code, output string) []string {
 
 // Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
 // rdc and lto, whose device link makes it.
-func (u ClangUnit) Host(placeholder, output string) []string {
+func (u Unit) Host(placeholder, output string) []string {
 	var argv []string
 	if placeholder != "" {
 		argv = []string{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", placeholder}
@@ -157,7 +161,7 @@ func (u ClangUnit) Host(placeholder, output string) []string {
 
 // pass is a command of clang for one side of the source. Options that only matter to another pass are in it as well: clang
 // would warn of them.
-func (u ClangUnit) pass(code *gencode.Code, more ...string) []string {
+func (u Unit) pass(code *gencode.Code, more ...string) []string {
 	argv := append([]string{u.Clang}, u.Flags...)
 	argv = append(argv, "-Qunused-arguments")
 	if code == nil {
@@ -167,11 +171,11 @@ func (u ClangUnit) pass(code *gencode.Code, more ...string) []string {
 		if u.Language == "hip" {
 			argv = append(argv, "--no-gpu-bundle-output")
 		}
-		argv = append(argv, offloadArch+code.String())
+		argv = append(argv, OffloadArch+code.String())
 	}
 	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static device variable would then be called
 	// by the inode of its file, and otherwise on the device; for a device's pass it makes one of its own, unless it is given one.
-	argv = append(argv, cuid+u.ID, "-Xclang", cuid+u.ID)
+	argv = append(argv, CUID+u.ID, "-Xclang", CUID+u.ID)
 	argv = append(argv, more...)
 	return append(argv, "-x", u.Language, u.Source)
 }
@@ -181,6 +185,6 @@ const Placeholder = "The device code of this object belongs here: kbuild puts it
 
 // The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA.
 const (
-	HIPCode   = ".hipfb"
-	ClangCode = ".clang.fatbin"
+	HIPCode  = ".hipfb"
+	CUDACode = ".clang.fatbin"
 )

@@ -1,4 +1,4 @@
-package toolchain
+package nvcc
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 
 // What nvcc hands on to the host compiler, and what its host code is compiled and linked with.
 
-// OfHost gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list, whose commas "\," does not split.
-func OfHost(nvcc []string) (options []string) {
+// HostOptions gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list, whose commas "\," does not split.
+func HostOptions(nvcc []string) (options []string) {
 	for i := 0; i < len(nvcc); i++ {
 		name, list, joined := strings.Cut(nvcc[i], "=")
 		if name != "-Xcompiler" && name != "--compiler-options" {
@@ -44,8 +44,8 @@ func splitList(list string) []string {
 // HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all sources include.
 var HostHeaders = []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"}
 
-// HostPreprocesses are the commands by which nvcc preprocesses, by what its dry run says of a compile.
-func HostPreprocesses(text string) (argvs [][]string, err error) {
+// Preprocesses are the commands by which nvcc preprocesses, by what its dry run says of a compile.
+func Preprocesses(text string) (argvs [][]string, err error) {
 	d, err := ParseDryRun(text)
 	if err != nil {
 		return nil, err
@@ -58,9 +58,9 @@ func HostPreprocesses(text string) (argvs [][]string, err error) {
 	return argvs, nil
 }
 
-// CUDALibs are the toolkit's libraries that a program with device code links.
+// RuntimeLibs are the toolkit's libraries that a program with device code links.
 // cudart is "static", "shared" or "none".
-func CUDALibs(cudart string, deviceLink bool) []string {
+func RuntimeLibs(cudart string, deviceLink bool) []string {
 	var libs []string
 	if deviceLink {
 		libs = append(libs, "cudadevrt")
@@ -75,6 +75,3 @@ func CUDALibs(cudart string, deviceLink bool) []string {
 	}
 	return append(libs, "rt", "pthread", "dl")
 }
-
-// FirstHeaders are what nvcc, and clang for CUDA and HIP, have each source include first.
-var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}

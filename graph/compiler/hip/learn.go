@@ -1,70 +1,47 @@
-package toolchain
+package hip
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// hipcc is asked as nvcc is: `hipcc -###` prints the commands that clang would run, and with HIPCC_VERBOSE=1 before them the clang
-// command that hipcc makes of its own. The first tell what enters an output unasked: the device libraries, which no dependency
-// file names. The second tells the flags of a clang that is run without hipcc, pass by pass, with the public options that choose
-// one (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the bundler's and the linker's commands are taken from clang's
-// answer, since no public option asks for them alone.
-
-// The names that a question to hipcc uses.
-const (
-	AskHIPSource = "kbuild_source.hip"
-	hipccSays    = "hipcc-cmd:"
-)
-
 // HIPPasses is one `hipcc -c` taken apart.
-type HIPPasses struct {
-	ClangPasses
-	Bundle HIPBundle
+type Passes struct {
+	clang.Passes
+	Bundle Bundle
 }
 
 // HIPBundle is a command of clang-offload-bundler.
-type HIPBundle struct {
+type Bundle struct {
 	Program string
 	Flags   []string // without targets and files
 	Targets []string // "host-x86_64-unknown-linux", "hipv4-amdgcn-amd-amdhsa--gfx906"
 }
 
 // HIPLink is one `hipcc --hip-link` taken apart.
-type HIPLink struct {
-	Device  []HIPDeviceLink // one for each architecture; none without -fgpu-rdc
-	Bundle  HIPBundle       // of what Device makes
+type Link struct {
+	Device  []DeviceLink // one for each architecture; none without -fgpu-rdc
+	Bundle  Bundle       // of what Device makes
 	Clang   string
 	Libs    []string // of the runtime: -L, -l and -rpath options of the host's link
 	LibDirs []string // folders of the runtime
 }
 
 // HIPDeviceLink is the lld command of one architecture.
-type HIPDeviceLink struct {
+type DeviceLink struct {
 	Arch    string
 	Program string
 	Flags   []string // without inputs and output
 }
 
-// folderOptions lead clang to its device libraries. Clang looks there while it is asked, which is not in the project's folder.
-var folderOptions = []string{"--rocm-path", "--hip-path", "--hip-device-lib-path", "--rocm-device-lib-path"}
-
-// fromRoot makes the value of a folder option absolute. root is "" to leave it.
-func fromRoot(arg, root string) string {
-	option, dir, ok := strings.Cut(arg, "=")
-	if !ok || root == "" || path.IsAbs(dir) || !slices.Contains(folderOptions, option) {
-		return arg
-	}
-	return option + "=" + path.Join(root, dir)
-}
-
 // InRoot names what lies in the folder root, which the question named absolutely, as the project does.
-func (p *HIPPasses) InRoot(root string) {
+func (p *Passes) InRoot(root string) {
 	for i, f := range p.Flags {
 		p.Flags[i] = strings.ReplaceAll(f, root+"/", "")
 	}
@@ -75,76 +52,23 @@ func (p *HIPPasses) InRoot(root string) {
 	}
 }
 
-// AskHIP turns the argv of a command of hipcc or clang, which runs in the folder root, into the question for its steps, as Ask does for
-// nvcc. What language the source is stands in argv.
-func AskHIP(argv []string, root, source, output string) []string {
-	question := []string{"-###"}
-	for i := 1; i < len(argv); i++ {
-		switch a := fromRoot(argv[i], root); {
-		case a == "-MD", strings.HasPrefix(a, cuid):
-		case a == "-MF":
-			i++
-		case a == source:
-			question = append(question, AskHIPSource)
-		case a == output:
-			question = append(question, AskOutput)
-		default:
-			question = append(question, a)
-		}
-	}
-	return question
-}
-
-// HIPSteps is what hipcc -### shows, before it is known for what.
-type HIPSteps struct {
-	Clang []string   // the command of clang: what hipcc made of the question, or the question itself
-	Steps [][]string // commands; none if the text was not understood
-	Said  string     // then the text
-}
-
-func parseHIP(text string, asked []string) (HIPSteps, error) {
-	h := HIPSteps{Clang: asked}
-	for _, line := range strings.Split(text, "\n") {
-		if cmd, ok := strings.CutPrefix(line, hipccSays); ok {
-			words, err := ShellWords(cmd, nil)
-			if err != nil {
-				return h, fmt.Errorf("%w in %q", err, line)
-			}
-			h.Clang = words
-			continue
-		}
-		if !strings.HasPrefix(line, ` "`) {
-			continue // the version, warnings
-		}
-		words, err := ShellWords(line, nil)
-		if err != nil {
-			return h, fmt.Errorf("%w in %.200q", err, line)
-		}
-		h.Steps = append(h.Steps, words)
-	}
-	if len(h.Steps) == 0 {
-		return h, errors.New("-### shows no steps")
-	}
-	return h, nil
-}
-
-// LearnHIP finds the passes of a compile for codes. asked is the program and what it was asked.
-func LearnHIP(text string, asked []string, codes []gencode.Code) (*HIPPasses, error) {
-	h, err := parseHIP(text, asked)
+// LearnCompile finds the passes of a compile for codes. asked is the program and what it was asked.
+func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, error) {
+	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
 		return nil, err
 	}
-	if h.NewDriver() {
+	if NewDriver(h) {
 		return nil, ErrNewDriver
 	}
-	p := &HIPPasses{ClangPasses: ClangDriver(h.Clang)}
+	p := &Passes{Passes: clang.PassesOf(h.Clang)}
 	for _, s := range h.Steps {
-		if target := after(s, "-triple"); strings.HasPrefix(target, "amdgcn") {
+		if target := clang.After(s, "-triple"); strings.HasPrefix(target, "amdgcn") {
 			arch := archOfPass(s)
 			if _, twice := p.Libs[arch]; twice {
 				return nil, fmt.Errorf("clang compiles twice for %s", arch)
 			}
-			p.Libs[arch] = deviceLibs(s)
+			p.Libs[arch] = clang.DeviceLibs(s)
 		}
 		if bundler(s) {
 			p.Bundle = learnBundle(s)
@@ -158,17 +82,9 @@ func LearnHIP(text string, asked []string, codes []gencode.Code) (*HIPPasses, er
 	return p, p.Bundle.complete(codes)
 }
 
-// after is the argument behind an option.
-func after(argv []string, option string) string {
-	if i := slices.Index(argv, option); i >= 0 && i+1 < len(argv) {
-		return argv[i+1]
-	}
-	return ""
-}
-
 // archOfPass spells the target of a -cc1 command as --offload-arch does: features in alphabetical order.
 func archOfPass(argv []string) string {
-	arch := after(argv, "-target-cpu")
+	arch := clang.After(argv, "-target-cpu")
 	var features []string
 	for i, a := range argv {
 		if a != "-target-feature" || i+1 == len(argv) || argv[i+1] == "" {
@@ -183,24 +99,13 @@ func archOfPass(argv []string) string {
 	return arch + strings.Join(features, "")
 }
 
-// deviceLibs are the files that a -cc1 command links into the code.
-func deviceLibs(argv []string) []string {
-	var libs []string
-	for i, a := range argv {
-		if (a == "-mlink-builtin-bitcode" || a == "-mlink-bitcode-file") && i+1 < len(argv) {
-			libs = append(libs, path.Clean(argv[i+1]))
-		}
-	}
-	return libs
-}
-
 // bundler reports a command that makes a bundle.
 func bundler(argv []string) bool {
 	return path.Base(argv[0]) == "clang-offload-bundler" && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
 }
 
-func learnBundle(argv []string) HIPBundle {
-	b := HIPBundle{Program: argv[0]}
+func learnBundle(argv []string) Bundle {
+	b := Bundle{Program: argv[0]}
 	for _, a := range argv[1:] {
 		name, value, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		switch name {
@@ -215,7 +120,7 @@ func learnBundle(argv []string) HIPBundle {
 }
 
 // complete wants a target for each code and one for the host.
-func (b HIPBundle) complete(codes []gencode.Code) error {
+func (b Bundle) complete(codes []gencode.Code) error {
 	if len(b.Targets) != len(codes)+1 {
 		return fmt.Errorf("the bundle has targets %s", strings.Join(b.Targets, ", "))
 	}
@@ -228,31 +133,31 @@ func (b HIPBundle) complete(codes []gencode.Code) error {
 }
 
 // Arch is the architecture of a bundle's target, "" for the host: "gfx90a:xnack-" of "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
-func (b HIPBundle) Arch(target string) string {
+func (b Bundle) Arch(target string) string {
 	if i := strings.LastIndex(target, "-gfx"); i >= 0 {
 		return target[i+1:]
 	}
 	return ""
 }
 
-// LearnHIPLink finds the steps of a link, with the device links of codes; codes is nil for a link without -fgpu-rdc.
-func LearnHIPLink(text string, asked []string, codes []gencode.Code) (*HIPLink, error) {
-	h, err := parseHIP(text, asked)
+// LearnLink finds the steps of a link, with the device links of codes; codes is nil for a link without -fgpu-rdc.
+func LearnLink(text string, asked []string, codes []gencode.Code) (*Link, error) {
+	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
 		return nil, err
 	}
-	return h.Link(codes)
+	return LinkOf(h, codes)
 }
 
-// Link finds the steps of a link, as LearnHIPLink does.
-func (h HIPSteps) Link(codes []gencode.Code) (*HIPLink, error) {
-	if h.NewDriver() && codes != nil {
+// LinkOf finds the steps of a link, as LearnLink does.
+func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
+	if NewDriver(h) && codes != nil {
 		return nil, ErrNewDriver
 	}
-	l := &HIPLink{Clang: h.Clang[0]}
+	l := &Link{Clang: h.Clang[0]}
 	l.runtime(h.Clang)
 	var links [][]string
-	made := map[string]bool{AskInput: true}
+	made := map[string]bool{compiler.AskInput: true}
 	for _, s := range h.Steps {
 		for _, a := range s {
 			if file, ok := strings.CutPrefix(a, "-output="); ok {
@@ -264,7 +169,7 @@ func (h HIPSteps) Link(codes []gencode.Code) (*HIPLink, error) {
 			l.Bundle = learnBundle(s)
 		case base == "lld" || base == "ld.lld" && slices.ContainsFunc(s, func(a string) bool { return strings.HasPrefix(a, "-plugin-opt=mcpu=gfx") }):
 			links = append(links, s)
-		case slices.Contains(s, AskOutput):
+		case slices.Contains(s, compiler.AskOutput):
 			l.hostLink(s)
 		}
 	}
@@ -279,12 +184,12 @@ func (h HIPSteps) Link(codes []gencode.Code) (*HIPLink, error) {
 
 // runtime takes the libraries and options of the host's link that hipcc adds, or the user through HIPCC_LINK_FLAGS_APPEND: all but
 // what is for the device link, and the files.
-func (l *HIPLink) runtime(clang []string) {
-	for i := 1; i < len(clang); i++ {
-		switch a := clang[i]; {
+func (l *Link) runtime(argv []string) {
+	for i := 1; i < len(argv); i++ {
+		switch a := argv[i]; {
 		case a == "-o", a == "-Xoffload-linker":
 			i++
-		case a == "-###", a == AskInput, a == "--hip-link", strings.HasPrefix(a, "-O"), strings.HasPrefix(a, offloadArch),
+		case a == "-###", a == compiler.AskInput, a == "--hip-link", strings.HasPrefix(a, "-O"), strings.HasPrefix(a, clang.OffloadArch),
 			strings.HasPrefix(a, "--hip-version="), strings.HasPrefix(a, "--rocm-path="), slices.Contains(modeOptions, a), slices.Contains(l.Libs, a):
 		default:
 			l.Libs = append(l.Libs, a)
@@ -295,14 +200,14 @@ func (l *HIPLink) runtime(clang []string) {
 var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto"}
 
 // hostLink takes the folder of the runtime that clang adds with --hip-link.
-func (l *HIPLink) hostLink(argv []string) {
-	if dir := after(argv, "-rpath"); dir != "" {
+func (l *Link) hostLink(argv []string) {
+	if dir := clang.After(argv, "-rpath"); dir != "" {
 		l.LibDirs = append(l.LibDirs, dir)
 	}
 }
 
 // deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the files that earlier steps write.
-func (l *HIPLink) deviceLinks(links [][]string, made map[string]bool) error {
+func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {
 	var archs []string
 	for _, t := range l.Bundle.Targets {
 		if a := l.Bundle.Arch(t); a != "" {
@@ -314,7 +219,7 @@ func (l *HIPLink) deviceLinks(links [][]string, made map[string]bool) error {
 	}
 	for i, argv := range links {
 		var err error
-		d := HIPDeviceLink{Arch: archs[i], Program: argv[0]}
+		d := DeviceLink{Arch: archs[i], Program: argv[0]}
 		cpu, _, _ := strings.Cut(archs[i], ":")
 		if !slices.Contains(argv, "-plugin-opt=mcpu="+cpu) {
 			return fmt.Errorf("the device link for %s is for another architecture", archs[i])
@@ -343,13 +248,4 @@ func flagsOf(argv []string, made map[string]bool) ([]string, error) {
 		}
 	}
 	return flags, nil
-}
-
-// ReadHIPSteps reads the answer to asked, a program and its arguments.
-func ReadHIPSteps(text string, asked []string) HIPSteps {
-	h, err := parseHIP(text, asked)
-	if err != nil {
-		return HIPSteps{Said: text}
-	}
-	return h
 }

@@ -1,45 +1,22 @@
-package toolchain
+package nvcc
 
 import (
-	"flag"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the wanted passes")
+	"github.com/kbuild-dev/kbuild/graph/compiler/compilertest"
+)
 
 // TestLearnRecorded reads recorded dry runs of every toolkit at hand.
 func TestLearnRecorded(t *testing.T) {
-	testRecorded(t, "testdata/dryrun", func(t *testing.T, file string) string {
+	compilertest.Recorded(t, func(t *testing.T, file string) string {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return describe(string(text))
 	})
-}
-
-// testRecorded holds what is learned of each recording in a folder against the wanted, which stands beside it.
-func testRecorded(t *testing.T, dir string, learned func(t *testing.T, file string) string) {
-	files, err := filepath.Glob(dir + "/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			got := learned(t, file)
-			want := strings.TrimSuffix(file, ".txt") + ".want"
-			if *update {
-				os.WriteFile(want, []byte(got), 0o666)
-			}
-			golden, _ := os.ReadFile(want)
-			if string(golden) != got {
-				t.Errorf("got:\n%s\nwant (-update rewrites):\n%s", got, golden)
-			}
-		})
-	}
 }
 
 func describe(text string) string {

@@ -1,14 +1,16 @@
-package toolchain
+package hip
 
 import (
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// HIP builds the command lines of hipcc, or of the clang that it runs. Both take the same options; hipcc adds its own, which
-// are learned from it (LearnHIP).
-type HIP struct {
+// Driver builds the command lines of hipcc, or of the clang that it runs. Both take the same options; hipcc adds its own, which
+// are learned from it (LearnCompile).
+type Driver struct {
 	Path string // of hipcc, amdclang++ or clang++
 }
 
@@ -24,20 +26,20 @@ func modeArgs(mode string) []string {
 	return []string{"-fno-gpu-rdc"}
 }
 
-// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see ClangUnit.
-func (h HIP) Compile(c Compile, id string, o ClangOptions) []string {
+// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see clang.Unit.
+func (h Driver) Compile(c compiler.Compile, id string, o clang.Options) []string {
 	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
-	argv = append(argv, o.args()...)
-	argv = append(argv, cuid+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
+	argv = append(argv, o.Args()...)
+	argv = append(argv, clang.CUID+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
 	return append(argv, "-o", c.Output)
 }
 
 // Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs.
-func (h HIP) Link(codes []gencode.Code, mode string, o ClangOptions, inputs []string, output string) []string {
+func (h Driver) Link(codes []gencode.Code, mode string, o clang.Options, inputs []string, output string) []string {
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
 	argv = append(argv, modeArgs(mode)...)
-	argv = append(argv, o.optimisation()...)
+	argv = append(argv, o.Optimisation()...)
 	for _, f := range o.LLD {
 		argv = append(argv, "-Xoffload-linker", f)
 	}
@@ -49,14 +51,14 @@ func (h HIP) Link(codes []gencode.Code, mode string, o ClangOptions, inputs []st
 func offloadArchs(codes []gencode.Code) []string {
 	var argv []string
 	for _, c := range codes {
-		argv = append(argv, offloadArch+c.String())
+		argv = append(argv, clang.OffloadArch+c.String())
 	}
 	return argv
 }
 
 // Pack gives the argv that puts code of several targets into one file, and the files that it reads. file is that of an architecture,
 // or of the host, whose is ""; "" is an empty one.
-func (b HIPBundle) Pack(file func(arch string) string, output string) (argv, inputs []string) {
+func (b Bundle) Pack(file func(arch string) string, output string) (argv, inputs []string) {
 	argv = append([]string{b.Program}, b.Flags...)
 	argv = append(argv, "-targets="+strings.Join(b.Targets, ","))
 	for _, t := range b.Targets {
@@ -72,7 +74,7 @@ func (b HIPBundle) Pack(file func(arch string) string, output string) (argv, inp
 }
 
 // Device gives the argv that links the device code of one architecture.
-func (l HIPDeviceLink) Device(inputs []string, output string) []string {
+func (l DeviceLink) Device(inputs []string, output string) []string {
 	argv := append([]string{l.Program}, l.Flags...)
 	argv = append(argv, "-o", output)
 	return append(argv, inputs...)

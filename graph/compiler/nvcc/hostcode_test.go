@@ -1,4 +1,4 @@
-package toolchain
+package nvcc
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestOfHost(t *testing.T) {
-	got := OfHost(strings.Fields(`-O2 -Xcompiler=-a,-b -Xcompiler -Wl\,x,-c --compiler-options=-d --compiler-options -e -lineinfo -Xptxas=-v`))
+	got := HostOptions(strings.Fields(`-O2 -Xcompiler=-a,-b -Xcompiler -Wl\,x,-c --compiler-options=-d --compiler-options -e -lineinfo -Xptxas=-v`))
 	if want := []string{"-a", "-b", "-Wl,x", "-c", "-d", "-e"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -1,6 +1,6 @@
-// Package toolchain builds the command lines of compilers, archivers and linkers, and reads what
-// nvlink says. It is pure: it runs nothing and looks nothing up.
-package toolchain
+// Package nvcc knows NVIDIA's compiler driver: its command lines, the passes that it runs, the links, and what nvlink says. It is pure:
+// it runs nothing and looks nothing up.
+package nvcc
 
 import (
 	"path"
@@ -8,19 +8,20 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// NVCC builds nvcc command lines. Every command names the host compiler: left alone, nvcc 11.8 of
+// Driver builds nvcc command lines. Every command names the host compiler: left alone, nvcc 11.8 of
 // Debian asks one gcc for its version and compiles with another.
-type NVCC struct {
+type Driver struct {
 	Path     string // of nvcc
 	HostCXX  string // -ccbin
 	NVVMPath string // folder whose lib64 holds libnvvm.so, where nvlink's default is broken; "" is the default
 }
 
-// DeviceOptions are the attributes of a target that reach the CUDA compiler.
-type DeviceOptions struct {
+// Options are the attributes of a target that reach the CUDA compiler.
+type Options struct {
 	Std                          string // "c++17"
 	Opt                          string // "2"
 	Includes                     []string
@@ -33,19 +34,10 @@ type DeviceOptions struct {
 	NVCC, CICC, PTXAS, Host      []string // extra flags by tool
 }
 
-// Compile is one compile of a .cu file.
-type Compile struct {
-	Source, Output, Depfile string
-	Mode                    string // "whole", "rdc", "lto"
-	Codes                   []gencode.Code
-	Language                string // "cuda" if the ending of Source does not say so, else ""
-	Emit                    string // "" for an object, or "ptx", "cubin", "fatbin"
-}
-
 // Compile gives the argv that compiles one source. For an object nvcc keeps its temporary files
 // beside the output (--objdir-as-tempdir), which takes the process id out of the object's symbols.
-func (n NVCC) Compile(c Compile, o DeviceOptions) []string {
-	argv := n.start()
+func (d Driver) Compile(c compiler.Compile, o Options) []string {
+	argv := d.start()
 	switch {
 	case c.Emit != "":
 		argv = append(argv, "-"+c.Emit)
@@ -70,24 +62,24 @@ func (n NVCC) Compile(c Compile, o DeviceOptions) []string {
 
 // LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, and PTX of the same if c.Codes has it, under
 // the names that it returns: no nvcc up to 12.4 has an option that writes LTO-IR.
-func (n NVCC) LTOIR(c Compile, keep string, o DeviceOptions) (argv []string, ltoir, ptx string) {
+func (d Driver) LTOIR(c compiler.Compile, keep string, o Options) (argv []string, ltoir, ptx string) {
 	c.Emit, c.Mode = "", "lto"
 	c.Output = keep + "/out.o"
-	argv = n.Compile(c, o)
+	argv = d.Compile(c, o)
 	argv = slices.Insert(slices.DeleteFunc(argv, func(a string) bool { return a == "--objdir-as-tempdir" }), 1, "--keep", "--keep-dir", keep)
 	stem := strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source))
 	return argv, stem + ".ltoir", stem + ".ptx"
 }
 
-func (n NVCC) start() []string {
-	argv := []string{n.Path}
-	if n.HostCXX != "" {
-		argv = append(argv, "-ccbin", n.HostCXX)
+func (d Driver) start() []string {
+	argv := []string{d.Path}
+	if d.HostCXX != "" {
+		argv = append(argv, "-ccbin", d.HostCXX)
 	}
 	return argv
 }
 
-func (o DeviceOptions) args() []string {
+func (o Options) args() []string {
 	var argv []string
 	add := func(a ...string) { argv = append(argv, a...) }
 	if o.Std != "" {
@@ -129,7 +121,7 @@ func (o DeviceOptions) args() []string {
 	return argv
 }
 
-func (o DeviceOptions) floats() []string {
+func (o Options) floats() []string {
 	var argv []string
 	if o.FastMath {
 		argv = append(argv, "-use_fast_math")
@@ -186,8 +178,8 @@ type DeviceLink struct {
 // Objects of nvcc say which kernels and variables their host code refers to; if nvlink sees such objects only, it drops
 // what none of them refers to, with status 0. What a plain C++ file refers to would vanish, and is added to what the
 // objects say (graph.HostRefs); where nobody can know it, KeepAll keeps everything.
-func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
-	argv := append(n.start(), "-dlink")
+func (d Driver) DeviceLink(l DeviceLink, o Options) []string {
+	argv := append(d.start(), "-dlink")
 	if l.LTO {
 		argv = append(argv, "-dlto")
 	}
@@ -198,8 +190,8 @@ func (n NVCC) DeviceLink(l DeviceLink, o DeviceOptions) []string {
 	if l.KeepAll {
 		argv = append(argv, "-Xnvlink", KeepAll)
 	}
-	if n.NVVMPath != "" && l.LTO {
-		argv = append(argv, "-Xnvlink", "-nvvmpath="+n.NVVMPath)
+	if d.NVVMPath != "" && l.LTO {
+		argv = append(argv, "-Xnvlink", "-nvvmpath="+d.NVVMPath)
 	}
 	if o.MaxRegisters > 0 {
 		argv = append(argv, "-maxrregcount="+strconv.Itoa(o.MaxRegisters))

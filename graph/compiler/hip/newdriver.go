@@ -1,10 +1,12 @@
-package toolchain
+package hip
 
 import (
 	"errors"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 )
 
 // Clang has two ways to combine host and device code. With the old driver, the default for HIP up to clang 22, an object is a bundle, or
@@ -35,7 +37,7 @@ func ChoosesDriver(flags []string) (option string, isNew bool) {
 var newDriverTools = []string{"clang-offload-packager", "llvm-offload-binary", "clang-linker-wrapper"}
 
 // NewDriver reports steps of the new driver.
-func (h HIPSteps) NewDriver() bool {
+func NewDriver(h clang.Steps) bool {
 	return slices.ContainsFunc(h.Steps, func(argv []string) bool {
 		return slices.Contains(newDriverTools, path.Base(argv[0])) ||
 			slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, "-fembed-offload-object=") })

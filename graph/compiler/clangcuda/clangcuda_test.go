@@ -1,4 +1,4 @@
-package toolchain
+package clangcuda
 
 import (
 	"fmt"
@@ -6,36 +6,38 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/compilertest"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// TestLearnClangRecorded reads recorded answers of clang about CUDA.
-func TestLearnClangRecorded(t *testing.T) {
-	testRecorded(t, "testdata/clangcuda", func(t *testing.T, file string) string {
-		asked, text := recordedHIP(t, file)
-		return describeClang(text, asked, shippedCodes(asked))
+// TestLearnRecorded reads recorded answers of clang about CUDA.
+func TestLearnRecorded(t *testing.T) {
+	compilertest.Recorded(t, func(t *testing.T, file string) string {
+		asked, codes, text := compilertest.Read(t, file)
+		return describe(text, asked, shippedCodes(asked, codes))
 	})
 }
 
 // shippedCodes are machine code of all architectures, and PTX where it is not left out.
-func shippedCodes(asked []string) (codes []gencode.Code) {
-	for _, c := range askedCodes(asked) {
+func shippedCodes(asked []string, sass []gencode.Code) (codes []gencode.Code) {
+	for _, c := range sass {
 		codes = append(codes, c)
-		if !slices.Contains(asked, withoutPTX+c.String()) {
+		if !slices.Contains(asked, clang.WithoutPTX+c.String()) {
 			codes = append(codes, c.As(gencode.PTX))
 		}
 	}
 	return codes
 }
 
-func describeClang(text string, asked []string, codes []gencode.Code) string {
-	p, err := LearnClangCUDA(text, asked, codes)
+func describe(text string, asked []string, codes []gencode.Code) string {
+	p, err := LearnCompile(text, asked, codes)
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
 	var b strings.Builder
 	say := func(what string, argv []string) { fmt.Fprintf(&b, "%s\n  %s\n", what, strings.Join(argv, "\n  ")) }
-	u := ClangUnit{ClangPasses: p.ClangPasses, Language: "cuda", Source: "<source>", ID: "<id>"}
+	u := clang.Unit{Passes: p.Passes, Language: "cuda", Source: "<source>", ID: "<id>"}
 	for _, c := range codes {
 		if c.Kind == gencode.SASS {
 			say("preprocess "+c.String(), u.Preprocess(&c, "<text>", "<depfile>"))
@@ -50,10 +52,10 @@ func describeClang(text string, asked []string, codes []gencode.Code) string {
 	return b.String()
 }
 
-// TestLearnClangDoubts changes an answer: what does not fit together is not taken apart.
-func TestLearnClangDoubts(t *testing.T) {
-	asked, text := recordedHIP(t, "testdata/clangcuda/whole.txt")
-	codes := shippedCodes(asked)
+// TestLearnDoubts changes an answer: what does not fit together is not taken apart.
+func TestLearnDoubts(t *testing.T) {
+	asked, sass, text := compilertest.Read(t, "testdata/whole.txt")
+	codes := shippedCodes(asked, sass)
 	line := func(with string) string {
 		for line := range strings.Lines(text) {
 			if strings.Contains(line, with) {
@@ -79,7 +81,7 @@ func TestLearnClangDoubts(t *testing.T) {
 		if !strings.Contains(text, tt.from) {
 			t.Fatalf("%s: the recording has no %q", tt.name, tt.from)
 		}
-		_, err := LearnClangCUDA(strings.Replace(text, tt.from, tt.to, 1), asked, codes)
+		_, err := LearnCompile(strings.Replace(text, tt.from, tt.to, 1), asked, codes)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

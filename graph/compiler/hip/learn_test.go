@@ -1,0 +1,86 @@
+package hip
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/compilertest"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// TestLearnRecorded reads recorded answers of hipcc and of clang.
+func TestLearnRecorded(t *testing.T) {
+	compilertest.Recorded(t, func(t *testing.T, file string) string {
+		asked, codes, text := compilertest.Read(t, file)
+		return describe(text, asked, codes)
+	})
+}
+
+func describe(text string, asked []string, codes []gencode.Code) string {
+	lines := func(argv []string) string { return strings.Join(argv, "\n  ") + "\n" }
+	if strings.Contains(strings.Join(asked, " "), "--hip-link") {
+		if strings.Contains(strings.Join(asked, " "), "-fno-gpu-rdc") {
+			codes = nil
+		}
+		l, err := LearnLink(text, asked, codes)
+		if err != nil {
+			return "error: " + err.Error() + "\n"
+		}
+		out := "runtime " + lines(append(l.LibDirs, l.Libs...))
+		for _, d := range l.Device {
+			out += "lld " + d.Arch + "\n  " + lines(d.Device([]string{"<a>", "<b>"}, "<out>"))
+		}
+		if codes != nil {
+			out += "bundle " + lines(packed(l.Bundle, "", "<1>", "<2>"))
+		}
+		return out
+	}
+	p, err := LearnCompile(text, asked, codes)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	u := clang.Unit{Passes: p.Passes, Language: "hip", Source: "<source>", ID: "<id>"}
+	out := "preprocess " + lines(u.Preprocess(&codes[0], "<out>", "<dep>")) + "device " + lines(u.Device(codes[0], "<out>")) +
+		"host " + lines(u.Host("<placeholder>", "<out>"))
+	for _, c := range codes {
+		out += fmt.Sprintf("libraries of %s\n  %s", c, lines(p.Libs[c.String()]))
+	}
+	return out + "bundle " + lines(packed(p.Bundle, "<0>", "<1>", ""))
+}
+
+// packed is the command that packs files, one for each target in order.
+func packed(b Bundle, files ...string) []string {
+	argv, _ := b.Pack(func(string) string {
+		f := files[0]
+		files = files[1:]
+		return f
+	}, "<out>")
+	return argv
+}
+
+// What a later clang does otherwise is an error, not a guess: the caller then runs hipcc as one command.
+func TestLearnStrange(t *testing.T) {
+	asked, codes, text := compilertest.Read(t, "testdata/rdc.txt")
+	linkAsked, _, link := compilertest.Read(t, "testdata/link-rdc.txt")
+	for name, err := range map[string]error{
+		"no steps":                   second(LearnCompile("clang version 99\n", asked, codes)),
+		"no bundle":                  second(LearnCompile(strings.ReplaceAll(text, "clang-offload-bundler", "clang-linker-wrapper"), asked, codes)),
+		"an architecture is missing": second(LearnCompile(strings.ReplaceAll(text, `"-target-cpu" "gfx906"`, `"-target-cpu" "gfx90a"`), asked, codes)),
+		"a target is missing":        second(LearnCompile(strings.ReplaceAll(text, "-targets=hip-amdgcn-amd-amdhsa-gfx906,", "-targets="), asked, codes)),
+		"links in another order":     second(LearnLink(swap(link, "mcpu=gfx906", "mcpu=gfx90a"), linkAsked, codes)),
+		"a link is missing":          second(LearnLink(strings.ReplaceAll(link, `/bin/lld"`, `/bin/else"`), linkAsked, codes)),
+		"a shell's work":             second(LearnCompile(strings.ReplaceAll(text, "hipcc-cmd: ", "hipcc-cmd: $(x) "), asked, codes)),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func swap(s, a, b string) string {
+	return strings.NewReplacer(a, b, b, a).Replace(s)
+}
