@@ -45,11 +45,10 @@ func (r *reader) find(name string) *hclsyntax.Attribute {
 	if a := r.b.body.Attributes[name]; a != nil {
 		return a
 	}
-	d := r.l.named["defaults"]
-	if d == nil || !inherits(r.b.kind, name) || r.l.replaced(r.b, name) {
-		return nil
+	if d := r.l.defaultsFor(r.b, name); d != nil {
+		return d.body.Attributes[name]
 	}
-	return d.body.Attributes[name]
+	return nil
 }
 
 // field gives the value of an attribute; nil if there is none, or none to work with.
@@ -137,8 +136,9 @@ func (r *reader) text(name string) (s string, ok bool) {
 	return s, ok
 }
 
-// enum reads one of a few words.
-func (r *reader) enum(name string, words ...string) string {
+// enum reads one of the words of an attribute.
+func (r *reader) enum(name string) string {
+	words := r.b.schema.Attribute(name).Words
 	s, ok := r.text(name)
 	if ok && !slices.Contains(words, s) {
 		rng := r.find(name).Expr.Range()
@@ -168,8 +168,8 @@ func (r *reader) isTrue(name string) bool {
 	return b != nil && *b
 }
 
-// integer reads a whole number between low and high; 0 if it is not there.
-func (r *reader) integer(name string, low, high int64) int {
+// integer reads a whole number within the bounds of its attribute; 0 if it is not there.
+func (r *reader) integer(name string) int {
 	f := r.field(name)
 	if f == nil {
 		return 0
@@ -179,9 +179,10 @@ func (r *reader) integer(name string, low, high int64) int {
 		r.wrong(f, "a number")
 		return 0
 	}
+	a := r.b.schema.Attribute(name)
 	n, accuracy := v.AsBigFloat().Int64()
-	if accuracy != big.Exact || n < low || n > high {
-		r.l.errorAt(f.rng, "", "%s needs a whole number from %d to %d", name, low, high)
+	if accuracy != big.Exact || n < a.Min || n > a.Max {
+		r.l.errorAt(f.rng, "", "%s needs a whole number from %d to %d", name, a.Min, a.Max)
 		return 0
 	}
 	return int(n)
@@ -347,18 +348,18 @@ func (r *reader) labels() map[string]string {
 
 // reservedWords answers for words that the language keeps for later.
 func (r *reader) reservedWords() {
-	for _, name := range reserved {
-		if a := r.b.body.Attributes[name]; a != nil {
-			r.l.errorAt(a.NameRange, "Remove it; kbuild works without.", "%s is reserved and not built yet", name)
+	for _, known := range r.b.schema.Attributes {
+		if a := r.b.body.Attributes[known.Name]; a != nil && known.Reserved {
+			r.l.errorAt(a.NameRange, "Remove it; kbuild works without.", "%s is reserved and not built yet", known.Name)
 		}
 	}
 }
 
-// require reports an attribute that is missing.
-func (r *reader) require(names ...string) {
-	for _, name := range names {
-		if r.b.body.Attributes[name] == nil && !r.b.misspelt[name] {
-			r.l.errorAt(r.b.rng, "", "%s has no %s", r.b.heading(), name)
+// required reports attributes that are missing.
+func (r *reader) required() {
+	for _, a := range r.b.schema.Attributes {
+		if a.Required && r.b.body.Attributes[a.Name] == nil && !r.b.misspelt[a.Name] {
+			r.l.errorAt(r.b.rng, "", "%s has no %s", r.b.heading(), a.Name)
 		}
 	}
 }
@@ -366,7 +367,8 @@ func (r *reader) require(names ...string) {
 // attrPos lists where each attribute is written.
 func (r *reader) attrPos() map[string]Pos {
 	out := map[string]Pos{}
-	for _, name := range r.b.schema.attrs {
+	for _, known := range r.b.schema.Attributes {
+		name := known.Name
 		a := r.find(name)
 		switch {
 		case a == nil:

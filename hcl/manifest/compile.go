@@ -12,9 +12,6 @@ import (
 
 // The attributes that library, executable and module share.
 
-// Modes of device code: whole is what nvcc does by default, and so the default here.
-var modes = []string{"whole", "rdc", "lto"}
-
 // newTarget reads what all kinds of targets have.
 func (r *reader) newTarget(kind Kind) *Target {
 	r.reservedWords()
@@ -27,23 +24,26 @@ func (r *reader) newTarget(kind Kind) *Target {
 // compile reads how sources are compiled and linked.
 func (r *reader) compile(t *Target) {
 	t.Gencode = r.gencode()
-	if t.Mode = r.enum("mode", modes...); t.Mode == "" {
+	if t.Mode = r.enum("mode"); t.Mode == "" {
 		t.Mode = "whole"
 	}
 	t.Std, t.CStd = r.std()
 	t.Includes = r.paths("includes")
 	t.Libs = r.noPrefix("libs", "-l")
 	t.LibDirs = r.paths("lib_dirs")
-	t.CudaRT = r.enum("cudart", "static", "shared", "none")
-	t.Opt = r.enum("opt", "0", "1", "2", "3", "s", "fast")
+	t.CudaRT = r.enum("cudart")
+	t.Opt = r.enum("opt")
 	t.Debug, t.DeviceDebug, t.LineInfo = r.isTrue("debug"), r.isTrue("device_debug"), r.isTrue("lineinfo")
 	t.floats(r)
-	t.MaxRegisters = r.integer("max_registers", 1, 255)
+	t.MaxRegisters = r.integer("max_registers")
 	t.Flags = r.flags()
 	t.Memory = r.size("memory")
 	t.StripUnused = r.isTrue("strip_unused")
 	t.Split = r.boolean("split")
-	if t.HostLTO = r.enum("host_lto", "thin", "full", "none"); t.HostLTO == "none" {
+	if r.b.schema.Attribute("host_lto") == nil {
+		return
+	}
+	if t.HostLTO = r.enum("host_lto"); t.HostLTO == "none" {
 		t.HostLTO = ""
 	}
 }

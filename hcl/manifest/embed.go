@@ -5,7 +5,7 @@ import "strings"
 // embed reads the name of a module's table.
 func (r *reader) embed(b *block) *Embed {
 	e := r.l.reader(b, r.extra)
-	e.require("symbol")
+	e.required()
 	s, ok := e.text("symbol")
 	if !ok {
 		return &Embed{Symbol: s, Pos: position(b.rng)}

@@ -81,7 +81,8 @@ func (l *loader) declareLocals(b *block) {
 // declareAttrs makes a node for each attribute of a block; one that is not written reads as the
 // value of `defaults`, or null.
 func (l *loader) declareAttrs(b *block) {
-	for _, name := range b.schema.attrs {
+	for _, known := range b.schema.Attributes {
+		name := known.Name
 		n := &node{addr: attrAddr(b.key(), name), rng: b.rng}
 		if a := b.body.Attributes[name]; a != nil {
 			n.rng, n.expr = a.NameRange, a.Expr
@@ -101,10 +102,23 @@ func (l *loader) declareAttrs(b *block) {
 }
 
 func (l *loader) inherited(b *block, name string) cty.Value {
-	if inherits(b.kind, name) && l.named["defaults"] != nil && !l.replaced(b, name) {
+	if l.defaultsFor(b, name) != nil {
 		return l.value(attrAddr("defaults", name))
 	}
 	return cty.NullVal(cty.DynamicPseudoType)
+}
+
+// defaultsFor gives the block `defaults` if an attribute that b does not set takes its value from there. Whoever asks for an attribute
+// that the schema does not have is wrong: nothing would describe it.
+func (l *loader) defaultsFor(b *block, name string) *block {
+	a := b.schema.Attribute(name)
+	if a == nil {
+		panic("BUG: the schema of " + b.kind + " has no attribute " + name)
+	}
+	if a.Inherited && b.schema.Inherits == "defaults" && !l.replaced(b, name) {
+		return l.named["defaults"]
+	}
+	return nil
 }
 
 // replaced reports whether a default is out of place: `code` and `gencode` are two spellings of one

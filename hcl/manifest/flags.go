@@ -16,7 +16,7 @@ import (
 // flags = { nvcc = [...], ... }: what kbuild has no attribute for. What it derives itself, and what
 // must agree across a link, is refused here: it would work against the attribute without a word.
 
-var flagTools = []string{"cicc", "clang", "hip", "host", "link", "lld", "nvcc", "nvlink", "ptxas"}
+var flagTools = attributeNames(attrFlags.Keys)
 
 // derivedNVCC are options of nvcc that an attribute stands for, by their first letters.
 var derivedNVCC = []struct{ options, attribute string }{

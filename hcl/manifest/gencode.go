@@ -17,7 +17,7 @@ import (
 // decodeGencode checks a block for itself; targets read it again through their reference.
 func (l *loader) decodeGencode(b *block) {
 	r := l.reader(b, nil)
-	r.require("code")
+	r.required()
 	l.gencodeOf(b)
 }
 

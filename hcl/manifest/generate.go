@@ -13,7 +13,7 @@ import (
 
 func (l *loader) decodeGenerate(b *block) {
 	r := l.reader(b, nil)
-	r.require("command", "outputs")
+	r.required()
 	t := r.newTarget(Generate)
 	t.Outputs = plainTexts(l.outputs(b))
 	t.Command = plainTexts(r.texts("command"))

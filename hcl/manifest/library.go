@@ -5,7 +5,7 @@ func (l *loader) decodeLibrary(b *block) {
 	t := r.newTarget(Library)
 	r.compile(t)
 	t.Sources = r.sources(t)
-	t.Shared = r.enum("type", "static", "shared") == "shared"
+	t.Shared = r.enum("type") == "shared"
 	t.DeviceLink = r.isTrue("device_link")
 	if t.Shared && t.DeviceLink {
 		l.bothAt(r.find("device_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",

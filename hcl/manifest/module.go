@@ -6,8 +6,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-var emits = []string{"ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"}
-
 // decodeModule makes one target, or one for each instance of the matrix.
 func (l *loader) decodeModule(b *block) {
 	if b.body.Attributes["matrix"] == nil {
@@ -41,7 +39,7 @@ func (r *reader) module() *Target {
 // emit reads what files a module ships; a fatbin unless it says otherwise.
 func (r *reader) emit() []string {
 	var out []string
-	seen := map[string]bool{}
+	emits, seen := r.b.schema.Attribute("emit").Words, map[string]bool{}
 	for _, it := range r.texts("emit") {
 		switch {
 		case !slices.Contains(emits, it.text):

@@ -21,7 +21,7 @@ import (
 // block is a top-level block or, with a parent, a nested one.
 type block struct {
 	kind, name string
-	schema     schema
+	schema     *Block
 	body       *hclsyntax.Body
 	rng        hcl.Range // of the header
 	nameRng    hcl.Range // of the label
@@ -124,16 +124,16 @@ func (l *loader) readLocal(src []byte) {
 // blocksOf checks every block against the schema and keeps the known ones.
 func (l *loader) blocksOf(body *hclsyntax.Body) {
 	for _, a := range (&block{body: body}).attrs() {
-		meant := l.didYouMean(a.Name, sortedKeys(blocks))
-		if _, ok := blocks[a.Name]; ok {
+		meant := l.didYouMean(a.Name, Schema.blockNames())
+		if Schema.Block(a.Name) != nil {
 			meant = ""
 		}
 		l.errorAt(a.NameRange, topLevelHelp(a.Name), "attribute %q outside of a block%s", a.Name, meant)
 	}
 	for _, hb := range body.Blocks {
-		s, ok := blocks[hb.Type]
-		if !ok {
-			l.unknownBlock(hb, "a manifest", blocks)
+		s := Schema.Block(hb.Type)
+		if s == nil {
+			l.unknownBlock(hb, Schema)
 			continue
 		}
 		if b := l.block(hb, s); b != nil {
@@ -143,39 +143,39 @@ func (l *loader) blocksOf(body *hclsyntax.Body) {
 }
 
 func topLevelHelp(name string) string {
-	if _, ok := blocks[name]; ok {
+	if Schema.Block(name) != nil {
 		return fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", name, name)
 	}
 	return "Values with a name of their own go into locals { ... }."
 }
 
-func (l *loader) unknownBlock(hb *hclsyntax.Block, where string, known map[string]schema) {
-	help := knownNames("block", sortedKeys(known))
+func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
+	help := knownNames("block", in.blockNames())
 	switch hb.Type {
 	case "import", "include":
 		help = "One manifest describes one project; kbuild reads no second one."
 	case "x", "extension":
 		help = "Use labels = { ... } on a target."
 	}
-	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, where, l.didYouMean(hb.Type, sortedKeys(known)))
+	l.errorAt(hb.TypeRange, help, "unknown block %q in %s%s", hb.Type, in.Name, l.didYouMean(hb.Type, in.blockNames()))
 }
 
 // targetName is what may become part of a file name.
 var targetName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`) })
 
 // block checks labels, attributes and nested blocks. It is nil if its label is missing.
-func (l *loader) block(hb *hclsyntax.Block, s schema) *block {
+func (l *loader) block(hb *hclsyntax.Block, s *Block) *block {
 	b := &block{kind: hb.Type, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
 	switch {
-	case s.label == "" && len(hb.Labels) > 0:
+	case s.Label == "" && len(hb.Labels) > 0:
 		l.errorAt(hb.LabelRanges[0], "", "a block %s takes no label", b.kind)
-	case s.label != "" && len(hb.Labels) == 0:
-		l.errorAt(hb.TypeRange, fmt.Sprintf("Write %s \"NAME\" { ... }.", b.kind), "a block %s needs a label: %s", b.kind, s.label)
+	case s.Label != "" && len(hb.Labels) == 0:
+		l.errorAt(hb.TypeRange, fmt.Sprintf("Write %s \"NAME\" { ... }.", b.kind), "a block %s needs a label: %s", b.kind, s.Label)
 		return nil
 	case len(hb.Labels) > 1:
 		l.errorAt(hb.LabelRanges[1], "", "a block %s takes one label", b.kind)
 	}
-	if s.label != "" {
+	if s.Label != "" {
 		b.name, b.nameRng = hb.Labels[0], hb.LabelRanges[0]
 		if !targetName().MatchString(b.name) {
 			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.", "%q is no name for a %s", b.name, b.kind)
@@ -187,19 +187,20 @@ func (l *loader) block(hb *hclsyntax.Block, s schema) *block {
 }
 
 func (l *loader) checkAttrs(b *block) {
-	if b.schema.open != "" {
+	if b.schema.Open != "" {
 		return
 	}
 	for _, a := range b.attrs() {
-		if slices.Contains(b.schema.attrs, a.Name) {
+		if b.schema.Attribute(a.Name) != nil {
 			continue
 		}
-		help := knownNames("attribute", b.schema.attrs)
-		if _, ok := b.schema.blocks[a.Name]; ok {
+		known := b.schema.attributeNames()
+		help := knownNames("attribute", known)
+		if b.schema.Block(a.Name) != nil {
 			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
 		}
-		b.misspelt[l.nearest(a.Name, b.schema.attrs)] = true
-		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, l.didYouMean(a.Name, b.schema.attrs))
+		b.misspelt[l.nearest(a.Name, known)] = true
+		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, l.didYouMean(a.Name, known))
 		delete(b.body.Attributes, a.Name)
 	}
 }
@@ -207,20 +208,20 @@ func (l *loader) checkAttrs(b *block) {
 func (l *loader) checkNested(b *block) {
 	seen := map[string]*block{}
 	for _, hb := range b.body.Blocks {
-		s, ok := b.schema.blocks[hb.Type]
+		s := b.schema.Block(hb.Type)
 		switch {
-		case slices.Contains(b.schema.attrs, hb.Type) || b.schema.open != "":
+		case b.schema.Attribute(hb.Type) != nil || b.schema.Open != "":
 			l.errorAt(hb.TypeRange, fmt.Sprintf("%s is an attribute: write %s = { ... }.", hb.Type, hb.Type), "unknown block %q in %s", hb.Type, b.kind)
 			continue
-		case !ok:
-			l.unknownBlock(hb, b.kind, b.schema.blocks)
+		case s == nil:
+			l.unknownBlock(hb, b.schema)
 			continue
 		}
 		n := l.block(hb, s)
 		if n == nil {
 			continue
 		}
-		if first := seen[n.key()]; first != nil && (s.once || n.name != "") {
+		if first := seen[n.key()]; first != nil && (s.Once || n.name != "") {
 			l.bothAt(n.rng, first.rng, "first here", "", "%s has two blocks %s", b.key(), n.heading())
 			continue
 		}
@@ -244,7 +245,7 @@ func (l *loader) collect() bool {
 	for _, b := range l.blocks {
 		first := l.named[b.key()]
 		switch {
-		case first != nil && b.schema.once:
+		case first != nil && b.schema.Once:
 			l.bothAt(b.rng, first.rng, "first here", "Join them.", "a manifest has one block %s", b.kind)
 		case first != nil && b.name != "":
 			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice", b.heading())

@@ -17,10 +17,10 @@ func (r *reader) partition(b *block) Source {
 	if b != nil {
 		p = r.l.reader(b, r.extra)
 		s.Partition = b.name
-		s.Mode = p.enum("mode", modes...)
+		s.Mode = p.enum("mode")
 		s.Defines, s.Flags, s.Memory = p.defines(), p.flags(), p.size("memory")
 	}
-	s.Language = p.enum("language", languages...)
+	s.Language = p.enum("language")
 	return s
 }
 
@@ -58,7 +58,7 @@ func (r *reader) partitions(sources []item) map[string]partitionValues {
 		}
 		values := r.partition(b)
 		p := r.l.reader(b, r.extra)
-		p.require("match")
+		p.required()
 		if r.field("sources") == nil {
 			continue // nothing to select among; that was reported
 		}

@@ -13,7 +13,7 @@ func (l *loader) decodePrebuilt(b *block) {
 	t.Archive, t.SharedFile = r.path("archive"), r.path("shared")
 	t.Includes, t.LibDirs, t.Libs = r.paths("includes"), r.paths("lib_dirs"), r.noPrefix("libs", "-l")
 	t.floats(r) // of bare LTO-IR, which does not say how it was compiled
-	t.LTO = r.enum("lto", "required", "none")
+	t.LTO = r.enum("lto")
 	l.project.Targets = append(l.project.Targets, t)
 }
 

@@ -168,7 +168,8 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	}
 	addr, used := root+"."+name, 2
 	if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
-		if known := r.l.readable(kind); !slices.Contains(known, attr) {
+		if Schema.Block(kind).Attribute(attr) == nil {
+			known := Schema.Block(kind).attributeNames()
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
 			return
 		}
@@ -198,9 +199,6 @@ func (l *loader) has(kind, name string) bool {
 	}
 	return l.named[kind+"."+name] != nil
 }
-
-// readable are the attributes of a kind that references may read.
-func (l *loader) readable(kind string) []string { return blocks[kind].attrs }
 
 func (r *resolver) rewrite(n *hclsyntax.ScopeTraversalExpr, addr string, used int) {
 	r.refs.addrs = append(r.refs.addrs, addr)

@@ -5,86 +5,105 @@ import (
 	"slices"
 )
 
-// schema is what a block may hold. Read this file and you know the language.
-type schema struct {
-	label  string            // what its label is, "" if it has none
-	attrs  []string          // attributes
-	open   string            // not "": any attribute is fine, and it is one of these
-	blocks map[string]schema // nested blocks
-	once   bool              // may be written once in a manifest (or in its block, when nested)
+// The language is data: Schema says which blocks there are, which attributes they hold, of which type, and what each becomes. The decoder
+// refuses what is not in it and panics if it is asked for an attribute that is not; the reference (docs/manifest.md, kbuild explain, man
+// pages, the JSON schema) is written from it. A test gives every attribute a value of another type, which fails where no code reads it.
+//
+// Texts are sentences with `code` in backquotes.
+
+// Block describes a kind of block.
+type Block struct {
+	Name       string
+	Label      string // what its label is, "" if it has none
+	Text, See  string // See is a page of docs
+	Example    string // a whole block; "" for one whose example stands in its parent
+	Attributes []Attribute
+	Open       string // not "": any attribute is fine, and it is one of these
+	Blocks     []*Block
+	Once       bool   // may be written once in a manifest (or in its block, when nested)
+	Target     bool   // references and the command line may name it
+	Inherits   string // whose values an attribute has that is Inherited and not written: "defaults", "the target", or "" for none
 }
 
-// hostAttrs are for what holds host code of its own; `defaults` takes them too, and modules do not.
-var hostAttrs = []string{"host_lto"}
-
-// compileAttrs decide how sources are compiled and linked; `defaults` takes all of them.
-var compileAttrs = []string{
-	"gencode", "code", "mode", "std", "includes", "defines", "libs", "lib_dirs", "cudart", "opt",
-	"debug", "device_debug", "lineinfo", "fast_math", "ftz", "prec_div", "prec_sqrt", "fmad",
-	"max_registers", "flags", "memory", "language", "labels",
-	"split", "strip_unused", "lto_group",
+// Attribute describes an attribute of a block, or a key of a map.
+type Attribute struct {
+	Name      string
+	Type      Type
+	Words     []string // the values that it may have, where they are few
+	Min, Max  int64    // of a number
+	Required  bool
+	Reserved  bool   // it parses, and the answer is that it is not built yet
+	Default   string // what holds where nothing is written or inherited
+	Inherited bool   // from what Inherits of the block says
+	Text      string
+	Example   string // a line of a manifest
+	Becomes   string // the part before the first semicolon holds for the example, with nvcc and gcc
+	See       string // a page of docs
+	Keys      []Attribute
 }
 
-// reserved attributes parse and answer that they are not built yet.
-var reserved = []string{"lto_group"}
+// Type is what values an attribute takes.
+type Type string
 
-var partitionSchema = schema{
-	label: "a name",
-	attrs: []string{"match", "mode", "defines", "flags", "memory", "language"},
+const (
+	StringType     Type = "string"
+	BoolType       Type = "bool"
+	NumberType     Type = "number"
+	SizeType       Type = "size"                      // "4GiB", or a number of bytes
+	StandardType   Type = "string or list of strings" // of std
+	StringsType    Type = "list of strings"
+	StringMapType  Type = "map of strings"
+	ReferenceType  Type = "reference"
+	ReferencesType Type = "list of references"
+	ListsType      Type = "map of lists"
+	MapsType       Type = "list of maps"
+	KeysType       Type = "map" // with the keys that Keys lists
+	TypeType       Type = "type"
+	AnyType        Type = "any value"
+)
+
+// Attribute gives the attribute of a name, nil if there is none.
+func (b *Block) Attribute(name string) *Attribute { return attributeOf(b.Attributes, name) }
+
+func attributeOf(list []Attribute, name string) *Attribute {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
-// blocks are the top-level blocks.
-var blocks = map[string]schema{
-	"kbuild": {attrs: []string{"required_version"}, once: true},
-	"variable": {
-		label:  "a name",
-		attrs:  []string{"type", "default", "description"},
-		blocks: map[string]schema{"validation": {attrs: []string{"condition", "error_message"}}},
-	},
-	"locals":    {open: "values"},
-	"profile":   {label: "a name", open: "variables"},
-	"toolchain": {label: `"cuda" or "hip"`, attrs: []string{"compiler", "host_compiler", "version"}},
-	"gencode":   {label: "a name", attrs: []string{"code", "arch_list"}},
-	"defaults":  {attrs: slices.Concat(compileAttrs, hostAttrs), once: true},
-	"library": {
-		label:  "a name",
-		attrs:  slices.Concat([]string{"sources", "deps", "type", "device_link"}, compileAttrs, hostAttrs),
-		blocks: map[string]schema{"partition": partitionSchema},
-	},
-	"executable": {
-		label:  "a name",
-		attrs:  slices.Concat([]string{"sources", "deps"}, compileAttrs, hostAttrs),
-		blocks: map[string]schema{"partition": partitionSchema},
-	},
-	"module": {
-		label:  "a name",
-		attrs:  slices.Concat([]string{"sources", "deps", "emit", "matrix", "exclude"}, compileAttrs),
-		blocks: map[string]schema{"partition": partitionSchema, "embed": {attrs: []string{"symbol"}, once: true}},
-	},
-	"prebuilt": {
-		label: "a name",
-		attrs: []string{"archive", "shared", "includes", "libs", "lib_dirs", "lto", "deps", "labels", "fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"},
-	},
-	"generate": {
-		label: "a name",
-		attrs: []string{"command", "inputs", "outputs", "deps", "memory", "labels"},
-	},
-	"group": {label: "a name", attrs: []string{"targets"}},
+// Block gives the nested block of a name, nil if there is none.
+func (b *Block) Block(name string) *Block {
+	for _, n := range b.Blocks {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func attributeNames(list []Attribute) []string {
+	var out []string
+	for _, a := range list {
+		out = append(out, a.Name)
+	}
+	return out
+}
+
+func (b *Block) attributeNames() []string { return attributeNames(b.Attributes) }
+
+func (b *Block) blockNames() []string {
+	var out []string
+	for _, n := range b.Blocks {
+		out = append(out, n.Name)
+	}
+	return out
 }
 
 // targetKinds are the blocks that references and the command line may name.
-var targetKinds = []string{"library", "executable", "module", "prebuilt", "generate"}
-
-// inherits reports whether a block of this kind takes values from `defaults`.
-func inherits(kind, attr string) bool {
-	switch kind {
-	case "library", "executable":
-		return slices.Contains(compileAttrs, attr) || slices.Contains(hostAttrs, attr)
-	case "module":
-		return slices.Contains(compileAttrs, attr)
-	}
-	return false
-}
+var targetKinds = (&Block{Blocks: slices.DeleteFunc(slices.Clone(Schema.Blocks), func(b *Block) bool { return !b.Target })}).blockNames()
 
 func isTarget(kind string) bool { return slices.Contains(targetKinds, kind) }
 

@@ -21,8 +21,6 @@ import (
 // maxSources is how many sources all targets may have together: they take a kilobyte each before anything is planned.
 const maxSources = 200_000
 
-var languages = []string{"c", "c++", "cuda", "hip"}
-
 // byEnding is the language of a source. A .cu file is HIP where its target ships gfx code.
 var byEnding = map[string]string{
 	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++", ".cu": "cuda", ".hip": "hip",
@@ -139,7 +137,7 @@ func endingHelp(ending string) string {
 	case ".ptx", ".cubin", ".fatbin":
 		return "Device code is loaded at run time or embedded by a module; it is no source."
 	}
-	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip; for others set language to one of %s.", strings.Join(languages, ", "))
+	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip; for others set language to one of %s.", strings.Join(attrLanguage.Words, ", "))
 }
 
 func (l *loader) isFolder(p string) bool {
