@@ -41,14 +41,15 @@ bench:
 install: $(BIN)
 	install -D -m 755 $(BIN) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/kbuild
 
-# Static binaries, with shell completions. The same commit gives the same bytes wherever it is built with the same Go.
+# Static binaries, with shell completions and man pages. The same commit gives the same bytes wherever it is built with the same Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 dist: $(BIN)
 	@rm -rf dist && mkdir -p dist
 	@for arch in amd64 arm64; do \
-		d=dist/kbuild-$(VERSION)-linux-$$arch && mkdir -p $$d/completion && \
+		d=dist/kbuild-$(VERSION)-linux-$$arch && mkdir -p $$d/completion $$d/man && \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/kbuild ./cmd/kbuild && \
 		for sh in bash zsh fish; do $(BIN) completion $$sh >$$d/completion/kbuild.$$sh || exit 1; done && \
+		$(BIN) man $$d/man >/dev/null && \
 		cp LICENSE README.md CHANGELOG.md $$d && \
 		tar --sort=name --owner=0 --group=0 --numeric-owner --mode=go-w --mtime=@0 -C dist -cf - $${d#dist/} | gzip -n >$$d.tar.gz || exit 1; \
 		rm -rf $$d; \

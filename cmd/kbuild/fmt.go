@@ -40,10 +40,7 @@ func (cmd fmtCmd) Run(c *cli) error {
 
 // format rewrites one file, and names it on standard output if it changed.
 func (c *cli) format(file string, check bool) (changed bool, err error) {
-	name := file
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(c.Dir, file)
-	}
+	name := c.seen(file)
 	src, err := regular.ReadAtMost(name, manifest.MaxSource)
 	if err != nil {
 		return false, exitError{exitUsage, err}

@@ -19,6 +19,7 @@ var allowed = map[string]string{
 	"cmd/internal/e2e":             "graph/modinfo actions/tooltest",
 	"cmd/internal/pretend":         "cmd/internal/pretend/devcode",
 	"cmd/internal/pretend/devcode": "",
+	"cmd/internal/reference":       "hcl/manifest",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular",
 	"hcl/manifest":                 "graph/gencode cache/regular hcl/optfile",
 	"hcl/optfile":                  "",

@@ -22,10 +22,7 @@ type inspectCmd struct {
 // Run shows member x architecture x kind, and the kernels of files that hold nothing but device code.
 func (cmd inspectCmd) Run(c *cli) error {
 	for _, name := range cmd.Files {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(c.Dir, name)
-		}
-		if err := c.inspect(name); err != nil {
+		if err := c.inspect(filepath.Clean(c.seen(name))); err != nil {
 			return err
 		}
 	}

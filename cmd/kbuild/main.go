@@ -27,21 +27,21 @@ type cli struct {
 	Jobs     jobsFlag          `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
 	Keep     *failuresFlag     `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
 	Mem      sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
-	Load     loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD."`
-	DryRun   bool              `short:"n" help:"Show what would run, and run nothing."`
+	Load     loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD; 0 is no limit."`
+	DryRun   bool              `short:"n" help:"Show what would run, and what would be restored from the cache; run nothing."`
 	Verbose  bool              `short:"v" help:"Show command lines, and what was restored from the cache."`
 	Quiet    bool              `short:"q" help:"Show failures only."`
 	Arch     []string          `placeholder:"LIST" help:"Ship code for these architectures, for example sm_80,sm_90."`
 	Profile  string            `placeholder:"P" help:"Use the values of profile P; build under build/P."`
 	Var      map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Set a variable of the manifest."`
-	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build)."`
+	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build). It is refused where the project, its manifest or a source would be in it."`
 	CacheDir string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
 	NoCache  bool              `help:"Neither read nor write the action cache."`
 	NoWait   bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
 	NoSplit  bool              `help:"Run nvcc as one command; do not take it apart by architecture."`
 	KeepCode []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
 	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
-	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto."`
+	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto. After cache verify write --trace=FILE."`
 	Progress string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`
 	Color    string            `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"auto, always or never."`
 
@@ -54,9 +54,12 @@ type cli struct {
 	Cache      cacheCmd      `cmd:"" help:"Look after the action cache."`
 	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`
 	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
-	Clean      cleanCmd      `cmd:"" help:"Remove the build tree."`
+	Clean      cleanCmd      `cmd:"" help:"Remove what kbuild has written into the build tree, and into those of profiles in it."`
 	Doctor     doctorCmd     `cmd:"" help:"Check toolkits, compilers and folders."`
 	Init       initCmd       `cmd:"" help:"Write a kernels.hcl for the sources of this folder."`
+	Explain    explainCmd    `cmd:"" help:"Explain a block or an attribute of kernels.hcl."`
+	Schema     schemaCmd     `cmd:"" help:"Write a JSON schema of kernels.hcl to standard output."`
+	Man        manCmd        `cmd:"" help:"Write the man pages kbuild.1 and kernels.hcl.5."`
 	Completion completionCmd `cmd:"" help:"Write a completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
 

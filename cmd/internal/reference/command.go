@@ -1,0 +1,94 @@
+package reference
+
+import (
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Commands writes the commands with their options, the options of all, and what the environment and the exit status mean.
+func Commands(p page, app *kong.Application) {
+	p.section(2, "Commands")
+	for _, c := range app.Leaves(true) {
+		p.section(3, c.FullPath())
+		p.text("`" + usage(c) + "`")
+		p.text(c.Help)
+		for _, a := range c.Positional {
+			p.item("`"+argument(a)+"`", a.Help)
+		}
+		for _, f := range c.Flags {
+			p.item("`"+option(f)+"`", f.Help)
+		}
+	}
+	p.section(2, "Options of all commands")
+	for _, f := range app.Flags {
+		p.item("`"+option(f)+"`", f.Help)
+	}
+	p.section(2, "Environment")
+	for _, v := range environment {
+		p.item("`"+v[0]+"`", v[1])
+	}
+	p.section(2, "Exit status")
+	for _, s := range statuses {
+		p.item(s[0], s[1])
+	}
+}
+
+// usage spells a command as it is typed.
+func usage(c *kong.Node) string {
+	words := []string{c.FullPath()}
+	for _, f := range c.Flags {
+		words = append(words, "["+option(f)+"]")
+	}
+	for _, a := range c.Positional {
+		words = append(words, argument(a))
+	}
+	return strings.Join(words, " ")
+}
+
+func argument(a *kong.Positional) string {
+	name := strings.ToUpper(a.Name)
+	if a.IsSlice() {
+		name = strings.TrimSuffix(name, "S") + "..."
+	}
+	if !a.Required {
+		name = "[" + name + "]"
+	}
+	return name
+}
+
+func option(f *kong.Flag) string {
+	name := "--" + f.Name
+	if f.Short != 0 {
+		name = "-" + string(f.Short) + ", " + name
+	}
+	if !f.IsBool() && !f.IsCounter() {
+		name += "=" + strings.Trim(f.FormatPlaceHolder(), `"`)
+	}
+	return name
+}
+
+var environment = [][2]string{
+	{"KBUILD_CACHE_DIR", "The action cache, if `--cache-dir` is not given."},
+	{"KBUILD_CACHE_SIZE", "What `kbuild cache gc` keeps, if `--max-size` is not given."},
+	{"KBUILD_VAR_NAME", "The value of the variable NAME of the manifest."},
+	{"MAKEFLAGS", "Under make: its jobserver, and the options `-n`, `-k` and `-s`."},
+	{"CUDA_HOME, ROCM_PATH, PATH", "Where toolkits and compilers are looked for."},
+	{"NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Whether there are colours, if `--color` is not given."},
+}
+
+var statuses = [][2]string{
+	{"0", "Done."},
+	{"1", "The build failed, or `cache verify --trace` found something, or standard output could not be written."},
+	{"2", "The command line or the manifest is wrong."},
+	{"3", "A requirement failed: of doctor, precompile --verify, cache verify, cache export or cache import."},
+	{"130", "Interrupted."},
+}
+
+// CommandList is the part of docs/commands.md that is written from the model.
+func CommandList(w io.Writer, app *kong.Application) {
+	m := &markdown{w: w}
+	Commands(m, app)
+	m.gap()
+}

@@ -1,0 +1,203 @@
+// Package reference writes what kbuild says of itself: the attributes of a manifest, from manifest.Schema, and the command line, from kong's
+// model of it. Each is written for a terminal, as Markdown and as a man page by one traversal; the JSON schema is written beside them. It
+// refuses to know what an attribute means: every sentence about one stands in the schema.
+package reference
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// page is a form of document. Texts have `code` in backquotes.
+type page interface {
+	section(level int, title string)
+	text(s string)
+	item(term, s string) // of a list: a term, and what is said of it
+	code(s string)
+	see(where string) // a page of docs, with an anchor
+}
+
+// entry is a block, an attribute of one, or a key of such an attribute.
+type entry struct {
+	path      string // library.partition.match
+	block     *manifest.Block
+	attribute *manifest.Attribute // nil: the block itself
+}
+
+// entries are all of a block, in the order of the schema.
+func entries(path string, b *manifest.Block) []entry {
+	var out []entry
+	if path != "" {
+		out = append(out, entry{path: path, block: b})
+		out = append(out, attributes(path, b)...)
+		path += "."
+	}
+	for _, n := range b.Blocks {
+		out = append(out, entries(path+n.Name, n)...)
+	}
+	return out
+}
+
+func attributes(path string, b *manifest.Block) []entry {
+	var out []entry
+	for i := range b.Attributes {
+		a := &b.Attributes[i]
+		out = append(out, entry{path + "." + a.Name, b, a})
+		for j := range a.Keys {
+			out = append(out, entry{path + "." + a.Name + "." + a.Keys[j].Name, b, &a.Keys[j]})
+		}
+	}
+	return out
+}
+
+// short is the path without the block around a nested one: blocks of a name are one block wherever they stand.
+func (e entry) short() string {
+	_, rest, nested := strings.Cut(e.path, ".")
+	if nested && manifest.Schema.Block(e.block.Name) == nil {
+		return rest
+	}
+	return e.path
+}
+
+// same reports whether two entries say the same, but for the block that they are in.
+func (e entry) same(f entry) bool {
+	a, b := e.attribute, f.attribute
+	if a == nil || b == nil {
+		return a == b && e.block == f.block
+	}
+	return a.Name == b.Name && a.Text == b.Text && a.Becomes == b.Becomes && a.Required == b.Required && a.Default == b.Default
+}
+
+func (e entry) about() string {
+	if e.attribute == nil {
+		return e.block.Text
+	}
+	return e.attribute.Text
+}
+
+// fromDefaults reports whether the entry stands in the description of `defaults` as well.
+func (e entry) fromDefaults() bool { return e.attribute.Inherited && e.block.Inherits == "defaults" }
+
+// write tells of a block without its attributes, or of an attribute.
+func (s subject) write(p page) {
+	if s.attribute == nil {
+		writeBlock(p, s.block)
+		return
+	}
+	a := s.attribute
+	p.text(a.Text)
+	p.code(a.Example)
+	p.item("type", typeOf(a))
+	switch {
+	case a.Required:
+		p.item("default", "none, it must be written")
+	case a.Default != "":
+		p.item("default", a.Default)
+	}
+	if from := inherited(s.block, a); from != "" {
+		p.item("inherited", from)
+	}
+	list(p, "also", s.also)
+	var keys []string
+	for _, k := range a.Keys {
+		keys = append(keys, k.Name)
+	}
+	list(p, "keys", keys)
+	if a.Becomes != "" {
+		p.item("becomes", a.Becomes)
+	}
+	if a.See != "" {
+		p.see(a.See)
+	}
+}
+
+func writeBlock(p page, b *manifest.Block) {
+	p.text(b.Text)
+	p.code(b.Example)
+	if b.Label != "" {
+		p.item("label", b.Label)
+	}
+	if b.Open != "" {
+		p.item("attributes", b.Open)
+	}
+	var own, inherited, blocks []string
+	for _, e := range attributes("", b) {
+		switch {
+		case strings.Count(e.path, ".") > 1: // a key
+		case e.fromDefaults():
+			inherited = append(inherited, e.attribute.Name)
+		default:
+			own = append(own, e.attribute.Name)
+		}
+	}
+	for _, n := range b.Blocks {
+		blocks = append(blocks, n.Name)
+	}
+	list(p, "attributes", own)
+	list(p, "of defaults", inherited)
+	list(p, "blocks", blocks)
+	if b.Once {
+		p.item("written", "once")
+	}
+	if b.See != "" {
+		p.see(b.See)
+	}
+}
+
+func typeOf(a *manifest.Attribute) string {
+	switch {
+	case a.Reserved:
+		return "reserved: it is refused until it is built"
+	case len(a.Words) > 0:
+		return string(a.Type) + ", of `" + strings.Join(a.Words, "`, `") + "`"
+	case a.Max > 0:
+		return string(a.Type) + ", from " + strconv.FormatInt(a.Min, 10) + " to " + strconv.FormatInt(a.Max, 10)
+	case a.Type == manifest.SizeType:
+		return "size, such as `\"4GiB\"` or `\"512M\"`, or a number of bytes"
+	case a.Type == manifest.KeysType:
+		return "map of lists of strings"
+	}
+	return string(a.Type)
+}
+
+func inherited(b *manifest.Block, a *manifest.Attribute) string {
+	switch {
+	case !a.Inherited:
+	case b.Inherits == "defaults" || b.Name == "defaults":
+		return "from `defaults`"
+	case b.Inherits != "":
+		return "from " + b.Inherits
+	}
+	return ""
+}
+
+// subject is an entry, with the names of others that say the same.
+type subject struct {
+	entry
+	also []string
+}
+
+// subjects are entries without those that say the same as an earlier one.
+func subjects(all []entry) []subject {
+	var out []subject
+	for _, e := range all {
+		i := slices.IndexFunc(out, func(s subject) bool { return e.same(s.entry) })
+		switch {
+		case i < 0:
+			out = append(out, subject{entry: e})
+		case out[i].short() != e.short() && !slices.Contains(out[i].also, e.short()):
+			out[i].also = append(out[i].also, e.short())
+		}
+	}
+	return out
+}
+
+// list writes terms as one item, if there are any.
+func list(p page, term string, terms []string) {
+	if len(terms) > 0 {
+		p.item(term, "`"+strings.Join(terms, "`, `")+"`")
+	}
+}
