@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
 var updateScripts = flag.Bool("update", false, "rewrite expected output in scripts")
@@ -51,12 +52,19 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Symlink(tools, e.WorkDir+"/cache/tools")
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"quick": quickCommand, "settle": settleCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"quick": quickCommand, "settle": settleCommand, "project": projectCommand},
 		Condition: func(cond string) (bool, error) {
 			_, err := exec.LookPath(cond)
 			return err == nil, nil
 		},
 	})
+}
+
+// projectCommand is `project NAME`: the files of testdata/project/NAME.txtar, which several scripts begin with.
+func projectCommand(ts *testscript.TestScript, neg bool, args []string) {
+	ar, err := txtar.ParseFile(filepath.Join("testdata", "project", args[0]+".txtar"))
+	ts.Check(err)
+	ts.Check(txtar.Write(ar, ts.MkAbs(".")))
 }
 
 // looksLong runs kbuild and reports that it went the long way: that takes the lock of the build tree, and writes its own number
