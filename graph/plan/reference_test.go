@@ -16,7 +16,7 @@ import (
 func TestBecomes(t *testing.T) {
 	option, planned := regexp.MustCompile("`(-[^`]*)`"), map[string]bool{}
 	for _, kind := range []string{"executable", "library", "module"} {
-		b := manifest.Schema.Block(kind)
+		b := manifest.Schema().Block(kind)
 		for _, a := range b.Attributes {
 			for _, a := range append([]manifest.Attribute{a}, a.Keys...) {
 				if planned[a.Name] || a.Reserved || a.Becomes == "" {

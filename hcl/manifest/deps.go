@@ -25,7 +25,7 @@ func (r *reader) deps(name string) []Dep {
 		t := e.EncapsulatedValue().(*target)
 		rng := places.take(t.label(), f.rng)
 		if !isTarget(t.kind) && !(t.kind == "group" && name == "targets") {
-			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds, ", ")+".", "%s is no target", t.label())
+			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is no target", t.label())
 			continue
 		}
 		if seen[t.label()] {
@@ -44,7 +44,7 @@ func (r *reader) noReference(f *field, e cty.Value, places places) {
 		return
 	}
 	help := "System libraries go into libs."
-	for _, k := range targetKinds {
+	for _, k := range targetKinds() {
 		name := strings.TrimPrefix(s, k+".")
 		if r.l.has(k, name) {
 			help = fmt.Sprintf("Write %s.%s, without quotes.", k, name)

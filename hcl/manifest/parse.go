@@ -124,16 +124,16 @@ func (l *loader) readLocal(src []byte) {
 // blocksOf checks every block against the schema and keeps the known ones.
 func (l *loader) blocksOf(body *hclsyntax.Body) {
 	for _, a := range (&block{body: body}).attrs() {
-		meant := l.didYouMean(a.Name, Schema.blockNames())
-		if Schema.Block(a.Name) != nil {
+		meant := l.didYouMean(a.Name, Schema().blockNames())
+		if Schema().Block(a.Name) != nil {
 			meant = ""
 		}
 		l.errorAt(a.NameRange, topLevelHelp(a.Name), "attribute %q outside of a block%s", a.Name, meant)
 	}
 	for _, hb := range body.Blocks {
-		s := Schema.Block(hb.Type)
+		s := Schema().Block(hb.Type)
 		if s == nil {
-			l.unknownBlock(hb, Schema)
+			l.unknownBlock(hb, Schema())
 			continue
 		}
 		if b := l.block(hb, s); b != nil {
@@ -143,7 +143,7 @@ func (l *loader) blocksOf(body *hclsyntax.Body) {
 }
 
 func topLevelHelp(name string) string {
-	if Schema.Block(name) != nil {
+	if Schema().Block(name) != nil {
 		return fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", name, name)
 	}
 	return "Values with a name of their own go into locals { ... }."

@@ -168,8 +168,8 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 	}
 	addr, used := root+"."+name, 2
 	if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
-		if Schema.Block(kind).Attribute(attr) == nil {
-			known := Schema.Block(kind).attributeNames()
+		if Schema().Block(kind).Attribute(attr) == nil {
+			known := Schema().Block(kind).attributeNames()
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
 			return
 		}
@@ -180,7 +180,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 
 // elsewhere helps when the name is right and the kind is wrong.
 func (r *resolver) elsewhere(kind, name string) string {
-	for _, k := range slices.Concat(targetKinds, []string{"variable", "local", "gencode"}) {
+	for _, k := range slices.Concat(targetKinds(), []string{"variable", "local", "gencode"}) {
 		if k == kind || !r.l.has(k, name) {
 			continue
 		}
@@ -289,7 +289,7 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 }
 
 func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
-	roots := slices.Concat(targetKinds, []string{"var", "local", "gencode"})
+	roots := slices.Concat(targetKinds(), []string{"var", "local", "gencode"})
 	help := fmt.Sprintf("If text is meant, put it in quotes: %q. References start with var, local, gencode, or a kind of target.", root)
 	switch root {
 	case "variable":

@@ -103,8 +103,18 @@ func (b *Block) blockNames() []string {
 }
 
 // targetKinds are the blocks that references and the command line may name.
-var targetKinds = (&Block{Blocks: slices.DeleteFunc(slices.Clone(Schema.Blocks), func(b *Block) bool { return !b.Target })}).blockNames()
+func targetKinds() (names []string) {
+	for _, b := range Schema().Blocks {
+		if b.Target {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
 
-func isTarget(kind string) bool { return slices.Contains(targetKinds, kind) }
+func isTarget(kind string) bool {
+	b := Schema().Block(kind)
+	return b != nil && b.Target
+}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

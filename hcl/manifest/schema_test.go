@@ -66,7 +66,7 @@ func eachAttribute(t *testing.T, f func(t *testing.T, path []*Block, a *Attribut
 			walk(append(slices.Clone(path), n))
 		}
 	}
-	walk([]*Block{Schema})
+	walk([]*Block{Schema()})
 }
 
 // An attribute that no code reads may have a value of any type. Code that asks for an attribute that is not in the schema panics.
@@ -125,5 +125,5 @@ func TestExamples(t *testing.T) {
 			walk(n)
 		}
 	}
-	walk(Schema)
+	walk(Schema())
 }

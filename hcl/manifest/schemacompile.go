@@ -103,51 +103,55 @@ func floatOption(name, text, otherwise, clang string) Attribute {
 }
 
 // compileAttributes decide how sources are compiled and linked.
-var compileAttributes = slices.Concat([]Attribute{
-	{Name: "gencode", Type: ReferenceType, Inherited: true, Example: `gencode = gencode.server`, See: "language.md#device-code",
-		Text: "The gencode block with the device code to ship. A target has `gencode` or `code`. Host sources alone need neither: the " +
-			"program then takes the code of its libraries.",
-		Becomes: "what the `code` of the block becomes"},
-	attrCode, attrMode,
-	{Name: "std", Type: StandardType, Inherited: true, Default: "that of the compiler", Example: `std = ["c++17", "c11"]`,
-		Text: "The standard of C++ and CUDA sources, or of C sources, or one of each.", Becomes: "`-std=c++17`, `-std=c11`"},
-	attrIncludes, attrDefines, attrLibs, attrLibDirs,
-	{Name: "cudart", Type: StringType, Inherited: true, Words: []string{"static", "shared", "none"}, Default: `"static"`,
-		Example: `cudart = "shared"`,
-		Text:    "Which runtime of CUDA a program links. With `none` no runtime of HIP is linked either.",
-		Becomes: "`-lcudart`; `static`: `-lcudart_static`"},
-	{Name: "opt", Type: StringType, Inherited: true, Words: []string{"0", "1", "2", "3", "s", "fast"},
-		Default: "2 without `debug` and `device_debug`, else that of the compiler; 3 for HIP",
-		Example: `opt = 3`,
-		Text:    "The optimisation level of host code, and of device code where clang or hipcc compiles it.",
-		Becomes: "`-O3`"},
-	{Name: "debug", Type: BoolType, Inherited: true, Default: "false", Example: `debug = true`,
-		Text:    "Debug information of host code.",
-		Becomes: "`-g`; HIP and clang: `-Xarch_host -g`"},
-	{Name: "device_debug", Type: BoolType, Inherited: true, Default: "false", Example: `device_debug = true`,
-		Text:    "Debug information of device code, without optimisation. It is refused in an LTO link.",
-		Becomes: "`-G`; HIP and clang: `-Xarch_device -g`"},
-	{Name: "lineinfo", Type: BoolType, Inherited: true, Default: "false", Example: `lineinfo = true`,
-		Text: "Line numbers of device code, for profilers.", Becomes: "`-lineinfo`; HIP and clang: `-Xarch_device -gline-tables-only`"},
-}, floatAttributes, []Attribute{
-	{Name: "max_registers", Type: NumberType, Inherited: true, Min: 1, Max: 255, Default: "no limit", Example: `max_registers = 64`,
-		Text:    "The most registers that a thread of a kernel may use. AMD code has no such limit: it is an error there.",
-		Becomes: "`-maxrregcount=64`; clang: `-Xcuda-ptxas --maxrregcount=64`"},
-	attrFlags, attrMemory, attrLanguage, attrLabels,
-	{Name: "split", Type: BoolType, Inherited: true, Default: "true", Example: `split = false`, See: "passes.md",
-		Text:    "Whether nvcc's compiles are taken apart into passes, so that an edit runs few of them. `false` runs nvcc as one command.",
-		Becomes: "`nvcc -c`, one command for all architectures"},
-	{Name: "strip_unused", Type: BoolType, Inherited: true, Default: "false", Example: `strip_unused = true`,
-		See:     "language.md#device-links",
-		Text:    "Whether kernels and variables go that host code names by no symbol, also where they could be looked up by name at run time.",
-		Becomes: "a device link without `nvlink -ignore-host-info`"},
-	{Name: "lto_group", Type: StringType, Inherited: true, Reserved: true, Example: `lto_group = "a"`,
-		Text: "A word for later: parts of a large LTO link."},
-})
+func compileAttributes() []Attribute {
+	return slices.Concat([]Attribute{
+		{Name: "gencode", Type: ReferenceType, Inherited: true, Example: `gencode = gencode.server`, See: "language.md#device-code",
+			Text: "The gencode block with the device code to ship. A target has `gencode` or `code`. Host sources alone need neither: the " +
+				"program then takes the code of its libraries.",
+			Becomes: "what the `code` of the block becomes"},
+		attrCode, attrMode,
+		{Name: "std", Type: StandardType, Inherited: true, Default: "that of the compiler", Example: `std = ["c++17", "c11"]`,
+			Text: "The standard of C++ and CUDA sources, or of C sources, or one of each.", Becomes: "`-std=c++17`, `-std=c11`"},
+		attrIncludes, attrDefines, attrLibs, attrLibDirs,
+		{Name: "cudart", Type: StringType, Inherited: true, Words: []string{"static", "shared", "none"}, Default: `"static"`,
+			Example: `cudart = "shared"`,
+			Text:    "Which runtime of CUDA a program links. With `none` no runtime of HIP is linked either.",
+			Becomes: "`-lcudart`; `static`: `-lcudart_static`"},
+		{Name: "opt", Type: StringType, Inherited: true, Words: []string{"0", "1", "2", "3", "s", "fast"},
+			Default: "2 without `debug` and `device_debug`, else that of the compiler; 3 for HIP",
+			Example: `opt = 3`,
+			Text:    "The optimisation level of host code, and of device code where clang or hipcc compiles it.",
+			Becomes: "`-O3`"},
+		{Name: "debug", Type: BoolType, Inherited: true, Default: "false", Example: `debug = true`,
+			Text:    "Debug information of host code.",
+			Becomes: "`-g`; HIP and clang: `-Xarch_host -g`"},
+		{Name: "device_debug", Type: BoolType, Inherited: true, Default: "false", Example: `device_debug = true`,
+			Text:    "Debug information of device code, without optimisation. It is refused in an LTO link.",
+			Becomes: "`-G`; HIP and clang: `-Xarch_device -g`"},
+		{Name: "lineinfo", Type: BoolType, Inherited: true, Default: "false", Example: `lineinfo = true`,
+			Text: "Line numbers of device code, for profilers.", Becomes: "`-lineinfo`; HIP and clang: `-Xarch_device -gline-tables-only`"},
+	}, floatAttributes, []Attribute{
+		{Name: "max_registers", Type: NumberType, Inherited: true, Min: 1, Max: 255, Default: "no limit", Example: `max_registers = 64`,
+			Text:    "The most registers that a thread of a kernel may use. AMD code has no such limit: it is an error there.",
+			Becomes: "`-maxrregcount=64`; clang: `-Xcuda-ptxas --maxrregcount=64`"},
+		attrFlags, attrMemory, attrLanguage, attrLabels,
+		{Name: "split", Type: BoolType, Inherited: true, Default: "true", Example: `split = false`, See: "passes.md",
+			Text:    "Whether nvcc's compiles are taken apart into passes, so that an edit runs few of them. `false` runs nvcc as one command.",
+			Becomes: "`nvcc -c`, one command for all architectures"},
+		{Name: "strip_unused", Type: BoolType, Inherited: true, Default: "false", Example: `strip_unused = true`,
+			See:     "language.md#device-links",
+			Text:    "Whether kernels and variables go that host code names by no symbol, also where they could be looked up by name at run time.",
+			Becomes: "a device link without `nvlink -ignore-host-info`"},
+		{Name: "lto_group", Type: StringType, Inherited: true, Reserved: true, Example: `lto_group = "a"`,
+			Text: "A word for later: parts of a large LTO link."},
+	})
+}
 
 // hostAttributes are for what holds host code of its own, which modules do not.
-var hostAttributes = []Attribute{
-	{Name: "host_lto", Type: StringType, Inherited: true, Words: []string{"thin", "full", "none"}, Default: `"none"`,
-		Example: `host_lto = "full"`, See: "host-lto.md",
-		Text: "Optimisation of C and C++ across files. `thin` needs clang.", Becomes: "`-flto`; clang: `-flto=full`, `-flto=thin`"},
+func hostAttributes() []Attribute {
+	return []Attribute{
+		{Name: "host_lto", Type: StringType, Inherited: true, Words: []string{"thin", "full", "none"}, Default: `"none"`,
+			Example: `host_lto = "full"`, See: "host-lto.md",
+			Text: "Optimisation of C and C++ across files. `thin` needs clang.", Becomes: "`-flto`; clang: `-flto=full`, `-flto=thin`"},
+	}
 }

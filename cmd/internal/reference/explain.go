@@ -14,13 +14,13 @@ import (
 func Explain(w io.Writer, name string) error {
 	p := &terminal{w: w}
 	if name == "" {
-		for _, b := range manifest.Schema.Blocks {
+		for _, b := range manifest.Schema().Blocks {
 			p.item(b.Name, firstSentence(b.Text))
 		}
 		p.text("Try: `kbuild explain library`, `kbuild explain library.sources`, `kbuild explain flags.nvcc`")
 		return nil
 	}
-	all := entries("", manifest.Schema)
+	all := entries("", manifest.Schema())
 	var found []entry
 	for _, e := range all {
 		if e.path == name || strings.HasSuffix(e.path, "."+name) {

@@ -62,7 +62,7 @@ func ManifestPage(w io.Writer) {
 
 // Manifest writes every block and every attribute once.
 func Manifest(p page) {
-	for _, s := range subjects(entries("", manifest.Schema)) {
+	for _, s := range subjects(entries("", manifest.Schema())) {
 		level := 3
 		if s.attribute == nil {
 			level = 2

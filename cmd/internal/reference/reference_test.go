@@ -37,7 +37,7 @@ func TestManifestPage(t *testing.T) {
 // What See names is a page of docs, with a heading of that anchor.
 func TestPagesToSee(t *testing.T) {
 	unlinked := regexp.MustCompile(`[^a-z0-9 -]`)
-	for _, e := range entries("", manifest.Schema) {
+	for _, e := range entries("", manifest.Schema()) {
 		see := e.block.See
 		if e.attribute != nil {
 			see = e.attribute.See
@@ -112,7 +112,7 @@ func TestJSONSchema(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &s); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range manifest.Schema.Blocks {
+	for _, n := range manifest.Schema().Blocks {
 		if got := len(s.Defs[n.Name].Properties); got != len(n.Attributes)+len(n.Blocks) {
 			t.Errorf("%s: %d properties", n.Name, got)
 		}

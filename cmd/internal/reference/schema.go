@@ -13,7 +13,7 @@ import (
 // "${...}". What a block has several times, and each body as hcl2json writes it, is a list.
 func JSONSchema(w io.Writer) error {
 	definitions := schema{"expression": schema{"type": "string", "pattern": `\$\{`}}
-	s := object(manifest.Schema, definitions)
+	s := object(manifest.Schema(), definitions)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "kernels.hcl"
 	s["$defs"] = definitions
