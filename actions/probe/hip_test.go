@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -94,7 +95,7 @@ func hipSteps(t *testing.T, called string) {
 	dir := rocmDir(t)
 	write(t, filepath.Join(dir, "called"), called, 0o644)
 	memo, other := t.TempDir(), t.TempDir()
-	question := plan.Question{Tool: "hip", Args: []string{"-###", "-c"}}
+	question := compiler.Question{Tool: "hip", Args: []string{"-###", "-c"}}
 	ask := func(libs string) plan.DryRun {
 		vars := map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
 		if libs != "" {
@@ -106,7 +107,7 @@ func hipSteps(t *testing.T, called string) {
 		}
 		s := OpenSteps(memo, plan.Facts{HIP: k}, os.Environ(), nil)
 		if _, known := s.Runs[question.Key()]; !known {
-			if err := s.Ask(t.Context(), []plan.Question{question}); err != nil {
+			if err := s.Ask(t.Context(), []compiler.Question{question}); err != nil {
 				t.Fatal(err)
 			}
 		}

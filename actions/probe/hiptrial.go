@@ -88,7 +88,7 @@ func (w *world) tryHIP(k *plan.HIP) {
 		return // unknown, or of the new driver: linked as one command
 	}
 	lld := link.Device[0]
-	bundle, _ := link.Bundle.Pack(func(arch string) string { return map[bool]string{true: "trial.co"}[arch != ""] }, "trial.hipfb")
+	bundle, _ := link.Bundle.Pack(map[string]string{arch.String(): "trial.co"}, "trial.hipfb")
 	for _, argv := range [][]string{lld.Device([]string{"trial.bc"}, "trial.co"), bundle} {
 		if said = w.try(dir, k.Env, argv); said != "" {
 			w.hipTrial = said

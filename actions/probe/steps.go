@@ -25,7 +25,7 @@ import (
 // Steps remembers what nvcc --dryrun, hipcc -### and clang -### said, for some tools and one environment. It is only a memo: without
 // its file they are asked again.
 type Steps struct {
-	Runs map[string]plan.DryRun // by plan.Question.Key
+	Runs map[string]plan.DryRun // by compiler.Question.Key
 
 	fleeting map[string]bool // questions whose answers are not for another day: for trouble of the moment, or a refusal of clang
 	drivers  map[string]driver
@@ -115,7 +115,7 @@ func lacksLibs(text string) bool {
 }
 
 // Ask puts questions to the tools and remembers the answers.
-func (s *Steps) Ask(ctx context.Context, questions []plan.Question) error {
+func (s *Steps) Ask(ctx context.Context, questions []compiler.Question) error {
 	answers := make([]plan.DryRun, len(questions))
 	trouble := make([]bool, len(questions))
 	var g errgroup.Group
@@ -137,7 +137,7 @@ func (s *Steps) Ask(ctx context.Context, questions []plan.Question) error {
 	return nil
 }
 
-func (s *Steps) ask(ctx context.Context, q plan.Question) (answer plan.DryRun, trouble bool) {
+func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRun, trouble bool) {
 	dir, err := askFolder()
 	if err != nil {
 		return plan.DryRun{Error: err.Error()}, true

@@ -2,7 +2,15 @@
 // of host code have; none of them knows another.
 package compiler
 
-import "github.com/kbuild-dev/kbuild/graph/gencode"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
 
 // The names that a question to a driver uses for its files; no project has them.
 const (
@@ -21,3 +29,39 @@ type Compile struct {
 
 // FirstHeaders are what nvcc, and clang for CUDA and HIP, have each source include first.
 var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}
+
+// Question is what a driver is asked for its steps.
+type Question struct {
+	Tool string   // "nvcc", "hip" or "clang"
+	Args []string // of the driver
+}
+
+// Key is the question as a text: the tool and the arguments, each ended by a newline.
+func (q Question) Key() string { return q.Tool + "\n" + strings.Join(q.Args, "\n") + "\n" }
+
+// SourceHash is 64 hexadecimal digits for a source, and a variant of it, within any program.
+func SourceHash(label, source, partition string) string {
+	h := sha256.Sum256([]byte(label + "\x00" + source + "\x00" + partition))
+	return hex.EncodeToString(h[:])
+}
+
+// FileName spells an architecture as the name of a file: "gfx90a_xnack-".
+func FileName(arch string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\: ="'*?<>|`, r) {
+			return '_'
+		}
+		return r
+	}, arch)
+}
+
+// AskResourceUsage has a command of ptxas say what each function takes: the bytes that it makes are the same (11.8, 12.4), but for
+// .note.nv.tkinfo, where 13.0 and newer note all their options.
+func AskResourceUsage(a *graph.Action) {
+	if !slices.ContainsFunc(a.Argv, IsVerbose) {
+		a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-v"), true
+	}
+}
+
+// IsVerbose reports the option of ptxas.
+func IsVerbose(option string) bool { return option == "-v" || option == "--verbose" }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -33,7 +34,7 @@ func (b *builder) besideObject(t *target, a *graph.Action, family string, option
 	}
 	if beside.Folder { // programs write profiles there, whatever folder they run in
 		a.CwdInKey = true
-		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == anywhere })
+		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == compiler.Anywhere })
 	}
 	return true
 }

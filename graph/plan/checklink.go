@@ -203,7 +203,7 @@ func (b *builder) checkFor(t *target, cc nvcc.Driver, parts []part, arch gencode
 	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
 		Argv: cc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
-		Work: graph.Work{Link: check, Response: optionsFile}}, cc, link, o, nil)
+		Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}, cc, link, o, nil)
 	t.node.Checks = append(t.node.Checks, out)
 }
 

@@ -123,7 +123,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	whole := &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: cc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
-		Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile},
+		Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile},
 	}
 	if check.KeepsAll = keeps; keeps == "" {
 		check.HostRefs = b.hostRefs(t)

@@ -66,15 +66,6 @@ var ToolkitPrograms = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink
 // ToolkitLibraries are what links take of a toolkit; the last one only where cudart = "shared".
 var ToolkitLibraries = []string{"libcudadevrt.a", "libcudart_static.a", "libcudart.so"}
 
-// Question is what a compiler driver is asked for its steps.
-type Question struct {
-	Tool string   // "nvcc", "hip" or "clang"
-	Args []string // of the driver
-}
-
-// Key is the question as a text: the tool and the arguments, each ended by a newline.
-func (q Question) Key() string { return q.Tool + "\n" + strings.Join(q.Args, "\n") + "\n" }
-
 // DryRun is what `nvcc --dryrun`, `hipcc -###` or `clang -###` printed, or why it could not be asked.
 type DryRun struct {
 	Text  string `json:"text,omitempty"`

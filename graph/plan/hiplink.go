@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -14,15 +13,6 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
-
-// A link of HIP code is taken apart by architecture:
-//
-//	a.hip: gfx906.bc -> lld [gfx906] --\
-//	a.hip: gfx90a.bc -> lld [gfx90a] ---> bundle -> host-part -> dlink.o -> link
-//
-// lld reads the bitcode itself, not the objects that hold it, so a change of host code or of another architecture links no device
-// code. Bitcode of static libraries is linked whole: their kernels are named by their host code, and clang 15, which takes of an
-// archive what device code names, would drop them. (Given an archive by its path, it does not look for device code in it at all.)
 
 // checkFinal wants final code for each architecture that t ships of the libraries that it links or loads: of sources in mode whole,
 // and of shared libraries. A program that takes its architectures from its libraries says nothing of its own.
@@ -105,7 +95,9 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	}
 	h.Link = passes
 	if codes != nil {
-		h.objects = append(h.objects, h.device())
+		object := b.out("obj", fileName(t), "dlink.o")
+		h.Split(h.unit(), b.out(graph.PartsDir, b.inTree(t.file)), object, t.Flags.LLD, h.bitcode)
+		h.objects = append(h.objects, object)
 	}
 	h.host()
 }
@@ -138,7 +130,7 @@ const lastMajor = 18
 
 func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	b := h.b
-	switch why := b.wished(h.t); {
+	switch why := b.optedOut(h.t); {
 	case why != "":
 		return nil, errors.New(why)
 	case codes != nil && b.facts.HIP.Major > lastMajor:
@@ -153,9 +145,9 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	}
 	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
 	argv := cc.Link(h.t.codes.gfx, h.mode, clang.Options{Opt: h.b.hipOpt(h.t)}, []string{compiler.AskInput}, compiler.AskOutput)
-	q := Question{"hip", clang.Ask(argv, "", "", "")}
+	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", "", "")}
 	h.asked = q.Key()
-	return learn(b, &b.hipLinks, q, func(text string) (*hip.Link, error) {
+	return learn(&b.answers, q, func(text string) (*hip.Link, error) {
 		return hip.LearnLink(text, append(argv[:1:1], q.Args...), codes)
 	})
 }
@@ -188,75 +180,32 @@ func (b *builder) checkHIPPrebuilt(t, u *target) {
 	}
 }
 
-// action makes an action of the link. It is a part unless it writes what the user asked for.
-func (h *hipLink) action(kind graph.Kind, argv, inputs []string, output string) *graph.Action {
-	return &graph.Action{Kind: kind, Name: h.t.Name, Mode: h.mode, Argv: argv, Env: h.b.hipEnv(), Inputs: inputs, Outputs: []string{output},
-		Tools: []string{"hip"}, Intermediate: strings.HasPrefix(output, h.b.out(graph.PartsDir)+"/"),
-		Work: graph.Work{Driver: &graph.Driver{Argv: h.plain, DryRunKey: h.asked}}}
+// unit is the link that is taken apart. What several links read is in the folders of all intermediates.
+func (h *hipLink) unit() compiler.Unit {
+	u := h.b.unit(h.t, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: names(h.t.codes.gfx), Argv: h.plain, Env: h.b.hipEnv(), Tools: []string{"hip"},
+		Work: graph.Work{Driver: &graph.Driver{DryRunKey: h.asked}}}, "")
+	u.Dir = h.b.out(graph.PartsDir)
+	return u
 }
 
-// device plans the links of all architectures and gives the object that holds them.
-func (h *hipLink) device() string {
-	b, dir := h.b, h.b.partsDir(h.t.file)
-	linked := map[string]string{}
-	for _, d := range h.Device {
-		linked[d.Arch] = dir + "/" + strings.Map(fileRune, d.Arch) + ".co"
-		h.lld(d, linked[d.Arch])
-	}
-	bundle := dir + "/" + hip.FatbinCode
-	argv, inputs := h.Bundle.Pack(func(arch string) string { return linked[arch] }, bundle)
-	a := h.action(graph.Bundle, argv, inputs, bundle)
-	a.Archs, a.Transient = names(h.t.codes.gfx), true
-	b.emit(h.t, a)
-
-	object := b.out("obj", fileName(h.t), "dlink.o")
-	source := graph.StageDir + "/dlink.S"
-	a = h.action(graph.HostPart, []string{h.Clang, "-c", "-x", "assembler", source, "-o", object}, []string{bundle}, object)
-	text := hip.FatbinSource(graph.StageDir + "/" + hip.FatbinCode)
-	a.Work.Step = &graph.Step{Staged: []graph.StagedFile{{Name: "dlink.S", Text: text}, {Name: hip.FatbinCode, From: bundle}}}
-	a.Archs = names(h.t.codes.gfx)
-	b.emit(h.t, a)
-	return object
-}
-
-// lld plans the device link of one architecture.
-func (h *hipLink) lld(d hip.DeviceLink, output string) *graph.Action {
-	inputs, options := h.bitcode(d.Arch)
-	d.Flags = slices.Concat(d.Flags, h.t.Flags.LLD)
-	a := h.action(graph.LLD, d.Device(options, output), inputs, output)
-	a.Archs, a.Work.Response = []string{d.Arch}, atFile(3)
-	h.b.emit(h.t, a)
-	return a
-}
-
-// bitcode are the files that lld reads for one architecture, and its options that name them.
-func (h *hipLink) bitcode(arch string) (inputs, options []string) {
+// bitcode is what the device link for an architecture reads.
+func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 	for _, p := range h.parts {
 		if p.t.Kind == manifest.Prebuilt {
-			archive := h.unbundle(p.t, arch)
-			inputs = append(inputs, archive)
-			options = append(options, "--whole-archive", archive, "--no-whole-archive")
+			archive := h.b.out(graph.SlicesDir, compiler.FileName(arch), h.b.inTree(p.t.file))
+			if _, planned := h.b.graph.Producer(archive); !planned {
+				h.b.emit(h.t, h.Unbundle(h.unit(), p.t.file, arch, archive))
+			}
+			code.Add(archive, true)
 			continue
 		}
 		for _, o := range p.t.objects {
 			if file := o.bitcode[arch]; file != "" {
-				inputs, options = append(inputs, file), append(options, file)
+				code.Add(file, false)
 			}
 		}
 	}
-	return inputs, options
-}
-
-// unbundle plans the archive of what a prebuilt archive holds for an architecture.
-func (h *hipLink) unbundle(u *target, arch string) string {
-	out := h.b.out(graph.SlicesDir, strings.Map(fileRune, arch), h.b.inTree(u.file))
-	if _, planned := h.b.graph.Producer(out); !planned {
-		a := h.action(graph.Unbundle, []string{h.Bundle.Program, "-unbundle", "-type=a", "-targets=hip-amdgcn-amd-amdhsa-" + arch,
-			"-hip-openmp-compatible", "-input=" + u.file, "-output=" + out}, []string{u.file}, out)
-		a.Name, a.Archs = u.file, []string{arch}
-		h.b.emit(h.t, a)
-	}
-	return out
+	return code
 }
 
 // host plans the link of the host's code.
@@ -303,8 +252,7 @@ func (h *hipLink) inOnePiece() []string {
 
 // whole plans device and host link as one command of hipcc.
 func (h *hipLink) whole(why error) {
-	var r refused
-	if errors.As(why, &r) {
+	if r := (driverError{}); errors.As(why, &r) {
 		h.b.hipRefused(h.t, r)
 		return
 	}

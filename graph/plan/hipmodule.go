@@ -82,7 +82,7 @@ func (b *builder) compiledBitcode(t *target, s *manifest.Source) (arts []artifac
 		return nil
 	}
 	for _, code := range t.codes.gfx {
-		out := b.artifactPath(t, s, sideName(&code), "bc")
+		out := b.artifactPath(t, s, compiler.FileName(code.String()), "bc")
 		b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(out), Archs: []string{code.String()}, Mode: s.Mode,
 			Inputs: []string{t.objects[i].bitcode[code.String()]}, Outputs: []string{out}})
 		arts = append(arts, artifact{path: out, kind: "bitcode", arch: code.String(), source: s.Path})
@@ -104,7 +104,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 		return nil
 	}
 	out := b.artifactPath(t, s, "", "fatbin")
-	argv, inputs := how.Pack(func(arch string) string { return files[arch] }, out)
+	argv, inputs := how.Pack(files, out)
 	b.emit(t, &graph.Action{Kind: graph.Bundle, Name: path.Base(out), Archs: names(t.codes.gfx), Mode: t.Mode,
 		Argv: argv, Env: b.hipEnv(), Inputs: inputs, Outputs: []string{out}, Tools: []string{"hip"}})
 	whole := artifact{path: out, kind: "fatbin"}
@@ -118,7 +118,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 func (b *builder) hipBundle(t *target) *hip.Bundle {
 	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", clang.Options{})
-	passes, _, err := b.learnHIP(t, argv, c.Source, c.Output)
+	passes, err := b.learnHIP(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
@@ -128,7 +128,7 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 
 // hipModuleFault reports that a module cannot be planned: hipcc has no one command for its files.
 func (b *builder) hipModuleFault(t *target, err error) {
-	if r, ok := err.(refused); ok {
+	if r, ok := err.(driverError); ok {
 		b.hipRefused(t, r)
 	} else if err != errNotAsked {
 		b.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: hipcc was not taken apart: %v", t.label, err)
@@ -149,21 +149,20 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	b.checkDepends(t, s.Flags.HIP)
 	b.checkHIPLibs(t)
 	c := compiler.Compile{Source: s.Path, Output: compiler.AskOutput, Mode: mode, Codes: t.codes.gfx}
-	p := &clangSplit{b: b, t: t, source: *s, lines: recordsClangLines(t, s.Flags.HIP, s.Flags.Host), dir: b.partsDir(b.artifactPath(t, s, "", kind)),
-		whole: &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), OrderOnly: headers, SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory}}
+	whole := &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), Inputs: []string{s.Path}, OrderOnly: headers, SearchDirs: inc,
+		Tools: []string{"hip"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
-	passes, asked, err := b.learnHIP(t, argv, s.Path, c.Output)
+	passes, err := b.learnHIP(t, whole, argv, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
 	}
-	p.whole.Work.Driver = &graph.Driver{DryRunKey: asked}
-	p.Unit = clang.Unit{Passes: passes.Passes, Language: "hip", Source: s.Path, ID: hipID(t.label, *s)}
+	p := clang.NewSplit(b.clangUnit(t, *s, b.unit(t, whole, b.artifactPath(t, s, "", kind)), s.Flags.HIP), "hip", passes.Passes)
 	var arts []artifact
 	for _, code := range t.codes.gfx {
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]
-		out := b.artifactPath(t, s, sideName(&code), ending)
-		p.device(code, out)
+		out := b.artifactPath(t, s, compiler.FileName(code.String()), ending)
+		p.Device(code, out)
 		arts = append(arts, artifact{path: out, kind: kind, arch: code.String(), source: s.Path})
 	}
 	return arts
@@ -192,8 +191,10 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 		if err != nil {
 			panic("BUG: a device link for " + d.Arch)
 		}
-		out := b.artifactPath(t, nil, sideName(&code), "hsaco")
-		h.lld(d, out).Name = path.Base(out)
+		out := b.artifactPath(t, nil, compiler.FileName(code.String()), "hsaco")
+		a := d.Action(h.unit(), h.bitcode(d.Arch), t.Flags.LLD, out)
+		a.Name = path.Base(out)
+		b.emit(t, a)
 		arts = append(arts, artifact{path: out, kind: "hsaco", arch: d.Arch})
 	}
 	return arts

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -133,9 +134,6 @@ func (b *builder) executable(t *target) {
 	b.link(t, b.out("bin", t.Name), graph.HostLink)
 }
 
-// optionsFile is the response file of nvcc and nvlink.
-var optionsFile = &graph.Response{From: 1, Flag: "--options-file="}
-
 // atFile is the response file of ar, lld and drivers of linkers, for the arguments from one on.
 func atFile(from int) *graph.Response { return &graph.Response{From: from, Flag: "@"} }
 
@@ -164,7 +162,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Work: graph.Work{Response: atFile(1)},
 	}
 	if b.linkLTO(t, l) != "" {
-		a.Env = []string{anywhere} // the link compiles
+		a.Env = []string{compiler.Anywhere} // the link compiles
 	}
 	b.besideLink(t, a)
 	b.emit(t, a)
@@ -242,7 +240,7 @@ func rpath(from, to string) string {
 	return strings.TrimSuffix("$ORIGIN"+up+"/"+rel, "/") // not path.Join, which would take $ORIGIN/.. for nothing
 }
 
-// usesCUDA reports whether the program needs the CUDA runtime: a CUDA source anywhere in the link.
+// usesCUDA reports whether the program needs the CUDA runtime: a CUDA source compiler.Anywhere in the link.
 func (b *builder) usesCUDA(t *target, l linkage) bool {
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
 		for _, s := range u.Sources {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -55,7 +56,7 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 	}
 	var arts []artifact
 	var list []format
-	shared := newSharing()
+	shared := nvcc.NewSharing(b.out(graph.PartsDir))
 	for _, kind := range t.Emit {
 		var made []artifact
 		switch {
@@ -180,12 +181,12 @@ func (b *builder) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 		Argv: argv, Work: graph.Work{Keep: keep},
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: outputs, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
-		CwdInKey: t.Debug || t.DeviceDebug || t.LineInfo || asksForDebug(s.Flags.NVCC),
+		CwdInKey: t.debugs() || host.AsksForDebug(s.Flags.NVCC),
 	}}
 }
 
 // emitLinked plans the compiles of an rdc or lto module and one device link per artifact.
-func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *sharing) []artifact {
+func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvcc.Sharing) []artifact {
 	if t.objects == nil {
 		b.compileAll(t)
 	}
@@ -225,7 +226,7 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *sha
 		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   cc.DeviceLink(link, o),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: optionsFile}}, cc, link, o, shared)
+			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}, cc, link, o, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts

@@ -11,10 +11,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
-	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -32,7 +30,7 @@ type Problem struct {
 type Plan struct {
 	Graph     *graph.Graph // nil if a problem is an error
 	Problems  []Problem
-	Questions []Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
+	Questions []compiler.Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
 }
 
 // Build plans p with what f knows.
@@ -53,6 +51,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		options: o,
 		project: p,
 		facts:   f,
+		answers: answers{runs: f.DryRuns, learned: map[string]learned{}},
 		graph:   &graph.Graph{BuildDir: p.BuildDir},
 		targets: map[string]*target{},
 		bases:   map[string][]*target{},
@@ -67,12 +66,12 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	b.checkLinks()
 	b.groups()
 	if b.failed {
-		return Plan{Problems: b.problems, Questions: b.questions}
+		return Plan{Problems: b.problems, Questions: b.answers.questions}
 	}
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return Plan{b.graph, b.problems, b.questions}
+	return Plan{b.graph, b.problems, b.answers.questions}
 }
 
 // builder holds the plan while it grows.
@@ -80,6 +79,7 @@ type builder struct {
 	project  *manifest.Project
 	facts    Facts
 	options  Options
+	answers  answers
 	graph    *graph.Graph
 	targets  map[string]*target   // by label
 	bases    map[string][]*target // by kind.base, in order: the instances of a matrix
@@ -90,15 +90,6 @@ type builder struct {
 	failed   bool
 	nvccSaid bool // what is wrong with the toolkit was reported
 	hipSaid  bool
-
-	questions []Question
-	asked     map[string]bool
-	compiles  map[string]learned[nvcc.CompilePasses] // by Question.Key
-	links     map[string]learned[nvcc.LinkPasses]
-	hips      map[string]learned[hip.Passes]
-	hipLinks  map[string]learned[hip.Link]
-	clangs    map[string]learned[clangcuda.Passes]
-	slices    map[string]bool // paths of planned slices
 }
 
 // target is a manifest target with what the planner learned about it.
@@ -362,21 +353,4 @@ func (b *builder) groups() {
 			}
 		}
 	}
-}
-
-// nvcc is the CUDA compiler, or a problem at pos if there is none.
-func (b *builder) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
-	k := b.facts.CUDA
-	if k == nil {
-		if !b.nvccSaid {
-			b.errorf(pos, b.facts.CUDAError, "%s", b.noCUDA())
-			b.nvccSaid = true
-		}
-		return nvcc.Driver{}, false
-	}
-	if k.Mixed != "" && !b.nvccSaid {
-		b.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
-		b.nvccSaid = true
-	}
-	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -84,9 +85,9 @@ func (b *builder) linkable(t *target, ltoir bool) {
 	staged := graph.StageDir + "/device.c"
 	b.emit(t, &graph.Action{Kind: graph.HostPart, Name: path.Base(t.file), Intermediate: true,
 		Argv:   []string{k.HostCXX.Path, "-x", "c", "-c", "-fPIC", "-o", t.object, staged},
-		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{anywhere},
+		Inputs: []string{fatbin}, Outputs: []string{t.object}, Tools: []string{"nvcc"}, Env: []string{compiler.Anywhere},
 		Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{
-			{Name: path.Base(staged), Text: nvcc.WrapFatbin(fatbin, moduleID(t.label, manifest.Source{Path: t.file}))}}}}})
+			{Name: path.Base(staged), Text: nvcc.WrapFatbin(fatbin, nvcc.ModuleID(t.label, t.file, ""))}}}}})
 }
 
 // linked is the file that links of t's code read.

@@ -113,8 +113,8 @@ func PassesOf(argv []string) Passes {
 	return p
 }
 
-// ClangUnit is one source as clang's passes see it: what they have in common and what the source adds.
-type Unit struct {
+// Commands is one source as clang's passes see it: what they have in common and what the source adds.
+type Commands struct {
 	Passes
 	Language string // "hip", "cuda"
 	Source   string
@@ -122,14 +122,14 @@ type Unit struct {
 }
 
 // Preprocess gives the argv that writes the text of one architecture, or with code nil of the host.
-func (u Unit) Preprocess(code *gencode.Code, output, depfile string) []string {
-	return u.pass(code, slices.Concat([]string{"-E"}, u.dependencies(code, depfile), []string{"-o", output})...)
+func (c Commands) Preprocess(code *gencode.Code, output, depfile string) []string {
+	return c.pass(code, slices.Concat([]string{"-E"}, c.dependencies(code, depfile), []string{"-o", output})...)
 }
 
 // dependencies are the options that write a dependency file with system headers. Since clang 21 a pass of HIP's device code takes no
 // notice of -MD and -MF ("argument unused"); what the driver makes of them is known to all from 15 to 23.
-func (u Unit) dependencies(code *gencode.Code, depfile string) []string {
-	if code == nil || u.Language != "hip" {
+func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
+	if code == nil || c.Language != "hip" {
 		return []string{"-MD", "-MF", depfile}
 	}
 	var argv []string
@@ -141,43 +141,43 @@ func (u Unit) dependencies(code *gencode.Code, depfile string) []string {
 
 // Device gives the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM
 // bitcode.
-func (u Unit) Device(code gencode.Code, output string) []string {
+func (c Commands) Device(code gencode.Code, output string) []string {
 	to := "-c"
-	if u.Language == "cuda" {
+	if c.Language == "cuda" {
 		to = "-S"
 	}
-	return u.pass(&code, to, "-o", output)
+	return c.pass(&code, to, "-o", output)
 }
 
 // Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
 // rdc and lto, whose device link makes it.
-func (u Unit) Host(placeholder, output string) []string {
+func (c Commands) Host(placeholder, output string) []string {
 	var argv []string
 	if placeholder != "" {
 		argv = []string{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", placeholder}
 	}
-	return u.pass(nil, append(argv, "-c", "-o", output)...)
+	return c.pass(nil, append(argv, "-c", "-o", output)...)
 }
 
 // pass is a command of clang for one side of the source. Options that only matter to another pass are in it as well: clang
 // would warn of them.
-func (u Unit) pass(code *gencode.Code, more ...string) []string {
-	argv := append([]string{u.Clang}, u.Flags...)
+func (c Commands) pass(code *gencode.Code, more ...string) []string {
+	argv := append([]string{c.Clang}, c.Flags...)
 	argv = append(argv, "-Qunused-arguments")
 	if code == nil {
 		argv = append(argv, "--cuda-host-only")
 	} else {
 		argv = append(argv, "--cuda-device-only")
-		if u.Language == "hip" {
+		if c.Language == "hip" {
 			argv = append(argv, "--no-gpu-bundle-output")
 		}
 		argv = append(argv, OffloadArch+code.String())
 	}
 	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static device variable would then be called
 	// by the inode of its file, and otherwise on the device; for a device's pass it makes one of its own, unless it is given one.
-	argv = append(argv, CUID+u.ID, "-Xclang", CUID+u.ID)
+	argv = append(argv, CUID+c.ID, "-Xclang", CUID+c.ID)
 	argv = append(argv, more...)
-	return append(argv, "-x", u.Language, u.Source)
+	return append(argv, "-x", c.Language, c.Source)
 }
 
 // Placeholder stands for device code while host code is compiled. No program has this literal, see fatbin.WithBundle.

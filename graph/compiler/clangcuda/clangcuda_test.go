@@ -37,7 +37,7 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 	}
 	var b strings.Builder
 	say := func(what string, argv []string) { fmt.Fprintf(&b, "%s\n  %s\n", what, strings.Join(argv, "\n  ")) }
-	u := clang.Unit{Passes: p.Passes, Language: "cuda", Source: "<source>", ID: "<id>"}
+	u := clang.Commands{Passes: p.Passes, Language: "cuda", Source: "<source>", ID: "<id>"}
 	for _, c := range codes {
 		if c.Kind == gencode.SASS {
 			say("preprocess "+c.String(), u.Preprocess(&c, "<text>", "<depfile>"))

@@ -26,7 +26,7 @@ func modeArgs(mode string) []string {
 	return []string{"-fno-gpu-rdc"}
 }
 
-// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see clang.Unit.
+// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see clang.Commands.
 func (h Driver) Compile(c compiler.Compile, id string, o clang.Options) []string {
 	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
@@ -56,13 +56,13 @@ func offloadArchs(codes []gencode.Code) []string {
 	return argv
 }
 
-// Pack gives the argv that puts code of several targets into one file, and the files that it reads. file is that of an architecture,
-// or of the host, whose is ""; "" is an empty one.
-func (b Bundle) Pack(file func(arch string) string, output string) (argv, inputs []string) {
+// Pack gives the argv that puts code of several targets into one file, and the files that it reads. files are by architecture, that of
+// the host by ""; one that is not there is empty.
+func (b Bundle) Pack(files map[string]string, output string) (argv, inputs []string) {
 	argv = append([]string{b.Program}, b.Flags...)
 	argv = append(argv, "-targets="+strings.Join(b.Targets, ","))
 	for _, t := range b.Targets {
-		f := file(b.Arch(t))
+		f := files[b.Arch(t)]
 		if f == "" {
 			f = "/dev/null"
 		} else {

@@ -41,7 +41,7 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
-	u := clang.Unit{Passes: p.Passes, Language: "hip", Source: "<source>", ID: "<id>"}
+	u := clang.Commands{Passes: p.Passes, Language: "hip", Source: "<source>", ID: "<id>"}
 	out := "preprocess " + lines(u.Preprocess(&codes[0], "<out>", "<dep>")) + "device " + lines(u.Device(codes[0], "<out>")) +
 		"host " + lines(u.Host("<placeholder>", "<out>"))
 	for _, c := range codes {
@@ -52,11 +52,11 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 
 // packed is the command that packs files, one for each target in order.
 func packed(b Bundle, files ...string) []string {
-	argv, _ := b.Pack(func(string) string {
-		f := files[0]
-		files = files[1:]
-		return f
-	}, "<out>")
+	byArch := map[string]string{}
+	for i, target := range b.Targets {
+		byArch[b.Arch(target)] = files[i]
+	}
+	argv, _ := b.Pack(byArch, "<out>")
 	return argv
 }
 

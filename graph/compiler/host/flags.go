@@ -1,6 +1,9 @@
 package host
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // What a host compiler does besides compiling, by its options. The last of several options wins, as it does in gcc and clang.
 
@@ -34,4 +37,29 @@ func NativeCPU(options []string) bool {
 		}
 	}
 	return false
+}
+
+// AsksForDebug reports an option of gcc, clang or nvcc whose debug information would name the folder of the build.
+func AsksForDebug(options []string) bool {
+	return slices.ContainsFunc(options, func(o string) bool {
+		return o == "-G" || strings.HasPrefix(o, "-g") && !strings.HasPrefix(o, "-gencode") ||
+			strings.Contains(o, "lineinfo") || strings.Contains(o, "line-info") || strings.Contains(o, "debug")
+	})
+}
+
+// RecordsLines reports an option that puts positions of the source into an output, or may.
+func RecordsLines(options []string) bool {
+	return AsksForDebug(options) || slices.ContainsFunc(options, func(o string) bool {
+		return slices.ContainsFunc(lineSigns, func(sign string) bool { return strings.HasPrefix(o, sign) })
+	})
+}
+
+// lineSigns start options that put positions of the source into an output besides debug information: coverage and profiles, sanitizers,
+// outputs that are text or bytecode, and what is for the assembler, which may be debug information as well.
+var lineSigns = []string{"-fsanitize", "--coverage", "-fprofile", "-fauto-profile", "-fbranch-prob", "-ftest-coverage",
+	"-finstrument", "-fplugin", "-flto", "-fverbose-asm", "-fcallgraph-info", "-fdump", "-save-temps", "-Wa,", "-Xassembler"}
+
+// IsSpecs reports a file that tells gcc how to run what it runs.
+func IsSpecs(option string) bool {
+	return strings.HasPrefix(option, "-specs=") || strings.HasPrefix(option, "--specs=")
 }

@@ -1,0 +1,240 @@
+package plan
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// nvcc is the CUDA compiler, or a problem at pos if there is none.
+func (b *builder) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
+	k := b.facts.CUDA
+	if k == nil {
+		if !b.nvccSaid {
+			b.errorf(pos, b.facts.CUDAError, "%s", b.noCUDA())
+			b.nvccSaid = true
+		}
+		return nvcc.Driver{}, false
+	}
+	if k.Mixed != "" && !b.nvccSaid {
+		b.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
+		b.nvccSaid = true
+	}
+	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
+}
+
+// nvccCompiler compiles one CUDA source.
+type nvccCompiler struct {
+	b *builder
+	t *target
+	s manifest.Source
+}
+
+func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
+	b, t, s := c.b, c.t, c.s
+	cc, ok := b.nvcc(s.Pos)
+	if !ok {
+		return nil
+	}
+	codes := t.codes.compileCodes(s.Mode)
+	if len(codes) == 0 {
+		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.",
+			"%s is compiled for a device link and ships no machine code (%s)", s.Path, spell(append(t.codes.ptx, t.codes.lto...)))
+		return nil
+	}
+	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)},
+		b.deviceOptions(t, s, inc))
+	b.checkShell(s.Pos, s.Path, argv)
+	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
+	return &graph.Action{
+		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv,
+		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
+		CwdInKey: t.debugs() || host.AsksForDebug(slices.Concat(s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))),
+	}
+}
+
+// debugs reports debug information, which names the folder of the build.
+func (t *target) debugs() bool { return t.Debug || t.DeviceDebug || t.LineInfo }
+
+func (b *builder) deviceOptions(t *target, s manifest.Source, inc []string) nvcc.Options {
+	return nvcc.Options{
+		Std: t.Std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
+		FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, PrecSqrt: t.PrecSqrt, FMAD: t.FMAD,
+		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic,
+		NVCC: s.Flags.NVCC, CICC: s.Flags.CICC, PTXAS: s.Flags.PTXAS, Host: s.Flags.Host,
+	}
+}
+
+// checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
+// what stands in backquotes is run. No quoting gets through (tried with 11.8).
+func (b *builder) checkShell(pos manifest.Pos, source string, argv []string) {
+	for _, arg := range argv {
+		if strings.ContainsAny(arg, "$`") {
+			b.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
+				"%s would be compiled with %q, which holds '$' or a backquote", source, arg)
+		}
+	}
+}
+
+func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
+	b := c.b
+	passes, err := b.learnCompile(c.t, whole, whole.Argv)
+	options := b.hostOptions(c.s.Flags)
+	if err == nil && passes.Host != nil {
+		options = passes.Host.Unplaced()
+		if err = joinable(options); b.facts.CUDA.FatbinC[nvcc.Placeholder(c.s.Mode)] == "" {
+			err = errors.New("fatbinary was not asked for the form of its output")
+		}
+	}
+	if i := slices.IndexFunc(options, host.IsSpecs); i >= 0 {
+		whole.CwdInKey, err = true, errors.New(options[i]+" may have the host compiler do anything")
+	}
+	if b.besideObject(c.t, whole, b.facts.CUDA.HostCXX.Family, options, c.s.Flags) {
+		err = errors.New("its host compiler writes or reads files beside the object")
+	}
+	return func(u compiler.Unit) map[string]string {
+		b.nvccSplit(c.t, c.s, u, passes).Compile(passes)
+		b.nvccWarns(c.t, passes.Said)
+		return nil
+	}, err
+}
+
+func (c *nvccCompiler) inOnePiece(whole *graph.Action, _ error) { c.b.emit(c.t, whole) }
+
+// learnCompile gives the passes of a command of nvcc. ask is the argv that tells them; it is whole's where nvcc makes the output by itself.
+func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*nvcc.CompilePasses, error) {
+	if err := b.splits(t); err != nil {
+		return nil, err
+	}
+	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
+	whole.Work.Driver.DryRunKey = q.Key()
+	return learn(&b.answers, q, nvcc.LearnCompile)
+}
+
+// splits says why nvcc stays whole for t, before it is asked anything.
+func (b *builder) splits(t *target) error {
+	if why := b.optedOut(t); why != "" {
+		return errors.New(why)
+	}
+	for _, tool := range ToolkitPrograms {
+		if b.facts.CUDA.Programs[tool] == "" {
+			return errors.New("the toolkit's " + tool + " was not found")
+		}
+	}
+	return nil
+}
+
+// nvccSplit takes a compile of nvcc apart.
+func (b *builder) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
+	u.ID = nvcc.ModuleID(t.label, s.Path, s.Partition)
+	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
+	u.Lines = u.Whole.CwdInKey || host.RecordsLines(c.Options()) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
+	return nvcc.NewSplit(u, b.kit(t), c.Env)
+}
+
+// kit is what passes for t take of the toolkit.
+func (b *builder) kit(t *target) nvcc.Kit {
+	k := b.facts.CUDA
+	return nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, ArchList: t.Gencode.ArchList}
+}
+
+// nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
+func (b *builder) nvccWarns(t *target, said string) {
+	for line := range strings.Lines(said) {
+		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
+		b.warnf(t.attr("gencode"), "", "nvcc: %s", text)
+	}
+}
+
+// emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of; shared knows the other links of a module.
+func (b *builder) emitLink(t *target, whole *graph.Action, cc nvcc.Driver, link nvcc.DeviceLink, o nvcc.Options, shared *nvcc.Sharing) {
+	linked := whole.Inputs
+	if refs := whole.Link().HostRefs; refs != "" {
+		whole.Inputs = append(slices.Clip(linked), refs)
+	}
+	whole.Work.Driver = &graph.Driver{}
+	err := b.splits(t)
+	if err == nil {
+		link.Inputs = []string{compiler.AskInput}
+		q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(cc.DeviceLink(link, o), "", link.Output, "")}
+		whole.Work.Driver.DryRunKey = q.Key()
+		var passes *nvcc.LinkPasses
+		if passes, err = learn(&b.answers, q, nvcc.LearnLink); err == nil {
+			s := nvcc.NewSplit(b.unit(t, whole, whole.Outputs[0]), b.kit(t), passes.Env)
+			s.Shared = shared
+			if err = s.Link(passes, linked, b.slicer(t, whole.Mode)); err == nil {
+				b.nvccWarns(t, passes.Said)
+				return
+			}
+		}
+	}
+	whole.Work.Driver.UnsplitReason = err.Error()
+	b.emit(t, whole)
+}
+
+// slicer gives what a link for an architecture reads of a file: of one that is built here, its own slice.
+func (b *builder) slicer(t *target, mode string) func(in string, code gencode.Code) string {
+	return func(in string, code gencode.Code) string {
+		if _, ours := b.graph.Producer(in); !ours {
+			return in
+		}
+		out := b.out(graph.SlicesDir, code.String(), b.inTree(in))
+		if _, planned := b.graph.Producer(out); !planned {
+			b.emit(t, &graph.Action{Kind: graph.Slice, Name: strings.TrimPrefix(in, b.project.BuildDir+"/"), Archs: []string{code.String()},
+				Mode: mode, Inputs: []string{in}, Outputs: []string{out}, Intermediate: true, Transient: true})
+		}
+		return out
+	}
+}
+
+// format is one command of nvcc that makes one artifact of one source of a module.
+type format struct {
+	source manifest.Source
+	whole  *graph.Action
+	ask    []string // the argv that tells the passes
+	passes *nvcc.CompilePasses
+}
+
+// emitFormats plans all artifacts of a module that are made of one source each. Passes that several have in common are planned once.
+func (b *builder) emitFormats(t *target, list []format) {
+	for i := range list {
+		f := &list[i]
+		var err error
+		f.whole.Work.Driver = &graph.Driver{}
+		if f.passes, err = b.learnCompile(t, f.whole, f.ask); err != nil {
+			f.passes, f.whole.Work.Driver.UnsplitReason = nil, err.Error()
+		}
+	}
+	for _, f := range list {
+		for _, g := range list {
+			if f.passes != nil && g.passes != nil && f.source.Path == g.source.Path && f.source.Partition == g.source.Partition {
+				f.passes.MergeLTO(g.passes)
+			}
+		}
+	}
+	shared := map[string]*nvcc.Sharing{} // by source and partition
+	for _, f := range list {
+		key := f.source.Path + "\x00" + f.source.Partition
+		if shared[key] == nil {
+			shared[key] = nvcc.NewSharing(b.out(graph.PartsDir))
+		}
+		if f.passes == nil {
+			b.emit(t, f.whole)
+			continue
+		}
+		whole := *f.whole
+		whole.Name = strings.TrimPrefix(strings.TrimSuffix(b.artifactPath(t, &f.source, "", ""), "."), b.out("modules")+"/")
+		s := b.nvccSplit(t, f.source, b.unit(t, &whole, whole.Outputs[0]), f.passes)
+		s.Shared = shared[key]
+		s.Format(f.passes)
+		b.nvccWarns(t, f.passes.Said)
+	}
+}
