@@ -19,7 +19,7 @@ import (
 
 // besideObject has a write what the options of its host compiler say. It reports whether there is anything; flags are where the options
 // may come from.
-func (b *builder) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
+func (b *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
 	beside := host.BesideObject(family, options, a.Outputs[0])
 	b.checkUnkept(t, a.Name, beside, flags)
 	if !beside.Named {
@@ -41,19 +41,19 @@ func (b *builder) besideObject(t *target, a *graph.Action, family string, option
 
 // seed has gcc mark what belongs together by the source within any program, and not by a random number. An option of the
 // user's comes later and wins.
-func (b *builder) seed(t *target, source string) string {
+func (b *given) seed(t *target, source string) string {
 	return "-frandom-seed=" + fileName(t) + "/" + b.inTree(source)
 }
 
 // besideHost is besideObject for a C or C++ source. Debug information may be asked for by the target.
-func (b *builder) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
+func (b *checks) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
 	if len(s.Flags.Host) > 0 {
 		b.besideObject(t, a, family, a.Argv[1:], s.Flags)
 	}
 }
 
 // besideLink is besideObject for a link.
-func (b *builder) besideLink(t *target, a *graph.Action) {
+func (b *problems) besideLink(t *target, a *graph.Action) {
 	beside := host.BesideLink(t.Flags.Link)
 	b.checkUnkept(t, a.Name, beside, t.Flags)
 	if beside.Named {
@@ -63,7 +63,7 @@ func (b *builder) besideLink(t *target, a *graph.Action) {
 }
 
 // checkSources refuses to write over a source of t, as a mistaken name would have it.
-func (b *builder) checkSources(t *target, a *graph.Action, beside host.Beside, flags manifest.Flags) {
+func (b *problems) checkSources(t *target, a *graph.Action, beside host.Beside, flags manifest.Flags) {
 	for _, f := range beside.Files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
 			b.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
@@ -72,7 +72,7 @@ func (b *builder) checkSources(t *target, a *graph.Action, beside host.Beside, f
 }
 
 // checkUnkept refuses an option whose files would be lost.
-func (b *builder) checkUnkept(t *target, name string, beside host.Beside, flags manifest.Flags) {
+func (b *problems) checkUnkept(t *target, name string, beside host.Beside, flags manifest.Flags) {
 	if beside.Unkept != "" {
 		b.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
 			"-fopt-info=FILE, -Wa,-a=FILE and -Wl,-Map=FILE.",
@@ -81,7 +81,7 @@ func (b *builder) checkUnkept(t *target, name string, beside host.Beside, flags 
 }
 
 // notBeside refuses files beside an object that is made of parts by several compilers.
-func (b *builder) notBeside(t *target, s manifest.Source, options []string) {
+func (b *problems) notBeside(t *target, s manifest.Source, options []string) {
 	beside := host.BesideObject("clang", options, "x.o")
 	if beside.Named && beside.Unkept == "" {
 		i := slices.IndexFunc(options, func(o string) bool { return host.BesideObject("clang", []string{"-g", o}, "x.o").Named })
@@ -105,6 +105,6 @@ func (t *target) flag(flags manifest.Flags, option string) manifest.Pos {
 }
 
 // hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
-func (b *builder) hostOptions(flags manifest.Flags) []string {
+func (b *given) hostOptions(flags manifest.Flags) []string {
 	return slices.Concat(nvcc.HostOptions(b.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }

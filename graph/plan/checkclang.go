@@ -15,11 +15,11 @@ import (
 const useNVCC = `remove compiler = "clang..." from toolchain "cuda" to compile with nvcc`
 
 // checkClang reports whether clang can compile a source of t as the manifest wants it.
-func (b *builder) checkClang(t *target, s manifest.Source) bool {
-	had := len(b.problems)
+func (b *checks) checkClang(t *target, s manifest.Source) bool {
+	had := len(b.list)
 	k, clang := b.facts.CUDA, b.clang()
 	if s.Mode != "whole" {
-		b.errorf(b.modePos(t, s), `Set mode = "whole", or `+useNVCC+".",
+		b.errorf(t.modePos(s), `Set mode = "whole", or `+useNVCC+".",
 			"%s: clang %s compiles CUDA in mode whole, not in mode %s", t.label, clang.Driver.Version, s.Mode)
 	}
 	b.checkClangCodes(t)
@@ -32,11 +32,11 @@ func (b *builder) checkClang(t *target, s manifest.Source) bool {
 			return false // expand said so
 		}
 	}
-	return len(b.problems) == had
+	return len(b.list) == had
 }
 
 // modePos is where the mode of a source is set.
-func (b *builder) modePos(t *target, s manifest.Source) manifest.Pos {
+func (t *target) modePos(s manifest.Source) manifest.Pos {
 	if s.Mode != t.Mode {
 		return s.Pos
 	}
@@ -44,7 +44,7 @@ func (b *builder) modePos(t *target, s manifest.Source) manifest.Pos {
 }
 
 // checkClangCodes refuses code that clang puts into no object.
-func (b *builder) checkClangCodes(t *target) {
+func (b *problems) checkClangCodes(t *target) {
 	if len(t.codes.lto) > 0 {
 		b.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
 	}
@@ -61,7 +61,7 @@ func (b *builder) checkClangCodes(t *target) {
 }
 
 // checkClangFloats refuses what clang has no option for.
-func (b *builder) checkClangFloats(t *target) {
+func (b *problems) checkClangFloats(t *target) {
 	for _, f := range []struct {
 		on   *bool
 		name string
@@ -74,7 +74,7 @@ func (b *builder) checkClangFloats(t *target) {
 }
 
 // checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both compilers has flags for both.
-func (b *builder) checkClangFlags(t *target, s manifest.Source) {
+func (b *problems) checkClangFlags(t *target, s manifest.Source) {
 	for _, f := range []struct {
 		tool  string
 		flags []string
@@ -93,7 +93,7 @@ func (b *builder) checkClangFlags(t *target, s manifest.Source) {
 }
 
 // unknownCode says what is not known of a code, and by whom.
-func (b *builder) unknownCode(t *target, code gencode.Code) {
+func (b *checks) unknownCode(t *target, code gencode.Code) {
 	k := b.facts.CUDA
 	who := "CUDA " + k.Version
 	if k.Clang != nil {
@@ -103,7 +103,7 @@ func (b *builder) unknownCode(t *target, code gencode.Code) {
 }
 
 // noCUDA is why nothing compiles CUDA here.
-func (b *builder) noCUDA() string {
+func (b *given) noCUDA() string {
 	if c := b.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
 		return c + " cannot compile CUDA here"
 	}

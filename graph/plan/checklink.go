@@ -51,7 +51,7 @@ func (b *builder) checkLinks() {
 }
 
 // named gives the names that stand for targets: those given, and for a group those in it.
-func (b *builder) named(names []string) map[string]bool {
+func (b *given) named(names []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range names {
 		out[name] = true
@@ -110,7 +110,7 @@ func agree(t, u *target) bool {
 }
 
 // canCheck wants a toolkit that knows arch, and LTO-IR that a link for it takes.
-func (b *builder) canCheck(t *target, parts []part, arch gencode.Code) bool {
+func (b *checks) canCheck(t *target, parts []part, arch gencode.Code) bool {
 	k := b.facts.CUDA
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == arch.Num && a.Suffix == arch.Suffix }) {
 		b.errorf(t.Pos, "It knows "+spell(k.Archs)+".", "--check-link %s: CUDA %s does not know it", arch, k.Version)
@@ -200,7 +200,7 @@ func (b *builder) checkFor(t *target, cc nvcc.Driver, parts []part, arch gencode
 	out := b.out(graph.CheckLinkDir, "modules", instanceName(t)+"."+arch.String()+".cubin")
 	codes := []gencode.Code{arch}
 	link := nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
-	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+	o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
 		Argv: cc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
 		Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}, cc, link, o, nil)

@@ -12,7 +12,7 @@ import (
 )
 
 // clang is the compiler of CUDA in place of nvcc, nil if nvcc is it.
-func (b *builder) clang() *ClangCUDA {
+func (b *given) clang() *ClangCUDA {
 	if b.facts.CUDA == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	}
 	codes := t.codes.compileCodes(s.Mode)
 	argv := clangcuda.Driver{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(
-		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, b.clangOptions(t, s, inc))
+		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clangOptions(t, s, inc))
 	return &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{compiler.Anywhere},
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"clang"}, Memory: s.Memory}
 }
@@ -53,7 +53,7 @@ func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 		err = joinable(slices.Concat(s.Flags.Clang, s.Flags.Host))
 	}
 	return func(u compiler.Unit) map[string]string {
-		passes.Split(b.clangUnit(t, s, u, s.Flags.Clang, s.Flags.PTXAS), codes)
+		passes.Split(clangUnit(t, s, u, s.Flags.Clang, s.Flags.PTXAS), codes)
 		return nil
 	}, err
 }
@@ -71,7 +71,7 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 
 // clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and
 // more for the second; clang's own is -O0. Fast math flushes denormals, as nvcc's does.
-func (b *builder) clangOptions(t *target, s manifest.Source, inc []string) clang.Options {
+func clangOptions(t *target, s manifest.Source, inc []string) clang.Options {
 	o := clang.Options{
 		Std: t.Std, Opt: t.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
 		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,

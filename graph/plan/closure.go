@@ -6,19 +6,24 @@ import "slices"
 // there, so a chain of n libraries would be walked n times, to its end: with 16,000 of them 128 million steps, for nothing if none of
 // them exports anything. So the walk for what is exported stops where nothing new can come.
 
+// walker walks the graph of targets.
+type walker struct {
+	round int // number of the walk
+}
+
 // closure is everything t depends on, each once, users before what they use.
-func (b *builder) closure(t *target) []*target {
+func (b *walker) closure(t *target) []*target {
 	return b.walk(t, func(*target) bool { return true }, func(*target) bool { return false })
 }
 
 // exporters are those of closure that export something, less some that export only what a user of theirs, which stands before them, does.
-func (b *builder) exporters(t *target) []*target {
+func (b *walker) exporters(t *target) []*target {
 	return b.walk(t, func(u *target) bool { return len(u.include)+len(u.headers) > 0 || u.Embed != nil }, isLast)
 }
 
 // walk gives those of closure for which take holds, less some that are only behind targets for which stop holds. The order is that of
 // closure.
-func (b *builder) walk(t *target, take, stop func(*target) bool) []*target {
+func (b *walker) walk(t *target, take, stop func(*target) bool) []*target {
 	b.round++
 	t.round = b.round
 	var post []*target

@@ -21,7 +21,7 @@ func (c codes) empty() bool { return len(c.sass)+len(c.ptx)+len(c.lto)+len(c.gfx
 
 // expand resolves native, all and all-major, and checks every code against the toolkit. nvcc itself
 // must not see these words: 11.8 drops LTO for them, or crashes.
-func (b *builder) expand(t *target) codes {
+func (b *checks) expand(t *target) codes {
 	var c codes
 	for _, code := range t.Gencode.Code {
 		for _, e := range b.expandOne(t, code) {
@@ -42,7 +42,7 @@ func (b *builder) expand(t *target) codes {
 
 // lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
 // both, and it is an error to ask for what cannot be built.
-func (b *builder) lacking(t *target, c codes) string {
+func (b *given) lacking(t *target, c codes) string {
 	if len(c.gfx) == 0 {
 		if b.facts.CUDA == nil && b.facts.HIP != nil && t.shipsCUDA() {
 			return "no CUDA toolkit was found. " + b.facts.CUDAError
@@ -67,14 +67,14 @@ func (t *target) shipsCUDA() bool {
 }
 
 // anyDevice reports device code of NVIDIA's anywhere: a CUDA source, or something prebuilt.
-func (b *builder) anyDevice() bool {
+func (b *given) anyDevice() bool {
 	return b.facts.AnyStatic() || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
 		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, isDevice)
 	})
 }
 
 // checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what the user thinks.
-func (b *builder) checkSpoken(t *target) {
+func (b *checks) checkSpoken(t *target) {
 	code := slices.Clone(t.Gencode.Code)
 	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
 	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || b.nvccSaid || b.anyDevice() {
@@ -100,7 +100,7 @@ func (c *codes) add(e gencode.Code) {
 	}
 }
 
-func (b *builder) expandOne(t *target, code gencode.Code) []gencode.Code {
+func (b *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
 	k := b.facts.CUDA
 	switch {
 	case code.Kind == gencode.GFX:
@@ -143,7 +143,7 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 
 // inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA
 // sources of its own it must say what it ships.
-func (b *builder) inheritCodes(t *target) codes {
+func (b *checks) inheritCodes(t *target) codes {
 	if slices.ContainsFunc(t.Sources, isDevice) {
 		if len(t.Gencode.Code) == 0 { // else it was said why there is none
 			b.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
@@ -170,7 +170,7 @@ func (b *builder) inheritCodes(t *target) codes {
 }
 
 // amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources links it as hipcc would.
-func (b *builder) amdCode(t *target) (list []gencode.Code) {
+func (b *given) amdCode(t *target) (list []gencode.Code) {
 	for _, m := range b.facts.Prebuilt[t.Archive+t.SharedFile].Members {
 		for _, i := range m.Images {
 			if i.Name != "" {

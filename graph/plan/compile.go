@@ -60,7 +60,7 @@ func (b *builder) unit(t *target, whole *graph.Action, out string) compiler.Unit
 }
 
 // optedOut says how the user asked for a compiler in one piece, "" if nobody did.
-func (b *builder) optedOut(t *target) string {
+func (b *given) optedOut(t *target) string {
 	switch {
 	case b.options.NoSplit:
 		return "--no-split"

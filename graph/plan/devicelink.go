@@ -18,7 +18,7 @@ func relocatable(s manifest.Source) bool {
 
 // needsDeviceLink reports relocatable device code in t or in the static libraries it links that no
 // device link has closed yet.
-func (b *builder) needsDeviceLink(t *target, l linkage) bool {
+func (b *checks) needsDeviceLink(t *target, l linkage) bool {
 	return len(b.parts(t, l)) > 0
 }
 
@@ -30,7 +30,7 @@ type part struct {
 }
 
 // parts are the targets with relocatable device code in the link of t, t first.
-func (b *builder) parts(t *target, l linkage) []part {
+func (b *checks) parts(t *target, l linkage) []part {
 	closed := map[*target]bool{}
 	for _, s := range l.statics {
 		if s.DeviceLink && s != t {
@@ -50,7 +50,7 @@ func (b *builder) parts(t *target, l linkage) []part {
 }
 
 // partOf is what u brings to a link of t; ok is false if that is no device code.
-func (b *builder) partOf(t, u *target) (p part, ok bool) {
+func (b *given) partOf(t, u *target) (p part, ok bool) {
 	p.t = u
 	for _, s := range u.Sources {
 		p.lto = p.lto || relocatable(s) && s.Mode == "lto"
@@ -69,7 +69,7 @@ func (b *builder) partOf(t, u *target) (p part, ok bool) {
 }
 
 // brought are the targets in the link of t that are not closed, and the libraries that these name by -l, each once.
-func (b *builder) brought(t *target, l linkage, closed map[*target]bool) []*target {
+func (b *given) brought(t *target, l linkage, closed map[*target]bool) []*target {
 	open := slices.DeleteFunc(append(append([]*target{t}, l.statics...), l.pre...), func(u *target) bool { return closed[u] })
 	all := slices.Clone(open)
 	for _, u := range open {
@@ -119,7 +119,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 		link.Inputs = append(link.Inputs, files...)
 	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
-	o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+	o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 	whole := &graph.Action{
 		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
 		Argv: cc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
@@ -141,7 +141,7 @@ func linkMode(lto bool) string {
 
 // linkInputs are the files of p that the device link of t reads: own relocatable objects, or the
 // archive of a library, of which nvlink takes every member.
-func (b *builder) linkInputs(t *target, p part, check *graph.Link) []string {
+func (b *given) linkInputs(t *target, p part, check *graph.Link) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {
 			check.NonLTO = append(check.NonLTO, p.t.linked())
@@ -177,8 +177,8 @@ func (b *builder) linkInputs(t *target, p part, check *graph.Link) []string {
 
 // checkLink finds what would make the linked program wrong before anything is compiled: a missing
 // architecture, LTO that is only partial without anybody having said so, options that differ.
-func (b *builder) checkLink(t *target, parts []part, lto bool) bool {
-	before := len(b.problems)
+func (b *checks) checkLink(t *target, parts []part, lto bool) bool {
+	before := len(b.list)
 	if len(t.codes.sass) == 0 {
 		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.", "%s links device code and ships no machine code", t.label)
 		return false
@@ -199,7 +199,7 @@ func (b *builder) checkLink(t *target, parts []part, lto bool) bool {
 	}
 	b.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
 	b.checkClosed(t)
-	for _, p := range b.problems[before:] {
+	for _, p := range b.list[before:] {
 		if !p.Warning {
 			return false
 		}
@@ -208,7 +208,7 @@ func (b *builder) checkLink(t *target, parts []part, lto bool) bool {
 }
 
 // checkCoverage wants an image of p for each architecture that t links.
-func (b *builder) checkCoverage(t *target, p part, lto bool) {
+func (b *problems) checkCoverage(t *target, p part, lto bool) {
 	modes := map[string]bool{}
 	for _, s := range p.t.Sources {
 		if relocatable(s) {
@@ -273,7 +273,7 @@ func floatPos(t *target) manifest.Pos {
 }
 
 // checkClosed finds a library that is linked twice: inside a closed static library and beside it.
-func (b *builder) checkClosed(t *target) {
+func (b *checks) checkClosed(t *target) {
 	inside := map[*target]*target{}
 	for _, s := range b.reached(t) {
 		if s.Kind != manifest.Library || !s.DeviceLink || s.Shared {

@@ -76,7 +76,7 @@ func ownEmbeds(t *target) []string {
 
 // checkEmbeds finds two modules with one symbol behind t, also behind its shared libraries: the dynamic linker would give all of
 // the program one of the two tables, and an include finds one of the two headers.
-func (b *builder) checkEmbeds(t *target) {
+func (b *checks) checkEmbeds(t *target) {
 	first := map[string]*target{}
 	for _, m := range b.exporters(t) {
 		if m.Embed == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // hip is the HIP compiler, or a problem at pos if there is none.
-func (b *builder) hip(pos manifest.Pos) (hip.Driver, bool) {
+func (b *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
 	k := b.facts.HIP
 	if k == nil {
 		if !b.hipSaid {
@@ -62,12 +62,12 @@ func (c *hipCompiler) learn(whole *graph.Action) (splitter, error) {
 		err = joinable(slices.Concat(s.Flags.HIP, s.Flags.Host))
 	}
 	return func(u compiler.Unit) map[string]string {
-		return passes.Split(b.clangUnit(t, s, u, s.Flags.HIP), t.codes.gfx)
+		return passes.Split(clangUnit(t, s, u, s.Flags.HIP), t.codes.gfx)
 	}, err
 }
 
 // clangUnit is a compile by clang that is taken apart.
-func (b *builder) clangUnit(t *target, s manifest.Source, u compiler.Unit, flags ...[]string) compiler.Unit {
+func clangUnit(t *target, s manifest.Source, u compiler.Unit, flags ...[]string) compiler.Unit {
 	u.ID, u.Lines = clang.ID(t.label, s.Path, s.Partition), t.debugs() || host.RecordsLines(slices.Concat(append(flags, s.Flags.Host)...))
 	return u
 }
@@ -118,11 +118,11 @@ func (b *builder) clangInOnePiece(t *target, s manifest.Source, whole *graph.Act
 			b.errorf(t.attr("flags"), c.fix, "%s is compiled by %s as one command (%v), and kbuild cannot tell which device libraries %s means", s.Path, c.by, c.why, f)
 		}
 	}
-	clang.NewSplit(b.clangUnit(t, s, b.unit(t, whole, whole.Outputs[0])), c.language, clang.CommandOf(whole)).InOnePiece(c.libs, c.codes)
+	clang.NewSplit(clangUnit(t, s, b.unit(t, whole, whole.Outputs[0])), c.language, clang.CommandOf(whole)).InOnePiece(c.libs, c.codes)
 }
 
 // hipRefused reports what hipcc does not do, in the manifest's terms where they are known.
-func (b *builder) hipRefused(t *target, r driverError) {
+func (b *checks) hipRefused(t *target, r driverError) {
 	k := b.facts.HIP
 	switch {
 	case strings.Contains(r.said, "cannot find ROCm device library for"):
@@ -138,7 +138,7 @@ func (b *builder) hipRefused(t *target, r driverError) {
 }
 
 // checkHIPLibs reports device libraries that clang cannot read, unless t's flags choose others.
-func (b *builder) checkHIPLibs(t *target) {
+func (b *checks) checkHIPLibs(t *target) {
 	if k := b.facts.HIP; k.CompileFault != "" && !b.hipSaid && libsOfFlags(t) == nil {
 		b.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
 		b.hipSaid = true
@@ -165,9 +165,9 @@ func libsOfFlags(t *target) []string {
 }
 
 // hipEnv is what commands of the HIP compiler run with.
-func (b *builder) hipEnv() []string { return append([]string{compiler.Anywhere}, b.facts.HIP.Env...) }
+func (b *given) hipEnv() []string { return append([]string{compiler.Anywhere}, b.facts.HIP.Env...) }
 
-func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) clang.Options {
+func (b *checks) hipOptions(t *target, s manifest.Source, inc []string) clang.Options {
 	o := clang.Options{
 		Std: t.Std, Opt: b.hipOpt(t), Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
 		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Flags: s.Flags.HIP, Host: s.Flags.Host,
@@ -186,7 +186,7 @@ func (b *builder) hipOptions(t *target, s manifest.Source, inc []string) clang.O
 }
 
 // hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by itself, with options of its own.
-func (b *builder) hipOpt(t *target) string {
+func (b *given) hipOpt(t *target) string {
 	switch {
 	case t.Opt != "":
 		return t.Opt
@@ -206,7 +206,7 @@ func precPos(t *target) manifest.Pos {
 }
 
 // hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's headers.
-func (b *builder) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
+func (b *checks) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	if _, ok := b.hip(s.Pos); !ok {
 		return nil
 	}

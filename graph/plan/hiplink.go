@@ -16,7 +16,7 @@ import (
 
 // checkFinal wants final code for each architecture that t ships of the libraries that it links or loads: of sources in mode whole,
 // and of shared libraries. A program that takes its architectures from its libraries says nothing of its own.
-func (b *builder) checkFinal(t *target, l linkage) {
+func (b *problems) checkFinal(t *target, l linkage) {
 	if len(t.Gencode.Code) == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (t *target) runsOn(want gencode.Code) bool {
 }
 
 // checkVendors refuses a link of CUDA and HIP code.
-func (b *builder) checkVendors(t *target, l linkage) {
+func (b *checks) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
 		if slices.ContainsFunc(u.Sources, isDevice) && u.isHIP() != t.isHIP() {
 			b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor()),
@@ -103,7 +103,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 }
 
 // checkHIPLinker reports that lld does not read what clang writes.
-func (b *builder) checkHIPLinker(t *target) {
+func (b *checks) checkHIPLinker(t *target) {
 	if k := b.facts.HIP; k.LinkFault != "" && !b.hipSaid {
 		b.errorf(t.attr("mode"), k.LinkFault, "%s cannot link device code here", k.Driver.Path)
 		b.hipSaid = true
@@ -153,7 +153,7 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 }
 
 // checkHIPCoverage wants code of u for each architecture that t links.
-func (b *builder) checkHIPCoverage(t, u *target) {
+func (b *checks) checkHIPCoverage(t, u *target) {
 	if u.Kind == manifest.Prebuilt {
 		b.checkHIPPrebuilt(t, u)
 		return
@@ -169,7 +169,7 @@ func (b *builder) checkHIPCoverage(t, u *target) {
 
 // checkHIPPrebuilt wants the very target: clang 15's bundler takes no code for gfx90a where gfx90a:xnack- is asked for, though it
 // would run there (gencode.Covers).
-func (b *builder) checkHIPPrebuilt(t, u *target) {
+func (b *checks) checkHIPPrebuilt(t, u *target) {
 	for _, m := range b.facts.Prebuilt[u.file].Members {
 		for _, want := range t.codes.gfx {
 			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Name == want.Name && i.Feature == want.Feature }) {

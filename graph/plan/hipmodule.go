@@ -25,7 +25,7 @@ func emitsFor(hip bool) []string {
 }
 
 // checkEmits refuses kinds of the other vendor.
-func (b *builder) checkEmits(t *target) bool {
+func (b *problems) checkEmits(t *target) bool {
 	ok := true
 	for _, kind := range t.Emit {
 		if !slices.Contains(emitsFor(t.isHIP()), kind) {
@@ -127,7 +127,7 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 }
 
 // hipModuleFault reports that a module cannot be planned: hipcc has no one command for its files.
-func (b *builder) hipModuleFault(t *target, err error) {
+func (b *checks) hipModuleFault(t *target, err error) {
 	if r, ok := err.(driverError); ok {
 		b.hipRefused(t, r)
 	} else if err != errNotAsked {
@@ -157,7 +157,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 		b.hipModuleFault(t, err)
 		return nil
 	}
-	p := clang.NewSplit(b.clangUnit(t, *s, b.unit(t, whole, b.artifactPath(t, s, "", kind)), s.Flags.HIP), "hip", passes.Passes)
+	p := clang.NewSplit(clangUnit(t, *s, b.unit(t, whole, b.artifactPath(t, s, "", kind)), s.Flags.HIP), "hip", passes.Passes)
 	var arts []artifact
 	for _, code := range t.codes.gfx {
 		ending := map[string]string{"hsaco": "hsaco", "bitcode": "bc"}[kind]

@@ -27,7 +27,7 @@ func hostLTO(t *target) string {
 }
 
 // linkLTO is what a link of t does with intermediate code: what t asks for or else its libraries; "" if there is no such code.
-func (b *builder) linkLTO(t *target, l linkage) string {
+func linkLTO(t *target, l linkage) string {
 	for _, u := range append([]*target{t}, l.statics...) {
 		if kind := hostLTO(u); kind != "" {
 			return kind
@@ -37,7 +37,7 @@ func (b *builder) linkLTO(t *target, l linkage) string {
 }
 
 // ltoCompile gives the options that compile a source to intermediate code.
-func (b *builder) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
+func (b *checks) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
 	if hostLTO(t) == "" {
 		return nil
 	}
@@ -45,13 +45,13 @@ func (b *builder) ltoCompile(t *target, s manifest.Source, compiler Tool) []stri
 	return b.lto(t.HostLTO).Compile(fileName(t) + "/" + b.inTree(s.Path))
 }
 
-func (b *builder) lto(kind string) host.LTO {
+func (b *given) lto(kind string) host.LTO {
 	return host.LTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
 }
 
 // ltoLink gives the options of a link of t that make machine code of intermediate code.
-func (b *builder) ltoLink(t *target, l linkage) []string {
-	kind := b.linkLTO(t, l)
+func (b *given) ltoLink(t *target, l linkage) []string {
+	kind := linkLTO(t, l)
 	if kind == "" {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (b *builder) ltoLink(t *target, l linkage) []string {
 }
 
 // checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the C++ compiler.
-func (b *builder) checkHostLTO(t *target, compiler Tool) {
+func (b *checks) checkHostLTO(t *target, compiler Tool) {
 	cxx, pos := b.facts.CXX, t.attr("host_lto")
 	switch {
 	case cxx.Path == "":
@@ -82,7 +82,7 @@ func described(t Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version)
 
 // members are the objects of a static library, in order. Where clang makes intermediate code those that nvcc made come first: nvlink
 // takes an archive for one without device code, and says nothing, if its first member is no ELF file (11.8, 12.4).
-func (b *builder) members(t *target) []string {
+func (b *given) members(t *target) []string {
 	if b.facts.CXX.Family != "clang" || hostLTO(t) == "" {
 		return paths(t.objects)
 	}
@@ -98,7 +98,7 @@ func (b *builder) members(t *target) []string {
 }
 
 // ltoArchive turns the archiving of t into that of intermediate code: the index needs the names that are in there.
-func (b *builder) ltoArchive(t *target, a *graph.Action, members []string) {
+func (b *given) ltoArchive(t *target, a *graph.Action, members []string) {
 	if hostLTO(t) == "" {
 		return
 	}

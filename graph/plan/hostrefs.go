@@ -19,7 +19,7 @@ import (
 // code. Where it cannot be known what is referred to, everything is kept.
 
 // keepsAll says why the device link of t keeps what nothing refers to; "" if it does not.
-func (b *builder) keepsAll(t *target) string {
+func (b *checks) keepsAll(t *target) string {
 	if !t.StripUnused {
 		switch {
 		case t.Shared:
@@ -74,7 +74,7 @@ func (b *builder) hostRefs(t *target) string {
 }
 
 // hostFiles are the files that u brings into a link and that no action makes: its own, and those behind -l.
-func (b *builder) hostFiles(u *target) (files []string) {
+func (b *given) hostFiles(u *target) (files []string) {
 	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code around it
 		files = append(files, u.file)
 	}

@@ -23,7 +23,7 @@ type linkage struct {
 	libDirs []string
 }
 
-func (b *builder) linkage(t *target) linkage {
+func (b *walker) linkage(t *target) linkage {
 	var l linkage
 	var libs, libDirs []string
 	for _, d := range b.reached(t) {
@@ -47,7 +47,7 @@ func (b *builder) linkage(t *target) linkage {
 }
 
 // reached is the closure of t for linking: it does not look behind shared libraries.
-func (b *builder) reached(t *target) []*target {
+func (b *walker) reached(t *target) []*target {
 	behind := func(u *target) bool { return u != t && (u.Shared || u.SharedFile != "") }
 	ok := map[*target]bool{}
 	var walk func(u *target)
@@ -161,20 +161,20 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 		Kind: kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Inputs: inputs,
 		Outputs: []string{out}, Depfile: b.linkDepfile(t), Tools: b.linkTools(t, l), Work: graph.Work{Response: atFile(1)},
 	}
-	if b.linkLTO(t, l) != "" {
+	if linkLTO(t, l) != "" {
 		a.Env = []string{compiler.Anywhere} // the link compiles
 	}
 	b.besideLink(t, a)
 	b.emit(t, a)
 }
 
-func (b *builder) checkCompiler(t *target) {
+func (b *checks) checkCompiler(t *target) {
 	if b.facts.CXX.Path == "" {
 		b.errorf(t.Pos, b.facts.CXX.Error, "no compiler to link %s", t.label)
 	}
 }
 
-func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
+func (b *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
 	h := host.LinkOptions{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
 		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
@@ -204,7 +204,7 @@ func (b *builder) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 
 // checkLibraries refuses a link that would take a library of another toolkit, or none. Where the user names folders to search, by
 // lib_dirs or an option of the linker, it is theirs to know what is in them.
-func (b *builder) checkLibraries(t *target, libDirs, options []string, libs ...string) {
+func (b *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
 	searches := func(option string) bool {
 		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")
 	}
@@ -241,7 +241,7 @@ func rpath(from, to string) string {
 }
 
 // usesCUDA reports whether the program needs the CUDA runtime: a CUDA source compiler.Anywhere in the link.
-func (b *builder) usesCUDA(t *target, l linkage) bool {
+func (b *given) usesCUDA(t *target, l linkage) bool {
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
 		for _, s := range u.Sources {
 			if s.Language == "cuda" {
@@ -257,7 +257,7 @@ func (b *builder) usesCUDA(t *target, l linkage) bool {
 
 // linkDepfile is where the linker writes which files it opened: the libraries of -l and the system's
 // start files are found by it and by nobody else.
-func (b *builder) linkDepfile(t *target) string {
+func (b *given) linkDepfile(t *target) string {
 	if !b.facts.LinkDepfile {
 		return ""
 	}
@@ -266,7 +266,7 @@ func (b *builder) linkDepfile(t *target) string {
 
 // tracesLink reports that the linker of t is GNU ld, which tells where it looks for files. Other linkers that a flag names know the
 // option as well and say other things, or nothing.
-func (b *builder) tracesLink(t *target, l linkage) bool {
+func (b *given) tracesLink(t *target, l linkage) bool {
 	other := func(flag string) bool {
 		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
 	}
@@ -275,7 +275,7 @@ func (b *builder) tracesLink(t *target, l linkage) bool {
 
 // linkTools are the tools behind a host link. The toolkit is one where its libraries are linked, in case
 // the linker cannot say that it read them.
-func (b *builder) linkTools(t *target, l linkage) []string {
+func (b *given) linkTools(t *target, l linkage) []string {
 	if b.facts.CUDA != nil && b.usesCUDA(t, l) {
 		return []string{"cxx", "nvcc"}
 	}

@@ -75,7 +75,7 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 
 // checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what stands beside it is compiled alike.
 // Compiled whole, LTO-IR has lost the functions that others would call (12.4).
-func (b *builder) checkMixed(t *target) {
+func (b *problems) checkMixed(t *target) {
 	other := append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...)
 	if slices.Contains(t.Emit, "fatbin") && len(t.codes.lto) > 0 && len(other) > 0 {
 		b.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
@@ -85,7 +85,7 @@ func (b *builder) checkMixed(t *target) {
 
 // artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
 // modules/NAME/STEM.sm_80.cubin for one of several.
-func (b *builder) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
+func (b *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
 	file := instanceName(t)
 	dir := b.out("modules")
 	if s != nil && len(t.Sources) > 1 {
@@ -99,7 +99,7 @@ func (b *builder) artifactPath(t *target, s *manifest.Source, arch, kind string)
 }
 
 // emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and artifact.
-func (b *builder) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
+func (b *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
 	inc, headers := b.includes(t)
 	for i := range t.Sources {
 		s := &t.Sources[i]
@@ -124,7 +124,7 @@ func (b *builder) emitSources(t *target, cc nvcc.Driver, kind string) (arts []ar
 }
 
 // emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one each.
-func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
+func (b *problems) emitCodes(t *target, kind string) [][]gencode.Code {
 	var list []gencode.Code
 	switch kind {
 	case "fatbin":
@@ -157,13 +157,13 @@ func (b *builder) emitCodes(t *target, kind string) [][]gencode.Code {
 	return sets
 }
 
-func (b *builder) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
+func (b *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
 	c := compiler.Compile{Source: s.Path, Output: art.path, Depfile: b.out("obj", fileName(t), path.Base(art.path)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
 	}
-	o := b.deviceOptions(t, *s, inc)
+	o := deviceOptions(t, *s, inc)
 	argv := cc.Compile(c, o)
 	ask, outputs := argv, []string{art.path}
 	var keep *graph.KeepFolder
@@ -223,7 +223,7 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 		}
 		out := b.artifactPath(t, nil, arch, kind)
 		link := nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
-		o := b.deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+		o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
 		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
 			Argv:   cc.DeviceLink(link, o),
 			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}, cc, link, o, shared)

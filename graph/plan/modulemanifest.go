@@ -39,7 +39,7 @@ func (b *builder) describe(t *target, arts []artifact) {
 }
 
 // known is what the manifest of t says before anything is built.
-func (b *builder) known(t *target) modinfo.Manifest {
+func (b *given) known(t *target) modinfo.Manifest {
 	m := modinfo.Manifest{
 		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
 		Options: b.moduleOptions(t), Partitions: b.partitions(t),
@@ -62,7 +62,7 @@ func (b *builder) known(t *target) modinfo.Manifest {
 	return m
 }
 
-func (b *builder) moduleOptions(t *target) modinfo.Options {
+func (b *given) moduleOptions(t *target) modinfo.Options {
 	own := manifest.Source{Flags: t.Flags}
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
@@ -80,7 +80,7 @@ func (b *builder) moduleOptions(t *target) modinfo.Options {
 }
 
 // partitions are the groups of sources that are compiled with something of their own, in order of their first source.
-func (b *builder) partitions(t *target) []modinfo.Partition {
+func (b *given) partitions(t *target) []modinfo.Partition {
 	var out []modinfo.Partition
 	for _, s := range t.Sources {
 		if s.Partition == "" {
@@ -96,13 +96,13 @@ func (b *builder) partitions(t *target) []modinfo.Partition {
 	return out
 }
 
-func (b *builder) flags(f manifest.Flags) modinfo.Flags {
+func (b *given) flags(f manifest.Flags) modinfo.Flags {
 	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink),
 		HIP: b.local(f.HIP), LLD: b.local(f.LLD), Host: b.local(f.Host)}
 }
 
 // local is a list, never nil, in which paths of the project are relative to it.
-func (b *builder) local(list []string) []string {
+func (b *given) local(list []string) []string {
 	out := []string{}
 	for _, s := range list {
 		out = append(out, strings.ReplaceAll(s, b.project.Root+"/", ""))

@@ -17,7 +17,7 @@ import (
 
 // checkDriver refuses relocatable code of a source that its link would pass over. learned is how asking for the steps of its compile
 // ended.
-func (b *builder) checkDriver(t *target, s manifest.Source, learned error) {
+func (b *checks) checkDriver(t *target, s manifest.Source, learned error) {
 	k := b.facts.HIP
 	option, isNew := hip.ChoosesDriver(s.Flags.HIP)
 	if option == "" {
@@ -33,7 +33,7 @@ func (b *builder) checkDriver(t *target, s manifest.Source, learned error) {
 	if isNew {
 		made, links = "clang's new offload driver", "the old one"
 	}
-	pos, fix := b.modePos(t, s), fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(k.Env))
+	pos, fix := t.modePos(s), fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(k.Env))
 	if option != "" {
 		pos, fix = t.attr("flags"), "Remove "+option+" from flags.hip: flags.hip is for compiles, and links do not get it."
 	}
@@ -56,7 +56,7 @@ func driverVariables(env []string) string {
 }
 
 // otherDriver reports relocatable code of a member that a link of t passes over.
-func (b *builder) otherDriver(t *target, m Member) bool {
+func (b *given) otherDriver(t *target, m Member) bool {
 	amd := slices.ContainsFunc(m.Images, isAMD)
 	if !t.isHIP() || !amd || b.facts.HIP == nil {
 		return m.NewDriver // nvlink reads none of it
@@ -67,7 +67,7 @@ func (b *builder) otherDriver(t *target, m Member) bool {
 func isAMD(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") }
 
 // refuseMember reports device code of a prebuilt library that no link of kbuild takes.
-func (b *builder) refuseMember(t, u *target, m Member) {
+func (b *problems) refuseMember(t, u *target, m Member) {
 	made := "--no-offload-new-driver"
 	if m.NewDriver {
 		made = "--offload-new-driver (section .llvm.offloading)"

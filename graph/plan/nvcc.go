@@ -15,7 +15,7 @@ import (
 )
 
 // nvcc is the CUDA compiler, or a problem at pos if there is none.
-func (b *builder) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
+func (b *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	k := b.facts.CUDA
 	if k == nil {
 		if !b.nvccSaid {
@@ -51,7 +51,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 		return nil
 	}
 	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)},
-		b.deviceOptions(t, s, inc))
+		deviceOptions(t, s, inc))
 	b.checkShell(s.Pos, s.Path, argv)
 	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
 	return &graph.Action{
@@ -64,7 +64,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 // debugs reports debug information, which names the folder of the build.
 func (t *target) debugs() bool { return t.Debug || t.DeviceDebug || t.LineInfo }
 
-func (b *builder) deviceOptions(t *target, s manifest.Source, inc []string) nvcc.Options {
+func deviceOptions(t *target, s manifest.Source, inc []string) nvcc.Options {
 	return nvcc.Options{
 		Std: t.Std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
 		FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, PrecSqrt: t.PrecSqrt, FMAD: t.FMAD,
@@ -75,7 +75,7 @@ func (b *builder) deviceOptions(t *target, s manifest.Source, inc []string) nvcc
 
 // checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
 // what stands in backquotes is run. No quoting gets through (tried with 11.8).
-func (b *builder) checkShell(pos manifest.Pos, source string, argv []string) {
+func (b *problems) checkShell(pos manifest.Pos, source string, argv []string) {
 	for _, arg := range argv {
 		if strings.ContainsAny(arg, "$`") {
 			b.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
@@ -120,7 +120,7 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 }
 
 // splits says why nvcc stays whole for t, before it is asked anything.
-func (b *builder) splits(t *target) error {
+func (b *given) splits(t *target) error {
 	if why := b.optedOut(t); why != "" {
 		return errors.New(why)
 	}
@@ -133,7 +133,7 @@ func (b *builder) splits(t *target) error {
 }
 
 // nvccSplit takes a compile of nvcc apart.
-func (b *builder) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
+func (b *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
 	u.ID = nvcc.ModuleID(t.label, s.Path, s.Partition)
 	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
 	u.Lines = u.Whole.CwdInKey || host.RecordsLines(c.Options()) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
@@ -141,13 +141,13 @@ func (b *builder) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nv
 }
 
 // kit is what passes for t take of the toolkit.
-func (b *builder) kit(t *target) nvcc.Kit {
+func (b *given) kit(t *target) nvcc.Kit {
 	k := b.facts.CUDA
 	return nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, ArchList: t.Gencode.ArchList}
 }
 
 // nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
-func (b *builder) nvccWarns(t *target, said string) {
+func (b *problems) nvccWarns(t *target, said string) {
 	for line := range strings.Lines(said) {
 		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
 		b.warnf(t.attr("gencode"), "", "nvcc: %s", text)

@@ -44,7 +44,7 @@ func (b *builder) compileAll(t *target) {
 
 // includes are the folders t's sources search, own first, then those its dependencies export; and
 // the generated files that must exist before anything of t compiles.
-func (b *builder) includes(t *target) (dirs, headers []string) {
+func (b *walker) includes(t *target) (dirs, headers []string) {
 	seen := map[string]bool{}
 	add := func(list []string) {
 		for _, d := range list {
@@ -65,12 +65,12 @@ func (b *builder) includes(t *target) (dirs, headers []string) {
 
 // objectPath keeps the folder and the ending of the source, so that x.cu, x.cpp and sub/x.cu of one
 // target stay apart: obj/library.solver/src/x.cu.o.
-func (b *builder) objectPath(t *target, s manifest.Source) string {
+func (b *given) objectPath(t *target, s manifest.Source) string {
 	return b.out("obj", fileName(t), b.inTree(s.Path)+".o")
 }
 
 // inTree turns a source path into one that stays inside a folder of the build tree.
-func (b *builder) inTree(p string) string {
+func (b *given) inTree(p string) string {
 	if rest, ok := strings.CutPrefix(p, b.project.BuildDir+"/"); ok {
 		return rest
 	}
@@ -132,7 +132,7 @@ func defines(list []manifest.Define) []string {
 	return out
 }
 
-func (b *builder) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
+func (b *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	cc, std, tool := b.facts.CXX, t.Std, "cxx"
 	if s.Language == "c" {
 		cc, std, tool = b.facts.CC, t.CStd, "cc"
@@ -169,7 +169,7 @@ func compact(sorted []string) []string {
 
 // checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
 // stand, and is silent about all headers of the system and of -isystem.
-func (b *builder) checkDepends(t *target, flags ...[]string) {
+func (b *problems) checkDepends(t *target, flags ...[]string) {
 	for _, f := range slices.Concat(flags...) {
 		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
 			b.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",

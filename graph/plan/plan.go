@@ -16,16 +16,6 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Problem is something a user must mend before, or (Warning) should know.
-type Problem struct {
-	Warning bool
-	Pos     manifest.Pos
-	Summary string       // what is wrong
-	Detail  string       // what to do
-	Also    manifest.Pos // the second place where two disagree
-	AlsoSay string       // what is there
-}
-
 // Plan is what planning gives.
 type Plan struct {
 	Graph     *graph.Graph // nil if a problem is an error
@@ -48,9 +38,7 @@ type Options struct {
 // New plans p with what f knows.
 func New(p *manifest.Project, f Facts, o Options) Plan {
 	b := &builder{
-		options: o,
-		project: p,
-		facts:   f,
+		checks:  checks{given: given{p, f, o}},
 		answers: answers{runs: f.DryRuns, learned: map[string]learned{}},
 		graph:   &graph.Graph{BuildDir: p.BuildDir},
 		targets: map[string]*target{},
@@ -66,30 +54,38 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	b.checkLinks()
 	b.groups()
 	if b.failed {
-		return Plan{Problems: b.problems, Questions: b.answers.questions}
+		return Plan{Problems: b.list, Questions: b.answers.questions}
 	}
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return Plan{b.graph, b.problems, b.answers.questions}
+	return Plan{b.graph, b.list, b.answers.questions}
+}
+
+// given is what a plan is made of.
+type given struct {
+	project *manifest.Project
+	facts   Facts
+	options Options
+}
+
+// checks say what is wrong with what is given.
+type checks struct {
+	problems
+	given
+	walker
+	nvccSaid bool // what is wrong with the toolkit was reported
+	hipSaid  bool
 }
 
 // builder holds the plan while it grows.
 type builder struct {
-	project  *manifest.Project
-	facts    Facts
-	options  Options
-	answers  answers
-	graph    *graph.Graph
-	targets  map[string]*target   // by label
-	bases    map[string][]*target // by kind.base, in order: the instances of a matrix
-	order    []*target            // dependencies first
-	problems []Problem
-	reported map[Problem]bool
-	round    int // number of the walk
-	failed   bool
-	nvccSaid bool // what is wrong with the toolkit was reported
-	hipSaid  bool
+	checks
+	answers answers
+	graph   *graph.Graph
+	targets map[string]*target   // by label
+	bases   map[string][]*target // by kind.base, in order: the instances of a matrix
+	order   []*target            // dependencies first
 }
 
 // target is a manifest target with what the planner learned about it.
@@ -127,27 +123,6 @@ type object struct {
 	device bool // holds device code
 
 	bitcode map[string]string // of a HIP source in the modes rdc and lto: LLVM bitcode by architecture; nil if hipcc was one command
-}
-
-func (b *builder) errorf(pos manifest.Pos, detail, format string, args ...any) {
-	b.add(Problem{Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
-}
-
-func (b *builder) warnf(pos manifest.Pos, detail, format string, args ...any) {
-	b.add(Problem{Warning: true, Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
-}
-
-// add keeps each problem once: a fault of a shared library is found by each of its users.
-func (b *builder) add(p Problem) {
-	if b.reported[p] {
-		return
-	}
-	if b.reported == nil {
-		b.reported = map[Problem]bool{}
-	}
-	b.reported[p] = true
-	b.problems = append(b.problems, p)
-	b.failed = b.failed || !p.Warning
 }
 
 // attr is the position of an attribute of t, or of t itself. A gencode may be written as code.
@@ -285,7 +260,7 @@ func (b *builder) emit(t *target, a *graph.Action) {
 }
 
 // twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
-func (b *builder) twice(t *target, w, a *graph.Action, file string) {
+func (b *problems) twice(t *target, w, a *graph.Action, file string) {
 	if w.Target == t.label && a.InPlace {
 		b.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
 		return
@@ -298,7 +273,7 @@ func (b *builder) twice(t *target, w, a *graph.Action, file string) {
 const NativeTool = "native CPU"
 
 // nativeCPU makes this machine's processor a tool of an action that makes code for it.
-func (b *builder) nativeCPU(a *graph.Action) {
+func (b *given) nativeCPU(a *graph.Action) {
 	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
 		return
 	}
@@ -308,7 +283,7 @@ func (b *builder) nativeCPU(a *graph.Action) {
 }
 
 // out is a path in the build tree.
-func (b *builder) out(elem ...string) string {
+func (b *given) out(elem ...string) string {
 	return path.Join(append([]string{b.project.BuildDir}, elem...)...)
 }
 

@@ -52,7 +52,7 @@ func (b *builder) prebuilt(t *target) {
 }
 
 // checkUnspoken refuses options for code that nvcc has packed: it says by itself how it was compiled.
-func (b *builder) checkUnspoken(t *target) {
+func (b *problems) checkUnspoken(t *target) {
 	if pos := floatPos(t); pos != t.Pos {
 		b.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: how code was compiled is told of bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
 	}
@@ -95,7 +95,7 @@ func (t *target) linked() string { return cmp.Or(t.object, t.file) }
 
 // deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold device code which is still to be linked, as prebuilt libraries that nobody
 // has declared. nvlink is given the files: it says nothing when it does not find a -l.
-func (b *builder) deviceLibs(u *target, dirs []string) (libs []*target) {
+func (b *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	for _, name := range u.Libs {
 		file := b.facts.static(name, dirs)
 		if file == "" || !slices.ContainsFunc(b.facts.Prebuilt[file].Members, Member.NVLinkReads) {
@@ -109,13 +109,13 @@ func (b *builder) deviceLibs(u *target, dirs []string) (libs []*target) {
 }
 
 // linkedMembers are the members of a prebuilt file that a device link reads.
-func (b *builder) linkedMembers(t *target) []Member {
+func (b *given) linkedMembers(t *target) []Member {
 	return slices.DeleteFunc(slices.Clone(b.facts.Prebuilt[t.file].Members), func(m Member) bool { return !m.NVLinkReads() })
 }
 
 // checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word on it. A library of a hundred
 // members that lack an architecture is told of once.
-func (b *builder) checkPrebuilt(t *target, p part, lto bool) {
+func (b *checks) checkPrebuilt(t *target, p part, lto bool) {
 	for _, want := range t.codes.sass {
 		b.checkCovered(t, p, b.linkedMembers(p.t), want)
 	}
@@ -123,7 +123,7 @@ func (b *builder) checkPrebuilt(t *target, p part, lto bool) {
 }
 
 // checkMembers holds the file of a prebuilt against the manifest's word on its LTO-IR.
-func (b *builder) checkMembers(t *target, p part, lto bool) {
+func (b *checks) checkMembers(t *target, p part, lto bool) {
 	members := b.linkedMembers(p.t)
 	none := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return holds(m, gencode.LTO) })
 	switch {
@@ -144,7 +144,7 @@ func (b *builder) checkMembers(t *target, p part, lto bool) {
 }
 
 // checkCovered wants code of every member that links for an architecture.
-func (b *builder) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
+func (b *problems) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
 	lacking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return anyLinks(m.Images, want, true) })
 	if len(lacking) == 0 {
 		return true
@@ -168,7 +168,7 @@ func memberNames(t *target, members []Member) string {
 
 // checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes
 // into the build, and names no file. -G with -dlto is fatal.
-func (b *builder) checkLTO(t *target, parts []part) {
+func (b *checks) checkLTO(t *target, parts []part) {
 	if b.facts.CUDA.LTOFault != "" && b.facts.CUDA.NVVMPath == "" {
 		b.errorf(t.Pos, b.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
 	}
@@ -186,13 +186,13 @@ func (b *builder) checkLTO(t *target, parts []part) {
 		if first := all[0]; c.floats != first.floats && c.t != first.t && !told[c.t] {
 			told[c.t] = true
 			b.add(Problem{Pos: floatPos(c.t), Summary: fmt.Sprintf("cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats),
-				Detail: "Floating-point options must agree across one LTO link: " + b.howToAgree(c.t, first.t),
+				Detail: "Floating-point options must agree across one LTO link: " + howToAgree(c.t, first.t),
 				Also:   floatPos(first.t), AlsoSay: first.what + " is compiled so"})
 		}
 	}
 }
 
-func (b *builder) howToAgree(a, c *target) string {
+func howToAgree(a, c *target) string {
 	if a.Kind == manifest.Prebuilt || c.Kind == manifest.Prebuilt {
 		return "compile what is built here as what is prebuilt, or with mode = \"rdc\", or ask the vendor for another build."
 	}
@@ -208,7 +208,7 @@ type compiled struct {
 
 // compiledWith are the options of t's LTO-IR: as the manifest has them, or as cicc wrote them into the file. Code that does not tell
 // is left to nvlink.
-func (b *builder) compiledWith(t *target) (list []compiled) {
+func (b *given) compiledWith(t *target) (list []compiled) {
 	lib := b.facts.Prebuilt[t.file]
 	if t.Kind != manifest.Prebuilt || lib.Form == "LTO-IR" {
 		return []compiled{{t, t.label, floats(t)}}
@@ -224,7 +224,7 @@ func (b *builder) compiledWith(t *target) (list []compiled) {
 }
 
 // untold reports LTO-IR that does not say how it was compiled: nvlink refuses it, or not.
-func (b *builder) untold(t *target) bool {
+func (b *given) untold(t *target) bool {
 	return slices.ContainsFunc(b.linkedMembers(t), func(m Member) bool {
 		return slices.ContainsFunc(m.Options, func(text string) bool { _, ok := recordedFloats(text); return !ok })
 	})
