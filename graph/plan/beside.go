@@ -1,15 +1,12 @@
 package plan
 
 import (
-	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -89,22 +86,4 @@ func (b *problems) notBeside(t *target, s manifest.Source, options []string) {
 			"%s is compiled by clang for host and GPUs, and %s writes or reads files beside an object", s.Path, options[max(i, 0)])
 	}
 	b.checkUnkept(t, s.Path, beside, s.Flags)
-}
-
-// flag is where an option is written, alone or within a flag; else the place of all flags.
-func (t *target) flag(flags manifest.Flags, option string) manifest.Pos {
-	if pos, ok := flags.At[option]; ok {
-		return pos
-	}
-	for _, f := range slices.Sorted(maps.Keys(flags.At)) {
-		if strings.Contains(f, option) {
-			return flags.At[f]
-		}
-	}
-	return t.attr("flags")
-}
-
-// hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
-func (b *given) hostOptions(flags manifest.Flags) []string {
-	return slices.Concat(nvcc.HostOptions(b.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }

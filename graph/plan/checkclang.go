@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -33,14 +31,6 @@ func (b *checks) checkClang(t *target, s manifest.Source) bool {
 		}
 	}
 	return len(b.list) == had
-}
-
-// modePos is where the mode of a source is set.
-func (t *target) modePos(s manifest.Source) manifest.Pos {
-	if s.Mode != t.Mode {
-		return s.Pos
-	}
-	return t.attr("mode")
 }
 
 // checkClangCodes refuses code that clang puts into no object.
@@ -90,22 +80,4 @@ func (b *problems) checkClangFlags(t *target, s manifest.Source) {
 				"%s: %s would compile with another toolkit than the one that was found", t.label, f)
 		}
 	}
-}
-
-// unknownCode says what is not known of a code, and by whom.
-func (b *checks) unknownCode(t *target, code gencode.Code) {
-	k := b.facts.CUDA
-	who := "CUDA " + k.Version
-	if k.Clang != nil {
-		who = fmt.Sprintf("clang %s with CUDA %s", k.Clang.Driver.Version, k.Version)
-	}
-	b.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
-}
-
-// noCUDA is why nothing compiles CUDA here.
-func (b *given) noCUDA() string {
-	if c := b.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
-		return c + " cannot compile CUDA here"
-	}
-	return "no CUDA toolkit was found"
 }

@@ -25,12 +25,6 @@ import (
 // kernel. So the functions of the module are referred to by a kernel of kbuild's own, in PTX. Those of the modules that it depends on
 // are not: a link of this module has them only where it uses them, and each is linked by itself.
 
-// CheckLink asks for such links.
-type CheckLink struct {
-	Archs   []gencode.Code // machine code: sm_80
-	Modules []string       // labels or names of modules and groups; none is every module that emits LTO-IR
-}
-
 // checkLinks plans the links that are asked for.
 func (b *builder) checkLinks() {
 	c := b.options.CheckLink

@@ -11,14 +11,6 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// clang is the compiler of CUDA in place of nvcc, nil if nvcc is it.
-func (b *given) clang() *ClangCUDA {
-	if b.facts.CUDA == nil {
-		return nil
-	}
-	return b.facts.CUDA.Clang
-}
-
 // clangCompiler compiles one CUDA source in place of nvcc.
 type clangCompiler struct {
 	b *builder

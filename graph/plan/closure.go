@@ -1,6 +1,8 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+)
 
 // What a target depends on, directly or through others. Each target with sources asks which folders and generated files come to it from
 // there, so a chain of n libraries would be walked n times, to its end: with 16,000 of them 128 million steps, for nothing if none of

@@ -1,12 +1,10 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // codes is a gencode with its sets expanded, by kind, each in ascending order without repeats.
@@ -19,74 +17,6 @@ func (c codes) shipped() []gencode.Code { return slices.Concat(c.sass, c.ptx, c.
 
 func (c codes) empty() bool { return len(c.sass)+len(c.ptx)+len(c.lto)+len(c.gfx) == 0 }
 
-// expand resolves native, all and all-major, and checks every code against the toolkit. nvcc itself
-// must not see these words: 11.8 drops LTO for them, or crashes.
-func (b *checks) expand(t *target) codes {
-	var c codes
-	for _, code := range t.Gencode.Code {
-		for _, e := range b.expandOne(t, code) {
-			c.add(e)
-		}
-	}
-	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.lto, &c.gfx} {
-		slices.SortFunc(*list, gencode.Compare)
-		*list = slices.Compact(*list)
-	}
-	b.checkSpoken(t)
-	t.unbuilt = b.lacking(t, c)
-	if c.empty() && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
-		c = b.inheritCodes(t)
-	}
-	return c
-}
-
-// lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
-// both, and it is an error to ask for what cannot be built.
-func (b *given) lacking(t *target, c codes) string {
-	if len(c.gfx) == 0 {
-		if b.facts.CUDA == nil && b.facts.HIP != nil && t.shipsCUDA() {
-			return "no CUDA toolkit was found. " + b.facts.CUDAError
-		}
-		return ""
-	}
-	k := b.facts.HIP
-	if k == nil {
-		return "no HIP compiler was found. " + b.facts.HIPError
-	}
-	for _, code := range c.gfx {
-		if len(k.Archs) > 0 && !slices.Contains(k.Archs, code.Name) {
-			return fmt.Sprintf("clang %s does not know %s. It knows %s", k.Clang.Version, code, strings.Join(k.Archs, ", "))
-		}
-	}
-	return ""
-}
-
-// shipsCUDA reports code of NVIDIA's in t's own gencode, or a CUDA source.
-func (t *target) shipsCUDA() bool {
-	return slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" })
-}
-
-// anyDevice reports device code of NVIDIA's anywhere: a CUDA source, or something prebuilt.
-func (b *given) anyDevice() bool {
-	return b.facts.AnyStatic() || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
-		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, isDevice)
-	})
-}
-
-// checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what the user thinks.
-func (b *checks) checkSpoken(t *target) {
-	code := slices.Clone(t.Gencode.Code)
-	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
-	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || b.nvccSaid || b.anyDevice() {
-		return
-	}
-	b.nvccSaid = true // once: it is a thing of the whole project
-	s := t.Sources[0]
-	b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and none of its sources is CUDA", t.label, spell(code)),
-		Detail: fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
-		Also:   s.Pos, AlsoSay: fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language])})
-}
-
 func (c *codes) add(e gencode.Code) {
 	switch e.Kind {
 	case gencode.SASS:
@@ -98,87 +28,6 @@ func (c *codes) add(e gencode.Code) {
 	case gencode.GFX:
 		c.gfx = append(c.gfx, e)
 	}
-}
-
-func (b *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
-	k := b.facts.CUDA
-	switch {
-	case code.Kind == gencode.GFX:
-		return []gencode.Code{code}
-	case code.Kind == gencode.Set && code.Name == "native":
-		if len(b.facts.NativeGPU) == 0 {
-			b.errorf(t.attr("gencode"), "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
-		}
-		return b.facts.NativeGPU
-	case k == nil && b.facts.HIP != nil:
-		return nil // see lacking
-	case k == nil && !b.anyDevice():
-		return []gencode.Code{code} // see checkSpoken
-	case k == nil:
-		b.nvcc(t.attr("gencode"))
-		return nil
-	case code.Kind == gencode.Set:
-		return expandAll(code.Name, k.Archs)
-	}
-	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == code.Num && a.Suffix == code.Suffix }) {
-		b.unknownCode(t, code)
-	}
-	return []gencode.Code{code}
-}
-
-// expandAll gives machine code for every architecture (or the first of each generation) and PTX of
-// the newest, as nvcc's -arch=all and -arch=all-major document.
-func expandAll(name string, archs []gencode.Code) []gencode.Code {
-	var out []gencode.Code
-	for _, a := range archs {
-		if a.Suffix == "" && (name == "all" || a.Num%10 == 0) {
-			out = append(out, a)
-		}
-	}
-	if len(out) > 0 {
-		out = append(out, out[len(out)-1].As(gencode.PTX))
-	}
-	return out
-}
-
-// inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA
-// sources of its own it must say what it ships.
-func (b *checks) inheritCodes(t *target) codes {
-	if slices.ContainsFunc(t.Sources, isDevice) {
-		if len(t.Gencode.Code) == 0 { // else it was said why there is none
-			b.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
-		}
-		return codes{}
-	}
-	var c codes
-	for _, d := range t.deps {
-		c.sass = append(c.sass, d.codes.sass...)
-		c.ptx = append(c.ptx, d.codes.ptx...)
-		c.gfx = append(c.gfx, d.codes.gfx...)
-		if d.Kind == manifest.Prebuilt {
-			c.gfx = append(c.gfx, b.amdCode(d)...)
-		}
-	}
-	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.gfx} {
-		slices.SortFunc(*list, gencode.Compare)
-		*list = slices.Compact(*list)
-	}
-	if len(c.gfx) > 0 && len(c.sass)+len(c.ptx) > 0 && t.Kind != manifest.Generate {
-		b.errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.label)
-	}
-	return c
-}
-
-// amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources links it as hipcc would.
-func (b *given) amdCode(t *target) (list []gencode.Code) {
-	for _, m := range b.facts.Prebuilt[t.Archive+t.SharedFile].Members {
-		for _, i := range m.Images {
-			if i.Name != "" {
-				list = append(list, gencode.Code{Kind: gencode.GFX, Name: i.Name, Feature: i.Feature})
-			}
-		}
-	}
-	return list
 }
 
 // compileCodes are the codes a compile in the given mode makes, for a target that ships c.

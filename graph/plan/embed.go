@@ -91,11 +91,3 @@ func (b *checks) checkEmbeds(t *target) {
 		}
 	}
 }
-
-// variantName is "dtype=f16,tile=64", or "" without a matrix.
-func variantName(t *target) string {
-	if len(t.Matrix) == 0 {
-		return ""
-	}
-	return t.Name[len(t.Base)+1:]
-}

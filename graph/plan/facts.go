@@ -169,3 +169,12 @@ type Member struct {
 func (m Member) NVLinkReads() bool {
 	return m.Relocatable && !m.NewDriver && !holds(m, gencode.Bitcode)
 }
+
+func holds(m Member, k gencode.Kind) bool {
+	for _, img := range m.Images {
+		if img.Kind == k {
+			return true
+		}
+	}
+	return false
+}

@@ -27,9 +27,6 @@ func (b *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
 	return hip.Driver{Path: k.Driver.Path}, true
 }
 
-// isHIP reports a target that ships AMD code.
-func (t *target) isHIP() bool { return len(t.codes.gfx) > 0 }
-
 // hipCompiler compiles one HIP source.
 type hipCompiler struct {
 	b *builder

@@ -61,13 +61,6 @@ func (b *checks) checkVendors(t *target, l linkage) {
 	}
 }
 
-func (t *target) vendor() string {
-	if t.isHIP() {
-		return "AMD code"
-	}
-	return "CUDA code"
-}
-
 // linkHIP plans the link of a program or shared library with HIP code.
 func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	if _, ok := b.hip(t.Pos); !ok {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
@@ -11,20 +10,6 @@ import (
 
 // Host LTO (attribute host_lto): C and C++ sources are compiled to the compiler's intermediate code, and the link of the program
 // makes machine code of all of it. Objects that nvcc makes stay machine code; one link takes both.
-
-// isHost reports a source that the host compiler compiles.
-func isHost(s manifest.Source) bool { return s.Language == "c" || s.Language == "c++" }
-
-// isDevice reports a source with device code.
-func isDevice(s manifest.Source) bool { return s.Language == "cuda" || s.Language == "hip" }
-
-// hostLTO is how the host sources of t are optimised across files; "" if they are not, or if there are none.
-func hostLTO(t *target) string {
-	if slices.ContainsFunc(t.Sources, isHost) {
-		return t.HostLTO
-	}
-	return ""
-}
 
 // linkLTO is what a link of t does with intermediate code: what t asks for or else its libraries; "" if there is no such code.
 func linkLTO(t *target, l linkage) string {
@@ -107,5 +92,11 @@ func (b *given) ltoArchive(t *target, a *graph.Action, members []string) {
 	a.Argv = host.Archive(lto.AR.Path, t.file, members)
 	if lto.Plugin != "" {
 		a.Argv, a.Work.Response = host.ArchiveWith(lto.Plugin, lto.AR.Path, t.file, members), atFile(5)
+	}
+}
+
+func (b *checks) checkCompiler(t *target) {
+	if b.facts.CXX.Path == "" {
+		b.errorf(t.Pos, b.facts.CXX.Error, "no compiler to link %s", t.label)
 	}
 }

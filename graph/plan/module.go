@@ -13,15 +13,6 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// artifact is one file a module emits.
-type artifact struct {
-	path    string
-	kind    string // "ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"
-	arch    string // "sm_80"; "" for a fatbin, which holds several
-	source  string // "src/gemm.cu"; "" if the sources of the module are linked into it
-	symbols string // of LTO-IR: the PTX that tells what it defines
-}
-
 // module plans the artifacts of one module instance: each source by itself in mode whole, and in the
 // modes rdc and lto as long as nothing needs a device link.
 func (b *builder) module(t *target) {
@@ -81,21 +72,6 @@ func (b *problems) checkMixed(t *target) {
 		b.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
 			"%s would hold %s and %s in one fatbin", t.label, spell(other), spell(t.codes.lto))
 	}
-}
-
-// artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
-// modules/NAME/STEM.sm_80.cubin for one of several.
-func (b *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
-	file := instanceName(t)
-	dir := b.out("modules")
-	if s != nil && len(t.Sources) > 1 {
-		dir = path.Join(dir, file)
-		file = strings.TrimSuffix(b.inTree(s.Path), path.Ext(s.Path))
-	}
-	if arch != "" {
-		file += "." + arch
-	}
-	return path.Join(dir, file+"."+kind)
 }
 
 // emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and artifact.

@@ -61,9 +61,6 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	}
 }
 
-// debugs reports debug information, which names the folder of the build.
-func (t *target) debugs() bool { return t.Debug || t.DeviceDebug || t.LineInfo }
-
 func deviceOptions(t *target, s manifest.Source, inc []string) nvcc.Options {
 	return nvcc.Options{
 		Std: t.Std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
@@ -237,4 +234,12 @@ func (b *builder) emitFormats(t *target, list []format) {
 		s.Format(f.passes)
 		b.nvccWarns(t, f.passes.Said)
 	}
+}
+
+// noCUDA is why nothing compiles CUDA here.
+func (b *given) noCUDA() string {
+	if c := b.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
+		return c + " cannot compile CUDA here"
+	}
+	return "no CUDA toolkit was found"
 }

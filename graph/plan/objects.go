@@ -1,10 +1,7 @@
 package plan
 
 import (
-	"path"
-	"slices"
 	"sort"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -63,75 +60,6 @@ func (b *walker) includes(t *target) (dirs, headers []string) {
 	return dirs, compact(headers)
 }
 
-// objectPath keeps the folder and the ending of the source, so that x.cu, x.cpp and sub/x.cu of one
-// target stay apart: obj/library.solver/src/x.cu.o.
-func (b *given) objectPath(t *target, s manifest.Source) string {
-	return b.out("obj", fileName(t), b.inTree(s.Path)+".o")
-}
-
-// inTree turns a source path into one that stays inside a folder of the build tree.
-func (b *given) inTree(p string) string {
-	if rest, ok := strings.CutPrefix(p, b.project.BuildDir+"/"); ok {
-		return rest
-	}
-	if path.IsAbs(p) {
-		return "_abs" + p
-	}
-	return strings.ReplaceAll(p, "../", "_up/")
-}
-
-// fileName is the folder of a target's objects: library.solver, module.gemm.f16.64.
-func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) }
-
-// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64.
-func instanceName(t *target) string {
-	name := t.Base
-	if name == "" {
-		name = t.Name
-	}
-	for _, v := range t.Matrix {
-		name += "." + strings.Map(fileRune, v.Value)
-	}
-	return name
-}
-
-func fileRune(r rune) rune {
-	if strings.ContainsRune(`/\: ="'*?<>|`, r) {
-		return '_'
-	}
-	return r
-}
-
-// languageFlag is the language when the ending of the source does not say it.
-func languageFlag(s manifest.Source) string {
-	byEnding := map[string]string{".cu": "cuda", ".hip": "hip", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++"}
-	if byEnding[path.Ext(s.Path)] == s.Language {
-		return ""
-	}
-	return s.Language
-}
-
-// optLevel is -O2 where nothing is said and nothing is debugged: unlike make, kbuild has no user to
-// pass CFLAGS, and a host compiler's default of -O0 is never what a GPU program ships.
-func optLevel(t *target) string {
-	if t.Opt == "" && !t.Debug && !t.DeviceDebug {
-		return "2"
-	}
-	return t.Opt
-}
-
-func defines(list []manifest.Define) []string {
-	var out []string
-	for _, d := range list {
-		if d.Value == nil {
-			out = append(out, d.Name)
-		} else {
-			out = append(out, d.Name+"="+*d.Value)
-		}
-	}
-	return out
-}
-
 func (b *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	cc, std, tool := b.facts.CXX, t.Std, "cxx"
 	if s.Language == "c" {
@@ -167,13 +95,32 @@ func compact(sorted []string) []string {
 	return out
 }
 
-// checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
-// stand, and is silent about all headers of the system and of -isystem.
-func (b *problems) checkDepends(t *target, flags ...[]string) {
-	for _, f := range slices.Concat(flags...) {
-		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
-			b.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
-				"%s has the flag %s, with which a compiler does not tell all that it reads", t.label, f)
-		}
+// compilerOf is what compiles a source of t with device code.
+func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
+	switch {
+	case s.Language == "hip":
+		return &hipCompiler{b, t, s}
+	case b.clang() != nil:
+		return &clangCompiler{b, t, s}
 	}
+	return &nvccCompiler{b: b, t: t, s: s}
+}
+
+// compileDevice plans the compile of one source with device code: in passes, if its compiler says what they are. ok is false if a problem
+// was reported before there was a command.
+func (b *builder) compileDevice(t *target, s manifest.Source, o *object, inc, headers []string) (ok bool) {
+	c := b.compilerOf(t, s)
+	whole := c.command(o.path, inc)
+	if whole == nil {
+		return false
+	}
+	whole.OrderOnly, whole.Work.Driver = headers, &graph.Driver{}
+	split, err := c.learn(whole)
+	if err != nil {
+		whole.Work.Driver.UnsplitReason = err.Error()
+		c.inOnePiece(whole, err)
+		return true
+	}
+	o.bitcode = split(b.unit(t, whole, o.path))
+	return true
 }

@@ -7,12 +7,10 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -27,12 +25,6 @@ type Plan struct {
 func Build(p *manifest.Project, f Facts) (*graph.Graph, []Problem) {
 	plan := New(p, f, Options{})
 	return plan.Graph, plan.Problems
-}
-
-// Options are the choices of a run.
-type Options struct {
-	NoSplit   bool       // run nvcc as one command
-	CheckLink *CheckLink // link the LTO-IR of modules; nil does not
 }
 
 // New plans p with what f knows.
@@ -62,83 +54,6 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	return Plan{b.graph, b.list, b.answers.questions}
 }
 
-// given is what a plan is made of.
-type given struct {
-	project *manifest.Project
-	facts   Facts
-	options Options
-}
-
-// checks say what is wrong with what is given.
-type checks struct {
-	problems
-	given
-	walker
-	nvccSaid bool // what is wrong with the toolkit was reported
-	hipSaid  bool
-}
-
-// builder holds the plan while it grows.
-type builder struct {
-	checks
-	answers answers
-	graph   *graph.Graph
-	targets map[string]*target   // by label
-	bases   map[string][]*target // by kind.base, in order: the instances of a matrix
-	order   []*target            // dependencies first
-}
-
-// target is a manifest target with what the planner learned about it.
-type target struct {
-	*manifest.Target
-	label string
-	deps  []*target // in order of declaration
-	node  *graph.Target
-
-	codes   codes   // expanded gencode
-	unbuilt string  // why it cannot be built, "" if it can
-	lacks   *target // whose fault that is; nil if its own
-	pic     bool    // reachable from a shared library
-	objects []object
-	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
-	object  string   // of bare device code that is prebuilt: the object around it; else ""
-	dlink   string   // object of an own device link (shared library, executable, closed static library)
-	headers []string // order-only: files that its consumers may include
-	include []string // folders that its consumers search
-	embeds  []string // objects of embedded modules
-
-	undeclared bool // a library behind -l, for which nobody wrote a prebuilt block
-
-	arts []artifact
-
-	round  int   // of the last walk that came by
-	behind int   // of the last walk that left out what is behind it
-	last   *bool // see isLast; nil as long as nobody asked
-}
-
-// object is a compiled source.
-type object struct {
-	path   string
-	source manifest.Source
-	device bool // holds device code
-
-	bitcode map[string]string // of a HIP source in the modes rdc and lto: LLVM bitcode by architecture; nil if hipcc was one command
-}
-
-// attr is the position of an attribute of t, or of t itself. A gencode may be written as code.
-func (t *target) attr(name string) manifest.Pos {
-	keys := []string{name, "defaults." + name}
-	if name == "gencode" {
-		keys = []string{name, "code", "defaults.gencode", "defaults.code"}
-	}
-	for _, key := range keys {
-		if p, ok := t.AttrPos[key]; ok {
-			return p
-		}
-	}
-	return t.Pos
-}
-
 func (b *builder) collect() {
 	for _, mt := range b.project.Targets {
 		t := &target{Target: mt, label: mt.Label()}
@@ -157,14 +72,6 @@ func (b *builder) collect() {
 			}
 		}
 	}
-}
-
-// instances are the targets a reference means: one, or every instance of a matrix module.
-func (b *builder) instances(label string) []*target {
-	if t := b.targets[label]; t != nil {
-		return []*target{t}
-	}
-	return b.bases[label]
 }
 
 // sort puts dependencies first, otherwise targets as declared. There are no cycles: loading the manifest refuses them.
@@ -239,52 +146,6 @@ func (b *builder) target(t *target) {
 	default:
 		panic("BUG: unknown kind of target " + string(t.Kind))
 	}
-}
-
-// emit adds an action of t, unless another target writes the same file.
-func (b *builder) emit(t *target, a *graph.Action) {
-	a.Target, a.Pos = t.label, graph.Pos(t.Pos)
-	a.Memory, a.Pool = max(a.Memory, t.Memory), a.Kind.Info().Pool
-	b.nativeCPU(a)
-	for i, o := range a.Outputs {
-		if id, dup := b.graph.Producer(o); dup {
-			b.twice(t, b.graph.Actions[id], a, o)
-			return
-		} else if slices.Contains(a.Outputs[:i], o) {
-			b.twice(t, a, a, o)
-			return
-		}
-	}
-	b.graph.Add(a)
-	t.node.Actions = append(t.node.Actions, a.ID)
-}
-
-// twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
-func (b *problems) twice(t *target, w, a *graph.Action, file string) {
-	if w.Target == t.label && a.InPlace {
-		b.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
-		return
-	}
-	b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.Target, t.label, file),
-		Detail: "Rename one of the two.", Also: manifest.Pos(w.Pos), AlsoSay: w.Target + " writes it first"})
-}
-
-// NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.
-const NativeTool = "native CPU"
-
-// nativeCPU makes this machine's processor a tool of an action that makes code for it.
-func (b *given) nativeCPU(a *graph.Action) {
-	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
-		return
-	}
-	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags) {
-		a.Tools = append(slices.Clip(a.Tools), NativeTool)
-	}
-}
-
-// out is a path in the build tree.
-func (b *given) out(elem ...string) string {
-	return path.Join(append([]string{b.project.BuildDir}, elem...)...)
 }
 
 func (b *builder) generate(t *target) {

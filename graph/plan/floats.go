@@ -1,0 +1,126 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Floating-point options, which LTO-IR records and nvlink compares.
+
+// floatOptions are those that cicc records in LTO-IR.
+type floatOptions struct{ ftz, precDiv, precSqrt, fmad bool }
+
+func (f floatOptions) String() string {
+	return fmt.Sprintf("ftz=%t prec_div=%t prec_sqrt=%t fmad=%t", f.ftz, f.precDiv, f.precSqrt, f.fmad)
+}
+
+// floats are the options of t, with fast_math resolved.
+func floats(t *target) floatOptions {
+	val := func(p *bool, fast, def bool) bool {
+		if p != nil {
+			return *p
+		}
+		if t.FastMath {
+			return fast
+		}
+		return def
+	}
+	return floatOptions{val(t.FTZ, true, false), val(t.PrecDiv, false, true), val(t.PrecSqrt, false, true), val(t.FMAD, true, true)}
+}
+
+func floatPos(t *target) manifest.Pos {
+	for _, a := range []string{"fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"} {
+		if p := t.attr(a); p != t.Pos {
+			return p
+		}
+	}
+	return t.Pos
+}
+
+// recordedFloats reads what cicc was told: "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1". ok is false if one is missing.
+func recordedFloats(text string) (f floatOptions, ok bool) {
+	found := map[string]bool{}
+	for _, arg := range strings.Fields(text) {
+		name, value, _ := strings.Cut(arg, "=")
+		on := value == "1"
+		found[name] = on || value == "0"
+		switch name {
+		case "-ftz":
+			f.ftz = on
+		case "-prec_div":
+			f.precDiv = on
+		case "-prec_sqrt":
+			f.precSqrt = on
+		case "-fmad":
+			f.fmad = on
+		}
+	}
+	return f, found["-ftz"] && found["-prec_div"] && found["-prec_sqrt"] && found["-fmad"]
+}
+
+// compiled is LTO-IR and the options that it was compiled with.
+type compiled struct {
+	t      *target
+	what   string
+	floats floatOptions
+}
+
+// compiledWith are the options of t's LTO-IR: as the manifest has them, or as cicc wrote them into the file. Code that does not tell
+// is left to nvlink.
+func (b *given) compiledWith(t *target) (list []compiled) {
+	lib := b.facts.Prebuilt[t.file]
+	if t.Kind != manifest.Prebuilt || lib.Form == "LTO-IR" {
+		return []compiled{{t, t.label, floats(t)}}
+	}
+	for _, m := range lib.Members {
+		for _, text := range m.Options {
+			if f, ok := recordedFloats(text); ok && m.NVLinkReads() {
+				list = append(list, compiled{t, memberNames(t, []Member{m}), f})
+			}
+		}
+	}
+	return list
+}
+
+// untold reports LTO-IR that does not say how it was compiled: nvlink refuses it, or not.
+func (b *given) untold(t *target) bool {
+	return slices.ContainsFunc(b.linkedMembers(t), func(m Member) bool {
+		return slices.ContainsFunc(m.Options, func(text string) bool { _, ok := recordedFloats(text); return !ok })
+	})
+}
+
+func howToAgree(a, c *target) string {
+	if a.Kind == manifest.Prebuilt || c.Kind == manifest.Prebuilt {
+		return "compile what is built here as what is prebuilt, or with mode = \"rdc\", or ask the vendor for another build."
+	}
+	return "set them in defaults, or build one of the two with mode = \"rdc\"."
+}
+
+// checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes
+// into the build, and names no file. -G with -dlto is fatal.
+func (b *checks) checkLTO(t *target, parts []part) {
+	if b.facts.CUDA.LTOFault != "" && b.facts.CUDA.NVVMPath == "" {
+		b.errorf(t.Pos, b.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
+	}
+	var all []compiled
+	for _, p := range parts {
+		if p.lto && p.t.Kind != manifest.Prebuilt && p.t.DeviceDebug {
+			b.errorf(p.t.attr("device_debug"), `Use mode = "rdc" while debugging device code.`, "%s has device_debug and LTO: nvlink refuses -G with -dlto", p.t.label)
+		}
+		if p.lto {
+			all = append(all, b.compiledWith(p.t)...)
+		}
+	}
+	told := map[*target]bool{}
+	for _, c := range all {
+		if first := all[0]; c.floats != first.floats && c.t != first.t && !told[c.t] {
+			told[c.t] = true
+			b.add(Problem{Pos: floatPos(c.t), Summary: fmt.Sprintf("cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats),
+				Detail: "Floating-point options must agree across one LTO link: " + howToAgree(c.t, first.t),
+				Also:   floatPos(first.t), AlsoSay: first.what + " is compiled so"})
+		}
+	}
+}

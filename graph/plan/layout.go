@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"path"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Where things are in the build tree.
+
+// out is a path in the build tree.
+func (b *given) out(elem ...string) string {
+	return path.Join(append([]string{b.project.BuildDir}, elem...)...)
+}
+
+// inTree turns a source path into one that stays inside a folder of the build tree.
+func (b *given) inTree(p string) string {
+	if rest, ok := strings.CutPrefix(p, b.project.BuildDir+"/"); ok {
+		return rest
+	}
+	if path.IsAbs(p) {
+		return "_abs" + p
+	}
+	return strings.ReplaceAll(p, "../", "_up/")
+}
+
+// objectPath keeps the folder and the ending of the source, so that x.cu, x.cpp and sub/x.cu of one
+// target stay apart: obj/library.solver/src/x.cu.o.
+func (b *given) objectPath(t *target, s manifest.Source) string {
+	return b.out("obj", fileName(t), b.inTree(s.Path)+".o")
+}
+
+// artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
+// modules/NAME/STEM.sm_80.cubin for one of several.
+func (b *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
+	file := instanceName(t)
+	dir := b.out("modules")
+	if s != nil && len(t.Sources) > 1 {
+		dir = path.Join(dir, file)
+		file = strings.TrimSuffix(b.inTree(s.Path), path.Ext(s.Path))
+	}
+	if arch != "" {
+		file += "." + arch
+	}
+	return path.Join(dir, file+"."+kind)
+}
+
+// fileName is the folder of a target's objects: library.solver, module.gemm.f16.64.
+func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) }
+
+// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64.
+func instanceName(t *target) string {
+	name := t.Base
+	if name == "" {
+		name = t.Name
+	}
+	for _, v := range t.Matrix {
+		name += "." + strings.Map(fileRune, v.Value)
+	}
+	return name
+}
+
+// variantName is "dtype=f16,tile=64", or "" without a matrix.
+func variantName(t *target) string {
+	if len(t.Matrix) == 0 {
+		return ""
+	}
+	return t.Name[len(t.Base)+1:]
+}
+
+func fileRune(r rune) rune {
+	if strings.ContainsRune(`/\: ="'*?<>|`, r) {
+		return '_'
+	}
+	return r
+}

@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// linkage is what a link of t takes from its dependencies. A static library's dependencies come
+// along; a shared library is closed: what it links stays its own.
+type linkage struct {
+	statics []*target // static libraries, users before what they use
+	pre     []*target // prebuilt archives
+	shared  []*target // shared libraries and prebuilt shared files
+	embeds  []string  // objects of embedded modules
+	libs    []string
+	libDirs []string
+}
+
+func (b *walker) linkage(t *target) linkage {
+	var l linkage
+	var libs, libDirs []string
+	for _, d := range b.reached(t) {
+		switch {
+		case d.Kind == manifest.Module:
+			l.embeds = append(l.embeds, d.embeds...)
+		case d.Shared || d.SharedFile != "":
+			l.shared = append(l.shared, d)
+		case d.Kind == manifest.Prebuilt:
+			l.pre = append(l.pre, d)
+		case d.Kind == manifest.Library:
+			l.statics = append(l.statics, d)
+		}
+		if d.Kind == manifest.Prebuilt || d.Kind == manifest.Library && !d.Shared {
+			libs, libDirs = append(libs, d.Libs...), append(libDirs, d.LibDirs...)
+		}
+	}
+	l.libs = appendNew(append([]string(nil), t.Libs...), libs...)
+	l.libDirs = appendNew(append([]string(nil), t.LibDirs...), libDirs...)
+	return l
+}
+
+// reached is the closure of t for linking: it does not look behind shared libraries.
+func (b *walker) reached(t *target) []*target {
+	behind := func(u *target) bool { return u != t && (u.Shared || u.SharedFile != "") }
+	ok := map[*target]bool{}
+	var walk func(u *target)
+	walk = func(u *target) {
+		if ok[u] {
+			return
+		}
+		ok[u] = true
+		if !behind(u) {
+			for _, d := range u.deps {
+				walk(d)
+			}
+		}
+	}
+	walk(t)
+	var out []*target
+	for _, d := range b.closure(t) {
+		if ok[d] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// appendNew appends those of more that list does not hold yet.
+func appendNew(list []string, more ...string) []string {
+	if len(more) == 0 {
+		return list
+	}
+	have := make(map[string]bool, len(list)+len(more))
+	for _, s := range list {
+		have[s] = true
+	}
+	for _, s := range more {
+		if !have[s] {
+			have[s] = true
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// checkLibraries refuses a link that would take a library of another toolkit, or none. Where the user names folders to search, by
+// lib_dirs or an option of the linker, it is theirs to know what is in them.
+func (b *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
+	searches := func(option string) bool {
+		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")
+	}
+	if len(libDirs) > 0 || slices.ContainsFunc(options, searches) {
+		return
+	}
+	for _, lib := range libs {
+		for _, file := range []string{"lib" + lib + ".a", "lib" + lib + ".so"} {
+			if fault := b.facts.CUDA.LibFaults[file]; fault != "" {
+				b.errorf(t.Pos, fault, "%s cannot be linked with the %s of CUDA %s", t.label, file, b.facts.CUDA.Version)
+				return // the fix of one is mostly that of all
+			}
+		}
+	}
+}

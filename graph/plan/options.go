@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// What compilers of host code, and of device code, are told alike.
+
+// languageFlag is the language when the ending of the source does not say it.
+func languageFlag(s manifest.Source) string {
+	byEnding := map[string]string{".cu": "cuda", ".hip": "hip", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++"}
+	if byEnding[path.Ext(s.Path)] == s.Language {
+		return ""
+	}
+	return s.Language
+}
+
+func defines(list []manifest.Define) []string {
+	var out []string
+	for _, d := range list {
+		if d.Value == nil {
+			out = append(out, d.Name)
+		} else {
+			out = append(out, d.Name+"="+*d.Value)
+		}
+	}
+	return out
+}
+
+// checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
+// stand, and is silent about all headers of the system and of -isystem.
+func (b *problems) checkDepends(t *target, flags ...[]string) {
+	for _, f := range slices.Concat(flags...) {
+		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
+			b.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
+				"%s has the flag %s, with which a compiler does not tell all that it reads", t.label, f)
+		}
+	}
+}
+
+// hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
+func (b *given) hostOptions(flags manifest.Flags) []string {
+	return slices.Concat(nvcc.HostOptions(b.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
+}

@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// part is one target that brings device code to a link.
+type part struct {
+	t   *target
+	lto bool // has LTO-IR
+	rdc bool // has machine code or PTX without LTO-IR
+}
+
+// parts are the targets with relocatable device code in the link of t, t first.
+func (b *checks) parts(t *target, l linkage) []part {
+	closed := map[*target]bool{}
+	for _, s := range l.statics {
+		if s.DeviceLink && s != t {
+			closed[s] = true
+			for _, u := range b.reached(s) {
+				closed[u] = true
+			}
+		}
+	}
+	var out []part
+	for _, u := range b.brought(t, l, closed) {
+		if p, ok := b.partOf(t, u); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// partOf is what u brings to a link of t; ok is false if that is no device code.
+func (b *given) partOf(t, u *target) (p part, ok bool) {
+	p.t = u
+	for _, s := range u.Sources {
+		p.lto = p.lto || relocatable(s) && s.Mode == "lto"
+		p.rdc = p.rdc || relocatable(s) && s.Mode == "rdc"
+	}
+	for _, m := range b.facts.Prebuilt[u.file].Members {
+		switch {
+		case t.isHIP():
+			p.rdc = p.rdc || m.Relocatable && !m.NVLinkReads()
+		case m.NVLinkReads():
+			p.lto = p.lto || holds(m, gencode.LTO)
+			p.rdc = p.rdc || !holds(m, gencode.LTO)
+		}
+	}
+	return p, p.lto || p.rdc
+}
+
+// brought are the targets in the link of t that are not closed, and the libraries that these name by -l, each once.
+func (b *given) brought(t *target, l linkage, closed map[*target]bool) []*target {
+	open := slices.DeleteFunc(append(append([]*target{t}, l.statics...), l.pre...), func(u *target) bool { return closed[u] })
+	all := slices.Clone(open)
+	for _, u := range open {
+		if t.isHIP() {
+			break // lld reads no archive of NVIDIA's
+		}
+		for _, lib := range b.deviceLibs(u, l.libDirs) {
+			if !slices.ContainsFunc(all, func(have *target) bool { return have.file == lib.file }) {
+				all = append(all, lib)
+			}
+		}
+	}
+	return all
+}
+
+// needsDeviceLink reports relocatable device code in t or in the static libraries it links that no
+// device link has closed yet.
+func (b *checks) needsDeviceLink(t *target, l linkage) bool {
+	return len(b.parts(t, l)) > 0
+}
+
+// linkedMembers are the members of a prebuilt file that a device link reads.
+func (b *given) linkedMembers(t *target) []Member {
+	return slices.DeleteFunc(slices.Clone(b.facts.Prebuilt[t.file].Members), func(m Member) bool { return !m.NVLinkReads() })
+}
+
+// memberNames is lib/libx.a:a.o, or lib/libx.a:a.o (and 3 more).
+func memberNames(t *target, members []Member) string {
+	name := t.file
+	if members[0].Name != "" {
+		name += ":" + members[0].Name
+	}
+	if more := len(members) - 1; more > 0 {
+		name += fmt.Sprintf(" (and %d more)", more)
+	}
+	return name
+}
+
+// deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold device code which is still to be linked, as prebuilt libraries that nobody
+// has declared. nvlink is given the files: it says nothing when it does not find a -l.
+func (b *given) deviceLibs(u *target, dirs []string) (libs []*target) {
+	for _, name := range u.Libs {
+		file := b.facts.static(name, dirs)
+		if file == "" || !slices.ContainsFunc(b.facts.Prebuilt[file].Members, Member.NVLinkReads) {
+			continue
+		}
+		pos := u.attr("libs")
+		libs = append(libs, &target{label: "-l" + name, file: file, undeclared: true,
+			Target: &manifest.Target{Kind: manifest.Prebuilt, Name: name, Archive: file, Pos: pos}})
+	}
+	return libs
+}
