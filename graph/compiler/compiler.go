@@ -27,6 +27,21 @@ type Compile struct {
 	Emit                    string // "" for an object, or "ptx", "cubin", "fatbin"
 }
 
+// Options are the attributes of a target that reach a compiler of device code.
+type Options struct {
+	Std                          string // "c++17"
+	Opt                          string // "2"; "" is the compiler's default
+	Includes                     []string
+	Defines                      []string // "NAME" or "NAME=VALUE", without -D
+	FastMath                     bool
+	FTZ, PrecDiv, PrecSqrt, FMAD *bool // nil is the compiler's default; for HIP the two of precision are one
+	MaxRegisters                 int   // 0 is no limit
+	Debug, DeviceDebug, LineInfo bool
+	PIC                          bool
+	Flags                        []string // extra ones of the driver
+	CICC, PTXAS, Host, LLD       []string // extra ones by tool
+}
+
 // FirstHeaders are what nvcc, and clang for CUDA and HIP, have each source include first.
 var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", "__clang_hip_runtime_wrapper.h"}
 

@@ -63,11 +63,9 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 
 // clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and
 // more for the second; clang's own is -O0. Fast math flushes denormals, as nvcc's does.
-func clangOptions(t *target, s manifest.Source, inc []string) clang.Options {
-	o := clang.Options{
-		Std: t.Std, Opt: t.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
-		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,
-	}
+func clangOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+	o := commonOptions(t, s, inc)
+	o.PrecDiv = nil // see checkClangFloats
 	switch {
 	case o.Opt != "":
 	case t.DeviceDebug:

@@ -164,16 +164,10 @@ func libsOfFlags(t *target) []string {
 // hipEnv is what commands of the HIP compiler run with.
 func (b *given) hipEnv() []string { return append([]string{compiler.Anywhere}, b.facts.HIP.Env...) }
 
-func (b *checks) hipOptions(t *target, s manifest.Source, inc []string) clang.Options {
-	o := clang.Options{
-		Std: t.Std, Opt: b.hipOpt(t), Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, FMAD: t.FMAD,
-		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Flags: s.Flags.HIP, Host: s.Flags.Host,
-	}
-	switch {
-	case t.PrecDiv == nil && t.PrecSqrt == nil:
-	case t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt:
-		o.Rounded = t.PrecDiv
-	default:
+func (b *checks) hipOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+	o := commonOptions(t, s, inc)
+	o.Opt, o.Flags = b.hipOpt(t), s.Flags.HIP
+	if same := t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt; !same && (t.PrecDiv != nil || t.PrecSqrt != nil) {
 		b.errorf(precPos(t), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
 	}
 	if t.MaxRegisters > 0 {

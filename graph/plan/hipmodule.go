@@ -117,7 +117,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 // hipBundle is how clang bundles the code objects of t's architectures.
 func (b *builder) hipBundle(t *target) *hip.Bundle {
 	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", clang.Options{})
+	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{})
 	passes, err := b.learnHIP(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c.Output)
 	if err != nil {
 		b.hipModuleFault(t, err)

@@ -61,13 +61,11 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	}
 }
 
-func deviceOptions(t *target, s manifest.Source, inc []string) nvcc.Options {
-	return nvcc.Options{
-		Std: t.Std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
-		FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, PrecSqrt: t.PrecSqrt, FMAD: t.FMAD,
-		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic,
-		NVCC: s.Flags.NVCC, CICC: s.Flags.CICC, PTXAS: s.Flags.PTXAS, Host: s.Flags.Host,
-	}
+// deviceOptions are the attributes of t, and of its source s, as nvcc takes them.
+func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+	o := commonOptions(t, s, inc)
+	o.Opt, o.PrecSqrt, o.MaxRegisters, o.Flags, o.CICC, o.PTXAS = optLevel(t), t.PrecSqrt, t.MaxRegisters, s.Flags.NVCC, s.Flags.CICC, s.Flags.PTXAS
+	return o
 }
 
 // checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
@@ -152,7 +150,7 @@ func (b *problems) nvccWarns(t *target, said string) {
 }
 
 // emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of; shared knows the other links of a module.
-func (b *builder) emitLink(t *target, whole *graph.Action, cc nvcc.Driver, link nvcc.DeviceLink, o nvcc.Options, shared *nvcc.Sharing) {
+func (b *builder) emitLink(t *target, whole *graph.Action, cc nvcc.Driver, link nvcc.DeviceLink, o compiler.Options, shared *nvcc.Sharing) {
 	linked := whole.Inputs
 	if refs := whole.Link().HostRefs; refs != "" {
 		whole.Inputs = append(slices.Clip(linked), refs)

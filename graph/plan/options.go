@@ -1,11 +1,12 @@
 package plan
 
 import (
-	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -46,4 +47,12 @@ func (b *problems) checkDepends(t *target, flags ...[]string) {
 // hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
 func (b *given) hostOptions(flags manifest.Flags) []string {
 	return slices.Concat(nvcc.HostOptions(b.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
+}
+
+// commonOptions are the attributes of t, and of its source s, that all compilers of device code take.
+func commonOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+	return compiler.Options{
+		Std: t.Std, Opt: t.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, FMAD: t.FMAD,
+		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,
+	}
 }

@@ -21,12 +21,6 @@ type Plan struct {
 	Questions []compiler.Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
 }
 
-// Build plans p with what f knows.
-func Build(p *manifest.Project, f Facts) (*graph.Graph, []Problem) {
-	plan := New(p, f, Options{})
-	return plan.Graph, plan.Problems
-}
-
 // New plans p with what f knows.
 func New(p *manifest.Project, f Facts, o Options) Plan {
 	b := &builder{

@@ -91,7 +91,8 @@ func render(t *testing.T, dir string, facts plan.Facts) string {
 			t.Fatalf("the manifest is wrong:\n%s", b.String())
 		}
 		var b strings.Builder
-		g, problems := plan.Build(p, facts)
+		made := plan.New(p, facts, plan.Options{})
+		g, problems := made.Graph, made.Problems
 		for _, q := range problems {
 			level := "error"
 			if q.Warning {

@@ -6,33 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Options are the attributes of a target that reach clang. Where it has an option for device code alone, that is used: the
-// host code of a HIP or CUDA source is compiled as plain C++ is.
-type Options struct {
-	Std                          string
-	Opt                          string // "" leaves it to the compiler: hipcc takes -O3, clang -O0
-	Includes                     []string
-	Defines                      []string
-	FastMath                     bool
-	FTZ, FMAD                    *bool
-	Rounded                      *bool // HIP: correctly rounded division and square root
-	Debug, DeviceDebug, LineInfo bool
-	PIC                          bool
-	Flags, Host, LLD             []string // extra flags: for both passes, for the host's, for HIP's device link
-}
-
-func (o Options) Optimisation() []string {
+// Optimisation is the level; "" leaves it to the compiler: hipcc takes -O3, clang -O0.
+func Optimisation(o compiler.Options) []string {
 	if o.Opt == "" {
 		return nil
 	}
 	return []string{"-O" + o.Opt}
 }
 
-func (o Options) Args() []string {
-	argv := o.Optimisation()
+// Args are the attributes in clang's words. Where it has an option for device code alone, that is used: the host code of a HIP or CUDA
+// source is compiled as plain C++ is.
+func Args(o compiler.Options) []string {
+	argv := Optimisation(o)
 	add := func(a ...string) { argv = append(argv, a...) }
 	device := func(a string) { add("-Xarch_device", a) }
 	if o.Std != "" {
@@ -46,7 +35,7 @@ func (o Options) Args() []string {
 		yes, no string
 	}{
 		{o.FTZ, "-fgpu-flush-denormals-to-zero", "-fno-gpu-flush-denormals-to-zero"},
-		{o.Rounded, "-fhip-fp32-correctly-rounded-divide-sqrt", "-fno-hip-fp32-correctly-rounded-divide-sqrt"},
+		{o.PrecDiv, "-fhip-fp32-correctly-rounded-divide-sqrt", "-fno-hip-fp32-correctly-rounded-divide-sqrt"},
 		{o.FMAD, "-ffp-contract=fast", "-ffp-contract=off"},
 	} {
 		switch {

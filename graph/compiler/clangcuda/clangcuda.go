@@ -21,10 +21,10 @@ type Driver struct {
 
 // Compile gives the argv that compiles one source as clang does it in one piece. Whatever the toolkit's version is, clang is asked
 // to use it: that it is newer than those clang knows would be said by every pass.
-func (k Driver) Compile(c compiler.Compile, o clang.Options) []string {
+func (k Driver) Compile(c compiler.Compile, o compiler.Options) []string {
 	argv := []string{k.Path, "--cuda-path=" + k.CUDAPath, "-Wno-unknown-cuda-version"}
 	argv = append(argv, ships(c.Codes)...)
-	argv = append(argv, o.Args()...)
+	argv = append(argv, clang.Args(o)...)
 	argv = append(argv, "-MD", "-MF", c.Depfile, "-c", "-x", "cuda", c.Source)
 	return append(argv, "-o", c.Output)
 }

@@ -27,19 +27,19 @@ func modeArgs(mode string) []string {
 }
 
 // Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see clang.Commands.
-func (h Driver) Compile(c compiler.Compile, id string, o clang.Options) []string {
+func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []string {
 	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
-	argv = append(argv, o.Args()...)
+	argv = append(argv, clang.Args(o)...)
 	argv = append(argv, clang.CUID+id, "-MD", "-MF", c.Depfile, "-c", "-x", "hip", c.Source)
 	return append(argv, "-o", c.Output)
 }
 
 // Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs.
-func (h Driver) Link(codes []gencode.Code, mode string, o clang.Options, inputs []string, output string) []string {
+func (h Driver) Link(codes []gencode.Code, mode string, o compiler.Options, inputs []string, output string) []string {
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
 	argv = append(argv, modeArgs(mode)...)
-	argv = append(argv, o.Optimisation()...)
+	argv = append(argv, clang.Optimisation(o)...)
 	for _, f := range o.LLD {
 		argv = append(argv, "-Xoffload-linker", f)
 	}

@@ -20,23 +20,9 @@ type Driver struct {
 	NVVMPath string // folder whose lib64 holds libnvvm.so, where nvlink's default is broken; "" is the default
 }
 
-// Options are the attributes of a target that reach the CUDA compiler.
-type Options struct {
-	Std                          string // "c++17"
-	Opt                          string // "2"
-	Includes                     []string
-	Defines                      []string // "NAME" or "NAME=VALUE", without -D
-	FastMath                     bool
-	FTZ, PrecDiv, PrecSqrt, FMAD *bool // nil is the compiler's default
-	MaxRegisters                 int   // 0 is no limit
-	Debug, DeviceDebug, LineInfo bool
-	PIC                          bool
-	NVCC, CICC, PTXAS, Host      []string // extra flags by tool
-}
-
 // Compile gives the argv that compiles one source. For an object nvcc keeps its temporary files
 // beside the output (--objdir-as-tempdir), which takes the process id out of the object's symbols.
-func (d Driver) Compile(c compiler.Compile, o Options) []string {
+func (d Driver) Compile(c compiler.Compile, o compiler.Options) []string {
 	argv := d.start()
 	switch {
 	case c.Emit != "":
@@ -53,7 +39,7 @@ func (d Driver) Compile(c compiler.Compile, o Options) []string {
 		argv = append(argv, "-x", "cu")
 	}
 	argv = append(argv, Gencodes(c.Codes)...)
-	argv = append(argv, o.args()...)
+	argv = append(argv, args(o)...)
 	if c.Emit == "" {
 		argv = append(argv, "--objdir-as-tempdir")
 	}
@@ -62,7 +48,7 @@ func (d Driver) Compile(c compiler.Compile, o Options) []string {
 
 // LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, and PTX of the same if c.Codes has it, under
 // the names that it returns: no nvcc up to 12.4 has an option that writes LTO-IR.
-func (d Driver) LTOIR(c compiler.Compile, keep string, o Options) (argv []string, ltoir, ptx string) {
+func (d Driver) LTOIR(c compiler.Compile, keep string, o compiler.Options) (argv []string, ltoir, ptx string) {
 	c.Emit, c.Mode = "", "lto"
 	c.Output = keep + "/out.o"
 	argv = d.Compile(c, o)
@@ -79,7 +65,7 @@ func (d Driver) start() []string {
 	return argv
 }
 
-func (o Options) args() []string {
+func args(o compiler.Options) []string {
 	var argv []string
 	add := func(a ...string) { argv = append(argv, a...) }
 	if o.Std != "" {
@@ -92,7 +78,7 @@ func (o Options) args() []string {
 	default: // nvcc wants a number
 		add("-Xcompiler", "-O"+o.Opt)
 	}
-	argv = append(argv, o.floats()...)
+	argv = append(argv, floats(o)...)
 	if o.MaxRegisters > 0 {
 		add("-maxrregcount=" + strconv.Itoa(o.MaxRegisters))
 	}
@@ -114,14 +100,14 @@ func (o Options) args() []string {
 	if o.PIC {
 		add("-Xcompiler", "-fPIC")
 	}
-	add(o.NVCC...)
+	add(o.Flags...)
 	add(forward("-Xcicc", o.CICC)...)
 	add(forward("-Xptxas", o.PTXAS)...)
 	add(forward("-Xcompiler", o.Host)...)
 	return argv
 }
 
-func (o Options) floats() []string {
+func floats(o compiler.Options) []string {
 	var argv []string
 	if o.FastMath {
 		argv = append(argv, "-use_fast_math")
@@ -178,7 +164,7 @@ type DeviceLink struct {
 // Objects of nvcc say which kernels and variables their host code refers to; if nvlink sees such objects only, it drops
 // what none of them refers to, with status 0. What a plain C++ file refers to would vanish, and is added to what the
 // objects say (graph.HostRefs); where nobody can know it, KeepAll keeps everything.
-func (d Driver) DeviceLink(l DeviceLink, o Options) []string {
+func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 	argv := append(d.start(), "-dlink")
 	if l.LTO {
 		argv = append(argv, "-dlto")
