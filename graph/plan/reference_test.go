@@ -75,12 +75,12 @@ library "solver" {
 	if err := json.Unmarshal([]byte(gcc), &facts); err != nil {
 		t.Fatal(err)
 	}
-	g, problems := plan.Build(p, facts)
-	if g == nil {
-		t.Errorf("%s.%s: %v", kind, a.Name, problems)
+	made := plan.New(p, facts, plan.Options{})
+	if made.Graph == nil {
+		t.Errorf("%s.%s: %v", kind, a.Name, made.Problems)
 		return ""
 	}
-	for _, action := range g.Actions {
+	for _, action := range made.Graph.Actions {
 		b.WriteString(strings.Join(action.Argv, " ") + "\n")
 	}
 	return b.String()
