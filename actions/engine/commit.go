@@ -45,7 +45,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 	if e.doubt {
 		return
 	}
-	plan, err := v.pack(p, t, closure, append(facts, absentTools...))
+	plan, err := v.pack(p, t, closure)
 	if err != nil {
 		return
 	}
@@ -69,6 +69,7 @@ func commitFiles(p *Project, t *Tree) {
 
 // plan takes all that a plan was made of: facts are paths of tools that are there.
 func (l *looked) plan(p *Project, facts, absentTools []string) {
+	l.planning = true
 	for _, name := range p.Files {
 		l.known(name, p.Text(name))
 	}
@@ -112,6 +113,8 @@ type looked struct {
 	entries []tree.Observation
 	seen    map[string]int // index of a path's observation
 	doubt   bool
+
+	planning bool // what is added now is of the plan
 }
 
 // tree takes all that the actions of ids looked at and made.
@@ -144,6 +147,7 @@ func (l *looked) files(t *Tree) {
 // merge adds to entry k what an older one of the same path says. broken is an older one that is not what it was.
 func (l *looked) merge(k int, old tree.Observation, broken bool) {
 	e := &l.entries[k]
+	e.Plan = e.Plan || old.Plan
 	switch {
 	case old.Kind == tree.Folder && e.Kind == tree.Guard:
 		*e = old
@@ -178,6 +182,7 @@ func (l *looked) made(a *graph.Action, db *tree.DB) {
 // add takes an entry over.
 func (l *looked) add(e tree.Observation) {
 	e.Path = cache.Canonical(l.v.root, e.Path)
+	e.Plan = e.Plan || l.planning
 	if e.Kind != tree.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
 		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != tree.Guard // nothing else to settle it by
 		e.Young = true
@@ -191,7 +196,9 @@ func (l *looked) add(e tree.Observation) {
 		l.entries = append(l.entries, e)
 		return
 	}
-	switch old := &l.entries[i]; {
+	old := &l.entries[i]
+	old.Plan = old.Plan || e.Plan
+	switch {
 	case old.Kind == tree.File && e.Kind == tree.File:
 		l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
 		if old.Young && !e.Young || old.Stat.Ino == 0 {
@@ -204,6 +211,7 @@ func (l *looked) add(e tree.Observation) {
 	case old.Kind == e.Kind, old.Kind == tree.Folder && e.Kind == tree.Guard:
 		old.Absent = append(old.Absent, e.Absent...)
 	case old.Kind == tree.Guard && e.Kind == tree.Folder:
+		e.Plan = e.Plan || old.Plan
 		*old = e // all names hold those that must be absent
 	default:
 		l.doubt = true

@@ -31,7 +31,6 @@ type packedMeta struct {
 	Tools    map[string]string
 	Pools    map[string]int
 	BuildDir string
-	Plan     []string // paths that the plan depends on
 	Searched []string // folders that compilers search
 }
 
@@ -43,7 +42,7 @@ func (m *packedMeta) shadows(path string) bool {
 }
 
 // pack makes the graph of a build ready to be kept.
-func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID, tools []string) ([]byte, error) {
+func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID) ([]byte, error) {
 	var uses []graph.Use
 	for _, id := range closure {
 		for _, name := range t.Runner.Uses(p.Graph.Actions[id]) {
@@ -51,15 +50,6 @@ func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID, tools []strin
 		}
 	}
 	meta := packedMeta{Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
-	for _, l := range p.Looks {
-		if l.Missing || l.List {
-			tools = append(tools, l.Path)
-		}
-	}
-	file, _ := p.steps.Remembered()
-	for _, name := range slices.Concat(tools, p.Files, []string{file}) {
-		meta.Plan = append(meta.Plan, cache.Canonical(v.root, name))
-	}
 	for _, d := range t.Runner.Searched(closure) {
 		meta.Searched = append(meta.Searched, cache.Canonical(v.root, d))
 	}
@@ -118,17 +108,21 @@ func (p *part) choose() (ok bool) {
 func (p *part) affected() (ids []graph.ActionID, ok bool) {
 	ids = slices.Concat(p.dirty, p.moved)
 	for _, i := range p.broken {
+		o := p.seen.At(i)
+		if o.Plan {
+			return nil, false
+		}
 		for _, path := range p.seen.Broken(p.root, i) {
 			users := p.packed.Users(path)
 			maker, made := p.packed.Producer(path)
 			if made {
 				users = append(users, maker)
 			}
-			if p.seen.At(i).Kind != tree.File && p.meta.shadows(path) {
+			if o.Kind != tree.File && p.meta.shadows(path) {
 				return nil, false
 			}
-			gone := p.seen.At(i).Kind == tree.File && !exists(cache.Absolute(p.root, path))
-			if len(users) == 0 || slices.Contains(p.meta.Plan, path) || gone && !made {
+			gone := o.Kind == tree.File && !exists(cache.Absolute(p.root, path))
+			if len(users) == 0 || gone && !made {
 				return nil, false
 			}
 			ids = append(ids, users...)

@@ -153,7 +153,11 @@ func (p *editedProject) wasPartial() bool {
 		p.t.Fatal(err)
 	}
 	defer db.Close()
-	note := db.Latest().Note() // engine.note has the dirty and the moved behind a number, each list with its length
+	v := db.Latest()
+	if v == nil {
+		return false
+	}
+	note := v.Note() // engine.note has the dirty and the moved behind a number, each list with its length
 	dirty := binary.LittleEndian.Uint32(note[4:])
 	moved := binary.LittleEndian.Uint32(note[8+4*dirty:])
 	return moved+dirty > 0
