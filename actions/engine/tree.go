@@ -19,12 +19,12 @@ type Tree struct {
 	Runner *build.Runner
 	Store  *disk.Store // the action cache; nil without one
 
-	w       *Workspace
-	lock    *run.Lock
-	db      *tree.DB
-	files   *cache.Files
-	own     *disk.Store // of the build tree, where there is no action cache
-	limit   int64       // of either, in bytes
+	w     *Workspace
+	lock  *run.Lock
+	db    *tree.DB
+	files *cache.Files
+	own   *disk.Store // of the build tree, where there is no action cache
+	limit int64       // of either, in bytes
 }
 
 // openTree opens the database and the cache of the build tree that is locked.

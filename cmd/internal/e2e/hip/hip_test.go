@@ -177,7 +177,7 @@ library "scale" {
 	e.withoutBlanks()
 	rocm := filepath.Join(e.Dir, "rocm")
 	e.Run("mkdir", "-p", "rocm/amdgcn")
-	e.Run("ln", "-s", "/usr/include", "/usr/bin", "rocm")
+	e.Run("ln", "-s", "/usr/include", "/usr/bin", "/usr/share", "rocm")
 	for _, dir := range []string{"flag", "variable", "rocm/amdgcn/bitcode"} {
 		e.Run("cp", "-r", found, dir)
 	}
