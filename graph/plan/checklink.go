@@ -172,7 +172,7 @@ func ltoirFor(t *target, arch gencode.Code) []artifact {
 
 // checkFor plans the link for one architecture.
 func (b *builder) checkFor(t *target, cc nvcc.Driver, parts []part, arch gencode.Code) {
-	check := &graph.Link{LTO: true, Check: true, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	check := &graph.Link{LTO: true, Check: true}
 	var inputs []string
 	for _, p := range parts {
 		var files []string
@@ -182,22 +182,15 @@ func (b *builder) checkFor(t *target, cc nvcc.Driver, parts []part, arch gencode
 		if p.t.Kind == manifest.Prebuilt {
 			files = b.linkInputs(t, p, check)
 		}
-		for _, file := range files {
-			check.Owners[file], check.OwnerPos[file] = p.t.label, graph.Pos(p.t.Pos)
-		}
-		inputs = append(inputs, files...)
+		inputs = append(inputs, own(check, p, files)...)
 	}
 	for _, a := range ltoirFor(t, arch) {
 		file := b.references(t, a)
 		inputs, check.NonLTO = append(inputs, file), append(check.NonLTO, file)
 	}
 	out := b.out(graph.CheckLinkDir, "modules", instanceName(t)+"."+arch.String()+".cubin")
-	codes := []gencode.Code{arch}
-	link := nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: codes, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}
-	o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
-	b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: "check-link " + instanceName(t), Archs: names(codes), Mode: "lto",
-		Argv: cc.DeviceLink(link, o), Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
-		Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}, cc, link, o, nil)
+	b.emitLink(t, cc, "check-link "+instanceName(t),
+		nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: []gencode.Code{arch}, LTO: true, Emit: "cubin", NVLink: t.Flags.NVLink}, check, nil)
 	t.node.Checks = append(t.node.Checks, out)
 }
 

@@ -12,11 +12,7 @@ import (
 )
 
 // clangCompiler compiles one CUDA source in place of nvcc.
-type clangCompiler struct {
-	b *builder
-	t *target
-	s manifest.Source
-}
+type clangCompiler compile
 
 func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	b, t, s, k := c.b, c.t, c.s, c.b.clang()

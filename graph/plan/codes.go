@@ -45,13 +45,7 @@ func (c codes) compileCodes(mode string) []gencode.Code {
 	return slices.Compact(out)
 }
 
-func spell(list []gencode.Code) string {
-	var s []string
-	for _, c := range list {
-		s = append(s, c.String())
-	}
-	return strings.Join(s, ", ")
-}
+func spell(list []gencode.Code) string { return strings.Join(names(list), ", ") }
 
 func names(list []gencode.Code) []string {
 	var s []string

@@ -6,6 +6,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // deviceCompiler compiles one source with device code. Each compiler has one: nvcc.go, hip.go, clangcuda.go.
@@ -18,6 +19,13 @@ type deviceCompiler interface {
 
 	// inOnePiece plans the command as it is.
 	inOnePiece(whole *graph.Action, why error)
+}
+
+// compile is one source of a target.
+type compile struct {
+	b *builder
+	t *target
+	s manifest.Source
 }
 
 // splitter plans the passes of a unit. It gives the bitcode by architecture, if a device link reads that.

@@ -34,12 +34,7 @@ func (b *checks) checkLink(t *target, parts []part, lto bool) bool {
 	}
 	b.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
 	b.checkClosed(t)
-	for _, p := range b.list[before:] {
-		if !p.Warning {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b.list[before:], func(p Problem) bool { return !p.Warning })
 }
 
 // checkCoverage wants an image of p for each architecture that t links.
@@ -69,12 +64,7 @@ func (b *problems) checkCoverage(t *target, p part, lto bool) {
 }
 
 func anyLinks(images []gencode.Image, want gencode.Code, lto bool) bool {
-	for _, img := range images {
-		if gencode.LinksInto(img, want, lto) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(images, func(i gencode.Image) bool { return gencode.LinksInto(i, want, lto) })
 }
 
 // checkClosed finds a library that is linked twice: inside a closed static library and beside it.

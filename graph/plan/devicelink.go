@@ -25,33 +25,27 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	if !b.checkLink(t, parts, link.LTO) {
 		return ""
 	}
-	check := &graph.Link{LTO: link.LTO, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	check := &graph.Link{LTO: link.LTO, KeepsAll: keeps}
 	for _, p := range parts {
-		files := b.linkInputs(t, p, check)
-		for _, f := range files {
-			check.Owners[f], check.OwnerPos[f] = p.t.label, graph.Pos(p.t.Pos)
-		}
-		link.Inputs = append(link.Inputs, files...)
+		link.Inputs = append(link.Inputs, own(check, p, b.linkInputs(t, p, check))...)
 	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
-	o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
-	whole := &graph.Action{
-		Kind: graph.DeviceLink, Name: t.Name, Archs: names(link.Codes), Mode: linkMode(link.LTO),
-		Argv: cc.DeviceLink(link, o), Inputs: link.Inputs, Outputs: []string{link.Output},
-		Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile},
-	}
-	if check.KeepsAll = keeps; keeps == "" {
+	if keeps == "" {
 		check.HostRefs = b.hostRefs(t)
 	}
-	b.emitLink(t, whole, cc, link, o, nil)
+	b.emitLink(t, cc, t.Name, link, check, nil)
 	return link.Output
 }
 
-func linkMode(lto bool) string {
-	if lto {
-		return "lto"
+// own notes that files are what p brings to a link.
+func own(link *graph.Link, p part, files []string) []string {
+	if link.Owners == nil {
+		link.Owners, link.OwnerPos = map[string]string{}, map[string]graph.Pos{}
 	}
-	return "rdc"
+	for _, f := range files {
+		link.Owners[f], link.OwnerPos[f] = p.t.label, graph.Pos(p.t.Pos)
+	}
+	return files
 }
 
 // linkInputs are the files of p that the device link of t reads: own relocatable objects, or the

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -46,12 +48,7 @@ func (f *Facts) static(name string, dirs []string) string {
 
 // AnyStatic reports that some -l may mean an archive with device code of NVIDIA.
 func (f *Facts) AnyStatic() bool {
-	for _, file := range f.Static {
-		if file != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(f.Static)), func(file string) bool { return file != "" })
 }
 
 // Behind is what a shared library needs in turn, outside of the system and the toolkit.
@@ -171,10 +168,5 @@ func (m Member) NVLinkReads() bool {
 }
 
 func holds(m Member, k gencode.Kind) bool {
-	for _, img := range m.Images {
-		if img.Kind == k {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Kind == k })
 }

@@ -28,11 +28,7 @@ func (b *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
 }
 
 // hipCompiler compiles one HIP source.
-type hipCompiler struct {
-	b *builder
-	t *target
-	s manifest.Source
-}
+type hipCompiler compile
 
 func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 	b, t, s := c.b, c.t, c.s

@@ -126,11 +126,7 @@ func (b *problems) emitCodes(t *target, kind string) [][]gencode.Code {
 	if len(list) == 0 {
 		b.errorf(t.attr("emit"), "Its gencode is "+spell(append(append(t.codes.sass, t.codes.ptx...), t.codes.lto...))+".", "%s has no architecture to emit %s for", t.label, kind)
 	}
-	var sets [][]gencode.Code
-	for _, c := range list {
-		sets = append(sets, []gencode.Code{c})
-	}
-	return sets
+	return oneEach(list)
 }
 
 func (b *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
@@ -179,14 +175,10 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 	if !b.checkLink(t, parts, lto) {
 		return nil
 	}
-	check := &graph.Link{LTO: lto, Owners: map[string]string{}, OwnerPos: map[string]graph.Pos{}}
+	check := &graph.Link{LTO: lto}
 	var inputs []string
 	for _, p := range parts {
-		files := b.linkInputs(t, p, check)
-		for _, f := range files {
-			check.Owners[f], check.OwnerPos[f] = p.t.label, graph.Pos(p.t.Pos)
-		}
-		inputs = append(inputs, files...)
+		inputs = append(inputs, own(check, p, b.linkInputs(t, p, check))...)
 	}
 	var arts []artifact
 	for _, set := range linkedCodes(t, kind) {
@@ -198,11 +190,8 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 			}
 		}
 		out := b.artifactPath(t, nil, arch, kind)
-		link := nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind, NVLink: t.Flags.NVLink}
-		o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
-		b.emitLink(t, &graph.Action{Kind: graph.DeviceLink, Name: path.Base(out), Archs: names(set), Mode: linkMode(lto),
-			Argv:   cc.DeviceLink(link, o),
-			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}, cc, link, o, shared)
+		b.emitLink(t, cc, path.Base(out), nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind,
+			NVLink: t.Flags.NVLink}, check, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts
@@ -212,9 +201,9 @@ func linkedCodes(t *target, kind string) [][]gencode.Code {
 	if kind == "fatbin" {
 		return [][]gencode.Code{t.codes.sass}
 	}
-	var sets [][]gencode.Code
-	for _, c := range t.codes.sass {
-		sets = append(sets, []gencode.Code{c})
-	}
-	return sets
+	return oneEach(t.codes.sass)
+}
+
+func oneEach(list []gencode.Code) [][]gencode.Code {
+	return slices.Collect(slices.Chunk(list, 1))
 }

@@ -32,11 +32,7 @@ func (b *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 }
 
 // nvccCompiler compiles one CUDA source.
-type nvccCompiler struct {
-	b *builder
-	t *target
-	s manifest.Source
-}
+type nvccCompiler compile
 
 func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	b, t, s := c.b, c.t, c.s
@@ -149,8 +145,11 @@ func (b *problems) nvccWarns(t *target, said string) {
 	}
 }
 
-// emitLink plans a device link, taken apart if possible. link is what whole.Argv was made of; shared knows the other links of a module.
-func (b *builder) emitLink(t *target, whole *graph.Action, cc nvcc.Driver, link nvcc.DeviceLink, o compiler.Options, shared *nvcc.Sharing) {
+// emitLink plans a device link, taken apart if possible. shared knows the other links of a module.
+func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.DeviceLink, check *graph.Link, shared *nvcc.Sharing) {
+	o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+	whole := &graph.Action{Kind: graph.DeviceLink, Name: name, Archs: names(link.Codes), Mode: linkMode(link.LTO), Argv: cc.DeviceLink(link, o),
+		Inputs: link.Inputs, Outputs: []string{link.Output}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}
 	linked := whole.Inputs
 	if refs := whole.Link().HostRefs; refs != "" {
 		whole.Inputs = append(slices.Clip(linked), refs)

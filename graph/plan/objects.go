@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"sort"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -56,8 +56,8 @@ func (b *walker) includes(t *target) (dirs, headers []string) {
 		add(d.include)
 		headers = append(headers, d.headers...)
 	}
-	sort.Strings(headers)
-	return dirs, compact(headers)
+	slices.Sort(headers)
+	return dirs, slices.Compact(headers)
 }
 
 func (b *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
@@ -85,16 +85,6 @@ func (b *checks) hostCompile(t *target, s manifest.Source, out string, inc []str
 	return a
 }
 
-func compact(sorted []string) []string {
-	var out []string
-	for i, s := range sorted {
-		if i == 0 || s != sorted[i-1] {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // compilerOf is what compiles a source of t with device code.
 func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
 	switch {
@@ -103,7 +93,7 @@ func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
 	case b.clang() != nil:
 		return &clangCompiler{b, t, s}
 	}
-	return &nvccCompiler{b: b, t: t, s: s}
+	return &nvccCompiler{b, t, s}
 }
 
 // compileDevice plans the compile of one source with device code: in passes, if its compiler says what they are. ok is false if a problem

@@ -108,3 +108,10 @@ func (b *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	}
 	return libs
 }
+
+func linkMode(lto bool) string {
+	if lto {
+		return "lto"
+	}
+	return "rdc"
+}

@@ -31,12 +31,9 @@ func IntermediateCode(options []string) string {
 
 // NativeCPU reports an option that has a compiler make code for the processor of the machine that it runs on.
 func NativeCPU(options []string) bool {
-	for _, o := range options {
-		if strings.Contains(o, "-march=native") || strings.Contains(o, "-mtune=native") || strings.Contains(o, "-mcpu=native") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(options, func(o string) bool {
+		return strings.Contains(o, "-march=native") || strings.Contains(o, "-mtune=native") || strings.Contains(o, "-mcpu=native")
+	})
 }
 
 // AsksForDebug reports an option of gcc, clang or nvcc whose debug information would name the folder of the build.
