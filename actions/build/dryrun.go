@@ -2,7 +2,6 @@ package build
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -43,7 +42,7 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	if rec := d.r.Journal.ByCommand(p.key); rec != nil && d.r.holds(a, rec) && d.r.inPlace(a, rec) {
+	if rec := d.r.Journal.ByCommand(p.key); rec != nil && d.r.discovery.Holds(a, rec) && d.r.inPlace(a, rec) {
 		if a.Intermediate {
 			d.restored(a, rec)
 		}
@@ -71,7 +70,16 @@ func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
 }
 
 func (d *DryRun) stale(a *graph.Action) bool {
-	return len(d.because(a)) > 0
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
+		for _, in := range list {
+			if d.unknown[in] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (d *DryRun) mark(a *graph.Action) {
@@ -87,9 +95,11 @@ func (d *DryRun) because(a *graph.Action) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []string
-	for _, in := range slices.Concat(a.Reads(), a.OrderOnly) {
-		if d.unknown[in] {
-			out = append(out, in+" would be built first")
+	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
+		for _, in := range list {
+			if d.unknown[in] {
+				out = append(out, in+" would be built first")
+			}
 		}
 	}
 	return out

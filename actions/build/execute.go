@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -126,11 +127,11 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, p pending, dir sc
 		return nil, false, res
 	}
 	for _, f := range m.taken {
-		if !discovers(rec, f.Path) {
+		if !discover.Discovers(rec, f.Path) {
 			rec.Discovered = append(rec.Discovered, f)
 		}
 	}
-	rec.Discovered = append(rec.Discovered, r.conditions(a, rec.Discovered, m.used, heard.text != "")...)
+	rec.Discovered = append(rec.Discovered, r.discovery.Conditions(a, rec.Discovered, m.used, heard.text != "")...)
 	rec.Text, rec.Functions = heard.text, heard.functions
 	rec.Elapsed, rec.CPU, rec.MaxRSS = res.Elapsed, res.CPU, res.MaxRSS
 	return rec, stable, res
@@ -250,7 +251,7 @@ func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, di
 		argv = r.under(a, argv, cwd)
 	}
 	c := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: mostSaid(a)}
-	if isTraced(a) {
+	if discover.IsTraced(a) {
 		f, err := os.Create(dir.traceFile())
 		if err != nil {
 			return run.Result{}, err
@@ -259,8 +260,8 @@ func (r *Runner) process(ctx context.Context, a *graph.Action, argv []string, di
 		c.Stdout = f
 	}
 	out, err := run.Run(ctx, c)
-	if c.Stdout != nil && tells(a) {
-		out.Output = append(out.Output, r.traced(dir).Rest...)
+	if c.Stdout != nil && discover.TellsUser(a) {
+		out.Output = append(out.Output, r.discovery.Trace(r.ran(a, dir, cache.Moment{})).Rest...)
 	}
 	if errors.Is(err, unix.ENOMEM) {
 		err = &ended{err.Error(), true}
@@ -468,7 +469,9 @@ func (r *Runner) partNames(a *graph.Action, dir scratch) *strings.Replacer {
 	}
 	if a.Step().EmptyCwd {
 		for _, in := range a.Reads() {
-			pairs = append(pairs, [2]string{in, r.abs(in)})
+			{
+				pairs = append(pairs, [2]string{in, r.abs(in)})
+			}
 		}
 	}
 	return replacer(pairs)
@@ -525,35 +528,19 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, p pending, known m
 		stable = stable && r.followed(text, start)
 	}
 	stable = stable && r.stillTaken(a, start)
-	if a.Depfile != "" {
-		found, climbing, err := r.discovered(a, dir)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, f := range found {
-			if r.maker(f.Path) != nil {
-				rec.Discovered = append(rec.Discovered, f)
-				continue
-			}
-			stable = stable && r.Files.Unchanged(f.Path, f.Digest, start)
-			rec.Discovered = append(rec.Discovered, f)
-		}
-		if !isLink(a) {
-			stable = r.lookedFor(ctx, a, rec, climbing, dir, start) && stable
-		}
-		if err := r.undeclared(a, rec.Discovered); err != nil {
-			return nil, false, err
-		}
+	found, err := r.discovery.Find(ctx, r.ran(a, dir, start), rec)
+	if err == nil {
+		err = r.undeclared(a, rec.Discovered)
 	}
-	r.lookedForLibs(ctx, a, rec, dir)
-	stable = r.lookedForStub(ctx, a, rec, start) && stable
-	return rec, stable, nil
+	return rec, stable && found, err
 }
 
-// came reports that a file may have come since a command started.
-func (r *Runner) came(file string, start cache.Moment) bool {
-	d, err := r.Files.Digest(file)
-	return err == nil && r.maker(file) == nil && !r.Files.Unchanged(file, d, start)
+// ran describes the command of a that has run in dir.
+func (r *Runner) ran(a *graph.Action, dir scratch, start cache.Moment) discover.Ran {
+	return discover.Ran{
+		Action: a, Depfile: dir.depfile(), Trace: dir.traceFile(), Scratch: dir.file("expanded"), Folders: []string{dir.tmp, dir.dir}, Staged: r.relative(dir).dir,
+		Changed: func(file string, was cache.Digest) bool { return !r.Files.Unchanged(file, was, start) },
+	}
 }
 
 func digestOutput(file, name string) (cache.Output, error) {
@@ -595,7 +582,7 @@ func (r *Runner) keep(ctx context.Context, a *graph.Action, rec *cache.Record, r
 
 // share puts a record and its outputs into a store, if there is one. An output that tells the time is not for others.
 func (r *Runner) share(ctx context.Context, store cache.Store, a *graph.Action, rec *cache.Record) {
-	if store == nil || r.tellsTime(a, rec.Discovered) || runsEachTime(rec) != "" {
+	if store == nil || r.discovery.TellsTime(a, rec.Discovered) || discover.RunsEachTime(rec) != "" {
 		return
 	}
 	if err := store.Put(ctx, rec, func(o cache.Output) string { return r.abs(o.Path) }); err != nil && ctx.Err() == nil {

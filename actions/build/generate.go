@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -123,4 +124,24 @@ func (r *Runner) undeclaredFile(a *graph.Action, file string) error {
 		}
 	}
 	return fmt.Errorf("%s reads %s, which no generate block makes: remove it", a.Name, file)
+}
+
+// undeclared finds a generated file that a read without depending on its generate block: it would be
+// built in the wrong order on another day. Or without one: it would not be built.
+func (r *Runner) undeclared(a *graph.Action, found []cache.FileDigest) error {
+	for _, f := range found {
+		file := r.generated(f.Path)
+		g := r.maker(file)
+		if g == nil {
+			if err := r.undeclaredFile(a, file); err != nil {
+				return err
+			}
+			continue
+		}
+		if slices.Contains(a.OrderOnly, file) || r.needs(a, g) {
+			continue
+		}
+		return fmt.Errorf("%s reads %s, which %s makes (%s), and %s does not depend on it: add it to deps", a.Name, f.Path, g.Target, g.Pos, a.Target)
+	}
+	return nil
 }

@@ -88,7 +88,7 @@ func planned(t *testing.T, name string) *graph.Graph {
 // keysOf prints the fields of each key in the order of the traversal, arguments in one line, and after them what no key has and decides
 // all the same what is run.
 func keysOf(t *testing.T, g *graph.Graph) string {
-	r := &Runner{Graph: g, Root: "/project", State: "/project/" + g.BuildDir + "/.kbuild", Tools: map[string]string{}}
+	r := New(Config{Graph: g, Root: "/project", State: "/project/" + g.BuildDir + "/.kbuild", Tools: map[string]string{}})
 	var b strings.Builder
 	for _, a := range g.Actions {
 		fmt.Fprintf(&b, "%s %s %s\n", a.Target, a.Kind, a.Outputs[0])

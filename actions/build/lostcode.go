@@ -12,7 +12,7 @@ import (
 )
 
 // Compilers and linkers leave device code out with exit status 0: a link passes over objects of clang's other offload driver, clang 21
-// stopped to put PTX into objects. So what a command that kbuild did not take apart has made is looked at (Driver.Ships). A file of a
+// stopped to put PTX into objects. So what a command that kbuild did not take apart has made is looked at (Action.Ships). A file of a
 // form that kbuild does not know proves nothing.
 
 // lostCode reports code that the output of a should have, and does not.
@@ -39,7 +39,7 @@ func (r *Runner) lostCode(a *graph.Action, dir scratch) error {
 	lacks := made.Lacks(ships)
 	switch {
 	case len(lacks) == 0:
-	case isLink(a):
+	case a.Kind.Info().Lane == graph.LaneLink:
 		return r.lostByLink(a, lacks)
 	case made.Members != nil: // an object without any has no kernels
 		return fmt.Errorf("the compiler left out code that %s ships: %s has none for %s. Drop it, or report this compiler (%s)",

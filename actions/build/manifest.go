@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -105,9 +106,11 @@ func (o *origin) action(a *graph.Action) error {
 		return nil
 	}
 	o.seen[a.ID] = true
-	for _, in := range slices.Concat(a.Reads(), o.r.namedFiles(a)) {
-		if err := o.file(in); err != nil {
-			return err
+	for _, list := range [3][]string{a.Inputs, a.Step().DiagnosticInputs, o.r.discovery.Named(a)} {
+		for _, in := range list {
+			if err := o.file(in); err != nil {
+				return err
+			}
 		}
 	}
 	rec, ok := o.r.noted.records.Load(a.ID)
@@ -115,7 +118,7 @@ func (o *origin) action(a *graph.Action) error {
 		return fmt.Errorf("BUG: %s was not settled before the manifest that tells of it", a.Name)
 	}
 	for _, f := range rec.(*cache.Record).Discovered {
-		if !isCondition(f.Path) {
+		if !discover.IsCondition(f.Path) {
 			o.content(f.Path, f.Digest)
 		}
 	}

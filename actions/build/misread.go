@@ -22,7 +22,7 @@ import (
 
 // Misreading is a question to a compiler whose answer was understood wrongly, and how that came out.
 type Misreading struct {
-	Question string `json:"question"` // graph.Driver.DryRunKey
+	Question string `json:"question"` // graph.Action.Asked
 	Pass     string `json:"pass"`     // that failed: "cicc a.cu (compute_80)"
 	Said     string `json:"said"`     // the first line of what it said, or why it failed
 }

@@ -36,7 +36,7 @@ func TestJudge(t *testing.T) {
 			if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.WriteFile(filepath.Join(dir, "killed"), []byte("#!/bin/sh\nkill -9 $$\n"), 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			r := &Runner{Graph: &graph.Graph{}, Root: dir, State: dir, Listing: cache.NewListing(dir), Env: os.Environ(), Distrusted: c.distrusted}
+			r := New(Config{Graph: &graph.Graph{}, Root: dir, State: dir, Listing: cache.NewListing(dir), Env: os.Environ(), Distrusted: c.distrusted})
 			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Work: graph.Work{Driver: &graph.Driver{Argv: []string{c.plain}, DryRunKey: question}}}
 			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.said)}
 			for range 2 {

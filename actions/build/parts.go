@@ -92,11 +92,13 @@ func (r *Runner) done(a *graph.Action) {
 		return
 	}
 	for _, in := range a.Reads() {
-		if n, ok := r.parts.users[in]; ok {
-			r.parts.users[in] = n - 1
-			if n == 1 && r.parts.present[in] {
-				os.Remove(r.abs(in))
-				delete(r.parts.present, in)
+		{
+			if n, ok := r.parts.users[in]; ok {
+				r.parts.users[in] = n - 1
+				if n == 1 && r.parts.present[in] {
+					os.Remove(r.abs(in))
+					delete(r.parts.present, in)
+				}
 			}
 		}
 	}
@@ -111,12 +113,14 @@ func (r *Runner) count() {
 	r.parts.users, r.parts.read = map[string]int{}, map[string]bool{}
 	for _, b := range r.Graph.Actions {
 		reads := readBy(b, b.Argv)
-		for _, in := range b.Reads() {
-			if r.isPart(in) {
-				if !r.parts.ended[b.ID] {
-					r.parts.users[in]++
+		for _, list := range [2][]string{b.Inputs, b.Step().DiagnosticInputs} {
+			for _, in := range list {
+				if r.isPart(in) {
+					if !r.parts.ended[b.ID] {
+						r.parts.users[in]++
+					}
+					r.parts.read[in] = r.parts.read[in] || reads(in)
 				}
-				r.parts.read[in] = r.parts.read[in] || reads(in)
 			}
 		}
 	}
@@ -132,9 +136,11 @@ func (r *Runner) isPart(path string) bool {
 func (r *Runner) bring(ctx context.Context, a *graph.Action, argv []string) error {
 	reads := readBy(a, argv)
 	for _, in := range a.Reads() {
-		if r.isPart(in) && reads(in) {
-			if err := r.put(ctx, in); err != nil {
-				return err
+		{
+			if r.isPart(in) && reads(in) {
+				if err := r.put(ctx, in); err != nil {
+					return err
+				}
 			}
 		}
 	}

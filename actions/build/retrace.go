@@ -173,12 +173,7 @@ func (h *holding) add(a *graph.Action) {
 		}
 	}
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
-		ahead := map[string]bool{}
-		r.lookedAhead(rec, ahead, map[string]map[string]bool{})
-		for p := range ahead {
-			h.known.add(r.abs(p))
-		}
-		for _, p := range rec.Passed {
+		for _, p := range append(r.discovery.Shadows(rec), rec.Passed...) {
 			h.known.add(r.abs(p))
 		}
 	}

@@ -18,14 +18,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -33,8 +32,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Runner implements sched.Runner.
-type Runner struct {
+// Config is what a Runner works with.
+type Config struct {
 	Graph   *graph.Graph
 	Outer   *graph.Packed     // the graph that Graph is a part of; nil if it is whole
 	Root    string            // project root, absolute: the folder every command runs in
@@ -51,6 +50,12 @@ type Runner struct {
 	Warn    func(string)      // told once of what is wrong with the cache
 
 	Distrusted map[string]bool // questions to compilers whose answers are known to be understood wrongly
+}
+
+// Runner implements sched.Runner.
+type Runner struct {
+	Config
+	discovery *discover.Discovery
 
 	under func(a *graph.Action, argv []string, cwd string) []string // the command that runs argv; nil is argv
 
@@ -65,20 +70,24 @@ type Runner struct {
 	warned   bool
 	counters cache.Counters
 	noted    noted
-	asked    sync.Map             // of *asks, by askedBy
-	leadsTo  sync.Map             // what links to generated files lead to, see generated
-	answers  map[string]*searched // by question: where compilers search
-	told     map[string]string    // by question: where drivers look for programs and libraries
-	loader   loaderFolders
+	leadsTo  sync.Map                // what links to generated files lead to, see generated
 	said     map[[2]string]bool      // by source and text, see sayOnce
-	named    map[string]named        // by argument
-	found    map[[2]string]bool      // whether a file of the system mentions a name
 	misread  []Misreading            // see Misread
 	starved  map[graph.ActionID]bool // memory was, once
 	buffers  sync.Pool               // of *[]byte
 	hungry   atomic.Int64            // front ends that run now, see run.HugePages
 	clock    fileClock
 	assumed  map[string]cache.Digest // in a dry run: content that outputs would have
+}
+
+// New makes a Runner.
+func New(c Config) *Runner {
+	r := &Runner{Config: c}
+	r.discovery = discover.New(discover.Config{
+		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools,
+		Made: func(file string) bool { return r.maker(file) != nil }, Intermediate: r.isPart, Ask: r.ask,
+	})
+	return r
 }
 
 // digest is the content of a file, or the content that a dry run found it would have.
@@ -119,7 +128,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 		return failed(err), true
 	}
 	rec := r.recorded(a, p.key)
-	if rec != nil && r.holds(a, rec) && r.inPlace(a, rec) {
+	if rec != nil && r.discovery.Holds(a, rec) && r.inPlace(a, rec) {
 		r.note(a, rec)
 		if rec.Outputs[0].Path != a.Outputs[0] { // a part with the key of another's
 			if err := r.Journal.Append(renamed(a, rec)); err != nil {
@@ -174,9 +183,9 @@ func (r *Runner) key(a *graph.Action) (pending, error) {
 		}
 		p.inputs[in] = d
 	}
-	named := r.namedFiles(a)
+	named := r.discovery.Named(a)
 	for _, f := range named {
-		if err := r.undeclaredFile(a, r.name(f)); err != nil && a.Kind != graph.Generate {
+		if err := r.undeclaredFile(a, r.discovery.Name(f)); err != nil && a.Kind != graph.Generate {
 			return p, err
 		}
 		d, err := r.digest(f)
@@ -262,75 +271,6 @@ func (r *Runner) writeCommand(w cache.KeyWriter, a *graph.Action) {
 	}
 }
 
-// namedFiles are the files that a's arguments name besides its inputs: an options file, a linker script, a
-// header that is forced in, the script of a generate block. No compiler lists all of these as dependencies.
-func (r *Runner) namedFiles(a *graph.Action) []string {
-	if len(a.Tools) == 0 && a.Kind != graph.Generate {
-		return nil
-	}
-	known := map[string]bool{a.Depfile: true}
-	for _, f := range slices.Concat(a.Reads(), a.Outputs, a.Step().UnkeyedPaths) {
-		known[f] = true
-	}
-	var out []string
-	for i, arg := range a.Argv[1:] {
-		if known[arg] || namesCompiler(a.Argv[i]) {
-			continue
-		}
-		for _, f := range r.argument(arg).found {
-			if r.maker(f) == nil && !known[f] && !known[path.Clean(f)] {
-				known[f] = true
-				out = append(out, f)
-			}
-		}
-	}
-	for _, f := range r.profiles(a) {
-		if info, err := os.Stat(r.abs(f)); err == nil && info.Mode().IsRegular() && !known[f] {
-			known[f] = true
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// named are the files that an argument names, and those that it would name if they existed.
-type named struct{ found, missed []string }
-
-// namesCompiler reports an option of nvcc's whose value is a tool, which is in the key by its identity.
-func namesCompiler(option string) bool {
-	return option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
-}
-
-// argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options". Arguments repeat from action to
-// action, so the answer is remembered.
-func (r *Runner) argument(arg string) named {
-	r.mu.Lock()
-	n, ok := r.named[arg]
-	r.mu.Unlock()
-	if ok {
-		return n
-	}
-	for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
-		if strings.HasPrefix(part, "-") {
-			continue
-		}
-		info, err := os.Stat(r.abs(part))
-		switch {
-		case err == nil && info.Mode().IsRegular():
-			n.found = append(n.found, part)
-		case err != nil || info.IsDir(): // a folder may become a file
-			n.missed = append(n.missed, part)
-		}
-	}
-	r.mu.Lock()
-	if r.named == nil {
-		r.named = map[string]named{}
-	}
-	r.named[arg] = n
-	r.mu.Unlock()
-	return n
-}
-
 // behind is what an action depends on and does not name: the content of the command that a generate block runs, what the artifacts
 // in a manifest are made from.
 func (r *Runner) behind(a *graph.Action) ([]cache.Field, error) {
@@ -368,24 +308,6 @@ func (r *Runner) inputError(a *graph.Action, in string, err error) error {
 	return fmt.Errorf("reading %s for %s: %w", in, a.Target, err)
 }
 
-// holds reports whether everything a record discovered is still as it was.
-func (r *Runner) holds(a *graph.Action, rec *cache.Record) bool {
-	for _, f := range rec.Discovered {
-		if d, err := r.today(a, f.Path); err != nil || d != f.Digest {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(rec.Absent, r.hasCome) && r.shadowed(rec) == ""
-}
-
-// hasCome reports that something is at a path of Record.Absent: of a folder, that it is a file now.
-func (r *Runner) hasCome(p string) bool {
-	if strings.HasSuffix(p, "/") {
-		return r.Listing.Exists(p) && r.isFile(p[:len(p)-1])
-	}
-	return r.Listing.Exists(p)
-}
-
 // inPlace reports whether the outputs on disk are the ones of the record. A part has none there.
 func (r *Runner) inPlace(a *graph.Action, rec *cache.Record) bool {
 	if a.Intermediate {
@@ -418,7 +340,7 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 	if a.Intermediate {
 		store = r.Keep
 	}
-	if store == nil || r.commandTellsTime(a) {
+	if store == nil || r.discovery.CommandTellsTime(a) {
 		return nil
 	}
 	recs, err := store.Records(ctx, key)
@@ -426,7 +348,7 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 		r.warn(fmt.Sprintf("the cache cannot be read: %v", err))
 	}
 	for _, rec := range recs {
-		if r.holds(a, rec) && sameOutputs(rec, a) {
+		if r.discovery.Holds(a, rec) && sameOutputs(rec, a) {
 			if isPass(a) {
 				return renamed(a, rec)
 			}

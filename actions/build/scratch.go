@@ -106,11 +106,6 @@ func makeFolders(dir string, a *graph.Action) error {
 	return nil
 }
 
-// isTemporary reports a file of the command's own, by either name of its folder.
-func (s scratch) isTemporary(file string) bool {
-	return strings.HasPrefix(file, s.tmp+"/") || strings.HasPrefix(file, s.dir+"/")
-}
-
 // output is where output i is written. Outputs of one base name get folders of their own.
 func (s scratch) output(i int, output string) string {
 	switch {
@@ -129,6 +124,9 @@ func (s scratch) file(name string) string {
 	}
 	return s.dir + "/" + name
 }
+
+// traceFile is where a link writes what the linker says with --verbose.
+func (s scratch) traceFile() string { return s.file("ld.trace") }
 
 // depfile is where the compiler writes what it read.
 func (s scratch) depfile() string { return s.file("kbuild.d") }

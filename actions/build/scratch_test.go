@@ -28,7 +28,7 @@ func TestFlatName(t *testing.T) {
 
 // What runs side by side writes different files, in one folder or in its own.
 func TestScratch(t *testing.T) {
-	r := &Runner{Graph: &graph.Graph{BuildDir: "build"}, Root: "/p", State: t.TempDir()}
+	r := New(Config{Graph: &graph.Graph{BuildDir: "build"}, Root: "/p", State: t.TempDir()})
 	t.Setenv("TMPDIR", "/tmp") // which a short name fits into
 	short := ""
 	t.Cleanup(func() {

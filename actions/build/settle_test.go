@@ -97,8 +97,8 @@ func (l *lab) write(name, text string) {
 
 // runner is that of a kbuild that begins now.
 func (l *lab) runner() *Runner {
-	return &Runner{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.NewFiles(l.root, nil),
-		Listing: cache.NewListing(l.root), Journal: l.journal, Env: os.Environ(), Begun: time.Now()}
+	return New(Config{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.NewFiles(l.root, nil),
+		Listing: cache.NewListing(l.root), Journal: l.journal, Env: os.Environ(), Begun: time.Now()})
 }
 
 // lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing twice.

@@ -3,15 +3,12 @@ package build
 import (
 	"bytes"
 	"crypto/sha256"
-	"fmt"
-	"io/fs"
 	"maps"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -53,7 +50,7 @@ func (r *Runner) texts(a *graph.Action, dir scratch) (made, error) {
 		case stub: // names itself, in line markers
 			text, changed = bytes.ReplaceAll(text, []byte(r.relative(dir).output(i, o)), []byte(nvcc.StubName)), true
 		}
-		if comments, files := r.takenIn(a, text); comments != nil {
+		if comments, files := r.discovery.IncbinDigests(a, text); comments != nil {
 			text, changed = append(text, comments...), true
 			m.taken = append(m.taken, files...)
 		}
@@ -106,82 +103,6 @@ func (r *Runner) buffer() []byte {
 	return make([]byte, 0, 64<<10)
 }
 
-// conditions are what a record depends on besides files of the project: the values of macros that the text used,
-// and the true text if the command said something about it.
-func (r *Runner) conditions(a *graph.Action, found []cache.FileDigest, used []string, said bool) []cache.FileDigest {
-	if a.Kind != graph.Preprocess {
-		used = r.mentioned(a, found)
-	}
-	var out []cache.FileDigest
-	for _, m := range used {
-		out = append(out, cache.FileDigest{Path: macroMark + m, Digest: macroValue(a, m)})
-	}
-	if said {
-		for i, w := range a.Step().DiagnosticInputs {
-			d, _ := r.digest(w) // without one the record never holds
-			out = append(out, cache.FileDigest{Path: weakName(i), Digest: d})
-		}
-	}
-	return out
-}
-
-// A record names macros and weak inputs that it depends on among the files that it discovered. A weak input goes by its place in
-// Step.DiagnosticInputs: its file has another name where another architecture comes last, and in another target or build tree.
-const (
-	macroMark = "-D"
-	weakMark  = "<weak "
-	neverMark = "<never> " // what cannot be known, in words: the action runs each time
-)
-
-// never is a condition that no day fulfils.
-func never(why string) cache.FileDigest { return cache.FileDigest{Path: neverMark + why} }
-
-// runsEachTime says why the action of a record does, "" if it does not.
-func runsEachTime(rec *cache.Record) string {
-	for _, f := range rec.Discovered {
-		if why, ok := strings.CutPrefix(f.Path, neverMark); ok {
-			return why
-		}
-	}
-	return ""
-}
-
-func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
-
-// isCondition tells a macro, a weak input or another condition from a file.
-func isCondition(name string) bool {
-	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || name == loaderMark
-}
-
-// weakInput is the file that a condition stands for today; ok is false if it stands for none.
-func weakInput(a *graph.Action, name string) (file string, ok bool) {
-	for i, w := range a.Step().DiagnosticInputs {
-		if name == weakName(i) {
-			return w, true
-		}
-	}
-	return "", false
-}
-
-// today is the content of what a record of a discovered, by the name that it has there. Nothing that a part makes is discovered by
-// name: which parts there are is another plan's affair.
-func (r *Runner) today(a *graph.Action, name string) (cache.Digest, error) {
-	if m, ok := strings.CutPrefix(name, macroMark); ok {
-		return macroValue(a, m), nil
-	}
-	if w, ok := weakInput(a, name); ok {
-		return r.digest(w)
-	}
-	if name == loaderMark {
-		d, _ := r.loaderConf()
-		return d, nil
-	}
-	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || r.isPart(name) {
-		return cache.Digest{}, fs.ErrNotExist
-	}
-	return r.digest(name)
-}
-
 // followed reports whether the source and the headers of a preprocessed text are still what they were when it was made: a
 // command that began at start has read them for itself.
 func (r *Runner) followed(text string, start cache.Moment) bool {
@@ -210,76 +131,25 @@ func (r *Runner) followed(text string, start cache.Moment) bool {
 			return false
 		}
 	}
-	today := &Runner{Root: r.Root, Listing: cache.NewListing(r.Root)} // of this moment
-	return today.shadowed(rec) == "" && !slices.ContainsFunc(rec.Absent, func(p string) bool {
-		if strings.HasSuffix(p, "/") {
-			return r.isFile(p)
-		}
-		_, err := os.Lstat(r.abs(p))
-		return err == nil
-	})
+	return r.discovery.StillAbsent(rec)
 }
 
-// macroValue is a digest over what a command defines a macro as.
-func macroValue(a *graph.Action, name string) cache.Digest {
-	for _, arg := range a.Argv {
-		if v, ok := strings.CutPrefix(arg, "-D"+name+"="); ok {
-			return sha256.Sum256([]byte(v))
+// stillTaken reports that what the assembler took in for the host code of nvcc is what the key of a says.
+func (r *Runner) stillTaken(a *graph.Action, start cache.Moment) bool {
+	for _, in := range a.Inputs {
+		maker := r.maker(in)
+		if a.Kind != graph.HostPart || maker == nil || maker.Kind != graph.Cudafe {
+			continue
 		}
-	}
-	return cache.Digest{}
-}
-
-// mentioned are the macros of a whose names stand in a file that it read.
-func (r *Runner) mentioned(a *graph.Action, found []cache.FileDigest) []string {
-	if len(a.Step().Macros) == 0 {
-		return nil
-	}
-	var files []string
-	for _, f := range found {
-		files = append(files, f.Path)
-	}
-	for _, s := range a.Step().Staged {
-		if s.From != "" {
-			files = append(files, s.From)
+		rec := r.Journal.Last(maker.Outputs[0])
+		if rec == nil {
+			return false
 		}
-	}
-	for _, arg := range a.Argv {
-		if path.Base(arg) == "link.stub" {
-			files = append(files, arg)
-		}
-	}
-	var used []string
-	for _, f := range files {
-		for _, m := range a.Step().Macros {
-			if !slices.Contains(used, m) && r.mentions(f, m) {
-				used = append(used, m)
+		for _, f := range rec.Discovered {
+			if !discover.IsCondition(f.Path) && !r.Files.Unchanged(f.Path, f.Digest, start) {
+				return false
 			}
 		}
 	}
-	return used
-}
-
-// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers are asked for
-// again and again, so their answers are remembered.
-func (r *Runner) mentions(file, name string) bool {
-	key := [2]string{file, name}
-	r.mu.Lock()
-	yes, known := r.found[key]
-	r.mu.Unlock()
-	if known {
-		return yes
-	}
-	text, err := regular.Append(r.buffer(), r.abs(file))
-	yes = err != nil || bytes.Contains(text, []byte(name))
-	r.buffers.Put(&text)
-	if filepath.IsAbs(file) {
-		r.mu.Lock()
-		if r.found == nil {
-			r.found = map[[2]string]bool{}
-		}
-		r.found[key] = yes
-		r.mu.Unlock()
-	}
-	return yes
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -48,33 +49,7 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 
 // unlike lists the fields of a record that are not as they are today.
 func (r *Runner) unlike(rec *cache.Record, a *graph.Action, p pending) []string {
-	out := DiffFields(rec.Fields, p.fields)
-	for _, f := range rec.Discovered {
-		name := f.Path
-		if w, ok := weakInput(a, name); ok {
-			name = w
-		}
-		switch d, err := r.today(a, f.Path); {
-		case strings.HasPrefix(name, neverMark):
-			out = append(out, "it runs each time: "+strings.TrimPrefix(name, neverMark))
-		case err != nil:
-			out = append(out, name+" is gone")
-		case d == f.Digest:
-		case strings.HasPrefix(name, macroMark):
-			out = append(out, strings.TrimPrefix(name, macroMark)+" changed, and the text spells it (CUB and Thrust do): give the gencode an arch_list to keep it the same")
-		default:
-			out = append(out, name+" changed")
-		}
-	}
-	for _, p := range rec.Absent {
-		if r.hasCome(p) {
-			out = append(out, strings.TrimSuffix(p, "/")+" is new and may be read instead of another file")
-		}
-	}
-	if p := r.shadowed(rec); p != "" {
-		out = append(out, p+" is new and may be read instead of another file")
-	}
-	return out
+	return slices.AppendSeq(DiffFields(rec.Fields, p.fields), r.discovery.Changes(a, rec))
 }
 
 // DiffFields compares the texts of two keys. Arguments are compared as lists.

@@ -119,7 +119,7 @@ type looked struct {
 
 // tree takes all that the actions of ids looked at and made.
 func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
-	absent, present, ok := t.Runner.Looked(ids)
+	absent, present, ok := t.Runner.Watched(ids)
 	l.doubt = l.doubt || !ok
 	for _, id := range ids {
 		if a := g.Actions[id]; !a.Intermediate {

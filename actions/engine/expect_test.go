@@ -39,7 +39,7 @@ func checkPeaks(t *testing.T, list ...recorded) {
 			t.Fatal(err)
 		}
 	}
-	tree := &Tree{db: j, Runner: &build.Runner{Graph: g}}
+	tree := &Tree{db: j, Runner: build.New(build.Config{Graph: g})}
 	p := tree.peaks()
 	for i, r := range list {
 		if got := p.of(g.Actions[i]); got != r.want {

@@ -51,10 +51,10 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, root, state string, g 
 	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(root, db.Known)}
 	os.RemoveAll(filepath.Join(state, "parts"))
 	env, keyEnv := environ()
-	t.Runner = &build.Runner{
+	t.Runner = build.New(build.Config{
 		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
 		Begun: w.Begun, Listing: cache.NewListing(root), Journal: db, Env: env, KeyEnv: keyEnv,
-	}
+	})
 	var err error
 	if t.limit, err = w.CacheSize(); err == nil && w.NoCache {
 		err = t.openParts(state)

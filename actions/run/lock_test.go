@@ -195,3 +195,10 @@ func TestLockOfKilledProcess(t *testing.T) {
 	}
 	l.Release()
 }
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}

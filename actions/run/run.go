@@ -1,5 +1,4 @@
-// Package run starts one process and gives back what it said and what it cost; it reads dependency
-// files, chooses a command's environment and locks a build tree. It knows nothing of graphs or keys.
+// Package run starts one process and gives back what it said and what it cost; it chooses a command's environment and locks a build tree. It knows nothing of graphs or keys.
 package run
 
 import (

@@ -1,9 +1,11 @@
-package build
+package discover
 
 import (
 	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -14,54 +16,72 @@ import (
 // decides: lines are spliced, comments are blank. Elsewhere too much is taken rather than too little: what stands in a comment or in
 // a branch that is not compiled counts, and costs a compile on the day when a file of that name comes or goes.
 
-// asks is what a source or header asks for besides the files that it includes.
-type asks struct {
-	clocks   clocks             // macros that tell a time
-	whether  []string           // files exist, by __has_include with their names
-	macro    bool               // some __has_include has something else in place of a name
-	quoted   []string           // files that it includes in quotes: the folder of the file is searched first
-	computed bool               // it includes what a macro names
-	taken    taken              // by the assembler
-	define   func() []directive // its directives, for macros that stand for names
+// sourceScan is what a source or header asks for besides the files that it includes.
+type sourceScan struct {
+	clocks          clocks             // macros that tell a time
+	hasIncludeNames []string           // files exist, by __has_include with their names
+	hasIncludeMacro bool               // some __has_include has something else in place of a name
+	quoted          []string           // files that it includes in quotes: the folder of the file is searched first
+	computed        bool               // it includes what a macro names
+	incbin          incbin             // the assembler takes in
+	directives      func() []directive // for macros that stand for names
 }
 
-// askedBy is a file with its content. A header is read by very many sources.
-type askedBy struct {
-	file   string
-	digest cache.Digest
+// sources reads sources and headers. A header is read by very many sources, and its scan is remembered.
+type sources struct {
+	tree    Tree
+	scans   memo[cache.FileDigest, *sourceScan]
+	named   memo[[2]string, bool] // whether a file of the system has a name in it
+	buffers sync.Pool             // of *[]byte
 }
 
-// asksOf reads a file, once. One that cannot be read asks for nothing: its compile fails.
-func (r *Runner) asksOf(file string) *asks {
-	d, err := r.digest(file)
+// scan reads a file, once. One that cannot be read asks for nothing: its compile fails.
+func (s *sources) scan(file string) *sourceScan {
+	d, err := s.tree.Digest(file)
 	if err != nil {
-		return &asks{}
+		return &sourceScan{}
 	}
-	key := askedBy{file, d}
-	if known, ok := r.asked.Load(key); ok {
-		return known.(*asks)
-	}
-	text, err := regular.Append(r.buffer(), r.abs(file))
-	if err != nil {
-		return &asks{}
-	}
-	now := asksIn(text)
-	r.buffers.Put(&text)
-	now.define = func() []directive { return directivesOf(r.abs(file)) }
-	r.asked.Store(key, now)
-	return now
+	return s.scans.of(cache.FileDigest{Path: file, Digest: d}, func() (*sourceScan, bool) {
+		text, err := s.read(file)
+		if err != nil {
+			return &sourceScan{}, false
+		}
+		defer s.buffers.Put(&text)
+		scan := scanText(text)
+		scan.directives = func() []directive { return directivesOf(s.tree.Abs(file)) }
+		return scan, true
+	})
 }
 
-// asksIn keeps nothing of text.
-func asksIn(text []byte) *asks {
-	now := &asks{clocks: clocksIn(text), taken: takenBy(text)}
+// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers are asked for
+// again and again, so their answers are remembered.
+func (s *sources) mentions(file, name string) bool {
+	return s.named.of([2]string{file, name}, func() (found, ofSystem bool) {
+		text, err := s.read(file)
+		defer s.buffers.Put(&text)
+		return err != nil || bytes.Contains(text, []byte(name)), filepath.IsAbs(file)
+	})
+}
+
+// read reads a file into a buffer, which is to be put back.
+func (s *sources) read(file string) ([]byte, error) {
+	b, ok := s.buffers.Get().(*[]byte)
+	if !ok {
+		b = new([]byte)
+	}
+	return regular.Append((*b)[:0], s.tree.Abs(file))
+}
+
+// scanText keeps nothing of text.
+func scanText(text []byte) *sourceScan {
+	now := &sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
 	text = splice(text)
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {
-			now.whether = append(now.whether, name)
+			now.hasIncludeNames = append(now.hasIncludeNames, name)
 		}
-		now.macro = now.macro || rest != "" && rest != "..." || name == "" && rest == "" && isDefined(text[:at])
+		now.hasIncludeMacro = now.hasIncludeMacro || rest != "" && rest != "..." || name == "" && rest == "" && isDefined(text[:at])
 	}
 	for at := range wordsIn(text, "include") {
 		rest := blank(text[at:])
@@ -321,13 +341,13 @@ type macroNames struct {
 }
 
 // namesThroughMacros gives the names; unknown is a macro for which that is not known.
-func namesThroughMacros(files []*asks, flags []string) (names []string, unknown string) {
+func namesThroughMacros(files []*sourceScan, flags []string) (names []string, unknown string) {
 	m := macroNames{defs: map[string][]directive{}, flags: flags, askers: map[string]bool{}, seen: map[string]bool{}}
 	for _, f := range files {
-		if f.define == nil {
+		if f.directives == nil {
 			continue
 		}
-		for _, d := range f.define() {
+		for _, d := range f.directives() {
 			m.lines = append(m.lines, d)
 			if d.name != "" {
 				m.defs[d.name] = append(m.defs[d.name], d)

@@ -1,4 +1,4 @@
-package run
+package discover
 
 import (
 	"slices"
@@ -21,7 +21,7 @@ libm.so.6 needed by l2/liby.so
 found libm.so.6 at /lib/libm.so.6
 Discarded input sections
 `
-	got := ParseLinkTrace([]byte(text), func(name string) bool { return name == "l2/../member.o" || name == "l2/liba b.so" })
+	got := parseLinkTrace([]byte(text), func(name string) bool { return name == "l2/../member.o" || name == "l2/liba b.so" })
 	if want := []string{"l2/liba b.so", "l2/more.ld", "l2/../member.o", "/lib/libm.so.6"}; !slices.Equal(got.Read, want) || !got.Complete {
 		t.Errorf("read %q, want %q; complete is %v", got.Read, want, got.Complete)
 	}
@@ -41,12 +41,12 @@ Discarded input sections
 		"x.so needed by a.so\n": true,
 	} {
 		text := "GNU ld 2.40\n" + bar + bar + "attempt to open /lib/libm.so.6 succeeded\n" + said
-		if got := ParseLinkTrace([]byte(text), func(string) bool { return false }); got.Needs != want {
+		if got := parseLinkTrace([]byte(text), func(string) bool { return false }); got.Needs != want {
 			t.Errorf("%q: needs is %v", said, got.Needs)
 		}
 	}
 	for _, other := range []string{"", "LLD 15.0.6\nattempt to open x failed\n", "GNU ld 2.40\nattempt to open x failed\n"} {
-		if got := ParseLinkTrace([]byte(other), func(string) bool { return false }); got.Complete || len(got.Missing) > 0 {
+		if got := parseLinkTrace([]byte(other), func(string) bool { return false }); got.Complete || len(got.Missing) > 0 {
 			t.Errorf("%q is a trace: %+v", other, got)
 		}
 	}

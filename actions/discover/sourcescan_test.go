@@ -1,4 +1,4 @@
-package build
+package discover
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-func TestWhether(t *testing.T) {
+func TestHasInclude(t *testing.T) {
 	for text, want := range map[string]string{
 		`#if __has_include("a.h")`:                                     "a.h",
 		"#if __has_incl\\\nude (\\\n<a.h>)":                            "a.h",
@@ -33,11 +33,11 @@ func TestWhether(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text+"\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		a := asksIn([]byte(text + "\n"))
-		a.define = func() []directive { return directivesOf(file) }
-		names := a.whether
-		if a.macro {
-			through, unknown := namesThroughMacros([]*asks{a}, []string{`-DFLAG="flag.h"`})
+		a := scanText([]byte(text + "\n"))
+		a.directives = func() []directive { return directivesOf(file) }
+		names := a.hasIncludeNames
+		if a.hasIncludeMacro {
+			through, unknown := namesThroughMacros([]*sourceScan{a}, []string{`-DFLAG="flag.h"`})
 			if names = append(names, through...); unknown != "" {
 				names = []string{"? " + unknown}
 			}
@@ -62,7 +62,7 @@ func TestIncludes(t *testing.T) {
 		"# inc\\\nlude HEADER(a)":                  {computed: true},
 		"// what to include here\nint include_it;": {},
 	} {
-		a := asksIn([]byte(text + "\n"))
+		a := scanText([]byte(text + "\n"))
 		if !slices.Equal(a.quoted, want.quoted) || a.computed != want.computed {
 			t.Errorf("%s\n includes %q, computed %v, want %v", text, a.quoted, a.computed, want)
 		}
@@ -87,7 +87,7 @@ func TestForcedIn(t *testing.T) {
 	}
 }
 
-func TestTakenBy(t *testing.T) {
+func TestIncbin(t *testing.T) {
 	for text, want := range map[string]string{
 		`asm(".incbin \"a.bin\"");`:                               "a.bin",
 		`asm(".global x\n.incbin " "\"" "a.bin" "\"\n");`:         "a.bin",
@@ -99,8 +99,8 @@ func TestTakenBy(t *testing.T) {
 		`.incbin "\file"`:                                         "?",
 		`set.include(x); T y = {.include = 1}; a.included();`:     "",
 	} {
-		got := takenBy([]byte(text))
-		names := slices.Concat(got.names, got.texts)
+		got := incbinsIn([]byte(text))
+		names := slices.Concat(got.names, got.sources)
 		if got.unknown {
 			names = append(names, "?")
 		}

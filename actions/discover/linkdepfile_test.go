@@ -1,4 +1,4 @@
-package run
+package discover
 
 import (
 	"slices"
@@ -21,13 +21,13 @@ func TestParseLinkDepfile(t *testing.T) {
 		"nothing":              {"bin/app:\n", nil},
 		"Windows's line feeds": {"bin/app: \\\r\n  main.o\r\n", []string{"main.o"}},
 	} {
-		got, err := ParseLinkDepfile([]byte(tt.text), func(name string) bool { return slices.Contains(files, name) })
+		got, err := parseLinkDepfile([]byte(tt.text), func(name string) bool { return slices.Contains(files, name) })
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}
 	for _, text := range []string{"", "no rule\n", "bin/app: \\\n  main.o \\"} {
-		if got, err := ParseLinkDepfile([]byte(text), func(string) bool { return false }); err == nil {
+		if got, err := parseLinkDepfile([]byte(text), func(string) bool { return false }); err == nil {
 			t.Errorf("%q: %q", text, got)
 		}
 	}

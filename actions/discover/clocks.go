@@ -1,4 +1,4 @@
-package build
+package discover
 
 import (
 	"bytes"
@@ -36,33 +36,33 @@ func clocksIn(text []byte) (c clocks) {
 }
 
 // differs reports whether the clocks say another time to a in another build tree.
-func (r *Runner) differs(a *graph.Action, c clocks) bool {
-	return c.file || c.now && !r.epoch(a)
+func (d *Discovery) differs(a *graph.Action, c clocks) bool {
+	return c.file || c.now && !d.epoch(a)
 }
 
 // epoch reports that SOURCE_DATE_EPOCH stands for the time in what a makes.
-func (r *Runner) epoch(a *graph.Action) bool {
+func (d *Discovery) epoch(a *graph.Action) bool {
 	isClang := func(arg string) bool { return strings.Contains(path.Base(arg), "clang") }
 	if slices.Contains(a.Tools, "hip") || slices.Contains(a.Tools, "clang") || slices.ContainsFunc(a.Argv, isClang) {
 		return false
 	}
-	return slices.ContainsFunc(r.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
+	return slices.ContainsFunc(d.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
 }
 
-// tellsTime reports that a puts the time into an output: the project's own text does, or the command.
-func (r *Runner) tellsTime(a *graph.Action, found []cache.FileDigest) bool {
+// TellsTime reports that a puts the time into an output: the project's own text does, or the command.
+func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
 	if a.Depfile == "" {
 		return false
 	}
-	return r.commandTellsTime(a) || slices.ContainsFunc(r.ownFiles(a, found), func(f string) bool { return r.differs(a, r.asksOf(f).clocks) })
+	return d.CommandTellsTime(a) || slices.ContainsFunc(ownFiles(a, found), func(f string) bool { return d.differs(a, d.sources.scan(f).clocks) })
 }
 
-// commandTellsTime reports a macro that the command defines as the time, in an argument or by a variable of the environment: the source
+// CommandTellsTime reports a macro that the command defines as the time, in an argument or by a variable of the environment: the source
 // then does not name the clock.
-func (r *Runner) commandTellsTime(a *graph.Action) bool {
+func (d *Discovery) CommandTellsTime(a *graph.Action) bool {
 	if a.Depfile == "" {
 		return false
 	}
-	tells := func(text string) bool { return strings.Contains(text, "__") && r.differs(a, clocksIn([]byte(text))) }
-	return slices.ContainsFunc(a.Argv, tells) || slices.ContainsFunc(a.Driver().Argv, tells) || slices.ContainsFunc(r.KeyEnv, tells)
+	tells := func(text string) bool { return strings.Contains(text, "__") && d.differs(a, clocksIn([]byte(text))) }
+	return slices.ContainsFunc(a.Argv, tells) || slices.ContainsFunc(a.Driver().Argv, tells) || slices.ContainsFunc(d.KeyEnv, tells)
 }

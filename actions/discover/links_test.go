@@ -1,4 +1,4 @@
-package build
+package discover
 
 import (
 	"os"
@@ -10,13 +10,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-func TestTells(t *testing.T) {
+func TestTellsUser(t *testing.T) {
 	for arg, want := range map[string]bool{
 		"-Wl,-M": true, "-Wl,--print-map": true, "-Wl,-t": true, "-Wl,--trace": true, "-Wl,-Map=-": true, "-Wl,-Map,/dev/stdout": true, "-Wl,--cref": true, "@rsp": true,
 		"-Wl,-Map=build/app.map": false, "-Wl,-Map,build/app.map": false, "-O2": false, "-lm": false,
 	} {
-		if got := tells(&graph.Action{Argv: []string{"g++", arg}}); got != want {
-			t.Errorf("tells(%s) = %v", arg, got)
+		if got := TellsUser(&graph.Action{Argv: []string{"g++", arg}}); got != want {
+			t.Errorf("TellsUser(%s) = %v", arg, got)
 		}
 	}
 }
@@ -38,9 +38,9 @@ func TestAbsentInScripts(t *testing.T) {
 	write("first/other", "")
 	write("third/libgcc_s.so.1", "")
 	write("third/libgcc.a", "")
-	r := &Runner{Root: dir, Listing: cache.NewListing(dir)}
+	d := New(Config{Tree: Tree{Root: dir, Listing: cache.NewListing(dir)}})
 	rec := &cache.Record{Discovered: []cache.FileDigest{{Path: "second/libgcc_s.so"}, {Path: "second/libelf.so"}}}
-	got := r.absentInScripts([]string{"ld", "-Lfirst", "-Lsecond", "-Lthird"}, rec)
+	got := d.absentInScripts([]string{"ld", "-Lfirst", "-Lsecond", "-Lthird"}, rec)
 	slices.Sort(got)
 	want := []string{"first/libgcc.a", "first/libgcc.so", "first/libgcc_s.so.1", "libgcc_s.so.1", "second/libgcc.a", "second/libgcc.so",
 		"second/libgcc_s.so.1", "third/libgcc.so"}

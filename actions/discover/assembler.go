@@ -1,15 +1,13 @@
-package build
+package discover
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -22,19 +20,19 @@ import (
 // and only if some file that it read has the directive with anything but a name behind it. A name that cannot be seen there either,
 // since the assembler's own macros make it, may be that of any file: then the command runs each time.
 
-// taken are the files that the assembler takes in for a text.
-type taken struct {
+// incbin are the files that the assembler takes in for a text.
+type incbin struct {
 	names   []string // by .incbin
-	texts   []string // by .include: assembler source, which may take others in
+	sources []string // by .include: assembler source, which may take others in
 	unknown bool     // one whose name does not follow
 }
 
-// takenBy finds what a text has the assembler take in.
-func takenBy(text []byte) (t taken) {
+// incbinsIn finds what a text has the assembler take in.
+func incbinsIn(text []byte) (t incbin) {
 	for _, d := range []struct {
 		word string
 		list *[]string
-	}{{".incbin", &t.names}, {".include", &t.texts}} {
+	}{{".incbin", &t.names}, {".include", &t.sources}} {
 		for at := 0; ; {
 			i := bytes.Index(text[at:], []byte(d.word))
 			if i < 0 {
@@ -146,103 +144,70 @@ func assemblerDirs(a *graph.Action) []string {
 	return compact(dirs)
 }
 
-// allTaken follows .include. files are all that the assembler takes in, and names what it looked for.
-func (r *Runner) allTaken(a *graph.Action, t taken) (files []cache.FileDigest, names []string, unknown bool) {
+// assembled follows .include. files are all that the assembler takes in, and names what it looked for.
+func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDigest, names []string, unknown bool) {
 	dirs := assemblerDirs(a)
 	done := map[string]bool{}
 	unknown = t.unknown
-	for todo := []taken{t}; len(todo) > 0; todo = todo[1:] {
-		for i, list := range [2][]string{todo[0].names, todo[0].texts} {
+	for todo := []incbin{t}; len(todo) > 0; todo = todo[1:] {
+		for i, list := range [2][]string{todo[0].names, todo[0].sources} {
 			for _, name := range list {
 				names = append(names, name)
-				p, digest, ok := r.firstOf(dirs, name)
-				if !ok || done[p] {
+				f, ok := d.first(dirs, name)
+				if !ok || done[f.Path] {
 					unknown = unknown || !ok
 					continue
 				}
-				done[p] = true
-				files = append(files, cache.FileDigest{Path: p, Digest: digest})
-				if text, err := regular.Append(nil, r.abs(p)); i == 1 && err == nil {
-					next := takenBy(text)
+				done[f.Path] = true
+				files = append(files, f)
+				if text, err := regular.Read(d.Abs(f.Path)); i == 1 && err == nil {
+					next := incbinsIn(text)
 					todo, unknown = append(todo, next), unknown || next.unknown
 				}
 			}
 		}
 	}
+	if unknown {
+		files = append(files, Never("the assembler takes in a file by a name that cannot be seen"))
+	}
 	return files, names, unknown
 }
 
-// firstOf is the file that a name means in the first of some folders that has it.
-func (r *Runner) firstOf(dirs []string, name string) (file string, d cache.Digest, ok bool) {
-	for _, dir := range dirs {
-		p := name
-		if !path.IsAbs(name) {
-			p = path.Join(dir, name)
-		}
-		p = r.name(p)
-		if d, err := r.Files.Digest(p); err == nil {
-			return p, d, true
-		}
-	}
-	return "", d, false
-}
-
-// takenIn are comments for the end of a text that say what the assembler will take in for it, with its content: no other
+// IncbinDigests are comments for the end of a text that say what the assembler will take in for it, with its content: no other
 // action's key would tell of it. A file that is not found, or whose name is not to be seen, may be any.
-func (r *Runner) takenIn(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
-	t := takenBy(text)
-	if len(t.names)+len(t.texts) == 0 && !t.unknown {
+func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
+	t := incbinsIn(text)
+	if len(t.names)+len(t.sources) == 0 && !t.unknown {
 		return nil, nil
 	}
-	files, _, unknown := r.allTaken(a, t)
+	files, _, _ = d.assembled(a, t)
 	for _, f := range files {
-		comments = fmt.Appendf(comments, "\n// %s %s", f.Path, f.Digest)
-	}
-	if unknown {
-		files = append(files, never("the assembler takes in a file by a name that cannot be seen"))
+		if !IsCondition(f.Path) {
+			comments = fmt.Appendf(comments, "\n// %s %s", f.Path, f.Digest)
+		}
 	}
 	return append(comments, '\n'), files
 }
 
-// stillTaken reports that what the assembler took in for the host code of nvcc is what the key of a says.
-func (r *Runner) stillTaken(a *graph.Action, start cache.Moment) bool {
-	for _, in := range a.Inputs {
-		maker := r.maker(in)
-		if a.Kind != graph.HostPart || maker == nil || maker.Kind != graph.Cudafe {
-			continue
-		}
-		rec := r.Journal.Last(maker.Outputs[0])
-		if rec == nil {
-			return false
-		}
-		for _, f := range rec.Discovered {
-			if !isCondition(f.Path) && !r.Files.Unchanged(f.Path, f.Digest, start) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // expanded is the preprocessed text of a command that compiles in one go; ok is false if it cannot be had.
-func (r *Runner) expanded(ctx context.Context, a *graph.Action, dir scratch) (text []byte, ok bool) {
+func (d *Discovery) expanded(ctx context.Context, ran Ran) (text []byte, ok bool) {
+	a := ran.Action
 	argvs, source := [][]string{a.Argv}, a.Inputs[0]
 	if isNVCC(a) {
 		var err error
-		if argvs, err = nvcc.Preprocesses(r.answer(ctx, a, dryRun(a))); err != nil {
+		if argvs, err = d.drivers.hostCompilers(ctx, a); err != nil {
 			return nil, false
 		}
 		source = nvcc.AskSource
 	}
-	file := dir.file("expanded")
-	defer os.Remove(file)
+	defer os.Remove(ran.Scratch)
 	for _, argv := range argvs {
-		argv = host.PreprocessOnly(argv, source, a.Inputs[0], file)
-		out, err := run.Run(ctx, run.Command{Argv: argv, Dir: r.Root, Env: append(slices.Clone(r.Env), a.Env...)})
-		if err != nil || out.ExitCode != 0 {
+		_, ok := d.Ask(ctx, a, host.PreprocessOnly(argv, source, a.Inputs[0], ran.Scratch), false)
+		if !ok {
 			return nil, false
 		}
-		if text, err = regular.Append(text, file); err != nil {
+		var err error
+		if text, err = regular.Append(text, ran.Scratch); err != nil {
 			return nil, false
 		}
 	}

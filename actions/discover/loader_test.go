@@ -1,4 +1,4 @@
-package build
+package discover
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func TestLoaderFolders(t *testing.T) {
 	write("d/a.conf", "/a\n")
 	write("d/c.other", "/c\n")
 	var texts []string
-	var l loaderFolders
+	var l loader
 	l.read(filepath.Join(dir, "conf"), func(_ string, text []byte) { texts = append(texts, string(text)) })
 	if want := []string{"/a\n", "/b\ninclude ../conf\n"}; len(texts) != 3 || !slices.Equal(texts[1:], want) {
 		t.Errorf("it takes in %q, want %q after the first", texts, want)

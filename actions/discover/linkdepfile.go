@@ -1,4 +1,4 @@
-package run
+package discover
 
 import (
 	"bytes"
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ParseLinkDepfile reads the dependency file of a linker. GNU ld (2.40) writes a name a line and escapes nothing, so that
+// parseLinkDepfile reads the dependency file of a linker. GNU ld (2.40) writes a name a line and escapes nothing, so that
 // "/opt/a b/lib/libcudart_static.a" looks like two names to make; lld escapes as gcc does; mold writes all names in one line. A line is
 // one name if there is a file of that name, and else read as make does.
-func ParseLinkDepfile(b []byte, exists func(name string) bool) ([]string, error) {
+func parseLinkDepfile(b []byte, exists func(name string) bool) ([]string, error) {
 	lines := strings.Split(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\n")
 	colon := ruleColon(lines[0])
 	if colon < 0 {

@@ -1,4 +1,4 @@
-package run
+package discover
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ type LinkTrace struct {
 	Rest     []byte // what else it said
 }
 
-// ParseLinkTrace reads the standard output of a link with --verbose by GNU ld (2.40):
+// parseLinkTrace reads the standard output of a link with --verbose by GNU ld (2.40):
 //
 //	GNU ld (GNU Binutils for Debian) 2.40
 //	  Supported emulations: ...
@@ -33,7 +33,7 @@ type LinkTrace struct {
 //	found libm.so.6 at /lib/x86_64-linux-gnu/libm.so.6
 //
 // A line that is the name of a file, which isFile tells, is one that it linked.
-func ParseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
+func parseLinkTrace(text []byte, isFile func(name string) bool) (t LinkTrace) {
 	if !bytes.HasPrefix(text, []byte("GNU ld ")) {
 		return LinkTrace{Rest: text}
 	}

@@ -1,4 +1,4 @@
-package build
+package discover
 
 import (
 	"strings"
@@ -22,8 +22,8 @@ func TestCommandTellsTime(t *testing.T) {
 		{arg: "-ccbin=/usr/bin/clang++-15 -DWHEN=__TIME__", depfile: "d", env: "SOURCE_DATE_EPOCH=1", want: true},
 		{arg: "-c", depfile: "d", env: "NVCC_APPEND_FLAGS=-DX=__TIME__", want: true},
 	} {
-		r := &Runner{KeyEnv: []string{tc.env}}
-		if got := r.commandTellsTime(&graph.Action{Argv: append([]string{"g++"}, strings.Fields(tc.arg)...), Depfile: tc.depfile}); got != tc.want {
+		d := New(Config{KeyEnv: []string{tc.env}})
+		if got := d.CommandTellsTime(&graph.Action{Argv: append([]string{"g++"}, strings.Fields(tc.arg)...), Depfile: tc.depfile}); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package run
+package discover
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParseDepfile reads a dependency file as gcc, clang and nvcc write it, with any number of rules; the
+// parseDepfile reads a dependency file as gcc, clang and nvcc write it, with any number of rules; the
 // errors of broken files name the line.
 //
 // There are two dialects, told apart by the first rule. gcc and clang write "target: dep dep", with
@@ -14,7 +14,7 @@ import (
 // doubled. nvcc (11.8 and 12.4) writes "target : dep", escapes blanks in names and nothing else (not
 // even tabs, '#' and '$'), and its target is what -o or -MT said, verbatim. So everything before the
 // colon of a rule is one target, with or without blanks.
-func ParseDepfile(b []byte) (targets, deps []string, err error) {
+func parseDepfile(b []byte) (targets, deps []string, err error) {
 	var d *dialect
 	lines := bytes.Split(b, []byte("\n"))
 	for n := 0; n < len(lines); {

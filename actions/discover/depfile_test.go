@@ -1,4 +1,4 @@
-package run
+package discover
 
 import (
 	"os"
@@ -36,7 +36,7 @@ func TestRealDepfiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, ends := range []string{"\n", "\r\n"} {
-				targets, deps, err := ParseDepfile([]byte(strings.ReplaceAll(string(b), "\n", ends)))
+				targets, deps, err := parseDepfile([]byte(strings.ReplaceAll(string(b), "\n", ends)))
 				if err != nil {
 					t.Fatalf("with %q: %v", ends, err)
 				}
@@ -53,7 +53,7 @@ func TestPhonyRulesOfNVCC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, deps, err := ParseDepfile(b)
+	targets, deps, err := parseDepfile(b)
 	if err != nil || targets[0] != "o$.o" || len(targets) != 6 || len(deps) != 6 {
 		t.Errorf("%q: %q, %v", targets, deps, err)
 	}
@@ -64,7 +64,7 @@ func TestSystemHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, deps, err := ParseDepfile(b)
+	_, deps, err := parseDepfile(b)
 	if err != nil || len(deps) != 185 || deps[0] != "s.cu" {
 		t.Fatalf("%d dependencies, %v; want s.cu and 184 headers", len(deps), err)
 	}
@@ -93,7 +93,7 @@ func TestHandmadeDepfiles(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, deps, err := ParseDepfile([]byte(test.text))
+			_, deps, err := parseDepfile([]byte(test.text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestBrokenDepfiles(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, _, err := ParseDepfile([]byte(test.text))
+			_, _, err := parseDepfile([]byte(test.text))
 			if err == nil || err.Error() != test.err {
 				t.Errorf("error %v, want %s", err, test.err)
 			}
@@ -158,7 +158,7 @@ func FuzzDepfile(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		targets, deps, err := ParseDepfile(b)
+		targets, deps, err := parseDepfile(b)
 		if err != nil {
 			return
 		}
@@ -176,7 +176,7 @@ func FuzzDepfile(f *testing.F) {
 			}
 			text.WriteString(" \\\n " + gccName(d))
 		}
-		_, again, err := ParseDepfile([]byte(text.String() + "\n"))
+		_, again, err := parseDepfile([]byte(text.String() + "\n"))
 		if err != nil || !slices.Equal(again, deps) {
 			t.Errorf("written as gcc does and read again: %q, %v; want %q", again, err, deps)
 		}
@@ -202,7 +202,7 @@ func TestDepfileOfThisNVCC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, deps, err := ParseDepfile(b)
+	targets, deps, err := parseDepfile(b)
 	if err != nil || targets[0] != "o u$t.o" {
 		t.Errorf("targets %q, %v", targets, err)
 	}

@@ -1,4 +1,4 @@
-package build
+package discover
 
 import (
 	"crypto/sha256"
@@ -17,45 +17,43 @@ import (
 // of the dynamic loader, which it reads from ld.so.conf and what that includes. It takes no code of them, but a program exports what they refer to. A
 // record of such a link has the text of these lists as a condition.
 
-// loaderMark is the name of that condition among what a record discovered.
-const loaderMark = "<folders of the dynamic loader>"
-
 // loaderLists are where GNU ld looks for the list: in the prefix that Debian and others build it with first.
 var loaderLists = []string{"/usr/etc/ld.so.conf", "/etc/ld.so.conf"}
 
 // loaderConf is the condition as it is today, and the paths that it depends on.
-func (r *Runner) loaderConf() (d cache.Digest, paths []string) {
-	r.loader.once.Do(func() {
+func (d *Discovery) loaderConf() (cache.Digest, []string) {
+	l := &d.loader
+	l.once.Do(func() {
 		h := sha256.New()
 		for _, list := range loaderLists {
-			r.loader.read(list, func(file string, text []byte) {
-				r.Files.Digest(file) // it is seen: a quick look knows it by its stat
+			l.read(list, func(file string, text []byte) {
+				d.Digest(file) // it is seen: a look before the next build knows it by its stat
 				fmt.Fprintf(h, "%s %d\n%s", file, len(text), text)
 			})
 		}
-		h.Sum(r.loader.digest[:0])
+		h.Sum(l.digest[:0])
 	})
-	return r.loader.digest, r.loader.paths
+	return l.digest, l.paths
 }
 
 // loaderPaths are the paths that the condition depends on in a record that has it.
-func (r *Runner) loaderPaths(rec *cache.Record) []string {
-	if !discovers(rec, loaderMark) {
+func (d *Discovery) loaderPaths(rec *cache.Record) []string {
+	if !Discovers(rec, loaderMark) {
 		return nil
 	}
-	_, paths := r.loaderConf()
+	_, paths := d.loaderConf()
 	return paths
 }
 
-// loaderFolders is an answer that is found once in a run.
-type loaderFolders struct {
+// loader is an answer that is found once in a run.
+type loader struct {
 	once   sync.Once
 	digest cache.Digest
 	paths  []string
 }
 
 // read gives a list and those that it includes, each once.
-func (l *loaderFolders) read(file string, take func(file string, text []byte)) {
+func (l *loader) read(file string, take func(file string, text []byte)) {
 	if slices.Contains(l.paths, file) {
 		return
 	}

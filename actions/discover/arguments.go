@@ -1,0 +1,114 @@
+package discover
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// named are the files that an argument names, and those that it would name if they existed.
+type named struct{ found, missed []string }
+
+// argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options". Arguments repeat from action to
+// action, so the answer is remembered.
+func (d *Discovery) argument(arg string) named {
+	return d.arguments.of(arg, func() (n named, known bool) {
+		for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
+			if strings.HasPrefix(part, "-") {
+				continue
+			}
+			info, err := os.Stat(d.Abs(part))
+			switch {
+			case err == nil && info.Mode().IsRegular():
+				n.found = append(n.found, part)
+			case err != nil || info.IsDir(): // a folder may become a file
+				n.missed = append(n.missed, part)
+			}
+		}
+		return n, true
+	})
+}
+
+// Named are the files that a's arguments name besides its inputs: an options file, a linker script, a
+// header that is forced in, the script of a generate block. No compiler lists all of these as dependencies.
+func (d *Discovery) Named(a *graph.Action) (out []string) {
+	if !hasArguments(a) {
+		return nil
+	}
+	known := map[string]bool{a.Depfile: true}
+	for _, list := range [4][]string{a.Inputs, a.Outputs, a.Step().DiagnosticInputs, a.Step().UnkeyedPaths} {
+		for _, f := range list {
+			known[f] = true
+		}
+	}
+	for i, arg := range a.Argv[1:] {
+		if known[arg] || namesCompiler(a.Argv[i]) {
+			continue
+		}
+		for _, f := range d.argument(arg).found {
+			if !d.Made(f) && !known[f] && !known[path.Clean(f)] {
+				known[f] = true
+				out = append(out, f)
+			}
+		}
+	}
+	for _, f := range d.profiles(a) {
+		if info, err := os.Stat(d.Abs(f)); err == nil && info.Mode().IsRegular() && !known[f] {
+			known[f] = true
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// hasArguments reports a command that is given files: one of a tool, or of the user.
+func hasArguments(a *graph.Action) bool {
+	return len(a.Argv) > 0 && (len(a.Tools) > 0 || a.Kind == graph.Generate)
+}
+
+// namesCompiler reports an option of nvcc's whose value is a tool, which is in the key by its identity.
+func namesCompiler(option string) bool {
+	return option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
+}
+
+// watchArguments are the paths whose appearance, or whose being something else, makes an argument mean a file or PATH lead elsewhere.
+func (d *Discovery) watchArguments(a *graph.Action) (out []string) {
+	if !hasArguments(a) {
+		return nil
+	}
+	for _, arg := range a.Argv[1:] {
+		for _, p := range d.argument(arg).missed {
+			if !d.Made(p) && !slices.Contains(a.Inputs, p) && !slices.Contains(a.Outputs, p) && p != a.Depfile {
+				out = append(out, p)
+			}
+		}
+	}
+	if a.Kind == graph.Generate {
+		out = append(out, d.onPath(a.Argv[0])...)
+	}
+	for _, p := range d.profiles(a) {
+		if !d.Listing.Exists(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// onPath are the paths at which a command's program may be found.
+func (d *Discovery) onPath(name string) (out []string) {
+	if strings.Contains(name, "/") {
+		return []string{name}
+	}
+	for _, e := range d.Env {
+		if list, ok := strings.CutPrefix(e, "PATH="); ok {
+			for _, dir := range filepath.SplitList(list) {
+				out = append(out, filepath.Join(dir, name))
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package discover
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+)
+
+// Where a compiler searches is asked of it, after a command that ran: once in a run of kbuild for each set of flags that decide on it.
+// A question takes some 5 ms of processor time; a target has one, or one for each language. What the answer is goes into the record,
+// so a build that runs nothing asks nothing.
+
+// drivers are the compilers of a project.
+type drivers struct {
+	tree    Tree
+	ask     Ask
+	folder  memo[string, string] // by question: where drivers look for programs and libraries
+	mu      sync.Mutex
+	answers map[string]*searchAnswer // by question
+}
+
+// searchAnswer is where compilers search, once they were asked.
+type searchAnswer struct {
+	once  sync.Once
+	lists []host.Search
+	ok    bool
+}
+
+// searches are the lists of folders that the command of a searches, one for each of the compilers that it runs; ok is false if that
+// cannot be known.
+func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
+	files := slices.Concat(a.Inputs, a.Outputs, a.Step().UnkeyedPaths, []string{a.Depfile})
+	for _, s := range a.Step().Staged {
+		files = append(files, graph.StageDir+"/"+s.Name)
+	}
+	question := host.AskSearch(a.Argv, files, "")
+	put := func() ([]host.Search, bool) { return d.askSearch(ctx, a, question) }
+	if isNVCC(a) {
+		question = dryRun(a)
+		put = func() ([]host.Search, bool) { return d.askNVCC(ctx, a) }
+	}
+	key := strings.Join(append(question, a.Env...), "\x00")
+	for range 2 {
+		known := d.answer(key)
+		known.once.Do(func() { known.lists, known.ok = put() })
+		if !d.appeared(known.lists) {
+			return known.lists, known.ok
+		}
+		d.mu.Lock()
+		delete(d.answers, key) // this build made a folder that was missing
+		d.mu.Unlock()
+	}
+	return nil, false
+}
+
+func (d *drivers) answer(key string) *searchAnswer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answers == nil {
+		d.answers = map[string]*searchAnswer{}
+	}
+	if d.answers[key] == nil {
+		d.answers[key] = new(searchAnswer)
+	}
+	return d.answers[key]
+}
+
+// isNVCC reports a compile by nvcc as one command.
+func isNVCC(a *graph.Action) bool {
+	return a.Tools[0] == "nvcc" && (a.Kind == graph.Compile || a.Kind == graph.ModuleEmit)
+}
+
+// dryRun has nvcc tell what it runs for such a compile.
+func dryRun(a *graph.Action) []string {
+	return append(a.Argv[:1:1], nvcc.Ask(a.Argv, a.Inputs[0], a.Outputs[0], a.Depfile)...)
+}
+
+// hostCompilers are the commands by which nvcc preprocesses for such a compile.
+func (d *drivers) hostCompilers(ctx context.Context, a *graph.Action) ([][]string, error) {
+	said, _ := d.ask(ctx, a, dryRun(a), false)
+	return nvcc.Preprocesses(said)
+}
+
+// appeared reports that a folder is there which was missing when a compiler was asked.
+func (d *drivers) appeared(lists []host.Search) bool {
+	come := func(dir string) bool { return d.tree.Listing.Exists(dir) && d.tree.isFolder(dir) }
+	return slices.ContainsFunc(lists, func(s host.Search) bool { return slices.ContainsFunc(s.Missing, come) })
+}
+
+// askSearch asks a gcc or clang. The text that it preprocesses, which of CUDA is large, is not wanted.
+func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
+	said, _ := d.ask(ctx, a, question, true)
+	s, ok := host.ParseSearch(said)
+	for i, dir := range s.Dirs {
+		s.Dirs[i] = d.tree.Name(dir)
+	}
+	s.Dirs = compact(s.Dirs)
+	for i, dir := range s.Missing {
+		s.Missing[i] = d.tree.Name(path.Clean(dir))
+	}
+	return []host.Search{s}, ok
+}
+
+// askNVCC asks the compilers by which nvcc preprocesses, once nvcc has said which these are.
+func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
+	argvs, err := d.hostCompilers(ctx, a)
+	if err != nil || len(argvs) == 0 {
+		return nil, false
+	}
+	asked := map[string]bool{}
+	for _, argv := range argvs {
+		q := host.AskSearch(argv, []string{nvcc.AskSource}, "")
+		if key := strings.Join(q, "\x00"); !asked[key] {
+			asked[key] = true
+			list, ok := d.askSearch(ctx, a, q)
+			if !ok {
+				return nil, false
+			}
+			lists = append(lists, list...)
+		}
+	}
+	return lists, true
+}
+
+// folders are where the driver that a runs by argv looks for programs and libraries. Lists are as it gives them.
+func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
+	question := host.AskFolders(argv)
+	f, ok := host.ParseFolders(d.folder.of(strings.Join(append(question, a.Env...), "\x00"), func() (string, bool) {
+		said, _ := d.ask(ctx, a, question, false)
+		return said, true
+	}))
+	for _, list := range [2][]string{f.Programs, f.Libraries} {
+		for i, dir := range list {
+			list[i] = d.tree.Name(dir)
+		}
+	}
+	return f, ok
+}
+
+// known reports a compiler that can be asked: one whose content is known.
+func (d *Discovery) known(a *graph.Action) bool {
+	return len(a.Tools) > 0 && d.Tools[a.Tools[0]] != ""
+}

@@ -1,0 +1,416 @@
+package discover
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Find fills in what a command read and looked for. stable is false if some of it has changed since it started, or may have come.
+func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
+	stable = true
+	if a := ran.Action; a.Depfile != "" {
+		found, dotDot, err := d.readDepfile(ran)
+		if err != nil {
+			return false, err
+		}
+		for _, f := range found {
+			stable = stable && (d.Made(f.Path) || !ran.Changed(f.Path, f.Digest))
+		}
+		rec.Discovered = append(rec.Discovered, found...)
+		if !isLink(a) {
+			stable = d.includes(ctx, ran, rec, dotDot) && stable
+		}
+	}
+	d.libraries(ctx, ran, rec)
+	return d.linkStub(ctx, ran, rec) && stable, nil
+}
+
+// readDepfile reads a depfile and digests what it names, without the declared inputs. dotDot are the names with "..", as
+// the compiler has them.
+func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []string, err error) {
+	a := ran.Action
+	text, err := regular.Read(ran.Depfile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
+	}
+	deps, err := d.dependencies(ran, text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
+	}
+	seen := map[string]bool{os.DevNull: true}
+	for _, in := range a.Inputs {
+		seen[in] = true
+	}
+	for _, dep := range deps {
+		name := d.Name(dep)
+		if strings.Contains(dep, "../") {
+			dotDot = append(dotDot, dep)
+		}
+		if seen[name] || strings.HasPrefix(name, ran.Staged+"/") || strings.HasPrefix(name, ofLink) {
+			continue
+		}
+		seen[name] = true
+		digest, err := d.Digest(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the dependency file of %s names %s: %w", a.Name, dep, err)
+		}
+		out = append(out, cache.FileDigest{Path: name, Digest: digest})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	return out, dotDot, nil
+}
+
+// ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld writes names as they are, and one
+// with a blank would be two.
+const ofLink = "<temporary>/"
+
+func (d *Discovery) dependencies(ran Ran, text []byte) (deps []string, err error) {
+	if !isLink(ran.Action) {
+		_, deps, err = parseDepfile(text)
+		return deps, err
+	}
+	for _, dir := range ran.Folders {
+		text = bytes.ReplaceAll(text, []byte(dir+"/"), []byte(ofLink))
+	}
+	deps, err = parseLinkDepfile(text, func(name string) bool { return name != "" && d.Listing.Exists(name) })
+	if trace := d.Trace(ran); trace.Complete { // it has a script of INCLUDE by the name by which it was found
+		deps = slices.DeleteFunc(deps, func(dep string) bool { return !d.isFile(dep) })
+		deps = append(deps, slices.DeleteFunc(trace.Read, ran.isTemporary)...)
+	}
+	return deps, err
+}
+
+// compile is what a compile looked for.
+type compile struct {
+	*Discovery
+	search
+	ctx context.Context
+	ran Ran
+	rec *cache.Record
+}
+
+// includes fills in what a compile looked for besides what it read: paths that do not exist and would be read instead of a discovered
+// header if they did, and files that were asked for by __has_include or taken in by the assembler. stable is false if one of them came
+// while the command ran.
+//
+// It lists too many rather than too few (a quoted include searches the folder of the file that
+// includes it, and a depfile does not say which that was); one too many costs a compile that was not
+// needed on the day such a file appears.
+func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, dotDot []string) (stable bool) {
+	a, told := ran.Action, false
+	var asked []string
+	if d.known(a) {
+		if asked, told = d.searched(ctx, a, rec); isNVCC(a) {
+			d.hostHeaders(rec)
+		}
+		d.compilePrograms(ctx, a, rec)
+	}
+	found := rec.Discovered
+	quoted, angled := d.quoteDirs(a, found), compact(append(asked, d.searchDirs(a)...))
+	all := compact(slices.Concat(quoted, angled))
+	s := &compile{Discovery: d, search: newSearch(d.Tree, all), ctx: ctx, ran: ran, rec: rec}
+	for _, name := range dotDot {
+		s.dotDotInclude(name)
+	}
+	if told { // where the compiler searches is looked at by shadows
+		s.in(quoted)
+	}
+	headers := slices.Concat(paths(found), d.declaredHeaders(a))
+	for _, f := range headers {
+		for _, rel := range spellings(f, all) {
+			s.absent(rel, f)
+		}
+	}
+	s.besideStub()
+	there := s.precompiled(headers, quoted)
+	there = append(there, s.hasIncludes(found, quoted, angled)...)
+	there = append(there, s.assembles(slices.Concat(found, there))...)
+	rec.Discovered = append(rec.Discovered, there...)
+	for _, f := range rec.Discovered {
+		delete(s.others, f.Path)
+	}
+	rec.Absent = compact(append(rec.Absent, slices.Sorted(maps.Keys(s.missing))...))
+	stable = true
+	for file := range s.others {
+		stable = stable && !d.came(file, ran)
+	}
+	for _, f := range there {
+		stable = stable && (IsCondition(f.Path) || !ran.Changed(f.Path, f.Digest))
+	}
+	return d.shadows(ran, rec) && stable
+}
+
+// searched asks the compiler of a where it searches, and notes it. others are the folders, in order, of all compilers that a runs; ok is
+// false if the compiler does not say.
+func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Record) (others []string, ok bool) {
+	lists, ok := d.drivers.searches(ctx, a)
+	if !ok {
+		rec.Discovered = append(rec.Discovered, Never("the compiler does not say where it searches for headers"))
+		return nil, false
+	}
+	for _, s := range lists {
+		if text := strings.Join(s.Dirs, "\n"); !slices.Contains(rec.Search, text) {
+			rec.Search = append(rec.Search, text)
+		}
+		others = append(others, s.Dirs...)
+		rec.Absent = append(rec.Absent, s.Missing...)
+	}
+	return compact(others), true
+}
+
+// besideStub notes that the parts which a source of the toolkit includes in quotes (link.stub, what it is told by macros) are not in the
+// folder of that source, where they are looked for first.
+func (s *compile) besideStub() {
+	a := s.ran.Action
+	if a.Kind != graph.HostPart {
+		return
+	}
+	was := s.dirs
+	for _, arg := range a.Argv[1:] {
+		if !path.IsAbs(arg) || !s.isFile(arg) {
+			continue
+		}
+		s.in([]string{path.Dir(arg)})
+		for _, in := range a.Inputs {
+			s.absent(in, "")
+		}
+	}
+	s.in(was)
+}
+
+// hasIncludes looks for what __has_include names, and for what headers of the system include in quotes, which their own folder does not
+// have. It gives the files that are there: if one goes, the answer is another.
+func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
+	own := ownFiles(s.ran.Action, found)
+	var names []string
+	var files []*sourceScan
+	macro := false
+	for _, f := range own {
+		scan := s.sources.scan(f)
+		names, files, macro = append(names, scan.hasIncludeNames...), append(files, scan), macro || scan.hasIncludeMacro
+	}
+	for _, f := range found {
+		if slices.Contains(own, f.Path) || !path.IsAbs(f.Path) {
+			continue
+		}
+		scan := s.sources.scan(f.Path)
+		files, macro = append(files, scan), macro || scan.hasIncludeMacro
+		s.in([]string{path.Dir(f.Path)})
+		for _, name := range scan.quoted {
+			s.absent(name, "")
+		}
+		if len(scan.hasIncludeNames) > 0 {
+			s.in(append([]string{path.Dir(f.Path)}, angled...))
+			there = append(there, s.present(slices.Concat(found, there), scan.hasIncludeNames)...)
+		}
+	}
+	if macro {
+		through, unknown := namesThroughMacros(files, slices.Concat(s.ran.Action.Argv, s.KeyEnv))
+		names = append(names, through...)
+		if unknown != "" {
+			there = append(there, Never("__has_include asks for a file whose name the macro "+unknown+" makes"))
+		}
+	}
+	s.in(compact(slices.Concat(quoted, angled)))
+	return append(there, s.present(slices.Concat(found, there), names)...)
+}
+
+// present notes where names are missing, and gives the files that they stand for and that the action neither declares nor found.
+func (s *compile) present(found []cache.FileDigest, names []string) (there []cache.FileDigest) {
+	known := map[string]bool{}
+	for _, p := range append(paths(found), s.ran.Action.Inputs...) {
+		known[p] = true
+	}
+	for _, name := range names {
+		s.absent(name, "")
+	}
+	for _, name := range names {
+		if f, ok := s.first(s.dirs, name); ok && !known[f.Path] && !s.Made(f.Path) {
+			known[f.Path] = true
+			there = append(there, f)
+		}
+	}
+	return there
+}
+
+// assembles gives what the assembler takes in for a compile in one go. Of one that leaves preprocessed text, that text tells.
+func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
+	a := s.ran.Action
+	if a.Kind == graph.Preprocess || a.Kind == graph.HostPart {
+		return nil
+	}
+	var t incbin
+	for _, f := range append(slices.Clone(a.Inputs), paths(found)...) {
+		if !IsCondition(f) {
+			of := s.sources.scan(f).incbin
+			t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown
+		}
+	}
+	files, names, unknown := s.assembled(a, t)
+	if unknown && s.known(a) { // in a source a name may be a macro's, and what looks like one may be none
+		if text, ok := s.expanded(s.ctx, s.ran); ok {
+			files, names, _ = s.assembled(a, incbinsIn(text))
+		}
+	}
+	s.in(assemblerDirs(a))
+	for _, name := range names {
+		s.absent(name, "")
+	}
+	have := append(paths(found), a.Inputs...)
+	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
+}
+
+// search finds what is missing in the folders that a compiler searches.
+type search struct {
+	tree    Tree
+	dirs    []string
+	missing map[string]bool // a folder that may not become a file ends with a slash
+	nowhere map[string]bool // folders that none of dirs has: each is missing in all
+	others  map[string]bool // files that are not missing, and are not what was found
+}
+
+func newSearch(t Tree, dirs []string) search {
+	s := search{tree: t, missing: map[string]bool{}, others: map[string]bool{}}
+	s.in(dirs)
+	return s
+}
+
+// in makes dirs the folders to look in.
+func (s *search) in(dirs []string) { s.dirs, s.nowhere = dirs, map[string]bool{} }
+
+// absent notes that rel is missing in all folders but where it was found.
+func (s *search) absent(rel, found string) {
+	first, _, deep := strings.Cut(rel, "/")
+	if deep && s.nowhere[first] {
+		return
+	}
+	all := deep
+	for _, d := range s.dirs {
+		p := in(d, rel)
+		if p == found {
+			all = false
+			continue
+		}
+		top := path.Join(d, first)
+		switch {
+		case deep && first != "" && !s.tree.Listing.Exists(top):
+			s.missing[top] = true
+		case !s.tree.Listing.Exists(p):
+			s.missing[p] = true
+			all = false
+		case !s.tree.isFile(p):
+			s.missing[p+"/"] = true
+			all = false
+		default:
+			s.others[p], all = true, false
+		}
+	}
+	if all {
+		s.nowhere[first] = true
+	}
+}
+
+// dotDotInclude notes where "dir/../x.h", which was found through one folder, would have been found through others.
+func (s *search) dotDotInclude(name string) {
+	name = strings.TrimPrefix(strings.TrimPrefix(name, s.tree.Root+"/"), "./")
+	for _, d := range s.dirs {
+		rel, ok := strings.CutPrefix(name, d+"/")
+		if d == "." {
+			rel, ok = name, !path.IsAbs(name)
+		}
+		if !ok || !strings.Contains("/"+rel, "/../") {
+			continue
+		}
+		for _, other := range s.dirs {
+			if p := path.Join(other, rel); !s.tree.Listing.Exists(other) {
+				s.missing[other] = true
+			} else if !s.tree.Listing.Exists(p) {
+				s.missing[p] = true
+			}
+		}
+	}
+}
+
+// manyDirs is up to how many folders those of headers outside of the project are among them: a library of templates has hundreds,
+// and hundreds of headers.
+const manyDirs = 64
+
+// quoteDirs are the folders of quoted includes: of the source and of the project's headers.
+func (t Tree) quoteDirs(a *graph.Action, found []cache.FileDigest) []string {
+	var dirs []string
+	for _, in := range a.Inputs {
+		dirs = append(dirs, t.Name(path.Dir(in)))
+	}
+	dirs = compact(dirs)
+	seen := map[string]bool{}
+	for _, f := range ownFiles(a, found) {
+		d := path.Dir(f)
+		if seen[d] || len(dirs) >= manyDirs && path.IsAbs(f) {
+			continue
+		}
+		seen[d] = true
+		dirs = append(dirs, t.Name(d))
+	}
+	return compact(dirs)
+}
+
+// searchDirs are the include folders that are known without asking the compiler, in order.
+func (d *Discovery) searchDirs(a *graph.Action) []string {
+	dirs := slices.Clone(a.SearchDirs)
+	for _, e := range d.KeyEnv {
+		name, value, _ := strings.Cut(e, "=")
+		if name == "CPATH" || name == "C_INCLUDE_PATH" || name == "CPLUS_INCLUDE_PATH" {
+			dirs = append(dirs, filepath.SplitList(value)...)
+		}
+	}
+	for i, dir := range dirs {
+		dirs[i] = d.Name(dir)
+	}
+	return compact(dirs)
+}
+
+// spellings are the names a header can have been included by: relative to each folder that holds
+// it, and for a header of the system every end of its path.
+func spellings(p string, dirs []string) []string {
+	var out []string
+	for _, d := range dirs {
+		if rel, ok := below(p, d); ok {
+			out = append(out, rel)
+		}
+	}
+	if out != nil || !path.IsAbs(p) {
+		return out
+	}
+	for i := len(p) - 1; i > 0; i-- {
+		if p[i] == '/' {
+			out = append(out, p[i+1:])
+		}
+	}
+	return out
+}
+
+// ownFiles are the source, the project's headers and those of its include folders elsewhere.
+func ownFiles(a *graph.Action, found []cache.FileDigest) []string {
+	if isLink(a) {
+		return nil
+	}
+	files := slices.Clone(a.Inputs)
+	for _, f := range found {
+		if !path.IsAbs(f.Path) || slices.ContainsFunc(a.SearchDirs, func(d string) bool { return strings.HasPrefix(f.Path, d+"/") }) {
+			files = append(files, f.Path)
+		}
+	}
+	return files
+}

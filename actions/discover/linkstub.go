@@ -1,0 +1,82 @@
+package discover
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+)
+
+// Where nvcc links device code as one command it compiles link.stub too, and searches the project's folder for its headers (-I.). It writes
+// no dependency file of that, so the compiler is asked for what the stub includes: by the command that nvcc says it would run, with -M.
+
+// linkStub fills in what such a link took in and looked for. stable is false if some of it may have come while the command ran.
+func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
+	a := ran.Action
+	if a.Kind != graph.DeviceLink || !d.known(a) || a.Tools[0] != "nvcc" {
+		return true
+	}
+	said, _ := d.Ask(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)
+	trace, err := nvcc.ParseDryRun(said)
+	ok := err == nil
+	for _, step := range trace.Steps {
+		switch {
+		case step.Tool == "nvlink":
+			rec.Absent = append(rec.Absent, d.absentLibs(step.Argv)...)
+		case step.Tool == "gcc" && ok:
+			ok = d.stub(ctx, a, step.Argv, rec)
+		}
+	}
+	if !ok {
+		rec.Discovered = append(rec.Discovered, Never("nvcc does not say what it compiles to link device code"))
+	}
+	return d.shadows(ran, rec)
+}
+
+// stub notes the headers of the stub that argv compiles, and where they are searched.
+func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, rec *cache.Record) (ok bool) {
+	at := slices.IndexFunc(argv, func(arg string) bool { return path.Base(arg) == "link.stub" })
+	if at < 0 {
+		return false
+	}
+	stub := argv[at]
+	lists, ok := d.drivers.askSearch(ctx, a, host.AskSearch(argv, []string{stub}, ""))
+	said, _ := d.Ask(ctx, a, append(withoutOutput(argv), "-M", "-MG"), false)
+	_, deps, err := parseDepfile([]byte(said))
+	if !ok || err != nil {
+		return false
+	}
+	s := newSearch(d.Tree, []string{path.Dir(stub)})
+	for _, dep := range deps {
+		name := d.Name(dep)
+		digest, err := d.Digest(name)
+		if err != nil {
+			continue // what the command itself makes
+		}
+		discover(rec, cache.FileDigest{Path: name, Digest: digest})
+		for _, rel := range spellings(name, lists[0].Dirs) {
+			s.absent(rel, name)
+		}
+	}
+	rec.Search = append(rec.Search, strings.Join(lists[0].Dirs, "\n"))
+	rec.Absent = append(append(rec.Absent, lists[0].Missing...), stub+pch)
+	for p := range s.missing {
+		rec.Absent = append(rec.Absent, p)
+	}
+	slices.Sort(rec.Absent)
+	return true
+}
+
+// withoutOutput is the command of a compile without what it makes.
+func withoutOutput(argv []string) []string {
+	out := slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return arg == "-c" })
+	if i := slices.Index(out, "-o"); i >= 0 && i+1 < len(out) {
+		out = slices.Delete(out, i, i+2)
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package discover
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Tree is the project and the system around it, as their files are today. Paths are relative to the root or absolute.
+type Tree struct {
+	Root    string
+	Listing *cache.Listing                          // which paths exist
+	Digest  func(file string) (cache.Digest, error) // what is in a file
+}
+
+// Abs is a path for system calls.
+func (t Tree) Abs(p string) string { return cache.Absolute(t.Root, p) }
+
+// Name spells a path as actions do: relative to the root if inside, with slashes, clean. A path that
+// climbs through a symbolic link must not be cleaned as text, so "x/../y" is only shortened when x is
+// a real folder; the compilers' own headers are spelled that way all the time.
+func (t Tree) Name(p string) string {
+	clean := filepath.Clean(p)
+	if clean != p && strings.Contains(p, "..") {
+		a, errA := os.Stat(t.Abs(p))
+		b, errB := os.Stat(t.Abs(clean))
+		if errA != nil || errB != nil || !os.SameFile(a, b) {
+			clean = p
+		}
+	}
+	if rel, ok := strings.CutPrefix(clean, t.Root+"/"); ok {
+		clean = rel
+	}
+	return filepath.ToSlash(clean)
+}
+
+// isFile reports a path that a compiler would open: it passes folders over.
+func (t Tree) isFile(p string) bool {
+	info, err := os.Stat(t.Abs(p))
+	return err == nil && !info.IsDir()
+}
+
+// hasFile is isFile for a path that most often is not there.
+func (t Tree) hasFile(p string) bool { return t.Listing.Exists(p) && t.isFile(p) }
+
+func (t Tree) isFolder(p string) bool {
+	info, err := os.Stat(t.Abs(p))
+	return err == nil && info.IsDir()
+}
+
+// first is the file of a name in the first of some folders that has it.
+func (t Tree) first(dirs []string, name string) (f cache.FileDigest, ok bool) {
+	for _, dir := range dirs {
+		p := t.Name(in(dir, name))
+		if !t.hasFile(p) {
+			continue
+		}
+		d, err := t.Digest(p)
+		return cache.FileDigest{Path: p, Digest: d}, err == nil
+	}
+	return f, false
+}
+
+// in is a name in a folder, or an absolute path as it is.
+func in(dir, name string) string {
+	if path.IsAbs(name) {
+		return name
+	}
+	return path.Join(dir, name)
+}
+
+// firstAbsent are the files that are missing in the folders before the first one that has them. A folder that is missing has none.
+func (t Tree) firstAbsent(dirs, files []string) (missing []string) {
+	for _, f := range files {
+		for _, d := range dirs {
+			if !t.Listing.Exists(d) {
+				continue
+			}
+			p := path.Join(d, f)
+			if t.hasFile(p) {
+				break
+			}
+			missing = append(missing, p)
+		}
+	}
+	return missing
+}
+
+// appeared reports that something is at a path of Record.Absent: of a folder, that it is a file now.
+func (t Tree) appeared(p string) bool {
+	if dir, ok := strings.CutSuffix(p, "/"); ok {
+		return t.hasFile(dir)
+	}
+	return t.Listing.Exists(p)
+}
+
+// compact leaves out what a list has already. gcc does so too, by inode.
+func compact(list []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(list, func(s string) bool {
+		again := seen[s]
+		seen[s] = true
+		return again
+	})
+}
+
+// memo remembers what was found for a key. The zero value is empty.
+type memo[K comparable, V any] struct{ known sync.Map }
+
+// of finds what is not known. Where find says so, the answer is not remembered.
+func (m *memo[K, V]) of(key K, find func() (v V, ok bool)) V {
+	if v, ok := m.known.Load(key); ok {
+		return v.(V)
+	}
+	v, ok := find()
+	if ok {
+		m.known.Store(key, v)
+	}
+	return v
+}

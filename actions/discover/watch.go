@@ -1,0 +1,102 @@
+package discover
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Recorded is an action with its last record; nil if there is none.
+type Recorded struct {
+	Action *graph.Action
+	Record *cache.Record
+}
+
+// Watched are the paths that a run which found actions up to date looked at besides files whose content it asked for:
+// those that must stay absent (a header that would shadow another, a file that an argument would name) and those that must stay
+// what they are (where PATH leads, a folder that an argument names). Both are sorted, and none is below the folder except. ok is false if an action has no record
+// that says what it looked at.
+func (d *Discovery) Watched(all []Recorded, except string) (absent, present []string, ok bool) {
+	set, done := map[string]bool{}, map[string]map[string]bool{}
+	ok = true
+	for _, of := range all {
+		rec := of.Record
+		if rec == nil || RunsEachTime(rec) != "" {
+			ok = false
+			continue
+		}
+		for _, p := range rec.Absent {
+			set[strings.TrimSuffix(p, "/")] = true
+		}
+		d.watchShadows(rec, set, done)
+		for _, p := range append(d.watchArguments(of.Action), d.loaderPaths(rec)...) {
+			set[p] = true
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(set)) {
+		switch {
+		case strings.HasPrefix(p, except+"/"):
+		case d.Listing.Exists(p):
+			present = append(present, p)
+		default:
+			absent = append(absent, p)
+		}
+	}
+	return absent, present, ok
+}
+
+// Uses are the paths that an action depends on besides the files that others of the graph write: what it reads, what it names,
+// what must stay absent. What may not come to the folders that its compiler searches is not among them: see Searched and Shadows.
+func (d *Discovery) Uses(of Recorded) []string {
+	a, rec := of.Action, of.Record
+	out := slices.Concat(a.Inputs, a.Step().DiagnosticInputs, d.Named(a), d.watchArguments(a))
+	if rec != nil {
+		for _, f := range rec.Discovered {
+			if !IsCondition(f.Path) {
+				out = append(out, f.Path)
+			}
+		}
+		for _, p := range rec.Absent {
+			out = append(out, strings.TrimSuffix(p, "/"))
+		}
+		out = append(out, d.loaderPaths(rec)...)
+	}
+	if a.Kind == graph.Generate && len(a.Argv) > 0 {
+		for _, p := range d.onPath(a.Argv[0]) {
+			if real, err := filepath.EvalSymlinks(d.Abs(p)); err == nil {
+				out = append(out, real)
+			}
+		}
+	}
+	return out
+}
+
+// Shadows are the paths in the folders that were searched which must be absent, or are there and were passed over.
+func (d *Discovery) Shadows(rec *cache.Record) []string {
+	set := map[string]bool{}
+	d.watchShadows(rec, set, map[string]map[string]bool{})
+	return slices.Collect(maps.Keys(set))
+}
+
+// Searched are the folders that the compilers of some actions searched, sorted. A file that comes to one of them may be read in place
+// of any header.
+func Searched(all []Recorded) []string {
+	lists, dirs := map[string]bool{}, map[string]bool{}
+	for _, of := range all {
+		if of.Record != nil {
+			for _, list := range of.Record.Search {
+				lists[list] = true
+			}
+		}
+	}
+	for list := range lists {
+		for _, d := range strings.Split(list, "\n") {
+			dirs[d] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(dirs))
+}
