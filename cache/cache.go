@@ -116,7 +116,7 @@ type Record struct {
 	Fields     []Field       `json:"fields"`               // what Command was made of
 	Discovered []FileDigest  `json:"discovered,omitempty"` // read besides the declared inputs, sorted by path
 	Absent     []string      `json:"absent,omitempty"`     // paths that would be read, or change where is searched, if they existed; DIR/ is a folder that may not become a file
-	Search     []string      `json:"search,omitempty"`     // lists of the folders that the compiler searched, in order, joined by newlines: see build.shadow
+	Search     []string      `json:"search,omitempty"`     // lists of the folders that the compiler searched, in order, joined by newlines: see discover.shadowCandidates
 	Passed     []string      `json:"passed,omitempty"`     // files in these folders, before one that was discovered, that were not read
 	Outputs    []Output      `json:"outputs"`
 	Text       string        `json:"text,omitempty"` // what the command said, replayed on a hit

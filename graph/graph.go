@@ -1,7 +1,7 @@
 // Package graph holds the build graph: actions, the files between them, their order and their names.
 //
 // It knows nothing of compilers, manifests, files on disk or time. The planner (graph/plan) makes a
-// Graph; the executor (actions/sched, actions/build) walks it; the renderers in this package draw it.
+// Graph; the executor (actions/sched, actions/execute) walks it; the renderers in this package draw it.
 package graph
 
 import "fmt"

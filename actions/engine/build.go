@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -124,7 +124,7 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	defer r.End()
 	var runner sched.Runner = t.Runner
 	if w.DryRun {
-		runner = build.NewDryRun(t.Runner)
+		runner = execute.NewDryRun(t.Runner)
 	}
 	if err := p.sweep(t, want, r.Note); err != nil {
 		return sum, "", err

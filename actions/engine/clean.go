@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -91,7 +91,7 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 			return nil, err
 		}
 	}
-	build.RemoveEmptyFolders(tree, found.known)
+	execute.RemoveEmptyFolders(tree, found.known)
 	return found.others, removeState(dir, state)
 }
 

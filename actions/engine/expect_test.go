@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -39,7 +39,7 @@ func checkPeaks(t *testing.T, list ...recorded) {
 			t.Fatal(err)
 		}
 	}
-	tree := &Tree{db: j, Runner: build.New(build.Config{Graph: g})}
+	tree := &Tree{db: j, Runner: execute.New(execute.Config{Graph: g})}
 	p := tree.peaks()
 	for i, r := range list {
 		if got := p.of(g.Actions[i]); got != r.want {

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -108,7 +108,7 @@ func removeKept(state string) error {
 			return err
 		}
 	}
-	build.RemoveEmptyFolders(tree, names)
+	execute.RemoveEmptyFolders(tree, names)
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -19,7 +19,7 @@ import (
 func (p *Project) Identity() []cache.Field {
 	tools := p.Tools()
 	fields := []cache.Field{
-		{Name: "key version", Value: cache.KeyVersion + "." + build.Method},
+		{Name: "key version", Value: cache.KeyVersion + "." + execute.Method},
 		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
@@ -33,7 +33,7 @@ func (p *Project) Identity() []cache.Field {
 var IdentityAlways = [...]string{"key version", "platform", "environment"}
 
 // Bundle describes a bundle of what the cache holds.
-func (p *Project) Bundle(held []build.Held) (m disk.Manifest, missing []*graph.Action) {
+func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph.Action) {
 	tools := map[string]bool{}
 	for _, name := range IdentityAlways {
 		tools[name] = true
@@ -87,9 +87,9 @@ func (t *Tree) Imported() func(output string) *cache.Record {
 }
 
 // Covered is what the tools of the plan stand for.
-func (p *Project) Covered(ctx context.Context) build.Covered {
+func (p *Project) Covered(ctx context.Context) execute.Covered {
 	files, asked := probe.Covered(ctx, p.w.Request(p.Project))
-	c := build.Covered{Files: map[string][]string{}, Asked: asked}
+	c := execute.Covered{Files: map[string][]string{}, Asked: asked}
 	for name, tool := range p.Tools() {
 		c.Files[name] = files[tool.ID]
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -16,7 +16,7 @@ import (
 
 // Tree is an open build tree. Nobody else builds in it until it is closed.
 type Tree struct {
-	Runner *build.Runner
+	Runner *execute.Runner
 	Store  *disk.Store // the action cache; nil without one
 
 	w     *Workspace
@@ -51,7 +51,7 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, root, state string, g 
 	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(root, db.Known)}
 	os.RemoveAll(filepath.Join(state, "parts"))
 	env, keyEnv := environ()
-	t.Runner = build.New(build.Config{
+	t.Runner = execute.New(execute.Config{
 		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
 		Begun: w.Begun, Listing: cache.NewListing(root), Journal: db, Env: env, KeyEnv: keyEnv,
 	})

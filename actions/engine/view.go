@@ -29,7 +29,7 @@ import (
 // the outputs of the build above all.
 //
 // What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
-// asked for (cache.Files.Seen) and every path that must stay absent (build.Looked). The records are not among them: the view itself
+// asked for (cache.Files.Seen) and every path that must stay absent (execute.Looked). The records are not among them: the view itself
 // says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
 
 // view is a build tree as one command line sees it.

@@ -15,7 +15,7 @@ import (
 )
 
 // TestRecordFacts asks the toolkit of this machine all that the planner wants to know of it for one of the projects in
-// actions/build/testdata/keys, and writes it there, for TestKeys. KBUILD_RECORD is its name, PROJECT-VERSION:
+// actions/execute/testdata/keys, and writes it there, for TestKeys. KBUILD_RECORD is its name, PROJECT-VERSION:
 //
 //	KBUILD_RECORD=cuda-11.8 go test ./cmd/kbuild -run RecordFacts
 func TestRecordFacts(t *testing.T) {
@@ -25,7 +25,7 @@ func TestRecordFacts(t *testing.T) {
 	}
 	_, path, _ := strings.Cut(os.Getenv("PATH"), ":") // without the tools that pretend
 	t.Setenv("PATH", path)
-	const folder = "../../actions/build/testdata/keys"
+	const folder = "../../actions/execute/testdata/keys"
 	kind, _, _ := strings.Cut(name, "-")
 	ar, err := txtar.ParseFile(filepath.Join(folder, kind+".txtar"))
 	if err != nil {

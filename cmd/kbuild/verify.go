@@ -13,8 +13,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/kbuild-dev/kbuild/actions/build"
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -59,11 +59,11 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 // rebuild builds targets, runs every action of them again, and compares the bytes.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	w := c.workspace()
-	var again *build.Rebuild
+	var again *execute.Rebuild
 	root, sum, err := w.RunAgain(cmd.Targets, func(_ context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
 		folder := engine.State(p.Project, "rebuilt")
 		os.RemoveAll(folder)
-		again = build.NewRebuild(t.Runner, folder)
+		again = execute.NewRebuild(t.Runner, folder)
 		return again, nil
 	})
 	if again == nil {
@@ -73,7 +73,7 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	return errors.Join(c.ended(sum, err), c.showDifferences(root, checked, differ))
 }
 
-func (c *cli) showDifferences(root string, checked int, differ []build.Difference) error {
+func (c *cli) showDifferences(root string, checked int, differ []execute.Difference) error {
 	if c.JSON {
 		enc := json.NewEncoder(c.out)
 		for _, d := range differ {
@@ -134,14 +134,14 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 		return err
 	}
 	w := c.workspace()
-	var again *build.Trace
+	var again *execute.Trace
 	var folder string
 	_, sum, err := w.RunAgain(cmd.Targets, func(ctx context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
 		folder = engine.State(p.Project, "traced")
 		if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o777)); err != nil {
 			return nil, err
 		}
-		again = build.NewTrace(t.Runner, p.Covered(ctx), folder)
+		again = execute.NewTrace(t.Runner, p.Covered(ctx), folder)
 		return again, nil
 	})
 	if again == nil {
@@ -164,7 +164,7 @@ func straceWorks() error {
 	return nil
 }
 
-func (c *cli) showUnrecorded(checked int, found []build.Unrecorded) error {
+func (c *cli) showUnrecorded(checked int, found []execute.Unrecorded) error {
 	if c.JSON {
 		enc := json.NewEncoder(c.out)
 		for _, u := range found {

@@ -1,0 +1,138 @@
+package execute
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// artifactHeader is what every header of an embedded module begins with: the entry of a table, and how to look for one.
+//
+//go:embed artifact.h
+var artifactHeader string
+
+// artifactDigest stands in the keys of the actions that write it.
+func artifactDigest() string {
+	d := sha256.Sum256([]byte(artifactHeader))
+	return hex.EncodeToString(d[:])
+}
+
+// embedded is one artifact of a module.
+type embedded struct {
+	variant, source, arch, kind string
+	path                        string
+	size                        int64
+}
+
+// embed writes the C source and the header of an embedded module.
+func (r *Runner) embed(a *graph.Action, dir scratch) error {
+	var list []embedded
+	for f := range slices.Chunk(a.Argv[2:], 5) {
+		info, err := os.Stat(r.abs(f[4]))
+		if err != nil {
+			return fmt.Errorf("embedding %s: %w", a.Name, err)
+		}
+		list = append(list, embedded{f[0], f[1], f[2], f[3], f[4], info.Size()})
+	}
+	if err := os.WriteFile(dir.output(0, a.Outputs[0]), []byte(embedSource(a.Argv[1], list)), 0o666); err != nil {
+		return err
+	}
+	return os.WriteFile(dir.output(1, a.Outputs[1]), []byte(embedHeader(a.Argv[1], len(list))), 0o666)
+}
+
+func embedHeader(symbol string, entries int) string {
+	return fmt.Sprintf(`/* Made by kbuild. */
+%[1]s
+#ifndef KBUILD_EMBED_%[2]s
+#define KBUILD_EMBED_%[2]s
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The artifacts of a module, %[3]d of them, then an entry whose data is NULL. */
+extern const struct kbuild_artifact %[2]s[%[4]d];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+`, artifactHeader, symbol, entries, entries+1)
+}
+
+// embedKinds are the names in the header for the kinds of artifacts.
+var embedKinds = map[string]string{"fatbin": "KBUILD_FATBIN", "cubin": "KBUILD_CUBIN", "ptx": "KBUILD_PTX", "ltoir": "KBUILD_LTOIR",
+	"hsaco": "KBUILD_HSACO", "bitcode": "KBUILD_BITCODE"}
+
+// embedSource is the table in C. The assembler takes the bytes in; its directives are those that it has on every processor, and its
+// labels are not global, so tables do not collide.
+func embedSource(symbol string, list []embedded) string {
+	var data, table strings.Builder
+	for i, e := range list {
+		label := fmt.Sprintf("%s_%d", symbol, i)
+		directive := fmt.Sprintf("\t.balign 16\n%s:\n\t.incbin %s\n\t.byte 0\n", label, cString(e.path))
+		fmt.Fprintf(&data, "\n\t%s", cString(directive))
+		fmt.Fprintf(&table, "\t{%s, %s, %s, %s, %s, %s, %s, %d},\n", cString(path.Base(e.path)), cString(e.variant), cString(e.source),
+			cString(e.arch), embedKinds[e.kind], archNumbers(e.arch), label, e.size)
+	}
+	var externs strings.Builder
+	for i := range list {
+		fmt.Fprintf(&externs, "extern const unsigned char %s_%d[];\n", symbol, i)
+	}
+	return fmt.Sprintf(`/* Made by kbuild. */
+#include "%[1]s.h"
+
+__asm__(
+	".pushsection .rodata\n"%[2]s
+	".popsection\n");
+
+%[3]s
+const struct kbuild_artifact %[1]s[%[4]d] = {
+%[5]s	{0, 0, 0, 0, 0, 0, 0, 0, 0},
+};
+`, symbol, data.String(), externs.String(), len(list)+1, table.String())
+}
+
+// archNumbers are the number and the suffix of an architecture in C.
+func archNumbers(arch string) string {
+	c, err := gencode.Parse(arch)
+	if err != nil || c.Num == 0 {
+		return "0, 0"
+	}
+	if c.Suffix == "" {
+		return fmt.Sprintf("%d, 0", c.Num)
+	}
+	return fmt.Sprintf("%d, '%s'", c.Num, c.Suffix)
+}
+
+// cString quotes for C and for the GNU assembler, which read escapes alike.
+func cString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < ' ' || c == '?': // a question mark could begin a trigraph
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

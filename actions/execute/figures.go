@@ -1,0 +1,91 @@
+package execute
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// ptxas tells with -v what each function takes of a multiprocessor, in lines such as
+//
+//	ptxas info    : 40 bytes gmem, 16 bytes cmem[3]
+//	ptxas info    : Compiling entry function '_Z2k1Pfi' for 'sm_80'
+//	ptxas info    : Function properties for _Z2k1Pfi
+//	    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//	ptxas info    : Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]
+//
+// (11.8 and 12.4; nvlink passes them on from the ptxas inside of it). A function that is called and not a kernel has its
+// properties and no registers.
+
+// takeFigures reads what ptxas tells of functions, and gives the rest of what was said. What it tells without -v, of code that will be
+// slow for example, is among the rest.
+func takeFigures(said string) (rest string, functions []cache.Function) {
+	if !strings.Contains(said, "ptxas info") {
+		return said, nil
+	}
+	var keep strings.Builder
+	arch := ""
+	var last *cache.Function
+	start := func(name string, entry bool) {
+		functions = append(functions, cache.Function{Name: name, Entry: entry})
+		last = &functions[len(functions)-1]
+	}
+	for line := range strings.Lines(said) {
+		msg, isInfo := infoOf(line)
+		var name string
+		switch {
+		case isInfo && scan(msg, "Compiling entry function %s for %s", &name, &arch):
+			arch = strings.Trim(arch, "'")
+			start(strings.Trim(name, "'"), true)
+		case isInfo && scan(msg, "Function properties for %s", &name):
+			if last == nil || last.Name != name {
+				start(name, false)
+			}
+		case isInfo && strings.HasPrefix(msg, "Used ") && last != nil:
+			readUsed(last, msg)
+		case !isInfo && last != nil && scan(line, " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &last.Stack, &last.SpillStores, &last.SpillLoads):
+		case isInfo && (strings.Contains(msg, " bytes gmem") || strings.HasPrefix(msg, "Overriding ") || strings.HasPrefix(msg, "Compile time = ")):
+		default:
+			keep.WriteString(line)
+		}
+	}
+	for i := range functions {
+		functions[i].Arch = arch // one that comes before the first kernel, too
+	}
+	return keep.String(), functions
+}
+
+// infoOf is the message of a line of ptxas.
+func infoOf(line string) (msg string, ok bool) {
+	line, ok = strings.CutPrefix(line, "ptxas info")
+	if !ok {
+		return "", false
+	}
+	msg, ok = strings.CutPrefix(strings.TrimLeft(line, " "), ": ")
+	return strings.TrimRight(msg, "\r\n"), ok
+}
+
+func scan(text, format string, into ...any) bool {
+	n, _ := fmt.Sscanf(text, format, into...)
+	return n == len(into)
+}
+
+// readUsed reads "Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]".
+func readUsed(f *cache.Function, msg string) {
+	for part := range strings.SplitSeq(msg, ", ") {
+		var n int
+		var what string
+		switch {
+		case scan(part, "Used %d registers", &n):
+			f.Registers = n
+		case scan(part, "used %d barriers", &n):
+			f.Barriers = n
+		case !scan(part, "%d bytes %s", &n, &what):
+		case what == "smem":
+			f.Shared = n
+		case strings.HasPrefix(what, "cmem["):
+			f.Constant += n
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package execute
+
+import (
+	"context"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Held is what the shared cache has of an action.
+type Held struct {
+	Action *graph.Action
+	Record *cache.Record // settles it today; nil if there is none: it was not built, or is not to be shared
+}
+
+// Held looks at actions in the order of ids, which must have what an action needs before it. What stands in the build tree and is
+// no longer in the cache is stored again.
+func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
+	d := NewDryRun(r)
+	out := make([]Held, len(ids))
+	for i, id := range ids {
+		a := r.Graph.Actions[id]
+		out[i] = Held{a, d.entry(ctx, a)}
+		if out[i].Record == nil {
+			d.mark(a)
+		}
+	}
+	return out
+}
+
+// entry is the record of the cache that settles a, nil if there is none.
+func (d *DryRun) entry(ctx context.Context, a *graph.Action) *cache.Record {
+	res, settled := d.Check(ctx, a)
+	if !settled || res.Status == sched.Failed {
+		return nil
+	}
+	p, err := d.r.key(a)
+	if err != nil {
+		return nil
+	}
+	if rec := d.r.stored(ctx, a, p.key); rec != nil {
+		return rec
+	}
+	if rec := d.r.Journal.ByCommand(p.key); rec != nil && !a.Intermediate {
+		d.r.share(ctx, d.r.Store, a, rec)
+	}
+	return d.r.stored(ctx, a, p.key)
+}

@@ -1,0 +1,216 @@
+package execute
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+)
+
+// hostRefs is which kernels and variables of a program plain host code refers to.
+type hostRefs struct {
+	everything string              // why all are kept; "" if only names are
+	names      map[string][]string // the files that refer to a name, as nvlink spells it in lists
+}
+
+// readHostRefs reads all host code of a link. What nvcc's own objects refer to, nvlink knows; it is here as well where they refer to each
+// other.
+func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
+	strip := slices.Contains(a.Argv, "strip_unused")
+	refs, wants := hostRefs{names: map[string][]string{}}, map[string][]string{}
+	var cuda []string
+	for _, file := range a.Inputs {
+		data, err := regular.Read(r.abs(file))
+		if err != nil {
+			return refs, err
+		}
+		h := fatbin.ReadHostSymbols(data)
+		switch {
+		case h.Unknown != "":
+			return hostRefs{everything: fmt.Sprintf("it cannot be seen what %s refers to: %s", file, h.Unknown)}, nil
+		case h.Lookups != "" && !strip:
+			return hostRefs{everything: fmt.Sprintf("%s calls %s, which finds symbols by name at run time (strip_unused = true says that it looks up none of these)", file, h.Lookups)}, nil
+		}
+		for _, w := range h.Wants {
+			if by := wants[w]; len(by) == 0 || by[len(by)-1] != file {
+				wants[w] = append(by, file)
+			}
+		}
+		if len(h.CUDA) > 0 {
+			cuda = append(cuda, file)
+		}
+	}
+	for _, file := range cuda {
+		if err := r.addNames(&refs, file, wants); err != nil || refs.everything != "" {
+			return refs, err
+		}
+	}
+	return refs, nil
+}
+
+// addNames adds what is wanted of the objects that nvcc made in a file.
+func (r *Runner) addNames(refs *hostRefs, file string, wants map[string][]string) error {
+	data, err := regular.Read(r.abs(file))
+	if err != nil {
+		return err
+	}
+	for _, object := range fatbin.ReadHostSymbols(data).CUDA {
+		names, unknown, err := object.Names(func(name string) bool { return wants[name] != nil })
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if unknown != "" {
+			refs.everything = fmt.Sprintf("%s refers to %s, which %s registers by another name", wants[unknown][0], unknown, file)
+			return nil
+		}
+		for wanted, name := range names {
+			for _, by := range wants[wanted] {
+				if !slices.Contains(refs.names[name], by) {
+					refs.names[name] = append(refs.names[name], by)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// writeHostRefs writes the names, a line each, or a star. Who refers to them is not in it: a device link need not know.
+func (r *Runner) writeHostRefs(a *graph.Action, name string) error {
+	refs, err := r.readHostRefs(a)
+	if err != nil {
+		return fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
+	}
+	lines := slices.Sorted(maps.Keys(refs.names))
+	if refs.everything != "" {
+		lines = []string{"*"}
+	}
+	return os.WriteFile(name, []byte(strings.Join(append(lines, ""), "\n")), 0o666)
+}
+
+// refsArgv is the command of a device link that keeps what plain host code refers to.
+type refsArgv struct {
+	argv     []string
+	keepsAll bool
+	from, to string // the object with more names, and the one that it stands for, as commands see them
+}
+
+// Kept says what a device link keeps for plain host code, and for whom. It reads the host code as it is now.
+func (r *Runner) Kept(a *graph.Action) []string {
+	if a.Kind != graph.HostRefs {
+		if a.Link().KeepsAll != "" {
+			return []string{"keeps all kernels and variables: " + a.Link().KeepsAll}
+		}
+		return nil
+	}
+	refs, err := r.readHostRefs(a)
+	switch {
+	case err != nil: // nothing is built
+		return nil
+	case refs.everything != "":
+		return []string{"keeps all kernels and variables: " + refs.everything}
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(refs.names)) {
+		shown := name
+		if d := modules.Demangled(name); d != name {
+			shown = fmt.Sprintf("%s (%s)", d, name)
+		}
+		out = append(out, fmt.Sprintf("keeps %s for %s", shown, strings.Join(refs.names[name], ", ")))
+	}
+	return out
+}
+
+// withHostRefs adds what plain host code refers to to the first input that takes it. If none does, everything is kept.
+func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
+	out := refsArgv{argv: argv}
+	if a.Link().HostRefs == "" {
+		return out, nil
+	}
+	text, err := regular.Read(r.abs(a.Link().HostRefs))
+	if err != nil {
+		return out, fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
+	}
+	names := strings.Fields(string(text))
+	if len(names) == 0 {
+		return out, nil
+	}
+	if names[0] != "*" {
+		for _, in := range a.Inputs {
+			if content := r.takesRefs(in, names); content != nil {
+				return out, r.replaceInput(a, &out, in, content, dir)
+			}
+		}
+	}
+	out.keepsAll = true
+	out.argv = keepAll(a, argv)
+	return out, nil
+}
+
+// takesRefs is an input of a device link with names added; nil if it does not take them.
+func (r *Runner) takesRefs(input string, names []string) []byte {
+	data, err := regular.Read(r.abs(input))
+	if err != nil {
+		return nil
+	}
+	add := fatbin.WithHostRefs
+	if strings.HasSuffix(input, ".a") {
+		add = fatbin.ArchiveWithHostRefs
+	}
+	if data, err = add(data, names); err != nil {
+		return nil
+	}
+	return data
+}
+
+func (r *Runner) replaceInput(a *graph.Action, out *refsArgv, input string, content []byte, dir scratch) error {
+	file := filepath.Join(dir.file("refs"), filepath.Base(input))
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+		return fmt.Errorf("making a temporary folder: %w", err)
+	}
+	if err := os.WriteFile(file, content, 0o666); err != nil {
+		return fmt.Errorf("writing an input of %s: %w", a.Name, err)
+	}
+	out.from, out.to = file, r.abs(input)
+	if !a.Step().EmptyCwd {
+		out.from, out.to = r.relative(dir).file("refs")+"/"+filepath.Base(input), input
+	}
+	out.argv = slices.Clone(out.argv)
+	for i, arg := range out.argv {
+		if arg == input {
+			out.argv[i] = out.from
+		}
+	}
+	return nil
+}
+
+// keepAll is the command of a device link that removes nothing.
+func keepAll(a *graph.Action, argv []string) []string {
+	if a.Kind == graph.NVLink {
+		return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
+	}
+	return slices.Insert(slices.Clone(argv), slices.Index(argv, "-dlink")+1, "-Xnvlink", nvcc.KeepAll)
+}
+
+// shown is the command as a user could run it.
+func (v refsArgv) shown(a *graph.Action) []string {
+	if v.keepsAll {
+		return keepAll(a, a.Argv)
+	}
+	return a.Argv
+}
+
+// said gives messages the name of the input that the user knows.
+func (v refsArgv) said(text string) string {
+	if v.from == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, v.from, v.to)
+}

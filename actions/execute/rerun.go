@@ -1,0 +1,113 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// rerun implements sched.Runner. It brings a build tree up to date as Runner does, and runs each action again, beside the tree,
+// which stays as it was built.
+type rerun struct {
+	r       *Runner
+	begin   func(a *graph.Action) (wanted bool)                                   // before an action runs again; nil wants all
+	compare func(a *graph.Action, first, second *cache.Record, dir scratch) error // holds the second run, which is in dir, against the first
+}
+
+// Check implements sched.Runner: every action runs.
+func (v *rerun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
+	res, settled := v.r.check(ctx, a)
+	if settled && res.Status == sched.Failed {
+		return res, true
+	}
+	return sched.Result{Reason: "to compare"}, false
+}
+
+// Execute implements sched.Runner.
+func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result) {
+	v.r.mu.Lock()
+	_, missing := v.r.pending[a.ID]
+	v.r.mu.Unlock()
+	defer func() {
+		if !res.Short {
+			v.r.done(a) // once: it counts who may still read the files of parts
+		}
+	}()
+	if missing {
+		if res := v.r.executeChecked(ctx, a); res.Status == sched.Failed {
+			return res
+		}
+	}
+	if v.begin != nil && !v.begin(a) {
+		return sched.Result{Status: sched.UpToDate}
+	}
+	return v.again(ctx, a)
+}
+
+// again runs a settled action and compares.
+func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
+	p, err := v.r.key(a)
+	if err != nil {
+		return failed(err)
+	}
+	first := v.r.recorded(a, p.key)
+	if first == nil { // an input changed while it was built
+		return sched.Result{Status: sched.Ran}
+	}
+	dir, err := v.r.newScratch(a)
+	if err != nil {
+		return failed(err)
+	}
+	if dir.name != "" {
+		dir.remove(true) // what the first run left
+	}
+	defer dir.remove(true)
+	back, err := v.r.setAside(a, dir)
+	if err != nil {
+		return failed(err)
+	}
+	rec, stable, res := v.r.produce(ctx, a, p, dir)
+	if res.Status != sched.Failed {
+		if err := v.compare(a, first, rec, dir); err != nil {
+			return failed(errors.Join(err, back()))
+		}
+		if a.Intermediate && stable && sameContent(first, rec) { // what comes after it may want to read it
+			res = v.r.keepPart(ctx, a, rec, res, dir, stable)
+		}
+	}
+	if err := back(); err != nil {
+		return failed(err)
+	}
+	return res
+}
+
+// setAside moves what a command that writes its outputs itself has written, and gives back what brings it back.
+func (r *Runner) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
+	if !a.InPlace {
+		return func() error { return nil }, nil
+	}
+	was := func(i int) string { return dir.file(fmt.Sprintf("was-%d", i)) }
+	moved := 0
+	back = func() error {
+		for i, o := range a.Outputs[:moved] {
+			if err := os.Rename(was(i), r.abs(o)); err != nil {
+				return fmt.Errorf("bringing %s back: %w", o, err)
+			}
+			r.written(o)
+		}
+		return nil
+	}
+	for i, o := range a.Outputs {
+		if err := os.Rename(r.abs(o), was(i)); err != nil {
+			return nil, errors.Join(fmt.Errorf("setting the old %s aside: %w", o, err), back())
+		}
+		moved++
+		r.written(o)
+	}
+	return back, nil
+}

@@ -1,0 +1,318 @@
+package execute
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kbuild-dev/kbuild/actions/strace"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// A record is right if it names all that the command took in, and all that it looked for in vain. What compilers say of that (dependency
+// files) and what kbuild concludes from it (Absent) may be wrong or incomplete, and no comparison of outputs shows it until somebody makes
+// the edit. The kernel knows: Trace has commands run under strace, and holds each path against the record.
+//
+// A path is in a record if it is a declared or discovered input, a path that must stay absent, or below a folder that must; if it
+// is a file whose content is in the identity of a tool of the action; or if its coming has the tools asked again. Everything
+// else is a fault, but for what leftOut names, each with the reason.
+
+// Trace implements sched.Runner. It brings a build tree up to date as Runner does, and runs each command again under strace, beside the
+// tree, which stays as it was built.
+type Trace struct {
+	rerun
+	tools Covered
+	dir   string // for what strace writes
+
+	mu      sync.Mutex
+	runs    map[graph.ActionID][]tracedRun
+	number  atomic.Int64
+	checked int
+	found   []Unrecorded
+}
+
+// Covered is what the identities of tools stand for.
+type Covered struct {
+	Files map[string][]string // whose content is in an identity, by the name of the tool
+	Asked []string            // whose coming, or change if they are folders, has the tools asked again
+}
+
+// Unrecorded is a path that a command used and no record knows.
+type Unrecorded struct {
+	Action *graph.Action
+	Path   string
+	How    string // "read" or "looked for"
+}
+
+// tracedRun is what strace wrote of a command.
+type tracedRun struct{ file, cwd string }
+
+// NewTrace wraps r. dir is a folder for what strace writes.
+func NewTrace(r *Runner, tools Covered, dir string) *Trace {
+	v := &Trace{tools: tools, dir: dir, runs: map[graph.ActionID][]tracedRun{}}
+	v.rerun = rerun{r: r, compare: v.hold, begin: v.begin}
+	r.under = v.under
+	return v
+}
+
+// Found are the commands that were run again, and what no record knows of, in the order of actions.
+func (v *Trace) Found() (checked int, found []Unrecorded) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	slices.SortFunc(v.found, func(a, b Unrecorded) int {
+		return cmp.Or(cmp.Compare(a.Action.ID, b.Action.ID), cmp.Compare(a.How, b.How), cmp.Compare(a.Path, b.Path))
+	})
+	return v.checked, slices.Clone(v.found)
+}
+
+// begin says from when on the commands of a are traced. What kbuild does itself, no strace sees apart.
+func (v *Trace) begin(a *graph.Action) (wanted bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !a.Kind.InProcess() {
+		v.runs[a.ID] = []tracedRun{}
+	}
+	return !a.Kind.InProcess()
+}
+
+// under puts strace before a command of an action that is run again.
+func (v *Trace) under(a *graph.Action, argv []string, cwd string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	runs, wanted := v.runs[a.ID]
+	if !wanted {
+		return argv
+	}
+	file := filepath.Join(v.dir, fmt.Sprint(v.number.Add(1)))
+	v.runs[a.ID] = append(runs, tracedRun{file, cwd})
+	return strace.Args(file, argv)
+}
+
+// hold holds what the commands of a did against its record.
+func (v *Trace) hold(a *graph.Action, first, _ *cache.Record, dir scratch) error {
+	v.mu.Lock()
+	runs := v.runs[a.ID]
+	delete(v.runs, a.ID)
+	v.mu.Unlock()
+	h := v.held(a, dir)
+	for _, run := range runs {
+		if err := h.read(run); err != nil {
+			return fmt.Errorf("%s: %w", a.Name, err)
+		}
+		os.Remove(run.file)
+	}
+	found := h.unrecorded(a)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.checked++
+	v.found = append(v.found, found...)
+	return nil
+}
+
+// use is what was done with a path, once.
+type use struct {
+	strace.Access
+	place place
+}
+
+// holding is an action with all that its commands did.
+type holding struct {
+	v       *Trace
+	known   pathSet
+	own     []string // folders, or beginnings of names, that only this action uses
+	wrote   map[string]bool
+	folders map[string]bool // that have the tools asked again when they change
+	uses    []use
+	seen    map[strace.Access]bool
+}
+
+// held is what is known of a before its commands are looked at.
+func (v *Trace) held(a *graph.Action, dir scratch) *holding {
+	h := &holding{v: v, known: newPathSet(), wrote: map[string]bool{}, folders: map[string]bool{}, seen: map[strace.Access]bool{}}
+	h.add(a)
+	for _, tool := range a.Tools {
+		h.known.add(v.tools.Files[tool]...)
+	}
+	h.known.add(v.tools.Asked...)
+	for _, name := range v.tools.Asked {
+		if p := h.known.walk(name); p.real == p.there {
+			h.folders[p.real] = true
+		}
+	}
+	h.known.add(v.r.Root)
+	own := dir.dir
+	if dir.name != "" {
+		own = filepath.Join(dir.dir, dir.name)
+	}
+	h.own = append(h.own, h.known.walk(v.r.abs(own)).real)
+	if v.r.short != "" {
+		h.own = append(h.own, h.known.walk(filepath.Dir(v.r.short)).real)
+		h.known.add(v.r.short, dir.tmp)
+	}
+	return h
+}
+
+// add adds what the record of a names. An action that reads the source which a text in its key was made of has the text stand for all
+// that went into it.
+func (h *holding) add(a *graph.Action) {
+	r := h.v.r
+	for _, list := range [3][]string{r.Uses(a), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
+		for _, p := range list {
+			if p != "" {
+				h.known.add(r.abs(p))
+			}
+		}
+	}
+	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
+		for _, p := range append(r.discovery.Shadows(rec), rec.Passed...) {
+			h.known.add(r.abs(p))
+		}
+	}
+	for _, s := range a.Step().Staged {
+		if s.From != "" {
+			h.known.add(r.abs(s.From))
+		}
+	}
+	for _, text := range a.Step().KeyedByText {
+		if maker := r.maker(text); maker != nil {
+			h.add(maker)
+		}
+	}
+}
+
+// read reads what strace wrote.
+func (h *holding) read(run tracedRun) error {
+	f, err := regular.Open(run.file, os.O_RDONLY, 0)
+	if err != nil {
+		return fmt.Errorf("reading what strace wrote: %w", err)
+	}
+	defer f.Close()
+	all, err := strace.Parse(f, run.cwd)
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if a.Use == strace.Wrote {
+			h.wrote[h.known.walk(a.Path).real] = true
+			continue
+		}
+		if h.seen[a] {
+			continue
+		}
+		h.seen[a] = true
+		p := h.known.walk(a.Path)
+		if h.wrote[p.real] && a.Use != strace.Looked {
+			continue // it takes in what it made
+		}
+		h.uses = append(h.uses, use{a, p})
+		if a.Use == strace.Ran {
+			for _, name := range ofProgram(p.real) {
+				h.uses = append(h.uses, use{strace.Access{Use: strace.Read, Path: name, Program: a.Program}, h.known.walk(name)})
+			}
+		}
+	}
+	return nil
+}
+
+// unrecorded are the uses that neither the record of a nor its tools, nor a reason, account for. Of a folder that is not there and what was
+// looked for in it, the folder is enough: nothing comes in it but with it.
+func (h *holding) unrecorded(a *graph.Action) (out []Unrecorded) {
+	told := map[Unrecorded]bool{}
+	gone := map[string]bool{}
+	root := h.known.walk(h.v.r.Root).real
+	for _, u := range h.uses {
+		if h.isOwn(u.place.real) || h.wrote[u.place.real] || h.accounted(u) || reasonFor(a, root, u) != "" {
+			continue
+		}
+		told[h.tell(a, u)] = true
+		if u.Use == strace.Looked && u.place.there != u.place.real {
+			gone[u.place.real] = true
+		}
+	}
+	for u := range told {
+		if u.How != "looked for" || !slices.ContainsFunc(above(h.v.r.abs(u.Path)), func(dir string) bool { return gone[dir] }) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// tell is what is said of a use. A link is named as the command did.
+func (h *holding) tell(a *graph.Action, u use) Unrecorded {
+	how, name := "read", u.place.real
+	if u.Use == strace.Looked {
+		how = "looked for"
+	}
+	if u.Use == strace.Link {
+		name = u.Path
+	}
+	return Unrecorded{a, strings.TrimPrefix(name, h.v.r.Root+"/"), how}
+}
+
+// above are the folders above a path.
+func above(name string) (dirs []string) {
+	for name != "/" {
+		name = filepath.Dir(name)
+		dirs = append(dirs, name)
+	}
+	return dirs
+}
+
+// accounted reports a use of what is known.
+func (h *holding) accounted(u use) bool {
+	if u.Use == strace.Link {
+		return h.known.hasLink(u.Path)
+	}
+	return h.known.has(u.place) || u.Use == strace.Looked && (h.known.hasBelow(u.place) || h.watched(u.place))
+}
+
+// watched reports a path that is not there, in a folder in which whatever comes has the tools asked again.
+func (h *holding) watched(p place) bool {
+	return h.folders[p.there] && !slices.ContainsFunc(p.links, func(l string) bool { return !h.known.links[l] })
+}
+
+func (h *holding) isOwn(name string) bool {
+	return slices.ContainsFunc(h.own, func(own string) bool { return within(name, own) || strings.HasPrefix(name, own+"++") })
+}
+
+// scriptInterpreter is the program that the first line of a script names.
+func scriptInterpreter(file string) string {
+	f, err := regular.Open(file, os.O_RDONLY, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256) // more the kernel does not read
+	n, _ := io.ReadFull(f, head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	rest, ok := strings.CutPrefix(line, "#!")
+	if words := strings.Fields(rest); ok && len(words) > 0 {
+		return words[0]
+	}
+	return ""
+}
+
+// elfInterpreter is the dynamic loader that a program names.
+func elfInterpreter(file string) string {
+	f, err := elf.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, _ := io.ReadAll(p.Open())
+			return strings.TrimRight(string(name), "\x00")
+		}
+	}
+	return ""
+}

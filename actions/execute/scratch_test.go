@@ -1,0 +1,66 @@
+package execute
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Two outputs never share a name, however they are spelled and however long they are.
+func TestFlatName(t *testing.T) {
+	long := strings.Repeat("folder/", 60)
+	outputs := []string{"build/a/b+c.o", "build/a+b/c.o", "build/a%2Bb/c.o", "build/a/b/c.o", "build/x/" + long + "c.o", "build/y/" + long + "c.o", "elsewhere/c.o"}
+	seen := map[string]string{}
+	for _, o := range outputs {
+		name := flatName("build", o)
+		if strings.Contains(name, "/") || len(name) > 240 {
+			t.Errorf("%s: %q", o, name)
+		}
+		if other, ok := seen[name]; ok {
+			t.Errorf("%s and %s are both %q", o, other, name)
+		}
+		seen[name] = o
+	}
+}
+
+// What runs side by side writes different files, in one folder or in its own.
+func TestScratch(t *testing.T) {
+	r := New(Config{Graph: &graph.Graph{BuildDir: "build"}, Root: "/p", State: t.TempDir()})
+	t.Setenv("TMPDIR", "/tmp") // which a short name fits into
+	short := ""
+	t.Cleanup(func() {
+		os.RemoveAll(r.State) // as a user may do it
+		r.RemoveTemp()
+		if _, err := os.Lstat(short); short == "" || !os.IsNotExist(err) {
+			t.Errorf("the short name %q stays: %v", short, err)
+		}
+	})
+	actions := []*graph.Action{
+		{Kind: graph.HostCompile, Outputs: []string{"build/a.o"}},
+		{Kind: graph.HostCompile, Outputs: []string{"build/x/a.o"}},
+		{Kind: graph.Archive, Outputs: []string{"build/a.o.kbuild.d"}}, // the dependency file of the first, by name
+		{Kind: graph.Compile, Outputs: []string{"build/y/a.o"}},
+		{Kind: graph.HostLink, Outputs: []string{"build/bin/a.o", "build/bin/b/a.o"}},
+	}
+	seen := map[string]int{}
+	for n, a := range actions {
+		s, err := r.newScratch(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short = filepath.Dir(r.short)
+		files := []string{s.file("args.rsp"), s.depfile()}
+		for i, o := range a.Outputs {
+			files = append(files, s.output(i, o))
+		}
+		for _, f := range files {
+			if other, ok := seen[f]; ok {
+				t.Errorf("%s is written by %d and %d", f, other, n)
+			}
+			seen[f] = n
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package execute
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// A clock that goes in ticks, and only while somebody waits for it.
+type ticking struct {
+	at     time.Time
+	tick   time.Duration
+	waited int
+}
+
+func (c *ticking) clock() fileClock {
+	return fileClock{
+		now:   func() cache.Moment { return cache.Moment{Time: c.at, File: c.at.Truncate(c.tick)} },
+		pause: func(d time.Duration) { c.waited++; c.at = c.at.Add(d) },
+	}
+}
+
+func TestSettle(t *testing.T) {
+	const tick = 4 * time.Millisecond
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		what   string
+		now    time.Duration // after noon
+		begun  time.Duration
+		waited int // ms
+	}{
+		{"a second ago", time.Second, 0, 0},
+		{"in the tick before this one", tick, tick - 1, 0},
+		{"at the start of this tick", 0, 0, 4},
+		{"in the middle of this tick", tick / 2, tick / 4, 2},
+		{"at the end of this tick", tick - time.Millisecond, tick - time.Millisecond, 1},
+		{"before the clock was set back", -time.Hour, 0, pauses},
+	} {
+		clock := &ticking{at: noon.Add(c.now), tick: tick}
+		at := clock.clock().after(noon.Add(c.begun))
+		if clock.waited != c.waited {
+			t.Errorf("begun %s: waited %d ms, want %d", c.what, clock.waited, c.waited)
+		}
+		if c.waited < pauses && !at.File.After(noon.Add(c.begun)) {
+			t.Errorf("begun %s: the command starts at %v, not after what was there", c.what, at)
+		}
+	}
+}
+
+// lab is a project with one compile, by a shell.
+type lab struct {
+	t       *testing.T
+	root    string
+	journal *tree.DB
+	graph   *graph.Graph
+	compile *graph.Action
+}
+
+// newLab has a shell make a.o of a.c, and the dependency file a.d: $0 and $1 of the script.
+func newLab(t *testing.T, script string, searched ...string) *lab {
+	t.Helper()
+	l := &lab{t: t, root: t.TempDir(), graph: &graph.Graph{}}
+	for _, dir := range append([]string{".kbuild"}, searched...) {
+		if err := os.Mkdir(filepath.Join(l.root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if l.journal, err = tree.Open(filepath.Join(l.root, ".kbuild/tree.db")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.journal.Close()
+		run.RemoveTemp(filepath.Join(l.root, ".kbuild/tmp"), "")
+	})
+	l.compile = l.graph.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d",
+		Tools: []string{"cc"}, SearchDirs: searched, Argv: []string{"sh", "-c", script, "a.o", "a.d"}})
+	if err := l.graph.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *lab) write(name, text string) {
+	l.t.Helper()
+	if err := os.WriteFile(filepath.Join(l.root, name), []byte(text), 0o666); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// runner is that of a kbuild that begins now.
+func (l *lab) runner() *Runner {
+	return New(Config{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.NewFiles(l.root, nil),
+		Listing: cache.NewListing(l.root), Journal: l.journal, Env: os.Environ(), Begun: time.Now()})
+}
+
+// lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing twice.
+func (l *lab) lateRunner() *Runner {
+	fileClock{}.after(time.Now().Add(cache.FileTick))
+	r := l.runner()
+	r.Begun = r.Begun.Add(-time.Minute)
+	return r
+}
+
+// build checks and runs the compile, and reports whether it was recorded.
+func (l *lab) build(r *Runner) (res sched.Result, recorded bool) {
+	l.t.Helper()
+	if _, settled := r.Check(l.t.Context(), l.compile); settled {
+		l.t.Fatal("there is nothing to do")
+	}
+	if res = r.Execute(l.t.Context(), l.compile); res.Status != sched.Ran {
+		l.t.Fatal(res.Err)
+	}
+	return res, l.journal.Last("a.o") != nil
+}
+
+// A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
+func TestTooYoungToTell(t *testing.T) {
+	l := newLab(t, `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`)
+	l.write("a.c", "")
+	l.write("a.h", "young")
+	r, late, waits := l.runner(), -time.Hour, 0
+	r.clock = fileClock{
+		now: func() cache.Moment { now := time.Now(); return cache.Moment{Time: now, File: now.Add(late)} },
+		pause: func(time.Duration) {
+			if waits++; waits == pauses+1 { // the wait before the first run was in vain
+				late = time.Hour
+			}
+		},
+	}
+	res, recorded := l.build(r)
+	if ran, _ := os.ReadFile(filepath.Join(l.root, "ran")); len(res.Output) > 0 || string(ran) != "\n\n" || !recorded {
+		t.Errorf("%q, ran %d times, want 2; recorded is %v", res.Output, len(ran), recorded)
+	}
+}
+
+// A file that the assembler takes in is in no dependency file. If it changes while the command runs, nobody knows what of it the command
+// has read.
+func TestTakenInChanges(t *testing.T) {
+	l := newLab(t, `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`)
+	l.write("a.c", `asm(".incbin \"data\"");`)
+	l.write("data", "old\n")
+	if _, recorded := l.build(l.lateRunner()); !recorded {
+		t.Error("nothing changed, and it is not recorded")
+	}
+	l.write("edit", "new\n")
+	l.write("data", "other\n")
+	if _, recorded := l.build(l.lateRunner()); recorded {
+		t.Error("data changed under the command, and it is recorded")
+	}
+}
+
+// The text that cudafe++ makes of nvcc's host code names what the assembler is to take in, with its content, and is in the key of the
+// compile. The assembler reads the file later.
+func TestTakenInChangesBetweenPasses(t *testing.T) {
+	for edit, want := range map[string]bool{"": true, "new\n": false} {
+		l := newLab(t, `cat data >"$0"; echo "a.o: a.cudafe1.cpp" >"$1"`)
+		l.graph = &graph.Graph{}
+		l.graph.Add(&graph.Action{Kind: graph.Cudafe, Name: "a.cu", Outputs: []string{"a.cudafe1.cpp"}})
+		l.compile = l.graph.Add(&graph.Action{Kind: graph.HostPart, Name: "a.cu", Inputs: []string{"a.cudafe1.cpp"}, Outputs: []string{"a.o"},
+			Depfile: "a.d", Tools: []string{"cc"}, Argv: l.compile.Argv})
+		if err := l.graph.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		l.write("a.cudafe1.cpp", `asm(".incbin \"data\"");`)
+		l.write("data", "old\n")
+		made := cache.Record{Outputs: []cache.Output{{Path: "a.cudafe1.cpp", Digest: l.digest("a.cudafe1.cpp")}},
+			Discovered: []cache.FileDigest{{Path: "data", Digest: l.digest("data")}}}
+		if err := l.journal.Append(&made); err != nil {
+			t.Fatal(err)
+		}
+		if edit != "" {
+			l.write("data", edit)
+		}
+		if _, recorded := l.build(l.lateRunner()); recorded != want {
+			t.Errorf("data is now %q: recorded is %v", edit, recorded)
+		}
+	}
+}
+
+func (l *lab) digest(name string) cache.Digest {
+	l.t.Helper()
+	d, err := cache.DigestFile(filepath.Join(l.root, name))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+// A header that comes while a command runs, before the one that the command has read, is not taken for one that the command passed over.
+func TestHeaderComes(t *testing.T) {
+	for comes, want := range map[string]bool{"before": true, "meanwhile": false} {
+		l := newLab(t, `cat inc/a.h >"$0"; echo "a.o: a.c inc/a.h" >"$1"; [ -e first/a.h ] || echo x >first/a.h`, "first", "inc")
+		l.write("a.c", "")
+		l.write("inc/a.h", "")
+		if comes == "before" {
+			l.write("first/a.h", "")
+		}
+		if _, recorded := l.build(l.lateRunner()); recorded != want {
+			t.Errorf("a header that comes %s: recorded is %v", comes, recorded)
+		}
+	}
+}
