@@ -40,10 +40,8 @@ func (d *Discovery) Named(a *graph.Action) (out []string) {
 		return nil
 	}
 	known := map[string]bool{a.Depfile: true}
-	for _, list := range [4][]string{a.Inputs, a.Outputs, a.Step().DiagnosticInputs, a.Step().UnkeyedPaths} {
-		for _, f := range list {
-			known[f] = true
-		}
+	for _, f := range slices.Concat(a.Reads(), a.Outputs, a.Step().UnkeyedPaths) {
+		known[f] = true
 	}
 	for i, arg := range a.Argv[1:] {
 		if known[arg] || namesCompiler(a.Argv[i]) {

@@ -184,8 +184,8 @@ func Discovers(rec *cache.Record, file string) bool {
 	return slices.ContainsFunc(rec.Discovered, func(f cache.FileDigest) bool { return f.Path == file })
 }
 
-// discover adds a file to a record that does not have it.
-func discover(rec *cache.Record, f cache.FileDigest) {
+// Add adds a file to a record that does not have it.
+func Add(rec *cache.Record, f cache.FileDigest) {
 	if !Discovers(rec, f.Path) {
 		rec.Discovered = append(rec.Discovered, f)
 	}

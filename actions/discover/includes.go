@@ -85,7 +85,7 @@ func (d *Discovery) dependencies(ran Ran, text []byte) (deps []string, err error
 		text = bytes.ReplaceAll(text, []byte(dir+"/"), []byte(ofLink))
 	}
 	deps, err = parseLinkDepfile(text, func(name string) bool { return name != "" && d.Listing.Exists(name) })
-	if trace := d.Trace(ran); trace.Complete { // it has a script of INCLUDE by the name by which it was found
+	if trace := d.Trace(ran.Trace); trace.Complete { // it has a script of INCLUDE by the name by which it was found
 		deps = slices.DeleteFunc(deps, func(dep string) bool { return !d.isFile(dep) })
 		deps = append(deps, slices.DeleteFunc(trace.Read, ran.isTemporary)...)
 	}

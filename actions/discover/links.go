@@ -29,9 +29,9 @@ func isLink(a *graph.Action) bool { return a.Kind.Info().Lane == graph.LaneLink 
 // IsTraced reports a link by GNU ld that tells what it opens.
 func IsTraced(a *graph.Action) bool { return isLink(a) && slices.Contains(a.Argv, host.TraceLink) }
 
-// Trace is what the linker told of a link that has run; empty if nothing.
-func (d *Discovery) Trace(ran Ran) LinkTrace {
-	text, _ := regular.Read(ran.Trace)
+// Trace is what the linker told in a file; empty if nothing.
+func (d *Discovery) Trace(file string) LinkTrace {
+	text, _ := regular.Read(file)
 	return parseLinkTrace(text, d.isFile)
 }
 
@@ -58,7 +58,7 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) {
 	if !isLink(a) {
 		return
 	}
-	switch trace := d.Trace(ran); {
+	switch trace := d.Trace(ran.Trace); {
 	case !IsTraced(a):
 		argv := d.linkerCommand(ctx, a)
 		missing = append(d.absentLibs(argv), d.absentInScripts(argv, rec)...)
@@ -159,7 +159,7 @@ func (t Tree) programs(f host.Folders, rec *cache.Record, names ...string) []str
 	dirs := compact(append(slices.Clone(f.Programs), f.Libraries...))
 	for _, name := range names {
 		if found, ok := t.first(dirs, name); ok {
-			discover(rec, found)
+			Add(rec, found)
 		}
 	}
 	return slices.Concat(t.missing(f.Programs), t.firstAbsent(dirs, names))

@@ -58,7 +58,7 @@ func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, re
 		if err != nil {
 			continue // what the command itself makes
 		}
-		discover(rec, cache.FileDigest{Path: name, Digest: digest})
+		Add(rec, cache.FileDigest{Path: name, Digest: digest})
 		for _, rel := range spellings(name, lists[0].Dirs) {
 			s.absent(rel, name)
 		}

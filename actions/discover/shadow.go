@@ -144,7 +144,7 @@ func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 	}
 	rec.Absent = compact(rec.Absent)
 	for _, f := range headers {
-		discover(rec, f)
+		Add(rec, f)
 	}
 	return stable
 }
@@ -247,7 +247,7 @@ func (t Tree) hostHeaders(rec *cache.Record) {
 	for _, list := range rec.Search {
 		for _, name := range nvcc.HostHeaders {
 			if f, ok := t.first(strings.Split(list, "\n"), name); ok {
-				discover(rec, f)
+				Add(rec, f)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (d *Discovery) Watched(all []Recorded, except string) (absent, present []st
 // what must stay absent. What may not come to the folders that its compiler searches is not among them: see Searched and Shadows.
 func (d *Discovery) Uses(of Recorded) []string {
 	a, rec := of.Action, of.Record
-	out := slices.Concat(a.Inputs, a.Step().DiagnosticInputs, d.Named(a), d.watchArguments(a))
+	out := slices.Concat(a.Reads(), d.Named(a), d.watchArguments(a))
 	if rec != nil {
 		for _, f := range rec.Discovered {
 			if !IsCondition(f.Path) {

@@ -108,7 +108,7 @@ func (w *Workspace) buildPart(part *part, lock *run.Lock) (sum sched.Summary, mi
 		sum.UpToDate += rest
 	}
 	r.Finish(sum)
-	if len(t.Runner.Misread()) > 0 && r.Context.Err() == nil {
+	if len(t.Runner.Misparses()) > 0 && r.Context.Err() == nil {
 		return sum, planAgain, nil
 	}
 	if err == nil && !sum.Interrupted {
@@ -133,7 +133,7 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if err == nil && req.Ran != nil && !w.DryRun {
 		err = req.Ran(r.Context, p, t, want)
 	}
-	misparsed, noted := p.noteMisread(t.db, t.Runner.Misread())
+	misparsed, noted := p.noteMisread(t.db, t.Runner.Misparses())
 	err = errors.Join(err, noted)
 	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misparsed == ""
 	if good && req.Good != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -91,7 +90,7 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 			return nil, err
 		}
 	}
-	execute.RemoveEmptyFolders(tree, found.known)
+	removeEmptyFolders(tree, found.known)
 	return found.others, removeState(dir, state)
 }
 

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -40,7 +39,7 @@ func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, 
 	}
 	for _, k := range codes {
 		name := filepath.Join(dir, k.name)
-		if err := t.Runner.CopyPart(ctx, k.part, name); err != nil {
+		if err := t.Runner.CopyIntermediate(ctx, k.part, name); err != nil {
 			return fmt.Errorf("keeping %s: %w", k.part, err)
 		}
 		if k.sass {
@@ -108,7 +107,7 @@ func removeKept(state string) error {
 			return err
 		}
 	}
-	execute.RemoveEmptyFolders(tree, names)
+	removeEmptyFolders(tree, names)
 	return nil
 }
 

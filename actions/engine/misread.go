@@ -22,7 +22,7 @@ import (
 type verdict struct {
 	Kbuild string `json:"kbuild"` // the digest of the program
 	Tools  string `json:"tools"`  // probe.Identity
-	execute.Misreading
+	execute.Misparse
 }
 
 // doubtsText is the text of the build tree's database that holds them. Whoever cleans the tree has the compiler taken apart again.
@@ -83,7 +83,7 @@ func (p *Project) distrust(steps *probe.Steps) {
 
 // noteMisread adds what a run found to the verdicts, and gives the compiler that was misread, "" if none was or none that this process
 // did not know of.
-func (p *Project) noteMisread(db *tree.DB, found []execute.Misreading) (tool string, err error) {
+func (p *Project) noteMisread(db *tree.DB, found []execute.Misparse) (tool string, err error) {
 	w, id := p.w, toolIdentity(p.Facts)
 	all := verdicts(p.Project, id)
 	for _, m := range found {

@@ -107,15 +107,17 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, note func(severity, text
 	}
 	called := p.namesOfTree(filepath.Dir(filepath.Dir(name)))
 	written := map[string][]cache.Output{}
-	for o, output := range t.Runner.Written() {
-		written[called(o)] = append(written[called(o)], output)
+	for rec := range t.db.All() {
+		for _, o := range rec.Outputs {
+			written[called(o.Path)] = append(written[called(o.Path)], o)
+		}
 	}
 	now, later := p.leftovers(knownOutputs(name, written, called), l.Outputs, want)
 	if p.w.DryRun {
 		sayLeftovers(note, "note", "would remove", existing(p.Root, now), "that nothing makes any more")
 		return nil
 	}
-	removed, left, err := t.Runner.RemoveLeftovers(now, written)
+	removed, left, err := t.removeLeftovers(now, written)
 	sayLeftovers(note, "note", "removed", removed, "that nothing makes any more")
 	sayLeftovers(note, "warning", "left", left, "that nothing makes any more, since kbuild does not know its content to be what it wrote")
 	if err != nil {

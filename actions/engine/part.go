@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
@@ -139,11 +140,7 @@ func exists(path string) bool {
 
 // openTree opens the build tree for the part.
 func (p *part) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
-	t, err := w.openTree(lock, p.db, p.root, p.state, p.graph, p.meta.Tools)
-	if err == nil {
-		t.Runner.Outer = p.packed
-	}
-	return t, err
+	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools})
 }
 
 // commit brings the view up to what the build of the part left.

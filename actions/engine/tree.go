@@ -11,7 +11,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/tree"
-	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // Tree is an open build tree. Nobody else builds in it until it is closed.
@@ -39,28 +38,20 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 		lock.Release()
 		return nil, err
 	}
-	t, err := p.w.openTree(lock, db, p.Root, state, p.Graph, tools)
-	if err == nil {
-		t.Runner.Distrusted = p.w.distrustedQuestions()
-	}
-	return t, err
+	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Distrusted: p.w.distrustedQuestions()})
 }
 
-// openTree opens the build tree with its files in the folder state. The lock and the database go with the tree, or are released.
-func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, root, state string, g *graph.Graph, tools map[string]string) (*Tree, error) {
-	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(root, db.Known)}
-	os.RemoveAll(filepath.Join(state, "parts"))
-	env, keyEnv := environ()
-	t.Runner = execute.New(execute.Config{
-		Graph: g, Root: root, State: filepath.Clean(state), Files: t.files, Tools: tools,
-		Begun: w.Begun, Listing: cache.NewListing(root), Journal: db, Env: env, KeyEnv: keyEnv,
-	})
+// openTree opens the build tree with its files in the folder c.State. The lock and the database go with the tree, or are released.
+func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config) (*Tree, error) {
+	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(c.Root, db.Known)}
+	os.RemoveAll(filepath.Join(c.State, "parts"))
+	c.Env, c.KeyEnv = environ()
+	c.Begun, c.Files, c.Listing, c.Journal = w.Begun, t.files, cache.NewListing(c.Root), db
 	var err error
-	if t.limit, err = w.CacheSize(); err == nil && w.NoCache {
-		err = t.openParts(state)
-	} else if err == nil {
-		err = t.openStore()
+	if t.limit, err = w.CacheSize(); err == nil {
+		err = t.openStore(&c)
 	}
+	t.Runner = execute.New(c)
 	if err != nil {
 		t.Close()
 		return nil, err
@@ -68,7 +59,16 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, root, state string, g 
 	return t, nil
 }
 
-func (t *Tree) openStore() error {
+// openStore opens the shared cache. A build tree without it gets a small one of its own, for what is between the passes of nvcc.
+func (t *Tree) openStore(c *execute.Config) error {
+	if t.w.NoCache {
+		store, err := disk.Open(filepath.Join(c.State, "cache"))
+		if err != nil {
+			return fmt.Errorf("the build tree cannot be written: %w", err)
+		}
+		t.own, c.IntermediateStore = store, store
+		return nil
+	}
 	dir, err := t.w.ActionCache()
 	if err != nil {
 		return err
@@ -77,18 +77,7 @@ func (t *Tree) openStore() error {
 	if err != nil {
 		return fmt.Errorf("%w; build without it: --no-cache", err)
 	}
-	t.Store, t.Runner.Store, t.Runner.Keep = store, store, store
-	return nil
-}
-
-// openParts gives a build tree without the shared cache a small one of its own, for what stands between the
-// passes of nvcc.
-func (t *Tree) openParts(state string) error {
-	store, err := disk.Open(filepath.Join(state, "cache"))
-	if err != nil {
-		return fmt.Errorf("the build tree cannot be written: %w", err)
-	}
-	t.own, t.Runner.Keep = store, store
+	t.Store, c.Store, c.IntermediateStore = store, store, store
 	return nil
 }
 

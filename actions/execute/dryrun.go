@@ -2,10 +2,10 @@ package execute
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -18,18 +18,6 @@ type DryRun struct {
 	unknown map[string]bool
 }
 
-// restored makes the digests of outputs that would be restored stand for the files that are not there.
-func (d *DryRun) restored(a *graph.Action, rec *cache.Record) {
-	d.r.mu.Lock()
-	defer d.r.mu.Unlock()
-	if d.r.assumed == nil {
-		d.r.assumed = map[string]cache.Digest{}
-	}
-	for _, o := range outputsOf(a, rec) {
-		d.r.assumed[o.Path] = o.Digest
-	}
-}
-
 // NewDryRun wraps r.
 func NewDryRun(r *Runner) *DryRun { return &DryRun{r: r, unknown: map[string]bool{}} }
 
@@ -38,23 +26,23 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if d.stale(a) {
 		return sched.Result{Reason: "something it needs would be built"}, false
 	}
-	p, err := d.r.key(a)
+	key, err := d.r.keys.of(a)
 	if err != nil {
 		return failed(err), true
 	}
-	if rec := d.r.Journal.ByCommand(p.key); rec != nil && d.r.discovery.Holds(a, rec) && d.r.inPlace(a, rec) {
-		if a.Intermediate {
-			d.restored(a, rec)
-		}
-		d.r.note(a, rec)
-		return sched.Result{Status: sched.UpToDate}, true
+	status := sched.UpToDate
+	rec := d.r.Journal.ByCommand(key.key)
+	if rec == nil || !d.r.upToDate(a, rec) {
+		rec, status = d.r.stored(ctx, a, key.key), sched.Cached
 	}
-	if rec := d.r.stored(ctx, a, p.key); rec != nil {
-		d.restored(a, rec)
-		d.r.note(a, rec)
-		return sched.Result{Status: sched.Cached}, true
+	if rec == nil {
+		return sched.Result{Reason: d.r.reason(a, key)}, false
 	}
-	return sched.Result{Reason: d.r.reason(a, p)}, false
+	if status == sched.Cached || a.Intermediate {
+		d.r.intermediates.setOutputs(outputsOf(a, rec)) // for the files that are not there
+	}
+	d.r.provenance.settled(a, rec)
+	return sched.Result{Status: status}, true
 }
 
 // Execute implements sched.Runner: it runs nothing.
@@ -62,24 +50,20 @@ func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	d.mark(a)
 	res := sched.Result{Status: sched.Ran, Argv: a.Argv, Reason: "something it needs would be built"}
 	if !d.stale(a) {
-		if p, err := d.r.key(a); err == nil {
-			res.Reason = d.r.reason(a, p)
+		if key, err := d.r.keys.of(a); err == nil {
+			res.Reason = d.r.reason(a, key)
 		}
 	}
 	return res
 }
 
-func (d *DryRun) stale(a *graph.Action) bool {
+func (d *DryRun) stale(a *graph.Action) bool { return len(d.unmade(a)) > 0 }
+
+// unmade are the inputs of a that would be made anew.
+func (d *DryRun) unmade(a *graph.Action) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
-		for _, in := range list {
-			if d.unknown[in] {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.DeleteFunc(slices.Concat(a.Reads(), a.OrderOnly), func(in string) bool { return !d.unknown[in] })
 }
 
 func (d *DryRun) mark(a *graph.Action) {
@@ -88,19 +72,4 @@ func (d *DryRun) mark(a *graph.Action) {
 	for _, o := range a.Outputs {
 		d.unknown[o] = true
 	}
-}
-
-// because names the inputs of a that would be made anew.
-func (d *DryRun) because(a *graph.Action) []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var out []string
-	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
-		for _, in := range list {
-			if d.unknown[in] {
-				out = append(out, in+" would be built first")
-			}
-		}
-	}
-	return out
 }

@@ -3,13 +3,13 @@ package execute
 import (
 	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -19,12 +19,6 @@ import (
 //go:embed artifact.h
 var artifactHeader string
 
-// artifactDigest stands in the keys of the actions that write it.
-func artifactDigest() string {
-	d := sha256.Sum256([]byte(artifactHeader))
-	return hex.EncodeToString(d[:])
-}
-
 // embedded is one artifact of a module.
 type embedded struct {
 	variant, source, arch, kind string
@@ -32,20 +26,27 @@ type embedded struct {
 	size                        int64
 }
 
-// embed writes the C source and the header of an embedded module.
-func (r *Runner) embed(a *graph.Action, dir scratch) error {
+// embedStep writes the C source and the header of an embedded module.
+type embedStep struct{ inProcess }
+
+func (s embedStep) keyFields(w cache.KeyWriter, a *graph.Action) {
+	s.inProcess.keyFields(w, a)
+	w.Field("header", cache.Digest(sha256.Sum256([]byte(artifactHeader))).String())
+}
+
+func (embedStep) run(w work) error {
 	var list []embedded
-	for f := range slices.Chunk(a.Argv[2:], 5) {
-		info, err := os.Stat(r.abs(f[4]))
+	for f := range slices.Chunk(w.Argv[2:], 5) {
+		info, err := os.Stat(w.abs(f[4]))
 		if err != nil {
-			return fmt.Errorf("embedding %s: %w", a.Name, err)
+			return fmt.Errorf("embedding %s: %w", w.Name, err)
 		}
 		list = append(list, embedded{f[0], f[1], f[2], f[3], f[4], info.Size()})
 	}
-	if err := os.WriteFile(dir.output(0, a.Outputs[0]), []byte(embedSource(a.Argv[1], list)), 0o666); err != nil {
+	if err := w.write(0, []byte(embedSource(w.Argv[1], list))); err != nil {
 		return err
 	}
-	return os.WriteFile(dir.output(1, a.Outputs[1]), []byte(embedHeader(a.Argv[1], len(list))), 0o666)
+	return w.write(1, []byte(embedHeader(w.Argv[1], len(list))))
 }
 
 func embedHeader(symbol string, entries int) string {

@@ -35,15 +35,15 @@ func (d *DryRun) entry(ctx context.Context, a *graph.Action) *cache.Record {
 	if !settled || res.Status == sched.Failed {
 		return nil
 	}
-	p, err := d.r.key(a)
+	key, err := d.r.keys.of(a)
 	if err != nil {
 		return nil
 	}
-	if rec := d.r.stored(ctx, a, p.key); rec != nil {
+	if rec := d.r.stored(ctx, a, key.key); rec != nil {
 		return rec
 	}
-	if rec := d.r.Journal.ByCommand(p.key); rec != nil && !a.Intermediate {
-		d.r.share(ctx, d.r.Store, a, rec)
+	if rec := d.r.Journal.ByCommand(key.key); rec != nil && !a.Intermediate {
+		d.r.share(ctx, a, rec)
 	}
-	return d.r.stored(ctx, a, p.key)
+	return d.r.stored(ctx, a, key.key)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
@@ -23,12 +24,12 @@ type hostRefs struct {
 
 // readHostRefs reads all host code of a link. What nvcc's own objects refer to, nvlink knows; it is here as well where they refer to each
 // other.
-func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
+func readHostRefs(root string, a *graph.Action) (hostRefs, error) {
 	strip := slices.Contains(a.Argv, "strip_unused")
 	refs, wants := hostRefs{names: map[string][]string{}}, map[string][]string{}
 	var cuda []string
 	for _, file := range a.Inputs {
-		data, err := regular.Read(r.abs(file))
+		data, err := regular.Read(cache.Absolute(root, file))
 		if err != nil {
 			return refs, err
 		}
@@ -49,7 +50,7 @@ func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
 		}
 	}
 	for _, file := range cuda {
-		if err := r.addNames(&refs, file, wants); err != nil || refs.everything != "" {
+		if err := refs.addNames(root, file, wants); err != nil || refs.everything != "" {
 			return refs, err
 		}
 	}
@@ -57,8 +58,8 @@ func (r *Runner) readHostRefs(a *graph.Action) (hostRefs, error) {
 }
 
 // addNames adds what is wanted of the objects that nvcc made in a file.
-func (r *Runner) addNames(refs *hostRefs, file string, wants map[string][]string) error {
-	data, err := regular.Read(r.abs(file))
+func (refs *hostRefs) addNames(root, file string, wants map[string][]string) error {
+	data, err := regular.Read(cache.Absolute(root, file))
 	if err != nil {
 		return err
 	}
@@ -82,17 +83,19 @@ func (r *Runner) addNames(refs *hostRefs, file string, wants map[string][]string
 	return nil
 }
 
-// writeHostRefs writes the names, a line each, or a star. Who refers to them is not in it: a device link need not know.
-func (r *Runner) writeHostRefs(a *graph.Action, name string) error {
-	refs, err := r.readHostRefs(a)
+// hostRefsStep writes the names, a line each, or a star. Who refers to them is not in it: a device link need not know.
+type hostRefsStep struct{ inProcess }
+
+func (hostRefsStep) run(w work) error {
+	refs, err := readHostRefs(w.root, w.Action)
 	if err != nil {
-		return fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
+		return fmt.Errorf("reading what host code of %s refers to: %w", w.Target, err)
 	}
 	lines := slices.Sorted(maps.Keys(refs.names))
 	if refs.everything != "" {
 		lines = []string{"*"}
 	}
-	return os.WriteFile(name, []byte(strings.Join(append(lines, ""), "\n")), 0o666)
+	return w.write(0, []byte(strings.Join(append(lines, ""), "\n")))
 }
 
 // refsArgv is the command of a device link that keeps what plain host code refers to.
@@ -110,7 +113,7 @@ func (r *Runner) Kept(a *graph.Action) []string {
 		}
 		return nil
 	}
-	refs, err := r.readHostRefs(a)
+	refs, err := readHostRefs(r.Root, a)
 	switch {
 	case err != nil: // nothing is built
 		return nil
@@ -129,12 +132,12 @@ func (r *Runner) Kept(a *graph.Action) []string {
 }
 
 // withHostRefs adds what plain host code refers to to the first input that takes it. If none does, everything is kept.
-func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
+func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
 	out := refsArgv{argv: argv}
 	if a.Link().HostRefs == "" {
 		return out, nil
 	}
-	text, err := regular.Read(r.abs(a.Link().HostRefs))
+	text, err := regular.Read(cache.Absolute(root, a.Link().HostRefs))
 	if err != nil {
 		return out, fmt.Errorf("reading what host code of %s refers to: %w", a.Target, err)
 	}
@@ -144,8 +147,8 @@ func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refs
 	}
 	if names[0] != "*" {
 		for _, in := range a.Inputs {
-			if content := r.takesRefs(in, names); content != nil {
-				return out, r.replaceInput(a, &out, in, content, dir)
+			if content := takesRefs(cache.Absolute(root, in), names); content != nil {
+				return out, out.replaceInput(root, a, in, content, dir)
 			}
 		}
 	}
@@ -155,8 +158,8 @@ func (r *Runner) withHostRefs(a *graph.Action, argv []string, dir scratch) (refs
 }
 
 // takesRefs is an input of a device link with names added; nil if it does not take them.
-func (r *Runner) takesRefs(input string, names []string) []byte {
-	data, err := regular.Read(r.abs(input))
+func takesRefs(input string, names []string) []byte {
+	data, err := regular.Read(input)
 	if err != nil {
 		return nil
 	}
@@ -170,7 +173,7 @@ func (r *Runner) takesRefs(input string, names []string) []byte {
 	return data
 }
 
-func (r *Runner) replaceInput(a *graph.Action, out *refsArgv, input string, content []byte, dir scratch) error {
+func (out *refsArgv) replaceInput(root string, a *graph.Action, input string, content []byte, dir scratch) error {
 	file := filepath.Join(dir.file("refs"), filepath.Base(input))
 	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return fmt.Errorf("making a temporary folder: %w", err)
@@ -178,9 +181,9 @@ func (r *Runner) replaceInput(a *graph.Action, out *refsArgv, input string, cont
 	if err := os.WriteFile(file, content, 0o666); err != nil {
 		return fmt.Errorf("writing an input of %s: %w", a.Name, err)
 	}
-	out.from, out.to = file, r.abs(input)
+	out.from, out.to = file, cache.Absolute(root, input)
 	if !a.Step().EmptyCwd {
-		out.from, out.to = r.relative(dir).file("refs")+"/"+filepath.Base(input), input
+		out.from, out.to = dir.seen().file("refs")+"/"+filepath.Base(input), input
 	}
 	out.argv = slices.Clone(out.argv)
 	for i, arg := range out.argv {

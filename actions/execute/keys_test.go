@@ -94,7 +94,7 @@ func keysOf(t *testing.T, g *graph.Graph) string {
 		fmt.Fprintf(&b, "%s %s %s\n", a.Target, a.Kind, a.Outputs[0])
 		var args []string
 		text := &cache.Text{}
-		r.writeKey(text, a, nil, map[string]cache.Digest{}, nil)
+		r.keys.write(text, a, nil, map[string]cache.Digest{}, nil)
 		for _, f := range text.Fields {
 			switch {
 			case f.Name == "arg":

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
@@ -16,13 +17,13 @@ import (
 // form that kbuild does not know proves nothing.
 
 // lostCode reports code that the output of a should have, and does not.
-func (r *Runner) lostCode(a *graph.Action, dir scratch) error {
+func lostCode(root string, a *graph.Action, dir scratch) error {
 	if a.Driver().Ships == nil {
 		return nil
 	}
 	name := dir.output(0, a.Outputs[0])
 	if a.InPlace {
-		name = r.abs(a.Outputs[0])
+		name = cache.Absolute(root, a.Outputs[0])
 	}
 	made, err := fatbin.ReadFile(name)
 	if err != nil {
@@ -40,7 +41,7 @@ func (r *Runner) lostCode(a *graph.Action, dir scratch) error {
 	switch {
 	case len(lacks) == 0:
 	case a.Kind.Info().Lane == graph.LaneLink:
-		return r.lostByLink(a, lacks)
+		return lostByLink(root, a, lacks)
 	case made.Members != nil: // an object without any has no kernels
 		return fmt.Errorf("the compiler left out code that %s ships: %s has none for %s. Drop it, or report this compiler (%s)",
 			a.Target, a.Outputs[0], spellCodes(lacks), a.Argv[0])
@@ -50,12 +51,12 @@ func (r *Runner) lostCode(a *graph.Action, dir scratch) error {
 
 // lostByLink reports inputs of a link with code for an architecture that the output has none for. What --gc-sections drops of
 // bundles is code without a kernel; of the new driver's code it drops none.
-func (r *Runner) lostByLink(a *graph.Action, lacks []gencode.Code) error {
+func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 	collects := slices.ContainsFunc(a.Argv, func(arg string) bool { return strings.Contains(arg, "gc-sections") })
 	var from []string
 	newDriver := false
 	for _, in := range a.Inputs {
-		f, err := fatbin.ReadFile(r.abs(in))
+		f, err := fatbin.ReadFile(cache.Absolute(root, in))
 		if err != nil {
 			continue
 		}

@@ -2,24 +2,83 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"os"
-	"path/filepath"
 	"slices"
+	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// mostAnswered is how much of an answer is read.
-const mostAnswered = 4 << 20
+// processes starts the commands of actions, and questions to their tools.
+type processes struct {
+	root      string
+	env       []string
+	scratches *scratches
+	frontEnds atomic.Int64                                              // that run now, see run.HugePages
+	under     func(a *graph.Action, argv []string, cwd string) []string // the command that runs argv; nil is argv
+}
 
-// ask runs a question to a tool where and with what the command of a runs: see discover.Ask.
-func (r *Runner) ask(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool) {
-	if r.makeTemp() != nil {
+// frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
+const frontEndMemory = 256 << 20
+
+// run runs argv, the command of a.
+func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
+	cwd := p.root
+	if a.Step().EmptyCwd {
+		cwd = dir.file("apart")
+		if err := os.MkdirAll(cwd, 0o777); err != nil {
+			return run.Result{}, err
+		}
+	}
+	env := p.environ(a, dir.tmp)
+	if a.Kind == graph.CICC || a.Kind == graph.Cudafe {
+		env = append(env, run.HugePages(p.frontEnds.Add(1)*frontEndMemory)...)
+		defer p.frontEnds.Add(-1)
+	}
+	if p.under != nil {
+		argv = p.under(a, argv, cwd)
+	}
+	c := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: maxOutput(a)}
+	if discover.IsTraced(a) {
+		f, err := os.Create(dir.traceFile())
+		if err != nil {
+			return run.Result{}, err
+		}
+		defer f.Close()
+		c.Stdout = f
+	}
+	out, err := run.Run(ctx, c)
+	if errors.Is(err, unix.ENOMEM) {
+		err = &ended{err.Error(), true}
+	}
+	return out, err
+}
+
+// environ is the environment of a's commands.
+func (p *processes) environ(a *graph.Action, tmp string) []string {
+	return slices.Concat(p.env, []string{"TMPDIR=" + tmp}, a.Env)
+}
+
+// maxOutput is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:
+// ptxas has 300 bytes for each function, nvlink a line for each symbol that it misses.
+func maxOutput(a *graph.Action) int {
+	if a.Work.Link != nil || a.Step().ResourceUsage {
+		return 32 << 20
+	}
+	return run.DefaultOutput
+}
+
+// ask runs a question where and with what the command of a runs: see discover.Ask.
+func (p *processes) ask(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool) {
+	if p.scratches.open() != nil {
 		return "", false
 	}
-	env := append(append(slices.Clone(r.Env), "TMPDIR="+filepath.Join(r.State, "tmp")), a.Env...)
-	c := run.Command{Argv: question, Dir: r.Root, Env: env, MaxOutput: mostAnswered}
+	c := run.Command{Argv: question, Dir: p.root, Env: p.environ(a, p.scratches.dir), MaxOutput: 4 << 20}
 	if quiet {
 		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 		if err != nil {

@@ -56,13 +56,9 @@ func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scra
 		if was := first.Outputs[i]; o.Digest == was.Digest && o.Exec == was.Exec {
 			continue
 		}
-		file := v.r.abs(o.Path)
-		if !a.InPlace {
-			file = dir.output(i, o.Path)
-		}
 		kept := filepath.Join(v.kept, strings.TrimPrefix(o.Path, v.r.Graph.BuildDir+"/"))
 		d.Outputs = append(d.Outputs, o.Path)
-		if os.MkdirAll(filepath.Dir(kept), 0o777) == nil && copyFile(file, kept) == nil {
+		if os.MkdirAll(filepath.Dir(kept), 0o777) == nil && copyFile(v.r.outputFile(a, i, dir), kept) == nil {
 			d.Kept = append(d.Kept, kept)
 		}
 	}

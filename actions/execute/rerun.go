@@ -35,7 +35,7 @@ func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result)
 	v.r.mu.Unlock()
 	defer func() {
 		if !res.Short {
-			v.r.done(a) // once: it counts who may still read the files of parts
+			v.r.intermediates.release(a) // once: it counts who may still read the files between passes
 		}
 	}()
 	if missing {
@@ -51,15 +51,15 @@ func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result)
 
 // again runs a settled action and compares.
 func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
-	p, err := v.r.key(a)
+	key, err := v.r.keys.of(a)
 	if err != nil {
 		return failed(err)
 	}
-	first := v.r.recorded(a, p.key)
+	first := v.r.recorded(a, key.key)
 	if first == nil { // an input changed while it was built
 		return sched.Result{Status: sched.Ran}
 	}
-	dir, err := v.r.newScratch(a)
+	dir, err := v.r.scratches.place(a)
 	if err != nil {
 		return failed(err)
 	}
@@ -67,17 +67,17 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 		dir.remove(true) // what the first run left
 	}
 	defer dir.remove(true)
-	back, err := v.r.setAside(a, dir)
+	back, err := v.r.tree.setAside(a, dir)
 	if err != nil {
 		return failed(err)
 	}
-	rec, stable, res := v.r.produce(ctx, a, p, dir)
+	rec, stable, res := v.r.produce(ctx, a, key, dir)
 	if res.Status != sched.Failed {
 		if err := v.compare(a, first, rec, dir); err != nil {
 			return failed(errors.Join(err, back()))
 		}
 		if a.Intermediate && stable && sameContent(first, rec) { // what comes after it may want to read it
-			res = v.r.keepPart(ctx, a, rec, res, dir, stable)
+			res = v.r.publish(ctx, a, rec, res, dir, stable)
 		}
 	}
 	if err := back(); err != nil {
@@ -87,7 +87,7 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 }
 
 // setAside moves what a command that writes its outputs itself has written, and gives back what brings it back.
-func (r *Runner) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
+func (t buildTree) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
 	if !a.InPlace {
 		return func() error { return nil }, nil
 	}
@@ -95,19 +95,19 @@ func (r *Runner) setAside(a *graph.Action, dir scratch) (back func() error, err 
 	moved := 0
 	back = func() error {
 		for i, o := range a.Outputs[:moved] {
-			if err := os.Rename(was(i), r.abs(o)); err != nil {
+			if err := os.Rename(was(i), t.abs(o)); err != nil {
 				return fmt.Errorf("bringing %s back: %w", o, err)
 			}
-			r.written(o)
+			t.written(o)
 		}
 		return nil
 	}
 	for i, o := range a.Outputs {
-		if err := os.Rename(r.abs(o), was(i)); err != nil {
+		if err := os.Rename(t.abs(o), was(i)); err != nil {
 			return nil, errors.Join(fmt.Errorf("setting the old %s aside: %w", o, err), back())
 		}
 		moved++
-		r.written(o)
+		t.written(o)
 	}
 	return back, nil
 }

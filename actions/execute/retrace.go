@@ -60,7 +60,7 @@ type tracedRun struct{ file, cwd string }
 func NewTrace(r *Runner, tools Covered, dir string) *Trace {
 	v := &Trace{tools: tools, dir: dir, runs: map[graph.ActionID][]tracedRun{}}
 	v.rerun = rerun{r: r, compare: v.hold, begin: v.begin}
-	r.under = v.under
+	r.processes.under = v.under
 	return v
 }
 
@@ -153,10 +153,10 @@ func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 	if dir.name != "" {
 		own = filepath.Join(dir.dir, dir.name)
 	}
-	h.own = append(h.own, h.known.walk(v.r.abs(own)).real)
-	if v.r.short != "" {
-		h.own = append(h.own, h.known.walk(filepath.Dir(v.r.short)).real)
-		h.known.add(v.r.short, dir.tmp)
+	h.own = append(h.own, h.known.walk(v.r.tree.abs(own)).real)
+	if v.r.scratches.short != "" {
+		h.own = append(h.own, h.known.walk(filepath.Dir(v.r.scratches.short)).real)
+		h.known.add(v.r.scratches.short, dir.tmp)
 	}
 	return h
 }
@@ -168,22 +168,22 @@ func (h *holding) add(a *graph.Action) {
 	for _, list := range [3][]string{r.Uses(a), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
 		for _, p := range list {
 			if p != "" {
-				h.known.add(r.abs(p))
+				h.known.add(r.tree.abs(p))
 			}
 		}
 	}
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
 		for _, p := range append(r.discovery.Shadows(rec), rec.Passed...) {
-			h.known.add(r.abs(p))
+			h.known.add(r.tree.abs(p))
 		}
 	}
 	for _, s := range a.Step().Staged {
 		if s.From != "" {
-			h.known.add(r.abs(s.From))
+			h.known.add(r.tree.abs(s.From))
 		}
 	}
 	for _, text := range a.Step().KeyedByText {
-		if maker := r.maker(text); maker != nil {
+		if maker := r.makers.maker(text); maker != nil {
 			h.add(maker)
 		}
 	}
@@ -239,7 +239,7 @@ func (h *holding) unrecorded(a *graph.Action) (out []Unrecorded) {
 		}
 	}
 	for u := range told {
-		if u.How != "looked for" || !slices.ContainsFunc(above(h.v.r.abs(u.Path)), func(dir string) bool { return gone[dir] }) {
+		if u.How != "looked for" || !slices.ContainsFunc(above(h.v.r.tree.abs(u.Path)), func(dir string) bool { return gone[dir] }) {
 			out = append(out, u)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -22,29 +24,41 @@ import (
 // freed, and looks at every such one before it gives another, so whatever is removed for each action slows down all that comes after.
 // For the same reason their dependency files stay until the end of the build.
 type scratch struct {
-	dir  string // absolute, or as commands see it
+	dir  string // absolute
+	rel  string // dir as commands see it: relative to the root where possible, so that no absolute path gets into an output
 	name string // in dir, if others use dir too
 	tmp  string // TMPDIR of commands: dir by a short name
 }
 
-// newScratch makes the place for a.
-func (r *Runner) newScratch(a *graph.Action) (scratch, error) {
-	name := flatName(r.Graph.BuildDir, a.Outputs[0])
-	if err := r.makeTemp(); err != nil {
+// scratches is the folder of all temporary files of a build.
+type scratches struct {
+	root, buildDir string
+	dir            string
+
+	once   sync.Once
+	err    error
+	short  string       // dir by a short name, see run.ShortTemp; "" without
+	shorts atomic.Int64 // folders in it that have short names
+}
+
+// place makes the place for a.
+func (t *scratches) place(a *graph.Action) (scratch, error) {
+	if err := t.open(); err != nil {
 		return scratch{}, err
 	}
-	top := filepath.Join(r.State, "tmp")
+	name := flatName(t.buildDir, a.Outputs[0])
 	if oneFile(a) {
-		return scratch{dir: top, name: name, tmp: cmp.Or(r.short, top)}, nil
+		return scratch{dir: t.dir, rel: t.relative(t.dir), name: name, tmp: cmp.Or(t.short, t.dir)}, nil
 	}
-	s := scratch{dir: filepath.Join(top, name)}
-	if err := os.RemoveAll(s.dir); err != nil {
-		return s, fmt.Errorf("clearing %s: %w", s.dir, err)
+	dir := filepath.Join(t.dir, name)
+	s := scratch{dir: dir, rel: t.relative(dir), tmp: dir}
+	if err := os.RemoveAll(dir); err != nil {
+		return s, fmt.Errorf("clearing %s: %w", dir, err)
 	}
-	if s.tmp = s.dir; !a.Kind.InProcess() {
-		s.tmp = r.shortName(s.dir)
+	if !a.Kind.InProcess() {
+		s.tmp = t.shortName(dir)
 	}
-	return s, makeFolders(s.dir, a)
+	return s, s.makeFolders(a)
 }
 
 // oneFile reports whether a only writes one file, and a dependency file.
@@ -52,32 +66,44 @@ func oneFile(a *graph.Action) bool {
 	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
-// makeTemp makes the folder for temporary files, once.
-func (r *Runner) makeTemp() error {
-	r.temp.Do(func() {
-		if err := os.MkdirAll(filepath.Join(r.State, "tmp"), 0o777); err != nil {
-			r.tempErr = fmt.Errorf("making a temporary folder: %w", err)
+// open makes the folder, once.
+func (t *scratches) open() error {
+	t.once.Do(func() {
+		if err := os.MkdirAll(t.dir, 0o777); err != nil {
+			t.err = fmt.Errorf("making a temporary folder: %w", err)
 			return
 		}
-		r.short = run.ShortTemp(filepath.Join(r.State, "tmp"))
+		t.short = run.ShortTemp(t.dir)
 	})
-	return r.tempErr
+	return t.err
 }
 
-// RemoveTemp removes the folder for temporary files, at the end of a build.
-func (r *Runner) RemoveTemp() { run.RemoveTemp(filepath.Join(r.State, "tmp"), r.short) }
+// remove removes the folder, at the end of a build.
+func (t *scratches) remove() { run.RemoveTemp(t.dir, t.short) }
 
 // shortName gives a folder for temporary files a name that is short from the root on. nvlink 11.8 with -dlto ends with "elfLink
 // internal error" where TMPDIR has 54 characters or more and it has anything to remove.
-func (r *Runner) shortName(dir string) string {
-	if r.short == "" {
+func (t *scratches) shortName(dir string) string {
+	if t.short == "" {
 		return dir
 	}
-	name := strconv.FormatInt(r.shorts.Add(1), 10)
+	name := strconv.FormatInt(t.shorts.Add(1), 10)
 	if os.Symlink(filepath.Base(dir), filepath.Join(filepath.Dir(dir), name)) != nil {
 		return dir
 	}
-	return r.short + "/" + name
+	return t.short + "/" + name
+}
+
+// file is a file for an output that comes from elsewhere.
+func (t *scratches) file(output string) string {
+	return filepath.Join(t.dir, flatName(t.buildDir, output))
+}
+
+func (t *scratches) relative(dir string) string {
+	if rel, err := filepath.Rel(t.root, dir); err == nil && !strings.HasPrefix(rel, "..") {
+		return filepath.ToSlash(rel)
+	}
+	return dir
 }
 
 // flatten needs an escape other than %, which LLVM's tools take for a random digit in the name of a temporary file.
@@ -92,18 +118,25 @@ func flatName(buildDir, output string) string {
 	return name
 }
 
-// makeFolders makes a folder for what a command writes.
-func makeFolders(dir string, a *graph.Action) error {
-	folders := []string{dir}
-	for i := 1; i < len(a.Outputs); i++ {
-		folders = append(folders, filepath.Join(dir, strconv.Itoa(i)))
-	}
-	for _, f := range folders {
-		if err := os.MkdirAll(f, 0o777); err != nil {
+// makeFolders makes the folders for what a command writes.
+func (s scratch) makeFolders(a *graph.Action) error {
+	for i := range max(1, len(a.Outputs)) {
+		if err := os.MkdirAll(filepath.Dir(s.output(i, "x")), 0o777); err != nil {
 			return fmt.Errorf("making a temporary folder: %w", err)
 		}
 	}
 	return nil
+}
+
+// again is a place for a second command of the same action.
+func (s scratch) again() scratch {
+	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again"}
+}
+
+// seen is s with its files as commands see them.
+func (s scratch) seen() scratch {
+	s.dir = s.rel
+	return s
 }
 
 // output is where output i is written. Outputs of one base name get folders of their own.
@@ -125,11 +158,11 @@ func (s scratch) file(name string) string {
 	return s.dir + "/" + name
 }
 
-// traceFile is where a link writes what the linker says with --verbose.
-func (s scratch) traceFile() string { return s.file("ld.trace") }
-
 // depfile is where the compiler writes what it read.
 func (s scratch) depfile() string { return s.file("kbuild.d") }
+
+// traceFile is where a link writes what the linker says with --verbose.
+func (s scratch) traceFile() string { return s.file("ld.trace") }
 
 // remove removes what is left. Of what writes one file that is nothing after a success, but for the dependency file.
 func (s scratch) remove(failed bool) {
@@ -143,13 +176,4 @@ func (s scratch) remove(failed bool) {
 		os.Remove(s.output(0, ""))
 		os.Remove(s.depfile())
 	}
-}
-
-// relative is s as commands see it: relative to the root where possible, so that no absolute path
-// gets into an output.
-func (r *Runner) relative(s scratch) scratch {
-	if rel, err := filepath.Rel(r.Root, s.dir); err == nil && !strings.HasPrefix(rel, "..") {
-		s.dir = filepath.ToSlash(rel)
-	}
-	return s
 }

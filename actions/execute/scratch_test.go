@@ -28,12 +28,12 @@ func TestFlatName(t *testing.T) {
 
 // What runs side by side writes different files, in one folder or in its own.
 func TestScratch(t *testing.T) {
-	r := New(Config{Graph: &graph.Graph{BuildDir: "build"}, Root: "/p", State: t.TempDir()})
+	all := &scratches{root: "/p", buildDir: "build", dir: t.TempDir()}
 	t.Setenv("TMPDIR", "/tmp") // which a short name fits into
 	short := ""
 	t.Cleanup(func() {
-		os.RemoveAll(r.State) // as a user may do it
-		r.RemoveTemp()
+		os.RemoveAll(all.dir) // as a user may do it
+		all.remove()
 		if _, err := os.Lstat(short); short == "" || !os.IsNotExist(err) {
 			t.Errorf("the short name %q stays: %v", short, err)
 		}
@@ -47,11 +47,11 @@ func TestScratch(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for n, a := range actions {
-		s, err := r.newScratch(a)
+		s, err := all.place(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		short = filepath.Dir(r.short)
+		short = filepath.Dir(all.short)
 		files := []string{s.file("args.rsp"), s.depfile()}
 		for i, o := range a.Outputs {
 			files = append(files, s.output(i, o))

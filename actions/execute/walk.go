@@ -9,10 +9,10 @@ import (
 )
 
 // walker finds what paths lead to, as the kernel does, and remembers each step. It is for a moment in which nothing changes.
-type walker map[string]step
+type walker map[string]entry
 
-// step is what is at a path: a folder, a link with its text, something else, or nothing.
-type step struct {
+// entry is what is at a path: a folder, a link with its text, something else, or nothing.
+type entry struct {
 	mode os.FileMode // irregular of nothing
 	link string
 }
@@ -27,7 +27,7 @@ type place struct {
 // mostLinks is where the kernel gives up.
 const mostLinks = 40
 
-func (w walker) at(name string) step {
+func (w walker) at(name string) entry {
 	s, ok := w[name]
 	if !ok {
 		s.mode = os.ModeIrregular
@@ -43,7 +43,7 @@ func (w walker) at(name string) step {
 // walk follows an absolute path. Below what is not there, or is no folder, it is taken as it is written.
 func (w walker) walk(name string) place {
 	p := place{real: "/"}
-	for rest := steps(name); len(rest) > 0; {
+	for rest := elements(name); len(rest) > 0; {
 		first := rest[0]
 		rest = rest[1:]
 		if first == ".." {
@@ -58,7 +58,7 @@ func (w walker) walk(name string) place {
 			if path.IsAbs(s.link) {
 				p.real = "/"
 			}
-			rest = append(steps(s.link), rest...)
+			rest = append(elements(s.link), rest...)
 		case !s.mode.IsDir(): // or gone
 			p.there = p.real
 			p.real = strings.Join(append([]string{next}, rest...), "/")
@@ -71,8 +71,8 @@ func (w walker) walk(name string) place {
 	return p
 }
 
-// steps are the names in a path.
-func steps(name string) []string {
+// elements are the names in a path.
+func elements(name string) []string {
 	return slices.DeleteFunc(strings.Split(name, "/"), func(s string) bool { return s == "" || s == "." })
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // reason says in one line why an action that is not settled must run.
-func (r *Runner) reason(a *graph.Action, p pending) string {
-	diffs := r.differences(a, p)
+func (r *Runner) reason(a *graph.Action, key actionKey) string {
+	diffs := r.differences(a, key)
 	if len(diffs) == 0 {
 		return "no record of it"
 	}
@@ -25,7 +25,7 @@ func (r *Runner) reason(a *graph.Action, p pending) string {
 }
 
 // differences lists, field by field, what is unlike the last run of a in this build tree.
-func (r *Runner) differences(a *graph.Action, p pending) []string {
+func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 	if len(a.Outputs) == 0 {
 		return nil
 	}
@@ -33,67 +33,54 @@ func (r *Runner) differences(a *graph.Action, p pending) []string {
 	if last == nil {
 		return []string{"no record of an earlier run in this build tree"}
 	}
-	out := r.unlike(last, a, p)
+	out := r.unlike(last, a, key)
 	for _, o := range last.Outputs {
 		if a.Intermediate {
 			break
 		}
-		if _, err := os.Lstat(r.abs(o.Path)); err != nil {
+		if _, err := os.Lstat(r.tree.abs(o.Path)); err != nil {
 			out = append(out, "output "+o.Path+" is missing, and the cache does not hold it")
-		} else if !r.isPlaced(o) {
+		} else if !r.tree.holds(o) {
 			out = append(out, "output "+o.Path+" was changed by someone else")
 		}
 	}
 	return out
 }
 
-// unlike lists the fields of a record that are not as they are today.
-func (r *Runner) unlike(rec *cache.Record, a *graph.Action, p pending) []string {
-	return slices.AppendSeq(DiffFields(rec.Fields, p.fields), r.discovery.Changes(a, rec))
+// unlike lists what is not as it was when a record was made.
+func (r *Runner) unlike(rec *cache.Record, a *graph.Action, key actionKey) []string {
+	return slices.AppendSeq(diffFields(rec.Fields, key.fields), r.discovery.Changes(a, rec))
 }
 
-// DiffFields compares the texts of two keys. Arguments are compared as lists.
-func DiffFields(old, now []cache.Field) []string {
-	var out []string
-	oldArgs, oldRest := split(old)
-	nowArgs, nowRest := split(now)
-	out = append(out, diffLists("argument", oldArgs, nowArgs)...)
-	for _, f := range now {
-		was, had := oldRest[f.Name]
-		switch is := nowRest[f.Name]; {
-		case f.Name == "arg":
+// diffFields compares the texts of two keys. Arguments are compared as lists.
+func diffFields(old, now []cache.Field) (out []string) {
+	was, is := byName(old), byName(now)
+	out = diffLists("argument", was["arg"], is["arg"])
+	told := map[string]bool{"arg": true}
+	for _, f := range slices.Concat(now, old) {
+		before, had := was[f.Name]
+		after, has := is[f.Name]
+		old, now := strings.Join(before, " "), strings.Join(after, " ")
+		switch {
+		case told[f.Name]:
 		case !had:
-			out = append(out, "new: "+describe(f.Name, is))
-		case was != is:
-			out = append(out, change(f.Name, was, is))
+			out = append(out, "new: "+describe(f.Name, now))
+		case !has:
+			out = append(out, "no longer: "+describe(f.Name, old))
+		case old != now:
+			out = append(out, change(f.Name, old, now))
 		}
-		delete(nowRest, f.Name)
-		nowRest[f.Name] = was // reported once
-	}
-	_, nowRest = split(now)
-	for _, f := range old {
-		if _, have := nowRest[f.Name]; f.Name != "arg" && !have {
-			out = append(out, "no longer: "+describe(f.Name, oldRest[f.Name]))
-			nowRest[f.Name] = ""
-		}
+		told[f.Name] = true
 	}
 	return out
 }
 
-// split separates arguments from the other fields; fields of one name are joined.
-func split(fields []cache.Field) (args []string, rest map[string]string) {
-	rest = map[string]string{}
+func byName(fields []cache.Field) map[string][]string {
+	values := map[string][]string{}
 	for _, f := range fields {
-		if f.Name == "arg" {
-			args = append(args, f.Value)
-			continue
-		}
-		if have, ok := rest[f.Name]; ok {
-			f.Value = have + " " + f.Value
-		}
-		rest[f.Name] = f.Value
+		values[f.Name] = append(values[f.Name], f.Value)
 	}
-	return args, rest
+	return values
 }
 
 func describe(name, value string) string {
@@ -167,18 +154,21 @@ func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cac
 			e.State, e.Why = "failed", []string{res.Err.Error()}
 		case settled:
 			e.State = string(res.Status)
-			if p, err := r.key(a); err == nil && res.Status == sched.Cached {
-				e.Why = r.differences(a, p)
+			if key, err := r.keys.of(a); err == nil && res.Status == sched.Cached {
+				e.Why = r.differences(a, key)
 			}
 		case d.stale(a):
-			e.State, e.Why = "run", d.because(a)
+			e.State = "run"
+			for _, in := range d.unmade(a) {
+				e.Why = append(e.Why, in+" would be built first")
+			}
 			d.mark(a)
 		default:
 			e.State = "run"
-			if p, err := r.key(a); err == nil {
-				e.Why = r.differences(a, p)
+			if key, err := r.keys.of(a); err == nil {
+				e.Why = r.differences(a, key)
 				if rec := imported(a.Outputs[0]); rec != nil {
-					e.Imported = r.unlike(rec, a, p)
+					e.Imported = r.unlike(rec, a, key)
 				}
 			}
 			d.mark(a)

@@ -105,7 +105,7 @@ func (l *lab) runner() *Runner {
 func (l *lab) lateRunner() *Runner {
 	fileClock{}.after(time.Now().Add(cache.FileTick))
 	r := l.runner()
-	r.Begun = r.Begun.Add(-time.Minute)
+	r.stability.begun = r.stability.begun.Add(-time.Minute)
 	return r
 }
 
@@ -127,7 +127,7 @@ func TestTooYoungToTell(t *testing.T) {
 	l.write("a.c", "")
 	l.write("a.h", "young")
 	r, late, waits := l.runner(), -time.Hour, 0
-	r.clock = fileClock{
+	r.stability.clock = fileClock{
 		now: func() cache.Moment { now := time.Now(); return cache.Moment{Time: now, File: now.Add(late)} },
 		pause: func(time.Duration) {
 			if waits++; waits == pauses+1 { // the wait before the first run was in vain

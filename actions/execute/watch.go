@@ -7,7 +7,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// recorded gives actions with their last records.
+// Forget drops what is remembered of a file of the build tree that somebody else has written or removed.
+func (r *Runner) Forget(file string) { r.tree.written(file) }
+
+// lastRecords gives actions with their last records.
 func (r *Runner) lastRecords(ids []graph.ActionID) []discover.Recorded {
 	out := make([]discover.Recorded, len(ids))
 	for i, id := range ids {

@@ -7,24 +7,23 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
-	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A pass that fails where the compiler as one command succeeds was misread, unless a signal ended it, memory was short, or it is known:
+// A pass that fails where the compiler as one command succeeds was misparsed, unless a signal ended it, memory was short, or it is known:
 // of a compiler that runs as one command already, such as a preprocessor that its key needs, nothing is learned by building again.
-func TestJudge(t *testing.T) {
+func TestConfirmMisparse(t *testing.T) {
 	const question = "hip\n-###\n"
 	for name, c := range map[string]struct {
-		err        error
-		said       string
-		plain      string
-		distrusted map[string]bool
-		want       int
+		err   error
+		said  string
+		plain string
+		known map[string]bool
+		want  int
 	}{
-		"misread":         {err: errors.New("the compiler wrote no dependency file"), plain: "true", want: 1},
-		"known":           {err: errors.New("the compiler wrote no dependency file"), plain: "true", distrusted: map[string]bool{question: true}},
-		"another known":   {err: errors.New("exit status 1"), plain: "true", distrusted: map[string]bool{"hip\n": true}, want: 1},
+		"misparsed":       {err: errors.New("the compiler wrote no dependency file"), plain: "true", want: 1},
+		"known":           {err: errors.New("the compiler wrote no dependency file"), plain: "true", known: map[string]bool{question: true}},
+		"another known":   {err: errors.New("exit status 1"), plain: "true", known: map[string]bool{"hip\n": true}, want: 1},
 		"killed":          {err: &ended{"killed", true}, plain: "true"},
 		"ended":           {err: &ended{"ended by signal segmentation fault", false}, plain: "true"},
 		"of the source":   {err: errors.New("exit status 1"), said: "a.hip:1:1: error: no\n", plain: "true"},
@@ -36,18 +35,19 @@ func TestJudge(t *testing.T) {
 			if err := errors.Join(os.Mkdir(filepath.Join(dir, "tmp"), 0o777), os.WriteFile(filepath.Join(dir, "killed"), []byte("#!/bin/sh\nkill -9 $$\n"), 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			r := New(Config{Graph: &graph.Graph{}, Root: dir, State: dir, Listing: cache.NewListing(dir), Env: os.Environ(), Distrusted: c.distrusted})
+			m := &misparses{makers: makers{graph: &graph.Graph{}}, exists: func(string) bool { return false }, known: c.known,
+				processes: &processes{root: dir, env: os.Environ(), scratches: &scratches{root: dir, dir: filepath.Join(dir, "tmp")}}}
 			a := &graph.Action{Kind: graph.Preprocess, Name: "a.hip", Archs: []string{"gfx906"}, Work: graph.Work{Driver: &graph.Driver{Argv: []string{c.plain}, DryRunKey: question}}}
 			res := sched.Result{Status: sched.Failed, Argv: []string{"clang++"}, Err: c.err, Output: []byte(c.said)}
 			for range 2 {
-				r.judge(t.Context(), a, res)
+				m.confirm(t.Context(), a, res)
 			}
-			found := r.Misread()
+			found := m.all()
 			if len(found) != c.want {
-				t.Fatalf("misread: %+v", found)
+				t.Fatalf("misparsed: %+v", found)
 			}
 			if c.want > 0 && (found[0].Question != question || found[0].Pass != "preprocess a.hip (gfx906)" || found[0].Said != c.err.Error()) {
-				t.Errorf("misread: %+v", found[0])
+				t.Errorf("misparsed: %+v", found[0])
 			}
 		})
 	}

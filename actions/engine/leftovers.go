@@ -1,4 +1,4 @@
-package execute
+package engine
 
 import (
 	"errors"
@@ -14,25 +14,15 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Written are the outputs that the journal knows of, by path.
-func (r *Runner) Written() map[string]cache.Output {
-	written := map[string]cache.Output{}
-	for rec := range r.Journal.All() {
-		for _, o := range rec.Outputs {
-			written[o.Path] = o
-		}
-	}
-	return written
-}
-
-// RemoveLeftovers removes outputs that nothing makes any more, and the folders that are empty then. A file that is not what the journal
-// says is somebody else's by now, and stays: left. In both cases the journal forgets it. Links are not followed out of the build tree.
-// The journal may have it under several names of the tree.
-func (r *Runner) RemoveLeftovers(outputs []string, written map[string][]cache.Output) (removed, left []string, err error) {
+// removeLeftovers removes outputs that nothing makes any more, and the folders that are empty then. A file that is not what the database
+// says is somebody else's by now, and stays: left. In both cases the database forgets it. Links are not followed out of the build tree.
+// The database may have it under several names of the tree.
+func (t *Tree) removeLeftovers(outputs []string, written map[string][]cache.Output) (removed, left []string, err error) {
 	if len(outputs) == 0 {
 		return nil, nil, nil
 	}
-	tree, err := os.OpenRoot(r.abs(r.Graph.BuildDir))
+	r := t.Runner
+	tree, err := os.OpenRoot(cache.Absolute(r.Root, r.Graph.BuildDir))
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the build tree: %w", err)
 	}
@@ -46,37 +36,37 @@ func (r *Runner) RemoveLeftovers(outputs []string, written map[string][]cache.Ou
 		info, err := tree.Lstat(rel)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil || !info.Mode().IsRegular() || !r.isOneOf(file, info.Size(), written[file]):
+		case err != nil || !info.Mode().IsRegular() || !isOneOf(cache.Absolute(r.Root, file), info.Size(), written[file]):
 			left = append(left, file)
 		default:
 			if err := tree.Remove(rel); err != nil {
 				return removed, left, fmt.Errorf("removing %s, which nothing makes any more: %w", file, err)
 			}
-			r.written(file)
+			r.Forget(file)
 			removed, gone = append(removed, file), append(gone, rel)
 		}
 		for _, o := range written[file] {
-			if err := r.Journal.Remove(o.Path); err != nil {
+			if err := t.db.Remove(o.Path); err != nil {
 				return removed, left, err
 			}
 		}
 	}
-	RemoveEmptyFolders(tree, gone)
+	removeEmptyFolders(tree, gone)
 	return removed, left, nil
 }
 
 // isOneOf reports a file of a size that holds what one of outputs does.
-func (r *Runner) isOneOf(file string, size int64, outputs []cache.Output) bool {
+func isOneOf(file string, size int64, outputs []cache.Output) bool {
 	sized := func(o cache.Output) bool { return o.Size == size }
 	if !slices.ContainsFunc(outputs, sized) {
 		return false
 	}
-	d, err := cache.DigestFile(r.abs(file))
+	d, err := cache.DigestFile(file)
 	return err == nil && slices.ContainsFunc(outputs, func(o cache.Output) bool { return sized(o) && o.Digest == d })
 }
 
-// RemoveEmptyFolders removes the folders above files of a tree that are empty, but for the tree itself.
-func RemoveEmptyFolders(tree *os.Root, files []string) {
+// removeEmptyFolders removes the folders above files of a tree that are empty, but for the tree itself.
+func removeEmptyFolders(tree *os.Root, files []string) {
 	above := map[string]bool{}
 	for _, f := range files {
 		for d := path.Dir(filepath.ToSlash(f)); d != "." && d != "/" && !above[d]; d = path.Dir(d) {

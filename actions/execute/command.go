@@ -1,0 +1,137 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+)
+
+// perform does what an action is for. functions are those that ptxas told of.
+func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, functions []cache.Function) {
+	if s := r.keys.steps[a.Kind]; s != nil {
+		err := r.intermediates.materialize(ctx, a, a.Argv)
+		if err == nil {
+			err = s.run(work{a, r.Root, dir})
+		}
+		if err != nil {
+			return failed(err), nil
+		}
+		return sched.Result{Status: sched.Ran}, nil
+	}
+	res, functions = r.command(ctx, a, a.Argv, dir)
+	if a.Step().Gate && res.Status != sched.Failed {
+		if err := copyFile(r.tree.abs(a.Inputs[0]), dir.output(0, a.Outputs[0])); err != nil {
+			return failed(err), nil
+		}
+	}
+	var e *ended
+	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) {
+		return res, functions
+	}
+	return r.performAloud(ctx, a, res, dir)
+}
+
+// performAloud runs an action that has something to say again, of the text with the true line numbers. What it makes stays that of the canonical
+// text, which is the same wherever the lines are.
+func (r *Runner) performAloud(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
+	loud := dir.again()
+	if err := loud.makeFolders(a); err != nil {
+		return failed(err), nil
+	}
+	again, functions := r.command(ctx, a, a.Step().DiagnosticArgv, loud)
+	if res.Status == sched.Failed && again.Status != sched.Failed {
+		for i, o := range a.Outputs {
+			if err := os.Rename(loud.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return failed(err), nil
+			}
+		}
+	}
+	again.CPU += res.CPU
+	again.Elapsed += res.Elapsed
+	return again, functions
+}
+
+// command runs a process for a, with the files that it reads.
+func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (sched.Result, []cache.Function) {
+	if err := r.intermediates.materialize(ctx, a, argv); err != nil {
+		return failed(err), nil
+	}
+	if err := stage(r.Root, a, dir); err != nil {
+		return failed(err), nil
+	}
+	refs, err := withHostRefs(r.Root, a, argv, dir)
+	if err != nil {
+		return failed(err), nil
+	}
+	if argv, err = commandLine(r.Root, a, refs.argv, dir); err != nil {
+		return failed(err), nil
+	}
+	out, err := r.processes.run(ctx, a, argv, dir)
+	if discover.IsTraced(a) && discover.TellsUser(a) {
+		out.Output = append(out.Output, r.discovery.Trace(dir.traceFile()).Rest...)
+	}
+	res := sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a), Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
+	var functions []cache.Function
+	if err == nil {
+		res.Output, functions, err = r.readOutput(a, out, refs, dir)
+	}
+	if err != nil {
+		res.Status, res.Err = sched.Failed, err
+	}
+	return res, functions
+}
+
+// readOutput reads what the process of a said, and whether it did what it is for: nvlink drops code with status 0.
+func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (shown []byte, functions []cache.Function, err error) {
+	said := r.withoutScratch(a, refs.said(string(out.Output)), dir)
+	rest, functions := takeFigures(said)
+	if a.Step().ResourceUsage {
+		said = rest
+	}
+	var faults []nvcc.Fault
+	if a.Work.Link != nil {
+		said, faults = nvcc.ReadNVLink(said, a.Link().NonLTO)
+	}
+	said = run.Shorten(said, run.DefaultOutput)
+	shown = []byte(said)
+	switch {
+	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
+		return shown, nil, fmt.Errorf("nvlink said more than can be checked (%d bytes more): it ends with status 0 when it drops code, and says so only", out.LeftOut)
+	case exitError(out) != nil:
+		err = r.makers.explainFailure(a, said, inCircumstances(a, exitError(out), r.State))
+	case len(faults) > 0:
+		err = linkError(a, faults)
+	}
+	if err != nil && a.Work.Link != nil && a.Link().Check && (out.ExitCode != 0 || len(faults) > 0) {
+		err = checkLinkError(a, said, err)
+	}
+	return shown, functions, err
+}
+
+// withoutScratch takes folders of kbuild's own out of what a command said.
+func (r *Runner) withoutScratch(a *graph.Action, said string, dir scratch) string {
+	said = strings.ReplaceAll(said, dir.tmp+"/", "")
+	if a.Step().EmptyCwd {
+		said = strings.ReplaceAll(said, r.Root+"/", "")
+	}
+	if dir.name != "" {
+		said = strings.ReplaceAll(said, dir.seen().output(0, ""), path.Base(a.Outputs[0]))
+	} else {
+		said = strings.ReplaceAll(said, dir.rel+"/", "")
+	}
+	if a.Kind == graph.NVLink {
+		said = strings.ReplaceAll(said, path.Join(r.Graph.BuildDir, graph.SlicesDir, a.Archs[0])+"/", r.Graph.BuildDir+"/")
+	}
+	return said
+}

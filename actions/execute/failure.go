@@ -1,0 +1,144 @@
+package execute
+
+import (
+	"errors"
+	"fmt"
+
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+)
+
+// ended is the error of a command that a signal ended, or that got no memory: it says nothing of what the command was given.
+type ended struct {
+	text  string
+	short bool // memory was
+}
+
+func (e *ended) Error() string { return e.text }
+
+// exitError is nil for a process that ended well.
+func exitError(out run.Result) error {
+	const advice = `: build with a smaller -j or --mem, or give the target memory = "..."`
+	grown := ""
+	if out.MaxRSS > 0 {
+		grown = fmt.Sprintf(" (it had grown to %d MiB)", out.MaxRSS>>20)
+	}
+	switch {
+	case out.OOM:
+		return &ended{"killed, most likely for memory" + grown + advice, true}
+	case out.NoMemory:
+		return &ended{"it got no memory" + grown + advice, true}
+	case out.Signal != 0:
+		return &ended{fmt.Sprintf("ended by signal %v", out.Signal), false}
+	case out.Killed:
+		return &ended{fmt.Sprintf("exit status %d: something that it ran was ended by a signal", out.ExitCode), false}
+	case out.ExitCode == 127:
+		return errors.New("exit status 127: a tool it runs was not found, or was given a command line longer than Linux allows")
+	case out.ExitCode != 0:
+		return fmt.Errorf("exit status %d", out.ExitCode)
+	}
+	return nil
+}
+
+// inCircumstances adds to the failure of a's process what the process may not have known of.
+func inCircumstances(a *graph.Action, err error, state string) error {
+	if diskFull(state) {
+		err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
+	}
+	if a.Work.Link != nil && len(a.Link().Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
+		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link().Untold, ", "))
+	}
+	return err
+}
+
+// explainFailure adds what kbuild knows and the compiler does not: that a header it did not find is
+// made by a generate block which the target does not depend on.
+func (m makers) explainFailure(a *graph.Action, said string, err error) error {
+	for _, line := range strings.Split(said, "\n") {
+		before, _, ok := strings.Cut(line, ": No such file or directory")
+		if !ok {
+			continue
+		}
+		name := before[strings.LastIndex(before, ": ")+1:]
+		name = strings.TrimSpace(name)
+		if g := m.generator(a, name); g != nil {
+			return fmt.Errorf("%w: %s is made by %s (%s): add it to the deps of %s", err, name, g.Target, g.Pos, a.Target)
+		}
+	}
+	return err
+}
+
+// generator is the generate action outside of a's dependencies that writes a file spelled name.
+func (m makers) generator(a *graph.Action, name string) *graph.Action {
+	if name == "" {
+		return nil
+	}
+	for g := range m.all() {
+		for _, o := range g.Outputs {
+			if g.Kind == graph.Generate && (o == name || strings.HasSuffix(o, "/"+name)) && !m.needs(a, g) {
+				return g
+			}
+		}
+	}
+	return nil
+}
+
+// linkError is the message about a device link that ended with status 0 and dropped code.
+func linkError(a *graph.Action, faults []nvcc.Fault) error {
+	var say []string
+	for _, f := range faults {
+		file, _, _ := strings.Cut(f.Culprit, ":")
+		who := f.Culprit
+		if owner := a.Link().Owners[file]; owner != "" {
+			who = fmt.Sprintf("%s of %s (%s)", f.Culprit, owner, a.Link().OwnerPos[file])
+		}
+		switch f.Kind {
+		case "partial-lto":
+			say = append(say, fmt.Sprintf("%s is not built for LTO, so this would be partial LTO; declare lto = \"none\" on a prebuilt to accept it", who))
+		case "no-arch":
+			say = append(say, fmt.Sprintf("%s holds no code for %s; the program would lack it", who, f.Arch))
+		case "no-lto":
+			say = append(say, "nvlink found no LTO-IR and ignored -dlto; the program would hold no code")
+		default:
+			say = append(say, f.Line)
+		}
+	}
+	slices.Sort(say)
+	return errors.New("the device link lost code: " + strings.Join(slices.Compact(say), "; "))
+}
+
+var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Undefined reference to '([^']+)'`) })
+
+// checkLinkError says which module does not link for which GPU, and what to do where nvlink tells what is missing.
+func checkLinkError(a *graph.Action, said string, err error) error {
+	var missing []string
+	for _, m := range undefinedRE().FindAllStringSubmatch(said, -1) {
+		name := m[1]
+		if d := modules.Demangled(name); d != name {
+			name = fmt.Sprintf("%s (%s)", d, name)
+		}
+		missing = append(missing, name)
+	}
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
+	arch := strings.Join(a.Archs, ", ")
+	if missing == nil {
+		return fmt.Errorf("%s does not link for %s: %w", a.Target, arch, err)
+	}
+	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s)", a.Target, arch, strings.Join(missing, ", "), a.Pos)
+}
+
+// diskFull reports a build tree without space: compilers say so in many ways, some of them misleading.
+func diskFull(dir string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(dir, &st) == nil && st.Bavail*uint64(st.Bsize) < 16<<20 // what the failing command had written is gone by now
+}

@@ -1,0 +1,236 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// intermediates are the files between the passes of a compiler, outputs of the actions with Part. A build tree holds none of them: a record of what
+// a pass made is enough to decide what comes after it, so a pass that is up to date costs no file at all. What must
+// run gets the files that it reads from the cache, and those that no cache keeps (preprocessed text is large and
+// quickly made) by running their pass again. A file goes when the last action that may read it has ended.
+type intermediates struct {
+	makers
+	root   string
+	store  cache.Store                                      // keeps them; nil without
+	remake func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
+
+	mu      sync.Mutex
+	outputs map[string]cache.Output // of the passes that have been settled or run, by path
+	present map[string]bool         // files that are in the build tree now
+	ended   map[graph.ActionID]bool // actions that read nothing any more, before users is known
+	users   map[string]int          // actions that may still read a file; nil until there is a file
+	read    map[string]bool         // files that the command of some action reads
+	making  map[graph.ActionID]*sync.Mutex
+}
+
+func newIntermediates(m makers, root string, store cache.Store, remake func(context.Context, *graph.Action) error) *intermediates {
+	return &intermediates{makers: m, root: root, store: store, remake: remake, outputs: map[string]cache.Output{}, present: map[string]bool{},
+		ended: map[graph.ActionID]bool{}, making: map[graph.ActionID]*sync.Mutex{}}
+}
+
+// readBy gives the intermediate files that may be read by a.
+func (p *intermediates) readBy(a *graph.Action) (files []string) {
+	for _, in := range a.Reads() {
+		if p.isIntermediate(in) {
+			files = append(files, in)
+		}
+	}
+	return files
+}
+
+// setOutputs notes what a pass makes.
+func (p *intermediates) setOutputs(outputs []cache.Output) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range outputs {
+		p.outputs[o.Path] = o
+	}
+}
+
+// digest is the content of a file whose pass has been settled or run.
+func (p *intermediates) digest(file string) (cache.Digest, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o, ok := p.outputs[file]
+	return o.Digest, ok
+}
+
+// release notes that a reads nothing any more.
+func (p *intermediates) release(a *graph.Action) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users == nil {
+		p.ended[a.ID] = true
+		return
+	}
+	for _, in := range a.Reads() {
+		if n, ok := p.users[in]; ok {
+			p.users[in] = n - 1
+			if n == 1 && p.present[in] {
+				os.Remove(cache.Absolute(p.root, in))
+				delete(p.present, in)
+			}
+		}
+	}
+}
+
+// count finds who uses which file, before the first one is there: a build that has nothing to do needs none. The lock is
+// held.
+func (p *intermediates) count() {
+	if p.users != nil {
+		return
+	}
+	p.users, p.read = map[string]int{}, map[string]bool{}
+	for _, b := range p.graph.Actions {
+		files := p.readBy(b)
+		if len(files) == 0 {
+			continue
+		}
+		reads := commandReads(b, b.Argv)
+		for _, in := range files {
+			if !p.ended[b.ID] {
+				p.users[in]++
+			}
+			p.read[in] = p.read[in] || reads(in)
+		}
+	}
+	p.ended = nil
+}
+
+// isRead reports whether the command of some action reads a file.
+func (p *intermediates) isRead(file string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count()
+	return p.read[file]
+}
+
+// markPresent notes that files are in the build tree.
+func (p *intermediates) markPresent(files ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count()
+	for _, f := range files {
+		p.present[f] = true
+	}
+}
+
+// materialize puts the files that a command of a reads into the build tree.
+func (p *intermediates) materialize(ctx context.Context, a *graph.Action, argv []string) error {
+	reads := commandReads(a, argv)
+	for _, in := range p.readBy(a) {
+		if reads(in) {
+			if err := p.materializeFile(ctx, in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// commandReads tells which files are named by a's command argv, or are for what kbuild does itself.
+func commandReads(a *graph.Action, argv []string) func(file string) bool {
+	if len(argv) == 0 {
+		return func(string) bool { return true }
+	}
+	named := map[string]bool{a.Link().HostRefs: true}
+	for _, arg := range argv {
+		named[arg] = true
+	}
+	for _, s := range a.Step().Staged {
+		named[s.From] = true
+	}
+	return func(file string) bool {
+		return named[file] || slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, file) })
+	}
+}
+
+// materializeFile brings one file: from the cache, or by running its pass again.
+func (p *intermediates) materializeFile(ctx context.Context, file string) error {
+	a := p.maker(file)
+	lock := p.lockOf(a)
+	lock.Lock()
+	defer lock.Unlock()
+	p.mu.Lock()
+	here, o := p.present[file], p.outputs[file]
+	p.mu.Unlock()
+	if here || !o.Unkept && p.store != nil && p.fetch(ctx, o) == nil {
+		return nil
+	}
+	p.mu.Lock()
+	p.count()
+	for _, o := range a.Outputs {
+		p.read[o] = true // as it turns out
+	}
+	p.mu.Unlock()
+	return p.remake(ctx, a)
+}
+
+// lockOf is held by whoever makes the files of a.
+func (p *intermediates) lockOf(a *graph.Action) *sync.Mutex {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.making[a.ID] == nil {
+		p.making[a.ID] = new(sync.Mutex)
+	}
+	return p.making[a.ID]
+}
+
+// fetch restores a file.
+func (p *intermediates) fetch(ctx context.Context, o cache.Output) error {
+	name := cache.Absolute(p.root, o.Path)
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	if err := p.store.Restore(ctx, o, name); err != nil {
+		return err
+	}
+	p.markPresent(o.Path)
+	return nil
+}
+
+// publish moves what a pass wrote to where it is read.
+func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch) error {
+	var moved []string
+	for i := range rec.Outputs {
+		o := &rec.Outputs[i]
+		o.Unkept = a.Transient || p.store == nil
+		err := move(dir.output(i, o.Path), cache.Absolute(p.root, o.Path))
+		if errors.Is(err, fs.ErrNotExist) && a.Transient {
+			continue // nobody reads it
+		}
+		if err != nil {
+			return fmt.Errorf("moving %s into place: %w", o.Path, err)
+		}
+		moved = append(moved, o.Path)
+	}
+	p.setOutputs(rec.Outputs)
+	p.markPresent(moved...)
+	return nil
+}
+
+// copy writes a file whose pass was settled or run to the file name.
+func (p *intermediates) copy(ctx context.Context, file, name string) error {
+	if _, ok := p.digest(file); !ok {
+		return fmt.Errorf("%s was not built", file)
+	}
+	if err := p.materializeFile(ctx, file); err != nil {
+		return err
+	}
+	tmp := name + ".new"
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), copyFile(cache.Absolute(p.root, file), tmp)); err != nil {
+		return err
+	}
+	return os.Rename(tmp, name)
+}

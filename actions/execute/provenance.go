@@ -1,0 +1,157 @@
+package execute
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// The manifest of a module tells what its artifacts are made from, in one digest. An edit of a comment changes that and no artifact,
+// so the key of the manifest covers more than its inputs: the sources and headers, tools and options of all actions behind them, as
+// the records have them by which those actions were settled in this run.
+//
+// The digest does not depend on where the project, its build tree and the toolkit stand: a file of the project counts by its name and
+// content, one from elsewhere by its content alone, a tool by its identity.
+
+// provenance says what the artifacts of manifests are made from.
+type provenance struct {
+	makers
+	root   string
+	tools  map[string]string
+	keyEnv []string
+	digest func(file string) (cache.Digest, error)
+	named  func(a *graph.Action) []string // the files that arguments name
+
+	once    sync.Once
+	wanted  map[graph.ActionID]bool // actions that a manifest tells of
+	records sync.Map                // of *cache.Record, by graph.ActionID
+}
+
+// settled notes by which record a was settled.
+func (p *provenance) settled(a *graph.Action, rec *cache.Record) {
+	p.once.Do(func() {
+		var manifests []graph.ActionID
+		for _, b := range p.graph.Actions {
+			if b.Kind == graph.Manifest {
+				manifests = append(manifests, b.ID)
+			}
+		}
+		p.wanted = map[graph.ActionID]bool{}
+		for _, id := range p.graph.Closure(manifests) {
+			p.wanted[id] = true
+		}
+	})
+	if p.wanted[a.ID] {
+		p.records.Store(a.ID, rec)
+	}
+}
+
+// of is the digest over all that the artifacts of a manifest are made from.
+func (p *provenance) of(a *graph.Action) (string, error) {
+	o := origins{provenance: p, seen: map[graph.ActionID]bool{}, fields: map[cache.Field]bool{}}
+	for _, in := range a.Inputs {
+		if err := o.file(in); err != nil {
+			return "", err
+		}
+	}
+	for _, e := range p.keyEnv {
+		o.add("env", p.placeless(e))
+	}
+	fields := slices.SortedFunc(maps.Keys(o.fields), func(a, b cache.Field) int {
+		return strings.Compare(a.Name+"\x00"+a.Value, b.Name+"\x00"+b.Value)
+	})
+	return cache.KeyOf(fields).String(), nil
+}
+
+// origins collects what files are made from, each fact once.
+type origins struct {
+	*provenance
+	seen   map[graph.ActionID]bool
+	fields map[cache.Field]bool
+}
+
+func (o *origins) add(name, value string) { o.fields[cache.Field{Name: name, Value: value}] = true }
+
+// file takes a file: what it is made from, or its content if it is a source, or written by a command of the user.
+func (o *origins) file(name string) error {
+	if a := o.maker(name); a != nil && a.Kind != graph.Generate {
+		return o.action(a)
+	}
+	d, err := o.digest(name)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	o.content(name, d)
+	return nil
+}
+
+func (o *origins) content(name string, d cache.Digest) {
+	if filepath.IsAbs(name) && !strings.HasPrefix(name, o.graph.BuildDir+"/") {
+		o.add("file", d.String())
+	} else {
+		o.add("file "+o.placeless(name), d.String())
+	}
+}
+
+// action takes what an action reads, and what it is told.
+func (o *origins) action(a *graph.Action) error {
+	if o.seen[a.ID] {
+		return nil
+	}
+	o.seen[a.ID] = true
+	for _, in := range slices.Concat(a.Reads(), o.named(a)) {
+		if err := o.file(in); err != nil {
+			return err
+		}
+	}
+	rec, ok := o.records.Load(a.ID)
+	if !ok {
+		return fmt.Errorf("BUG: %s was not settled before the manifest that tells of it", a.Name)
+	}
+	for _, f := range rec.(*cache.Record).Discovered {
+		if !discover.IsCondition(f.Path) {
+			o.content(f.Path, f.Digest)
+		}
+	}
+	for _, t := range a.Tools {
+		o.add("tool "+t, o.tools[t])
+	}
+	for _, e := range a.Env {
+		o.add("env", o.placeless(e))
+	}
+	argv := a.Driver().Argv // of nvcc: the same whether it is taken apart or not
+	if argv == nil {
+		argv = a.Argv
+	}
+	if !a.Kind.InProcess() || a.Driver().Argv != nil { // of a copy: the command that would make it alone
+		o.command(argv)
+	}
+	return nil
+}
+
+func (o *origins) command(argv []string) {
+	spelled := []string{path.Base(argv[0])}
+	for _, arg := range argv[1:] {
+		spelled = append(spelled, o.placeless(arg))
+	}
+	o.add("command", strings.Join(spelled, "\n"))
+}
+
+// absolutePath finds one in an argument: alone, after a one-letter option, or behind =, a comma or a colon.
+var absolutePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|^-[A-Za-z]|[=,:])/[^=,:]*`) })
+
+// placeless spells an argument or a file as it would be anywhere.
+func (p *provenance) placeless(arg string) string {
+	arg = strings.ReplaceAll(arg, p.graph.BuildDir+"/", "<build>/")
+	arg = strings.ReplaceAll(arg, p.root+"/", "")
+	return absolutePath().ReplaceAllString(arg, "${1}/")
+}

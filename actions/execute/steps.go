@@ -1,0 +1,155 @@
+package execute
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// step is what kbuild does itself for the actions of a kind, in place of a command.
+type step interface {
+	// implicit is what an action depends on and does not name.
+	implicit(a *graph.Action) ([]cache.Field, error)
+
+	// keyFields writes to a key what is neither an argument nor an input and changes the outputs.
+	keyFields(w cache.KeyWriter, a *graph.Action)
+
+	// run makes the outputs.
+	run(w work) error
+}
+
+// steps are those of all kinds that are done in this process.
+func steps(p *provenance) map[graph.Kind]step {
+	return map[graph.Kind]step{
+		graph.Copy: copyStep{}, graph.Embed: embedStep{}, graph.Manifest: manifestStep{provenance: p}, graph.References: referencesStep{},
+		graph.Join: joinStep{}, graph.Slice: sliceStep{}, graph.HostRefs: hostRefsStep{},
+	}
+}
+
+// inProcess is a step that depends on nothing but its inputs and arguments.
+type inProcess struct{}
+
+func (inProcess) implicit(*graph.Action) ([]cache.Field, error) { return nil, nil }
+func (inProcess) keyFields(w cache.KeyWriter, a *graph.Action)  { w.Field("method", Method) }
+
+// work is an action that is done in this process, and where.
+type work struct {
+	*graph.Action
+	root string
+	dir  scratch
+}
+
+func (w work) abs(file string) string { return cache.Absolute(w.root, file) }
+
+func (w work) read(file string) ([]byte, error) { return regular.Read(w.abs(file)) }
+
+// output is the temporary name of an output.
+func (w work) output(i int) string { return w.dir.output(i, w.Outputs[i]) }
+
+func (w work) write(i int, content []byte) error { return os.WriteFile(w.output(i), content, 0o666) }
+
+// copyStep copies a file.
+type copyStep struct{ inProcess }
+
+func (copyStep) run(w work) error { return copyFile(w.abs(w.Inputs[0]), w.output(0)) }
+
+// joinStep makes the object that nvcc, hipcc or clang would make: host code with the device code of all architectures.
+type joinStep struct{ inProcess }
+
+func (joinStep) run(w work) error {
+	host, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	code, err := w.read(w.Inputs[1])
+	if err != nil {
+		return err
+	}
+	var out []byte
+	switch {
+	case strings.HasSuffix(w.Inputs[1], clang.HIPCode):
+		out, err = fatbin.WithBundle(host, clang.Placeholder, code)
+	case strings.HasSuffix(w.Inputs[1], clang.CUDACode):
+		out, err = fatbin.WithClangFatbin(host, clang.Placeholder, code)
+	default:
+		out, err = fatbin.WithFatbin(host, code)
+	}
+	if err != nil {
+		return fmt.Errorf("joining the host and device code of %s: %w", w.Name, err)
+	}
+	return w.write(0, out)
+}
+
+// sliceStep cuts what a device link of one architecture reads out of an object or archive; all of it, if it is
+// not understood.
+type sliceStep struct{ inProcess }
+
+func (s sliceStep) keyFields(w cache.KeyWriter, a *graph.Action) {
+	w.Field("arch", a.Archs[0]) // others say it in their arguments
+	s.inProcess.keyFields(w, a)
+}
+
+func (sliceStep) run(w work) error {
+	whole, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	code, err := gencode.Parse(w.Archs[0])
+	if err != nil {
+		panic("BUG: a slice for " + w.Archs[0])
+	}
+	cut := fatbin.ForLink
+	if strings.HasSuffix(w.Inputs[0], ".a") {
+		cut = fatbin.ArchiveForLink
+	}
+	out, err := cut(whole, code)
+	if err != nil {
+		out = whole
+	}
+	return w.write(0, out)
+}
+
+// referencesStep writes PTX that refers to the functions that a piece of LTO-IR defines.
+type referencesStep struct{ inProcess }
+
+func (referencesStep) run(w work) error {
+	text, err := w.read(w.Inputs[0])
+	if err != nil {
+		return err
+	}
+	out, err := modules.References(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.Inputs[0], err)
+	}
+	return w.write(0, out)
+}
+
+func copyFile(from, to string) error {
+	in, err := regular.Open(from, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := regular.Open(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666|info.Mode()&0o111)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
+}
