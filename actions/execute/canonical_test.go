@@ -1,0 +1,54 @@
+package execute
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// A preprocessed text is digested with what the assembler will take in for it. Its file is left where somebody reads it; so is that of its canonical
+// form, which does not depend on lines.
+func TestCanonicalTexts(t *testing.T) {
+	a := &graph.Action{Kind: graph.Preprocess, Transient: true, Outputs: []string{"a.ii", "a.canon"},
+		Work: graph.Work{Step: &graph.Step{CanonicalForms: []graph.CanonicalForm{{Raw: "a.ii", Canon: "a.canon"}}}}}
+	canonical := func(text string, read string) (canonicalTexts, scratch) {
+		t.Helper()
+		dir := scratch{dir: t.TempDir()}
+		if err := dir.makeFolders(a); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir.output(0, "a.ii"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c := &canonicalizer{isRead: func(file string) bool { return file == read }, incbins: func(_ *graph.Action, text []byte) ([]byte, []cache.FileDigest) {
+			if !strings.Contains(string(text), ".incbin") {
+				return nil, nil
+			}
+			return []byte("// data 1234\n"), []cache.FileDigest{{Path: "data"}}
+		}}
+		m, err := c.of(a, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, dir
+	}
+	exists := func(file string) bool {
+		_, err := os.Stat(file)
+		return err == nil
+	}
+	one, dir := canonical("# 1 \"a.cu\"\nint a;\n", "a.canon")
+	if exists(filepath.Join(dir.dir, "a.ii")) || !exists(dir.output(1, "a.canon")) {
+		t.Error("the text is there, which nobody reads, or its canonical form is not")
+	}
+	other, _ := canonical("# 7 \"a.cu\"\n\n\nint a;\n", "")
+	if one.outputs["a.ii"].Digest == other.outputs["a.ii"].Digest || one.outputs["a.canon"].Digest != other.outputs["a.canon"].Digest {
+		t.Error("lines are in the digest of the text alone")
+	}
+	if with, _ := canonical("asm(\".incbin x\");\n", ""); len(with.incbins) != 1 {
+		t.Errorf("the assembler takes in %v", with.incbins)
+	}
+}

@@ -1,0 +1,64 @@
+package execute
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// The kinds that are done in this process by the table of kinds are those that have a step.
+func TestStepsOfKinds(t *testing.T) {
+	all := steps(nil)
+	for _, k := range graph.Kinds() {
+		if _, ok := all[k.Kind]; ok != k.InProcess {
+			t.Errorf("%s is done in this process: %v in the table, %v among the steps", k.Kind, k.InProcess, ok)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		action graph.Action
+		want   []string // that the outputs hold
+		key    string   // names of fields
+	}{
+		{graph.Action{Kind: graph.Copy, Inputs: []string{"text"}}, []string{"plain text"}, "method"},
+		{graph.Action{Kind: graph.Slice, Inputs: []string{"text"}, Archs: []string{"sm_80"}}, []string{"plain text"}, "arch method"}, // not understood: all of it
+		{graph.Action{Kind: graph.Embed, Argv: []string{"embed", "code", "v", "a.cu", "sm_80", "cubin", "text"}},
+			[]string{`.incbin \"text\"`, "extern const struct kbuild_artifact code[2]"}, "method header"},
+	} {
+		root := t.TempDir()
+		if err := os.WriteFile(filepath.Join(root, "text"), []byte("plain text"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for i := range c.want {
+			c.action.Outputs = append(c.action.Outputs, strings.Repeat("o", i+1))
+		}
+		dir := scratch{dir: filepath.Join(root, "tmp")}
+		if err := dir.makeFolders(&c.action); err != nil {
+			t.Fatal(err)
+		}
+		s := steps(nil)[c.action.Kind]
+		if err := s.run(work{&c.action, root, dir}); err != nil {
+			t.Errorf("%s: %v", c.action.Kind, err)
+		}
+		for i, want := range c.want {
+			if text, err := os.ReadFile(dir.output(i, c.action.Outputs[i])); err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%s wrote %q, want %q", c.action.Kind, text, want)
+			}
+		}
+		key := &cache.Text{}
+		s.keyFields(key, &c.action)
+		var names []string
+		for _, f := range key.Fields {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); got != c.key {
+			t.Errorf("%s has the key fields %q, want %q", c.action.Kind, got, c.key)
+		}
+	}
+}
