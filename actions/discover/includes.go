@@ -350,18 +350,13 @@ const manyDirs = 64
 // quoteDirs are the folders of quoted includes: of the source and of the project's headers.
 func (t Tree) quoteDirs(a *graph.Action, found []cache.FileDigest) []string {
 	var dirs []string
-	for _, in := range a.Inputs {
-		dirs = append(dirs, t.Name(path.Dir(in)))
-	}
-	dirs = compact(dirs)
 	seen := map[string]bool{}
-	for _, f := range ownFiles(a, found) {
+	for _, f := range ownFiles(a, found) { // the inputs are the first of them
 		d := path.Dir(f)
-		if seen[d] || len(dirs) >= manyDirs && path.IsAbs(f) {
-			continue
+		if !seen[d] && (len(dirs) < manyDirs || !path.IsAbs(f)) {
+			seen[d] = true
+			dirs = append(dirs, t.Name(d))
 		}
-		seen[d] = true
-		dirs = append(dirs, t.Name(d))
 	}
 	return compact(dirs)
 }

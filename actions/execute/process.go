@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -19,8 +20,7 @@ type processes struct {
 	root      string
 	env       []string
 	scratches *scratches
-	frontEnds atomic.Int64                                              // that run now, see run.HugePages
-	under     func(a *graph.Action, argv []string, cwd string) []string // the command that runs argv; nil is argv
+	frontEnds atomic.Int64 // that run now, see run.HugePages
 }
 
 // frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
@@ -28,9 +28,8 @@ const frontEndMemory = 256 << 20
 
 // run runs argv, the command of a.
 func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
-	cwd := p.root
-	if a.Step().EmptyCwd {
-		cwd = dir.file("apart")
+	cwd := dir.cwd(p.root, a)
+	if cwd != p.root {
 		if err := os.MkdirAll(cwd, 0o777); err != nil {
 			return run.Result{}, err
 		}
@@ -40,8 +39,8 @@ func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir
 		env = append(env, run.HugePages(p.frontEnds.Add(1)*frontEndMemory)...)
 		defer p.frontEnds.Add(-1)
 	}
-	if p.under != nil {
-		argv = p.under(a, argv, cwd)
+	if dir.traced {
+		argv = strace.Args(dir.file(straceFile), argv)
 	}
 	c := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: maxOutput(a)}
 	if discover.IsTraced(a) {

@@ -15,7 +15,7 @@ import (
 // which stays as it was built.
 type rerun struct {
 	r       *Runner
-	begin   func(a *graph.Action) (wanted bool)                                   // before an action runs again; nil wants all
+	traced  bool                                                                  // commands run under strace, and nothing else runs again
 	compare func(a *graph.Action, first, second *cache.Record, dir scratch) error // holds the second run, which is in dir, against the first
 }
 
@@ -43,7 +43,7 @@ func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result)
 			return res
 		}
 	}
-	if v.begin != nil && !v.begin(a) {
+	if v.traced && a.Kind.InProcess() {
 		return sched.Result{Status: sched.UpToDate}
 	}
 	return v.again(ctx, a)
@@ -67,6 +67,7 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 		dir.remove(true) // what the first run left
 	}
 	defer dir.remove(true)
+	dir.traced = v.traced
 	back, err := v.r.tree.setAside(a, dir)
 	if err != nil {
 		return failed(err)

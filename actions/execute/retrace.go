@@ -3,14 +3,15 @@ package execute
 import (
 	"cmp"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/kbuild-dev/kbuild/actions/strace"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -31,11 +32,8 @@ import (
 type Trace struct {
 	rerun
 	tools Covered
-	dir   string // for what strace writes
 
 	mu      sync.Mutex
-	runs    map[graph.ActionID][]tracedRun
-	number  atomic.Int64
 	checked int
 	found   []Unrecorded
 }
@@ -53,14 +51,10 @@ type Unrecorded struct {
 	How    string // "read" or "looked for"
 }
 
-// tracedRun is what strace wrote of a command.
-type tracedRun struct{ file, cwd string }
-
-// NewTrace wraps r. dir is a folder for what strace writes.
-func NewTrace(r *Runner, tools Covered, dir string) *Trace {
-	v := &Trace{tools: tools, dir: dir, runs: map[graph.ActionID][]tracedRun{}}
-	v.rerun = rerun{r: r, compare: v.hold, begin: v.begin}
-	r.processes.under = v.under
+// NewTrace wraps r. What kbuild does itself, no strace sees apart.
+func NewTrace(r *Runner, tools Covered) *Trace {
+	v := &Trace{tools: tools}
+	v.rerun = rerun{r: r, compare: v.hold, traced: true}
 	return v
 }
 
@@ -74,41 +68,14 @@ func (v *Trace) Found() (checked int, found []Unrecorded) {
 	return v.checked, slices.Clone(v.found)
 }
 
-// begin says from when on the commands of a are traced. What kbuild does itself, no strace sees apart.
-func (v *Trace) begin(a *graph.Action) (wanted bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !a.Kind.InProcess() {
-		v.runs[a.ID] = []tracedRun{}
-	}
-	return !a.Kind.InProcess()
-}
-
-// under puts strace before a command of an action that is run again.
-func (v *Trace) under(a *graph.Action, argv []string, cwd string) []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	runs, wanted := v.runs[a.ID]
-	if !wanted {
-		return argv
-	}
-	file := filepath.Join(v.dir, fmt.Sprint(v.number.Add(1)))
-	v.runs[a.ID] = append(runs, tracedRun{file, cwd})
-	return strace.Args(file, argv)
-}
-
 // hold holds what the commands of a did against its record.
-func (v *Trace) hold(a *graph.Action, first, _ *cache.Record, dir scratch) error {
-	v.mu.Lock()
-	runs := v.runs[a.ID]
-	delete(v.runs, a.ID)
-	v.mu.Unlock()
+func (v *Trace) hold(a *graph.Action, _, _ *cache.Record, dir scratch) error {
 	h := v.held(a, dir)
-	for _, run := range runs {
-		if err := h.read(run); err != nil {
-			return fmt.Errorf("%s: %w", a.Name, err)
+	for _, d := range []scratch{dir, dir.again()} {
+		if err := h.read(d.file(straceFile), d.cwd(v.r.Root, a)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: reading what strace wrote: %w", a.Name, err)
 		}
-		os.Remove(run.file)
+		os.Remove(d.file(straceFile))
 	}
 	found := h.unrecorded(a)
 	v.mu.Lock()
@@ -189,14 +156,14 @@ func (h *holding) add(a *graph.Action) {
 	}
 }
 
-// read reads what strace wrote.
-func (h *holding) read(run tracedRun) error {
-	f, err := regular.Open(run.file, os.O_RDONLY, 0)
+// read reads what strace wrote of a command in the folder cwd.
+func (h *holding) read(file, cwd string) error {
+	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
-		return fmt.Errorf("reading what strace wrote: %w", err)
+		return err
 	}
 	defer f.Close()
-	all, err := strace.Parse(f, run.cwd)
+	all, err := strace.Parse(f, cwd)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type scratch struct {
 	rel  string // dir as commands see it: relative to the root where possible, so that no absolute path gets into an output
 	name string // in dir, if others use dir too
 	tmp  string // TMPDIR of commands: dir by a short name
+
+	traced bool // commands run under strace
 }
 
 // scratches is the folder of all temporary files of a build.
@@ -130,7 +132,15 @@ func (s scratch) makeFolders(a *graph.Action) error {
 
 // again is a place for a second command of the same action.
 func (s scratch) again() scratch {
-	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again"}
+	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced}
+}
+
+// cwd is the folder that the command of a runs in.
+func (s scratch) cwd(root string, a *graph.Action) string {
+	if a.Step().EmptyCwd {
+		return s.file("apart")
+	}
+	return root
 }
 
 // seen is s with its files as commands see them.
@@ -163,6 +173,9 @@ func (s scratch) depfile() string { return s.file("kbuild.d") }
 
 // traceFile is where a link writes what the linker says with --verbose.
 func (s scratch) traceFile() string { return s.file("ld.trace") }
+
+// straceFile is the name of the file in which strace tells what a command does.
+const straceFile = "strace"
 
 // remove removes what is left. Of what writes one file that is nothing after a success, but for the dependency file.
 func (s scratch) remove(failed bool) {

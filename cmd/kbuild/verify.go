@@ -135,19 +135,13 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	}
 	w := c.workspace()
 	var again *execute.Trace
-	var folder string
 	_, sum, err := w.RunAgain(cmd.Targets, func(ctx context.Context, p *engine.Project, t *engine.Tree) (sched.Runner, error) {
-		folder = engine.State(p.Project, "traced")
-		if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o777)); err != nil {
-			return nil, err
-		}
-		again = execute.NewTrace(t.Runner, p.Covered(ctx), folder)
+		again = execute.NewTrace(t.Runner, p.Covered(ctx))
 		return again, nil
 	})
 	if again == nil {
 		return err
 	}
-	os.RemoveAll(folder)
 	checked, found := again.Found()
 	return errors.Join(c.ended(sum, err), c.showUnrecorded(checked, found))
 }
