@@ -3,7 +3,6 @@ package execute
 import (
 	"context"
 
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -31,19 +30,15 @@ func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
 
 // entry is the record of the cache that settles a, nil if there is none.
 func (d *DryRun) entry(ctx context.Context, a *graph.Action) *cache.Record {
-	res, settled := d.Check(ctx, a)
-	if !settled || res.Status == sched.Failed {
+	v := d.judge(ctx, a)
+	if v.record == nil {
 		return nil
 	}
-	key, err := d.r.keys.of(a)
-	if err != nil {
-		return nil
-	}
-	if rec := d.r.stored(ctx, a, key.key); rec != nil {
+	if rec := d.r.stored(ctx, a, v.key.key); rec != nil {
 		return rec
 	}
-	if rec := d.r.Journal.ByCommand(key.key); rec != nil && !a.Intermediate {
-		d.r.share(ctx, a, rec)
+	if !a.Intermediate {
+		d.r.share(ctx, a, v.record)
 	}
-	return d.r.stored(ctx, a, key.key)
+	return d.r.stored(ctx, a, v.key.key)
 }

@@ -77,16 +77,17 @@ func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 	return slices.EqualFunc(rec.Outputs, a.Outputs, func(o cache.Output, name string) bool { return o.Path == name || sharesRecords(a) })
 }
 
-// restore puts the outputs of rec in place. ok is false if a blob is gone or damaged: then the action runs.
-func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record) (res sched.Result, ok bool) {
+// restore puts the outputs of rec in place, which are there if it is up to date. ok is false if a blob is gone or damaged: then the action runs.
+func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record, status sched.Status) (res sched.Result, ok bool) {
 	start := time.Now()
-	res = sched.Result{Status: sched.Cached, Output: []byte(rec.Text)}
+	res = sched.Result{Status: status}
 	mine := renamed(a, rec)
 	switch {
 	case a.Intermediate: // its files come when something reads them
 		r.intermediates.setOutputs(mine.Outputs)
+	case status == sched.UpToDate:
 	case r.hasOutputs(rec):
-		res = sched.Result{Status: sched.UpToDate}
+		res.Status = sched.UpToDate
 	default:
 		ok, err := r.restoreFiles(ctx, rec)
 		if err != nil {
@@ -97,10 +98,13 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 		}
 		res.Elapsed = time.Since(start)
 	}
-	if err := r.Journal.Append(mine); err != nil {
-		return failed(err), true
+	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] { // it is that of another action with the same key
+		if err := r.Journal.Append(mine); err != nil {
+			return failed(err), true
+		}
 	}
 	if res.Status == sched.Cached {
+		res.Output = []byte(rec.Text)
 		r.storeOf(a).Used(rec)
 		r.hit(a, rec, res.Elapsed)
 	}

@@ -125,26 +125,11 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	if rec := r.recorded(a, key.key); rec != nil && r.upToDate(a, rec) {
-		r.provenance.settled(a, rec)
-		if rec.Outputs[0].Path != a.Outputs[0] { // an intermediate with the key of another's
-			if err := r.Journal.Append(renamed(a, rec)); err != nil {
-				return failed(err), true
-			}
-		}
+	if rec, status := r.lookUp(ctx, a, key.key); rec != nil {
 		if err := r.generated.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
 		}
-		if a.Intermediate {
-			r.intermediates.setOutputs(outputsOf(a, rec))
-		}
-		return sched.Result{Status: sched.UpToDate}, true
-	}
-	if rec := r.stored(ctx, a, key.key); rec != nil {
-		if err := r.generated.undeclared(a, rec.Discovered); err != nil {
-			return failed(err), true
-		}
-		if res, ok := r.restore(ctx, a, rec); ok {
+		if res, ok := r.restore(ctx, a, rec, status); ok {
 			r.provenance.settled(a, rec)
 			return res, true
 		}
@@ -157,17 +142,22 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	return sched.Result{Reason: p.reason}, false
 }
 
+// lookUp finds the record that settles a today: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run. Of
+// intermediates the build tree has no outputs.
+func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (*cache.Record, sched.Status) {
+	rec := r.recorded(a, key)
+	if rec != nil && r.discovery.Holds(a, rec) && (a.Intermediate && len(rec.Outputs) == len(a.Outputs) || !a.Intermediate && r.hasOutputs(rec)) {
+		return rec, sched.UpToDate
+	}
+	return r.stored(ctx, a, key), sched.Cached
+}
+
 // recorded is the last record of the build tree with this key, of a if there is one; else nil.
 func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
 	if rec := r.Journal.Last(a.Outputs[0]); rec != nil && rec.Command == key {
 		return rec
 	}
 	return r.Journal.ByCommand(key)
-}
-
-// upToDate reports that a record is of today, and the build tree has its outputs. Of an intermediate it has none.
-func (r *Runner) upToDate(a *graph.Action, rec *cache.Record) bool {
-	return r.discovery.Holds(a, rec) && (a.Intermediate && len(rec.Outputs) == len(a.Outputs) || !a.Intermediate && r.hasOutputs(rec))
 }
 
 func (r *Runner) hasOutputs(rec *cache.Record) bool {

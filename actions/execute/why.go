@@ -147,30 +147,25 @@ func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cac
 	var out []Explanation
 	for _, id := range ids {
 		a := r.Graph.Actions[id]
-		e := Explanation{Action: a}
-		res, settled := d.Check(context.Background(), a)
-		switch {
-		case settled && res.Status == sched.Failed:
-			e.State, e.Why = "failed", []string{res.Err.Error()}
-		case settled:
-			e.State = string(res.Status)
-			if key, err := r.keys.of(a); err == nil && res.Status == sched.Cached {
-				e.Why = r.differences(a, key)
+		e := Explanation{Action: a, State: "run"}
+		switch v := d.judge(context.Background(), a); {
+		case v.err != nil:
+			e.State, e.Why = "failed", []string{v.err.Error()}
+		case v.record != nil:
+			if e.State = string(v.status); v.status == sched.Cached {
+				e.Why = r.differences(a, v.key)
 			}
-		case d.stale(a):
-			e.State = "run"
-			for _, in := range d.unmade(a) {
+		case len(v.unmade) > 0:
+			for _, in := range v.unmade {
 				e.Why = append(e.Why, in+" would be built first")
 			}
-			d.mark(a)
 		default:
-			e.State = "run"
-			if key, err := r.keys.of(a); err == nil {
-				e.Why = r.differences(a, key)
-				if rec := imported(a.Outputs[0]); rec != nil {
-					e.Imported = r.unlike(rec, a, key)
-				}
+			e.Why = r.differences(a, v.key)
+			if rec := imported(a.Outputs[0]); rec != nil {
+				e.Imported = r.unlike(rec, a, v.key)
 			}
+		}
+		if e.State == "run" {
 			d.mark(a)
 		}
 		out = append(out, e)
