@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
@@ -71,13 +73,13 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 		d.ok("GPU code", codes(k.Archs))
 	}
 	good := true
-	for _, part := range append(append([]string(nil), plan.ToolkitPrograms...), "link.stub", "libcudadevrt.a", "libcudart_static.a") {
+	for _, part := range append(append([]string(nil), nvcc.Programs...), "link.stub", "libcudadevrt.a", "libcudart_static.a") {
 		if w.parts[part] == "" && k.LibFaults[part] == "" {
 			good = false
 			d.fail(part, "is missing from the toolkit; install it whole (on Debian and Ubuntu: apt install --reinstall nvidia-cuda-toolkit nvidia-cuda-dev).")
 		}
 	}
-	for _, lib := range plan.ToolkitLibraries {
+	for _, lib := range nvcc.Libraries {
 		switch fault := k.LibFaults[lib]; {
 		case fault == "":
 		case lib == "libcudart.so":
@@ -91,7 +93,7 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 		d.warn("versions", k.Mixed)
 	}
 	if good {
-		d.ok("parts of the toolkit", strings.Join(plan.ToolkitPrograms, ", "))
+		d.ok("parts of the toolkit", strings.Join(nvcc.Programs, ", "))
 	}
 	if w.fits(k.HostCXX) {
 		d.ok("host compiler of nvcc", described(k.HostCXX))
@@ -116,7 +118,7 @@ func (d *report) hip(w *world, f plan.Facts) {
 		d.ok("AMD code", strings.Join(k.Archs, ", "))
 	}
 	if len(k.DeviceLibs) == 0 {
-		d.fail("device libraries", "were not found; looked in "+strings.Join(k.Looked, ", ")+". Install them (on Debian and Ubuntu: apt install "+k.DeviceLibsPackage()+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.")
+		d.fail("device libraries", "were not found; looked in "+strings.Join(k.Looked, ", ")+". Install them (on Debian and Ubuntu: apt install "+hip.LibsPackage(k.Major)+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.")
 		return
 	}
 	d.ok("device libraries", filepath.Dir(k.DeviceLibs[0]))

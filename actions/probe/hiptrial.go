@@ -79,7 +79,7 @@ func (w *world) tryHIP(k *plan.HIP) {
 		w.hipTrial = said
 		if otherLLVM(said) {
 			k.CompileFault = fmt.Sprintf("clang %s cannot read the device libraries in %s: %s. Install those of this clang (on Debian and Ubuntu: apt install %s), or set HIP_DEVICE_LIB_PATH.",
-				k.Clang.Version, filepath.Dir(k.DeviceLibs[0]), said, k.DeviceLibsPackage())
+				k.Clang.Version, filepath.Dir(k.DeviceLibs[0]), said, hip.LibsPackage(k.Major))
 		}
 		return
 	}

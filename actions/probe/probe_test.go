@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -400,7 +401,7 @@ func replaceParts(t *testing.T, k *plan.Toolkit) {
 		}
 	}
 	run("cp", "-rs", root+"/.", dir)
-	for _, tool := range plan.ToolkitPrograms {
+	for _, tool := range nvcc.Programs {
 		run("ln", "-sf", k.Programs[tool], filepath.Join(dir, "bin", tool))
 	}
 	profile, _ := os.ReadFile(filepath.Join(d.here, "nvcc.profile"))

@@ -20,18 +20,18 @@ import (
 // toolkit finds and identifies the CUDA toolkit. Where its parts are is asked of nvcc itself, by a
 // dry run, and not guessed from a layout.
 func (w *world) toolkit() (*plan.Toolkit, string) {
-	nvcc, looked := w.findNVCC()
-	if nvcc == "" {
+	driver, looked := w.findNVCC()
+	if driver == "" {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME."
 	}
-	k := &plan.Toolkit{NVCC: plan.Tool{Path: nvcc}}
+	k := &plan.Toolkit{NVCC: plan.Tool{Path: driver}}
 	if msg := w.versionOf(k); msg != "" {
 		return nil, msg
 	}
 	if w.req.Accepts != nil && !w.req.Accepts(k.Version) {
-		return nil, fmt.Sprintf("%s is CUDA %s; the manifest wants %s. Set CUDA_HOME or the compiler of the toolchain block.", nvcc, k.Version, w.req.Version)
+		return nil, fmt.Sprintf("%s is CUDA %s; the manifest wants %s. Set CUDA_HOME or the compiler of the toolchain block.", driver, k.Version, w.req.Version)
 	}
-	d, msg := w.dryRun(nvcc)
+	d, msg := w.dryRun(driver)
 	if msg != "" {
 		return nil, msg
 	}
@@ -42,15 +42,15 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	k.Root = filepath.Dir(d.here)
 	k.LibDirs, k.Includes = d.libDirs, d.includes
 	k.LTOFault, k.LibFaults = w.ltoFault(d, k.Version), w.libFaults(d, k.Version)
-	w.parts = d.parts(w, nvcc)
-	w.addLibraries(w.parts, append([]string{"nvcc", "nvcc itself", "libnvvm"}, plan.ToolkitPrograms...))
+	w.parts = d.parts(w, driver)
+	w.addLibraries(w.parts, append([]string{"nvcc", "nvcc itself", "libnvvm"}, nvcc.Programs...))
 	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.text())
 	if err != nil {
 		return nil, err.Error()
 	}
 	k.NVCC.ID, k.NVCC.Version = id, k.Build
 	k.Programs = map[string]string{}
-	for _, t := range plan.ToolkitPrograms {
+	for _, t := range nvcc.Programs {
 		k.Programs[t] = w.parts[t]
 	}
 	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
@@ -272,7 +272,7 @@ func (d dry) parts(w *world, program string) map[string]string {
 			w.watch(dir) // the passes, and gcc its assembler, are looked for here first
 		}
 	}
-	for _, t := range plan.ToolkitPrograms {
+	for _, t := range nvcc.Programs {
 		path := d.path
 		if t == "cicc" && d.ciccPath != "" {
 			path = d.ciccPath + string(filepath.ListSeparator) + path

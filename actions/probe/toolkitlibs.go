@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -40,7 +41,7 @@ func (w *world) library(d dry, name string) string {
 
 func (w *world) libFaults(d dry, version string) map[string]string {
 	faults := map[string]string{}
-	for _, name := range plan.ToolkitLibraries {
+	for _, name := range nvcc.Libraries {
 		if fault := w.libFault(d, name, version); fault != "" {
 			faults[name] = fault
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -69,7 +70,7 @@ func answered(t *testing.T, block, recorded string) *graph.Graph {
 	}
 	facts := usualFacts()
 	facts.CUDA.Programs, facts.CUDA.FatbinC = map[string]string{}, map[string]string{"rdc": "placeholder"}
-	for _, tool := range plan.ToolkitPrograms {
+	for _, tool := range nvcc.Programs {
 		facts.CUDA.Programs[tool] = tool
 	}
 	facts.DryRuns = map[string]plan.DryRun{}

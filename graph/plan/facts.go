@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -57,12 +56,6 @@ type Behind struct {
 	Missing string // the name of one that was not found, ""
 }
 
-// ToolkitPrograms are the programs of a toolkit that nvcc runs.
-var ToolkitPrograms = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
-
-// ToolkitLibraries are what links take of a toolkit; the last one only where cudart = "shared".
-var ToolkitLibraries = []string{"libcudadevrt.a", "libcudart_static.a", "libcudart.so"}
-
 // DryRun is what `nvcc --dryrun`, `hipcc -###` or `clang -###` printed, or why it could not be asked.
 type DryRun struct {
 	Text  string `json:"text,omitempty"`
@@ -102,7 +95,7 @@ type Toolkit struct {
 	Includes  []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
 	Archs     []gencode.Code    // SASS codes that nvcc --list-gpu-code names
 	LTOFault  string            // "" or why `nvlink -dlto` cannot work here, with the fix
-	LibFaults map[string]string // by file, of ToolkitLibraries: why a link would not take that of the toolkit, with the fix
+	LibFaults map[string]string // by file, of nvcc.Libraries: why a link would not take that of the toolkit, with the fix
 	Mixed     string            // "" or which parts are of another version than nvcc, with the fix
 	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
 	FatbinC   map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
@@ -133,14 +126,6 @@ type HIP struct {
 
 	CompileFault string // "" or why device code cannot be compiled by any flags: clang and the device libraries do not fit together; with the fix
 	LinkFault    string // "" or why no device code can be linked: clang and lld do not fit together; with the fix
-}
-
-// DeviceLibsPackage is what Debian and Ubuntu call the device libraries for this clang. Up to clang 15 there was one package.
-func (k *HIP) DeviceLibsPackage() string {
-	if k.Major <= 15 {
-		return "rocm-device-libs"
-	}
-	return fmt.Sprintf("rocm-device-libs-%d", k.Major)
 }
 
 // isHipcc tells hipcc from a clang that was named in its place.

@@ -116,12 +116,15 @@ func (b *builder) clangInOnePiece(t *target, s manifest.Source, whole *graph.Act
 
 // hipRefused reports what hipcc does not do, in the manifest's terms where they are known.
 func (b *checks) hipRefused(t *target, r driverError) {
-	k := b.facts.HIP
+	k, looked := b.facts.HIP, hip.LibFolders(t.Flags.HIP)
+	if looked == nil {
+		looked = k.Looked
+	}
 	switch {
 	case strings.Contains(r.said, "cannot find ROCm device library for"):
 		b.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
 	case strings.Contains(r.said, "cannot find ROCm device library"):
-		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(lookedForLibs(t, k), ", ")+". Install the device libraries (on Debian and Ubuntu: apt install "+k.DeviceLibsPackage()+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
+		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(looked, ", ")+". Install the device libraries (on Debian and Ubuntu: apt install "+hip.LibsPackage(k.Major)+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
 			"%s ships %s, and the ROCm device libraries were not found", t.label, spell(t.codes.gfx))
 	case strings.Contains(r.said, "invalid target ID"), strings.Contains(r.said, "unsupported HIP gpu architecture"):
 		b.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.said)
@@ -132,29 +135,10 @@ func (b *checks) hipRefused(t *target, r driverError) {
 
 // checkHIPLibs reports device libraries that clang cannot read, unless t's flags choose others.
 func (b *checks) checkHIPLibs(t *target) {
-	if k := b.facts.HIP; k.CompileFault != "" && !b.hipSaid && libsOfFlags(t) == nil {
+	if k := b.facts.HIP; k.CompileFault != "" && !b.hipSaid && hip.LibFolders(t.Flags.HIP) == nil {
 		b.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
 		b.hipSaid = true
 	}
-}
-
-// lookedForLibs are the folders where clang looks for device libraries: those of t's flags, or else its own.
-func lookedForLibs(t *target, k *HIP) []string {
-	if dirs := libsOfFlags(t); dirs != nil {
-		return dirs
-	}
-	return k.Looked
-}
-
-// libsOfFlags are the folders of device libraries that t's flags name.
-func libsOfFlags(t *target) []string {
-	var dirs []string
-	for _, f := range t.Flags.HIP {
-		if option, dir, ok := strings.Cut(f, "="); ok && (strings.HasSuffix(option, "device-lib-path") || strings.HasSuffix(option, "rocm-path")) {
-			dirs = append(dirs, dir+" ("+option+" of flags.hip)")
-		}
-	}
-	return dirs
 }
 
 // hipEnv is what commands of the HIP compiler run with.

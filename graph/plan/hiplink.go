@@ -117,16 +117,12 @@ type hipLink struct {
 	asked   string
 }
 
-// lastMajor is the newest clang whose objects name the linked device code __hip_fatbin. Later ones give each object a name of its
-// own (__hip_fatbin_<cuid>), which clang's own link step collects.
-const lastMajor = 18
-
 func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	b := h.b
 	switch why := b.optedOut(h.t); {
 	case why != "":
 		return nil, errors.New(why)
-	case codes != nil && b.facts.HIP.Major > lastMajor:
+	case codes != nil && b.facts.HIP.Major > hip.LastMajor:
 		return nil, fmt.Errorf("clang %d links device code in a way of its own", b.facts.HIP.Major)
 	}
 	for _, p := range h.parts {

@@ -115,7 +115,7 @@ func (b *given) splits(t *target) error {
 	if why := b.optedOut(t); why != "" {
 		return errors.New(why)
 	}
-	for _, tool := range ToolkitPrograms {
+	for _, tool := range nvcc.Programs {
 		if b.facts.CUDA.Programs[tool] == "" {
 			return errors.New("the toolkit's " + tool + " was not found")
 		}

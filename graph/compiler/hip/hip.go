@@ -1,6 +1,7 @@
 package hip
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -97,3 +98,25 @@ __hip_fatbin:
 
 // FatbinCode is the base name of the file that FatbinSource includes.
 const FatbinCode = "linked.hipfb"
+
+// LastMajor is the newest clang whose objects name the linked device code __hip_fatbin. Later ones give each object a name of its
+// own (__hip_fatbin_<cuid>), which clang's own link step collects.
+const LastMajor = 18
+
+// LibsPackage is what Debian and Ubuntu call the device libraries for a clang. Up to clang 15 there was one package.
+func LibsPackage(major int) string {
+	if major <= 15 {
+		return "rocm-device-libs"
+	}
+	return fmt.Sprintf("rocm-device-libs-%d", major)
+}
+
+// LibFolders are the folders of device libraries that flags name, and the flag.
+func LibFolders(flags []string) (dirs []string) {
+	for _, f := range flags {
+		if option, dir, ok := strings.Cut(f, "="); ok && (strings.HasSuffix(option, "device-lib-path") || strings.HasSuffix(option, "rocm-path")) {
+			dirs = append(dirs, dir+" ("+option+" of flags.hip)")
+		}
+	}
+	return dirs
+}

@@ -75,3 +75,9 @@ func RuntimeLibs(cudart string, deviceLink bool) []string {
 	}
 	return append(libs, "rt", "pthread", "dl")
 }
+
+// Programs are the programs of a toolkit that nvcc runs.
+var Programs = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
+
+// Libraries are what links take of a toolkit; the last one only where cudart = "shared".
+var Libraries = []string{"libcudadevrt.a", "libcudart_static.a", "libcudart.so"}

@@ -1,8 +1,8 @@
-package plan
+package host
 
 import "testing"
 
-func TestKeptByFlags(t *testing.T) {
+func TestHidesReferences(t *testing.T) {
 	for _, tt := range []struct {
 		flags    []string
 		keeps    bool // everything
@@ -22,10 +22,10 @@ func TestKeptByFlags(t *testing.T) {
 		{flags: []string{"-static"}, keeps: true, stripped: true},
 		{flags: []string{"-flto"}, keeps: true, stripped: true},
 	} {
-		if got := keptByFlags(tt.flags, false) != ""; got != tt.keeps {
+		if got := HidesReferences(tt.flags, false) != ""; got != tt.keeps {
 			t.Errorf("%q keeps everything: %t", tt.flags, got)
 		}
-		if got := keptByFlags(tt.flags, true) != ""; got != tt.stripped {
+		if got := HidesReferences(tt.flags, true) != ""; got != tt.stripped {
 			t.Errorf("%q keeps everything with strip_unused: %t", tt.flags, got)
 		}
 	}

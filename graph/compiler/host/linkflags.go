@@ -1,0 +1,59 @@
+package host
+
+import (
+	"slices"
+	"strings"
+)
+
+// What options of a link say of the host code that it takes.
+
+// exporting options of a link make symbols of a program visible to those that look them up by name at run time.
+var exporting = []string{"-rdynamic", "--export-dynamic", "-export-dynamic", "-E", "--dynamic-list", "--export-dynamic-symbol"}
+
+// harmless options of a link bring no host code and name no symbol; harmlessStarts are how others begin.
+var harmless = []string{"-s", "-S", "-pthread", "-pie", "-no-pie", "-static-libgcc", "-static-libstdc++",
+	"--as-needed", "--no-as-needed", "--gc-sections", "--no-gc-sections", "--no-undefined", "--enable-new-dtags", "--disable-new-dtags",
+	"--start-group", "--end-group", "--whole-archive", "--no-whole-archive", "--push-state", "--pop-state", "-Bsymbolic"}
+
+var harmlessStarts = []string{"-O", "-g", "-W", "-m", "-f", "-z", "-rpath", "--rpath", "--build-id", "--hash-style", "--strip", "--warn",
+	"--no-warn", "--fatal-warnings", "--icf", "--threads", "--sort", "--exclude-libs", "-Map", "--print", "--dynamic-linker",
+	"--compress-debug-sections", "--no-allow", "--allow"}
+
+// operands are options whose value is the next word.
+var operands = []string{"-z", "-rpath", "--rpath", "-Map", "--dynamic-linker"}
+
+// HidesReferences names an option of a link by which host code that kbuild does not see may refer to symbols; "" if there is none.
+func HidesReferences(flags []string, stripUnused bool) string {
+	var words []string
+	for _, f := range flags {
+		if list, ok := strings.CutPrefix(f, "-Wl,"); ok {
+			words = append(words, strings.Split(list, ",")...)
+		} else if f != "-Xlinker" {
+			words = append(words, f)
+		}
+	}
+	skip := false
+	for _, w := range words {
+		if skip {
+			skip = false
+			continue
+		}
+		name, _, _ := strings.Cut(w, "=")
+		switch {
+		case slices.Contains(exporting, name) && !stripUnused:
+			return w + ", and others may look exported symbols up (strip_unused = true says that none does)"
+		case slices.Contains(exporting, name):
+		case name == "-static" || name == "-static-pie":
+			return w + ", by which a -l may mean another file"
+		case !isHarmless(w):
+			return w + ", by which host code may refer to anything (a library belongs into libs)"
+		}
+		skip = slices.Contains(operands, w)
+	}
+	return ""
+}
+
+func isHarmless(option string) bool {
+	return slices.Contains(harmless, option) || !strings.HasPrefix(option, "-flto") && !strings.HasPrefix(option, "-fplugin") &&
+		slices.ContainsFunc(harmlessStarts, func(h string) bool { return strings.HasPrefix(option, h) })
+}
