@@ -16,18 +16,18 @@ import (
 
 // besideObject has a write what the options of its host compiler say. It reports whether there is anything; flags are where the options
 // may come from.
-func (b *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
+func (ck *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
 	beside := host.BesideObject(family, options, a.Outputs[0])
-	b.checkUnkept(t, a.Name, beside, flags)
+	ck.checkUnkept(t, a.Name, beside, flags)
 	if !beside.Named {
 		return false
 	}
-	b.checkSources(t, a, beside, flags)
+	ck.checkSources(t, a, beside, flags)
 	a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	if beside.Seed && a.Kind == graph.Compile {
-		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, "-Xcompiler", b.seed(t, a.Inputs[0]))
+		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, "-Xcompiler", ck.seed(t, a.Inputs[0]))
 	} else if beside.Seed {
-		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, b.seed(t, a.Inputs[0]))
+		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, ck.seed(t, a.Inputs[0]))
 	}
 	if beside.Folder { // programs write profiles there, whatever folder they run in
 		a.CwdInKey = true
@@ -38,52 +38,52 @@ func (b *checks) besideObject(t *target, a *graph.Action, family string, options
 
 // seed has gcc mark what belongs together by the source within any program, and not by a random number. An option of the
 // user's comes later and wins.
-func (b *given) seed(t *target, source string) string {
-	return "-frandom-seed=" + fileName(t) + "/" + b.inTree(source)
+func (g *given) seed(t *target, source string) string {
+	return "-frandom-seed=" + fileName(t) + "/" + g.inTree(source)
 }
 
 // besideHost is besideObject for a C or C++ source. Debug information may be asked for by the target.
-func (b *checks) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
+func (ck *checks) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
 	if len(s.Flags.Host) > 0 {
-		b.besideObject(t, a, family, a.Argv[1:], s.Flags)
+		ck.besideObject(t, a, family, a.Argv[1:], s.Flags)
 	}
 }
 
 // besideLink is besideObject for a link.
-func (b *problems) besideLink(t *target, a *graph.Action) {
+func (ps *problems) besideLink(t *target, a *graph.Action) {
 	beside := host.BesideLink(t.Flags.Link)
-	b.checkUnkept(t, a.Name, beside, t.Flags)
+	ps.checkUnkept(t, a.Name, beside, t.Flags)
 	if beside.Named {
-		b.checkSources(t, a, beside, t.Flags)
+		ps.checkSources(t, a, beside, t.Flags)
 		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	}
 }
 
 // checkSources refuses to write over a source of t, as a mistaken name would have it.
-func (b *problems) checkSources(t *target, a *graph.Action, beside host.Beside, flags manifest.Flags) {
+func (ps *problems) checkSources(t *target, a *graph.Action, beside host.Beside, flags manifest.Flags) {
 	for _, f := range beside.Files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
-			b.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
+			ps.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
 		}
 	}
 }
 
 // checkUnkept refuses an option whose files would be lost.
-func (b *problems) checkUnkept(t *target, name string, beside host.Beside, flags manifest.Flags) {
+func (ps *problems) checkUnkept(t *target, name string, beside host.Beside, flags manifest.Flags) {
 	if beside.Unkept != "" {
-		b.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
+		ps.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
 			"-fopt-info=FILE, -Wa,-a=FILE and -Wl,-Map=FILE.",
 			"%s has the flag %s%s, which writes files that kbuild does not keep", name, beside.Unkept, beside.Why)
 	}
 }
 
 // notBeside refuses files beside an object that is made of parts by several compilers.
-func (b *problems) notBeside(t *target, s manifest.Source, options []string) {
+func (ps *problems) notBeside(t *target, s manifest.Source, options []string) {
 	beside := host.BesideObject("clang", options, "x.o")
 	if beside.Named && beside.Unkept == "" {
 		i := slices.IndexFunc(options, func(o string) bool { return host.BesideObject("clang", []string{"-g", o}, "x.o").Named })
-		b.errorf(t.flag(s.Flags, options[max(i, 0)]), "Remove it here; a library of C and C++ sources of its own may have it.",
+		ps.errorf(t.flag(s.Flags, options[max(i, 0)]), "Remove it here; a library of C and C++ sources of its own may have it.",
 			"%s is compiled by clang for host and GPUs, and %s writes or reads files beside an object", s.Path, options[max(i, 0)])
 	}
-	b.checkUnkept(t, s.Path, beside, s.Flags)
+	ps.checkUnkept(t, s.Path, beside, s.Flags)
 }

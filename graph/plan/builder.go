@@ -67,12 +67,12 @@ func (b *builder) emit(t *target, a *graph.Action) {
 }
 
 // twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
-func (b *problems) twice(t *target, w, a *graph.Action, file string) {
+func (ps *problems) twice(t *target, w, a *graph.Action, file string) {
 	if w.Target == t.label && a.InPlace {
-		b.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
+		ps.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
 		return
 	}
-	b.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.Target, t.label, file),
+	ps.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.Target, t.label, file),
 		Detail: "Rename one of the two.", Also: manifest.Pos(w.Pos), AlsoSay: w.Target + " writes it first"})
 }
 
@@ -80,11 +80,11 @@ func (b *problems) twice(t *target, w, a *graph.Action, file string) {
 const NativeTool = "native CPU"
 
 // nativeCPU makes this machine's processor a tool of an action that makes code for it.
-func (b *given) nativeCPU(a *graph.Action) {
-	if b.facts.NativeCPU == "" || len(a.Tools) == 0 {
+func (g *given) nativeCPU(a *graph.Action) {
+	if g.facts.NativeCPU == "" || len(a.Tools) == 0 {
 		return
 	}
-	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(b.facts.NVCCFlags) {
+	if host.NativeCPU(a.Argv) || a.Driver().Argv == nil && slices.Contains(a.Tools, "nvcc") && host.NativeCPU(g.facts.NVCCFlags) {
 		a.Tools = append(slices.Clip(a.Tools), NativeTool)
 	}
 }
@@ -101,9 +101,9 @@ func (b *builder) instances(label string) []*target {
 func atFile(from int) *graph.Response { return &graph.Response{From: from, Flag: "@"} }
 
 // optedOut says how the user asked for a compiler in one piece, "" if nobody did.
-func (b *given) optedOut(t *target) string {
+func (g *given) optedOut(t *target) string {
 	switch {
-	case b.options.NoSplit:
+	case g.options.NoSplit:
 		return "--no-split"
 	case t.Split != nil && !*t.Split:
 		return "split = false"
@@ -112,9 +112,9 @@ func (b *given) optedOut(t *target) string {
 }
 
 // clang is the compiler of CUDA in place of nvcc, nil if nvcc is it.
-func (b *given) clang() *ClangCUDA {
-	if b.facts.CUDA == nil {
+func (g *given) clang() *ClangCUDA {
+	if g.facts.CUDA == nil {
 		return nil
 	}
-	return b.facts.CUDA.Clang
+	return g.facts.CUDA.Clang
 }

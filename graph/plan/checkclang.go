@@ -13,70 +13,70 @@ import (
 const useNVCC = `remove compiler = "clang..." from toolchain "cuda" to compile with nvcc`
 
 // checkClang reports whether clang can compile a source of t as the manifest wants it.
-func (b *checks) checkClang(t *target, s manifest.Source) bool {
-	had := len(b.list)
-	k, clang := b.facts.CUDA, b.clang()
+func (ck *checks) checkClang(t *target, s manifest.Source) bool {
+	had := len(ck.list)
+	k, clang := ck.facts.CUDA, ck.clang()
 	if s.Mode != "whole" {
-		b.errorf(t.modePos(s), `Set mode = "whole", or `+useNVCC+".",
+		ck.errorf(t.modePos(s), `Set mode = "whole", or `+useNVCC+".",
 			"%s: clang %s compiles CUDA in mode whole, not in mode %s", t.label, clang.Driver.Version, s.Mode)
 	}
-	b.checkClangCodes(t)
-	b.checkClangFloats(t)
-	b.checkClangFlags(t, s)
-	b.checkDepends(t, s.Flags.Clang, s.Flags.Host)
-	b.notBeside(t, s, slices.Concat(s.Flags.Clang, s.Flags.Host))
+	ck.checkClangCodes(t)
+	ck.checkClangFloats(t)
+	ck.checkClangFlags(t, s)
+	ck.checkDepends(t, s.Flags.Clang, s.Flags.Host)
+	ck.notBeside(t, s, slices.Concat(s.Flags.Clang, s.Flags.Host))
 	for _, c := range t.codes.sass {
 		if !slices.Contains(k.Archs, c) {
 			return false // expand said so
 		}
 	}
-	return len(b.list) == had
+	return len(ck.list) == had
 }
 
 // checkClangCodes refuses code that clang puts into no object.
-func (b *problems) checkClangCodes(t *target) {
+func (ps *problems) checkClangCodes(t *target) {
 	if len(t.codes.lto) > 0 {
-		b.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
+		ps.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
 	}
 	for _, c := range t.codes.ptx {
 		sass := c.As(gencode.SASS)
 		if !slices.Contains(t.codes.sass, sass) {
-			b.errorf(t.attr("gencode"), "Add "+sass.String()+".",
+			ps.errorf(t.attr("gencode"), "Add "+sass.String()+".",
 				"%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
 		}
 	}
 	if len(t.codes.sass) == 0 && len(t.codes.ptx) == 0 && len(t.codes.lto) == 0 {
-		b.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
+		ps.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 	}
 }
 
 // checkClangFloats refuses what clang has no option for.
-func (b *problems) checkClangFloats(t *target) {
+func (ps *problems) checkClangFloats(t *target) {
 	for _, f := range []struct {
 		on   *bool
 		name string
 	}{{t.PrecDiv, "prec_div"}, {t.PrecSqrt, "prec_sqrt"}} {
 		if f.on != nil {
-			b.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".",
+			ps.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".",
 				"%s: clang has no option for %s", t.label, f.name)
 		}
 	}
 }
 
 // checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both compilers has flags for both.
-func (b *problems) checkClangFlags(t *target, s manifest.Source) {
+func (ps *problems) checkClangFlags(t *target, s manifest.Source) {
 	for _, f := range []struct {
 		tool  string
 		flags []string
 	}{{"nvcc", s.Flags.NVCC}, {"cicc", s.Flags.CICC}} {
 		if len(f.flags) > 0 && len(s.Flags.Clang) == 0 {
-			b.errorf(t.attr("flags"), "Say in flags.clang what clang gets. With flags for both, each compiler gets its own.",
+			ps.errorf(t.attr("flags"), "Say in flags.clang what clang gets. With flags for both, each compiler gets its own.",
 				"%s is compiled by clang, which does not get flags.%s (%s)", t.label, f.tool, strings.Join(f.flags, " "))
 		}
 	}
 	for _, f := range s.Flags.Clang {
 		if strings.HasPrefix(f, "--cuda-path") || strings.HasPrefix(f, "--ptxas-path") {
-			b.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.",
+			ps.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.",
 				"%s: %s would compile with another toolkit than the one that was found", t.label, f)
 		}
 	}

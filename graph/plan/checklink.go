@@ -45,16 +45,16 @@ func (b *builder) checkLinks() {
 }
 
 // named gives the names that stand for targets: those given, and for a group those in it.
-func (b *given) named(names []string) map[string]bool {
+func (g *given) named(names []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range names {
 		out[name] = true
 	}
-	for _, g := range b.project.Groups {
-		if !slices.Contains(names, g.Name) && !slices.Contains(names, "group."+g.Name) {
+	for _, group := range g.project.Groups {
+		if !slices.Contains(names, group.Name) && !slices.Contains(names, "group."+group.Name) {
 			continue
 		}
-		for _, d := range g.Targets {
+		for _, d := range group.Targets {
 			out[d.Label] = true
 		}
 	}
@@ -104,24 +104,24 @@ func agree(t, u *target) bool {
 }
 
 // canCheck wants a toolkit that knows arch, and LTO-IR that a link for it takes.
-func (b *checks) canCheck(t *target, parts []part, arch gencode.Code) bool {
-	k := b.facts.CUDA
+func (ck *checks) canCheck(t *target, parts []part, arch gencode.Code) bool {
+	k := ck.facts.CUDA
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == arch.Num && a.Suffix == arch.Suffix }) {
-		b.errorf(t.Pos, "It knows "+spell(k.Archs)+".", "--check-link %s: CUDA %s does not know it", arch, k.Version)
+		ck.errorf(t.Pos, "It knows "+spell(k.Archs)+".", "--check-link %s: CUDA %s does not know it", arch, k.Version)
 		return false
 	}
 	if k.Programs["fatbinary"] == "" {
-		b.errorf(t.Pos, "It comes with every CUDA toolkit; install the whole of it.", "--check-link: the toolkit's fatbinary was not found")
+		ck.errorf(t.Pos, "It comes with every CUDA toolkit; install the whole of it.", "--check-link: the toolkit's fatbinary was not found")
 		return false
 	}
 	ok := true
 	for _, p := range parts {
 		if p.t.Kind == manifest.Prebuilt {
-			ok = b.checkCovered(t, p, b.linkedMembers(p.t), arch) && ok
+			ok = ck.checkCovered(t, p, ck.linkedMembers(p.t), arch) && ok
 		}
 		if len(p.t.arts) > 0 && len(ltoirFor(p.t, arch)) == 0 {
 			ok = false
-			b.add(Problem{Pos: p.t.attr("gencode"), Summary: fmt.Sprintf("%s does not link for %s: its LTO-IR is %s", t.label, arch, spell(ltoirOf(p.t))),
+			ck.add(Problem{Pos: p.t.attr("gencode"), Summary: fmt.Sprintf("%s does not link for %s: its LTO-IR is %s", t.label, arch, spell(ltoirOf(p.t))),
 				Detail: fmt.Sprintf("LTO-IR links for its own architecture and newer ones: give %s lto_%d or older code.", p.t.label, arch.Num),
 				Also:   t.Pos, AlsoSay: "--check-link " + arch.String() + " links " + t.label})
 		}

@@ -14,30 +14,30 @@ type walker struct {
 }
 
 // closure is everything t depends on, each once, users before what they use.
-func (b *walker) closure(t *target) []*target {
-	return b.walk(t, func(*target) bool { return true }, func(*target) bool { return false })
+func (w *walker) closure(t *target) []*target {
+	return w.walk(t, func(*target) bool { return true }, func(*target) bool { return false })
 }
 
 // exporters are those of closure that export something, less some that export only what a user of theirs, which stands before them, does.
-func (b *walker) exporters(t *target) []*target {
-	return b.walk(t, func(u *target) bool { return len(u.include)+len(u.headers) > 0 || u.Embed != nil }, isLast)
+func (w *walker) exporters(t *target) []*target {
+	return w.walk(t, func(u *target) bool { return len(u.include)+len(u.headers) > 0 || u.Embed != nil }, isLast)
 }
 
 // walk gives those of closure for which take holds, less some that are only behind targets for which stop holds. The order is that of
 // closure.
-func (b *walker) walk(t *target, take, stop func(*target) bool) []*target {
-	b.round++
-	t.round = b.round
+func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
+	w.round++
+	t.round = w.round
 	var post []*target
-	stopped := stops{round: b.round}
+	stopped := stops{round: w.round}
 	var visit func(u *target)
 	visit = func(u *target) {
 		if u != t && stop(u) {
 			stopped.add(u)
 		} else {
 			for i := len(u.deps) - 1; i >= 0; i-- {
-				if d := u.deps[i]; d.round != b.round && !stopped.pass(d) {
-					d.round = b.round
+				if d := u.deps[i]; d.round != w.round && !stopped.pass(d) {
+					d.round = w.round
 					visit(d)
 				}
 			}

@@ -12,33 +12,33 @@ import (
 
 // checkLink finds what would make the linked program wrong before anything is compiled: a missing
 // architecture, LTO that is only partial without anybody having said so, options that differ.
-func (b *checks) checkLink(t *target, parts []part, lto bool) bool {
-	before := len(b.list)
+func (ck *checks) checkLink(t *target, parts []part, lto bool) bool {
+	before := len(ck.list)
 	if len(t.codes.sass) == 0 {
-		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.", "%s links device code and ships no machine code", t.label)
+		ck.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.", "%s links device code and ships no machine code", t.label)
 		return false
 	}
 	if len(t.codes.ptx) > 0 && slices.ContainsFunc(parts, func(p part) bool { return p.t.Kind != manifest.Prebuilt }) {
-		b.warnf(t.attr("gencode"), "A device link makes machine code only. Set mode = \"whole\" to ship PTX, or drop "+spell(t.codes.ptx)+".",
+		ck.warnf(t.attr("gencode"), "A device link makes machine code only. Set mode = \"whole\" to ship PTX, or drop "+spell(t.codes.ptx)+".",
 			"%s does not ship %s: its device code is linked", t.label, spell(t.codes.ptx))
 	}
 	for _, p := range parts {
 		if p.t.Kind == manifest.Prebuilt {
-			b.checkPrebuilt(t, p, lto)
+			ck.checkPrebuilt(t, p, lto)
 		} else {
-			b.checkCoverage(t, p, lto)
+			ck.checkCoverage(t, p, lto)
 		}
 	}
 	if lto {
-		b.checkLTO(t, parts)
+		ck.checkLTO(t, parts)
 	}
-	b.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
-	b.checkClosed(t)
-	return !slices.ContainsFunc(b.list[before:], func(p Problem) bool { return !p.Warning })
+	ck.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
+	ck.checkClosed(t)
+	return !slices.ContainsFunc(ck.list[before:], func(p Problem) bool { return !p.Warning })
 }
 
 // checkCoverage wants an image of p for each architecture that t links.
-func (b *problems) checkCoverage(t *target, p part, lto bool) {
+func (ps *problems) checkCoverage(t *target, p part, lto bool) {
 	modes := map[string]bool{}
 	for _, s := range p.t.Sources {
 		if relocatable(s) {
@@ -55,7 +55,7 @@ func (b *problems) checkCoverage(t *target, p part, lto bool) {
 		}
 		for _, want := range t.codes.sass {
 			if !anyLinks(images, want, lto) {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, p.t.label, spell(p.t.codes.compileCodes(mode))),
+				ps.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, p.t.label, spell(p.t.codes.compileCodes(mode))),
 					Detail: "Without it the program would hold no code of it for that architecture. Add it to " + p.t.label + ", or drop it here.",
 					Also:   p.t.attr("gencode"), AlsoSay: p.t.label + " says what it has"})
 			}
@@ -68,18 +68,18 @@ func anyLinks(images []gencode.Image, want gencode.Code, lto bool) bool {
 }
 
 // checkClosed finds a library that is linked twice: inside a closed static library and beside it.
-func (b *checks) checkClosed(t *target) {
+func (ck *checks) checkClosed(t *target) {
 	inside := map[*target]*target{}
-	for _, s := range b.reached(t) {
+	for _, s := range ck.reached(t) {
 		if s.Kind != manifest.Library || !s.DeviceLink || s.Shared {
 			continue
 		}
-		for _, u := range b.reached(s) {
-			if len(b.parts(u, linkage{})) == 0 {
+		for _, u := range ck.reached(s) {
+			if len(ck.parts(u, linkage{})) == 0 {
 				continue
 			}
 			if other := inside[u]; other != nil && other != s {
-				b.add(Problem{Pos: s.attr("device_link"), Summary: fmt.Sprintf("%s is device-linked into both %s and %s", u.label, other.label, s.label),
+				ck.add(Problem{Pos: s.attr("device_link"), Summary: fmt.Sprintf("%s is device-linked into both %s and %s", u.label, other.label, s.label),
 					Detail: "One program can register its kernels once only: drop device_link from one of them.", Also: other.attr("device_link"), AlsoSay: other.label})
 			}
 			inside[u] = s
@@ -89,41 +89,41 @@ func (b *checks) checkClosed(t *target) {
 
 // checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word on it. A library of a hundred
 // members that lack an architecture is told of once.
-func (b *checks) checkPrebuilt(t *target, p part, lto bool) {
+func (ck *checks) checkPrebuilt(t *target, p part, lto bool) {
 	for _, want := range t.codes.sass {
-		b.checkCovered(t, p, b.linkedMembers(p.t), want)
+		ck.checkCovered(t, p, ck.linkedMembers(p.t), want)
 	}
-	b.checkMembers(t, p, lto)
+	ck.checkMembers(t, p, lto)
 }
 
 // checkMembers holds the file of a prebuilt against the manifest's word on its LTO-IR.
-func (b *checks) checkMembers(t *target, p part, lto bool) {
-	members := b.linkedMembers(p.t)
+func (ck *checks) checkMembers(t *target, p part, lto bool) {
+	members := ck.linkedMembers(p.t)
 	none := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return holds(m, gencode.LTO) })
 	switch {
 	case len(none) > 0 && p.t.LTO == "required":
-		b.errorf(p.t.attr("lto"), `Declare lto = "none" to accept partial LTO, or ask the vendor for lto_* code.`,
+		ck.errorf(p.t.attr("lto"), `Declare lto = "none" to accept partial LTO, or ask the vendor for lto_* code.`,
 			"%s has no LTO-IR, and lto is \"required\"", memberNames(p.t, none))
 	case len(none) > 0 && p.t.LTO == "" && lto:
 		detail := `Declare lto = "none" on ` + p.t.label + " to accept it, or ask the vendor for lto_* code."
 		if p.t.undeclared {
 			detail = fmt.Sprintf(`To accept it, declare prebuilt %q { archive = %q, lto = "none" } and name that in deps instead of in libs.`, p.t.Name, p.t.file)
 		}
-		b.add(Problem{Pos: p.t.Pos, Summary: fmt.Sprintf("%s is linked with partial LTO: %s has %s only", t.label, memberNames(p.t, none), gencode.Spell(none[0].Images)),
+		ck.add(Problem{Pos: p.t.Pos, Summary: fmt.Sprintf("%s is linked with partial LTO: %s has %s only", t.label, memberNames(p.t, none), gencode.Spell(none[0].Images)),
 			Detail: detail, Also: t.attr("mode"), AlsoSay: t.label + " is linked with LTO"})
 	case len(none) < len(members) && p.t.LTO == "none":
 		i := slices.IndexFunc(members, func(m Member) bool { return holds(m, gencode.LTO) })
-		b.errorf(p.t.attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s does hold LTO-IR", memberNames(p.t, members[i:i+1]))
+		ck.errorf(p.t.attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s does hold LTO-IR", memberNames(p.t, members[i:i+1]))
 	}
 }
 
 // checkCovered wants code of every member that links for an architecture.
-func (b *problems) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
+func (ps *problems) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
 	lacking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return anyLinks(m.Images, want, true) })
 	if len(lacking) == 0 {
 		return true
 	}
-	b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, memberNames(p.t, lacking), gencode.Spell(lacking[0].Images)),
+	ps.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, memberNames(p.t, lacking), gencode.Spell(lacking[0].Images)),
 		Detail: "Ask the vendor for that architecture, or drop it here.", Also: p.t.Pos, AlsoSay: p.t.label + " is this file"})
 	return false
 }

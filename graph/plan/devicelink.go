@@ -50,12 +50,12 @@ func own(link *graph.Link, p part, files []string) []string {
 
 // linkInputs are the files of p that the device link of t reads: own relocatable objects, or the
 // archive of a library, of which nvlink takes every member.
-func (b *given) linkInputs(t *target, p part, check *graph.Link) []string {
+func (g *given) linkInputs(t *target, p part, check *graph.Link) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {
 			check.NonLTO = append(check.NonLTO, p.t.linked())
 		}
-		if b.untold(p.t) {
+		if g.untold(p.t) {
 			check.Untold = append(check.Untold, fmt.Sprintf("%s of %s (%s)", p.t.file, p.t.label, graph.Pos(p.t.Pos)))
 		}
 		return []string{p.t.linked()}

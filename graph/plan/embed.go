@@ -76,9 +76,9 @@ func ownEmbeds(t *target) []string {
 
 // checkEmbeds finds two modules with one symbol behind t, also behind its shared libraries: the dynamic linker would give all of
 // the program one of the two tables, and an include finds one of the two headers.
-func (b *checks) checkEmbeds(t *target) {
+func (ck *checks) checkEmbeds(t *target) {
 	first := map[string]*target{}
-	for _, m := range b.exporters(t) {
+	for _, m := range ck.exporters(t) {
 		if m.Embed == nil {
 			continue
 		}
@@ -86,7 +86,7 @@ func (b *checks) checkEmbeds(t *target) {
 		if other == nil {
 			first[m.Embed.Symbol] = m
 		} else if other.Base != m.Base {
-			b.add(Problem{Pos: m.Embed.Pos, Summary: fmt.Sprintf("%s would hold two tables called %s", t.label, m.Embed.Symbol),
+			ck.add(Problem{Pos: m.Embed.Pos, Summary: fmt.Sprintf("%s would hold two tables called %s", t.label, m.Embed.Symbol),
 				Detail: "Give each embed its own symbol.", Also: other.Embed.Pos, AlsoSay: "the other one, of module." + other.Base})
 		}
 	}

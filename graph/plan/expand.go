@@ -13,10 +13,10 @@ import (
 
 // expand resolves native, all and all-major, and checks every code against the toolkit. nvcc itself
 // must not see these words: 11.8 drops LTO for them, or crashes.
-func (b *checks) expand(t *target) codes {
+func (ck *checks) expand(t *target) codes {
 	var c codes
 	for _, code := range t.Gencode.Code {
-		for _, e := range b.expandOne(t, code) {
+		for _, e := range ck.expandOne(t, code) {
 			c.add(e)
 		}
 	}
@@ -24,26 +24,26 @@ func (b *checks) expand(t *target) codes {
 		slices.SortFunc(*list, gencode.Compare)
 		*list = slices.Compact(*list)
 	}
-	b.checkSpoken(t)
-	t.unbuilt = b.lacking(t, c)
+	ck.checkSpoken(t)
+	t.unbuilt = ck.lacking(t, c)
 	if c.empty() && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
-		c = b.inheritCodes(t)
+		c = ck.inheritCodes(t)
 	}
 	return c
 }
 
 // lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
 // both, and it is an error to ask for what cannot be built.
-func (b *given) lacking(t *target, c codes) string {
+func (g *given) lacking(t *target, c codes) string {
 	if len(c.gfx) == 0 {
-		if b.facts.CUDA == nil && b.facts.HIP != nil && t.shipsCUDA() {
-			return "no CUDA toolkit was found. " + b.facts.CUDAError
+		if g.facts.CUDA == nil && g.facts.HIP != nil && t.shipsCUDA() {
+			return "no CUDA toolkit was found. " + g.facts.CUDAError
 		}
 		return ""
 	}
-	k := b.facts.HIP
+	k := g.facts.HIP
 	if k == nil {
-		return "no HIP compiler was found. " + b.facts.HIPError
+		return "no HIP compiler was found. " + g.facts.HIPError
 	}
 	for _, code := range c.gfx {
 		if len(k.Archs) > 0 && !slices.Contains(k.Archs, code.Name) {
@@ -54,48 +54,48 @@ func (b *given) lacking(t *target, c codes) string {
 }
 
 // anyDevice reports device code of NVIDIA's anywhere: a CUDA source, or something prebuilt.
-func (b *given) anyDevice() bool {
-	return b.facts.AnyStatic() || slices.ContainsFunc(b.project.Targets, func(t *manifest.Target) bool {
+func (g *given) anyDevice() bool {
+	return g.facts.AnyStatic() || slices.ContainsFunc(g.project.Targets, func(t *manifest.Target) bool {
 		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, isDevice)
 	})
 }
 
 // checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what the user thinks.
-func (b *checks) checkSpoken(t *target) {
+func (ck *checks) checkSpoken(t *target) {
 	code := slices.Clone(t.Gencode.Code)
 	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
-	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || b.nvccSaid || b.anyDevice() {
+	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || ck.nvccSaid || ck.anyDevice() {
 		return
 	}
-	b.nvccSaid = true // once: it is a thing of the whole project
+	ck.nvccSaid = true // once: it is a thing of the whole project
 	s := t.Sources[0]
-	b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and none of its sources is CUDA", t.label, spell(code)),
+	ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and none of its sources is CUDA", t.label, spell(code)),
 		Detail: fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
 		Also:   s.Pos, AlsoSay: fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language])})
 }
 
-func (b *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
-	k := b.facts.CUDA
+func (ck *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
+	k := ck.facts.CUDA
 	switch {
 	case code.Kind == gencode.GFX:
 		return []gencode.Code{code}
 	case code.Kind == gencode.Set && code.Name == "native":
-		if len(b.facts.NativeGPU) == 0 {
-			b.errorf(t.attr("gencode"), "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
+		if len(ck.facts.NativeGPU) == 0 {
+			ck.errorf(t.attr("gencode"), "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
 		}
-		return b.facts.NativeGPU
-	case k == nil && b.facts.HIP != nil:
+		return ck.facts.NativeGPU
+	case k == nil && ck.facts.HIP != nil:
 		return nil // see lacking
-	case k == nil && !b.anyDevice():
+	case k == nil && !ck.anyDevice():
 		return []gencode.Code{code} // see checkSpoken
 	case k == nil:
-		b.nvcc(t.attr("gencode"))
+		ck.nvcc(t.attr("gencode"))
 		return nil
 	case code.Kind == gencode.Set:
 		return expandAll(code.Name, k.Archs)
 	}
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == code.Num && a.Suffix == code.Suffix }) {
-		b.unknownCode(t, code)
+		ck.unknownCode(t, code)
 	}
 	return []gencode.Code{code}
 }
@@ -117,10 +117,10 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 
 // inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA
 // sources of its own it must say what it ships.
-func (b *checks) inheritCodes(t *target) codes {
+func (ck *checks) inheritCodes(t *target) codes {
 	if slices.ContainsFunc(t.Sources, isDevice) {
 		if len(t.Gencode.Code) == 0 { // else it was said why there is none
-			b.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
+			ck.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 		}
 		return codes{}
 	}
@@ -130,7 +130,7 @@ func (b *checks) inheritCodes(t *target) codes {
 		c.ptx = append(c.ptx, d.codes.ptx...)
 		c.gfx = append(c.gfx, d.codes.gfx...)
 		if d.Kind == manifest.Prebuilt {
-			c.gfx = append(c.gfx, b.amdCode(d)...)
+			c.gfx = append(c.gfx, ck.amdCode(d)...)
 		}
 	}
 	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.gfx} {
@@ -138,14 +138,14 @@ func (b *checks) inheritCodes(t *target) codes {
 		*list = slices.Compact(*list)
 	}
 	if len(c.gfx) > 0 && len(c.sass)+len(c.ptx) > 0 && t.Kind != manifest.Generate {
-		b.errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.label)
+		ck.errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.label)
 	}
 	return c
 }
 
 // amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources links it as hipcc would.
-func (b *given) amdCode(t *target) (list []gencode.Code) {
-	for _, m := range b.facts.Prebuilt[t.Archive+t.SharedFile].Members {
+func (g *given) amdCode(t *target) (list []gencode.Code) {
+	for _, m := range g.facts.Prebuilt[t.Archive+t.SharedFile].Members {
 		for _, i := range m.Images {
 			if i.Name != "" {
 				list = append(list, gencode.Code{Kind: gencode.GFX, Name: i.Name, Feature: i.Feature})
@@ -156,11 +156,11 @@ func (b *given) amdCode(t *target) (list []gencode.Code) {
 }
 
 // unknownCode says what is not known of a code, and by whom.
-func (b *checks) unknownCode(t *target, code gencode.Code) {
-	k := b.facts.CUDA
+func (ck *checks) unknownCode(t *target, code gencode.Code) {
+	k := ck.facts.CUDA
 	who := "CUDA " + k.Version
 	if k.Clang != nil {
 		who = fmt.Sprintf("clang %s with CUDA %s", k.Clang.Driver.Version, k.Version)
 	}
-	b.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
+	ck.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
 }

@@ -70,8 +70,8 @@ type compiled struct {
 
 // compiledWith are the options of t's LTO-IR: as the manifest has them, or as cicc wrote them into the file. Code that does not tell
 // is left to nvlink.
-func (b *given) compiledWith(t *target) (list []compiled) {
-	lib := b.facts.Prebuilt[t.file]
+func (g *given) compiledWith(t *target) (list []compiled) {
+	lib := g.facts.Prebuilt[t.file]
 	if t.Kind != manifest.Prebuilt || lib.Form == "LTO-IR" {
 		return []compiled{{t, t.label, floats(t)}}
 	}
@@ -86,8 +86,8 @@ func (b *given) compiledWith(t *target) (list []compiled) {
 }
 
 // untold reports LTO-IR that does not say how it was compiled: nvlink refuses it, or not.
-func (b *given) untold(t *target) bool {
-	return slices.ContainsFunc(b.linkedMembers(t), func(m Member) bool {
+func (g *given) untold(t *target) bool {
+	return slices.ContainsFunc(g.linkedMembers(t), func(m Member) bool {
 		return slices.ContainsFunc(m.Options, func(text string) bool { _, ok := recordedFloats(text); return !ok })
 	})
 }
@@ -101,24 +101,24 @@ func howToAgree(a, c *target) string {
 
 // checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes
 // into the build, and names no file. -G with -dlto is fatal.
-func (b *checks) checkLTO(t *target, parts []part) {
-	if b.facts.CUDA.LTOFault != "" && b.facts.CUDA.NVVMPath == "" {
-		b.errorf(t.Pos, b.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
+func (ck *checks) checkLTO(t *target, parts []part) {
+	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.NVVMPath == "" {
+		ck.errorf(t.Pos, ck.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
 	}
 	var all []compiled
 	for _, p := range parts {
 		if p.lto && p.t.Kind != manifest.Prebuilt && p.t.DeviceDebug {
-			b.errorf(p.t.attr("device_debug"), `Use mode = "rdc" while debugging device code.`, "%s has device_debug and LTO: nvlink refuses -G with -dlto", p.t.label)
+			ck.errorf(p.t.attr("device_debug"), `Use mode = "rdc" while debugging device code.`, "%s has device_debug and LTO: nvlink refuses -G with -dlto", p.t.label)
 		}
 		if p.lto {
-			all = append(all, b.compiledWith(p.t)...)
+			all = append(all, ck.compiledWith(p.t)...)
 		}
 	}
 	told := map[*target]bool{}
 	for _, c := range all {
 		if first := all[0]; c.floats != first.floats && c.t != first.t && !told[c.t] {
 			told[c.t] = true
-			b.add(Problem{Pos: floatPos(c.t), Summary: fmt.Sprintf("cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats),
+			ck.add(Problem{Pos: floatPos(c.t), Summary: fmt.Sprintf("cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats),
 				Detail: "Floating-point options must agree across one LTO link: " + howToAgree(c.t, first.t),
 				Also:   floatPos(first.t), AlsoSay: first.what + " is compiled so"})
 		}

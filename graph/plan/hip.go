@@ -15,12 +15,12 @@ import (
 )
 
 // hip is the HIP compiler, or a problem at pos if there is none.
-func (b *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
-	k := b.facts.HIP
+func (ck *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
+	k := ck.facts.HIP
 	if k == nil {
-		if !b.hipSaid {
-			b.errorf(pos, b.facts.HIPError, "no HIP compiler was found")
-			b.hipSaid = true
+		if !ck.hipSaid {
+			ck.errorf(pos, ck.facts.HIPError, "no HIP compiler was found")
+			ck.hipSaid = true
 		}
 		return hip.Driver{}, false
 	}
@@ -115,55 +115,55 @@ func (b *builder) clangInOnePiece(t *target, s manifest.Source, whole *graph.Act
 }
 
 // hipRefused reports what hipcc does not do, in the manifest's terms where they are known.
-func (b *checks) hipRefused(t *target, r driverError) {
-	k, looked := b.facts.HIP, hip.LibFolders(t.Flags.HIP)
+func (ck *checks) hipRefused(t *target, r driverError) {
+	k, looked := ck.facts.HIP, hip.LibFolders(t.Flags.HIP)
 	if looked == nil {
 		looked = k.Looked
 	}
 	switch {
 	case strings.Contains(r.said, "cannot find ROCm device library for"):
-		b.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
+		ck.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
 	case strings.Contains(r.said, "cannot find ROCm device library"):
-		b.errorf(t.attr("gencode"), "Looked in "+strings.Join(looked, ", ")+". Install the device libraries (on Debian and Ubuntu: apt install "+hip.LibsPackage(k.Major)+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
+		ck.errorf(t.attr("gencode"), "Looked in "+strings.Join(looked, ", ")+". Install the device libraries (on Debian and Ubuntu: apt install "+hip.LibsPackage(k.Major)+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.",
 			"%s ships %s, and the ROCm device libraries were not found", t.label, spell(t.codes.gfx))
 	case strings.Contains(r.said, "invalid target ID"), strings.Contains(r.said, "unsupported HIP gpu architecture"):
-		b.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.said)
+		ck.errorf(t.attr("gencode"), "Drop it, or use a newer ROCm.", "clang %s does not know an architecture of %s: %s", k.Clang.Version, spell(t.codes.gfx), r.said)
 	default:
-		b.errorf(t.Pos, "It was asked how it compiles the HIP sources of "+t.label+".", "%v", r)
+		ck.errorf(t.Pos, "It was asked how it compiles the HIP sources of "+t.label+".", "%v", r)
 	}
 }
 
 // checkHIPLibs reports device libraries that clang cannot read, unless t's flags choose others.
-func (b *checks) checkHIPLibs(t *target) {
-	if k := b.facts.HIP; k.CompileFault != "" && !b.hipSaid && hip.LibFolders(t.Flags.HIP) == nil {
-		b.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
-		b.hipSaid = true
+func (ck *checks) checkHIPLibs(t *target) {
+	if k := ck.facts.HIP; k.CompileFault != "" && !ck.hipSaid && hip.LibFolders(t.Flags.HIP) == nil {
+		ck.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
+		ck.hipSaid = true
 	}
 }
 
 // hipEnv is what commands of the HIP compiler run with.
-func (b *given) hipEnv() []string { return append([]string{compiler.Anywhere}, b.facts.HIP.Env...) }
+func (g *given) hipEnv() []string { return append([]string{compiler.Anywhere}, g.facts.HIP.Env...) }
 
-func (b *checks) hipOptions(t *target, s manifest.Source, inc []string) compiler.Options {
+func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
-	o.Opt, o.Flags = b.hipOpt(t), s.Flags.HIP
+	o.Opt, o.Flags = ck.hipOpt(t), s.Flags.HIP
 	if same := t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt; !same && (t.PrecDiv != nil || t.PrecSqrt != nil) {
-		b.errorf(precPos(t), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
+		ck.errorf(precPos(t), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
 	}
 	if t.MaxRegisters > 0 {
-		b.errorf(t.attr("max_registers"), "Use __launch_bounds__ in the source.", "%s: max_registers has no meaning for AMD code", t.label)
+		ck.errorf(t.attr("max_registers"), "Use __launch_bounds__ in the source.", "%s: max_registers has no meaning for AMD code", t.label)
 	}
 	return o
 }
 
 // hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by itself, with options of its own.
-func (b *given) hipOpt(t *target) string {
+func (g *given) hipOpt(t *target) string {
 	switch {
 	case t.Opt != "":
 		return t.Opt
 	case t.DeviceDebug:
 		return "0"
-	case b.facts.HIP.isHipcc():
+	case g.facts.HIP.isHipcc():
 		return ""
 	}
 	return "3"
@@ -177,27 +177,27 @@ func precPos(t *target) manifest.Pos {
 }
 
 // hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's headers.
-func (b *checks) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	if _, ok := b.hip(s.Pos); !ok {
+func (ck *checks) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
+	if _, ok := ck.hip(s.Pos); !ok {
 		return nil
 	}
 	std, language := t.Std, languageFlag(s)
 	if s.Language == "c" {
 		std, language = t.CStd, "c" // clang++ takes every source for C++
 	}
-	b.checkDepends(t, s.Flags.Host)
+	ck.checkDepends(t, s.Flags.Host)
 	if t.HostLTO != "" {
-		b.errorf(t.attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.label)
+		ck.errorf(t.attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.label)
 	}
-	k := b.facts.HIP
+	k := ck.facts.HIP
 	o := host.Options{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
 		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
 		Argv:   host.Compile(k.Clang.Path, s.Path, out, out+".d", language, o),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
-		SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory, Env: b.hipEnv(),
+		SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory, Env: ck.hipEnv(),
 	}
-	b.besideHost(t, a, "clang", s)
+	ck.besideHost(t, a, "clang", s)
 	return a
 }

@@ -16,7 +16,7 @@ import (
 
 // checkFinal wants final code for each architecture that t ships of the libraries that it links or loads: of sources in mode whole,
 // and of shared libraries. A program that takes its architectures from its libraries says nothing of its own.
-func (b *problems) checkFinal(t *target, l linkage) {
+func (ps *problems) checkFinal(t *target, l linkage) {
 	if len(t.Gencode.Code) == 0 {
 		return
 	}
@@ -27,7 +27,7 @@ func (b *problems) checkFinal(t *target, l linkage) {
 		}
 		for _, want := range slices.Concat(t.codes.sass, t.codes.gfx) {
 			if !u.runsOn(want) {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, but %s has %s only", t.label, want, u.label, spell(u.codes.shipped())),
+				ps.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, but %s has %s only", t.label, want, u.label, spell(u.codes.shipped())),
 					Detail: "Without it the code of " + u.label + " does not run there. Add it, or drop it here.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it has"})
 			}
 		}
@@ -42,19 +42,19 @@ func (t *target) runsOn(want gencode.Code) bool {
 }
 
 // checkVendors refuses a link of CUDA and HIP code.
-func (b *checks) checkVendors(t *target, l linkage) {
+func (ck *checks) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
 		if slices.ContainsFunc(u.Sources, isDevice) && u.isHIP() != t.isHIP() {
-			b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor()),
+			ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor()),
 				Detail: "Make a library for each vendor, of the same sources.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it ships"})
 		}
 	}
 	for _, u := range l.pre {
-		for _, m := range b.facts.Prebuilt[u.file].Members {
-			if m.Relocatable && b.otherDriver(t, m) {
-				b.refuseMember(t, u, m)
+		for _, m := range ck.facts.Prebuilt[u.file].Members {
+			if m.Relocatable && ck.otherDriver(t, m) {
+				ck.refuseMember(t, u, m)
 			} else if m.Relocatable && m.NVLinkReads() == t.isHIP() {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images)),
+				ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images)),
 					Detail: "Link it into a program of its vendor.", Also: u.Pos, AlsoSay: u.label + " is this file"})
 			}
 		}
@@ -96,10 +96,10 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 }
 
 // checkHIPLinker reports that lld does not read what clang writes.
-func (b *checks) checkHIPLinker(t *target) {
-	if k := b.facts.HIP; k.LinkFault != "" && !b.hipSaid {
-		b.errorf(t.attr("mode"), k.LinkFault, "%s cannot link device code here", k.Driver.Path)
-		b.hipSaid = true
+func (ck *checks) checkHIPLinker(t *target) {
+	if k := ck.facts.HIP; k.LinkFault != "" && !ck.hipSaid {
+		ck.errorf(t.attr("mode"), k.LinkFault, "%s cannot link device code here", k.Driver.Path)
+		ck.hipSaid = true
 	}
 }
 
@@ -142,14 +142,14 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 }
 
 // checkHIPCoverage wants code of u for each architecture that t links.
-func (b *checks) checkHIPCoverage(t, u *target) {
+func (ck *checks) checkHIPCoverage(t, u *target) {
 	if u.Kind == manifest.Prebuilt {
-		b.checkHIPPrebuilt(t, u)
+		ck.checkHIPPrebuilt(t, u)
 		return
 	}
 	for _, want := range t.codes.gfx {
 		if !slices.Contains(u.codes.gfx, want) {
-			b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, u.label, spell(u.codes.gfx)),
+			ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, u.label, spell(u.codes.gfx)),
 				Detail: "Without it the program would hold no code of it for that architecture. Add it to " + u.label + ", or drop it here.",
 				Also:   u.attr("gencode"), AlsoSay: u.label + " says what it has"})
 		}
@@ -158,11 +158,11 @@ func (b *checks) checkHIPCoverage(t, u *target) {
 
 // checkHIPPrebuilt wants the very target: clang 15's bundler takes no code for gfx90a where gfx90a:xnack- is asked for, though it
 // would run there (gencode.Covers).
-func (b *checks) checkHIPPrebuilt(t, u *target) {
-	for _, m := range b.facts.Prebuilt[u.file].Members {
+func (ck *checks) checkHIPPrebuilt(t, u *target) {
+	for _, m := range ck.facts.Prebuilt[u.file].Members {
 		for _, want := range t.codes.gfx {
 			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Name == want.Name && i.Feature == want.Feature }) {
-				b.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, gencode.Spell(m.Images)),
+				ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, gencode.Spell(m.Images)),
 					Detail: "Ask the vendor for that architecture, or drop it here.", Also: u.Pos, AlsoSay: u.label + " is this file"})
 			}
 		}

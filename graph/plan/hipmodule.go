@@ -25,11 +25,11 @@ func emitsFor(hip bool) []string {
 }
 
 // checkEmits refuses kinds of the other vendor.
-func (b *problems) checkEmits(t *target) bool {
+func (ps *problems) checkEmits(t *target) bool {
 	ok := true
 	for _, kind := range t.Emit {
 		if !slices.Contains(emitsFor(t.isHIP()), kind) {
-			b.errorf(t.attr("emit"), "It can emit "+strings.Join(emitsFor(t.isHIP()), ", ")+".", "%s ships %s, of which there is no %s", t.label, t.vendor(), kind)
+			ps.errorf(t.attr("emit"), "It can emit "+strings.Join(emitsFor(t.isHIP()), ", ")+".", "%s ships %s, of which there is no %s", t.label, t.vendor(), kind)
 			ok = false
 		}
 	}
@@ -127,11 +127,11 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 }
 
 // hipModuleFault reports that a module cannot be planned: hipcc has no one command for its files.
-func (b *checks) hipModuleFault(t *target, err error) {
+func (ck *checks) hipModuleFault(t *target, err error) {
 	if r, ok := err.(driverError); ok {
-		b.hipRefused(t, r)
+		ck.hipRefused(t, r)
 	} else if err != errNotAsked {
-		b.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: hipcc was not taken apart: %v", t.label, err)
+		ck.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: hipcc was not taken apart: %v", t.label, err)
 	}
 }
 

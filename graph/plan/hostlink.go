@@ -10,9 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-func (b *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
-	h := host.LinkOptions{Depfile: b.linkDepfile(t), Trace: b.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
-		LTO: b.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
+func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool, kind graph.Kind) (argv, inputs []string) {
+	h := host.LinkOptions{Depfile: ck.linkDepfile(t), Trace: ck.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
+		LTO: ck.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
 		if s.object != "" {
 			h.Objects = append(h.Objects, s.object)
@@ -30,12 +30,12 @@ func (b *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool, 
 	if kind == graph.SharedLink {
 		h.SOName = path.Base(t.file)
 	}
-	if !t.isHIP() && b.usesCUDA(t, l) && b.facts.CUDA != nil {
+	if !t.isHIP() && ck.usesCUDA(t, l) && ck.facts.CUDA != nil {
 		h.CUDALibs = nvcc.RuntimeLibs(t.CudaRT, deviceLink)
-		h.CUDADirs = b.facts.CUDA.LibDirs
-		b.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
+		h.CUDADirs = ck.facts.CUDA.LibDirs
+		ck.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
 	}
-	return host.Link(b.facts.CXX.Path, h), inputs
+	return host.Link(ck.facts.CXX.Path, h), inputs
 }
 
 // rpath finds a shared library next to the program, wherever the build tree is moved to; a library
@@ -58,42 +58,42 @@ func rpath(from, to string) string {
 }
 
 // usesCUDA reports whether the program needs the CUDA runtime: a CUDA source compiler.Anywhere in the link.
-func (b *given) usesCUDA(t *target, l linkage) bool {
+func (g *given) usesCUDA(t *target, l linkage) bool {
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
 		for _, s := range u.Sources {
 			if s.Language == "cuda" {
 				return true
 			}
 		}
-		if len(b.facts.Prebuilt[u.file].Members) > 0 {
+		if len(g.facts.Prebuilt[u.file].Members) > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(l.libs, func(name string) bool { return b.facts.static(name, l.libDirs) != "" })
+	return slices.ContainsFunc(l.libs, func(name string) bool { return g.facts.static(name, l.libDirs) != "" })
 }
 
 // linkDepfile is where the linker writes which files it opened: the libraries of -l and the system's
 // start files are found by it and by nobody else.
-func (b *given) linkDepfile(t *target) string {
-	if !b.facts.LinkDepfile {
+func (g *given) linkDepfile(t *target) string {
+	if !g.facts.LinkDepfile {
 		return ""
 	}
-	return b.out("obj", fileName(t), "link.d")
+	return g.out("obj", fileName(t), "link.d")
 }
 
 // tracesLink reports that the linker of t is GNU ld, which tells where it looks for files. Other linkers that a flag names know the
 // option as well and say other things, or nothing.
-func (b *given) tracesLink(t *target, l linkage) bool {
+func (g *given) tracesLink(t *target, l linkage) bool {
 	other := func(flag string) bool {
 		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
 	}
-	return b.facts.LinkDepfile && b.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(b.ltoLink(t, l), other)
+	return g.facts.LinkDepfile && g.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(g.ltoLink(t, l), other)
 }
 
 // linkTools are the tools behind a host link. The toolkit is one where its libraries are linked, in case
 // the linker cannot say that it read them.
-func (b *given) linkTools(t *target, l linkage) []string {
-	if b.facts.CUDA != nil && b.usesCUDA(t, l) {
+func (g *given) linkTools(t *target, l linkage) []string {
+	if g.facts.CUDA != nil && g.usesCUDA(t, l) {
 		return []string{"cxx", "nvcc"}
 	}
 	return []string{"cxx"}

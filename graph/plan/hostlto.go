@@ -22,44 +22,44 @@ func linkLTO(t *target, l linkage) string {
 }
 
 // ltoCompile gives the options that compile a source to intermediate code.
-func (b *checks) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
+func (ck *checks) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
 	if hostLTO(t) == "" {
 		return nil
 	}
-	b.checkHostLTO(t, compiler)
-	return b.lto(t.HostLTO).Compile(fileName(t) + "/" + b.inTree(s.Path))
+	ck.checkHostLTO(t, compiler)
+	return ck.lto(t.HostLTO).Compile(fileName(t) + "/" + ck.inTree(s.Path))
 }
 
-func (b *given) lto(kind string) host.LTO {
-	return host.LTO{Family: b.facts.CXX.Family, Kind: kind, LD: b.facts.HostLTO.LD}
+func (g *given) lto(kind string) host.LTO {
+	return host.LTO{Family: g.facts.CXX.Family, Kind: kind, LD: g.facts.HostLTO.LD}
 }
 
 // ltoLink gives the options of a link of t that make machine code of intermediate code.
-func (b *given) ltoLink(t *target, l linkage) []string {
+func (g *given) ltoLink(t *target, l linkage) []string {
 	kind := linkLTO(t, l)
 	if kind == "" {
 		return nil
 	}
-	return b.lto(kind).Link(optLevel(t), t.Debug)
+	return g.lto(kind).Link(optLevel(t), t.Debug)
 }
 
 // checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the C++ compiler.
-func (b *checks) checkHostLTO(t *target, compiler Tool) {
-	cxx, pos := b.facts.CXX, t.attr("host_lto")
+func (ck *checks) checkHostLTO(t *target, compiler Tool) {
+	cxx, pos := ck.facts.CXX, t.attr("host_lto")
 	switch {
 	case cxx.Path == "":
-		b.checkCompiler(t)
+		ck.checkCompiler(t)
 	case cxx.Family == "":
-		b.errorf(pos, `Name a g++ or clang++ as host_compiler of the toolchain block, or remove host_lto.`,
+		ck.errorf(pos, `Name a g++ or clang++ as host_compiler of the toolchain block, or remove host_lto.`,
 			"kbuild does not know how %s optimises across files", cxx.Path)
 	case cxx.Family == "gcc" && t.HostLTO == "thin":
-		b.errorf(pos, `Write host_lto = "full", or name a clang++ as host_compiler of the toolchain block.`,
+		ck.errorf(pos, `Write host_lto = "full", or name a clang++ as host_compiler of the toolchain block.`,
 			"%s is gcc, which has no ThinLTO", cxx.Path)
 	case compiler.Family != cxx.Family || compiler.Version != cxx.Version:
-		b.errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: the intermediate code of one is nothing to the other.",
+		ck.errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: the intermediate code of one is nothing to the other.",
 			"the C sources of %s are compiled by %s (%s) and linked by %s (%s)", t.label, compiler.Path, described(compiler), cxx.Path, described(cxx))
-	case b.facts.HostLTO.Error != "":
-		b.errorf(pos, b.facts.HostLTO.Error, "%s cannot optimise across files here", cxx.Path)
+	case ck.facts.HostLTO.Error != "":
+		ck.errorf(pos, ck.facts.HostLTO.Error, "%s cannot optimise across files here", cxx.Path)
 	}
 }
 
@@ -67,8 +67,8 @@ func described(t Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version)
 
 // members are the objects of a static library, in order. Where clang makes intermediate code those that nvcc made come first: nvlink
 // takes an archive for one without device code, and says nothing, if its first member is no ELF file (11.8, 12.4).
-func (b *given) members(t *target) []string {
-	if b.facts.CXX.Family != "clang" || hostLTO(t) == "" {
+func (g *given) members(t *target) []string {
+	if g.facts.CXX.Family != "clang" || hostLTO(t) == "" {
 		return paths(t.objects)
 	}
 	var host, device []string
@@ -83,11 +83,11 @@ func (b *given) members(t *target) []string {
 }
 
 // ltoArchive turns the archiving of t into that of intermediate code: the index needs the names that are in there.
-func (b *given) ltoArchive(t *target, a *graph.Action, members []string) {
+func (g *given) ltoArchive(t *target, a *graph.Action, members []string) {
 	if hostLTO(t) == "" {
 		return
 	}
-	lto := b.facts.HostLTO
+	lto := g.facts.HostLTO
 	a.Tools = []string{"lto-ar"}
 	a.Argv = host.Archive(lto.AR.Path, t.file, members)
 	if lto.Plugin != "" {
@@ -95,8 +95,8 @@ func (b *given) ltoArchive(t *target, a *graph.Action, members []string) {
 	}
 }
 
-func (b *checks) checkCompiler(t *target) {
-	if b.facts.CXX.Path == "" {
-		b.errorf(t.Pos, b.facts.CXX.Error, "no compiler to link %s", t.label)
+func (ck *checks) checkCompiler(t *target) {
+	if ck.facts.CXX.Path == "" {
+		ck.errorf(t.Pos, ck.facts.CXX.Error, "no compiler to link %s", t.label)
 	}
 }

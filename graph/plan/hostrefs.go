@@ -18,7 +18,7 @@ import (
 // code. Where it cannot be known what is referred to, everything is kept.
 
 // keepsAll says why the device link of t keeps what nothing refers to; "" if it does not.
-func (b *checks) keepsAll(t *target) string {
+func (ck *checks) keepsAll(t *target) string {
 	if !t.StripUnused {
 		switch {
 		case t.Shared:
@@ -27,17 +27,17 @@ func (b *checks) keepsAll(t *target) string {
 			return "it is a static library that is linked by others (strip_unused = true removes what it does not use itself)"
 		}
 	}
-	for _, u := range append([]*target{t}, b.closure(t)...) {
+	for _, u := range append([]*target{t}, ck.closure(t)...) {
 		if hostLTO(u) != "" {
 			return "the host code of " + u.label + " is intermediate code, which does not show what it refers to"
 		}
 		for _, l := range u.Libs {
-			if why := b.facts.Unseen[l]; why != "" {
+			if why := ck.facts.Unseen[l]; why != "" {
 				return fmt.Sprintf("it cannot be seen what -l%s of %s refers to: %s", l, u.label, why)
 			}
 		}
-		for _, file := range b.hostFiles(u) {
-			if missing := b.facts.Behind[file].Missing; missing != "" {
+		for _, file := range ck.hostFiles(u) {
+			if missing := ck.facts.Behind[file].Missing; missing != "" {
 				return fmt.Sprintf("it cannot be seen what %s refers to, which %s needs: it was not found", missing, file)
 			}
 		}
@@ -73,12 +73,12 @@ func (b *builder) hostRefs(t *target) string {
 }
 
 // hostFiles are the files that u brings into a link and that no action makes: its own, and those behind -l.
-func (b *given) hostFiles(u *target) (files []string) {
+func (g *given) hostFiles(u *target) (files []string) {
 	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code around it
 		files = append(files, u.file)
 	}
 	for _, l := range u.Libs {
-		files = append(files, b.facts.Libs[l]...)
+		files = append(files, g.facts.Libs[l]...)
 	}
 	return files
 }

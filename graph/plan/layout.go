@@ -10,13 +10,13 @@ import (
 // Where things are in the build tree.
 
 // out is a path in the build tree.
-func (b *given) out(elem ...string) string {
-	return path.Join(append([]string{b.project.BuildDir}, elem...)...)
+func (g *given) out(elem ...string) string {
+	return path.Join(append([]string{g.project.BuildDir}, elem...)...)
 }
 
 // inTree turns a source path into one that stays inside a folder of the build tree.
-func (b *given) inTree(p string) string {
-	if rest, ok := strings.CutPrefix(p, b.project.BuildDir+"/"); ok {
+func (g *given) inTree(p string) string {
+	if rest, ok := strings.CutPrefix(p, g.project.BuildDir+"/"); ok {
 		return rest
 	}
 	if path.IsAbs(p) {
@@ -27,18 +27,18 @@ func (b *given) inTree(p string) string {
 
 // objectPath keeps the folder and the ending of the source, so that x.cu, x.cpp and sub/x.cu of one
 // target stay apart: obj/library.solver/src/x.cu.o.
-func (b *given) objectPath(t *target, s manifest.Source) string {
-	return b.out("obj", fileName(t), b.inTree(s.Path)+".o")
+func (g *given) objectPath(t *target, s manifest.Source) string {
+	return g.out("obj", fileName(t), g.inTree(s.Path)+".o")
 }
 
 // artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
 // modules/NAME/STEM.sm_80.cubin for one of several.
-func (b *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
+func (g *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
 	file := instanceName(t)
-	dir := b.out("modules")
+	dir := g.out("modules")
 	if s != nil && len(t.Sources) > 1 {
 		dir = path.Join(dir, file)
-		file = strings.TrimSuffix(b.inTree(s.Path), path.Ext(s.Path))
+		file = strings.TrimSuffix(g.inTree(s.Path), path.Ext(s.Path))
 	}
 	if arch != "" {
 		file += "." + arch

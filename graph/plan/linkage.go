@@ -18,10 +18,10 @@ type linkage struct {
 	libDirs []string
 }
 
-func (b *walker) linkage(t *target) linkage {
+func (w *walker) linkage(t *target) linkage {
 	var l linkage
 	var libs, libDirs []string
-	for _, d := range b.reached(t) {
+	for _, d := range w.reached(t) {
 		switch {
 		case d.Kind == manifest.Module:
 			l.embeds = append(l.embeds, d.embeds...)
@@ -42,7 +42,7 @@ func (b *walker) linkage(t *target) linkage {
 }
 
 // reached is the closure of t for linking: it does not look behind shared libraries.
-func (b *walker) reached(t *target) []*target {
+func (w *walker) reached(t *target) []*target {
 	behind := func(u *target) bool { return u != t && (u.Shared || u.SharedFile != "") }
 	ok := map[*target]bool{}
 	var walk func(u *target)
@@ -59,7 +59,7 @@ func (b *walker) reached(t *target) []*target {
 	}
 	walk(t)
 	var out []*target
-	for _, d := range b.closure(t) {
+	for _, d := range w.closure(t) {
 		if ok[d] {
 			out = append(out, d)
 		}
@@ -87,7 +87,7 @@ func appendNew(list []string, more ...string) []string {
 
 // checkLibraries refuses a link that would take a library of another toolkit, or none. Where the user names folders to search, by
 // lib_dirs or an option of the linker, it is theirs to know what is in them.
-func (b *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
+func (ck *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
 	searches := func(option string) bool {
 		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")
 	}
@@ -96,8 +96,8 @@ func (b *checks) checkLibraries(t *target, libDirs, options []string, libs ...st
 	}
 	for _, lib := range libs {
 		for _, file := range []string{"lib" + lib + ".a", "lib" + lib + ".so"} {
-			if fault := b.facts.CUDA.LibFaults[file]; fault != "" {
-				b.errorf(t.Pos, fault, "%s cannot be linked with the %s of CUDA %s", t.label, file, b.facts.CUDA.Version)
+			if fault := ck.facts.CUDA.LibFaults[file]; fault != "" {
+				ck.errorf(t.Pos, fault, "%s cannot be linked with the %s of CUDA %s", t.label, file, ck.facts.CUDA.Version)
 				return // the fix of one is mostly that of all
 			}
 		}

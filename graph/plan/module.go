@@ -66,33 +66,33 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 
 // checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what stands beside it is compiled alike.
 // Compiled whole, LTO-IR has lost the functions that others would call (12.4).
-func (b *problems) checkMixed(t *target) {
+func (ps *problems) checkMixed(t *target) {
 	other := append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...)
 	if slices.Contains(t.Emit, "fatbin") && len(t.codes.lto) > 0 && len(other) > 0 {
-		b.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
+		ps.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
 			"%s would hold %s and %s in one fatbin", t.label, spell(other), spell(t.codes.lto))
 	}
 }
 
 // emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and artifact.
-func (b *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
-	inc, headers := b.includes(t)
+func (ck *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
+	inc, headers := ck.includes(t)
 	for i := range t.Sources {
 		s := &t.Sources[i]
 		if s.Language != "cuda" {
-			b.errorf(s.Pos, "Put host code into a library or an executable.", "%s of %s is no CUDA source", s.Path, t.label)
+			ck.errorf(s.Pos, "Put host code into a library or an executable.", "%s of %s is no CUDA source", s.Path, t.label)
 			continue
 		}
-		for _, set := range b.emitCodes(t, kind) {
+		for _, set := range ck.emitCodes(t, kind) {
 			arch := ""
 			if kind != "fatbin" {
 				arch = set[0].String()
 			}
-			a := artifact{path: b.artifactPath(t, s, arch, kind), kind: kind, arch: arch, source: s.Path}
+			a := artifact{path: ck.artifactPath(t, s, arch, kind), kind: kind, arch: arch, source: s.Path}
 			if kind == "ltoir" {
-				a.symbols = b.out(graph.SymbolsDir, strings.TrimSuffix(b.inTree(a.path), kind)+"ptx")
+				a.symbols = ck.out(graph.SymbolsDir, strings.TrimSuffix(ck.inTree(a.path), kind)+"ptx")
 			}
-			list = append(list, b.emitArtifact(t, cc, s, a, set, inc, headers))
+			list = append(list, ck.emitArtifact(t, cc, s, a, set, inc, headers))
 			arts = append(arts, a)
 		}
 	}
@@ -100,7 +100,7 @@ func (b *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []art
 }
 
 // emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one each.
-func (b *problems) emitCodes(t *target, kind string) [][]gencode.Code {
+func (ps *problems) emitCodes(t *target, kind string) [][]gencode.Code {
 	var list []gencode.Code
 	switch kind {
 	case "fatbin":
@@ -124,13 +124,13 @@ func (b *problems) emitCodes(t *target, kind string) [][]gencode.Code {
 	slices.SortFunc(list, gencode.Compare)
 	list = slices.Compact(list)
 	if len(list) == 0 {
-		b.errorf(t.attr("emit"), "Its gencode is "+spell(append(append(t.codes.sass, t.codes.ptx...), t.codes.lto...))+".", "%s has no architecture to emit %s for", t.label, kind)
+		ps.errorf(t.attr("emit"), "Its gencode is "+spell(append(append(t.codes.sass, t.codes.ptx...), t.codes.lto...))+".", "%s has no architecture to emit %s for", t.label, kind)
 	}
 	return oneEach(list)
 }
 
-func (b *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
-	c := compiler.Compile{Source: s.Path, Output: art.path, Depfile: b.out("obj", fileName(t), path.Base(art.path)+".d"),
+func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art artifact, codes []gencode.Code, inc, headers []string) format {
+	c := compiler.Compile{Source: s.Path, Output: art.path, Depfile: ck.out("obj", fileName(t), path.Base(art.path)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
@@ -146,8 +146,8 @@ func (b *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, art
 		c.Emit = "fatbin" // taken apart, cicc's outputs are they
 		ask = cc.Compile(c, o)
 	}
-	b.checkShell(s.Pos, s.Path, argv)
-	b.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
+	ck.checkShell(s.Pos, s.Path, argv)
+	ck.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	return format{source: *s, ask: ask, whole: &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,
 		Argv: argv, Work: graph.Work{Keep: keep},

@@ -39,17 +39,17 @@ func (b *builder) describe(t *target, arts []artifact) {
 }
 
 // known is what the manifest of t says before anything is built.
-func (b *given) known(t *target) modinfo.Manifest {
+func (g *given) known(t *target) modinfo.Manifest {
 	m := modinfo.Manifest{
 		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
-		Options: b.moduleOptions(t), Partitions: b.partitions(t),
+		Options: g.moduleOptions(t), Partitions: g.partitions(t),
 	}
 	if t.isHIP() {
-		k := b.facts.HIP
+		k := g.facts.HIP
 		m.Compiler = modinfo.Tool{Name: path.Base(k.Driver.Path), Version: k.Driver.Version, Digest: k.Driver.ID}
 		m.HostCompiler = modinfo.Tool{Name: path.Base(k.Clang.Path), Version: k.Clang.Version, Digest: k.Clang.ID}
 	} else {
-		k := b.facts.CUDA
+		k := g.facts.CUDA
 		m.Compiler = modinfo.Tool{Name: "nvcc", Version: k.Version, Build: k.Build, Digest: k.NVCC.ID}
 		m.HostCompiler = modinfo.Tool{Name: path.Base(k.HostCXX.Path), Version: k.HostCXX.Version, Digest: k.HostCXX.ID}
 	}
@@ -62,25 +62,25 @@ func (b *given) known(t *target) modinfo.Manifest {
 	return m
 }
 
-func (b *given) moduleOptions(t *target) modinfo.Options {
+func (g *given) moduleOptions(t *target) modinfo.Options {
 	own := manifest.Source{Flags: t.Flags}
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
 	}
 	f, opt := floats(t), optLevel(t)
 	if t.isHIP() {
-		opt = b.hipOpt(t)
+		opt = g.hipOpt(t)
 	}
 	return modinfo.Options{
-		Std: t.Std, Opt: opt, Defines: b.local(defines(own.Defines)), Includes: b.local(t.Includes),
-		ArchList: b.local(names(t.Gencode.ArchList)), FastMath: t.FastMath,
+		Std: t.Std, Opt: opt, Defines: g.local(defines(own.Defines)), Includes: g.local(t.Includes),
+		ArchList: g.local(names(t.Gencode.ArchList)), FastMath: t.FastMath,
 		FTZ: f.ftz, PrecDiv: f.precDiv, PrecSqrt: f.precSqrt, FMAD: f.fmad,
-		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: b.flags(own.Flags),
+		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: g.flags(own.Flags),
 	}
 }
 
 // partitions are the groups of sources that are compiled with something of their own, in order of their first source.
-func (b *given) partitions(t *target) []modinfo.Partition {
+func (g *given) partitions(t *target) []modinfo.Partition {
 	var out []modinfo.Partition
 	for _, s := range t.Sources {
 		if s.Partition == "" {
@@ -89,23 +89,23 @@ func (b *given) partitions(t *target) []modinfo.Partition {
 		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
 		if i < 0 {
 			i = len(out)
-			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Defines: b.local(defines(s.Defines)), Flags: b.flags(s.Flags)})
+			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Defines: g.local(defines(s.Defines)), Flags: g.flags(s.Flags)})
 		}
 		out[i].Sources = append(out[i].Sources, s.Path)
 	}
 	return out
 }
 
-func (b *given) flags(f manifest.Flags) modinfo.Flags {
-	return modinfo.Flags{NVCC: b.local(f.NVCC), CICC: b.local(f.CICC), PTXAS: b.local(f.PTXAS), NVLink: b.local(f.NVLink),
-		HIP: b.local(f.HIP), LLD: b.local(f.LLD), Host: b.local(f.Host)}
+func (g *given) flags(f manifest.Flags) modinfo.Flags {
+	return modinfo.Flags{NVCC: g.local(f.NVCC), CICC: g.local(f.CICC), PTXAS: g.local(f.PTXAS), NVLink: g.local(f.NVLink),
+		HIP: g.local(f.HIP), LLD: g.local(f.LLD), Host: g.local(f.Host)}
 }
 
 // local is a list, never nil, in which paths of the project are relative to it.
-func (b *given) local(list []string) []string {
+func (g *given) local(list []string) []string {
 	out := []string{}
 	for _, s := range list {
-		out = append(out, strings.ReplaceAll(s, b.project.Root+"/", ""))
+		out = append(out, strings.ReplaceAll(s, g.project.Root+"/", ""))
 	}
 	return out
 }

@@ -17,8 +17,8 @@ import (
 
 // checkDriver refuses relocatable code of a source that its link would pass over. learned is how asking for the steps of its compile
 // ended.
-func (b *checks) checkDriver(t *target, s manifest.Source, learned error) {
-	k := b.facts.HIP
+func (ck *checks) checkDriver(t *target, s manifest.Source, learned error) {
+	k := ck.facts.HIP
 	option, isNew := hip.ChoosesDriver(s.Flags.HIP)
 	if option == "" {
 		isNew = k.CompilesNew
@@ -37,7 +37,7 @@ func (b *checks) checkDriver(t *target, s manifest.Source, learned error) {
 	if option != "" {
 		pos, fix = t.attr("flags"), "Remove "+option+" from flags.hip: flags.hip is for compiles, and links do not get it."
 	}
-	b.errorf(pos, fix, "%s: objects of mode %s are made by %s, and links are by %s, which passes over their device code", t.label, s.Mode, made, links)
+	ck.errorf(pos, fix, "%s: objects of mode %s are made by %s, and links are by %s, which passes over their device code", t.label, s.Mode, made, links)
 }
 
 // driverVariables names the variables that choose a driver behind the manifest's back.
@@ -56,22 +56,22 @@ func driverVariables(env []string) string {
 }
 
 // otherDriver reports relocatable code of a member that a link of t passes over.
-func (b *given) otherDriver(t *target, m Member) bool {
+func (g *given) otherDriver(t *target, m Member) bool {
 	amd := slices.ContainsFunc(m.Images, isAMD)
-	if !t.isHIP() || !amd || b.facts.HIP == nil {
+	if !t.isHIP() || !amd || g.facts.HIP == nil {
 		return m.NewDriver // nvlink reads none of it
 	}
-	return m.NewDriver != b.facts.HIP.LinksNew
+	return m.NewDriver != g.facts.HIP.LinksNew
 }
 
 func isAMD(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") }
 
 // refuseMember reports device code of a prebuilt library that no link of kbuild takes.
-func (b *problems) refuseMember(t, u *target, m Member) {
+func (ps *problems) refuseMember(t, u *target, m Member) {
 	made := "--no-offload-new-driver"
 	if m.NewDriver {
 		made = "--offload-new-driver (section .llvm.offloading)"
 	}
-	b.add(Problem{Pos: u.Pos, Summary: fmt.Sprintf("%s:%s was compiled with %s, and the link of %s passes over such device code", u.file, m.Name, made, t.label),
+	ps.add(Problem{Pos: u.Pos, Summary: fmt.Sprintf("%s:%s was compiled with %s, and the link of %s passes over such device code", u.file, m.Name, made, t.label),
 		Detail: "Have it compiled by the other driver, or in mode whole (-fno-gpu-rdc).", Also: t.Pos, AlsoSay: t.label + " links it"})
 }

@@ -15,18 +15,18 @@ import (
 )
 
 // nvcc is the CUDA compiler, or a problem at pos if there is none.
-func (b *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
-	k := b.facts.CUDA
+func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
+	k := ck.facts.CUDA
 	if k == nil {
-		if !b.nvccSaid {
-			b.errorf(pos, b.facts.CUDAError, "%s", b.noCUDA())
-			b.nvccSaid = true
+		if !ck.nvccSaid {
+			ck.errorf(pos, ck.facts.CUDAError, "%s", ck.noCUDA())
+			ck.nvccSaid = true
 		}
 		return nvcc.Driver{}, false
 	}
-	if k.Mixed != "" && !b.nvccSaid {
-		b.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
-		b.nvccSaid = true
+	if k.Mixed != "" && !ck.nvccSaid {
+		ck.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
+		ck.nvccSaid = true
 	}
 	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
 }
@@ -66,10 +66,10 @@ func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options 
 
 // checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
 // what stands in backquotes is run. No quoting gets through (tried with 11.8).
-func (b *problems) checkShell(pos manifest.Pos, source string, argv []string) {
+func (ps *problems) checkShell(pos manifest.Pos, source string, argv []string) {
 	for _, arg := range argv {
 		if strings.ContainsAny(arg, "$`") {
-			b.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
+			ps.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
 				"%s would be compiled with %q, which holds '$' or a backquote", source, arg)
 		}
 	}
@@ -111,12 +111,12 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 }
 
 // splits says why nvcc stays whole for t, before it is asked anything.
-func (b *given) splits(t *target) error {
-	if why := b.optedOut(t); why != "" {
+func (g *given) splits(t *target) error {
+	if why := g.optedOut(t); why != "" {
 		return errors.New(why)
 	}
 	for _, tool := range nvcc.Programs {
-		if b.facts.CUDA.Programs[tool] == "" {
+		if g.facts.CUDA.Programs[tool] == "" {
 			return errors.New("the toolkit's " + tool + " was not found")
 		}
 	}
@@ -124,24 +124,24 @@ func (b *given) splits(t *target) error {
 }
 
 // nvccSplit takes a compile of nvcc apart.
-func (b *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
+func (g *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
 	u.ID = nvcc.ModuleID(t.label, s.Path, s.Partition)
 	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
-	u.Lines = u.Whole.CwdInKey || host.RecordsLines(c.Options()) || strings.Contains(path.Base(b.facts.CUDA.HostCXX.Path), "clang")
-	return nvcc.NewSplit(u, b.kit(t), c.Env)
+	u.Lines = u.Whole.CwdInKey || host.RecordsLines(c.Options()) || strings.Contains(path.Base(g.facts.CUDA.HostCXX.Path), "clang")
+	return nvcc.NewSplit(u, g.kit(t), c.Env)
 }
 
 // kit is what passes for t take of the toolkit.
-func (b *given) kit(t *target) nvcc.Kit {
-	k := b.facts.CUDA
+func (g *given) kit(t *target) nvcc.Kit {
+	k := g.facts.CUDA
 	return nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, ArchList: t.Gencode.ArchList}
 }
 
 // nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
-func (b *problems) nvccWarns(t *target, said string) {
+func (ps *problems) nvccWarns(t *target, said string) {
 	for line := range strings.Lines(said) {
 		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
-		b.warnf(t.attr("gencode"), "", "nvcc: %s", text)
+		ps.warnf(t.attr("gencode"), "", "nvcc: %s", text)
 	}
 }
 
@@ -234,8 +234,8 @@ func (b *builder) emitFormats(t *target, list []format) {
 }
 
 // noCUDA is why nothing compiles CUDA here.
-func (b *given) noCUDA() string {
-	if c := b.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
+func (g *given) noCUDA() string {
+	if c := g.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
 		return c + " cannot compile CUDA here"
 	}
 	return "no CUDA toolkit was found"

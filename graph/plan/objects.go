@@ -41,7 +41,7 @@ func (b *builder) compileAll(t *target) {
 
 // includes are the folders t's sources search, own first, then those its dependencies export; and
 // the generated files that must exist before anything of t compiles.
-func (b *walker) includes(t *target) (dirs, headers []string) {
+func (w *walker) includes(t *target) (dirs, headers []string) {
 	seen := map[string]bool{}
 	add := func(list []string) {
 		for _, d := range list {
@@ -52,7 +52,7 @@ func (b *walker) includes(t *target) (dirs, headers []string) {
 		}
 	}
 	add(t.Includes)
-	for _, d := range b.exporters(t) {
+	for _, d := range w.exporters(t) {
 		add(d.include)
 		headers = append(headers, d.headers...)
 	}
@@ -60,20 +60,20 @@ func (b *walker) includes(t *target) (dirs, headers []string) {
 	return dirs, slices.Compact(headers)
 }
 
-func (b *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	cc, std, tool := b.facts.CXX, t.Std, "cxx"
+func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
+	cc, std, tool := ck.facts.CXX, t.Std, "cxx"
 	if s.Language == "c" {
-		cc, std, tool = b.facts.CC, t.CStd, "cc"
+		cc, std, tool = ck.facts.CC, t.CStd, "cc"
 	}
 	if cc.Path == "" {
-		b.errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.label)
+		ck.errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.label)
 		return nil
 	}
-	b.checkDepends(t, s.Flags.Host)
+	ck.checkDepends(t, s.Flags.Host)
 	o := host.Options{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
-		Debug: t.Debug, PIC: t.pic, LTO: b.ltoCompile(t, s, cc), Flags: s.Flags.Host}
-	if b.facts.CUDA != nil {
-		o.System = b.facts.CUDA.Includes
+		Debug: t.Debug, PIC: t.pic, LTO: ck.ltoCompile(t, s, cc), Flags: s.Flags.Host}
+	if ck.facts.CUDA != nil {
+		o.System = ck.facts.CUDA.Includes
 	}
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
@@ -81,7 +81,7 @@ func (b *checks) hostCompile(t *target, s manifest.Source, out string, inc []str
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
 		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, Env: []string{compiler.Anywhere},
 	}
-	b.besideHost(t, a, cc.Family, s)
+	ck.besideHost(t, a, cc.Family, s)
 	return a
 }
 

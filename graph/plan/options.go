@@ -35,18 +35,18 @@ func defines(list []manifest.Define) []string {
 
 // checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
 // stand, and is silent about all headers of the system and of -isystem.
-func (b *problems) checkDepends(t *target, flags ...[]string) {
+func (ps *problems) checkDepends(t *target, flags ...[]string) {
 	for _, f := range slices.Concat(flags...) {
 		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
-			b.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
+			ps.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
 				"%s has the flag %s, with which a compiler does not tell all that it reads", t.label, f)
 		}
 	}
 }
 
 // hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
-func (b *given) hostOptions(flags manifest.Flags) []string {
-	return slices.Concat(nvcc.HostOptions(b.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
+func (g *given) hostOptions(flags manifest.Flags) []string {
+	return slices.Concat(nvcc.HostOptions(g.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }
 
 // commonOptions are the attributes of t, and of its source s, that all compilers of device code take.

@@ -16,19 +16,19 @@ type part struct {
 }
 
 // parts are the targets with relocatable device code in the link of t, t first.
-func (b *checks) parts(t *target, l linkage) []part {
+func (ck *checks) parts(t *target, l linkage) []part {
 	closed := map[*target]bool{}
 	for _, s := range l.statics {
 		if s.DeviceLink && s != t {
 			closed[s] = true
-			for _, u := range b.reached(s) {
+			for _, u := range ck.reached(s) {
 				closed[u] = true
 			}
 		}
 	}
 	var out []part
-	for _, u := range b.brought(t, l, closed) {
-		if p, ok := b.partOf(t, u); ok {
+	for _, u := range ck.brought(t, l, closed) {
+		if p, ok := ck.partOf(t, u); ok {
 			out = append(out, p)
 		}
 	}
@@ -36,13 +36,13 @@ func (b *checks) parts(t *target, l linkage) []part {
 }
 
 // partOf is what u brings to a link of t; ok is false if that is no device code.
-func (b *given) partOf(t, u *target) (p part, ok bool) {
+func (g *given) partOf(t, u *target) (p part, ok bool) {
 	p.t = u
 	for _, s := range u.Sources {
 		p.lto = p.lto || relocatable(s) && s.Mode == "lto"
 		p.rdc = p.rdc || relocatable(s) && s.Mode == "rdc"
 	}
-	for _, m := range b.facts.Prebuilt[u.file].Members {
+	for _, m := range g.facts.Prebuilt[u.file].Members {
 		switch {
 		case t.isHIP():
 			p.rdc = p.rdc || m.Relocatable && !m.NVLinkReads()
@@ -55,14 +55,14 @@ func (b *given) partOf(t, u *target) (p part, ok bool) {
 }
 
 // brought are the targets in the link of t that are not closed, and the libraries that these name by -l, each once.
-func (b *given) brought(t *target, l linkage, closed map[*target]bool) []*target {
+func (g *given) brought(t *target, l linkage, closed map[*target]bool) []*target {
 	open := slices.DeleteFunc(append(append([]*target{t}, l.statics...), l.pre...), func(u *target) bool { return closed[u] })
 	all := slices.Clone(open)
 	for _, u := range open {
 		if t.isHIP() {
 			break // lld reads no archive of NVIDIA's
 		}
-		for _, lib := range b.deviceLibs(u, l.libDirs) {
+		for _, lib := range g.deviceLibs(u, l.libDirs) {
 			if !slices.ContainsFunc(all, func(have *target) bool { return have.file == lib.file }) {
 				all = append(all, lib)
 			}
@@ -73,13 +73,13 @@ func (b *given) brought(t *target, l linkage, closed map[*target]bool) []*target
 
 // needsDeviceLink reports relocatable device code in t or in the static libraries it links that no
 // device link has closed yet.
-func (b *checks) needsDeviceLink(t *target, l linkage) bool {
-	return len(b.parts(t, l)) > 0
+func (ck *checks) needsDeviceLink(t *target, l linkage) bool {
+	return len(ck.parts(t, l)) > 0
 }
 
 // linkedMembers are the members of a prebuilt file that a device link reads.
-func (b *given) linkedMembers(t *target) []Member {
-	return slices.DeleteFunc(slices.Clone(b.facts.Prebuilt[t.file].Members), func(m Member) bool { return !m.NVLinkReads() })
+func (g *given) linkedMembers(t *target) []Member {
+	return slices.DeleteFunc(slices.Clone(g.facts.Prebuilt[t.file].Members), func(m Member) bool { return !m.NVLinkReads() })
 }
 
 // memberNames is lib/libx.a:a.o, or lib/libx.a:a.o (and 3 more).
@@ -96,10 +96,10 @@ func memberNames(t *target, members []Member) string {
 
 // deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold device code which is still to be linked, as prebuilt libraries that nobody
 // has declared. nvlink is given the files: it says nothing when it does not find a -l.
-func (b *given) deviceLibs(u *target, dirs []string) (libs []*target) {
+func (g *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	for _, name := range u.Libs {
-		file := b.facts.static(name, dirs)
-		if file == "" || !slices.ContainsFunc(b.facts.Prebuilt[file].Members, Member.NVLinkReads) {
+		file := g.facts.static(name, dirs)
+		if file == "" || !slices.ContainsFunc(g.facts.Prebuilt[file].Members, Member.NVLinkReads) {
 			continue
 		}
 		pos := u.attr("libs")

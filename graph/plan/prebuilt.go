@@ -48,9 +48,9 @@ func (b *builder) prebuilt(t *target) {
 }
 
 // checkUnspoken refuses options for code that nvcc has packed: it says by itself how it was compiled.
-func (b *problems) checkUnspoken(t *target) {
+func (ps *problems) checkUnspoken(t *target) {
 	if pos := floatPos(t); pos != t.Pos {
-		b.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: how code was compiled is told of bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
+		ps.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: how code was compiled is told of bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
 	}
 }
 

@@ -23,22 +23,22 @@ type problems struct {
 	failed   bool // one of them is an error
 }
 
-func (b *problems) errorf(pos manifest.Pos, detail, format string, args ...any) {
-	b.add(Problem{Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
+func (ps *problems) errorf(pos manifest.Pos, detail, format string, args ...any) {
+	ps.add(Problem{Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
 }
 
-func (b *problems) warnf(pos manifest.Pos, detail, format string, args ...any) {
-	b.add(Problem{Warning: true, Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
+func (ps *problems) warnf(pos manifest.Pos, detail, format string, args ...any) {
+	ps.add(Problem{Warning: true, Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
 }
 
-func (b *problems) add(p Problem) {
-	if b.reported[p] {
+func (ps *problems) add(p Problem) {
+	if ps.reported[p] {
 		return
 	}
-	if b.reported == nil {
-		b.reported = map[Problem]bool{}
+	if ps.reported == nil {
+		ps.reported = map[Problem]bool{}
 	}
-	b.reported[p] = true
-	b.list = append(b.list, p)
-	b.failed = b.failed || !p.Warning
+	ps.reported[p] = true
+	ps.list = append(ps.list, p)
+	ps.failed = ps.failed || !p.Warning
 }
