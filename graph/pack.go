@@ -110,27 +110,34 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 	offsets = append(offsets, uint32(len(text)))
 	df, dt := flatten(deps)
 	cf, ct := flatten(consumers)
+	return assemble([][]uint32{actions, parts, manifests, df, dt, cf, ct, outs, users, offsets}, [][]byte{text, blob, meta})
+}
+
+// assemble writes the lengths of all lists, then the lists.
+func assemble(numbers [][]uint32, texts [][]byte) ([]byte, error) {
 	b := make([]byte, len(packMagic)+4)
 	copy(b, packMagic)
-	numbers := [][]uint32{actions, parts, manifests, df, dt, cf, ct, outs, users, offsets}
 	size := 0
 	for _, l := range numbers {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
 		size += 4 * len(l)
 	}
-	for _, l := range [][]byte{text, blob, meta} {
+	for _, l := range texts {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
 		size += len(l)
 	}
 	if size > math.MaxUint32 {
 		return nil, errors.New("too large a graph to pack")
 	}
+	b = slices.Grow(b, size)
 	for _, l := range numbers {
 		for _, n := range l {
 			b = binary.LittleEndian.AppendUint32(b, n)
 		}
 	}
-	b = append(append(append(b, text...), blob...), meta...)
+	for _, l := range texts {
+		b = append(b, l...)
+	}
 	binary.LittleEndian.PutUint32(b[len(packMagic):], crc32.Checksum(b[len(packMagic)+4:], castagnoli))
 	return b, nil
 }

@@ -66,79 +66,84 @@ func archOf(s Step) string {
 
 // option reads an argument whose meaning a tool fixes, and says how many arguments after it belong to it.
 func (l *learner) option(p *Pass, s Step, a, next string) (handled bool, skip int) {
-	put := func(words ...word) { p.argv = append(p.argv, words...) }
+	var w word
 	switch s.Tool {
 	case "cicc", "cudafe++":
-		switch a {
-		case "--gen_module_id_file": // the id is given
-			return true, 0
-		case "--gen_c_file_name", "--gen_device_file_name":
-			if s.Tool == "cudafe++" {
-				put(word{prefix: a}, l.writes(p, next, RoleHostCode))
-			} else { // nobody reads it, and without the option cicc writes it into the folder it runs in
-				put(word{prefix: a}, word{role: RoleScratch.Of(strings.TrimPrefix(path.Ext(next), "."))})
-			}
-			return true, 1
-		case "--module_id_file_name":
-			put(word{prefix: a}, l.reads(p, RoleModuleID))
-			return true, 1
-		case "--include_file_name":
-			put(word{prefix: a}, word{prefix: FatbinName})
-			return true, 1
-		case "--orig_src_path_name", "--orig_src_file_name":
-			put(word{prefix: a}, word{role: RoleSource}) // named, not read
-			return true, 1
-		case "--stub_file_name":
-			if s.Tool == "cudafe++" {
-				l.stub = path.Base(next)
-				put(word{prefix: a}, word{prefix: StubName}) // for the #include in its output
-				return true, 1
-			}
-			l.stubs[path.Base(next)] = p.Arch
-			put(word{prefix: a}, l.writes(p, next, RoleStub.Of(p.Arch)))
-			return true, 1
-		case "-o":
-			role := RolePTX.Of(p.Arch)
-			if slices.Contains(s.Argv, "-lto") {
-				role = RoleLTOIR.Of(p.Arch)
-			}
-			put(word{prefix: a}, l.writes(p, next, role))
-			return true, 1
-		case "-olto":
-			put(word{prefix: a}, l.writes(p, next, RoleLTOIR.Of(p.Arch)))
-			return true, 1
-		}
-	case "ptxas", "nvlink":
-		if a == "-o" {
-			put(word{prefix: a}, l.writes(p, next, RoleCubin.Of(p.Arch)))
-			return true, 1
-		}
-		if file, ok := strings.CutPrefix(a, "--register-link-binaries="); ok {
-			w := l.writes(p, file, RoleRegister.Of(p.Arch))
-			w.prefix = "--register-link-binaries="
-			put(w)
-			return true, 0
-		}
+		return l.frontEnd(p, s, a, next)
 	case "fatbinary":
-		return l.fatbinary(p, s, a, put)
+		return l.fatbinary(p, s, a)
+	case "ptxas", "nvlink":
+		if file, ok := strings.CutPrefix(a, "--register-link-binaries="); ok {
+			w = l.writes(p, file, RoleRegister.Of(p.Arch))
+			w.prefix = "--register-link-binaries="
+			p.argv = append(p.argv, w)
+			return true, 0
+		}
+		if a != "-o" {
+			return false, 0
+		}
+		w = l.writes(p, next, RoleCubin.Of(p.Arch))
 	case "gcc":
 		switch {
 		case a == "-o" && p.Tool == "preprocess":
-			put(word{prefix: a}, l.writes(p, next, RoleText.Of(next)))
-			return true, 1
+			w = l.writes(p, next, RoleText.Of(next))
 		case a == "-o":
-			put(word{prefix: a}, l.writes(p, next, RoleOutput))
-			return true, 1
+			w = l.writes(p, next, RoleOutput)
 		case a == "-D": // -D "X=..." of 11.8
-			put(word{prefix: a + next})
+			p.argv = append(p.argv, word{prefix: a + next})
 			return true, 1
+		default:
+			return false, 0
 		}
 	}
-	return false, 0
+	p.argv = append(p.argv, word{prefix: a}, w)
+	return true, 1
+}
+
+// frontEnd is option for cicc and cudafe++.
+func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip int) {
+	var w word
+	cudafe := s.Tool == "cudafe++"
+	switch a {
+	case "--gen_module_id_file": // the id is given
+		return true, 0
+	case "--gen_c_file_name", "--gen_device_file_name":
+		// nobody reads that of cicc, and without the option cicc writes it into the folder it runs in
+		w = word{role: RoleScratch.Of(strings.TrimPrefix(path.Ext(next), "."))}
+		if cudafe {
+			w = l.writes(p, next, RoleHostCode)
+		}
+	case "--module_id_file_name":
+		w = l.reads(p, RoleModuleID)
+	case "--include_file_name":
+		w = word{prefix: FatbinName}
+	case "--orig_src_path_name", "--orig_src_file_name":
+		w = word{role: RoleSource} // named, not read
+	case "--stub_file_name":
+		if cudafe {
+			l.stub = path.Base(next)
+			w = word{prefix: StubName} // for the #include in its output
+		} else {
+			l.stubs[path.Base(next)] = p.Arch
+			w = l.writes(p, next, RoleStub.Of(p.Arch))
+		}
+	case "-o":
+		role := RolePTX.Of(p.Arch)
+		if slices.Contains(s.Argv, "-lto") {
+			role = RoleLTOIR.Of(p.Arch)
+		}
+		w = l.writes(p, next, role)
+	case "-olto":
+		w = l.writes(p, next, RoleLTOIR.Of(p.Arch))
+	default:
+		return false, 0
+	}
+	p.argv = append(p.argv, word{prefix: a}, w)
+	return true, 1
 }
 
 // fatbinary writes one of two forms: the plain file is taken, and the C text where the step after reads it.
-func (l *learner) fatbinary(p *Pass, s Step, a string, put func(...word)) (handled bool, skip int) {
+func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) {
 	if file, ok := strings.CutPrefix(a, "--create="); ok {
 		role := l.files[file]
 		if role == "" && slices.Contains(s.Argv, "-link") {
@@ -146,7 +151,7 @@ func (l *learner) fatbinary(p *Pass, s Step, a string, put func(...word)) (handl
 		}
 		w := l.writes(p, file, RoleFatbin)
 		w.prefix = "--create="
-		put(w)
+		p.argv = append(p.argv, w)
 		return true, 0
 	}
 	if file, ok := strings.CutPrefix(a, "--embedded-fatbin="); ok {
@@ -156,7 +161,7 @@ func (l *learner) fatbinary(p *Pass, s Step, a string, put func(...word)) (handl
 		}
 		w := l.writes(p, file, RoleFatbinC)
 		w.prefix = "--embedded-fatbin="
-		put(w)
+		p.argv = append(p.argv, w)
 		return true, 0
 	}
 	return false, 0
