@@ -102,7 +102,7 @@ func (c *nvccCompiler) inOnePiece(whole *graph.Action, _ error) { c.b.emit(c.t, 
 
 // learnCompile gives the passes of a command of nvcc. ask is the argv that tells them; it is whole's where nvcc makes the output by itself.
 func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*nvcc.CompilePasses, error) {
-	if err := b.splits(t); err != nil {
+	if err := b.unsplittable(t); err != nil {
 		return nil, err
 	}
 	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
@@ -110,8 +110,8 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 	return learn(&b.answers, q, nvcc.LearnCompile)
 }
 
-// splits says why nvcc stays whole for t, before it is asked anything.
-func (g *given) splits(t *target) error {
+// unsplittable says why nvcc stays whole for t, before it is asked anything.
+func (g *given) unsplittable(t *target) error {
 	if why := g.optedOut(t); why != "" {
 		return errors.New(why)
 	}
@@ -155,7 +155,7 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 		whole.Inputs = append(slices.Clip(linked), refs)
 	}
 	whole.Work.Driver = &graph.Driver{}
-	err := b.splits(t)
+	err := b.unsplittable(t)
 	if err == nil {
 		link.Inputs = []string{compiler.AskInput}
 		q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(cc.DeviceLink(link, o), "", link.Output, "")}
