@@ -16,7 +16,7 @@ import (
 
 // besideObject has a write what the options of its host compiler say. It reports whether there is anything; flags are where the options
 // may come from.
-func (ck *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags manifest.Flags) bool {
+func (ck *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags *manifest.Flags) bool {
 	beside := host.BesideObject(family, options, a.Outputs[0])
 	ck.checkUnkept(t, a.Name, beside, flags)
 	if !beside.Named {
@@ -52,15 +52,15 @@ func (ck *checks) besideHost(t *target, a *graph.Action, family string, s manife
 // besideLink is besideObject for a link.
 func (ps *problems) besideLink(t *target, a *graph.Action) {
 	beside := host.BesideLink(t.Flags.Link)
-	ps.checkUnkept(t, a.Name, beside, t.Flags)
+	ps.checkUnkept(t, a.Name, beside, &t.Flags)
 	if beside.Named {
-		ps.checkSources(t, a, beside, t.Flags)
+		ps.checkSources(t, a, beside, &t.Flags)
 		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	}
 }
 
 // checkSources refuses to write over a source of t, as a mistaken name would have it.
-func (ps *problems) checkSources(t *target, a *graph.Action, beside host.Beside, flags manifest.Flags) {
+func (ps *problems) checkSources(t *target, a *graph.Action, beside host.Beside, flags *manifest.Flags) {
 	for _, f := range beside.Files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
 			ps.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
@@ -69,7 +69,7 @@ func (ps *problems) checkSources(t *target, a *graph.Action, beside host.Beside,
 }
 
 // checkUnkept refuses an option whose files would be lost.
-func (ps *problems) checkUnkept(t *target, name string, beside host.Beside, flags manifest.Flags) {
+func (ps *problems) checkUnkept(t *target, name string, beside host.Beside, flags *manifest.Flags) {
 	if beside.Unkept != "" {
 		ps.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
 			"-fopt-info=FILE, -Wa,-a=FILE and -Wl,-Map=FILE.",

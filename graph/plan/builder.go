@@ -69,7 +69,7 @@ func (b *builder) emit(t *target, a *graph.Action) {
 // twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
 func (ps *problems) twice(t *target, w, a *graph.Action, file string) {
 	if w.Target == t.label && a.InPlace {
-		ps.errorf(t.flag(t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
+		ps.errorf(t.flag(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
 		return
 	}
 	ps.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.Target, t.label, file),

@@ -63,7 +63,7 @@ func (g *given) known(t *target) modinfo.Manifest {
 }
 
 func (g *given) moduleOptions(t *target) modinfo.Options {
-	own := manifest.Source{Flags: t.Flags}
+	own := manifest.Source{Flags: &t.Flags}
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
 	}
@@ -96,7 +96,7 @@ func (g *given) partitions(t *target) []modinfo.Partition {
 	return out
 }
 
-func (g *given) flags(f manifest.Flags) modinfo.Flags {
+func (g *given) flags(f *manifest.Flags) modinfo.Flags {
 	return modinfo.Flags{NVCC: g.local(f.NVCC), CICC: g.local(f.CICC), PTXAS: g.local(f.PTXAS), NVLink: g.local(f.NVLink),
 		HIP: g.local(f.HIP), LLD: g.local(f.LLD), Host: g.local(f.Host)}
 }

@@ -147,7 +147,7 @@ func (ps *problems) nvccWarns(t *target, said string) {
 
 // emitLink plans a device link, taken apart if possible. shared knows the other links of a module.
 func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.DeviceLink, check *graph.Link, shared *nvcc.Sharing) {
-	o := deviceOptions(t, manifest.Source{Flags: t.Flags}, nil)
+	o := deviceOptions(t, manifest.Source{Flags: &t.Flags}, nil)
 	whole := &graph.Action{Kind: graph.DeviceLink, Name: name, Archs: names(link.Codes), Mode: linkMode(link.LTO), Argv: cc.DeviceLink(link, o),
 		Inputs: link.Inputs, Outputs: []string{link.Output}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}
 	linked := whole.Inputs

@@ -45,7 +45,7 @@ func (ps *problems) checkDepends(t *target, flags ...[]string) {
 }
 
 // hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
-func (g *given) hostOptions(flags manifest.Flags) []string {
+func (g *given) hostOptions(flags *manifest.Flags) []string {
 	return slices.Concat(nvcc.HostOptions(g.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }
 

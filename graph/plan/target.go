@@ -79,7 +79,7 @@ func (t *target) modePos(s manifest.Source) manifest.Pos {
 }
 
 // flag is where an option is written, alone or within a flag; else the place of all flags.
-func (t *target) flag(flags manifest.Flags, option string) manifest.Pos {
+func (t *target) flag(flags *manifest.Flags, option string) manifest.Pos {
 	if pos, ok := flags.At[option]; ok {
 		return pos
 	}

@@ -36,7 +36,7 @@ func (r *reader) compile(t *Target) {
 	t.Debug, t.DeviceDebug, t.LineInfo = r.isTrue("debug"), r.isTrue("device_debug"), r.isTrue("lineinfo")
 	t.floats(r)
 	t.MaxRegisters = r.integer("max_registers")
-	t.Flags = r.flags()
+	t.Flags = *r.flags()
 	t.Memory = r.size("memory")
 	t.StripUnused = r.isTrue("strip_unused")
 	t.Split = r.boolean("split")

@@ -29,8 +29,8 @@ var derivedNVCC = []struct{ options, attribute string }{
 	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps -time --time", itself},
 }
 
-func (r *reader) flags() Flags {
-	var out Flags
+func (r *reader) flags() *Flags {
+	out := &Flags{}
 	f := r.field("flags")
 	if f == nil {
 		return out
@@ -193,16 +193,15 @@ func derivedFrom(tool, flag string) (attribute string, derived bool) {
 }
 
 // with appends more, in a copy.
-func (f Flags) with(more Flags) Flags {
-	at := maps.Clone(f.At)
-	if at == nil {
-		at = more.At
+func (f *Flags) with(more *Flags) *Flags {
+	both := &Flags{At: maps.Clone(f.At)}
+	if both.At == nil {
+		both.At = more.At
 	} else {
-		maps.Copy(at, more.At)
+		maps.Copy(both.At, more.At)
 	}
-	f.At = at
 	for _, tool := range flagTools {
-		*f.of(tool) = slices.Concat(*f.of(tool), *more.of(tool))
+		*both.of(tool) = slices.Concat(*f.of(tool), *more.of(tool))
 	}
-	return f
+	return both
 }

@@ -98,9 +98,9 @@ type Source struct {
 	Partition string   // name of the partition, ""
 	Mode      string   // "whole", "rdc", "lto"; "" for C and C++
 	Defines   []Define // sorted by name
-	Flags     Flags
-	Memory    int64 // bytes, 0 unknown
-	Pos       Pos   // of the sources attribute's element, or of the attribute
+	Flags     *Flags   // of all sources of its partition
+	Memory    int64    // bytes, 0 unknown
+	Pos       Pos      // of the sources attribute's element, or of the attribute
 }
 
 // Target is an evaluated library, executable, module, prebuilt or generate block.

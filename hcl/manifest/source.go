@@ -48,13 +48,16 @@ func (r *reader) sources(t *Target) []Source {
 	items = r.distinct(items)
 	parts := r.partitions(items)
 	target := r.partition(nil)
-	target.Mode, target.Defines, target.Flags, target.Memory = t.Mode, r.defines(), t.Flags, t.Memory
+	target.Mode, target.Defines, target.Flags, target.Memory = t.Mode, r.defines(), &t.Flags, t.Memory
 	hip := slices.ContainsFunc(t.Gencode.Code, isGFX)
-	var out []Source
+	values := map[string]Source{"": target} // by name of the partition: 100,000 sources share them
+	out := make([]Source, 0, len(items))
 	for _, it := range items {
-		s := target
-		if p, ok := parts[it.text]; ok {
+		p := parts[it.text]
+		s, ok := values[p.Partition]
+		if !ok {
 			s = p.over(target)
+			values[p.Partition] = s
 		}
 		s.Path, s.Pos, s.Generated = it.text, position(it.rng), r.l.generated[it.text]
 		if r.checkSource(&s, it.rng, hip) {
