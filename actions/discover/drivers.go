@@ -21,8 +21,7 @@ type drivers struct {
 	tree    Tree
 	ask     Ask
 	folder  memo[string, string] // by question: where drivers look for programs and libraries
-	mu      sync.Mutex
-	answers map[string]*searchAnswer // by question
+	answers sync.Map             // of *searchAnswer, by question
 }
 
 // searchAnswer is where compilers search, once they were asked.
@@ -47,28 +46,15 @@ func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.S
 	}
 	key := strings.Join(append(question, a.Env...), "\x00")
 	for range 2 {
-		known := d.answer(key)
+		answer, _ := d.answers.LoadOrStore(key, new(searchAnswer))
+		known := answer.(*searchAnswer)
 		known.once.Do(func() { known.lists, known.ok = put() })
 		if !d.appeared(known.lists) {
 			return known.lists, known.ok
 		}
-		d.mu.Lock()
-		delete(d.answers, key) // this build made a folder that was missing
-		d.mu.Unlock()
+		d.answers.CompareAndDelete(key, answer) // this build made a folder that was missing
 	}
 	return nil, false
-}
-
-func (d *drivers) answer(key string) *searchAnswer {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.answers == nil {
-		d.answers = map[string]*searchAnswer{}
-	}
-	if d.answers[key] == nil {
-		d.answers[key] = new(searchAnswer)
-	}
-	return d.answers[key]
 }
 
 // isNVCC reports a compile by nvcc as one command.

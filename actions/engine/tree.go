@@ -38,7 +38,7 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 		lock.Release()
 		return nil, err
 	}
-	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Distrusted: p.w.distrustedQuestions()})
+	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Misparsed: p.w.distrustedQuestions()})
 }
 
 // openTree opens the build tree with its files in the folder c.State. The lock and the database go with the tree, or are released.

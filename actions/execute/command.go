@@ -39,20 +39,20 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) {
 		return res, functions
 	}
-	return r.performAloud(ctx, a, res, dir)
+	return r.performAgain(ctx, a, res, dir)
 }
 
-// performAloud runs an action that has something to say again, of the text with the true line numbers. What it makes stays that of the canonical
+// performAgain runs an action that has something to say again, of the text with the true line numbers. What it makes stays that of the canonical
 // text, which is the same wherever the lines are.
-func (r *Runner) performAloud(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
-	loud := dir.again()
-	if err := loud.makeFolders(a); err != nil {
+func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
+	second := dir.again()
+	if err := second.makeFolders(a); err != nil {
 		return failed(err), nil
 	}
-	again, functions := r.command(ctx, a, a.Step().DiagnosticArgv, loud)
+	again, functions := r.command(ctx, a, a.Step().DiagnosticArgv, second)
 	if res.Status == sched.Failed && again.Status != sched.Failed {
 		for i, o := range a.Outputs {
-			if err := os.Rename(loud.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := os.Rename(second.output(i, o), dir.output(i, o)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return failed(err), nil
 			}
 		}
@@ -95,7 +95,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 // readOutput reads what the process of a said, and whether it did what it is for: nvlink drops code with status 0.
 func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (shown []byte, functions []cache.Function, err error) {
 	said := r.withoutScratch(a, refs.said(string(out.Output)), dir)
-	rest, functions := takeFigures(said)
+	rest, functions := splitResourceUsage(said)
 	if a.Step().ResourceUsage {
 		said = rest
 	}

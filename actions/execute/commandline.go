@@ -32,8 +32,6 @@ func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]st
 		for i, arg := range argv {
 			if t, ok := names[arg]; ok {
 				argv[i] = t
-			} else if a.Depfile != "" && arg == host.DependencyFile+a.Depfile {
-				argv[i] = host.DependencyFile + names[a.Depfile]
 			} else if k := a.Work.Keep; k != nil {
 				if rest, ok := strings.CutPrefix(arg, k.Dir+"/"); ok {
 					argv[i] = names[k.Dir] + "/" + rest
@@ -67,6 +65,7 @@ func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 	}
 	if a.Depfile != "" {
 		names[a.Depfile] = rel.depfile()
+		names[host.DependencyFile+a.Depfile] = host.DependencyFile + rel.depfile()
 	}
 	if k := a.Work.Keep; k != nil {
 		names[k.Dir] = rel.file("keep")

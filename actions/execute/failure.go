@@ -122,11 +122,7 @@ var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 func checkLinkError(a *graph.Action, said string, err error) error {
 	var missing []string
 	for _, m := range undefinedRE().FindAllStringSubmatch(said, -1) {
-		name := m[1]
-		if d := modules.Demangled(name); d != name {
-			name = fmt.Sprintf("%s (%s)", d, name)
-		}
-		missing = append(missing, name)
+		missing = append(missing, readable(m[1]))
 	}
 	slices.Sort(missing)
 	missing = slices.Compact(missing)
@@ -135,6 +131,14 @@ func checkLinkError(a *graph.Action, said string, err error) error {
 		return fmt.Errorf("%s does not link for %s: %w", a.Target, arch, err)
 	}
 	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s)", a.Target, arch, strings.Join(missing, ", "), a.Pos)
+}
+
+// readable is a symbol as its source has it, with its own name.
+func readable(symbol string) string {
+	if d := modules.Demangled(symbol); d != symbol {
+		return fmt.Sprintf("%s (%s)", d, symbol)
+	}
+	return symbol
 }
 
 // diskFull reports a build tree without space: compilers say so in many ways, some of them misleading.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
-	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -122,11 +121,7 @@ func (r *Runner) Kept(a *graph.Action) []string {
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(refs.names)) {
-		shown := name
-		if d := modules.Demangled(name); d != name {
-			shown = fmt.Sprintf("%s (%s)", d, name)
-		}
-		out = append(out, fmt.Sprintf("keeps %s for %s", shown, strings.Join(refs.names[name], ", ")))
+		out = append(out, fmt.Sprintf("keeps %s for %s", readable(name), strings.Join(refs.names[name], ", ")))
 	}
 	return out
 }

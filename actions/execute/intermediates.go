@@ -31,12 +31,12 @@ type intermediates struct {
 	ended   map[graph.ActionID]bool // actions that read nothing any more, before users is known
 	users   map[string]int          // actions that may still read a file; nil until there is a file
 	read    map[string]bool         // files that the command of some action reads
-	making  map[graph.ActionID]*sync.Mutex
+	making  sync.Map                // of *sync.Mutex, by graph.ActionID: held by whoever makes the files of an action
 }
 
 func newIntermediates(m makers, root string, store cache.Store, remake func(context.Context, *graph.Action) error) *intermediates {
 	return &intermediates{makers: m, root: root, store: store, remake: remake, outputs: map[string]cache.Output{}, present: map[string]bool{},
-		ended: map[graph.ActionID]bool{}, making: map[graph.ActionID]*sync.Mutex{}}
+		ended: map[graph.ActionID]bool{}}
 }
 
 // readBy gives the intermediate files that may be read by a.
@@ -159,9 +159,9 @@ func commandReads(a *graph.Action, argv []string) func(file string) bool {
 // materializeFile brings one file: from the cache, or by running its pass again.
 func (p *intermediates) materializeFile(ctx context.Context, file string) error {
 	a := p.maker(file)
-	lock := p.lockOf(a)
-	lock.Lock()
-	defer lock.Unlock()
+	lock, _ := p.making.LoadOrStore(a.ID, new(sync.Mutex))
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
 	p.mu.Lock()
 	here, o := p.present[file], p.outputs[file]
 	p.mu.Unlock()
@@ -175,16 +175,6 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 	}
 	p.mu.Unlock()
 	return p.remake(ctx, a)
-}
-
-// lockOf is held by whoever makes the files of a.
-func (p *intermediates) lockOf(a *graph.Action) *sync.Mutex {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.making[a.ID] == nil {
-		p.making[a.ID] = new(sync.Mutex)
-	}
-	return p.making[a.ID]
 }
 
 // fetch restores a file.

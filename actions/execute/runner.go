@@ -47,7 +47,7 @@ type Config struct {
 	Begun             time.Time         // when this kbuild started
 	Warn              func(string)      // told once of what is wrong with the cache
 
-	Distrusted map[string]bool // questions to compilers whose answers are known to be misparsed
+	Misparsed map[string]bool // questions to compilers whose answers are known to be misparsed
 }
 
 // Runner implements sched.Runner. It decides, and leaves the rest to its parts.
@@ -92,7 +92,7 @@ func New(c Config) *Runner {
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead}
 	r.stability = &stability{makers: r.makers, discovery: r.discovery, files: c.Files, last: c.Journal.Last, begun: c.Begun}
-	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Distrusted}
+	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Misparsed}
 	return r
 }
 

@@ -28,8 +28,8 @@ ptxas info    : Function properties for _Z2k1Pfi
 ptxas info    : Used 24 registers, 364 bytes cmem[0]
 `
 
-func TestTakeFigures(t *testing.T) {
-	rest, functions := takeFigures(saidByPtxas)
+func TestSplitResourceUsage(t *testing.T) {
+	rest, functions := splitResourceUsage(saidByPtxas)
 	const wantRest = `ptxas warning : Stack size for entry function '_Z2k2ILi3EEvPf' cannot be statically determined
 ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
 `
@@ -45,7 +45,7 @@ ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions
 	if diff := cmp.Diff(wantRest, rest); diff != "" {
 		t.Error(diff)
 	}
-	if rest, functions := takeFigures("warning: x\n    12 bytes of it\n"); rest != "warning: x\n    12 bytes of it\n" || functions != nil {
+	if rest, functions := splitResourceUsage("warning: x\n    12 bytes of it\n"); rest != "warning: x\n    12 bytes of it\n" || functions != nil {
 		t.Errorf("%q %v", rest, functions)
 	}
 }

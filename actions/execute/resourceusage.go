@@ -18,9 +18,9 @@ import (
 // (11.8 and 12.4; nvlink passes them on from the ptxas inside of it). A function that is called and not a kernel has its
 // properties and no registers.
 
-// takeFigures reads what ptxas tells of functions, and gives the rest of what was said. What it tells without -v, of code that will be
+// splitResourceUsage reads what ptxas tells of functions, and gives the rest of what was said. What it tells without -v, of code that will be
 // slow for example, is among the rest.
-func takeFigures(said string) (rest string, functions []cache.Function) {
+func splitResourceUsage(said string) (rest string, functions []cache.Function) {
 	if !strings.Contains(said, "ptxas info") {
 		return said, nil
 	}
