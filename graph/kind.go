@@ -48,6 +48,7 @@ type KindInfo struct {
 	InProcess bool   // kbuild does it itself, and starts no program
 	Unnamed   bool   // what it makes is the same under any name of the output: a module is not compiled anew for another build tree or profile
 	Pool      string // of Graph.Pools; "" is none
+	FrontEnd  bool   // of a compiler of device code: it takes memory in many small pieces, which huge pages make quicker
 
 	// Cost and Memory stand for an action that never ran here: for the order in which actions start, and for how many run at once. PerArch
 	// means that the cost is that of one architecture. Both are a little more than what was seen with nvcc 11.8 and hipcc 5.2 and
@@ -93,8 +94,8 @@ var kinds = []KindInfo{
 	{Kind: drawSource, Does: "a file of the project", Lane: laneSource},
 	{Kind: Generate, Does: "runs a command of the project", Lane: LaneGenerate, Cost: time.Second, Memory: 512 * mib},
 	{Kind: Preprocess, Does: "source to preprocessed text, for one architecture or for the host", Lane: LaneDevice, Cost: time.Second, Memory: 128 * mib, Small: true},
-	{Kind: Cudafe, Does: "preprocessed text to host code without device code", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true},
-	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true},
+	{Kind: Cudafe, Does: "preprocessed text to host code without device code", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true, FrontEnd: true},
+	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true},
 	{Kind: PTXAS, Does: "PTX to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true},
 	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},

@@ -35,7 +35,7 @@ func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir
 		}
 	}
 	env := p.environ(a, dir.tmp)
-	if a.Kind == graph.CICC || a.Kind == graph.Cudafe {
+	if a.Kind.Info().FrontEnd {
 		env = append(env, run.HugePages(p.frontEnds.Add(1)*frontEndMemory)...)
 		defer p.frontEnds.Add(-1)
 	}
