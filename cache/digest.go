@@ -41,8 +41,8 @@ type Files struct {
 	root   string
 	base   func(path string) (Hashed, bool)
 	now    func() time.Time
-	slots  sync.Map // canonical path -> *slot
-	clocks sync.Map // device -> bool: its files have fileClock's times
+	slots  Shards[string, *slot] // by canonical path
+	clocks sync.Map              // device -> bool: its files have fileClock's times
 }
 
 // Stat is the identity of a file's content by stat.
@@ -262,23 +262,21 @@ func StatFile(path string) (Stat, error) {
 // Seen gives the files that were asked for in this run and what is known of them, in no order. A nil h is a file that is to be looked at
 // again, or could not be read.
 func (f *Files) Seen(visit func(path string, h *Hashed)) {
-	f.slots.Range(func(name, s any) bool {
+	f.slots.Each(func(name string, s *slot) {
 		var h *Hashed
-		if e := s.(*slot).known.Load(); e != nil {
+		if e := s.known.Load(); e != nil {
 			h = &e.Hashed
 		}
-		visit(name.(string), h)
-		return true
+		visit(name, h)
 	})
 }
 
 // slot finds or makes the state of a canonical path.
 func (f *Files) slot(name string) *slot {
 	if s, ok := f.slots.Load(name); ok {
-		return s.(*slot)
+		return s
 	}
-	s, _ := f.slots.LoadOrStore(name, &slot{})
-	return s.(*slot)
+	return f.slots.LoadOrStore(name, &slot{})
 }
 
 func (f *Files) canonical(path string) string { return Canonical(f.root, path) }

@@ -195,18 +195,18 @@ func (s *compile) besideStub() {
 func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	own := ownFiles(s.ran.Action, found)
 	var names []string
-	var files []*sourceScan
+	var files []string
 	macro := false
 	for _, f := range own {
 		scan := s.sources.scan(f)
-		names, files, macro = append(names, scan.hasIncludeNames...), append(files, scan), macro || scan.hasIncludeMacro
+		names, files, macro = append(names, scan.hasIncludeNames...), append(files, s.Abs(f)), macro || scan.hasIncludeMacro
 	}
 	for _, f := range found {
 		if slices.Contains(own, f.Path) || !path.IsAbs(f.Path) {
 			continue
 		}
 		scan := s.sources.scan(f.Path)
-		files, macro = append(files, scan), macro || scan.hasIncludeMacro
+		files, macro = append(files, f.Path), macro || scan.hasIncludeMacro
 		s.in([]string{path.Dir(f.Path)})
 		for _, name := range scan.quoted {
 			s.absent(name, "")

@@ -3,6 +3,7 @@ package discover
 import (
 	"bytes"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -19,13 +20,15 @@ import (
 // sourceScan is what a source or header asks for besides the files that it includes.
 type sourceScan struct {
 	clocks          clocks             // macros that tell a time
-	hasIncludeNames []string           // files exist, by __has_include with their names
-	hasIncludeMacro bool               // some __has_include has something else in place of a name
-	quoted          []string           // files that it includes in quotes: the folder of the file is searched first
-	computed        bool               // it includes what a macro names
-	incbin          incbin             // the assembler takes in
-	directives      func() []directive // for macros that stand for names
+	hasIncludeNames []string // files exist, by __has_include with their names
+	hasIncludeMacro bool     // some __has_include has something else in place of a name
+	quoted          []string // files that it includes in quotes: the folder of the file is searched first
+	computed        bool     // it includes what a macro names
+	incbin          incbin   // the assembler takes in
 }
+
+// nothing is the scan of most files: there may be 100,000 of them.
+var nothing sourceScan
 
 // sources reads sources and headers. A header is read by very many sources, and its scan is remembered.
 type sources struct {
@@ -39,17 +42,15 @@ type sources struct {
 func (s *sources) scan(file string) *sourceScan {
 	d, err := s.tree.Digest(file)
 	if err != nil {
-		return &sourceScan{}
+		return &nothing
 	}
 	return s.scans.of(cache.FileDigest{Path: file, Digest: d}, func() (*sourceScan, bool) {
 		text, err := s.read(file)
 		if err != nil {
-			return &sourceScan{}, false
+			return &nothing, false
 		}
 		defer s.buffers.Put(&text)
-		scan := scanText(text)
-		scan.directives = func() []directive { return directivesOf(s.tree.Abs(file)) }
-		return scan, true
+		return scanText(text), true
 	})
 }
 
@@ -74,7 +75,7 @@ func (s *sources) read(file string) ([]byte, error) {
 
 // scanText keeps nothing of text.
 func scanText(text []byte) *sourceScan {
-	now := &sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
+	now := sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
 	text = splice(text)
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
@@ -90,7 +91,10 @@ func scanText(text []byte) *sourceScan {
 		}
 		now.computed = now.computed || len(rest) > 0 && isWord(rest[0]) && isDirective(text[:at])
 	}
-	return now
+	if reflect.ValueOf(now).IsZero() {
+		return &nothing
+	}
+	return &now
 }
 
 // isDirective reports that the word in which a text ends is the name of a directive.
@@ -340,14 +344,11 @@ type macroNames struct {
 	unknown string // a macro that makes a name in a way that is not followed
 }
 
-// namesThroughMacros gives the names; unknown is a macro for which that is not known.
-func namesThroughMacros(files []*sourceScan, flags []string) (names []string, unknown string) {
+// namesThroughMacros gives the names that files, by absolute paths, hand to __has_include; unknown is a macro for which that is not known.
+func namesThroughMacros(files []string, flags []string) (names []string, unknown string) {
 	m := macroNames{defs: map[string][]directive{}, flags: flags, askers: map[string]bool{}, seen: map[string]bool{}}
 	for _, f := range files {
-		if f.directives == nil {
-			continue
-		}
-		for _, d := range f.directives() {
+		for _, d := range directivesOf(f) {
 			m.lines = append(m.lines, d)
 			if d.name != "" {
 				m.defs[d.name] = append(m.defs[d.name], d)

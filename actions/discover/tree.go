@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -110,16 +109,16 @@ func compact(list []string) []string {
 }
 
 // memo remembers what was found for a key. The zero value is empty.
-type memo[K comparable, V any] struct{ known sync.Map }
+type memo[K comparable, V any] struct{ known cache.Shards[K, V] }
 
 // of finds what is not known. Where find says so, the answer is not remembered.
 func (m *memo[K, V]) of(key K, find func() (v V, ok bool)) V {
 	if v, ok := m.known.Load(key); ok {
-		return v.(V)
+		return v
 	}
 	v, ok := find()
 	if ok {
-		m.known.Store(key, v)
+		m.known.LoadOrStore(key, v)
 	}
 	return v
 }

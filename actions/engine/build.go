@@ -160,14 +160,14 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 type watched struct {
 	*Run
 	sched.Observer
-	ended map[graph.ActionID]bool // well
+	ended []bool // well, by action
 }
 
 // begin has the front make ready for a run.
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.Front.Begin(t, want)
 	t.Runner.Warn = func(text string) { r.Note("warning", text) }
-	return &watched{r, r.Observer, map[graph.ActionID]bool{}}
+	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}
 }
 
 // Finished implements sched.Observer.

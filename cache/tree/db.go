@@ -67,7 +67,7 @@ type DB struct {
 	name string
 
 	mu      sync.Mutex
-	data    []byte // the file as it was when it was opened, mapped
+	data    []byte // the file, mapped; its capacity is mapped too, for what is written
 	unmaps  []func() error
 	info    fs.FileInfo // of the mapped file; nil if there is none
 	file    *os.File    // nil until the first write
@@ -254,6 +254,7 @@ func (db *DB) makeWritable() (err error) {
 		return err
 	}
 	if db.size < int64(len(db.data)) {
+		db.data = db.data[:db.size]
 		return db.file.Truncate(db.size)
 	}
 	return nil
@@ -275,6 +276,9 @@ func (db *DB) write(b []byte) error {
 		return fmt.Errorf("writing the database of the build tree: %w", err)
 	}
 	db.size += int64(len(b))
+	if db.size <= int64(cap(db.data)) {
+		db.data = db.data[:db.size] // what is mapped grows with the file
+	}
 	return nil
 }
 
@@ -352,7 +356,7 @@ func (db *DB) compact() error {
 	old := db.root
 	b := make([]byte, headSize)
 	copy(b, magic)
-	w := &writer{tables: &tables{}, b: b}
+	w := &writer{tables: newTables(), b: b}
 	for _, l := range db.sorted() {
 		if r := db.decode(l); r != nil {
 			w.record(r)

@@ -19,12 +19,10 @@ import (
 //	offset of each string's and each pair's entry (4 bytes each);
 //	of each record: hash of its first output (8 bytes), offset (4), sorted; first 8 bytes of its command key, offset, sorted
 type index struct {
-	db             *DB
-	tables         *tables
-	strings, pairs []byte
-	outputs        []byte // placeSize bytes each
-	commands       []byte
-	found          map[int64]*logged // those whose record may be kept decoded, by offset
+	db       *DB
+	outputs  []byte // placeSize bytes each
+	commands []byte
+	found    map[int64]*logged // those whose record may be kept decoded, by offset
 }
 
 const placeSize = 12
@@ -56,29 +54,11 @@ func (db *DB) openIndex() bool {
 	if len(b) != 4*nStrings+4*nPairs+2*placeSize*nRecords {
 		return false
 	}
-	x := &index{db: db, tables: &db.records.tables, found: map[int64]*logged{}}
-	x.strings, b = b[:4*nStrings], b[4*nStrings:]
-	x.pairs, b = b[:4*nPairs], b[4*nPairs:]
-	x.outputs, x.commands = b[:placeSize*nRecords], b[placeSize*nRecords:]
-	db.records.index = x
-	x.tables.strings.below(nStrings, x.str)
-	x.tables.pairs.below(nPairs, x.pair)
+	r := db.records
+	r.strings.base, r.strings.index, b = uint64(nStrings), b[:4*nStrings], b[4*nStrings:]
+	r.pairs.base, r.pairs.index, b = uint64(nPairs), b[:4*nPairs], b[4*nPairs:]
+	r.index = &index{db: db, found: map[int64]*logged{}, outputs: b[:placeSize*nRecords], commands: b[placeSize*nRecords:]}
 	return true
-}
-
-func (x *index) str(id uint64) (string, bool) {
-	b, ok := x.db.entry(int64(le.Uint32(x.strings[4*id:])), kindString)
-	return string(b), ok
-}
-
-func (x *index) pair(id uint64) (cache.FileDigest, bool) {
-	b, ok := x.db.entry(int64(le.Uint32(x.pairs[4*id:])), kindPair)
-	if !ok {
-		return cache.FileDigest{}, false
-	}
-	d := &reader{b: b}
-	p := x.tables.pair(d)
-	return p, !d.bad && len(d.b) == 0
 }
 
 // find gives the first of the records beside a hash that is the one.
@@ -103,7 +83,7 @@ func (x *index) logged(at int64) *logged {
 		return nil
 	}
 	d := &reader{b: b}
-	l := x.tables.logged(d, at, entryHead+1+int64(len(b)))
+	l := x.db.records.logged(d, at, entryHead+1+int64(len(b)))
 	if d.bad {
 		return nil
 	}
@@ -143,10 +123,7 @@ func (db *DB) writeIndex() error {
 		outputs = append(outputs, place{hashOutput(l.output), l.at})
 		commands = append(commands, place{hashCommand(l.command), l.at})
 	}
-	var known [2][]byte
-	if r.index != nil {
-		known = [2][]byte{r.index.strings, r.index.pairs}
-	}
+	known := [2][]byte{r.strings.index, r.pairs.index}
 	offs := [2][]int64{r.strings.offs, r.pairs.offs}
 	var b []byte
 	for i := range offs {
@@ -167,7 +144,7 @@ func (db *DB) writeIndex() error {
 		}
 	}
 	if r.index != nil {
-		db.root.dead += int64(len(r.index.strings) + len(r.index.pairs) + len(r.index.outputs) + len(r.index.commands))
+		db.root.dead += int64(len(known[0]) + len(known[1]) + len(r.index.outputs) + len(r.index.commands))
 	}
 	covered := db.size
 	at, err := db.writeBlob(b)

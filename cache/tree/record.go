@@ -27,20 +27,19 @@ func (w *writer) add(payload []byte) int64 {
 
 // str gives the number of s, after its entry if s is new.
 func (w *writer) str(s string) uint64 {
-	id, fresh := w.strings.id(s)
+	payload := append([]byte{kindString}, s...)
+	id, fresh := w.strings.id(payload[1:], w.next())
 	if fresh {
-		w.strings.placed(w.next())
-		w.add(append([]byte{kindString}, s...))
+		w.add(payload)
 	}
 	return id
 }
 
 func (w *writer) pair(p cache.FileDigest) uint64 {
-	id, fresh := w.pairs.id(p)
+	payload := append(binary.AppendUvarint([]byte{kindPair}, w.str(p.Path)), p.Digest[:]...)
+	id, fresh := w.pairs.id(payload[1:], w.next())
 	if fresh {
-		b := binary.AppendUvarint([]byte{kindPair}, w.str(p.Path))
-		w.pairs.placed(w.next())
-		w.add(append(b, p.Digest[:]...))
+		w.add(payload)
 	}
 	return id
 }

@@ -31,23 +31,6 @@ type logged struct {
 // maxDecoded is how many records are kept once they are decoded. One has some 14 KiB.
 const maxDecoded = 4096
 
-// tables number the strings and pairs of the file.
-type tables struct {
-	strings table[string]
-	pairs   table[cache.FileDigest]
-}
-
-// table numbers values in order of appearance.
-type table[T comparable] struct {
-	list  []T          // from number base on
-	offs  []int64      // where the entry of each begins
-	ids   map[T]uint64 // made when first needed: reading does not need it
-	base  uint64
-	known []T // below base, by number: those that were asked for
-	has   []bool
-	fetch func(id uint64) (T, bool) // below base
-}
-
 // load reads what stands behind the index.
 func (db *DB) load() {
 	if db.records != nil {
@@ -55,6 +38,7 @@ func (db *DB) load() {
 	}
 	r := &records{byOutput: map[string]*logged{}, byCommand: map[cache.Key]*logged{}, gone: map[string]bool{}}
 	db.records, db.size = r, headSize
+	r.strings.read, r.pairs.read = db.str, db.pair
 	if db.openIndex() {
 		db.size = db.root.covered
 	}
@@ -82,10 +66,11 @@ func (r *records) take(payload []byte, at int64, root *root) (ok bool) {
 	case kindRoot:
 		return true
 	case kindString:
-		r.strings.add(string(d.b), at)
+		r.strings.offs = append(r.strings.offs, at)
 		return true
 	case kindPair:
-		r.pairs.add(r.pair(d), at)
+		r.pair(d)
+		r.pairs.offs = append(r.pairs.offs, at)
 	case kindRemoval:
 		output := r.strings.at(d)
 		root.dead += r.drop(output) + entryHead + int64(len(payload))
@@ -236,7 +221,7 @@ func (db *DB) Append(r *cache.Record) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	w := &writer{tables: &db.records.tables, at: db.size}
+	w := db.writer()
 	size := w.record(r)
 	if err := db.write(w.b); err != nil {
 		return err
@@ -246,6 +231,14 @@ func (db *DB) Append(r *cache.Record) error {
 	}
 	db.root.dead += db.records.keep(&logged{output: r.Outputs[0].Path, command: r.Command, at: db.size - size, size: size})
 	return nil
+}
+
+// writer writes behind what the log has.
+func (db *DB) writer() *writer {
+	t := &db.records.tables
+	t.strings.know(func(at int64) ([]byte, bool) { return db.entry(at, kindString) })
+	t.pairs.know(func(at int64) ([]byte, bool) { return db.entry(at, kindPair) })
+	return &writer{tables: t, at: db.size}
 }
 
 // Remove forgets the record of an output, if there is one.
@@ -261,62 +254,9 @@ func (db *DB) Remove(output string) error {
 		return err
 	}
 	db.root.dead += db.records.drop(output)
-	w := &writer{tables: &db.records.tables, at: db.size}
+	w := db.writer()
 	db.root.dead += w.removal(output)
 	return db.write(w.b)
-}
-
-// at takes the number of a value off d.
-func (t *table[T]) at(d *reader) (v T) {
-	id := d.uvarint()
-	if id >= t.base {
-		if id -= t.base; id < uint64(len(t.list)) {
-			return t.list[id]
-		}
-		d.bad = true
-		return v
-	}
-	if !t.has[id] {
-		v, ok := t.fetch(id)
-		if !ok {
-			d.bad = true
-			return v
-		}
-		t.known[id], t.has[id] = v, true
-	}
-	return t.known[id]
-}
-
-// add takes the next value, whose entry begins at off.
-func (t *table[T]) add(v T, off int64) {
-	t.list = append(t.list, v)
-	t.offs = append(t.offs, off)
-}
-
-// id numbers v; fresh is true if v is new, or only stands in the index: then it becomes an entry once more.
-func (t *table[T]) id(v T) (id uint64, fresh bool) {
-	if t.ids == nil {
-		t.ids = make(map[T]uint64, len(t.list))
-		for i, v := range t.list {
-			t.ids[v] = t.base + uint64(i)
-		}
-	}
-	id, ok := t.ids[v]
-	if !ok {
-		id = t.base + uint64(len(t.list))
-		t.ids[v] = id
-		t.add(v, 0)
-	}
-	return id, !ok
-}
-
-// placed says where the entry of the last value begins.
-func (t *table[T]) placed(off int64) { t.offs[len(t.offs)-1] = off }
-
-// below makes fetch give the values whose numbers are lower than base.
-func (t *table[T]) below(base int, fetch func(id uint64) (T, bool)) {
-	t.base, t.fetch = uint64(base), fetch
-	t.known, t.has = make([]T, base), make([]bool, base)
 }
 
 // blobSize is the size of the entry of a blob that b begins with.

@@ -408,7 +408,7 @@ func TestConcurrently(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	w := &writer{tables: &tables{}, at: headSize}
+	w := &writer{tables: newTables(), at: headSize}
 	w.record(sampleRecord(9))
 	w.removal("build/9.o")
 	blob, _ := encode([]byte("note"), []Observation{{Path: "a/b", Kind: Guard, Absent: []string{"c"}}})

@@ -17,7 +17,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at that time.
+// spare is how much more than a file is mapped, for what is written to it while it is open.
+const spare = 64 << 20
+
+// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at that time. What data has as capacity may be
+// read as far as the file reaches by then.
 func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -27,14 +31,11 @@ func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, er
 	if info, err = f.Stat(); err != nil {
 		return nil, nil, nil, err
 	}
-	if info.Size() == 0 {
-		return nil, info, func() error { return nil }, nil
-	}
-	data, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	data, err = unix.Mmap(int(f.Fd()), 0, 4*int(info.Size())+spare, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
-	return data, info, func() error { return unix.Munmap(data) }, nil
+	return data[:info.Size()], info, func() error { return unix.Munmap(data) }, nil
 }
 
 const (

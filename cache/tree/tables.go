@@ -1,0 +1,110 @@
+package tree
+
+import (
+	"crypto/sha256"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// tables number the strings and pairs of the file. Neither is kept in memory: there are millions.
+type tables struct {
+	strings table[string]
+	pairs   table[cache.FileDigest]
+}
+
+func newTables() *tables {
+	return &tables{strings: table[string]{ids: map[sum]uint64{}}, pairs: table[cache.FileDigest]{ids: map[sum]uint64{}}}
+}
+
+// table numbers values of one kind in order of appearance.
+type table[T any] struct {
+	base   uint64 // so many values stand in the index
+	index  []byte // offset of the entry of each of them, 4 bytes
+	offs   []int64
+	ids    map[sum]uint64 // of those in offs, by their payload; made when first needed: reading does not need it
+	recent map[uint64]T
+	read   func(at int64) (T, bool)
+}
+
+// sum stands for a payload. Half of a SHA-256 tells more payloads apart than there are.
+type sum [16]byte
+
+func sumOf(payload []byte) sum {
+	h := sha256.Sum256(payload)
+	return sum(h[:16])
+}
+
+// maxRecent is how many values of a table are kept at once. Headers are in very many records.
+const maxRecent = 1 << 16
+
+// at takes the number of a value off d.
+func (t *table[T]) at(d *reader) (v T) {
+	id := d.uvarint()
+	if v, ok := t.recent[id]; ok {
+		return v
+	}
+	off, ok := t.offset(id)
+	if ok {
+		v, ok = t.read(off)
+	}
+	if d.bad = d.bad || !ok; ok {
+		if t.recent == nil || len(t.recent) == maxRecent {
+			t.recent = map[uint64]T{}
+		}
+		t.recent[id] = v
+	}
+	return v
+}
+
+// offset is where the entry of a value begins.
+func (t *table[T]) offset(id uint64) (int64, bool) {
+	if id < t.base {
+		return int64(le.Uint32(t.index[4*id:])), true
+	}
+	if id -= t.base; id < uint64(len(t.offs)) {
+		return t.offs[id], true
+	}
+	return 0, false
+}
+
+// id numbers the value with a payload; fresh is true if it is new, or only stands in the index: then it becomes an entry once more, at off.
+func (t *table[T]) id(payload []byte, off int64) (id uint64, fresh bool) {
+	k := sumOf(payload)
+	if id, ok := t.ids[k]; ok {
+		return id, false
+	}
+	id = t.base + uint64(len(t.offs))
+	t.ids[k] = id
+	t.offs = append(t.offs, off)
+	return id, true
+}
+
+// know makes the values known that stand behind the index.
+func (t *table[T]) know(payload func(at int64) ([]byte, bool)) {
+	if t.ids != nil {
+		return
+	}
+	t.ids = make(map[sum]uint64, len(t.offs))
+	for i, off := range t.offs {
+		if b, ok := payload(off); ok {
+			t.ids[sumOf(b)] = t.base + uint64(i)
+		}
+	}
+}
+
+// str reads a string.
+func (db *DB) str(at int64) (string, bool) {
+	b, ok := db.entry(at, kindString)
+	return string(b), ok
+}
+
+// pair reads a pair.
+func (db *DB) pair(at int64) (cache.FileDigest, bool) {
+	b, ok := db.entry(at, kindPair)
+	if !ok {
+		return cache.FileDigest{}, false
+	}
+	d := &reader{b: b}
+	p := db.records.pair(d)
+	return p, !d.bad && len(d.b) == 0
+}
