@@ -10,18 +10,26 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
+// arguments finds the files that commands are given in their arguments.
+type arguments struct {
+	tree        Tree
+	env, keyEnv []string
+	made        func(file string) bool
+	known       memo[string, named] // by argument
+}
+
 // named are the files that an argument names, and those that it would name if they existed.
 type named struct{ found, missed []string }
 
 // argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options". Arguments repeat from action to
 // action, so the answer is remembered.
-func (d *Discovery) argument(arg string) named {
-	return d.arguments.of(arg, func() (n named, known bool) {
+func (g *arguments) argument(arg string) named {
+	return g.known.of(arg, func() (n named, known bool) {
 		for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
 			if strings.HasPrefix(part, "-") {
 				continue
 			}
-			info, err := os.Stat(d.Abs(part))
+			info, err := os.Stat(g.tree.Abs(part))
 			switch {
 			case err == nil && info.Mode().IsRegular():
 				n.found = append(n.found, part)
@@ -35,7 +43,7 @@ func (d *Discovery) argument(arg string) named {
 
 // Named are the files that a's arguments name besides its inputs: an options file, a linker script, a
 // header that is forced in, the script of a generate block. No compiler lists all of these as dependencies.
-func (d *Discovery) Named(a *graph.Action) (out []string) {
+func (g *arguments) Named(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
 	}
@@ -47,15 +55,15 @@ func (d *Discovery) Named(a *graph.Action) (out []string) {
 		if known[arg] || namesCompiler(a.Argv[i]) {
 			continue
 		}
-		for _, f := range d.argument(arg).found {
-			if !d.Made(f) && !known[f] && !known[path.Clean(f)] {
+		for _, f := range g.argument(arg).found {
+			if !g.made(f) && !known[f] && !known[path.Clean(f)] {
 				known[f] = true
 				out = append(out, f)
 			}
 		}
 	}
-	for _, f := range d.profiles(a) {
-		if info, err := os.Stat(d.Abs(f)); err == nil && info.Mode().IsRegular() && !known[f] {
+	for _, f := range g.profiles(a) {
+		if info, err := os.Stat(g.tree.Abs(f)); err == nil && info.Mode().IsRegular() && !known[f] {
 			known[f] = true
 			out = append(out, f)
 		}
@@ -74,22 +82,22 @@ func namesCompiler(option string) bool {
 }
 
 // watchArguments are the paths whose appearance, or whose being something else, makes an argument mean a file or PATH lead elsewhere.
-func (d *Discovery) watchArguments(a *graph.Action) (out []string) {
+func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
 	}
 	for _, arg := range a.Argv[1:] {
-		for _, p := range d.argument(arg).missed {
-			if !d.Made(p) && !slices.Contains(a.Inputs, p) && !slices.Contains(a.Outputs, p) && p != a.Depfile {
+		for _, p := range g.argument(arg).missed {
+			if !g.made(p) && !slices.Contains(a.Inputs, p) && !slices.Contains(a.Outputs, p) && p != a.Depfile {
 				out = append(out, p)
 			}
 		}
 	}
 	if a.Kind == graph.Generate {
-		out = append(out, d.onPath(a.Argv[0])...)
+		out = append(out, g.onPath(a.Argv[0])...)
 	}
-	for _, p := range d.profiles(a) {
-		if !d.Listing.Exists(p) {
+	for _, p := range g.profiles(a) {
+		if !g.tree.Listing.Exists(p) {
 			out = append(out, p)
 		}
 	}
@@ -97,11 +105,11 @@ func (d *Discovery) watchArguments(a *graph.Action) (out []string) {
 }
 
 // onPath are the paths at which a command's program may be found.
-func (d *Discovery) onPath(name string) (out []string) {
+func (g *arguments) onPath(name string) (out []string) {
 	if strings.Contains(name, "/") {
 		return []string{name}
 	}
-	for _, e := range d.Env {
+	for _, e := range g.env {
 		if list, ok := strings.CutPrefix(e, "PATH="); ok {
 			for _, dir := range filepath.SplitList(list) {
 				out = append(out, filepath.Join(dir, name))

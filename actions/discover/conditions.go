@@ -163,7 +163,7 @@ func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 		return d.Digest(w)
 	}
 	if name == loaderMark {
-		digest, _ := d.loaderConf()
+		digest, _ := d.loader.conf()
 		return digest, nil
 	}
 	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || d.Intermediate(name) {

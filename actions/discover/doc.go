@@ -30,15 +30,23 @@ type Ask func(ctx context.Context, a *graph.Action, argv []string, quiet bool) (
 // Discovery finds and checks what commands read. All methods may be called concurrently.
 type Discovery struct {
 	Config
-	sources   *sources
-	drivers   *drivers
-	arguments memo[string, named]
-	loader    loader
+	*arguments
+	sources *sources
+	drivers *drivers
+	links   linkInputs
+	loader  *loader
 }
 
 // New makes a Discovery. What it learns of files of the system and of compilers it remembers.
 func New(c Config) *Discovery {
-	return &Discovery{Config: c, sources: &sources{tree: c.Tree}, drivers: &drivers{tree: c.Tree, ask: c.Ask}}
+	return &Discovery{
+		Config:    c,
+		arguments: &arguments{tree: c.Tree, env: c.Env, keyEnv: c.KeyEnv, made: c.Made},
+		sources:   &sources{tree: c.Tree},
+		drivers:   &drivers{tree: c.Tree, tools: c.Tools, keyEnv: c.KeyEnv, ask: c.Ask},
+		links:     linkInputs{c.Tree, c.KeyEnv},
+		loader:    &loader{digestOf: c.Digest},
+	}
 }
 
 // Ran is a command that has run.

@@ -19,6 +19,8 @@ import (
 // drivers are the compilers of a project.
 type drivers struct {
 	tree    Tree
+	tools   map[string]string // identities
+	keyEnv  []string
 	ask     Ask
 	folder  memo[string, string] // by question: where drivers look for programs and libraries
 	answers sync.Map             // of *searchAnswer, by question
@@ -130,6 +132,6 @@ func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (
 }
 
 // known reports a compiler that can be asked: one whose content is known.
-func (d *Discovery) known(a *graph.Action) bool {
-	return len(a.Tools) > 0 && d.Tools[a.Tools[0]] != ""
+func (d *drivers) known(a *graph.Action) bool {
+	return len(a.Tools) > 0 && d.tools[a.Tools[0]] != ""
 }

@@ -111,11 +111,11 @@ type compile struct {
 func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, dotDot []string) (stable bool) {
 	a, told := ran.Action, false
 	var asked []string
-	if d.known(a) {
+	if d.drivers.known(a) {
 		if asked, told = d.searched(ctx, a, rec); isNVCC(a) {
 			d.hostHeaders(rec)
 		}
-		d.compilePrograms(ctx, a, rec)
+		d.drivers.compilePrograms(ctx, a, rec)
 	}
 	found := rec.Discovered
 	quoted, angled := d.quoteDirs(a, found), compact(append(asked, d.searchDirs(a)...))
@@ -259,7 +259,7 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 		}
 	}
 	files, names, unknown := s.assembled(a, t)
-	if unknown && s.known(a) { // in a source a name may be a macro's, and what looks like one may be none
+	if unknown && s.drivers.known(a) { // in a source a name may be a macro's, and what looks like one may be none
 		if text, ok := s.expanded(s.ctx, s.ran); ok {
 			files, names, _ = s.assembled(a, incbinsIn(text))
 		}

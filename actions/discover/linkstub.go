@@ -18,7 +18,7 @@ import (
 // linkStub fills in what such a link took in and looked for. stable is false if some of it may have come while the command ran.
 func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
-	if a.Kind != graph.DeviceLink || !d.known(a) || a.Tools[0] != "nvcc" {
+	if a.Kind != graph.DeviceLink || !d.drivers.known(a) || a.Tools[0] != "nvcc" {
 		return true
 	}
 	said, _ := d.Ask(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)
@@ -27,7 +27,7 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	for _, step := range trace.Steps {
 		switch {
 		case step.Tool == "nvlink":
-			rec.Absent = append(rec.Absent, d.absentLibs(step.Argv)...)
+			rec.Absent = append(rec.Absent, d.links.absentLibs(step.Argv)...)
 		case step.Tool == "gcc" && ok:
 			ok = d.stub(ctx, a, step.Argv, rec)
 		}

@@ -20,14 +20,21 @@ import (
 // loaderLists are where GNU ld looks for the list: in the prefix that Debian and others build it with first.
 var loaderLists = []string{"/usr/etc/ld.so.conf", "/etc/ld.so.conf"}
 
-// loaderConf is the condition as it is today, and the paths that it depends on.
-func (d *Discovery) loaderConf() (cache.Digest, []string) {
-	l := &d.loader
+// loader finds them, once in a run.
+type loader struct {
+	digestOf func(file string) (cache.Digest, error)
+	once     sync.Once
+	digest   cache.Digest
+	paths    []string
+}
+
+// conf is the condition as it is today, and the paths that it depends on.
+func (l *loader) conf() (cache.Digest, []string) {
 	l.once.Do(func() {
 		h := sha256.New()
 		for _, list := range loaderLists {
 			l.read(list, func(file string, text []byte) {
-				d.Digest(file) // it is seen: a look before the next build knows it by its stat
+				l.digestOf(file) // it is seen: a look before the next build knows it by its stat
 				fmt.Fprintf(h, "%s %d\n%s", file, len(text), text)
 			})
 		}
@@ -36,20 +43,13 @@ func (d *Discovery) loaderConf() (cache.Digest, []string) {
 	return l.digest, l.paths
 }
 
-// loaderPaths are the paths that the condition depends on in a record that has it.
-func (d *Discovery) loaderPaths(rec *cache.Record) []string {
+// pathsOf are the paths that the condition depends on in a record that has it.
+func (l *loader) pathsOf(rec *cache.Record) []string {
 	if !Discovers(rec, loaderMark) {
 		return nil
 	}
-	_, paths := d.loaderConf()
+	_, paths := l.conf()
 	return paths
-}
-
-// loader is an answer that is found once in a run.
-type loader struct {
-	once   sync.Once
-	digest cache.Digest
-	paths  []string
 }
 
 // read gives a list and those that it includes, each once.

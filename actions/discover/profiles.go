@@ -15,7 +15,7 @@ import (
 // clang 15 takes a file, or default.profdata.) A file that an option names is found as every other.
 
 // profiles are the files in which a compile looks for a profile, whether they are there or not.
-func (d *Discovery) profiles(a *graph.Action) []string {
+func (g *arguments) profiles(a *graph.Action) []string {
 	if a.Kind != graph.Compile && a.Kind != graph.HostCompile {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (d *Discovery) profiles(a *graph.Action) []string {
 	byObject := false
 	options := a.Argv[1:]
 	if a.Kind == graph.Compile {
-		options = nvcc.HostOptions(slices.Concat(options, d.nvccFlags()))
+		options = nvcc.HostOptions(slices.Concat(options, g.nvccFlags()))
 	}
 	for _, o := range options {
 		switch name, value, _ := strings.Cut(o, "="); {
@@ -48,14 +48,14 @@ func (d *Discovery) profiles(a *graph.Action) []string {
 	data := strings.TrimSuffix(a.Outputs[0], path.Ext(a.Outputs[0])) + ".gcda"
 	files = append(files, data)
 	for _, dir := range dirs {
-		files = append(files, path.Join(dir, d.mangled(data)))
+		files = append(files, path.Join(dir, g.mangled(data)))
 	}
 	return files
 }
 
 // nvccFlags are the options that the environment adds to each command of nvcc.
-func (d *Discovery) nvccFlags() (options []string) {
-	for _, e := range d.KeyEnv {
+func (g *arguments) nvccFlags() (options []string) {
+	for _, e := range g.keyEnv {
 		if name, value, _ := strings.Cut(e, "="); name == "NVCC_PREPEND_FLAGS" || name == "NVCC_APPEND_FLAGS" {
 			options = append(options, strings.Fields(value)...)
 		}
@@ -64,11 +64,11 @@ func (d *Discovery) nvccFlags() (options []string) {
 }
 
 // mangled is a path as gcc spells it in the name of one file.
-func (d *Discovery) mangled(file string) string {
+func (g *arguments) mangled(file string) string {
 	if !path.IsAbs(file) {
-		root, err := filepath.EvalSymlinks(d.Root) // gcc asks the kernel where it runs
+		root, err := filepath.EvalSymlinks(g.tree.Root) // gcc asks the kernel where it runs
 		if err != nil {
-			root = d.Root
+			root = g.tree.Root
 		}
 		file = root + "/" + file
 	}

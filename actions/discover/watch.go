@@ -33,7 +33,7 @@ func (d *Discovery) Watched(all []Recorded, except string) (absent, present []st
 			set[strings.TrimSuffix(p, "/")] = true
 		}
 		d.watchShadows(rec, set, done)
-		for _, p := range append(d.watchArguments(of.Action), d.loaderPaths(rec)...) {
+		for _, p := range append(d.watchArguments(of.Action), d.loader.pathsOf(rec)...) {
 			set[p] = true
 		}
 	}
@@ -63,7 +63,7 @@ func (d *Discovery) Uses(of Recorded) []string {
 		for _, p := range rec.Absent {
 			out = append(out, strings.TrimSuffix(p, "/"))
 		}
-		out = append(out, d.loaderPaths(rec)...)
+		out = append(out, d.loader.pathsOf(rec)...)
 	}
 	if a.Kind == graph.Generate && len(a.Argv) > 0 {
 		for _, p := range d.onPath(a.Argv[0]) {

@@ -1,0 +1,86 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+)
+
+// A driver finds the programs that it runs, the start files and the folders of libraries by -B, COMPILER_PATH, LIBRARY_PATH and its
+// installation. It hands folders to the linker only if they exist.
+
+// driverFolders gives the paths that must stay absent for the driver to find what it found: folders that it would hand to the linker,
+// start files, and with -B programs.
+func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache.Record) (missing []string) {
+	f, ok := d.folders(ctx, a, a.Argv)
+	if !ok {
+		rec.Discovered = append(rec.Discovered, Never("the compiler does not say where it looks for libraries"))
+		return nil
+	}
+	var starts []string
+	for _, found := range rec.Discovered {
+		if base := path.Base(found.Path); path.Ext(base) == ".o" && strings.Contains(base, "crt") && !slices.Contains(starts, base) {
+			starts = append(starts, base)
+		}
+	}
+	missing = append(d.tree.missing(f.Libraries), d.tree.firstAbsent(f.Libraries, starts)...)
+	if host.Redirects(a.Argv) {
+		missing = append(missing, d.tree.programs(f, rec, "collect2", "collect-ld", "real-ld", "ld", f.Machine+"-ld", "lto-wrapper", "lto1", "liblto_plugin.so")...)
+	}
+	return missing
+}
+
+// compilePrograms notes the programs of a compile that was told where to look for them.
+func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cache.Record) {
+	argvs, err := [][]string{a.Argv}, error(nil)
+	if isNVCC(a) {
+		if !host.Redirects(slices.Concat(a.Argv, d.keyEnv)) {
+			return
+		}
+		argvs, err = d.hostCompilers(ctx, a)
+	}
+	for _, argv := range argvs {
+		if !host.Redirects(argv) {
+			continue
+		}
+		f, ok := d.folders(ctx, a, argv)
+		if !ok {
+			err = errors.New("no answer")
+			break
+		}
+		rec.Absent = append(rec.Absent, d.tree.programs(f, rec, "cc1plus", "cc1", "as", f.Machine+"-as")...)
+		for _, dir := range f.Programs { // those that are there are among the folders for headers
+			if d.tree.Listing.Exists(dir) {
+				rec.Absent = append(rec.Absent, d.tree.missing([]string{path.Join(dir, "include"), path.Join(dir, "include-fixed")})...)
+			}
+		}
+	}
+	if err != nil {
+		rec.Discovered = append(rec.Discovered, Never("the compiler does not say where it looks for programs"))
+	}
+}
+
+// linkerCommand is the command of the linker that a driver runs for a: it adds libraries, and folders to look for them. Of a driver that does
+// not say it is the driver's own.
+func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
+	if !d.known(a) {
+		return a.Argv
+	}
+	said, _ := d.ask(ctx, a, append(slices.Clone(a.Argv), "-###"), false)
+	for line := range strings.Lines(said) {
+		words, err := compiler.ShellWords(strings.TrimSpace(line), nil)
+		if err == nil && len(words) > 1 && strings.Contains(words[0], "/") && slices.Contains(linkers, path.Base(words[0])) {
+			return words
+		}
+	}
+	return a.Argv
+}
+
+var linkers = []string{"collect2", "ld", "lld", "ld.lld", "ld.gold", "ld.bfd", "ld.mold", "mold"}
