@@ -43,7 +43,7 @@ func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed st
 			return sum, err
 		}
 		if anew = true; misparsed != planAgain {
-			w.sayf("warning: kbuild took %[1]s apart wrongly; building again with %[1]s as one command (please report this; `kbuild why` says more)", misparsed)
+			w.sayf("warning: kbuild misparsed the dry run of %[1]s; building again with %[1]s as one command (please report this; `kbuild why` says more)", misparsed)
 		}
 	}
 }

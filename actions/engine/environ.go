@@ -69,9 +69,9 @@ func (w *Workspace) writtenOut(words []string) (string, error) {
 	for _, w := range out {
 		switch {
 		case strings.ContainsAny(w.Text, " \t\n\"'\\[]$`"):
-			return "", fmt.Errorf("it comes to the option %q, which nvcc does not take from the environment as it is: use flags.nvcc", w.Text)
+			return "", fmt.Errorf("it expands to the option %q, which nvcc reads differently from the environment: use flags.nvcc", w.Text)
 		case namesOptions(w.Text): // a file that does not exist, or gcc's specs
-			return "", fmt.Errorf("%s names a file that is not there, or that cannot be written out: use flags.nvcc", w.Text)
+			return "", fmt.Errorf("%s names a file that does not exist, or that kbuild cannot expand: use flags.nvcc", w.Text)
 		}
 		texts = append(texts, w.Text)
 	}

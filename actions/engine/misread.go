@@ -57,7 +57,7 @@ func programDigest() string {
 
 // explained says what a verdict was found by, and how to be rid of it.
 func explained(v verdict) string {
-	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit is another, or the build tree is cleaned)", v.Pass, v.Said)
+	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit changes, or the build tree is cleaned)", v.Pass, v.Said)
 }
 
 // toolIdentity is what verdicts depend on besides kbuild.

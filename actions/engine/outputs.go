@@ -119,7 +119,7 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, note func(severity, text
 	}
 	removed, left, err := t.removeLeftovers(now, written)
 	sayLeftovers(note, "note", "removed", removed, "that nothing makes any more")
-	sayLeftovers(note, "warning", "left", left, "that nothing makes any more, since kbuild does not know its content to be what it wrote")
+	sayLeftovers(note, "warning", "left", left, "that nothing makes any more, because its content may not be what kbuild wrote")
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir 
 	shown = []byte(said)
 	switch {
 	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
-		return shown, nil, fmt.Errorf("nvlink said more than can be checked (%d bytes more): it ends with status 0 when it drops code, and says so only", out.LeftOut)
+		return shown, nil, fmt.Errorf("nvlink printed more than kbuild can check (%d bytes more): it exits with 0 even if it drops code, and only its messages say so", out.LeftOut)
 	case exitError(out) != nil:
 		err = r.makers.explainFailure(a, said, inCircumstances(a, exitError(out), r.State))
 	case len(faults) > 0:

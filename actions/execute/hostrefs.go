@@ -35,7 +35,7 @@ func readHostRefs(root string, a *graph.Action) (hostRefs, error) {
 		h := fatbin.ReadHostSymbols(data)
 		switch {
 		case h.Unknown != "":
-			return hostRefs{everything: fmt.Sprintf("it cannot be seen what %s refers to: %s", file, h.Unknown)}, nil
+			return hostRefs{everything: fmt.Sprintf("kbuild cannot see what %s refers to: %s", file, h.Unknown)}, nil
 		case h.Lookups != "" && !strip:
 			return hostRefs{everything: fmt.Sprintf("%s calls %s, which finds symbols by name at run time (strip_unused = true says that it looks up none of these)", file, h.Lookups)}, nil
 		}

@@ -168,7 +168,7 @@ func (r *Runner) publish(ctx context.Context, a *graph.Action, rec *cache.Record
 		}
 	default:
 		if err = r.Journal.Append(rec); err != nil {
-			err = fmt.Errorf("writing the build journal: %w", err)
+			err = fmt.Errorf("recording the action: %w", err)
 			break
 		}
 		r.share(ctx, a, rec)

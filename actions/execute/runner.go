@@ -204,7 +204,7 @@ func (r *Runner) retryAlone(a *graph.Action, p pending, res *sched.Result) {
 		r.pending[a.ID] = p
 		r.starved[a.ID] = true
 	case r.starved[a.ID] && res.Status != sched.Failed:
-		res.Output = append(res.Output, []byte("kbuild: "+a.Name+": memory was short; it was built again with nothing beside it\n")...)
+		res.Output = append(res.Output, []byte("kbuild: "+a.Name+": it ran out of memory, and was built again with nothing else running\n")...)
 	}
 }
 

@@ -95,7 +95,7 @@ func change(name, was, is string) string {
 	case strings.HasPrefix(name, "input "):
 		return strings.TrimPrefix(name, "input ") + " changed"
 	case strings.HasPrefix(name, "tool "):
-		return "the tools behind " + strings.TrimPrefix(name, "tool ") + " changed"
+		return "the tools of " + strings.TrimPrefix(name, "tool ") + " changed"
 	case name == "program":
 		return "the program it runs changed"
 	case name == "made from":

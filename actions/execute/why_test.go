@@ -20,7 +20,7 @@ func TestDiffFields(t *testing.T) {
 		{"arg=-O2 arg=-g", "arg=-O3 arg=-g arg=-g", "argument added: -O3; argument added: -g; argument removed: -O2"},
 		{"arg=-a arg=-b", "arg=-b arg=-a", "arguments in another order"},
 		{"env=A env=B", "env=A", `env was "A B", is "A"`},
-		{"input_a.cu=1 tool_nvcc=1 program=1", "input_a.cu=2 tool_nvcc=2 program=2", "a.cu changed; the tools behind nvcc changed; the program it runs changed"},
+		{"input_a.cu=1 tool_nvcc=1 program=1", "input_a.cu=2 tool_nvcc=2 program=2", "a.cu changed; the tools of nvcc changed; the program it runs changed"},
 		{"input_a.cu=1 folder=/a", "input_b.cu=1 stage=/b", "new: input b.cu; new: stage /b; no longer: input a.cu; no longer: folder /a"},
 	} {
 		if got := strings.Join(diffFields(fields(c.old), fields(c.now)), "; "); got != c.want {

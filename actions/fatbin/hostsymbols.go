@@ -91,9 +91,9 @@ func (h *HostSymbols) add(object []byte) error {
 		h.CUDA = append(h.CUDA, CUDAHost{o})
 		switch linkable, _ := o.only(linkableSection); {
 		case files > 1:
-			return errors.New("it was joined of several objects, and what they refer to in each other does not show")
+			return errors.New("it was joined from several objects, whose references to each other are not visible")
 		case files == 0 && linkable >= 0:
-			return errors.New("it was stripped, and whether it was joined of several objects does not show")
+			return errors.New("it was stripped, and whether it was joined from several objects is not visible")
 		}
 	}
 	return err

@@ -38,7 +38,7 @@ func readCodeObject(e *elf.File) (modinfo.Artifact, error) {
 		fields, _ := k.(map[string]any)
 		kernel, ok := amdKernel(fields)
 		if !ok {
-			return a, errors.New("its metadata tells of a kernel without a name, size or parameters")
+			return a, errors.New("its metadata has a kernel without a name, size or parameters")
 		}
 		a.Kernels = append(a.Kernels, kernel)
 	}

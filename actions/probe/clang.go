@@ -65,14 +65,14 @@ func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) 
 		}
 		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, complaintOf(steps.Said))
 	}
-	return clang.Steps{}, fmt.Sprintf("%s does not take the toolkit of %s, whose device libraries are in %s.%s "+
-		"Set CUDA_HOME to a toolkit that it takes.", c.Driver.Path, k.NVCC.Path, deviceLibs, said)
+	return clang.Steps{}, fmt.Sprintf("%s does not accept the toolkit of %s, whose device libraries are in %s.%s "+
+		"Set CUDA_HOME to a toolkit that it accepts.", c.Driver.Path, k.NVCC.Path, deviceLibs, said)
 }
 
 // complaintOf is why steps were not shown, or that they were for another toolkit.
 func complaintOf(said string) string {
 	if said == "" {
-		return "it takes other device libraries."
+		return "it uses other device libraries."
 	}
 	return complaint(said)
 }

@@ -51,7 +51,7 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misr
 	}
 	if misread != nil {
 		for _, why := range misread(f) {
-			d.warn("taken apart wrongly", why)
+			d.warn("misparsed", why)
 		}
 	}
 	d.check("cache folder", unwritable(cacheDir), cacheDir)
@@ -134,7 +134,7 @@ func (d *report) hip(w *world, f plan.Facts) {
 	}
 	for _, v := range k.Env {
 		if dir, ok := strings.CutPrefix(v, "COMPILER_PATH="); ok {
-			d.ok("", "clang would find an lld of another LLVM; it is given that of "+dir)
+			d.ok("", "clang would find an lld of another LLVM; kbuild has it use that of "+dir)
 		}
 	}
 }

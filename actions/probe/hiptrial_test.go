@@ -56,7 +56,7 @@ func TestHIPOwnLinker(t *testing.T) {
 	var out bytes.Buffer
 	vars["COMPILER_PATH"] = ""
 	Doctor(t.Context(), &out, Request{NeedHIP: true, Env: env(vars)}, t.TempDir(), nil)
-	for _, want := range []string{"fit together", "it is given that of " + filepath.Join(dir, "llvm15")} {
+	for _, want := range []string{"fit together", "kbuild has it use that of " + filepath.Join(dir, "llvm15")} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("doctor does not say %q:\n%s", want, &out)
 		}

@@ -204,7 +204,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 		}
 	}
 	if d.here == "" {
-		return dry{}, fmt.Sprintf("%s --dryrun says nothing of where it is", nvcc)
+		return dry{}, fmt.Sprintf("%s --dryrun does not say where the toolkit is", nvcc)
 	}
 	return d, ""
 }

@@ -55,7 +55,7 @@ func (o *output) bytes() (said []byte, left int64) {
 		tail = tail[end+1:]
 	}
 	left = o.left + int64(len(o.head)-len(head)) + int64(len(o.tail)-len(tail))
-	said = fmt.Appendf(bytes.Clone(head), "kbuild: %d bytes of what was said are left out here\n", left)
+	said = fmt.Appendf(bytes.Clone(head), "kbuild: %d bytes of output are left out here\n", left)
 	return append(said, tail...), left
 }
 

@@ -34,7 +34,7 @@ func check(t *testing.T, all, said string, left int64) {
 		}
 		return
 	}
-	note := fmt.Sprintf("kbuild: %d bytes of what was said are left out here\n", left)
+	note := fmt.Sprintf("kbuild: %d bytes of output are left out here\n", left)
 	head, tail, ok := strings.Cut(said, note)
 	if !ok || !strings.HasPrefix(all, head) || !strings.HasSuffix(all, tail) || int(left) != len(all)-len(head)-len(tail) || len(head)+len(tail) > 200 || len(head)+len(tail) < 180 {
 		t.Errorf("of %d bytes: %q, %d left out", len(all), said, left)

@@ -228,7 +228,7 @@ const padding = 64 << 10
 func atEnd(z io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(z, padding+1))
 	if err == nil && n > padding {
-		err = fmt.Errorf("%w: it goes on behind its end", cache.ErrCorrupt)
+		err = fmt.Errorf("%w: it has data after its end", cache.ErrCorrupt)
 	}
 	return err
 }
@@ -276,7 +276,7 @@ func (b *unbundler) next() error {
 		b.blobs++
 		b.bytes += h.Size
 		if b.blobs > b.m.Blobs || b.bytes > b.m.Bytes {
-			return fmt.Errorf("%w: %q has %d bytes, and the manifest tells of %d bytes in %d files", cache.ErrCorrupt, h.Name, h.Size, b.m.Bytes, b.m.Blobs)
+			return fmt.Errorf("%w: %q has %d bytes, and the manifest announces %d bytes in %d files", cache.ErrCorrupt, h.Name, h.Size, b.m.Bytes, b.m.Blobs)
 		}
 		return b.content(cache.Output{Path: h.Name, Digest: d, Size: h.Size})
 	case dir == "records/" && h.Size <= maxRecord && b.records < b.m.Records:

@@ -42,12 +42,12 @@ func TestNonsenseBundle(t *testing.T) {
 		{name: "a large blob", tar: func(w *tar.Writer) {
 			announce(w, manifest)
 			tarEntry(w, blob, nil, 3<<30)
-		}, want: "has 3221225472 bytes, and the manifest tells of 10 bytes"},
+		}, want: "has 3221225472 bytes, and the manifest announces 10 bytes"},
 		{name: "a large record", tar: func(w *tar.Writer) {
 			announce(w, manifest)
 			tarEntry(w, "records/x", nil, 1<<20)
 		}, want: `it holds "records/x"`},
-		{name: "no end", tar: func(w *tar.Writer) { announce(w, Manifest{Format: bundleFormat}) }, want: "it goes on behind its end"},
+		{name: "no end", tar: func(w *tar.Writer) { announce(w, Manifest{Format: bundleFormat}) }, want: "it has data after its end"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func setVerdicts(e *e2e.Project, text string) {
 func failsWithout(e *e2e.Project, plain int, args ...string) string {
 	e.T.Helper()
 	text, err := e.Command(append([]string{"kbuild", "--progress", "plain"}, args...)...).CombinedOutput()
-	if err == nil || strings.Contains(string(text), "apart") || verdicts(e) != "" {
+	if err == nil || strings.Contains(string(text), "misparsed") || verdicts(e) != "" {
 		e.T.Errorf("%v\n%s", err, text)
 	}
 	if ran, _ := os.ReadFile(filepath.Join(e.Dir, "nvcc-ran")); strings.Count(string(ran), "\n") != plain {
@@ -90,7 +90,7 @@ func TestKilledBesideAnother(t *testing.T) {
 		"b.cu": "__global__ void fake_waits() {}",
 	})
 	_, said := e.Run("kbuild", "--progress", "plain", "-j4", "--mem", "1TiB")
-	if !strings.Contains(said, "kbuild: a.cu: memory was short; it was built again with nothing beside it") || strings.Contains(said, "apart") {
+	if !strings.Contains(said, "kbuild: a.cu: it ran out of memory, and was built again with nothing else running") || strings.Contains(said, "misparsed") {
 		t.Error(said)
 	}
 	if c := e.Kbuild(); c.Up_to_date != c.Actions {
@@ -113,7 +113,7 @@ func TestMisreadVerdict(t *testing.T) {
 	}
 	warned := func(what string, want bool) {
 		t.Helper()
-		if errs := said(); strings.Contains(errs, "took nvcc apart wrongly") != want {
+		if errs := said(); strings.Contains(errs, "misparsed the dry run of nvcc") != want {
 			t.Errorf("%s: warned is not %v:\n%s", what, want, errs)
 		}
 	}

@@ -16,7 +16,7 @@ type cacheCmd struct {
 	GC     cacheGCCmd     `cmd:"" name:"gc" help:"Remove what was not used for longest."`
 	Verify cacheVerifyCmd `cmd:"" help:"Check every entry against its digest, and remove broken ones."`
 	Export cacheExportCmd `cmd:"" help:"Write what the cache has of targets into one file."`
-	Import cacheImportCmd `cmd:"" help:"Add such a file to the cache, if its tools are those of here."`
+	Import cacheImportCmd `cmd:"" help:"Add the entries of such a file to the cache, if they were made with the tools of this machine."`
 	Path   cachePathCmd   `cmd:"" help:"Show where the cache is."`
 }
 
@@ -56,7 +56,7 @@ func (cacheStatsCmd) Run(c *cli) error {
 	}
 	n := st.Counters
 	asked := n.Asked()
-	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\nasked        %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
+	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\nlookups      %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
 		st.Records, st.Blobs, engine.Size(st.Bytes), asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
 		n.Misses, percent(n.Misses, asked), engine.Size(n.Bytes), n.Saved.Round(time.Second))
 	return nil

@@ -52,7 +52,7 @@ func TestIntermediateHostCode(t *testing.T) {
 			if !bytes.Contains(e.Read("build/bin/app"), []byte("CUBIN sm_80")) {
 				t.Errorf("the program holds no device code\n%s", said)
 			}
-			if strings.Contains(said, "apart wrongly") != c.learned {
+			if strings.Contains(said, "misparsed") != c.learned {
 				t.Errorf("found when it was built: want %v\n%s", c.learned, said)
 			}
 		})

@@ -38,7 +38,7 @@ type cli struct {
 	CacheDir string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
 	NoCache  bool              `help:"Neither read nor write the action cache."`
 	NoWait   bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
-	NoSplit  bool              `help:"Run nvcc as one command; do not take it apart by architecture."`
+	NoSplit  bool              `help:"Run nvcc as one command; do not split it into its passes."`
 	KeepCode []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
 	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
 	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto. After cache verify write --trace=FILE."`
@@ -51,7 +51,7 @@ type cli struct {
 	Why        whyCmd        `cmd:"" help:"Say why something would run, field by field."`
 	Precompile precompileCmd `cmd:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
 	Inspect    inspectCmd    `cmd:"" help:"Show the device code in objects, archives, libraries and programs."`
-	Cache      cacheCmd      `cmd:"" help:"Look after the action cache."`
+	Cache      cacheCmd      `cmd:"" help:"Manage the action cache."`
 	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`
 	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
 	Clean      cleanCmd      `cmd:"" help:"Remove what kbuild has written into the build tree, and into those of profiles in it."`

@@ -18,7 +18,7 @@ import (
 )
 
 type precompileCmd struct {
-	Verify bool     `help:"Hold the named manifests of modules against the files beside them. Needs neither a project nor a compiler."`
+	Verify bool     `help:"Compare the named manifests of modules with the files beside them. Needs neither a project nor a compiler."`
 	Names  []string `arg:"" optional:"" name:"module" help:"Modules (default: all), or with --verify manifests such as build/modules/gemm.json."`
 }
 
@@ -206,6 +206,6 @@ func (c *cli) sayVerified(v verified) error {
 	if !v.OK || c.Quiet {
 		return nil
 	}
-	_, err := fmt.Fprintf(c.out, "%s: %d artifacts are what it says\n", v.Manifest, v.Artifacts)
+	_, err := fmt.Fprintf(c.out, "%s: %d artifacts are as it says\n", v.Manifest, v.Artifacts)
 	return err
 }

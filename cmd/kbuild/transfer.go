@@ -126,7 +126,7 @@ func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 
 type cacheImportCmd struct {
 	File  string `arg:"" help:"A bundle that kbuild cache export wrote; - is standard input."`
-	Force bool   `help:"Import it though its tools are others than here."`
+	Force bool   `help:"Import it even if its tools differ from those of this machine."`
 }
 
 // openImport opens a bundle. A shell's <(command) is a pipe that somebody writes to; of any other nobody knows that.
@@ -196,7 +196,7 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 	}
 	differ := unlike(m.Identity, p.Identity())
 	if len(differ) > 0 && !force {
-		return exitError{exitRequirement, fmt.Errorf("nothing was imported: the bundle was made for something else (--force takes it all the same)\n  %s", strings.Join(differ, "\n  "))}
+		return exitError{exitRequirement, fmt.Errorf("nothing was imported: the bundle was made with other tools or settings (--force imports it all the same)\n  %s", strings.Join(differ, "\n  "))}
 	}
 	for _, d := range differ {
 		c.say("kbuild: warning: %s", d)

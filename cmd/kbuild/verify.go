@@ -22,7 +22,7 @@ import (
 
 type cacheVerifyCmd struct {
 	Rebuild bool     `help:"Run every action of the targets again, and compare what it makes with what it made."`
-	Strace  bool     `help:"Also spelled --trace: run every command of the targets again under strace, and name what it read or looked for and no record has."`
+	Strace  bool     `help:"Also spelled --trace: run every command of the targets again under strace, and list the paths that it read or looked for and that are in no record."`
 	Targets []string `arg:"" optional:"" help:"Targets of --rebuild or --trace (default: what kbuild would build)."`
 }
 

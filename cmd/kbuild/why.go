@@ -74,7 +74,7 @@ func (cmd whyCmd) Run(c *cli) error {
 	}
 	if len(cmd.What) == 0 && !c.JSON {
 		for _, why := range w.Misparsed() {
-			fmt.Fprintf(c.out, "taken apart wrongly: %s\n", why)
+			fmt.Fprintf(c.out, "misparsed: %s\n", why)
 		}
 	}
 	return nil

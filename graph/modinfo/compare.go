@@ -49,7 +49,7 @@ func (c *comparison) list(field string, given, found reflect.Value) {
 	case given.IsNil() != found.IsNil() && given.IsNil():
 		c.problem(field, "is missing, the file %s has %d", c.file, found.Len())
 	case given.IsNil() != found.IsNil():
-		c.problem(field, "has %d, which the file %s does not tell", given.Len(), c.file)
+		c.problem(field, "has %d, which the file %s does not show", given.Len(), c.file)
 	case given.Len() != found.Len():
 		c.problem(field, "has %d%s, the file %s has %d%s", given.Len(), names(given), c.file, found.Len(), names(found))
 	default:

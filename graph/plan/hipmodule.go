@@ -131,7 +131,7 @@ func (ck *checks) hipModuleFault(t *target, err error) {
 	if r, ok := err.(driverError); ok {
 		ck.hipRefused(t, r)
 	} else if err != errNotAsked {
-		ck.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: hipcc was not taken apart: %v", t.label, err)
+		ck.errorf(t.Pos, "Its files are made pass by pass; there is no command of hipcc that makes them.", "%s: kbuild could not split hipcc into passes: %v", t.label, err)
 	}
 }
 

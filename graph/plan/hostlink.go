@@ -90,7 +90,7 @@ func (g *given) tracesLink(t *target, l linkage) bool {
 	return g.facts.LinkDepfile && g.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(g.ltoLink(t, l), other)
 }
 
-// linkTools are the tools behind a host link. The toolkit is one where its libraries are linked, in case
+// linkTools are the tools of a host link. The toolkit is one where its libraries are linked, in case
 // the linker cannot say that it read them.
 func (g *given) linkTools(t *target, l linkage) []string {
 	if g.facts.CUDA != nil && g.usesCUDA(t, l) {

@@ -56,7 +56,7 @@ func (ck *checks) checkHostLTO(t *target, compiler Tool) {
 		ck.errorf(pos, `Write host_lto = "full", or name a clang++ as host_compiler of the toolchain block.`,
 			"%s is gcc, which has no ThinLTO", cxx.Path)
 	case compiler.Family != cxx.Family || compiler.Version != cxx.Version:
-		ck.errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: the intermediate code of one is nothing to the other.",
+		ck.errorf(pos, "Install the C compiler that belongs to it, or remove host_lto: neither reads the intermediate code of the other.",
 			"the C sources of %s are compiled by %s (%s) and linked by %s (%s)", t.label, compiler.Path, described(compiler), cxx.Path, described(cxx))
 	case ck.facts.HostLTO.Error != "":
 		ck.errorf(pos, ck.facts.HostLTO.Error, "%s cannot optimise across files here", cxx.Path)

@@ -33,12 +33,12 @@ func (ck *checks) keepsAll(t *target) string {
 		}
 		for _, l := range u.Libs {
 			if why := ck.facts.Unseen[l]; why != "" {
-				return fmt.Sprintf("it cannot be seen what -l%s of %s refers to: %s", l, u.label, why)
+				return fmt.Sprintf("kbuild cannot see what -l%s of %s refers to: %s", l, u.label, why)
 			}
 		}
 		for _, file := range ck.hostFiles(u) {
 			if missing := ck.facts.Behind[file].Missing; missing != "" {
-				return fmt.Sprintf("it cannot be seen what %s refers to, which %s needs: it was not found", missing, file)
+				return fmt.Sprintf("kbuild cannot see what %s refers to, which %s needs: it was not found", missing, file)
 			}
 		}
 		if u != t && !u.Shared {

@@ -21,7 +21,7 @@ func (b *builder) library(t *target) {
 	}
 	members := append(b.members(t), ownEmbeds(t)...)
 	if t.DeviceLink && t.isHIP() {
-		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link closes CUDA libraries only", t.label)
+		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.label)
 	} else if t.DeviceLink {
 		if l := b.linkage(t); b.needsDeviceLink(t, l) {
 			t.dlink = b.deviceLink(t, l)

@@ -37,7 +37,7 @@ func (ck *checks) checkDriver(t *target, s manifest.Source, learned error) {
 	if option != "" {
 		pos, fix = t.attr("flags"), "Remove "+option+" from flags.hip: flags.hip is for compiles, and links do not get it."
 	}
-	ck.errorf(pos, fix, "%s: objects of mode %s are made by %s, and links are by %s, which passes over their device code", t.label, s.Mode, made, links)
+	ck.errorf(pos, fix, "%s: objects of mode %s are made by %s, and links are by %s, which ignores their device code", t.label, s.Mode, made, links)
 }
 
 // driverVariables names the variables that choose a driver behind the manifest's back.
@@ -72,6 +72,6 @@ func (ps *problems) refuseMember(t, u *target, m Member) {
 	if m.NewDriver {
 		made = "--offload-new-driver (section .llvm.offloading)"
 	}
-	ps.add(Problem{Pos: u.Pos, Summary: fmt.Sprintf("%s:%s was compiled with %s, and the link of %s passes over such device code", u.file, m.Name, made, t.label),
+	ps.add(Problem{Pos: u.Pos, Summary: fmt.Sprintf("%s:%s was compiled with %s, and the link of %s ignores such device code", u.file, m.Name, made, t.label),
 		Detail: "Have it compiled by the other driver, or in mode whole (-fno-gpu-rdc).", Also: t.Pos, AlsoSay: t.label + " links it"})
 }

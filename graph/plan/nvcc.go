@@ -25,7 +25,7 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 		return nvcc.Driver{}, false
 	}
 	if k.Mixed != "" && !ck.nvccSaid {
-		ck.warnf(pos, k.Mixed, "the parts of this CUDA toolkit do not belong together")
+		ck.warnf(pos, k.Mixed, "the programs of this CUDA toolkit are of different versions")
 		ck.nvccSaid = true
 	}
 	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true

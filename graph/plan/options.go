@@ -39,7 +39,7 @@ func (ps *problems) checkDepends(t *target, flags ...[]string) {
 	for _, f := range slices.Concat(flags...) {
 		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
 			ps.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
-				"%s has the flag %s, with which a compiler does not tell all that it reads", t.label, f)
+				"%s has the flag %s, with which a compiler does not list all files that it reads", t.label, f)
 		}
 	}
 }

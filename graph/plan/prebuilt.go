@@ -50,7 +50,7 @@ func (b *builder) prebuilt(t *target) {
 // checkUnspoken refuses options for code that nvcc has packed: it says by itself how it was compiled.
 func (ps *problems) checkUnspoken(t *target) {
 	if pos := floatPos(t); pos != t.Pos {
-		ps.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: how code was compiled is told of bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
+		ps.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: floating-point options are for bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
 	}
 }
 

@@ -9,7 +9,7 @@ func (l *loader) decodeLibrary(b *block) {
 	t.DeviceLink = r.isTrue("device_link")
 	if t.Shared && t.DeviceLink {
 		l.bothAt(r.find("device_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",
-			"device_link closes a static library; a shared one always has a device link of its own")
+			"device_link is for a static library; a shared one always has a device link of its own")
 	}
 	l.project.Targets = append(l.project.Targets, t)
 }

@@ -104,7 +104,7 @@ profile "dev" {
 					Example: `arch_list = ["sm_70", "sm_80", "sm_90"]`, See: "passes.md",
 					Text: "The architectures that `__CUDA_ARCH_LIST__` spells in every pass. With the full list of a project, a build " +
 						"with `--arch sm_90` shares cache entries with full builds, also where CUB spells the list into its namespace.",
-					Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, where nvcc is taken apart"},
+					Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, where nvcc is split"},
 			},
 		},
 		{

@@ -136,7 +136,7 @@ func compileAttributes() []Attribute {
 			Becomes: "`-maxrregcount=64`; clang: `-Xcuda-ptxas --maxrregcount=64`"},
 		attrFlags, attrMemory, attrLanguage, attrLabels,
 		{Name: "split", Type: BoolType, Inherited: true, Default: "true", Example: `split = false`, See: "passes.md",
-			Text:    "Whether nvcc's compiles are taken apart into passes, so that an edit runs few of them. `false` runs nvcc as one command.",
+			Text:    "Whether kbuild splits nvcc's compiles into passes, so that an edit runs few of them. `false` runs nvcc as one command.",
 			Becomes: "`nvcc -c`, one command for all architectures"},
 		{Name: "strip_unused", Type: BoolType, Inherited: true, Default: "false", Example: `strip_unused = true`,
 			See:     "language.md#device-links",

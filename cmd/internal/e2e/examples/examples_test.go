@@ -155,7 +155,7 @@ func TestExampleMatrix(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e.Dir, "build/modules/gemm.double.16.sm_80.cubin")); err == nil {
 		t.Error("the excluded variant was built")
 	}
-	if said, _ := e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(said, ": 4 artifacts are what it says\n") != 3 {
+	if said, _ := e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json"); strings.Count(said, ": 4 artifacts are as it says\n") != 3 {
 		t.Errorf("the manifests: %s", said)
 	}
 	out, _ := e.Run("build/bin/list")

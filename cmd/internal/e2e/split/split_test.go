@@ -278,7 +278,7 @@ func TestSplitMisread(t *testing.T) {
 	e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_80"]`)
 	e.nvccSaying(`s/^#\$ cicc /#$ cicc --no-such-option /`)
 	out, said := e.Run("kbuild", "--progress", "plain")
-	if !strings.Contains(said, "took nvcc apart wrongly") {
+	if !strings.Contains(said, "misparsed the dry run of nvcc") {
 		t.Errorf("it does not say so:\n%s%s", out, said)
 	}
 	e.Run("build/bin/app")
@@ -291,7 +291,7 @@ func TestSplitMisread(t *testing.T) {
 	e.Edit("a.cu", "p[0]", "q[0]")
 	cmd := e.Command("kbuild", "--progress", "plain")
 	text, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(text), `a.cu(4): error: identifier "q" is undefined`) || strings.Contains(string(text), "apart") {
+	if err == nil || !strings.Contains(string(text), `a.cu(4): error: identifier "q" is undefined`) || strings.Contains(string(text), "misparsed") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
