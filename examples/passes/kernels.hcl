@@ -1,4 +1,4 @@
-# What an edit runs when nvcc is taken apart by architecture.
+# What an edit runs when nvcc is split into passes, by architecture.
 
 gencode "gpus" {
   code      = ["sm_80", "sm_90"]

@@ -12,7 +12,7 @@ func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
 		{
 			Name: "kbuild", Once: true,
-			Text: "What the manifest needs of kbuild.",
+			Text: "Which versions of kbuild can read the manifest.",
 			Example: `kbuild {
   required_version = ">= 0.1"
 }`,
@@ -35,9 +35,9 @@ func manifestBlock() *Block {
 					Text: "The type that every value is converted to: `string`, `number`, `bool`, `any`, or `list`, `set`, `map`, " +
 						"`object`, `tuple` of types."},
 				{Name: "default", Type: AnyType, Default: "none: the variable must be set", Example: `default = ["sm_80"]`,
-					Text: "The value where nothing else sets one."},
+					Text: "The value if nothing else sets one."},
 				{Name: "description", Type: StringType, Example: `description = "Code to ship."`,
-					Text: "What the variable is for, in the words of its author."},
+					Text: "What the variable is for."},
 			},
 			Blocks: []*Block{{
 				Name: "validation",
@@ -53,7 +53,7 @@ func manifestBlock() *Block {
 					{Name: "condition", Type: BoolType, Required: true, Example: `condition = var.x > 0`,
 						Text: "An expression that is true for values that are allowed. It reads the value as `var.NAME`."},
 					{Name: "error_message", Type: StringType, Required: true, Example: `error_message = "Use a positive number."`,
-						Text: "What is said where the condition is false."},
+						Text: "The error message if the condition is false."},
 				},
 			}},
 		},
@@ -109,7 +109,7 @@ profile "dev" {
 		},
 		{
 			Name: "defaults", Once: true,
-			Text: "Attributes of libraries, executables and modules that do not set them. The own value of a target replaces that of " +
+			Text: "Attributes of libraries, executables and modules that do not set them. A value that a target sets replaces that of " +
 				"`defaults`; lists and maps are not merged.",
 			Example: `defaults {
   code = ["sm_80"]
@@ -182,7 +182,7 @@ profile "dev" {
 		},
 		{
 			Name: "prebuilt", Label: "a name", Target: true, See: "language.md#prebuilt-code",
-			Text: "A library that exists, or device code to link. kbuild opens the file and compares it with what the block says. The " +
+			Text: "A library that was built elsewhere, or device code to link. kbuild opens the file and compares it with what the block says. The " +
 				"block names either an `archive` or a `shared` file. `fast_math`, `ftz`, `prec_div`, `prec_sqrt` and `fmad` say how bare " +
 				"LTO-IR was compiled.",
 			Example: `prebuilt "spectra" {
@@ -217,7 +217,7 @@ profile "dev" {
 				{Name: "command", Type: StringsType, Required: true, Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
 					Text: "The program and its arguments. It runs in the root of the project, and no shell is involved. `self.outputs`, " +
 						"`self.inputs` and `self.name` are known in it.",
-					Becomes: "the argv, as it stands"},
+					Becomes: "the argv, verbatim"},
 				{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
 					Text: "Files that the command reads. The command runs again when one of them changes."},
 				{Name: "outputs", Type: StringsType, Required: true, Example: `outputs = ["tables.cuh"]`,
@@ -262,8 +262,8 @@ var partitionBlock = sync.OnceValue(func() *Block {
 			{Name: "match", Type: StringsType, Required: true, Example: `match = ["src/*.cu"]`,
 				Text: "Paths and patterns of the sources, as in `glob`."},
 			attrMode.saying("When the device code of these sources is optimised."),
-			attrDefines.saying("Macros, put over those of the target: a name in both has the value of the partition."),
-			attrFlags.saying("Options, behind those of the target."),
+			attrDefines.saying("Macros, merged over those of the target: a name in both has the value of the partition."),
+			attrFlags.saying("Options, appended to those of the target."),
 			attrMemory, attrLanguage,
 		},
 	}

@@ -25,7 +25,7 @@ var (
 			"for the compiler of the code that the target ships, `.hip` for HIP. Headers are found by the compiler and are not listed.",
 		Becomes: "`nvcc -c` and `g++ -c`, a command for each file"}
 	attrDeps = Attribute{Name: "deps", Type: ReferencesType, Example: `deps = [library.solver]`,
-		Text:    "Targets that are built before. They bring their include folders, link inputs and libraries.",
+		Text:    "Targets that are built first. They contribute their include folders, link inputs and libraries.",
 		Becomes: "`-I` of include folders, and files of links"}
 	attrCode = Attribute{Name: "code", Type: StringsType, Inherited: true, Example: `code = ["sm_80", "compute_80"]`,
 		See: "language.md#device-code",
@@ -40,7 +40,7 @@ var (
 	attrLibDirs = Attribute{Name: "lib_dirs", Type: StringsType, Inherited: true, Example: `lib_dirs = ["lib"]`,
 		Text: "Folders to search for `libs`.", Becomes: "`-Llib`"}
 	attrLabels = Attribute{Name: "labels", Type: StringMapType, Inherited: true, Example: `labels = { team = "solvers" }`,
-		Text: "Words of your own. They change nothing in a build."}
+		Text: "Words of your own. They have no effect on the build."}
 	attrMemory = Attribute{Name: "memory", Type: SizeType, Inherited: true,
 		Default: "what the last run took, or a guess by the kind of action", Example: `memory = "6GiB"`,
 		See:  "scheduling.md#memory",
@@ -57,20 +57,20 @@ var (
 		Becomes: "`-DTILE=64`, `-DFAST=1`, `-DNDEBUG`"}
 	attrLanguage = Attribute{Name: "language", Type: StringType, Inherited: true, Words: []string{"c", "c++", "cuda", "hip"},
 		Default: "by the ending of the file", Example: `language = "cuda"`,
-		Text: "The language of the sources, where their endings say another or none.", Becomes: "`-x cu`; `-x c++`, `-x c`, `-x hip`"}
+		Text: "The language of the sources, if their endings say another one or none.", Becomes: "`-x cu`; `-x c++`, `-x c`, `-x hip`"}
 	attrFlags = Attribute{Name: "flags", Type: KeysType, Inherited: true,
 		Example: `flags = { nvcc = ["-diag-suppress", "177"], host = ["-Wall"] }`, See: "language.md#flags",
-		Text: "Options for which there is no attribute, by the tool that gets them. What kbuild derives itself is refused, with the " +
+		Text: "Options for which there is no attribute, by the tool that gets them. kbuild refuses options that it derives itself, and names the " +
 			"attribute to use.",
 		Keys: []Attribute{
 			flagsOf("nvcc", `["-diag-suppress", "177"]`, "nvcc's compiles", "`-diag-suppress 177`"),
 			flagsOf("cicc", `["-opt-byval=1"]`, "cicc, the device compiler of nvcc", "`-Xcicc -opt-byval=1`"),
 			flagsOf("ptxas", `["-v"]`, "ptxas, the assembler", "`-Xptxas -v`; clang: `-Xcuda-ptxas -v`"),
 			flagsOf("nvlink", `["-w"]`, "nvlink, in device links", "`-Xnvlink -w`"),
-			flagsOf("hip", `["-munsafe-fp-atomics"]`, "hipcc, in compiles for AMD GPUs", "the option as it stands"),
-			flagsOf("lld", `["-plugin-opt=O3"]`, "lld, in device links of AMD code", "the option as it stands; behind `-Xoffload-linker` "+
+			flagsOf("hip", `["-munsafe-fp-atomics"]`, "hipcc, in compiles for AMD GPUs", "the option, verbatim"),
+			flagsOf("lld", `["-plugin-opt=O3"]`, "lld, in device links of AMD code", "the option, verbatim; behind `-Xoffload-linker` "+
 				"where hipcc runs as one command"),
-			flagsOf("clang", `["-ffp-contract=off"]`, "clang, where it compiles CUDA", "the option as it stands"),
+			flagsOf("clang", `["-ffp-contract=off"]`, "clang, where it compiles CUDA", "the option, verbatim"),
 			flagsOf("host", `["-Wall"]`, "the host compiler, also of the host half of CUDA and HIP sources", "`-Wall`, `-Xcompiler "+
 				"-Wall`; clang: `-Xarch_host -Wall`"),
 			flagsOf("link", `["-Wl,--gc-sections"]`, "links of programs and shared libraries", "`-Wl,--gc-sections`"),
@@ -106,8 +106,8 @@ func floatOption(name, text, otherwise, clang string) Attribute {
 func compileAttributes() []Attribute {
 	return slices.Concat([]Attribute{
 		{Name: "gencode", Type: ReferenceType, Inherited: true, Example: `gencode = gencode.server`, See: "language.md#device-code",
-			Text: "The gencode block with the device code to ship. A target has `gencode` or `code`. Host sources alone need neither: the " +
-				"program then takes the code of its libraries.",
+			Text: "The gencode block with the device code to ship. A target has `gencode` or `code`. A target with host sources only needs neither: a " +
+				"program then inherits the code of its libraries.",
 			Becomes: "what the `code` of the block becomes"},
 		attrCode, attrMode,
 		{Name: "std", Type: StandardType, Inherited: true, Default: "that of the compiler", Example: `std = ["c++17", "c11"]`,
@@ -140,10 +140,10 @@ func compileAttributes() []Attribute {
 			Becomes: "`nvcc -c`, one command for all architectures"},
 		{Name: "strip_unused", Type: BoolType, Inherited: true, Default: "false", Example: `strip_unused = true`,
 			See:     "language.md#device-links",
-			Text:    "Whether kernels and variables go that host code names by no symbol, also where they could be looked up by name at run time.",
+			Text:    "Whether a device link removes the kernels and variables that host code refers to by no symbol, even if they could be looked up by name at run time.",
 			Becomes: "a device link without `nvlink -ignore-host-info`"},
 		{Name: "lto_group", Type: StringType, Inherited: true, Reserved: true, Example: `lto_group = "a"`,
-			Text: "A word for later: parts of a large LTO link."},
+			Text: "Reserved for parts of a large LTO link."},
 	})
 }
 
