@@ -14,6 +14,7 @@ func TestTellsUser(t *testing.T) {
 	for arg, want := range map[string]bool{
 		"-Wl,-M": true, "-Wl,--print-map": true, "-Wl,-t": true, "-Wl,--trace": true, "-Wl,-Map=-": true, "-Wl,-Map,/dev/stdout": true, "-Wl,--cref": true, "@rsp": true,
 		"-Wl,-Map=build/app.map": false, "-Wl,-Map,build/app.map": false, "-O2": false, "-lm": false,
+		"build/dev/bin/app": false, "build/obj/src/print.cu.o": false, "-Ltrace/stats": false, "-lprint": false, "-Wl,-trace-symbol=f": true,
 	} {
 		if got := TellsUser(&graph.Action{Argv: []string{"g++", arg}}); got != want {
 			t.Errorf("TellsUser(%s) = %v", arg, got)

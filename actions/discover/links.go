@@ -32,8 +32,12 @@ func (d *Discovery) Trace(file string) LinkTrace {
 func TellsUser(a *graph.Action) bool {
 	return slices.ContainsFunc(a.Argv, func(arg string) bool {
 		for _, word := range strings.FieldsFunc(arg, func(c rune) bool { return c == ',' || c == '=' }) {
-			if word == "-M" || word == "-t" || word == "-" || word[0] == '@' ||
-				slices.ContainsFunc([]string{"print", "cref", "trace", "stats", "/dev/"}, func(s string) bool { return strings.Contains(word, s) }) {
+			if word == "-M" || word == "-t" || word == "-" || word[0] == '@' || strings.HasPrefix(word, "/dev/") {
+				return true
+			}
+			option := strings.TrimLeft(word, "-")
+			says := func(s string) bool { return option != word && strings.HasPrefix(option, s) }
+			if slices.ContainsFunc([]string{"print", "cref", "trace", "stats"}, says) {
 				return true
 			}
 		}
