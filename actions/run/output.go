@@ -3,6 +3,8 @@ package run
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"sync"
 )
 
 // What a command says is kept whole up to a bound, and beyond it its beginning and its end, at lines: the first error is what matters
@@ -40,6 +42,23 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 	return n, nil
 }
+
+// ReadFrom implements io.ReaderFrom, which io.Copy prefers to a buffer of its own: most commands say nothing, and there may be 100,000.
+func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
+	buf := outputBuffers.Get().(*[4 << 10]byte)
+	defer outputBuffers.Put(buf)
+	for {
+		k, err := r.Read(buf[:])
+		o.Write(buf[:k])
+		if n += int64(k); err == io.EOF {
+			return n, nil
+		} else if err != nil {
+			return n, err
+		}
+	}
+}
+
+var outputBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
 // bytes is what was said, and how much of it is left out.
 func (o *output) bytes() (said []byte, left int64) {
