@@ -43,7 +43,7 @@ func (s *Split) preprocess(code *gencode.Code) string {
 
 // follow makes a compile whose key has a text in place of the source and the headers.
 func (s *Split) follow(a *graph.Action, text string) {
-	a.Work.Step.UnkeyedPaths, a.Work.Step.KeyedByText = s.Whole.Inputs[:1], []string{text}
+	a.Work.Step.UnkeyedPaths, a.Work.Step.KeyedByText = s.Source(), []string{text}
 	s.ReadTexts(a, text)
 }
 

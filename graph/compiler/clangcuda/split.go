@@ -31,7 +31,7 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) {
 			s.Device(c, ptx)
 			a := s.Action(graph.PTXAS, p.Assemble(c, ptx, file(c)), file(c))
 			a.Archs, a.Inputs = []string{c.String()}, []string{ptx}
-			a.Work.Step.UnkeyedPaths, a.Work.Step.EmptyCwd = s.Whole.Inputs[:1], true
+			a.Work.Step.UnkeyedPaths, a.Work.Step.EmptyCwd = s.Source(), true
 			compiler.AskResourceUsage(a)
 			s.Emit(a)
 		}

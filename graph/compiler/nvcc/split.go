@@ -166,7 +166,7 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 		outputs = append(outputs, s.file(r))
 	}
 	a := s.Action(kind, s.argv(pass, program), outputs...)
-	a.Work.Step.UnkeyedPaths = s.Whole.Inputs[:1]
+	a.Work.Step.UnkeyedPaths = s.Source()
 	for _, r := range pass.In {
 		if r != RoleSource && r != RoleModuleID && r != RoleLinkInput { // --ident of fatbinary names the source
 			a.Inputs = append(a.Inputs, s.file(r))
