@@ -14,7 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Clean removes what kbuild has written into a build tree: the outputs that the journal and the lists beside it know of, what --keep has
+// Clean removes what kbuild has written into a build tree: the outputs that the database and the lists beside it know of, what --keep has
 // put there, the folder .kbuild, and the folders that are empty then. Whatever else is there stays, and is named: nobody else knows
 // whether it can be made again. Links are not followed out of the tree.
 
@@ -94,7 +94,7 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 	return found.others, removeState(dir, state)
 }
 
-// writtenInto are the files that kbuild has written into a build tree or was about to, relative to it. Without the lists a damaged journal
+// writtenInto are the files that kbuild has written into a build tree or was about to, relative to it. Without the lists a damaged database
 // would leave what it has lost.
 func writtenInto(root, dir string) (files []string) {
 	state := filepath.Join(dir, ".kbuild")

@@ -13,7 +13,7 @@ import (
 
 const mib = 1 << 20
 
-// recorded is an action that a journal knows, or not: peak is -1 then.
+// recorded is an action that the database knows, or not: peak is -1 then.
 type recorded struct {
 	graph.Action
 	peak int64

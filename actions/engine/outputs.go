@@ -17,7 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What kbuild has written into a build tree is known twice. The journal has the outputs of all actions that ran, with their digests; a
+// What kbuild has written into a build tree is known twice. The database has the outputs of all actions that ran, with their digests; a
 // list beside it has those of the last plan, with the targets that make them. It is written before anything is built. From the two follows
 // what nothing makes any more, which a build removes before it begins: a stale header or library would be found before another one, and
 // a stale module would ship.
@@ -92,7 +92,7 @@ func (p *Project) planned() (name string, l outputList) {
 	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
 }
 
-// ships reports a file in the build tree that is not below the folder for kbuild's own. A journal may know others: of a tree that was moved.
+// ships reports a file in the build tree that is not below the folder for kbuild's own. The database may know others: of a tree that was moved.
 func (p *Project) ships(output string) bool {
 	return strings.HasPrefix(output, p.Graph.BuildDir+"/") && !strings.HasPrefix(output, p.Graph.BuildDir+"/.kbuild/")
 }
@@ -150,7 +150,7 @@ func (p *Project) namesOfTree(real string) func(output string) string {
 	}
 }
 
-// knownOutputs are those that the journal or the list of a file knows of, by what they are called now and with the label of their target,
+// knownOutputs are those that the database or the list of a file knows of, by what they are called now and with the label of their target,
 // without those that are in the list of another manifest.
 func knownOutputs(file string, written map[string][]cache.Output, called func(string) string) map[string]string {
 	known := map[string]string{}

@@ -99,7 +99,7 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 		res.Elapsed = time.Since(start)
 	}
 	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] { // it is that of another action with the same key
-		if err := r.Journal.Append(mine); err != nil {
+		if err := r.Records.Append(mine); err != nil {
 			return failed(err), true
 		}
 	}
@@ -162,12 +162,12 @@ func (r *Runner) publish(ctx context.Context, a *graph.Action, rec *cache.Record
 	switch {
 	case err != nil:
 	case !stable:
-		r.Journal.Remove(a.Outputs[0])
+		r.Records.Remove(a.Outputs[0])
 		if !a.Intermediate {
 			res.Output = append(res.Output, []byte("kbuild: "+a.Name+": an input changed while it was being built; it will be built again next time\n")...)
 		}
 	default:
-		if err = r.Journal.Append(rec); err != nil {
+		if err = r.Records.Append(rec); err != nil {
 			err = fmt.Errorf("recording the action: %w", err)
 			break
 		}

@@ -139,7 +139,7 @@ func (h *holding) add(a *graph.Action) {
 			}
 		}
 	}
-	if rec := r.Journal.Last(a.Outputs[0]); rec != nil {
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
 		for _, p := range append(r.discovery.Shadows(rec), rec.Passed...) {
 			h.known.add(r.tree.abs(p))
 		}

@@ -38,7 +38,7 @@ type Config struct {
 	State             string            // folder for temporary files, absolute
 	Files             *cache.Files      // digests of files, memoised by stat
 	Listing           *cache.Listing    // which paths exist, by folder
-	Journal           *tree.DB          // the last records of this build tree
+	Records           *tree.DB          // the last records of this build tree
 	Store             cache.Store       // the shared cache; nil without
 	IntermediateStore cache.Store       // keeps what compiler passes make for others: the shared cache, or one of the build tree; nil without
 	Tools             map[string]string // identity by content of the tools that actions name
@@ -91,7 +91,7 @@ func New(c Config) *Runner {
 	r.keys = &keys{makers: r.makers, root: c.Root, tools: c.Tools, env: c.Env, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named,
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead}
-	r.stability = &stability{makers: r.makers, discovery: r.discovery, files: c.Files, last: c.Journal.Last, begun: c.Begun}
+	r.stability = &stability{makers: r.makers, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
 	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Misparsed}
 	return r
 }
@@ -154,10 +154,10 @@ func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (*c
 
 // recorded is the last record of the build tree with this key, of a if there is one; else nil.
 func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
-	if rec := r.Journal.Last(a.Outputs[0]); rec != nil && rec.Command == key {
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil && rec.Command == key {
 		return rec
 	}
-	return r.Journal.ByCommand(key)
+	return r.Records.ByCommand(key)
 }
 
 func (r *Runner) hasOutputs(rec *cache.Record) bool {

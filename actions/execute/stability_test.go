@@ -58,7 +58,7 @@ func TestSettle(t *testing.T) {
 type lab struct {
 	t       *testing.T
 	root    string
-	journal *tree.DB
+	db      *tree.DB
 	graph   *graph.Graph
 	compile *graph.Action
 }
@@ -73,11 +73,11 @@ func newLab(t *testing.T, script string, searched ...string) *lab {
 		}
 	}
 	var err error
-	if l.journal, err = tree.Open(filepath.Join(l.root, ".kbuild/tree.db")); err != nil {
+	if l.db, err = tree.Open(filepath.Join(l.root, ".kbuild/tree.db")); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		l.journal.Close()
+		l.db.Close()
 		run.RemoveTemp(filepath.Join(l.root, ".kbuild/tmp"), "")
 	})
 	l.compile = l.graph.Add(&graph.Action{Kind: graph.HostCompile, Name: "a.c", Inputs: []string{"a.c"}, Outputs: []string{"a.o"}, Depfile: "a.d",
@@ -98,7 +98,7 @@ func (l *lab) write(name, text string) {
 // runner is that of a kbuild that begins now.
 func (l *lab) runner() *Runner {
 	return New(Config{Graph: l.graph, Root: l.root, State: filepath.Join(l.root, ".kbuild"), Files: cache.NewFiles(l.root, nil),
-		Listing: cache.NewListing(l.root), Journal: l.journal, Env: os.Environ(), Begun: time.Now()})
+		Listing: cache.NewListing(l.root), Records: l.db, Env: os.Environ(), Begun: time.Now()})
 }
 
 // lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing twice.
@@ -118,7 +118,7 @@ func (l *lab) build(r *Runner) (res sched.Result, recorded bool) {
 	if res = r.Execute(l.t.Context(), l.compile); res.Status != sched.Ran {
 		l.t.Fatal(res.Err)
 	}
-	return res, l.journal.Last("a.o") != nil
+	return res, l.db.Last("a.o") != nil
 }
 
 // A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
@@ -173,7 +173,7 @@ func TestTakenInChangesBetweenPasses(t *testing.T) {
 		l.write("data", "old\n")
 		made := cache.Record{Outputs: []cache.Output{{Path: "a.cudafe1.cpp", Digest: l.digest("a.cudafe1.cpp")}},
 			Discovered: []cache.FileDigest{{Path: "data", Digest: l.digest("data")}}}
-		if err := l.journal.Append(&made); err != nil {
+		if err := l.db.Append(&made); err != nil {
 			t.Fatal(err)
 		}
 		if edit != "" {

@@ -29,7 +29,7 @@ func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 	if len(a.Outputs) == 0 {
 		return nil
 	}
-	last := r.Journal.Last(a.Outputs[0])
+	last := r.Records.Last(a.Outputs[0])
 	if last == nil {
 		return []string{"no record of an earlier run in this build tree"}
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	schedules    = flag.Int("schedules", 0, "simulate graphs of so many actions and print tables, for example 100000")
-	graphFile    = flag.String("graph", "", "with -schedules: a project's graph as well, from kbuild graph --format json")
-	graphJournal = flag.String("journal", "", "the journal of its build tree")
+	schedules = flag.Int("schedules", 0, "simulate graphs of so many actions and print tables, for example 100000")
+	graphFile = flag.String("graph", "", "with -schedules: a project's graph as well, from kbuild graph --format json")
+	graphTree = flag.String("tree", "", "the database of its build tree, tree.db")
 )
 
 // TestSchedules prints how long builds take beside what no scheduler can beat.
@@ -25,7 +25,7 @@ func TestSchedules(t *testing.T) {
 	}
 	shapes := []*shape{libraries(*schedules), programs(*schedules), layered(*schedules)}
 	if *graphFile != "" {
-		shapes = append(shapes, recordedShape(t, *graphFile, *graphJournal))
+		shapes = append(shapes, recordedShape(t, *graphFile, *graphTree))
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 1, ' ', 0)
 	defer w.Flush()

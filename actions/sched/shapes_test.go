@@ -118,8 +118,8 @@ func layered(actions int) *shape {
 	return s
 }
 
-// recordedShape is the graph of a project, by kbuild graph --format json, with the times and peaks of its journal.
-func recordedShape(t *testing.T, graphFile, journal string) *shape {
+// recordedShape is the graph of a project, by kbuild graph --format json, with the times and peaks of the database of its build tree.
+func recordedShape(t *testing.T, graphFile, database string) *shape {
 	text, err := os.ReadFile(graphFile)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func recordedShape(t *testing.T, graphFile, journal string) *shape {
 	if err := json.Unmarshal(text, &g); err != nil {
 		t.Fatal(err)
 	}
-	j, err := tree.Open(journal)
+	j, err := tree.Open(database)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// keys are those of all actions of a build tree by first output, from its journal: what the action is told, and what it read.
+// keys are those of all actions of a build tree by first output, from its database: what the action is told, and what it read.
 func (e *example) keys(buildDir string) map[string]string {
 	e.T.Helper()
 	j, err := tree.Open(filepath.Join(e.Dir, buildDir, ".kbuild/tree.db"))
