@@ -67,8 +67,8 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 	for i, id := range ids {
 		number[id] = uint32(i)
 	}
-	var actions, manifests []uint32
-	var blob []byte
+	var manifests []uint32
+	actions, blob := make([]uint32, 0, len(ids)), make([]byte, 0, 256*len(ids)) // with room, since growing leaves as much again behind
 	parts := make([]uint32, (len(ids)+31)/32)
 	deps, consumers := make([][]uint32, len(ids)), make([][]uint32, len(ids))
 	var outputs, used []Use

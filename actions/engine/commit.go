@@ -19,16 +19,14 @@ import (
 
 // commit leaves a view of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
 func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
-	e := &looked{v: v, seen: map[string]int{}}
-	request := p.w.Request(p.Project)
-	facts, absentTools, ok := probe.Looked(request, p.Facts)
+	facts, absentTools, ok := probe.Looked(p.request, p.Facts)
 	gpus := ""
-	if request.NeedNative {
+	if p.request.NeedNative {
 		gpus = probe.GPUs("/", os.Getenv)
 		ok = ok && gpus != ""
 	}
 	cpu := ""
-	if request.NativeCPU {
+	if p.request.NativeCPU {
 		cpu = probe.CPU("/")
 	}
 	if !ok {
@@ -39,14 +37,15 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 			t.files.Digest(l.Path) // now it is among those seen, unless it is a folder
 		}
 	}
+	plan, err := v.pack(p, t, closure) // first: what it takes to make is large, and free again before the observations are collected
+	if err != nil {
+		return
+	}
 	good, packed := split(closure, dirty)
+	e := newLooked(v, len(closure))
 	e.tree(p.Graph, good, t)
 	e.plan(p, facts, absentTools)
 	if e.doubt {
-		return
-	}
-	plan, err := v.pack(p, t, closure)
-	if err != nil {
 		return
 	}
 	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, doubts: string(t.db.Text(doubtsText))}
@@ -62,7 +61,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 
 // commitFiles leaves the digests of the files that a build has read, for builds with another command line.
 func commitFiles(p *Project, t *Tree) {
-	l := &looked{v: &view{root: p.Root, began: p.w.Begun}, seen: map[string]int{}}
+	l := newLooked(&view{root: p.Root, began: p.w.Begun}, 0)
 	l.files(t)
 	t.db.SetView([32]byte{}, nil, nil, l.entries)
 }
@@ -115,6 +114,11 @@ type looked struct {
 	doubt   bool
 
 	planning bool // what is added now is of the plan
+}
+
+// newLooked collects what so many actions observed.
+func newLooked(v *view, actions int) *looked {
+	return &looked{v: v, entries: make([]tree.Observation, 0, 4*actions), seen: make(map[string]int, 4*actions)}
 }
 
 // tree takes all that the actions of ids looked at and made.

@@ -44,7 +44,7 @@ func (m *packedMeta) shadows(path string) bool {
 
 // pack makes the graph of a build ready to be kept.
 func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID) ([]byte, error) {
-	var uses []graph.Use
+	uses := make([]graph.Use, 0, 8*len(closure))
 	for _, id := range closure {
 		for _, name := range t.Runner.Uses(p.Graph.Actions[id]) {
 			uses = append(uses, graph.Use{Path: cache.Canonical(v.root, name), Action: id})
@@ -164,7 +164,7 @@ func (p *part) commit(t *Tree, dirty []graph.ActionID) {
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
-	e := &looked{v: p.view, seen: map[string]int{}}
+	e := newLooked(p.view, len(good))
 	e.tree(p.graph, good, t)
 	if e.doubt {
 		return

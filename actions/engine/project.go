@@ -22,8 +22,9 @@ type Project struct {
 	Facts plan.Facts
 	Graph *graph.Graph
 
-	w     *Workspace
-	steps *probe.Steps
+	w       *Workspace
+	steps   *probe.Steps
+	request probe.Request // what Facts answer
 
 	listFile string // the list of outputs, see outputs.go
 	listText []byte
@@ -58,8 +59,8 @@ func (w *Workspace) Plan() (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Project{w: w, Project: loaded}
-	if p.Facts, err = probe.Collect(context.Background(), w.Request(loaded)); err != nil {
+	p := &Project{w: w, Project: loaded, request: w.Request(loaded)}
+	if p.Facts, err = probe.Collect(context.Background(), p.request); err != nil {
 		return nil, err
 	}
 	made, err := p.make()
@@ -71,6 +72,9 @@ func (w *Workspace) Plan() (*Project, error) {
 		return nil, ErrDiagnosed
 	}
 	p.Graph = made.Graph
+	for _, t := range loaded.Targets {
+		t.Sources = nil // nobody asks for them any more: 36 MB of 100,000
+	}
 	return p, nil
 }
 

@@ -88,7 +88,7 @@ func (t *Tree) Imported() func(output string) *cache.Record {
 
 // Covered is what the tools of the plan stand for.
 func (p *Project) Covered(ctx context.Context) execute.Covered {
-	files, asked := probe.Covered(ctx, p.w.Request(p.Project))
+	files, asked := probe.Covered(ctx, p.request)
 	c := execute.Covered{Files: map[string][]string{}, Asked: asked}
 	for name, tool := range p.Tools() {
 		c.Files[name] = files[tool.ID]

@@ -282,17 +282,27 @@ func (db *DB) write(b []byte) error {
 	return nil
 }
 
-// writeBlob appends a blob, and gives its offset.
+// writeBlob appends a blob, and gives its offset. It makes no copy of data, which may be large.
 func (db *DB) writeBlob(data []byte) (at int64, err error) {
 	at = db.size
-	return at, db.write(appendBlob(nil, at, data))
+	head := blobHead(at)
+	entry := le.AppendUint32(nil, uint32(len(head)+len(data)))
+	entry = le.AppendUint32(entry, crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, data))
+	if err := db.write(append(entry, head...)); err != nil {
+		return 0, err
+	}
+	return at, db.write(data)
+}
+
+// blobHead begins the payload of a blob that will stand at an offset.
+func blobHead(at int64) []byte {
+	pad := -(at + entryHead + 2) & 7
+	return append([]byte{kindBlob, byte(pad)}, make([]byte, pad)...)
 }
 
 // appendBlob appends the entry of a blob that will stand at an offset.
 func appendBlob(b []byte, at int64, data []byte) []byte {
-	pad := -(at + entryHead + 2) & 7
-	payload := append([]byte{kindBlob, byte(pad)}, make([]byte, pad, int(pad)+len(data))...)
-	return appendEntry(b, append(payload, data...))
+	return appendEntry(b, append(blobHead(at), data...))
 }
 
 func appendEntry(b, payload []byte) []byte {

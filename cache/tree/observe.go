@@ -83,20 +83,20 @@ const (
 )
 
 const (
-	entrySize = int(unsafe.Sizeof(entry{})) // 64
-	blobHead  = 16
+	entrySize    = int(unsafe.Sizeof(entry{})) // 64
+	observedHead = 16
 )
 
 var errDamaged = errors.New("damaged observations")
 
 // parse takes a blob apart. b must stay as it is, and begin at a multiple of 8.
 func parse(b []byte) (*observations, error) {
-	if len(b) < blobHead {
+	if len(b) < observedHead {
 		return nil, errDamaged
 	}
 	u32 := func(at int) int { return int(le.Uint32(b[at:])) }
 	n, absent, note := u32(0), u32(4), u32(8)
-	s, rest := &observations{}, b[blobHead:]
+	s, rest := &observations{}, b[observedHead:]
 	need := n*(entrySize+32) + absent*4 + note
 	if need > len(rest) || n > 0 && (len(rest) == need || rest[len(rest)-1] != 0) {
 		return nil, errDamaged
@@ -199,7 +199,7 @@ func encode(note []byte, list []Observation) ([]byte, error) {
 			return nil, fmt.Errorf("a path holds a zero byte or is too long: %q", o.Path)
 		}
 	}
-	size := blobHead + len(list)*(entrySize+32) + absent*4 + len(note) + text
+	size := observedHead + len(list)*(entrySize+32) + absent*4 + len(note) + text
 	if size > math.MaxUint32 {
 		return nil, errors.New("too much to remember of a build")
 	}

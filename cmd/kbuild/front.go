@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -111,6 +112,9 @@ func (c *cli) UpToDate(actions int) {
 // Begin implements engine.Front.
 func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	start := time.Now()
+	if len(t.Runner.Graph.Actions) > 20_000 && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // compilers have more use for the memory than kbuild for the time
+	}
 	opts, closeJobs := c.schedule(t)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	progress, observer := c.progress(want, opts, t)
