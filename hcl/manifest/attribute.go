@@ -217,15 +217,12 @@ func (r *reader) elements(f *field, of string) []cty.Value {
 }
 
 // texts reads a list of strings.
-func (r *reader) texts(name string) []item {
-	f := r.field(name)
+func (r *reader) texts(name string) []item { return r.textItems(r.field(name)) }
+
+func (r *reader) textItems(f *field) []item {
 	if f == nil {
 		return nil
 	}
-	return r.textItems(f)
-}
-
-func (r *reader) textItems(f *field) []item {
 	var out []item
 	places := literals(f.expr)
 	for _, e := range r.elements(f, "strings") {

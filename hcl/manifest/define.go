@@ -17,17 +17,13 @@ func (r *reader) defines() []Define {
 			continue
 		}
 		v := m[name]
-		if v != nil && (*v == "true" || *v == "false") && isBool(f, name) {
+		if v != nil && (*v == "true" || *v == "false") && f.val.AsValueMap()[name].Type().FriendlyName() == "bool" {
 			digit := map[string]string{"true": "1", "false": "0"}[*v]
 			v = &digit
 		}
 		out = append(out, Define{name, v})
 	}
 	return out
-}
-
-func isBool(f *field, key string) bool {
-	return f.val.AsValueMap()[key].Type().FriendlyName() == "bool"
 }
 
 // mergeDefines puts more over base, sorted by name.

@@ -89,7 +89,7 @@ func (r *reader) codes(name string) []gencode.Code {
 	if isEmpty(f.val) {
 		r.l.errorAt(f.rng, codeHelp, "%s is empty", name)
 	}
-	if mixed(out) {
+	if slices.ContainsFunc(out, isGFX) && slices.ContainsFunc(out, func(c gencode.Code) bool { return !isGFX(c) }) {
 		r.l.errorAt(f.rng, "Make two targets, one for each vendor.", "%s mixes CUDA and HIP code", name)
 	}
 	return out
@@ -114,10 +114,6 @@ func codeMeant(s string) string {
 		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)
 	}
 	return didYouMean(s, []string{"native", "all", "all-major", "gfx90a", "gfx942", "gfx1100", "sm_80", "sm_90"})
-}
-
-func mixed(codes []gencode.Code) bool {
-	return slices.ContainsFunc(codes, isGFX) && slices.ContainsFunc(codes, func(c gencode.Code) bool { return !isGFX(c) })
 }
 
 func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }

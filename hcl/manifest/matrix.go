@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -73,7 +74,7 @@ func (l *loader) matrix(b *block) []instance {
 		}
 		points = multiply(points, name, values)
 	}
-	return r.exclude(f, points, sortedKeys(axes))
+	return r.exclude(points, sortedKeys(axes))
 }
 
 func multiply(points []instance, axis string, values []cty.Value) []instance {
@@ -82,9 +83,7 @@ func multiply(points []instance, axis string, values []cty.Value) []instance {
 		for _, v := range values {
 			s, _ := asText(v)
 			q := instance{axes: append(slices.Clone(p.axes), MatrixValue{axis, s}), values: map[string]cty.Value{axis: v}}
-			for k, old := range p.values {
-				q.values[k] = old
-			}
+			maps.Copy(q.values, p.values)
 			out = append(out, q)
 		}
 	}
@@ -124,7 +123,7 @@ func (r *reader) axis(f *field, name string, v cty.Value) []cty.Value {
 }
 
 // exclude drops points. An object that drops nothing is reported: its author meant something.
-func (r *reader) exclude(matrix *field, points []instance, axes []string) []instance {
+func (r *reader) exclude(points []instance, axes []string) []instance {
 	f := r.field("exclude")
 	if f == nil {
 		return points

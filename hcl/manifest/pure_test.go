@@ -75,7 +75,7 @@ func TestNearest(t *testing.T) {
 		{"slover", []string{"bench", "solver"}, "solver"}, {"Solver", []string{"solver"}, "solver"}, {"a", []string{"b"}, ""},
 		{"include_dirs", []string{"includes"}, "includes"}, {"xyz", []string{"solver"}, ""}, {"soler", []string{"solver", "soller"}, "soller"},
 	} {
-		expect(t, c.name, nearest(c.name, c.known), c.want)
+		expect(t, c.name, Nearest(c.name, c.known), c.want)
 	}
 }
 

@@ -63,12 +63,10 @@ const (
 )
 
 // Attribute gives the attribute of a name, nil if there is none.
-func (b *Block) Attribute(name string) *Attribute { return attributeOf(b.Attributes, name) }
-
-func attributeOf(list []Attribute, name string) *Attribute {
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i]
+func (b *Block) Attribute(name string) *Attribute {
+	for i := range b.Attributes {
+		if b.Attributes[i].Name == name {
+			return &b.Attributes[i]
 		}
 	}
 	return nil

@@ -174,7 +174,7 @@ func (l *loader) mustExist(p string, rng hcl.Range) bool {
 
 // decomposed is the path of a file that p would name if texts in HCL were not normalised; "" if there is none.
 func (l *loader) decomposed(p string) string {
-	if !filepath.IsLocal(p) || isASCII(p) {
+	if !filepath.IsLocal(p) || !strings.ContainsFunc(p, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""
 	}
 	at := "."
@@ -191,10 +191,6 @@ func (l *loader) decomposed(p string) string {
 		at = next
 	}
 	return at
-}
-
-func isASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 func (l *loader) stat(p string) (fs.FileInfo, error) {

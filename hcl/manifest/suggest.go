@@ -20,12 +20,8 @@ var synonyms = map[string]string{
 	"custom_command": "generate", "target": "executable", "local": "locals", "vars": "variable",
 }
 
-// Nearest gives the known name closest to a misspelt one, "" if none is close: for names outside of
-// manifests, such as targets on the command line.
-func Nearest(name string, known []string) string { return nearest(name, known) }
-
-// nearest gives the known name closest to a misspelt one, "" if none is close.
-func nearest(name string, known []string) string {
+// Nearest gives the known name closest to a misspelt one, "" if none is close.
+func Nearest(name string, known []string) string {
 	known = slices.Clone(known)
 	slices.Sort(known)
 	if s := synonyms[name]; s != "" && slices.Contains(known, s) {
@@ -45,12 +41,12 @@ func nearest(name string, known []string) string {
 // them is missing, and comparing each with each takes minutes.
 const comparisons = 200_000
 
-// nearest is nearest as long as that takes no time that anybody notices.
+// nearest is Nearest as long as that takes no time that anybody notices.
 func (l *loader) nearest(name string, known []string) string {
 	if l.compared += len(known); l.compared > comparisons {
 		return ""
 	}
-	return nearest(name, known)
+	return Nearest(name, known)
 }
 
 // didYouMean is didYouMean with that bound.
@@ -60,7 +56,7 @@ func (l *loader) didYouMean(name string, known []string) string {
 
 // didYouMean is the end of a summary: `; did you mean "solver"?`, or nothing.
 func didYouMean(name string, known []string) string {
-	return meant(nearest(name, known))
+	return meant(Nearest(name, known))
 }
 
 func meant(name string) string {

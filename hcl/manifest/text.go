@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
@@ -120,11 +121,11 @@ func (l *loader) checkNesting(file string, src []byte) bool {
 	for _, t := range tokens {
 		top := len(operators) - 1
 		switch {
-		case opens(t.Type):
+		case slices.Contains(opening, t.Type):
 			operators[top]++
 			open, operators = append(open, t.Type), append(operators, 0)
 			nesting += 2
-		case closes(t.Type) && len(open) > 0:
+		case slices.Contains(closing, t.Type) && len(open) > 0:
 			nesting -= operators[top] + 1
 			open, operators = open[:top-1], operators[:top]
 		case t.Type == hclsyntax.TokenComma, t.Type == hclsyntax.TokenNewline && (top == 0 || open[top-1] == hclsyntax.TokenOBrace):
@@ -143,23 +144,12 @@ func (l *loader) checkNesting(file string, src []byte) bool {
 	return true
 }
 
-func opens(t hclsyntax.TokenType) bool {
-	switch t {
-	case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc,
-		hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
-		return true
-	}
-	return false
-}
-
-func closes(t hclsyntax.TokenType) bool {
-	switch t {
-	case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc,
-		hclsyntax.TokenTemplateSeqEnd:
-		return true
-	}
-	return false
-}
+var (
+	opening = []hclsyntax.TokenType{hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenOQuote,
+		hclsyntax.TokenOHeredoc, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl}
+	closing = []hclsyntax.TokenType{hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenCQuote,
+		hclsyntax.TokenCHeredoc, hclsyntax.TokenTemplateSeqEnd}
+)
 
 // tooLong are bytes of a line that no diagnostic shows.
 const tooLong = 4 << 10
