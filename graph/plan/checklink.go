@@ -155,7 +155,7 @@ func ltoirFor(t *target, arch gencode.Code) []artifact {
 		if !slices.Contains(order, source) {
 			order = append(order, source)
 		}
-		fits := gencode.LinksInto(gencode.Image{Kind: code.Kind, Num: code.Num, Suffix: code.Suffix}, arch, true)
+		fits := gencode.LinksInto(gencode.Image(code), arch, true)
 		if old, have := best[source]; fits && (!have || gencode.Compare(old, code) < 0) {
 			best[source], chosen[source] = code, a
 		}

@@ -30,6 +30,13 @@ func (c *codes) add(e gencode.Code) {
 	}
 }
 
+func (c *codes) sort() {
+	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.lto, &c.gfx} {
+		slices.SortFunc(*list, gencode.Compare)
+		*list = slices.Compact(*list)
+	}
+}
+
 // compileCodes are the codes a compile in the given mode makes, for a target that ships c.
 func (c codes) compileCodes(mode string) []gencode.Code {
 	var out []gencode.Code

@@ -51,7 +51,7 @@ func (ps *problems) checkCoverage(t *target, p part, lto bool) {
 		}
 		var images []gencode.Image
 		for _, c := range p.t.codes.compileCodes(mode) {
-			images = append(images, gencode.Image{Kind: c.Kind, Num: c.Num, Suffix: c.Suffix})
+			images = append(images, gencode.Image(c))
 		}
 		for _, want := range t.codes.sass {
 			if !anyLinks(images, want, lto) {

@@ -18,10 +18,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	}
 	parts := b.parts(t, l)
 	keeps := b.keepsAll(t)
-	link := nvcc.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink}
-	for _, p := range parts {
-		link.LTO = link.LTO || p.lto
-	}
+	link := nvcc.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink, LTO: hasLTO(parts)}
 	if !b.checkLink(t, parts, link.LTO) {
 		return ""
 	}

@@ -20,10 +20,7 @@ func (ck *checks) expand(t *target) codes {
 			c.add(e)
 		}
 	}
-	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.lto, &c.gfx} {
-		slices.SortFunc(*list, gencode.Compare)
-		*list = slices.Compact(*list)
-	}
+	c.sort()
 	ck.checkSpoken(t)
 	t.unbuilt = ck.lacking(t, c)
 	if c.empty() && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
@@ -133,10 +130,7 @@ func (ck *checks) inheritCodes(t *target) codes {
 			c.gfx = append(c.gfx, ck.amdCode(d)...)
 		}
 	}
-	for _, list := range []*[]gencode.Code{&c.sass, &c.ptx, &c.gfx} {
-		slices.SortFunc(*list, gencode.Compare)
-		*list = slices.Compact(*list)
-	}
+	c.sort()
 	if len(c.gfx) > 0 && len(c.sass)+len(c.ptx) > 0 && t.Kind != manifest.Generate {
 		ck.errorf(t.Pos, "Make two programs, one for each vendor.", "%s depends on libraries with CUDA code and on libraries with AMD code", t.label)
 	}

@@ -148,7 +148,7 @@ func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compile
 	o := commonOptions(t, s, inc)
 	o.Opt, o.Flags = ck.hipOpt(t), s.Flags.HIP
 	if same := t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt; !same && (t.PrecDiv != nil || t.PrecSqrt != nil) {
-		ck.errorf(precPos(t), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
+		ck.errorf(t.attr(map[bool]string{true: "prec_div", false: "prec_sqrt"}[t.PrecDiv != nil]), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
 	}
 	if t.MaxRegisters > 0 {
 		ck.errorf(t.attr("max_registers"), "Use __launch_bounds__ in the source.", "%s: max_registers has no meaning for AMD code", t.label)
@@ -167,13 +167,6 @@ func (g *given) hipOpt(t *target) string {
 		return ""
 	}
 	return "3"
-}
-
-func precPos(t *target) manifest.Pos {
-	if t.PrecDiv != nil {
-		return t.attr("prec_div")
-	}
-	return t.attr("prec_sqrt")
 }
 
 // hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's headers.

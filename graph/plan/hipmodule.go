@@ -172,12 +172,10 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 func (b *builder) linkHIPModule(t *target) []artifact {
 	l := b.linkage(t)
 	b.checkHIPLinker(t)
-	h := &hipLink{b: b, t: t, l: l, parts: b.parts(t, l), mode: "rdc"}
+	h := &hipLink{b: b, t: t, l: l, parts: b.parts(t, l)}
+	h.mode = linkMode(hasLTO(h.parts))
 	for _, p := range h.parts {
 		b.checkHIPCoverage(t, p.t)
-		if p.lto {
-			h.mode = "lto"
-		}
 	}
 	passes, err := h.learn(t.codes.gfx)
 	if err != nil {

@@ -57,15 +57,10 @@ func rpath(from, to string) string {
 	return strings.TrimSuffix("$ORIGIN"+up+"/"+rel, "/") // not path.Join, which would take $ORIGIN/.. for nothing
 }
 
-// usesCUDA reports whether the program needs the CUDA runtime: a CUDA source compiler.Anywhere in the link.
+// usesCUDA reports whether the program needs the CUDA runtime: a CUDA source anywhere in the link.
 func (g *given) usesCUDA(t *target, l linkage) bool {
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
-		for _, s := range u.Sources {
-			if s.Language == "cuda" {
-				return true
-			}
-		}
-		if len(g.facts.Prebuilt[u.file].Members) > 0 {
+		if u.shipsCUDA() || len(g.facts.Prebuilt[u.file].Members) > 0 {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -51,10 +52,7 @@ func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) 
 
 // instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64.
 func instanceName(t *target) string {
-	name := t.Base
-	if name == "" {
-		name = t.Name
-	}
+	name := cmp.Or(t.Base, t.Name)
 	for _, v := range t.Matrix {
 		name += "." + strings.Map(fileRune, v.Value)
 	}

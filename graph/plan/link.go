@@ -23,7 +23,7 @@ func (b *builder) library(t *target) {
 	if t.DeviceLink && t.isHIP() {
 		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.label)
 	} else if t.DeviceLink {
-		if l := b.linkage(t); b.needsDeviceLink(t, l) {
+		if l := b.linkage(t); len(b.parts(t, l)) > 0 {
 			t.dlink = b.deviceLink(t, l)
 			members = append(members, t.dlink)
 		}
@@ -40,10 +40,6 @@ func (b *builder) library(t *target) {
 	t.node.Outputs = []string{t.file}
 }
 
-func (b *builder) executable(t *target) {
-	b.link(t, b.out("bin", t.Name), graph.HostLink)
-}
-
 // link plans the device link, if any device code needs one, and the host link.
 func (b *builder) link(t *target, out string, kind graph.Kind) {
 	t.file = out
@@ -56,7 +52,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 		return
 	}
 	objs := paths(t.objects)
-	deviceLink := b.needsDeviceLink(t, l)
+	deviceLink := len(b.parts(t, l)) > 0
 	if deviceLink {
 		if t.dlink = b.deviceLink(t, l); t.dlink != "" {
 			objs = append(objs, t.dlink)

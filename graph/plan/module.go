@@ -164,10 +164,7 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 	}
 	l := b.linkage(t)
 	parts := b.parts(t, l)
-	lto := false
-	for _, p := range parts {
-		lto = lto || p.lto
-	}
+	lto := hasLTO(parts)
 	if kind == "ptx" && !lto {
 		b.errorf(t.attr("emit"), `Use mode = "lto" or "whole".`, "%s: a device link without LTO makes no PTX", t.label)
 		return nil
@@ -181,7 +178,11 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 		inputs = append(inputs, own(check, p, b.linkInputs(t, p, check))...)
 	}
 	var arts []artifact
-	for _, set := range linkedCodes(t, kind) {
+	sets := oneEach(t.codes.sass)
+	if kind == "fatbin" {
+		sets = [][]gencode.Code{t.codes.sass}
+	}
+	for _, set := range sets {
 		arch := ""
 		if kind != "fatbin" {
 			arch = set[0].String()
@@ -195,13 +196,6 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts
-}
-
-func linkedCodes(t *target, kind string) [][]gencode.Code {
-	if kind == "fatbin" {
-		return [][]gencode.Code{t.codes.sass}
-	}
-	return oneEach(t.codes.sass)
 }
 
 func oneEach(list []gencode.Code) [][]gencode.Code {

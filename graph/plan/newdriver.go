@@ -57,14 +57,12 @@ func driverVariables(env []string) string {
 
 // otherDriver reports relocatable code of a member that a link of t passes over.
 func (g *given) otherDriver(t *target, m Member) bool {
-	amd := slices.ContainsFunc(m.Images, isAMD)
+	amd := slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") })
 	if !t.isHIP() || !amd || g.facts.HIP == nil {
 		return m.NewDriver // nvlink reads none of it
 	}
 	return m.NewDriver != g.facts.HIP.LinksNew
 }
-
-func isAMD(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") }
 
 // refuseMember reports device code of a prebuilt library that no link of kbuild takes.
 func (ps *problems) refuseMember(t, u *target, m Member) {

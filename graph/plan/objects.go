@@ -42,22 +42,12 @@ func (b *builder) compileAll(t *target) {
 // includes are the folders t's sources search, own first, then those its dependencies export; and
 // the generated files that must exist before anything of t compiles.
 func (w *walker) includes(t *target) (dirs, headers []string) {
-	seen := map[string]bool{}
-	add := func(list []string) {
-		for _, d := range list {
-			if !seen[d] {
-				seen[d] = true
-				dirs = append(dirs, d)
-			}
-		}
-	}
-	add(t.Includes)
+	dirs = slices.Clone(t.Includes)
 	for _, d := range w.exporters(t) {
-		add(d.include)
-		headers = append(headers, d.headers...)
+		dirs, headers = append(dirs, d.include...), append(headers, d.headers...)
 	}
 	slices.Sort(headers)
-	return dirs, slices.Compact(headers)
+	return appendNew(nil, dirs...), slices.Compact(headers)
 }
 
 func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {

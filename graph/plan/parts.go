@@ -71,12 +71,6 @@ func (g *given) brought(t *target, l linkage, closed map[*target]bool) []*target
 	return all
 }
 
-// needsDeviceLink reports relocatable device code in t or in the static libraries it links that no
-// device link has closed yet.
-func (ck *checks) needsDeviceLink(t *target, l linkage) bool {
-	return len(ck.parts(t, l)) > 0
-}
-
 // linkedMembers are the members of a prebuilt file that a device link reads.
 func (g *given) linkedMembers(t *target) []Member {
 	return slices.DeleteFunc(slices.Clone(g.facts.Prebuilt[t.file].Members), func(m Member) bool { return !m.NVLinkReads() })
@@ -108,6 +102,8 @@ func (g *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	}
 	return libs
 }
+
+func hasLTO(parts []part) bool { return slices.ContainsFunc(parts, func(p part) bool { return p.lto }) }
 
 func linkMode(lto bool) string {
 	if lto {

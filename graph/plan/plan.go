@@ -103,12 +103,7 @@ func (b *builder) inherit() {
 		t := b.order[i]
 		t.pic = t.pic || t.Shared
 		for _, d := range t.deps {
-			if t.pic && d.Kind == manifest.Library && !d.Shared {
-				d.pic = true
-			}
-			if t.pic && d.Kind == manifest.Module {
-				d.pic = true
-			}
+			d.pic = d.pic || t.pic && (d.Kind == manifest.Module || d.Kind == manifest.Library && !d.Shared)
 		}
 	}
 }
@@ -136,7 +131,7 @@ func (b *builder) target(t *target) {
 	case manifest.Executable:
 		b.checkEmbeds(t)
 		b.compileAll(t)
-		b.executable(t)
+		b.link(t, b.out("bin", t.Name), graph.HostLink)
 	default:
 		panic("BUG: unknown kind of target " + string(t.Kind))
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"path"
 	"slices"
 
@@ -20,10 +21,7 @@ import (
 // prebuilt plans what makes a file linkable; an archive has no actions. What it holds was read while collecting facts.
 func (b *builder) prebuilt(t *target) {
 	t.include = t.Includes
-	t.file = t.Archive
-	if t.file == "" {
-		t.file = t.SharedFile
-	}
+	t.file = cmp.Or(t.Archive, t.SharedFile)
 	t.node.Outputs = []string{t.file}
 	for _, d := range t.deps {
 		t.headers = append(t.headers, d.headers...)
@@ -42,15 +40,8 @@ func (b *builder) prebuilt(t *target) {
 	case slices.Contains([]string{"cubin", "offload bundle", "code object", "bitcode"}, lib.Form):
 		b.errorf(attr, "Give an archive, an object, a fatbin or LTO-IR; load this one when the program runs.", "%s is a %s, which kbuild does not link", t.file, lib.Form)
 	}
-	if !isBare {
-		b.checkUnspoken(t)
-	}
-}
-
-// checkUnspoken refuses options for code that nvcc has packed: it says by itself how it was compiled.
-func (ps *problems) checkUnspoken(t *target) {
-	if pos := floatPos(t); pos != t.Pos {
-		ps.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: floating-point options are for bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
+	if pos := floatPos(t); pos != t.Pos && !isBare { // code that nvcc has packed says by itself how it was compiled
+		b.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: floating-point options are for bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
 	}
 }
 
