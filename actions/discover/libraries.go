@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
 // linkInputs finds what -l and the scripts of linkers mean.
@@ -62,14 +63,7 @@ func (s linkInputs) absentLibs(argv []string) (missing []string) {
 
 // linked are the folders of -L, those of LIBRARY_PATH after them, and the files that each -l may mean in a folder.
 func (s linkInputs) linked(argv []string) (dirs []string, libs [][]string) {
-	var args []string
-	for _, arg := range argv {
-		if list, ok := strings.CutPrefix(arg, "-Wl,"); ok {
-			args = append(args, strings.Split(list, ",")...)
-		} else if arg != "-Xlinker" {
-			args = append(args, arg)
-		}
-	}
+	args := host.LinkerWords(argv)
 	static := slices.Contains(args, "-static")
 	for i, arg := range args {
 		if (arg == "-L" || arg == "-l") && i+1 < len(args) {

@@ -28,7 +28,7 @@ var allowed = map[string]string{
 	"graph/compiler/host":          "",
 	"graph/compiler":               "graph graph/gencode",
 	"graph/compiler/compilertest":  "graph/gencode",
-	"graph/compiler/nvcc":          "graph graph/compiler graph/gencode",
+	"graph/compiler/nvcc":          "graph graph/compiler graph/gencode hcl/optfile",
 	"graph/compiler/clang":         "graph graph/compiler graph/gencode",
 	"graph/compiler/hip":           "graph graph/compiler graph/compiler/clang graph/gencode",
 	"graph/compiler/clangcuda":     "graph graph/compiler graph/compiler/clang graph/gencode",

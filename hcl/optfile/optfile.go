@@ -59,7 +59,7 @@ func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
 		var more []Word
 		list, rest, isList := strings.Cut(w.Text, ",")
 		switch {
-		case strings.HasPrefix(w.Text, "@") && i > 0 && isPass(words[i-1].Text):
+		case strings.HasPrefix(w.Text, "@") && i > 0 && slices.Contains([]string{"-Xlinker", "-Xassembler", "-Xpreprocessor"}, words[i-1].Text):
 			more, err = f.passed(words[i-1].Text, w, depth)
 			out = out[:len(out)-1] // what passes it is before each
 		case strings.HasPrefix(w.Text, "@"):
@@ -85,10 +85,6 @@ func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
 		out = append(out, more...)
 	}
 	return out, nil
-}
-
-func isPass(option string) bool {
-	return option == "-Xlinker" || option == "-Xassembler" || option == "-Xpreprocessor"
 }
 
 // passed writes out an option that pass hands to another program.
@@ -216,7 +212,7 @@ func (f Files) optionsFiles(list string, from, depth int) (out []Word, err error
 // forHost writes out what nvcc hands to the host compiler, one by one if there was a file.
 func (f Files) forHost(option string, joined bool, list string, from, depth int) (out []Word, err error) {
 	var host []Word
-	for _, o := range splitCommas(list) {
+	for _, o := range SplitCommas(list) {
 		host = append(host, Word{o, from})
 	}
 	written, err := f.gnu(host, depth)
@@ -234,8 +230,8 @@ func (f Files) forHost(option string, joined bool, list string, from, depth int)
 	return out, nil
 }
 
-// splitCommas splits at commas that no backslash keeps, as nvcc does.
-func splitCommas(list string) []string {
+// SplitCommas splits at commas that no backslash keeps, as nvcc does.
+func SplitCommas(list string) []string {
 	const kept = "\x00"
 	parts := strings.Split(strings.ReplaceAll(list, `\,`, kept), ",")
 	for i := range parts {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -23,10 +24,7 @@ func IntermediateCode(options []string) string {
 			bitcode = o
 		}
 	}
-	if lto == "" {
-		return bitcode
-	}
-	return lto
+	return cmp.Or(lto, bitcode)
 }
 
 // NativeCPU reports an option that has a compiler make code for the processor of the machine that it runs on.

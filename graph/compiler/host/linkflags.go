@@ -24,16 +24,8 @@ var operands = []string{"-z", "-rpath", "--rpath", "-Map", "--dynamic-linker"}
 
 // HidesReferences names an option of a link by which host code that kbuild does not see may refer to symbols; "" if there is none.
 func HidesReferences(flags []string, stripUnused bool) string {
-	var words []string
-	for _, f := range flags {
-		if list, ok := strings.CutPrefix(f, "-Wl,"); ok {
-			words = append(words, strings.Split(list, ",")...)
-		} else if f != "-Xlinker" {
-			words = append(words, f)
-		}
-	}
 	skip := false
-	for _, w := range words {
+	for _, w := range LinkerWords(flags) {
 		if skip {
 			skip = false
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -75,7 +76,10 @@ func ParseDryRun(text string) (DryRun, error) {
 			continue
 		}
 		if name, value, ok := compiler.Assignment(rest); ok {
-			d.assign(name, value)
+			// Variables with an underscore are nvcc's own; LIBRARIES, INCLUDES and the like are in the steps already.
+			if name == "NVVMIR_LIBRARY_DIR" || name == "LD_LIBRARY_PATH" {
+				d.Env = append(d.Env, name+"="+strings.TrimSpace(value))
+			}
 			assigned[name] = value
 			continue
 		}
@@ -98,15 +102,6 @@ func ParseDryRun(text string) (DryRun, error) {
 	return d, nil
 }
 
-// assign keeps what the steps may look at. Variables with an underscore are nvcc's own; LIBRARIES, INCLUDES and
-// the like are in the steps already.
-func (d *DryRun) assign(name, value string) {
-	switch name {
-	case "NVVMIR_LIBRARY_DIR", "LD_LIBRARY_PATH":
-		d.Env = append(d.Env, name+"="+strings.TrimSpace(value))
-	}
-}
-
 // toolOf names the tool of a step. A step that only a shell understands is not known.
 func toolOf(argv []string) (string, error) {
 	base := path.Base(argv[0])
@@ -114,10 +109,8 @@ func toolOf(argv []string) (string, error) {
 	case "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink":
 		return base, nil
 	}
-	for _, a := range argv[1:] {
-		if a == "-c" || a == "-E" {
-			return "gcc", nil
-		}
+	if slices.Contains(argv[1:], "-c") || slices.Contains(argv[1:], "-E") {
+		return "gcc", nil
 	}
 	return "", fmt.Errorf("nvcc --dryrun shows a step that is not known: %s", strings.Join(argv, " "))
 }

@@ -3,6 +3,8 @@ package nvcc
 import (
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
 // What nvcc hands on to the host compiler, and what its host code is compiled and linked with.
@@ -18,27 +20,9 @@ func HostOptions(nvcc []string) (options []string) {
 			i++
 			list = nvcc[i]
 		}
-		options = append(options, splitList(list)...)
+		options = append(options, optfile.SplitCommas(list)...)
 	}
 	return options
-}
-
-// splitList splits at commas without a backslash before them.
-func splitList(list string) []string {
-	words := []string{""}
-	for i := 0; i < len(list); i++ {
-		last := len(words) - 1
-		switch {
-		case list[i] == '\\' && i+1 < len(list) && list[i+1] == ',':
-			words[last] += ","
-			i++
-		case list[i] == ',':
-			words = append(words, "")
-		default:
-			words[last] += list[i : i+1]
-		}
-	}
-	return words
 }
 
 // HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all sources include.
