@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -36,12 +37,7 @@ func paintOf(kind Kind, lto bool) paint {
 	if lto && kind.Info().optimises() {
 		p = paint{fill: ltoInk, rim: "#7a3100", ink: "#ffffff", width: 2.4}
 	}
-	if p.ink == "" {
-		p.ink = "#1f2937"
-	}
-	if p.style == "" {
-		p.style = "filled,rounded"
-	}
+	p.ink, p.style = cmp.Or(p.ink, "#1f2937"), cmp.Or(p.style, "filled,rounded")
 	return p
 }
 
@@ -179,10 +175,7 @@ func dotLabel(n *drawNode, p paint) string {
 
 // lines are the two lines of a node: what it makes, and how.
 func (n *drawNode) lines() (title, sub string) {
-	title = elide(n.title, 40)
-	if title == "" {
-		title = n.id
-	}
+	title = cmp.Or(elide(n.title, 40), n.id)
 	switch {
 	case n.kind == drawSource:
 		return title, ""

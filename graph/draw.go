@@ -1,10 +1,11 @@
 package graph
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -113,9 +114,7 @@ func (g *Graph) prebuiltOwners() map[string]string {
 		if a.Work.Link == nil {
 			continue
 		}
-		for file, label := range a.Link().Owners {
-			owners[file] = label
-		}
+		maps.Copy(owners, a.Link().Owners)
 	}
 	for _, t := range g.Targets {
 		if t.Kind == "prebuilt" {
@@ -222,10 +221,7 @@ func (x *drawIndex) origin(a *Action, in string, orderOnly bool) *drawNode {
 	switch {
 	case n != nil || orderOnly:
 	case isLibrary(in):
-		n = &drawNode{id: fmt.Sprintf("p%d", len(x.external)), kind: drawPrebuilt, target: x.owners[in], file: in, title: x.owners[in]}
-		if n.title == "" {
-			n.title = path.Base(in)
-		}
+		n = &drawNode{id: fmt.Sprintf("p%d", len(x.external)), kind: drawPrebuilt, target: x.owners[in], file: in, title: cmp.Or(x.owners[in], path.Base(in))}
 		x.d.loose = append(x.d.loose, n)
 		x.external[in] = n
 	case x.d.small:
@@ -247,7 +243,8 @@ func (x *drawIndex) placeSources() {
 			targets[e.from] = union(targets[e.from], e.to.target)
 		}
 	}
-	for _, n := range sortedNodes(x.external) {
+	for _, file := range slices.Sorted(maps.Keys(x.external)) {
+		n := x.external[file]
 		if n.kind != drawSource {
 			continue
 		}
@@ -261,19 +258,6 @@ func (x *drawIndex) placeSources() {
 			}
 		}
 	}
-}
-
-func sortedNodes(m map[string]*drawNode) []*drawNode {
-	paths := make([]string, 0, len(m))
-	for p := range m {
-		paths = append(paths, p)
-	}
-	sort.Strings(paths)
-	nodes := make([]*drawNode, len(paths))
-	for i, p := range paths {
-		nodes[i] = m[p]
-	}
-	return nodes
 }
 
 // finish drops empty clusters and counts.
@@ -299,15 +283,10 @@ func (x *drawIndex) finish() {
 	}
 }
 
-// partial reports an LTO link in the drawing that takes code it cannot optimise.
-func (d *drawing) partial() bool {
-	return slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque })
-}
-
 // caption is the one line below a picture.
 func (d *drawing) caption() string {
 	s := fmt.Sprintf("%s in %s", count(d.actions, "action"), count(len(d.clusters), "target"))
-	if d.partial() {
+	if slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque }) { // an LTO link takes code that it cannot optimise
 		s += " · partial LTO: dashed edges bring code that the link cannot optimise"
 	}
 	return s

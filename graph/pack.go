@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -52,8 +53,6 @@ var errPacked = errors.New("damaged graph")
 
 // adjacency is a list of numbers for each action.
 type adjacency struct{ from, to []uint32 }
-
-func (a adjacency) of(id ActionID) []uint32 { return a.to[a.from[id]:a.from[id+1]] }
 
 // pairs are (string, action), two numbers each.
 type pairs []uint32
@@ -247,9 +246,6 @@ func Unpack(data []byte) (*Packed, error) {
 	return g, nil
 }
 
-// Sum tells a packed graph from others.
-func Sum(data []byte) uint32 { return binary.LittleEndian.Uint32(data[len(packMagic):]) }
-
 // Meta is what the graph was packed with.
 func (g *Packed) Meta() []byte { return g.meta }
 
@@ -311,19 +307,14 @@ func (g *Packed) reach(along adjacency, ids []ActionID, also func(ActionID) bool
 	for len(stack) > 0 {
 		id := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, n := range along.of(id) {
+		for _, n := range along.to[along.from[id]:along.from[id+1]] {
 			if next := ActionID(n); !seen[next] && also(next) {
 				seen[next] = true
 				stack = append(stack, next)
 			}
 		}
 	}
-	out := make([]ActionID, 0, len(seen))
-	for id := range seen {
-		out = append(out, id)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // Action makes an action.
