@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,14 +111,9 @@ func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Step
 		if role := filepath.Base(argv[0]); parts[role] == "" && w.there(argv[0]) {
 			parts[role] = argv[0]
 			w.lookup(role, w.env("PATH")) // clang looks there for ptxas and fatbinary: another one before it is another answer
-			for name, file := range w.sharedLibs(argv[0]) {
-				parts[role+" "+name] = file
-			}
 		}
 	}
-	for name, file := range w.sharedLibs(driver) {
-		parts["clang++ "+name] = file
-	}
+	w.addLibraries(parts, slices.Collect(maps.Keys(parts)))
 	w.addSystem(parts)
 	if header := filepath.Join(cudaPath, "include", "cuda.h"); w.there(header) { // which tells the driver the version
 		parts["cuda.h"] = header

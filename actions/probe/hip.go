@@ -75,10 +75,7 @@ func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code 
 
 // findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is.
 func (w *world) findHIP() (driver string, looked []string) {
-	name := w.req.HIPCompiler
-	if name == "" {
-		name = "hipcc"
-	}
+	name := cmp.Or(w.req.HIPCompiler, "hipcc")
 	looked = append(looked, name+" in PATH")
 	if p := w.lookup(name, w.env("PATH")); p != "" || strings.Contains(name, "/") {
 		return p, looked

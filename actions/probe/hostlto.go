@@ -113,8 +113,7 @@ func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
 
 // llvmGold is the plugin that a clang hands to GNU ld.
 func (w *world) llvmGold(clang string) string {
-	real, err := filepath.EvalSymlinks(clang)
-	if gold := filepath.Join(filepath.Dir(real), "../lib/LLVMgold.so"); err == nil && w.there(gold) {
+	if gold := filepath.Join(realDir(clang), "../lib/LLVMgold.so"); filepath.IsAbs(gold) && w.there(gold) {
 		return gold
 	}
 	return ""
@@ -122,8 +121,7 @@ func (w *world) llvmGold(clang string) string {
 
 // llvmAR is the llvm-ar of a clang: beside it, or by its version. Others in PATH may be older and not read what it makes.
 func (w *world) llvmAR(clang, major string) string {
-	real, err := filepath.EvalSymlinks(clang)
-	if beside := filepath.Join(filepath.Dir(real), "llvm-ar"); err == nil && w.there(beside) {
+	if beside := filepath.Join(realDir(clang), "llvm-ar"); filepath.IsAbs(beside) && w.there(beside) {
 		return beside
 	}
 	return w.lookup("llvm-ar-"+major, w.env("PATH"))
@@ -131,11 +129,8 @@ func (w *world) llvmAR(clang, major string) string {
 
 // archiver identifies an ar with what it loads.
 func (w *world) archiver(ar string, plugins map[string]string) plan.HostLTO {
-	parts := maps.Clone(plugins)
-	if parts == nil {
-		parts = map[string]string{}
-	}
-	maps.Copy(parts, w.sharedLibs(ar))
+	parts := w.sharedLibs(ar)
+	maps.Copy(parts, plugins)
 	parts["driver"] = ar
 	id, err := w.identity(parts)
 	if err != nil {

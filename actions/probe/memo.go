@@ -5,8 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
+	"strings"
 	"syscall"
 	"time"
 
@@ -61,12 +62,7 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 			return plan.Facts{}, false // changed, or so young that a change could hide
 		}
 	}
-	for _, p := range m.Absent {
-		if exists(p) {
-			return plan.Facts{}, false
-		}
-	}
-	return m.Facts, true
+	return m.Facts, !slices.ContainsFunc(m.Absent, exists)
 }
 
 // Looked are the paths that r's answers about the world depend on: files that must stay as they are, and paths that must stay
@@ -111,14 +107,8 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 		return
 	}
 	m := memo{Key: key, Made: time.Now().UnixNano(), Facts: f}
-	for _, s := range w.read {
-		m.Files = append(m.Files, s)
-	}
-	sort.Slice(m.Files, func(i, j int) bool { return m.Files[i].Path < m.Files[j].Path })
-	for p := range w.absent {
-		m.Absent = append(m.Absent, p)
-	}
-	sort.Strings(m.Absent)
+	m.Files = slices.SortedFunc(maps.Values(w.read), func(a, b stamp) int { return strings.Compare(a.Path, b.Path) })
+	m.Absent = slices.Sorted(maps.Keys(w.absent))
 	text, err := json.Marshal(m)
 	if err != nil {
 		return

@@ -21,7 +21,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -266,15 +265,13 @@ var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
 })
 
-func noEnv(string) string { return "" }
-
 // behind looks for the libraries that a shared one needs in turn: a linker exports to them what they refer to as well. Those of the
 // system, of the toolkit and of the compiler know no program.
 func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out plan.Behind) {
 	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
 		return out // a named pipe would never be read
 	}
-	system := append(Request{Env: noEnv}.otherLibDirs(k), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
+	system := append(Request{Env: func(string) string { return "" }}.otherLibDirs(k), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
 	done := map[string]bool{}
 	for todo := []string{inside(r.Root, file)}; len(todo) > 0; todo = todo[1:] {
 		libs := newWorld(ctx, r).sharedLibs(todo[0])
@@ -462,13 +459,8 @@ func (w *world) command(argv []string) *exec.Cmd {
 
 // identity digests the content of files under the roles they play. An empty path is noted as absent.
 func (w *world) identity(parts map[string]string, texts ...string) (string, error) {
-	roles := make([]string, 0, len(parts))
-	for r := range parts {
-		roles = append(roles, r)
-	}
-	sort.Strings(roles)
 	h := sha256.New()
-	for _, r := range roles {
+	for _, r := range slices.Sorted(maps.Keys(parts)) {
 		if parts[r] == "" {
 			fmt.Fprintf(h, "%s absent\n", r)
 			continue

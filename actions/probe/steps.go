@@ -194,7 +194,8 @@ func complaint(text string) string {
 			return line
 		}
 	}
-	return lastLine(text)
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // Misread notes that an answer was understood wrongly, and why: the tool runs as one command in this project. Others may ask the same
@@ -202,11 +203,6 @@ func complaint(text string) string {
 func (s *Steps) Misread(question, why string) {
 	s.fleeting[question] = true
 	s.Runs[question] = plan.DryRun{Misread: why}
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }
 
 // Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last read or written.

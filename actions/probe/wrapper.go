@@ -35,9 +35,7 @@ func (w *world) behindWrapper(compiler string, parts map[string]string) (steps s
 		return ""
 	}
 	parts["driver behind"] = driver
-	for name, file := range w.sharedLibs(driver) {
-		parts["driver behind "+name] = file
-	}
+	w.addLibraries(parts, []string{"driver behind"})
 	if !slices.ContainsFunc(launchers, func(l string) bool { return seen[realName(w.lookup(l, w.env("PATH")))] }) && !seen[realName(driver)] {
 		w.trouble = true
 	}
