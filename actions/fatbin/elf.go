@@ -76,14 +76,12 @@ func readSections(e *elf.File, size int64) (Member, error) {
 			return m, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 		m.Images = append(m.Images, images...)
-		linkable := s.Name == linkableSection || s.Name == offloadingSection || slices.ContainsFunc(images, isBitcode)
+		linkable := s.Name == linkableSection || s.Name == offloadingSection || slices.ContainsFunc(images, func(i Image) bool { return i.Kind == gencode.Bitcode })
 		m.Relocatable = m.Relocatable || linkable && e.Type == elf.ET_REL
 		m.NewDriver = m.NewDriver || s.Name == offloadingSection && len(images) > 0
 	}
 	return m, nil
 }
-
-func isBitcode(i Image) bool { return i.Kind == gencode.Bitcode }
 
 // formatOf says how a section with device code is read; nil for other sections. Clang puts bitcode into a
 // section for each target, with the id in its name, and final code into one section.

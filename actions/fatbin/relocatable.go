@@ -190,13 +190,18 @@ func (o *relocatable) content(i int) []byte {
 
 // only finds the one section with the name. It gives -1 if there is none.
 func (o *relocatable) only(name string) (int, error) {
+	return o.one("section "+name, func(s *objectSection) bool { return s.label == name && elf.SectionType(s.Type) != elf.SHT_NULL })
+}
+
+// one finds the section that is what, -1 if none is.
+func (o *relocatable) one(what string, is func(*objectSection) bool) (int, error) {
 	found := -1
 	for i := range o.sections {
-		if o.sections[i].label != name || elf.SectionType(o.sections[i].Type) == elf.SHT_NULL {
+		if !is(&o.sections[i]) {
 			continue
 		}
 		if found >= 0 {
-			return 0, fmt.Errorf("it has more than one section %s", name)
+			return 0, fmt.Errorf("it has more than one %s", what)
 		}
 		found = i
 	}
@@ -228,7 +233,7 @@ const specialSection = int(elf.SHN_LORESERVE) << 16
 // eachSymbol calls f for the symbols in the sections that keep wants: 0 for what is undefined, specialSection and more for what is in
 // none.
 func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s symbol)) error {
-	table, err := o.symbolTable()
+	table, err := o.one("symbol table", func(s *objectSection) bool { return elf.SectionType(s.Type) == elf.SHT_SYMTAB })
 	if table < 0 || err != nil {
 		return err
 	}
@@ -263,20 +268,6 @@ func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s
 		f(uint32(n), s)
 	}
 	return nil
-}
-
-func (o *relocatable) symbolTable() (int, error) {
-	found := -1
-	for i := range o.sections {
-		if elf.SectionType(o.sections[i].Type) != elf.SHT_SYMTAB {
-			continue
-		}
-		if found >= 0 {
-			return 0, errors.New("it has more than one symbol table")
-		}
-		found = i
-	}
-	return found, nil
 }
 
 // relocationsOf gives the numbers of the sections that hold relocations of section i.

@@ -18,12 +18,11 @@ const (
 	bundleSection  = ".hip_fatbin"
 	bundlesWrapper = ".hipFatBinSegment"
 	bundleAlign    = 4096
-	fatbinWrapper  = ".nvFatBinSegment"
 )
 
 var (
 	bundlePlace = clangPlace{bundleSection, bundlesWrapper, bundleAlign}
-	fatbinPlace = clangPlace{finalSection, fatbinWrapper, 8}
+	fatbinPlace = clangPlace{finalSection, wrapperSection, 8}
 )
 
 // What bundles of device code start with.

@@ -129,7 +129,7 @@ func TestWithClangFatbin(t *testing.T) {
 	for what, give := range map[string]func() ([]byte, error){
 		"no fatbin":                     func() ([]byte, error) { return WithClangFatbin(cuda, placeholder, bundleMagic) },
 		"does not hold the placeholder": func() ([]byte, error) { return WithClangFatbin(got, placeholder, fatbin) },
-		"something else than " + fatbinWrapper: func() ([]byte, error) {
+		"something else than " + wrapperSection: func() ([]byte, error) {
 			return WithClangFatbin(fatbinPlace.placed(func(w *objectWriter, _ *[]symbol) {
 				w.addRelocations(".rela.data", 2, 0, []relocation{{offset: 0, kind: 1, symbol: 1}})
 			}), placeholder, fatbin)
