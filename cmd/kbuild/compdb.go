@@ -35,7 +35,7 @@ func (cmd compdbCmd) Run(c *cli) error {
 		e := compdbEntry{Directory: p.Root, Output: a.Outputs[0]}
 		switch {
 		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // clang's own
-			e.Arguments = dropDepfile(a.Argv)
+			e.Arguments = withoutDepfile(a.Argv)
 		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
 			e.Arguments = clangArgs(a.Argv, clangToolkit(p.Facts.CUDA.Root))
 		default:
@@ -90,18 +90,12 @@ func clangToolkit(root string) string {
 	return root
 }
 
-func dropDepfile(argv []string) []string {
-	var out []string
-	for i := 0; i < len(argv); i++ {
-		if argv[i] == "-MD" {
-			continue
-		}
-		if argv[i] == "-MF" {
-			i++
-			continue
-		}
-		out = append(out, argv[i])
+// withoutDepfile is the command of a compile without what has it write a dependency file.
+func withoutDepfile(argv []string) []string {
+	argv = slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return arg == "-MD" })
+	if i := slices.Index(argv, "-MF"); i >= 0 {
+		argv = slices.Delete(argv, i, i+2)
 	}
-	out[0] = filepath.ToSlash(out[0])
-	return out
+	argv[0] = filepath.ToSlash(argv[0])
+	return argv
 }

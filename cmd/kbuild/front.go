@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/signal"
@@ -21,14 +21,7 @@ import (
 
 // The command line is the front of an engine.
 
-const manifestFile = "kernels.hcl"
-
-func (c *cli) manifestName() string {
-	if c.File == "" {
-		return manifestFile
-	}
-	return c.File
-}
+func (c *cli) manifestName() string { return cmp.Or(c.File, manifest.DefaultFile) }
 
 // workspace is what the options stand for.
 func (c *cli) workspace() *engine.Workspace {
@@ -73,10 +66,8 @@ func (c *cli) Note(text string) {
 func (c *cli) Diagnose(all manifest.Diagnostics) {
 	diags := c.untold(all)
 	if c.JSON {
-		enc := json.NewEncoder(c.out)
-		enc.SetEscapeHTML(false)
 		for _, d := range diags {
-			enc.Encode(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
+			c.event(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
 				"detail": d.Detail, "file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column})
 		}
 		return
@@ -84,7 +75,7 @@ func (c *cli) Diagnose(all manifest.Diagnostics) {
 	if c.Quiet && !diags.HasErrors() {
 		return
 	}
-	diags.Write(c.err, c.colored())
+	diags.Write(c.err, term.Color(c.Color, term.IsTerminal(c.err), os.Getenv))
 }
 
 // untold are those that were not printed yet.
@@ -100,8 +91,6 @@ func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
 	}
 	return diags
 }
-
-func (c *cli) colored() bool { return term.Color(c.Color, term.IsTerminal(c.err), os.Getenv) }
 
 // UpToDate implements engine.Front.
 func (c *cli) UpToDate(actions int) {

@@ -2,10 +2,11 @@ package main
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 
@@ -73,10 +74,7 @@ func findSources(dir string) (sources, error) {
 		}
 		return s.take(p, rel, headers)
 	})
-	for h := range headers {
-		s.includes = append(s.includes, h)
-	}
-	sort.Strings(s.includes)
+	s.includes = slices.Sorted(maps.Keys(headers))
 	return s, err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -79,6 +80,13 @@ func (c *cli) pathsOut() io.Writer {
 		o.raw = !term.IsTerminal(o.to)
 	}
 	return c.out
+}
+
+// event writes an object of --json on a line of standard output.
+func (c *cli) event(v any) error {
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }
 
 // say writes a line for people to standard error.

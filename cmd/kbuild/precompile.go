@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path"
@@ -111,8 +110,6 @@ type artifactEvent struct {
 
 // printArtifacts prints the artifacts of modules, each with its manifest last: a path a line, as seen from where kbuild was started, or an event.
 func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) error {
-	enc := json.NewEncoder(c.out)
-	enc.SetEscapeHTML(false)
 	for _, id := range manifests {
 		events, err := c.artifacts(p.Root, p.Graph.Actions[id].Outputs[0])
 		if err != nil {
@@ -120,7 +117,7 @@ func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) erro
 		}
 		for _, e := range events {
 			if c.JSON {
-				err = enc.Encode(e)
+				err = c.event(e)
 			} else {
 				_, err = fmt.Fprintln(c.pathsOut(), e.Path)
 			}
@@ -196,9 +193,7 @@ func (c *cli) sayVerified(v verified) error {
 		if v.Problems == nil {
 			v.Problems = []modinfo.Problem{}
 		}
-		enc := json.NewEncoder(c.out)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(v)
+		return c.event(v)
 	}
 	for _, p := range v.Problems {
 		c.say("%s: %s", v.Manifest, p)

@@ -96,11 +96,6 @@ func describe(m disk.Manifest) string {
 	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, engine.Size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
 }
 
-func sortedSet(list []string) []string {
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
 func lacking(missing []*graph.Action) string {
 	a := missing[0]
 	return fmt.Sprintf("the bundle lacks %d actions, which the cache does not have: %s of %s is the first; build before you export (what spells __DATE__ or __TIME__ is never in the cache)", len(missing), a.Name, a.Target)
@@ -205,7 +200,8 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 	for _, a := range p.Graph.Actions {
 		archs = append(archs, engine.Shipped(a)...)
 	}
-	for _, a := range sortedSet(archs) {
+	slices.Sort(archs)
+	for _, a := range slices.Compact(archs) {
 		if !slices.Contains(m.Archs, a) {
 			c.say("kbuild: warning: the bundle has nothing for %s", a)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 )
 
@@ -32,8 +31,6 @@ func (cmd whyCmd) Run(c *cli) error {
 	}
 	defer t.Close()
 	ids := p.Graph.Closure(want)
-	enc := json.NewEncoder(c.out)
-	enc.SetEscapeHTML(false)
 	quiet := 0
 	for _, v := range t.Runner.Explain(ids, t.Imported()) {
 		a := v.Action
@@ -44,7 +41,7 @@ func (cmd whyCmd) Run(c *cli) error {
 		}
 		switch {
 		case c.JSON:
-			if err := enc.Encode(e); err != nil {
+			if err := c.event(e); err != nil {
 				return err
 			}
 		case isQuiet:
