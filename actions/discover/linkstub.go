@@ -2,6 +2,7 @@ package discover
 
 import (
 	"context"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -65,9 +66,7 @@ func (d *Discovery) stub(ctx context.Context, a *graph.Action, argv []string, re
 	}
 	rec.Search = append(rec.Search, strings.Join(lists[0].Dirs, "\n"))
 	rec.Absent = append(append(rec.Absent, lists[0].Missing...), stub+pch)
-	for p := range s.missing {
-		rec.Absent = append(rec.Absent, p)
-	}
+	rec.Absent = append(rec.Absent, slices.Collect(maps.Keys(s.missing))...)
 	slices.Sort(rec.Absent)
 	return true
 }

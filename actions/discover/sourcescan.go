@@ -19,7 +19,7 @@ import (
 
 // sourceScan is what a source or header asks for besides the files that it includes.
 type sourceScan struct {
-	clocks          clocks             // macros that tell a time
+	clocks          clocks   // macros that tell a time
 	hasIncludeNames []string // files exist, by __has_include with their names
 	hasIncludeMacro bool     // some __has_include has something else in place of a name
 	quoted          []string // files that it includes in quotes: the folder of the file is searched first
@@ -303,7 +303,7 @@ func words(body string) (macros, quoted, angled []string) {
 		case c == '"' || c == '<':
 			name, size := literal(text[i:])
 			switch {
-			case name == "" || !isHeaderName(name):
+			case name == "" || strings.ContainsAny(name, " \t()&|\"<>!=?:;,#"): // it stands between two comparisons
 				size = 1
 			case c == '"':
 				quoted = append(quoted, name)
@@ -325,11 +325,6 @@ func words(body string) (macros, quoted, angled []string) {
 		}
 	}
 	return macros, quoted, angled
-}
-
-// isHeaderName tells the name of a file from what stands between two comparisons.
-func isHeaderName(name string) bool {
-	return !strings.ContainsAny(name, " \t()&|\"<>!=?:;,#")
 }
 
 // macroNames finds the files that __has_include asks for through macros: a macro that stands for a name, or one of whose parameters is

@@ -91,9 +91,7 @@ func passNames(root string, a *graph.Action, dir scratch) *strings.Replacer {
 	}
 	if a.Step().EmptyCwd {
 		for _, in := range a.Reads() {
-			{
-				pairs = append(pairs, [2]string{in, cache.Absolute(root, in)})
-			}
+			pairs = append(pairs, [2]string{in, cache.Absolute(root, in)})
 		}
 	}
 	return replacer(pairs)

@@ -16,7 +16,7 @@ import (
 func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey) sched.Result {
 	res, early := r.attempt(ctx, a, key, true)
 	if early {
-		r.stability.waitTick()
+		r.stability.clock.after(r.stability.begun.Add(cache.FileTick)) // what was there when this kbuild began is then old enough to tell
 		res, _ = r.attempt(ctx, a, key, false)
 	}
 	return res

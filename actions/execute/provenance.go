@@ -128,22 +128,19 @@ func (o *origins) action(a *graph.Action) error {
 	for _, e := range a.Env {
 		o.add("env", o.placeless(e))
 	}
-	argv := a.Driver().Argv // of nvcc: the same whether it is taken apart or not
+	argv := a.Driver().Argv // of nvcc: the same whether it is taken apart or not; of a copy: the command that would make it alone
+	if argv == nil && a.Kind.InProcess() {
+		return nil
+	}
 	if argv == nil {
 		argv = a.Argv
 	}
-	if !a.Kind.InProcess() || a.Driver().Argv != nil { // of a copy: the command that would make it alone
-		o.command(argv)
-	}
-	return nil
-}
-
-func (o *origins) command(argv []string) {
 	spelled := []string{path.Base(argv[0])}
 	for _, arg := range argv[1:] {
 		spelled = append(spelled, o.placeless(arg))
 	}
 	o.add("command", strings.Join(spelled, "\n"))
+	return nil
 }
 
 // absolutePath finds one in an argument: alone, after a one-letter option, or behind =, a comma or a colon.

@@ -74,9 +74,6 @@ func (s *stability) start(a *graph.Action) cache.Moment {
 // early reports a command that started so early that files from before this kbuild began are too young to tell.
 func (s *stability) early(start time.Time) bool { return !start.After(s.begun.Add(2 * cache.FileTick)) }
 
-// waitTick waits until what was there when this kbuild began is old enough to tell.
-func (s *stability) waitTick() { s.clock.after(s.begun.Add(cache.FileTick)) }
-
 // unchanged reports that a file has a digest, and had it when a command started. What others of the graph make may have been made a moment ago.
 func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) bool {
 	if s.isIntermediate(file) {

@@ -99,7 +99,3 @@ func Demangled(name string) string { return demangle.Filter(name) }
 func sortKernels(kernels []modinfo.Kernel) {
 	slices.SortFunc(kernels, func(a, b modinfo.Kernel) int { return strings.Compare(a.Name, b.Name) })
 }
-
-func sortParams(params []modinfo.Param) {
-	slices.SortFunc(params, func(a, b modinfo.Param) int { return a.Index - b.Index })
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -115,7 +116,7 @@ func readInfo(text []byte) (size int, params []modinfo.Param, err error) {
 			params = append(params, param(data, int(binary.LittleEndian.Uint16(data[8:]))))
 		}
 	}
-	sortParams(params)
+	slices.SortFunc(params, func(a, b modinfo.Param) int { return a.Index - b.Index })
 	return size, params, nil
 }
 
