@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -24,9 +25,7 @@ func (r *reader) newTarget(kind Kind) *Target {
 // compile reads how sources are compiled and linked.
 func (r *reader) compile(t *Target) {
 	t.Gencode = r.gencode()
-	if t.Mode = r.enum("mode"); t.Mode == "" {
-		t.Mode = "whole"
-	}
+	t.Mode = cmp.Or(r.enum("mode"), "whole")
 	t.Std, t.CStd = r.std()
 	t.Includes = r.paths("includes")
 	t.Libs = r.noPrefix("libs", "-l")

@@ -79,13 +79,6 @@ func (p *Project) Diagnose(pos Pos, summary, detail string) Diagnostic {
 	return Diagnostic{Summary: summary, Detail: detail, Pos: pos, End: at.End, Source: at.Source}
 }
 
-// WithAlso gives d a second position, with what is there.
-func (p *Project) WithAlso(d Diagnostic, pos Pos, say string) Diagnostic {
-	at := p.Place(pos, say)
-	d.Also = &at
-	return d
-}
-
 // Place fills in the source line of a position, for Diagnostic.Also.
 func (p *Project) Place(pos Pos, say string) Place {
 	at := Place{Pos: pos, Say: say}

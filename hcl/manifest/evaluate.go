@@ -115,17 +115,12 @@ func (l *loader) defaultsFor(b *block, name string) *block {
 	if a == nil {
 		panic("BUG: the schema of " + b.kind + " has no attribute " + name)
 	}
-	if a.Inherited && b.schema.Inherits == "defaults" && !l.replaced(b, name) {
+	// code and gencode are two spellings of one thing, and a target that has one must not take the other.
+	other := b.body.Attributes[map[string]string{"code": "gencode", "gencode": "code"}[name]]
+	if a.Inherited && b.schema.Inherits == "defaults" && other == nil {
 		return l.named["defaults"]
 	}
 	return nil
-}
-
-// replaced reports whether a default is out of place: `code` and `gencode` are two spellings of one
-// thing, and a target that has one must not take the other.
-func (l *loader) replaced(b *block, name string) bool {
-	other := map[string]string{"code": "gencode", "gencode": "code"}[name]
-	return other != "" && b.body.Attributes[other] != nil
 }
 
 // value gives the value of a node. It is unknown if that cannot be had; the reason was reported.
@@ -237,11 +232,4 @@ func (l *loader) instanceless(addr string, r *references) bool {
 	}
 	l.errorAt(r.places[addr], "It uses matrix, and so it differs between the instances of the module.", "%s has no single value", shown(addr))
 	return false
-}
-
-// evaluateRest evaluates what no target used: a mistake there is a mistake all the same.
-func (l *loader) evaluateRest() {
-	for _, addr := range sortedKeys(l.nodes) {
-		l.value(addr)
-	}
 }

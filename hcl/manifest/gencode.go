@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,10 +25,7 @@ func (l *loader) decodeGencode(b *block) {
 // gencodeOf reads a gencode block.
 func (l *loader) gencodeOf(b *block) Gencode {
 	r := l.reader(b, nil)
-	g := Gencode{Name: b.name, Pos: position(b.rng)}
-	g.Code = l.replaceArch(r.codes("code"))
-	g.ArchList = r.codes("arch_list")
-	return g
+	return Gencode{Code: l.replaceArch(r.codes("code")), ArchList: r.codes("arch_list")}
 }
 
 // gencode reads the attribute gencode or code of a target.
@@ -36,8 +34,8 @@ func (r *reader) gencode() Gencode {
 		r.l.bothAt(a.NameRange, b.NameRange, "and here", "Keep one of them.", "%s says what it ships twice", r.b.heading())
 		return Gencode{}
 	}
-	if a := r.find("code"); a != nil {
-		return Gencode{Code: r.l.replaceArch(r.codes("code")), Pos: position(a.NameRange)}
+	if r.find("code") != nil {
+		return Gencode{Code: r.l.replaceArch(r.codes("code"))}
 	}
 	f := r.field("gencode")
 	if f == nil {
@@ -104,11 +102,7 @@ var looseCode = sync.OnceValue(func() *regexp.Regexp {
 // codeMeant guesses at spellings of other tools: sm80, 8.0, 80-real, SM_90.
 func codeMeant(s string) string {
 	if m := looseCode().FindStringSubmatch(s); m != nil {
-		prefix := strings.ToLower(m[1])
-		if prefix == "" {
-			prefix = "sm"
-		}
-		return `; did you mean "` + prefix + "_" + m[2] + m[3] + strings.ToLower(m[4]) + `"?`
+		return `; did you mean "` + cmp.Or(strings.ToLower(m[1]), "sm") + "_" + m[2] + m[3] + strings.ToLower(m[4]) + `"?`
 	}
 	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode().MatchString(n) {
 		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)

@@ -19,8 +19,8 @@ import (
 
 // globMatch is a remembered evaluation.
 type globMatch struct {
-	glob Glob
-	err  error
+	files []string
+	err   error
 }
 
 // globFunc is glob("src/*.cu", ["more/**/*.cu"]): a sorted list without repeats. A pattern that
@@ -40,14 +40,13 @@ func (l *loader) globFunc() function.Function {
 			key := strings.Join(patterns, "\x00")
 			m, ok := l.matches[key]
 			if !ok {
-				m.glob.Patterns = patterns
-				m.glob.Matches, m.err = Expand(l.fsys, l.project.BuildDir, patterns)
+				m.files, m.err = expand(l.fsys, l.project.BuildDir, patterns)
 				l.matches[key] = m
 			}
 			if m.err != nil {
 				return cty.DynamicVal, m.err
 			}
-			return stringList(m.glob.Matches), nil
+			return stringList(m.files), nil
 		},
 	})
 }
@@ -83,18 +82,8 @@ func globPatterns(args []cty.Value) ([]string, error) {
 	return out, nil
 }
 
-// recordGlobs puts what glob() saw into the project, sorted.
-func (l *loader) recordGlobs() {
-	for _, key := range sortedKeys(l.matches) {
-		if m := l.matches[key]; m.err == nil {
-			l.project.Globs = append(l.project.Globs, m.glob)
-		}
-	}
-}
-
-// Expand evaluates patterns as glob() does: fsys is the manifest's folder, buildDir is
-// Project.BuildDir. A later run compares its answer with Glob.Matches.
-func Expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
+// expand evaluates patterns as glob() does: fsys is the manifest's folder, buildDir is Project.BuildDir.
+func expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
 	var out []string
 	for _, p := range patterns {
 		w := globWalk{fsys: fsys, buildDir: buildDir, walked: map[walked]bool{}}

@@ -178,9 +178,10 @@ func (l *loader) decode() {
 			l.decodeGroup(b)
 		}
 	}
-	l.evaluateRest()
+	for _, addr := range sortedKeys(l.nodes) {
+		l.value(addr) // what no target used: a mistake there is a mistake all the same
+	}
 	l.checkDeps()
-	l.recordGlobs()
 }
 
 // buildPath is a path inside the build tree, as Project spells paths.

@@ -10,7 +10,6 @@ type Project struct {
 	Root       string               // absolute folder of the manifest
 	File       string               // manifest, relative to Root
 	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl) and files of options, relative to Root or absolute
-	Globs      []Glob               // every glob that was evaluated and what it matched
 	Looks      []Look               // every path that was looked at, in order
 	BuildDir   string               // of this run: relative to Root and slash-separated when inside, else absolute
 	Variables  []Variable           // in order of declaration, with the value in force
@@ -31,27 +30,18 @@ type Pos struct {
 	Line, Column int
 }
 
-// Glob records one evaluation of glob(), so that a later run can notice new and removed files.
-type Glob struct {
-	Patterns []string
-	Matches  []string
-}
-
 // Variable is an input variable after all overrides.
 type Variable struct {
 	Name, Type, Description string
 	Value                   string // JSON
 	Source                  string // "default", "profile dev", "kernels.local.hcl", "environment KBUILD_VAR_x", "--var"
-	Pos                     Pos
 }
 
 // Toolchain is a toolchain block: which compiler to use and what it must be.
 type Toolchain struct {
-	Kind         string // "cuda" or "hip"
 	Compiler     string // name or path; "" is the default of the kind
 	HostCompiler string // attribute host_compiler, name or path; "" lets the probe choose
 	Version      string // constraint such as ">= 11.2, < 13"; "" is any
-	Pos          Pos
 }
 
 // Kind of a target.
@@ -67,10 +57,8 @@ const (
 
 // Gencode is what a target ships.
 type Gencode struct {
-	Name     string         // of the gencode block; "" for an inline list
 	Code     []gencode.Code // in the order written, native/all/all-major still unexpanded (Code.Kind == gencode.Set)
 	ArchList []gencode.Code // attribute arch_list, reserved
-	Pos      Pos
 }
 
 // Flags are extra options by tool.

@@ -115,17 +115,11 @@ func snippet(b *strings.Builder, p painter, width int, arrow, mark, tone string,
 	bar := p.paint(blue, "|")
 	fmt.Fprintf(b, "%*s %s\n", width, "", bar)
 	fmt.Fprintf(b, "%s %s %s\n", p.paint(blue, fmt.Sprintf("%*d", width, at.Pos.Line)), bar, at.Source)
-	marks := strings.Repeat(mark, markLength(at))
+	marks := strings.Repeat(mark, max(1, min(at.End-at.Pos.Column, utf8.RuneCountInString(at.Source)-at.Pos.Column+1))) // on its line
 	if at.Say != "" {
 		marks += " " + at.Say
 	}
 	fmt.Fprintf(b, "%*s %s %s%s\n", width, "", bar, indent(at.Source, at.Pos.Column), p.paint(tone, marks))
-}
-
-// markLength keeps the mark on its line.
-func markLength(at Place) int {
-	n := at.End - at.Pos.Column
-	return max(1, min(n, utf8.RuneCountInString(at.Source)-at.Pos.Column+1))
 }
 
 // indent reaches below column of line: tabs stay tabs, whatever their width is.

@@ -10,7 +10,7 @@ func (l *loader) decodeToolchain(b *block) {
 		return
 	}
 	r := l.reader(b, nil)
-	t := Toolchain{Kind: b.name, Pos: position(b.rng)}
+	var t Toolchain
 	t.Compiler, _ = r.text("compiler")
 	t.HostCompiler, _ = r.text("host_compiler")
 	t.Version, _ = r.text("version")

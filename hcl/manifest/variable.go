@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -253,10 +254,9 @@ func commaList(text string) cty.Value {
 // evaluateVariables evaluates and validates every variable, used or not.
 func (l *loader) evaluateVariables() {
 	for _, b := range l.blocks {
-		if b.kind != "variable" {
-			continue
+		if b.kind == "variable" {
+			l.value("var." + b.name)
 		}
-		l.value("var." + b.name)
 	}
 	for _, b := range l.blocks {
 		if b.kind == "variable" {
@@ -268,10 +268,7 @@ func (l *loader) evaluateVariables() {
 }
 
 func (l *loader) asVariable(v *variable) Variable {
-	out := Variable{Name: v.block.name, Type: v.typeText, Source: v.source, Pos: position(v.block.rng)}
-	if out.Type == "" {
-		out.Type = "any"
-	}
+	out := Variable{Name: v.block.name, Type: cmp.Or(v.typeText, "any"), Source: v.source}
 	r := l.reader(v.block, nil)
 	out.Description, _ = r.text("description")
 	if v.value.IsWhollyKnown() && v.value != cty.NilVal {

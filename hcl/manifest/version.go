@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,11 +31,7 @@ func ParseConstraint(s string) (Constraint, error) {
 		if m == nil {
 			return nil, fmt.Errorf(`%q is no version constraint; write for example ">= 11.2, < 13"`, strings.TrimSpace(part))
 		}
-		op := m[1]
-		if op == "" {
-			op = "="
-		}
-		c = append(c, bound{op, versionNumbers(m[2])})
+		c = append(c, bound{cmp.Or(m[1], "="), versionNumbers(m[2])})
 	}
 	return c, nil
 }
@@ -42,12 +40,7 @@ func ParseConstraint(s string) (Constraint, error) {
 // ("-dev") is ignored.
 func (c Constraint) Allows(version string) bool {
 	v := versionNumbers(version)
-	for _, b := range c {
-		if !b.allows(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(b bound) bool { return !b.allows(v) })
 }
 
 func (b bound) allows(v []int) bool {
@@ -97,17 +90,6 @@ func pad(v []int, n int) []int {
 }
 
 func compareVersions(a, b []int) int {
-	for i := range max(len(a), len(b)) {
-		var x, y int
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if x != y {
-			return x - y
-		}
-	}
-	return 0
+	n := max(len(a), len(b))
+	return slices.Compare(pad(a, n), pad(b, n))
 }
