@@ -64,12 +64,9 @@ func (w *world) tryHIP(k *plan.HIP) {
 	if len(k.DeviceLibs) == 0 {
 		return // said elsewhere
 	}
-	dir, err := os.MkdirTemp("", "kbuild-try-")
-	if w.note(err); err != nil {
-		return
-	}
+	dir := w.folderWith("trial.hip", trialSource)
 	defer os.RemoveAll(dir)
-	if w.note(os.WriteFile(filepath.Join(dir, "trial.hip"), []byte(trialSource), 0o666)); w.trouble {
+	if w.trouble {
 		return
 	}
 	arch := gencode.Code{Kind: gencode.GFX, Name: "gfx906"}

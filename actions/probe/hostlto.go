@@ -89,15 +89,11 @@ func (w *world) llvmLLD(clang string) (lld string, strays bool) {
 
 // tryLTO compiles, archives and links a line, and gives what was complained of; "" for nothing.
 func (w *world) tryLTO(clang string, lto plan.HostLTO) string {
-	dir, err := os.MkdirTemp("", "kbuild-try-")
-	if w.note(err); err != nil {
+	dir := w.folderWith("a.cpp", "int kbuild_trial() { return 1; }\n")
+	if dir == "" {
 		return ""
 	}
 	defer os.RemoveAll(dir)
-	if err := os.WriteFile(filepath.Join(dir, "a.cpp"), []byte("int kbuild_trial() { return 1; }\n"), 0o666); err != nil {
-		w.note(err)
-		return ""
-	}
 	link := host.LTO{Family: "clang", Kind: "full", LD: lto.LD}.Link("", false)
 	for _, argv := range [][]string{
 		{clang, "-flto", "-c", "a.cpp", "-o", "a.o"},

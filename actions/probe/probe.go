@@ -363,18 +363,23 @@ func (w *world) collect() plan.Facts {
 
 // find looks a program up in a PATH.
 func find(name, path string) string {
-	if strings.Contains(name, "/") {
-		if isProgram(name) {
-			return name
-		}
-		return ""
-	}
-	for _, d := range filepath.SplitList(path) {
-		if p := filepath.Join(d, name); filepath.IsAbs(d) && isProgram(p) {
-			return p
-		}
+	places := places(name, path)
+	if i := slices.IndexFunc(places, isProgram); i >= 0 {
+		return places[i]
 	}
 	return ""
+}
+
+// places are where a program may be: in the absolute folders of a PATH, or where its name says.
+func places(name, path string) []string {
+	if strings.Contains(name, "/") {
+		return []string{name}
+	}
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(d string) bool { return !filepath.IsAbs(d) })
+	for i, d := range dirs {
+		dirs[i] = filepath.Join(d, name)
+	}
+	return dirs
 }
 
 func isProgram(p string) bool {
@@ -385,21 +390,9 @@ func isProgram(p string) bool {
 // lookup is find, remembering the better places that were empty.
 func (w *world) lookup(name, path string) string {
 	if strings.Contains(name, "/") {
-		p := name
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(w.req.Root, p)
-		}
-		if isProgram(p) {
-			return p
-		}
-		w.absent[p] = true
-		return ""
+		name = inside(w.req.Root, name)
 	}
-	for _, d := range filepath.SplitList(path) {
-		p := filepath.Join(d, name)
-		if !filepath.IsAbs(d) {
-			continue
-		}
+	for _, p := range places(name, path) {
 		if isProgram(p) {
 			return p
 		}
@@ -432,6 +425,19 @@ func (w *world) answer(argv ...string) (string, error) {
 type answered struct {
 	text string
 	err  error
+}
+
+// folderWith makes a folder with one file, to try a tool in; the caller removes it. It is "" if that cannot be done.
+func (w *world) folderWith(name, text string) string {
+	dir, err := os.MkdirTemp("", "kbuild-try-")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)
+	}
+	if w.note(err); err != nil {
+		os.RemoveAll(dir)
+		return ""
+	}
+	return dir
 }
 
 // note notes an error that says nothing of the program that was run.

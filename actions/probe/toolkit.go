@@ -44,7 +44,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	k.LTOFault, k.LibFaults = w.ltoFault(d, k.Version), w.libFaults(d, k.Version)
 	w.parts = d.parts(w, driver)
 	w.addLibraries(w.parts, append([]string{"nvcc", "nvcc itself", "libnvvm"}, nvcc.Programs...))
-	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.text())
+	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.nvvmPath+"\n"+d.irLibs)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -67,16 +67,12 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 // fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A toolkit
 // that does not do so is left out: nvcc then stays whole.
 func (w *world) fatbinC(fatbinary string) map[string]string {
-	dir, err := os.MkdirTemp("", "kbuild-ask-")
-	if w.note(err); err != nil || fatbinary == "" {
-		return nil
-	}
+	dir := w.folderWith("a.ptx", ".version 7.0\n.target sm_70\n.address_size 64\n")
 	defer os.RemoveAll(dir)
-	ptx, out := filepath.Join(dir, "a.ptx"), filepath.Join(dir, "a.fatbin.c")
-	if err := os.WriteFile(ptx, []byte(".version 7.0\n.target sm_70\n.address_size 64\n"), 0o666); err != nil {
-		w.note(err)
+	if dir == "" || fatbinary == "" {
 		return nil
 	}
+	ptx, out := filepath.Join(dir, "a.ptx"), filepath.Join(dir, "a.fatbin.c")
 	texts := map[string]string{}
 	for form, option := range map[string][]string{"whole": nil, "rdc": {"--device-c"}} {
 		argv := append([]string{fatbinary, "-64", "--embedded-fatbin=" + out, "--image3=kind=ptx,sm=70,file=" + ptx}, option...)
@@ -244,8 +240,6 @@ func dirsOf(flags string) (dirs []string) {
 	}
 	return dirs
 }
-
-func (d dry) text() string { return strings.Join([]string{d.nvvmPath, d.irLibs}, "\n") }
 
 // header finds a header of the toolkit; "" if there is none.
 func (d dry) header(name string) string {

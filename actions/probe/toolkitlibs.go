@@ -174,16 +174,12 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 
 // releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no option for that.
 func (w *world) releaseOfCICC(k *plan.Toolkit) string {
-	dir, err := os.MkdirTemp("", "kbuild-ask-")
-	if w.note(err); err != nil || k.Programs["cicc"] == "" || len(k.Archs) == 0 {
-		return ""
-	}
+	dir := w.folderWith("a.ii", "")
 	defer os.RemoveAll(dir)
-	text, ptx := filepath.Join(dir, "a.ii"), filepath.Join(dir, "a.ptx")
-	if err := os.WriteFile(text, nil, 0o666); err != nil {
-		w.note(err)
+	if dir == "" || k.Programs["cicc"] == "" || len(k.Archs) == 0 {
 		return ""
 	}
+	text, ptx := filepath.Join(dir, "a.ii"), filepath.Join(dir, "a.ptx")
 	if _, err := w.answer(k.Programs["cicc"], "-arch", k.Archs[0].Virtual(), "-m64", text, "-o", ptx); err != nil {
 		return ""
 	}
