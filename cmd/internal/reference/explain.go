@@ -3,6 +3,7 @@ package reference
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,11 +57,7 @@ func unknown(name string, all []entry) error {
 		known[e.short()] = true
 		known[e.path[strings.LastIndex(e.path, ".")+1:]] = true
 	}
-	var list []string
-	for k := range known {
-		list = append(list, k)
-	}
-	slices.Sort(list)
+	list := slices.Sorted(maps.Keys(known))
 	meant := manifest.Nearest(name, list)
 	if i := strings.LastIndex(name, "."); meant == "" && i >= 0 {
 		meant = manifest.Nearest(name[i+1:], list)

@@ -22,10 +22,7 @@ func (t *terminal) gap() {
 	t.wrote, t.items = true, false
 }
 
-func (t *terminal) section(_ int, title string) {
-	t.gap()
-	fmt.Fprintln(t.w, strings.Join(wrap(title, columns), "\n"))
-}
+func (t *terminal) section(_ int, title string) { t.text(title) }
 
 func (t *terminal) text(s string) {
 	t.gap()

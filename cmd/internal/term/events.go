@@ -81,8 +81,6 @@ func (e *events) write(v any) {
 	}
 }
 
-func (e *events) started(total int) { e.write(startedEvent{"started", total}) }
-
 func actionEventOf(event string, a *graph.Action) actionEvent {
 	archs := a.Archs
 	if archs == nil {
@@ -90,8 +88,6 @@ func actionEventOf(event string, a *graph.Action) actionEvent {
 	}
 	return actionEvent{event, a.ID, a.Kind, a.Target, a.Name, archs}
 }
-
-func (e *events) actionStarted(a *graph.Action) { e.write(actionEventOf("action_started", a)) }
 
 func (e *events) actionFinished(a *graph.Action, r sched.Result) {
 	ev := actionFinishedEvent{
@@ -111,10 +107,6 @@ func (e *events) actionFinished(a *graph.Action, r sched.Result) {
 		}
 	}
 	e.write(ev)
-}
-
-func (e *events) diagnostic(d Diagnostic) {
-	e.write(diagnosticEvent{"diagnostic", d.Severity, d.Summary, d.Detail, d.File, d.Line, d.Column})
 }
 
 func (e *events) finished(s sched.Summary, ok bool, wall time.Duration) {

@@ -97,15 +97,12 @@ func New(o Options) *Progress {
 	return p
 }
 
-// Color reports whether text for this Progress may be coloured.
-func (p *Progress) Color() bool { return p.color }
-
 // Start implements sched.Observer.
 func (p *Progress) Start(total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = total
-	p.events.started(total)
+	p.events.write(startedEvent{"started", total})
 	if p.mode == TTY && p.quit == nil {
 		p.quit, p.gone = make(chan struct{}), make(chan struct{})
 		go p.tick(p.quit, p.gone)
@@ -136,7 +133,7 @@ func (p *Progress) Started(a *graph.Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = append(p.running, runningAction{a, time.Now()})
-	p.events.actionStarted(a)
+	p.events.write(actionEventOf("action_started", a))
 }
 
 // Finished implements sched.Observer.
@@ -177,7 +174,7 @@ func (p *Progress) Diagnostic(d Diagnostic) {
 	if d.Severity == "error" {
 		p.errors++
 	}
-	p.events.diagnostic(d)
+	p.events.write(diagnosticEvent{"diagnostic", d.Severity, d.Summary, d.Detail, d.File, d.Line, d.Column})
 	if p.opts.Quiet && d.Severity != "error" {
 		return
 	}
@@ -185,13 +182,6 @@ func (p *Progress) Diagnostic(d Diagnostic) {
 	if text == "" {
 		text = d.Severity + ": " + Visible(d.Summary) + "\n"
 	}
-	p.permanent(wholeLines(text))
-}
-
-// Print shows text that stays, above the live lines.
-func (p *Progress) Print(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.permanent(wholeLines(text))
 }
 

@@ -175,7 +175,7 @@ func TestPermanentLinesStay(t *testing.T) {
 					settle()
 				}
 				line := fmt.Sprintf("line %d", i)
-				p.Print(line)
+				p.Diagnostic(Diagnostic{Severity: "note", Rendered: line})
 				want = append(want, line)
 				if i%5 != 0 {
 					p.Finished(a, sched.Result{Status: sched.Ran}, i, 50)
