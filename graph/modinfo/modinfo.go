@@ -165,14 +165,12 @@ func architectures(artifacts []Artifact) []string {
 }
 
 // Encode writes the document: indented, fields in the order above, maps sorted. Equal manifests give equal bytes.
-func (m *Manifest) Encode() []byte { return encode(m) }
-
-func encode(v any) []byte {
+func (m *Manifest) Encode() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	if err := enc.Encode(m); err != nil {
 		panic("BUG: " + err.Error())
 	}
 	return b.Bytes()

@@ -15,8 +15,6 @@ type codes struct {
 // shipped are the codes that a GPU runs: machine code and PTX, or AMD code.
 func (c codes) shipped() []gencode.Code { return slices.Concat(c.sass, c.ptx, c.gfx) }
 
-func (c codes) empty() bool { return len(c.sass)+len(c.ptx)+len(c.lto)+len(c.gfx) == 0 }
-
 func (c *codes) add(e gencode.Code) {
 	switch e.Kind {
 	case gencode.SASS:

@@ -23,7 +23,7 @@ func (ck *checks) expand(t *target) codes {
 	c.sort()
 	ck.checkSpoken(t)
 	t.unbuilt = ck.lacking(t, c)
-	if c.empty() && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
+	if len(c.shipped())+len(c.lto) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
 		c = ck.inheritCodes(t)
 	}
 	return c

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -54,7 +55,7 @@ func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) 
 func instanceName(t *target) string {
 	name := cmp.Or(t.Base, t.Name)
 	for _, v := range t.Matrix {
-		name += "." + strings.Map(fileRune, v.Value)
+		name += "." + compiler.FileName(v.Value)
 	}
 	return name
 }
@@ -65,11 +66,4 @@ func variantName(t *target) string {
 		return ""
 	}
 	return t.Name[len(t.Base)+1:]
-}
-
-func fileRune(r rune) rune {
-	if strings.ContainsRune(`/\: ="'*?<>|`, r) {
-		return '_'
-	}
-	return r
 }

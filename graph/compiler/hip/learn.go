@@ -170,7 +170,9 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 		case base == "lld" || base == "ld.lld" && slices.ContainsFunc(s, func(a string) bool { return strings.HasPrefix(a, "-plugin-opt=mcpu=gfx") }):
 			links = append(links, s)
 		case slices.Contains(s, compiler.AskOutput):
-			l.hostLink(s)
+			if dir := clang.After(s, "-rpath"); dir != "" { // of the runtime: clang adds it with --hip-link
+				l.LibDirs = append(l.LibDirs, dir)
+			}
 		}
 	}
 	if codes == nil {
@@ -198,13 +200,6 @@ func (l *Link) runtime(argv []string) {
 }
 
 var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto"}
-
-// hostLink takes the folder of the runtime that clang adds with --hip-link.
-func (l *Link) hostLink(argv []string) {
-	if dir := clang.After(argv, "-rpath"); dir != "" {
-		l.LibDirs = append(l.LibDirs, dir)
-	}
-}
 
 // deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the files that earlier steps write.
 func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {
