@@ -11,11 +11,10 @@ import (
 
 // HostSymbols is what the host code of an object, a static library or a shared one says of names.
 type HostSymbols struct {
-	Wants    []string // what it refers to and others may define
-	CUDA     []CUDAHost
-	Unknown  string // why it may refer to more than Wants; "" if it does not
-	Lookups  string // a function that it calls and that finds symbols by their names at run time; ""
-	IsShared bool
+	Wants   []string // what it refers to and others may define
+	CUDA    []CUDAHost
+	Unknown string // why it may refer to more than Wants; "" if it does not
+	Lookups string // a function that it calls and that finds symbols by their names at run time; ""
 }
 
 // CUDAHost is the host side of an object that nvcc made.
@@ -48,7 +47,6 @@ func ReadHostSymbols(data []byte) HostSymbols {
 			}
 		}
 	case isSharedObject(data):
-		h.IsShared = true
 		if err := h.addShared(data); err != nil {
 			h.Unknown = err.Error()
 		}

@@ -63,7 +63,7 @@ func readPTX(text []byte) (*ptx, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("PTX line %d: %w", s.line(), err)
+			return nil, fmt.Errorf("PTX line %d: %w", 1+strings.Count(s.text[:s.at], "\n"), err)
 		}
 		linking = nil
 	}

@@ -108,5 +108,3 @@ func (s *scanner) skipTo(end string) bool {
 	}
 	return false
 }
-
-func (s *scanner) line() int { return 1 + strings.Count(s.text[:s.at], "\n") }

@@ -38,7 +38,8 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		c.set(int32(i), waiting)
 	}
 	l.run()
-	return l.summary(), nil
+	return Summary{Actions: len(l.nodes), Ran: l.statuses[Ran], Cached: l.statuses[Cached], UpToDate: l.statuses[UpToDate],
+		Failed: l.statuses[Failed], Skipped: l.statuses[Skipped], Interrupted: l.interrupted}, nil
 }
 
 // event is the end of a check or of a command.
@@ -237,7 +238,8 @@ func (l *loop) finish(i int32, r Result) {
 	default:
 		panic(fmt.Sprintf("BUG: action %d (%s) ends as %q", l.nodes[i].action.ID, l.nodes[i].action.Name, r.Status))
 	}
-	l.report(i, r)
+	l.statuses[r.Status]++
+	l.observer.Finished(l.nodes[i].action, r, l.ended(), len(l.nodes))
 	if r.Status == Failed {
 		l.fail(i)
 	}
@@ -263,14 +265,4 @@ func (l *loop) skipRest() {
 			l.finish(int32(i), Result{Status: Skipped})
 		}
 	}
-}
-
-func (l *loop) report(i int32, r Result) {
-	l.statuses[r.Status]++
-	l.observer.Finished(l.nodes[i].action, r, l.ended(), len(l.nodes))
-}
-
-func (l *loop) summary() Summary {
-	return Summary{Actions: len(l.nodes), Ran: l.statuses[Ran], Cached: l.statuses[Cached], UpToDate: l.statuses[UpToDate],
-		Failed: l.statuses[Failed], Skipped: l.statuses[Skipped], Interrupted: l.interrupted}
 }

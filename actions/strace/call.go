@@ -3,6 +3,7 @@ package strace
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -152,10 +153,8 @@ func (c call) has(flag string) bool {
 		if a.quoted {
 			continue
 		}
-		for _, word := range strings.FieldsFunc(a.text, func(r rune) bool { return strings.ContainsRune("|={},", r) }) {
-			if word == flag {
-				return true
-			}
+		if slices.Contains(strings.FieldsFunc(a.text, func(r rune) bool { return strings.ContainsRune("|={},", r) }), flag) {
+			return true
 		}
 	}
 	return false

@@ -34,7 +34,9 @@ func (c *cli) workspace() *engine.Workspace {
 
 // ended is the end of a run as the end of kbuild.
 func (c *cli) ended(sum sched.Summary, err error) error {
-	err = errors.Join(err, c.finishTrace())
+	if c.trace != nil { // also of a build that failed or was interrupted
+		err = errors.Join(err, c.trace.Finish())
+	}
 	switch {
 	case sum.Interrupted:
 		return exitError{exitInterrupted, err}
@@ -165,12 +167,4 @@ func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (
 	}
 	c.trace = term.NewTrace(c.Trace)
 	return p, term.Tee{p, c.trace}
-}
-
-// finishTrace writes the trace, also of a build that failed or was interrupted.
-func (c *cli) finishTrace() error {
-	if c.trace == nil {
-		return nil
-	}
-	return c.trace.Finish()
 }

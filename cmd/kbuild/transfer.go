@@ -17,7 +17,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
-	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // unlike lists the fields of a bundle that differ here.
@@ -84,7 +83,8 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		return err
 	}
 	if len(missing) > 0 {
-		c.say("kbuild: warning: %s", lacking(missing))
+		c.say("kbuild: warning: the bundle lacks %d actions, which the cache does not have: %s of %s is the first; build before you export "+
+			"(what spells __DATE__ or __TIME__ is never in the cache)", len(missing), missing[0].Name, missing[0].Target)
 	}
 	if cmd.File != "-" {
 		fmt.Fprintln(c.out, describe(m))
@@ -94,11 +94,6 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 
 func describe(m disk.Manifest) string {
 	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, engine.Size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
-}
-
-func lacking(missing []*graph.Action) string {
-	a := missing[0]
-	return fmt.Sprintf("the bundle lacks %d actions, which the cache does not have: %s of %s is the first; build before you export (what spells __DATE__ or __TIME__ is never in the cache)", len(missing), a.Name, a.Target)
 }
 
 // writeBundle writes to standard output, or to a file that appears when it is whole.
