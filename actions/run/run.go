@@ -142,7 +142,7 @@ func (r *Result) account(s *os.ProcessState) {
 	r.UserCPU, r.SysCPU = s.UserTime(), s.SystemTime()
 	r.ExitCode = s.ExitCode()
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
-		r.MaxRSS = peak(u.Maxrss<<10) // Linux counts KiB
+		r.MaxRSS = peak(u.Maxrss << 10) // Linux counts KiB
 	}
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		r.Signal = w.Signal()

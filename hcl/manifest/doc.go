@@ -8,7 +8,7 @@
 //	parse     files to blocks; unknown blocks and attributes (schema.go, parse.go)
 //	resolve   references to addresses, before anything is evaluated (resolve.go)
 //	evaluate  variables, locals and attributes in the order they need each other (evaluate.go)
-//	decode    values to Project, one file for each block type
+//	decode    values to Project (target.go, generate.go, block.go)
 //
 // A reference that names nothing is found in the second phase, so it can never be mistaken for a
 // cycle or for a value of a wrong type. What could not be evaluated has an unknown value, which

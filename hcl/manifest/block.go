@@ -1,0 +1,78 @@
+package manifest
+
+import "slices"
+
+// kbuild { required_version } says which kbuild the manifest was written for.
+
+func (l *loader) decodeKbuild() {
+	b := l.named["kbuild"]
+	if b == nil {
+		return
+	}
+	r := l.reader(b, nil)
+	text, ok := r.text("required_version")
+	if !ok {
+		return
+	}
+	rng := r.find("required_version").Expr.Range()
+	c, err := ParseConstraint(text)
+	switch {
+	case err != nil:
+		l.errorAt(rng, "", "required_version: %v", err)
+	case !c.Allows(l.opts.Version):
+		l.errorAt(rng, "Install a kbuild that meets the constraint.", "this manifest needs kbuild %s, and this is kbuild %s", text, l.opts.Version)
+	}
+}
+
+var toolchainKinds = []string{"cuda", "hip"}
+
+func (l *loader) decodeToolchain(b *block) {
+	if !slices.Contains(toolchainKinds, b.name) {
+		l.errorAt(b.nameRng, knownNames("toolchain", toolchainKinds), "no toolchain named %q%s", b.name, didYouMean(b.name, toolchainKinds))
+		return
+	}
+	r := l.reader(b, nil)
+	var t Toolchain
+	t.Compiler, _ = r.text("compiler")
+	t.HostCompiler, _ = r.text("host_compiler")
+	t.Version, _ = r.text("version")
+	if t.Version != "" {
+		if _, err := ParseConstraint(t.Version); err != nil {
+			l.errorAt(r.find("version").Expr.Range(), "", "version: %v", err)
+		}
+	}
+	l.project.Toolchains[b.name] = t
+}
+
+// A profile is a named set of values for variables; anything else in it is an error, also in a
+// profile that this run does not use.
+
+func (l *loader) checkProfile(b *block) {
+	known := l.names["variable"]
+	for _, a := range b.attrs() {
+		if l.variables[a.Name] == nil {
+			l.errorAt(a.NameRange, knownNames("variable", known), "%s sets %q, which is no variable%s", b.heading(), a.Name, didYouMean(a.Name, known))
+		}
+	}
+}
+
+// defaults { ... } fills what a library, executable or module does not set itself. There is no
+// merging: a target that sets defines, flags or includes has its own and nothing of the defaults.
+// reader.find and loader.inherited do the filling; here is what can be said of the block alone.
+
+func (l *loader) decodeDefaults() {
+	b := l.named["defaults"]
+	if b == nil {
+		return
+	}
+	r := l.reader(b, nil)
+	r.reservedWords()
+	r.compile(&Target{}) // finds mistakes even if no target uses them
+}
+
+// decodeGroup reads a named list of targets; groups may be in groups.
+func (l *loader) decodeGroup(b *block) {
+	r := l.reader(b, nil)
+	r.required()
+	l.project.Groups = append(l.project.Groups, Group{Name: b.name, Targets: r.deps("targets"), Pos: position(b.rng)})
+}
