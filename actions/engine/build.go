@@ -141,11 +141,9 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	}
 	r.Finish(sum)
 	switch {
-	case w.DryRun || err != nil || misparsed != "" || sum.Interrupted:
-	case v == nil:
+	case w.DryRun:
+	case v == nil || err != nil || misparsed != "" || sum.Interrupted || !v.commit(p, t, p.Graph.Closure(want), dirty):
 		commitFiles(p, t)
-	default:
-		v.commit(p, t, p.Graph.Closure(want), dirty)
 	}
 	if good && err == nil && req.Done != nil {
 		err = req.Done(p, want)

@@ -18,19 +18,20 @@ import (
 )
 
 // commit leaves a view of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
-func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
-	facts, absentTools, ok := probe.Looked(p.request, p.Facts)
+// ok is false where what was observed may not be what the plan or an action was made of: there is no view then.
+func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
+	facts, absentTools, known := probe.Looked(p.request, p.Facts)
 	gpus := ""
 	if p.request.NeedNative {
 		gpus = probe.GPUs("/", os.Getenv)
-		ok = ok && gpus != ""
+		known = known && gpus != ""
 	}
 	cpu := ""
 	if p.request.NativeCPU {
 		cpu = probe.CPU("/")
 	}
-	if !ok {
-		return
+	if !known {
+		return false
 	}
 	for _, l := range p.Looks {
 		if !l.List && !l.Missing {
@@ -39,27 +40,27 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) {
 	}
 	plan, err := v.pack(p, t, closure) // first: what it takes to make is large, and free again before the observations are collected
 	if err != nil {
-		return
+		return false
 	}
 	good, packed := split(closure, dirty)
 	e := newLooked(v, len(closure))
 	e.tree(p.Graph, good, t)
 	e.plan(p, facts, absentTools)
 	if e.doubt {
-		return
+		return false
 	}
 	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, doubts: string(t.db.Text(doubtsText))}
 	if len(p.w.diagnosed) > 0 {
 		text, err := json.Marshal(p.w.diagnosed)
 		if err != nil {
-			return
+			return false
 		}
 		n.said = string(text)
 	}
-	t.db.SetView(v.key, n.encode(), plan, e.entries)
+	return t.db.SetView(v.key, n.encode(), plan, e.entries) == nil
 }
 
-// commitFiles leaves the digests of the files that a build has read, for builds with another command line.
+// commitFiles leaves the digests of the files that a build has read, where it leaves no view that builds with its command line could start from.
 func commitFiles(p *Project, t *Tree) {
 	l := newLooked(&view{root: p.Root, began: p.w.Begun}, 0)
 	l.files(t)

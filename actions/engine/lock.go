@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -96,6 +97,7 @@ func tidy(state string) error {
 		}
 	}
 	run.RemoveTemp(tmp, "")
+	regular.RemoveTemporary(state)
 	return nil
 }
 

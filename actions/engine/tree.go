@@ -83,6 +83,9 @@ func (t *Tree) openStore(c *execute.Config) error {
 
 // Close saves what was learned. Trouble here costs the next run time, nothing else.
 func (t *Tree) Close() {
+	if !t.w.DryRun {
+		t.db.Settle()
+	}
 	t.db.Close()
 	if t.Store != nil && !t.w.DryRun {
 		t.Store.Count(t.Runner.Counters())

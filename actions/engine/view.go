@@ -168,7 +168,7 @@ func (v *view) scan() *scan {
 		return nil
 	}
 	s := &scan{view: v, db: db, seen: db.View(v.key), was: lock.Was()}
-	if s.seen == nil || !s.look(lock) {
+	if s.seen == nil || !s.look() {
 		db.Close()
 		return nil
 	}
@@ -176,7 +176,7 @@ func (v *view) scan() *scan {
 }
 
 // look compares what was observed with what is there. ok is false where that cannot tell.
-func (s *scan) look(lock *run.Lock) (ok bool) {
+func (s *scan) look() (ok bool) {
 	s.note = decodeNote(s.seen.Note())
 	if s.doubts != string(s.db.Text(doubtsText)) {
 		return false
@@ -197,10 +197,19 @@ func (s *scan) look(lock *run.Lock) (ok bool) {
 			s.fresh[i] = st
 		}
 	}
-	if len(s.fresh) > 0 && s.upToDate() && lock.Upgrade() {
-		s.seen.Refresh(s.fresh) // without it the next build settles again
+	if len(s.fresh) > 0 && s.upToDate() {
+		s.refresh()
 	}
 	return true
+}
+
+// refresh keeps the new stats; without it the next build looks at contents again. Nobody builds in the tree as long as it is looked at, but others
+// may look, and want to do the same.
+func (s *scan) refresh() {
+	if only, ok := run.TryLock(database(s.state)); ok {
+		s.seen.Refresh(s.fresh)
+		only.Release()
+	}
 }
 
 // upToDate reports that all actions of the command line are.

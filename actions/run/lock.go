@@ -133,17 +133,26 @@ func LookLock(name string) (l *Lock, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	if err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+	l = &Lock{f: f}
+	if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) != nil || l.removed(name) {
 		f.Close()
 		return nil, false
 	}
-	return &Lock{f, lastHolder(f)}, true
+	l.was = lastHolder(f)
+	return l, true
 }
 
-// Upgrade makes a lock of LookLock one to change the tree, if nobody else looks or waits at this moment. It leaves no sign: whoever has
-// looked at the tree may rely on what was seen.
-func (l *Lock) Upgrade() bool {
-	return flock(l.f, syscall.LOCK_EX|syscall.LOCK_NB) == nil && lastHolder(l.f) == l.was // the kernel lets go of the one before it takes the other
+// TryLock locks a file that is there, without a sign in it; ok is false if another process has it.
+func TryLock(name string) (l *Lock, ok bool) {
+	f, err := regular.Open(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, false
+	}
+	if flock(f, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		f.Close()
+		return nil, false
+	}
+	return &Lock{f: f}, true
 }
 
 // exclusive waits for those who look. Where one more of them would be let in, nobody holds the lock to build.

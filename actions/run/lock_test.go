@@ -202,3 +202,25 @@ func writeFile(t *testing.T, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// A file is locked for a moment, or it is not: nobody waits.
+func TestTryLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if _, ok := TryLock(name); ok {
+		t.Error("a file that is not there is locked")
+	}
+	if err := os.WriteFile(name, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	first, ok := TryLock(name)
+	if !ok {
+		t.Fatal("nobody has the lock")
+	}
+	if _, ok := TryLock(name); ok {
+		t.Error("two have the lock")
+	}
+	first.Release()
+	if _, ok := TryLock(name); !ok {
+		t.Error("nobody has the lock any more")
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Replace makes a file of that name with a content, and the folder for it, by a temporary file beside it: nobody sees half of it. It does not
@@ -40,10 +41,22 @@ func ReplaceFrom(name string, write func(*os.File) error) error {
 	return err
 }
 
+// RemoveTemporary removes what a process that was killed in Replace has left in a folder in which nobody else writes now.
+func RemoveTemporary(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), temporaryPrefix) && e.Type().IsRegular() {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+const temporaryPrefix = ".kbuild-"
+
 // temporary makes a file as any program would: os.CreateTemp forbids it to others than its owner.
 func temporary(dir string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".kbuild-%08x", rand.Uint32())), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%s%08x", temporaryPrefix, rand.Uint32())), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}

@@ -67,7 +67,7 @@ type DB struct {
 	name string
 
 	mu      sync.Mutex
-	data    []byte // the file, mapped; its capacity is mapped too, for what is written
+	data    []byte // the file as it was when it was last mapped
 	unmaps  []func() error
 	info    fs.FileInfo // of the mapped file; nil if there is none
 	file    *os.File    // nil until the first write
@@ -117,15 +117,11 @@ func (db *DB) open() error {
 	return nil
 }
 
-// Close writes what makes the next opening fast, and unmaps the file: no View may be used afterwards.
+// Close unmaps the file: no View may be used afterwards.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	var err error
-	if db.file != nil && !db.damaged {
-		err = db.settle()
-	}
-	err = errors.Join(err, db.closeFile())
+	err := db.closeFile()
 	for _, unmap := range db.unmaps {
 		unmap()
 	}
@@ -133,20 +129,29 @@ func (db *DB) Close() error {
 	return err
 }
 
-// settle compacts the file, or brings its index up to date, if it has changed enough.
-func (db *DB) settle() error {
-	switch {
-	case db.root.dead > db.size/2 && db.size > minCompacted:
-		return db.compact()
-	case db.size-db.root.covered > max(minIndexed, db.root.covered/8):
+// Settle makes the next opening fast, if anything was written: it compacts the file, or brings its index up to date, if it has changed enough.
+func (db *DB) Settle() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.file == nil || db.damaged {
+		return nil
+	}
+	if db.root.dead > db.size/2 && db.size > minCompacted {
+		if err := db.compact(); err != nil {
+			return err
+		}
+		if err := db.writable(); err != nil {
+			return err
+		}
+	}
+	if db.size-db.root.covered > max(minIndexed, db.root.covered/8) {
 		if err := db.writeIndex(); err != nil {
 			return err
 		}
-		return db.commit()
-	case db.rootEnd < db.size: // records that no root knows are read again; the number of dead bytes is lost without one
-		return db.commit()
+	} else if db.rootEnd == db.size {
+		return nil
 	}
-	return nil
+	return db.commit() // without a root the number of dead bytes would be lost
 }
 
 // Sizes of files that are worth the work; variables for tests.
@@ -173,7 +178,7 @@ func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
 	if at < headSize {
 		return nil, false
 	}
-	if at >= int64(len(db.data)) {
+	if at >= int64(len(db.data)) && !db.mapMore() {
 		return db.readEntry(at, kind)
 	}
 	payload, ok := nextEntry(db.data[at:])
@@ -183,7 +188,22 @@ func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
 	return payload[1:], true
 }
 
-// readEntry is entry for one that was written since the file was mapped.
+// mapMore maps the file anew if much was written since it was mapped.
+func (db *DB) mapMore() bool {
+	if db.file == nil || db.size-int64(len(db.data)) < worthMapping {
+		return false
+	}
+	data, unmap, err := mapOpen(db.file, db.size)
+	if err != nil {
+		return false
+	}
+	db.data, db.unmaps = data, append(db.unmaps, unmap)
+	return true
+}
+
+const worthMapping = 1 << 20
+
+// readEntry is entry for one that was written since the file was mapped. A blob in it is aligned as in the file.
 func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
 	var head [entryHead]byte
 	if db.file == nil || at+entryHead > db.size {
@@ -196,7 +216,7 @@ func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
 	if at+entryHead+n > db.size {
 		return nil, false
 	}
-	b := make([]byte, entryHead+n)
+	b := make([]byte, at%8+entryHead+n)[at%8:]
 	if _, err := db.file.ReadAt(b, at); err != nil {
 		return nil, false
 	}
@@ -276,9 +296,6 @@ func (db *DB) write(b []byte) error {
 		return fmt.Errorf("writing the database of the build tree: %w", err)
 	}
 	db.size += int64(len(b))
-	if db.size <= int64(cap(db.data)) {
-		db.data = db.data[:db.size] // what is mapped grows with the file
-	}
 	return nil
 }
 

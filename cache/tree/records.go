@@ -49,8 +49,12 @@ func (db *DB) load() {
 			continue
 		}
 		payload, ok := nextEntry(rest)
-		if !ok || !r.take(payload, db.size, &db.root) {
+		dead, ok := r.take(payload, ok, db.size)
+		if !ok {
 			break
+		}
+		if db.size >= db.rootEnd { // the root has counted the others
+			db.root.dead += dead
 		}
 		db.size += entryHead + int64(len(payload))
 	}
@@ -59,31 +63,32 @@ func (db *DB) load() {
 	}
 }
 
-// take applies the payload of the entry at an offset.
-func (r *records) take(payload []byte, at int64, root *root) (ok bool) {
-	d := &reader{b: payload[1:]}
+// take applies the payload of the entry at an offset, if it is whole, and says how much is dead for it.
+func (r *records) take(payload []byte, whole bool, at int64) (dead int64, ok bool) {
+	if !whole {
+		return 0, false
+	}
+	d, size := &reader{b: payload[1:]}, entryHead+int64(len(payload))
 	switch payload[0] {
 	case kindRoot:
-		return true
+		return 0, true
 	case kindString:
 		r.strings.offs = append(r.strings.offs, at)
-		return true
+		return 0, true
 	case kindPair:
 		r.pair(d)
 		r.pairs.offs = append(r.pairs.offs, at)
 	case kindRemoval:
-		output := r.strings.at(d)
-		root.dead += r.drop(output) + entryHead + int64(len(payload))
+		dead = r.drop(r.strings.at(d)) + size
 	case kindRecord:
-		l := r.logged(d, at, entryHead+int64(len(payload)))
-		if !d.bad {
-			root.dead += r.keep(l)
+		if l := r.logged(d, at, size); !d.bad {
+			dead = r.keep(l)
 		}
-		return !d.bad
+		return dead, !d.bad
 	default:
-		return false
+		return 0, false
 	}
-	return !d.bad && len(d.b) == 0
+	return dead, !d.bad && len(d.b) == 0
 }
 
 // pair reads the payload of a pair.

@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -57,7 +58,7 @@ func open(t testing.TB, path string) *DB {
 // reopen closes a database and opens it again.
 func reopen(t testing.TB, db *DB) *DB {
 	t.Helper()
-	if err := db.Close(); err != nil {
+	if err := errors.Join(db.Settle(), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, db.name)
@@ -141,6 +142,7 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.SetText("name", []byte("text"))
+	db.Settle()
 	db.Close()
 	good, _ := os.ReadFile(path)
 	noticed := 0
@@ -250,6 +252,7 @@ func TestWrittenByAnother(t *testing.T) {
 	second := open(t, first.name)
 	same(t, second.Last("build/1.o"), sampleRecord(1))
 	appendAll(t, first, sampleRecord(2))
+	first.Settle()
 	first.Close()
 	appendAll(t, second, sampleRecord(3))
 	second = reopen(t, second)
@@ -462,6 +465,7 @@ func bigDB(b *testing.B) (path string, commands []cache.Key) {
 		commands = append(commands, r.Command)
 	}
 	b.ReportMetric(float64(db.size)/1e6, "MB")
+	db.Settle()
 	db.Close()
 	return db.name, commands
 }
@@ -495,5 +499,55 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		appendAll(b, db, sampleRecord(i))
 		i++
+	}
+}
+
+// Who has only looked holds no lock any more when it closes the database: nothing is written then.
+func TestCloseWritesNothing(t *testing.T) {
+	eagerly(t)
+	db := open(t, newPath(t))
+	for range 20 {
+		appendAll(t, db, sampleRecord(1))
+	}
+	before, _ := os.ReadFile(db.name)
+	db.Close()
+	if after, _ := os.ReadFile(db.name); !bytes.Equal(before, after) {
+		t.Errorf("%d bytes were written, now there are %d", len(before), len(after))
+	}
+}
+
+// What does not count any more is counted once, however often the database is opened.
+func TestDeadBytesAreCountedOnce(t *testing.T) {
+	db := open(t, newPath(t))
+	for range 20 {
+		appendAll(t, db, sampleRecord(1))
+	}
+	dead := int64(0)
+	for i := range 5 {
+		db = reopen(t, db)
+		if err := db.SetText("name", []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && db.root.dead > dead+500 { // a root, and no more
+			t.Fatalf("opened %d times: %d bytes are dead, before %d", i+1, db.root.dead, dead)
+		}
+		dead = db.root.dead
+	}
+}
+
+// A process reads what it has written since it opened the file, little or much.
+func TestReadsWhatItWrote(t *testing.T) {
+	db := open(t, newPath(t))
+	r := sampleRecord(1)
+	r.Text = string(make([]byte, worthMapping/2))
+	for i := range 5 {
+		r := *r
+		r.Outputs = []cache.Output{{Path: fmt.Sprint("o", i)}}
+		appendAll(t, db, &r)
+		db.records.byOutput[r.Outputs[0].Path].rec = nil // decoded records are not kept for ever
+		same(t, db.Last(r.Outputs[0].Path), &r)
+	}
+	if len(db.data) < worthMapping {
+		t.Error("the file was not mapped anew")
 	}
 }

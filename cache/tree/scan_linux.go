@@ -3,6 +3,7 @@
 package tree
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,11 +18,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// spare is how much more than a file is mapped, for what is written to it while it is open.
-const spare = 64 << 20
-
-// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at that time. What data has as capacity may be
-// read as far as the file reaches by then.
+// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at that time.
 func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -31,11 +28,25 @@ func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, er
 	if info, err = f.Stat(); err != nil {
 		return nil, nil, nil, err
 	}
-	data, err = unix.Mmap(int(f.Fd()), 0, 4*int(info.Size())+spare, unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("mapping %s: %w", name, err)
+	data, unmap, err = mapOpen(f, info.Size())
+	return data, info, unmap, err
+}
+
+// mapOpen maps the beginning of an open file. Where there is no room to map it is read.
+func mapOpen(f *os.File, size int64) (data []byte, unmap func() error, err error) {
+	if size == 0 {
+		return nil, func() error { return nil }, nil
 	}
-	return data[:info.Size()], info, func() error { return unix.Munmap(data) }, nil
+	data, err = unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENODEV) {
+		data = make([]byte, size)
+		_, err = f.ReadAt(data, 0)
+		return data, func() error { return nil }, err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("mapping %s: %w", f.Name(), err)
+	}
+	return data, func() error { return unix.Munmap(data) }, nil
 }
 
 const (

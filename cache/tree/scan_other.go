@@ -18,5 +18,9 @@ func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, er
 	return data, info, func() error { return nil }, err
 }
 
+func mapOpen(*os.File, int64) (data []byte, unmap func() error, err error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
 // Changed cannot tell: every run looks at everything.
 func (v *View) Changed(string) ([]int, error) { return nil, errors.ErrUnsupported }
