@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -68,7 +67,7 @@ func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []strin
 		}
 		out = append(out, cache.FileDigest{Path: name, Digest: digest})
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Path < out[j].Path })
+	slices.SortFunc(out, func(a, b cache.FileDigest) int { return strings.Compare(a.Path, b.Path) })
 	return out, dotDot, nil
 }
 

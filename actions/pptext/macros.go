@@ -1,6 +1,9 @@
 package pptext
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output, and reports which of
 // names they show as used: expanded, or tested by #if, #ifdef or defined. A name that a pragma holds counts as used, as
@@ -112,10 +115,8 @@ func (t *taker) rawEnd(i, end int) int {
 }
 
 func (t *taker) note(name []byte) {
-	for _, n := range t.names {
-		if n == string(name) {
-			t.used[n] = true
-		}
+	if slices.Contains(t.names, string(name)) {
+		t.used[string(name)] = true
 	}
 }
 

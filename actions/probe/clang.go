@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -64,18 +65,10 @@ func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) 
 				return steps, ""
 			}
 		}
-		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, complaintOf(steps.Said))
+		said += fmt.Sprintf(" With --cuda-path=%s: %.300s", dir, cmp.Or(complaint(steps.Said), "it uses other device libraries."))
 	}
 	return clang.Steps{}, fmt.Sprintf("%s does not accept the toolkit of %s, whose device libraries are in %s.%s "+
 		"Set CUDA_HOME to a toolkit that it accepts.", c.Driver.Path, k.NVCC.Path, deviceLibs, said)
-}
-
-// complaintOf is why steps were not shown, or that they were for another toolkit.
-func complaintOf(said string) string {
-	if said == "" {
-		return "it uses other device libraries."
-	}
-	return complaint(said)
 }
 
 func sameFile(a, b string) bool {

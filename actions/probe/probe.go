@@ -302,14 +302,19 @@ func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out p
 
 // isBinary tells an object or archive from a script of the linker: libc.so is text.
 func isBinary(file string) bool {
+	head := headOf(file, 4)
+	return head == "\x7fELF" || head == "!<ar"
+}
+
+// headOf is how a file begins, in at most n bytes.
+func headOf(file string, n int64) string {
 	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
-	var head [4]byte
-	_, err = io.ReadFull(f, head[:])
-	return err == nil && (string(head[:]) == "\x7fELF" || string(head[:]) == "!<ar")
+	head, _ := io.ReadAll(io.LimitReader(f, n))
+	return string(head)
 }
 
 // world is one probing; it remembers what it looked at, for the memo.

@@ -70,16 +70,7 @@ func realName(file string) string {
 	return real
 }
 
-func isScript(file string) bool {
-	f, err := regular.Open(file, os.O_RDONLY, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var head [2]byte
-	n, _ := f.Read(head[:])
-	return n == 2 && string(head[:]) == "#!"
-}
+func isScript(file string) bool { return headOf(file, 2) == "#!" }
 
 // mostFollowed is how many programs behind a script are looked at.
 const mostFollowed = 256

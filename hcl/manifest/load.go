@@ -74,7 +74,8 @@ type loader struct {
 // one run; the project is complete only if none of them is an error.
 func Load(opts Options) (*Project, Diagnostics) {
 	l := newLoader(opts)
-	if l.read() && l.collect() {
+	if l.read() {
+		l.collect()
 		l.declare()
 		l.checkOverrides()
 		l.resolveAll()

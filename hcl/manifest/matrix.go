@@ -169,12 +169,7 @@ func (r *reader) knownAxes(e cty.Value, rng hcl.Range, axes []string) bool {
 
 // agrees compares as text: 128 and "128" are one value, as they are one name.
 func (i instance) agrees(want map[string]string) bool {
-	for _, a := range i.axes {
-		if text, ok := want[a.Name]; ok && text != a.Value {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(i.axes, func(a MatrixValue) bool { text, ok := want[a.Name]; return ok && text != a.Value })
 }
 
 // texts are the values of an object. ok is false if one of them is no value that an axis can have.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,14 +40,9 @@ func (b *block) key() string {
 
 // attrs gives the attributes in the order they are written.
 func (b *block) attrs() []*hclsyntax.Attribute {
-	var list []*hclsyntax.Attribute
-	for _, a := range b.body.Attributes {
-		list = append(list, a)
-	}
-	slices.SortFunc(list, func(x, y *hclsyntax.Attribute) int {
+	return slices.SortedFunc(maps.Values(b.body.Attributes), func(x, y *hclsyntax.Attribute) int {
 		return cmp.Compare(x.SrcRange.Start.Byte, y.SrcRange.Start.Byte)
 	})
-	return list
 }
 
 // read parses the manifest and kernels.local.hcl. False: there is no tree to go on with.
@@ -238,9 +234,8 @@ func (b *block) heading() string {
 	return fmt.Sprintf("%s %q", b.kind, b.name)
 }
 
-// collect gives blocks their names; two of one kind with one name are an error. It reports whether
-// there is anything to go on with.
-func (l *loader) collect() bool {
+// collect gives blocks their names; two of one kind with one name are an error.
+func (l *loader) collect() {
 	kept := l.blocks[:0]
 	for _, b := range l.blocks {
 		first := l.named[b.key()]
@@ -257,7 +252,6 @@ func (l *loader) collect() bool {
 	}
 	l.blocks = kept
 	l.checkCase()
-	return true
 }
 
 // checkCase finds names that one folder cannot hold side by side on every file system.

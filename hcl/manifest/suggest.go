@@ -22,8 +22,7 @@ var synonyms = map[string]string{
 
 // Nearest gives the known name closest to a misspelt one, "" if none is close.
 func Nearest(name string, known []string) string {
-	known = slices.Clone(known)
-	slices.Sort(known)
+	known = slices.Sorted(slices.Values(known))
 	if s := synonyms[name]; s != "" && slices.Contains(known, s) {
 		return s
 	}
@@ -71,12 +70,10 @@ func knownNames(what string, known []string) string {
 	if len(known) == 0 {
 		return "There is no " + what + " in this manifest."
 	}
-	known = slices.Clone(known)
-	slices.Sort(known)
 	if len(known) > 12 {
 		return ""
 	}
-	return "Known: " + strings.Join(known, ", ") + "."
+	return "Known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
 // distance counts insertions, deletions, substitutions and swaps of neighbours (optimal string

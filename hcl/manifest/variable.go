@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -202,9 +203,9 @@ func (l *loader) parseText(text string, typ cty.Type) (cty.Value, error) {
 	if typ.IsPrimitiveType() {
 		v, err := convert.Convert(cty.StringVal(text), typ)
 		if err != nil {
-			return v, fmt.Errorf("a %s is required", typ.FriendlyName())
+			err = errors.New(typeError(err, typ))
 		}
-		return v, nil
+		return v, err
 	}
 	trimmed := strings.TrimSpace(text)
 	if (typ.IsListType() || typ.IsSetType()) && typ.ElementType().IsPrimitiveType() && !strings.HasPrefix(trimmed, "[") {
