@@ -3,9 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -344,10 +345,9 @@ func (p *cpp) writeDeps(name, target string) error {
 // rule is what make has of target.
 func (p *cpp) rule(target string) string {
 	var names []string
-	for d := range p.deps {
+	for _, d := range slices.Sorted(maps.Keys(p.deps)) {
 		names = append(names, strings.ReplaceAll(d, " ", `\ `))
 	}
-	sort.Strings(names)
 	return target + ": " + strings.Join(names, " \\\n ") + "\n"
 }
 

@@ -32,15 +32,13 @@ func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
 	var keep []string
 	for _, line := range strings.SplitAfter(output, "\n") {
 		msg := strings.TrimRight(line, "\r\n")
+		partial, m := partialRE().FindStringSubmatch(msg), noArchRE().FindStringSubmatch(msg)
 		switch {
-		case partialRE().MatchString(msg):
-			culprit := partialRE().FindStringSubmatch(msg)[1]
-			if isExpected(expected, culprit) {
-				continue
-			}
-			faults = append(faults, Fault{Kind: "partial-lto", Culprit: culprit, Line: msg})
-		case noArchRE().MatchString(msg):
-			m := noArchRE().FindStringSubmatch(msg)
+		case partial != nil && isExpected(expected, partial[1]):
+			continue
+		case partial != nil:
+			faults = append(faults, Fault{Kind: "partial-lto", Culprit: partial[1], Line: msg})
+		case m != nil:
 			faults = append(faults, Fault{Kind: "no-arch", Arch: m[1], Culprit: m[2], Line: msg})
 		case ignoreRE().MatchString(msg):
 			faults = append(faults, Fault{Kind: "no-lto", Line: msg})
