@@ -122,9 +122,6 @@ func (s *Store) tag() {
 	}
 }
 
-// Path is the cache folder.
-func (s *Store) Path() string { return s.dir }
-
 func (s *Store) path(parts ...string) string {
 	return s.dir + "/" + version + "/" + strings.Join(parts, "/")
 }
