@@ -60,13 +60,17 @@ func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error)
 	if err != nil {
 		return nil, fmt.Errorf("locking the build tree: %w", err)
 	}
-	err = exclusive(f)
+	looked, err := exclusive(f)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
+		busy := &Busy{holder(name)}
+		if looked {
+			busy.Holder = "" // the sign is of who built last
+		}
 		if *wait == nil {
 			f.Close()
-			return nil, &Busy{holder(name)}
+			return nil, busy
 		}
-		(*wait)(&Busy{holder(name)})
+		(*wait)(busy)
 		*wait = func(*Busy) {}
 		if err = blocked(ctx, f); errors.Is(err, context.Canceled) {
 			return nil, err
@@ -155,17 +159,22 @@ func TryLock(name string) (l *Lock, ok bool) {
 	return &Lock{f: f}, true
 }
 
-// exclusive waits for those who look. Where one more of them would be let in, nobody holds the lock to build.
-func exclusive(f *os.File) error {
-	for {
-		err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+// exclusive waits for those who look, as long as that may take: one that was stopped looks for ever. Where one more of them would be let in,
+// nobody holds the lock to build: looked.
+func exclusive(f *os.File) (looked bool, err error) {
+	for range patience {
+		err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) || flock(f, syscall.LOCK_SH|syscall.LOCK_NB) != nil {
-			return err
+			return false, err
 		}
 		flock(f, syscall.LOCK_UN) // two who wait must not wait for each other
 		time.Sleep(time.Millisecond)
 	}
+	return true, err
 }
+
+// patience is how often it is tried, a millisecond apart; a variable for tests.
+var patience = 2000
 
 func flock(f *os.File, how int) error {
 	for {

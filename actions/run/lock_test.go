@@ -224,3 +224,28 @@ func TestTryLock(t *testing.T) {
 		t.Error("nobody has the lock any more")
 	}
 }
+
+// One that looks and is stopped meanwhile keeps nobody waiting without a word.
+func TestLockOfALookerThatIsStopped(t *testing.T) {
+	defer func(n int) { patience = n }(patience)
+	patience = 2
+	name := filepath.Join(t.TempDir(), "lock")
+	first, err := AcquireLock(context.Background(), name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Release()
+	stopped, ok := LookLock(name)
+	if !ok {
+		t.Fatal("nobody has the lock")
+	}
+	var busy *Busy
+	if _, err := AcquireLock(context.Background(), name, nil); !errors.As(err, &busy) || busy.Holder != "" {
+		t.Errorf("it is not waited for, and the error is %v", err)
+	}
+	l, err := AcquireLock(context.Background(), name, func(*Busy) { stopped.Release() })
+	if err != nil {
+		t.Fatalf("when it goes on: %v", err)
+	}
+	l.Release()
+}
