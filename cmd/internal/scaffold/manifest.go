@@ -1,4 +1,4 @@
-package main
+package scaffold
 
 import (
 	"fmt"
@@ -22,10 +22,10 @@ var (
 )
 
 // vendors are those that have sources, NVIDIA if there are none. A single one needs no names of its own.
-func (s sources) vendors() []vendor {
+func (s Sources) vendors() []vendor {
 	var found []vendor
 	for _, v := range []vendor{nvidia, amd} {
-		if len(s.of(v, s.mains))+len(s.of(v, s.rest)) > 0 {
+		if len(s.of(v, s.Programs))+len(s.of(v, s.Others)) > 0 {
 			found = append(found, v)
 		}
 	}
@@ -39,12 +39,12 @@ func (s sources) vendors() []vendor {
 }
 
 // of are the files of a vendor.
-func (s sources) of(v vendor, files []string) []string {
+func (s Sources) of(v vendor, files []string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return filepath.Ext(f) != v.ending })
 }
 
-// manifestText is a manifest for sources, as kbuild fmt has it.
-func manifestText(s sources) string {
+// Manifest is a manifest for sources, as kbuild fmt has it.
+func Manifest(s Sources) string {
 	var b strings.Builder
 	vendors := s.vendors()
 	b.WriteString("# kernels.hcl: written by kbuild init. See kbuild's docs/manifest.md.\n\n")
@@ -81,22 +81,22 @@ type part struct {
 }
 
 // parts are the libraries. Device code of two vendors goes into libraries of their own, host code into one for both.
-func (s sources) parts(vendors []vendor) []part {
+func (s Sources) parts(vendors []vendor) []part {
 	if len(vendors) == 1 {
 		name := "common"
-		if len(s.mains) == 0 {
+		if len(s.Programs) == 0 {
 			name = "kernels"
 		}
-		return []part{{name: name, files: s.rest}}
+		return []part{{name: name, files: s.Others}}
 	}
 	parts := []part{{name: "common"}}
-	for _, f := range s.rest {
+	for _, f := range s.Others {
 		if ext := filepath.Ext(f); ext != nvidia.ending && ext != amd.ending {
 			parts[0].files = append(parts[0].files, f)
 		}
 	}
 	for _, v := range vendors {
-		parts = append(parts, part{v.library, s.of(v, s.rest), v.ending, gencodeLine(vendors, v.ending)})
+		parts = append(parts, part{v.library, s.of(v, s.Others), v.ending, gencodeLine(vendors, v.ending)})
 	}
 	return parts
 }
@@ -110,13 +110,13 @@ func gencodeLine(vendors []vendor, ending string) string {
 }
 
 // writeTargets writes libraries and programs. A program of host code gets the kernels of the first vendor.
-func (s sources) writeTargets(b *strings.Builder, vendors []vendor) {
+func (s Sources) writeTargets(b *strings.Builder, vendors []vendor) {
 	parts := slices.DeleteFunc(s.parts(vendors), func(p part) bool { return len(p.files) == 0 })
 	for _, p := range parts {
 		fmt.Fprintf(b, "\nlibrary %q {\n  sources = %s\n%s}\n", p.name, quoteList(p.files), p.gencode)
 	}
 	used := map[string]int{}
-	for _, m := range s.mains {
+	for _, m := range s.Programs {
 		ending := nvidia.ending
 		if filepath.Ext(m) == amd.ending {
 			ending = amd.ending
