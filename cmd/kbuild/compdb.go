@@ -2,100 +2,27 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/cmd/internal/compdb"
 )
 
 type compdbCmd struct {
 	Targets []string `arg:"" optional:"" help:"Targets to list (default: all)."`
 }
 
-// compdbEntry is one element of compile_commands.json, as clang documents it.
-type compdbEntry struct {
-	Directory string   `json:"directory"`
-	File      string   `json:"file"`
-	Arguments []string `json:"arguments"`
-	Output    string   `json:"output"`
-}
-
 func (cmd compdbCmd) Run(c *cli) error {
 	w := c.workspace()
-	w.NoSplit = true // an editor wants one command for each source
+	w.NoSplit = true
 	p, want, err := w.PlanFor(cmd.Targets)
 	if err != nil {
 		return err
 	}
-	entries := []compdbEntry{}
-	for _, id := range p.Graph.Closure(want) {
-		a := p.Graph.Actions[id]
-		e := compdbEntry{Directory: p.Root, Output: a.Outputs[0]}
-		switch {
-		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // clang's own
-			e.Arguments = withoutDepfile(a.Argv)
-		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
-			e.Arguments = clangArgs(a.Argv, clangToolkit(p.Facts.CUDA.Root))
-		default:
-			continue
-		}
-		e.File = a.Inputs[0]
-		entries = append(entries, e)
+	toolkit := ""
+	if p.Facts.CUDA != nil {
+		toolkit = p.Facts.CUDA.Root
 	}
 	enc := json.NewEncoder(c.rawOut())
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(entries)
-}
-
-// clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a language
-// and none of nvcc's own options.
-func clangArgs(argv []string, toolkit string) []string {
-	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-nocudalib", "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
-	arch := ""
-	for i := 1; i < len(argv); i++ {
-		a := argv[i]
-		switch {
-		case a == "-gencode":
-			i++
-			if arch == "" {
-				arch = strings.TrimPrefix(strings.SplitN(argv[i], ",", 2)[0], "arch=compute_")
-			}
-		case a == "-Xcompiler":
-			i++
-			out = append(out, strings.ReplaceAll(argv[i], `\,`, ","))
-		case a == "-ccbin" || a == "-Xptxas" || a == "-Xcicc" || a == "-Xnvlink" || a == "-x" || a == "-MF":
-			i++
-		case strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-std="), strings.HasPrefix(a, "-O"), a == "-g":
-			out = append(out, a)
-		}
-	}
-	if arch != "" {
-		out = append(out, "--cuda-gpu-arch=sm_"+arch)
-	}
-	return append(out, "-c", argv[len(argv)-1])
-}
-
-// clangToolkit is the folder that clang takes for a CUDA installation. Debian spreads the toolkit over /usr
-// and keeps a folder of that shape for clang.
-func clangToolkit(root string) string {
-	const debian = "/usr/lib/cuda"
-	if _, err := os.Stat(filepath.Join(root, "include", "cuda.h")); err != nil {
-		if _, err := os.Stat(debian); err == nil {
-			return debian
-		}
-	}
-	return root
-}
-
-// withoutDepfile is the command of a compile without what has it write a dependency file.
-func withoutDepfile(argv []string) []string {
-	argv = slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return arg == "-MD" })
-	if i := slices.Index(argv, "-MF"); i >= 0 {
-		argv = slices.Delete(argv, i, i+2)
-	}
-	argv[0] = filepath.ToSlash(argv[0])
-	return argv
+	return enc.Encode(compdb.Commands(p.Graph, want, p.Root, toolkit))
 }

@@ -20,6 +20,7 @@ var allowed = map[string]string{
 	"cmd/internal/pretend":         "cmd/internal/pretend/devcode",
 	"cmd/internal/pretend/devcode": "",
 	"cmd/internal/reference":       "hcl/manifest",
+	"cmd/internal/compdb":          "graph",
 	"cmd/internal/scaffold":        "cache/regular",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular",
 	"hcl/manifest":                 "graph/gencode cache/regular hcl/optfile",

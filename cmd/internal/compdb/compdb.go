@@ -1,0 +1,90 @@
+// Package compdb makes a compilation database for editors: it knows what clangd understands, and nothing of how compilers are run.
+package compdb
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Command is one element of compile_commands.json, as clang documents it.
+type Command struct {
+	Directory string   `json:"directory"`
+	File      string   `json:"file"`
+	Arguments []string `json:"arguments"`
+	Output    string   `json:"output"`
+}
+
+// Commands are the compiles that want needs, of a project in the folder root with a CUDA toolkit, if there is one. nvcc must not be split: an editor
+// wants one command for each source.
+func Commands(g *graph.Graph, want []graph.ActionID, root, toolkit string) []Command {
+	commands := []Command{}
+	for _, id := range g.Closure(want) {
+		a := g.Actions[id]
+		c := Command{Directory: root, Output: a.Outputs[0]}
+		switch {
+		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // clang's own
+			c.Arguments = withoutDepfile(a.Argv)
+		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
+			c.Arguments = clangArgs(a.Argv, clangToolkit(toolkit))
+		default:
+			continue
+		}
+		c.File = a.Inputs[0]
+		commands = append(commands, c)
+	}
+	return commands
+}
+
+// clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a language
+// and none of nvcc's own options.
+func clangArgs(argv []string, toolkit string) []string {
+	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-nocudalib", "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
+	arch := ""
+	for i := 1; i < len(argv); i++ {
+		a := argv[i]
+		switch {
+		case a == "-gencode":
+			i++
+			if arch == "" {
+				arch = strings.TrimPrefix(strings.SplitN(argv[i], ",", 2)[0], "arch=compute_")
+			}
+		case a == "-Xcompiler":
+			i++
+			out = append(out, strings.ReplaceAll(argv[i], `\,`, ","))
+		case a == "-ccbin" || a == "-Xptxas" || a == "-Xcicc" || a == "-Xnvlink" || a == "-x" || a == "-MF":
+			i++
+		case strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-std="), strings.HasPrefix(a, "-O"), a == "-g":
+			out = append(out, a)
+		}
+	}
+	if arch != "" {
+		out = append(out, "--cuda-gpu-arch=sm_"+arch)
+	}
+	return append(out, "-c", argv[len(argv)-1])
+}
+
+// clangToolkit is the folder that clang takes for a CUDA installation. Debian spreads the toolkit over /usr
+// and keeps a folder of that shape for clang.
+func clangToolkit(root string) string {
+	const debian = "/usr/lib/cuda"
+	if _, err := os.Stat(filepath.Join(root, "include", "cuda.h")); err != nil {
+		if _, err := os.Stat(debian); err == nil {
+			return debian
+		}
+	}
+	return root
+}
+
+// withoutDepfile is the command of a compile without what has it write a dependency file.
+func withoutDepfile(argv []string) []string {
+	argv = slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return arg == "-MD" })
+	if i := slices.Index(argv, "-MF"); i >= 0 {
+		argv = slices.Delete(argv, i, i+2)
+	}
+	argv[0] = filepath.ToSlash(argv[0])
+	return argv
+}
