@@ -11,7 +11,7 @@ import (
 )
 
 type manCmd struct {
-	Folder string `arg:"" optional:"" help:"Where to put them (default: the current folder)."`
+	Folder string `arg:"" help:"Where to put them."`
 }
 
 // Run names the pages that it has written on standard output.
