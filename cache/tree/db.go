@@ -42,7 +42,6 @@
 package tree
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -104,8 +103,8 @@ func (db *DB) open() error {
 		return nil
 	}
 	db.data, db.damaged = data, false
-	at := binary.LittleEndian.Uint64(data[16:])
-	if crc32.Checksum(data[16:24], castagnoli) != binary.LittleEndian.Uint32(data[24:]) || at > uint64(len(data)) {
+	at := le.Uint64(data[16:])
+	if crc32.Checksum(data[16:24], castagnoli) != le.Uint32(data[24:]) || at > uint64(len(data)) {
 		return nil
 	}
 	if payload, ok := nextEntry(data[at:]); ok && payload[0] == kindRoot && db.root.decode(payload[1:]) {
@@ -165,12 +164,12 @@ func nextEntry(b []byte) (payload []byte, ok bool) {
 	if len(b) < entryHead {
 		return nil, false
 	}
-	n := uint64(binary.LittleEndian.Uint32(b))
+	n := uint64(le.Uint32(b))
 	if n == 0 || n > uint64(len(b)-entryHead) {
 		return nil, false
 	}
 	payload = b[entryHead : entryHead+n]
-	return payload, crc32.Checksum(payload, castagnoli) == binary.LittleEndian.Uint32(b[4:])
+	return payload, crc32.Checksum(payload, castagnoli) == le.Uint32(b[4:])
 }
 
 // entry gives the payload of the entry at an offset, without its kind.
@@ -180,6 +179,9 @@ func (db *DB) entry(at int64, kind byte) ([]byte, bool) {
 	}
 	if at >= int64(len(db.data)) && !db.mapMore() {
 		return db.readEntry(at, kind)
+	}
+	if at > int64(len(db.data)) {
+		return nil, false
 	}
 	payload, ok := nextEntry(db.data[at:])
 	if !ok || payload[0] != kind {
@@ -212,7 +214,7 @@ func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
 	if _, err := db.file.ReadAt(head[:], at); err != nil {
 		return nil, false
 	}
-	n := int64(binary.LittleEndian.Uint32(head[:]))
+	n := int64(le.Uint32(head[:]))
 	if at+entryHead+n > db.size {
 		return nil, false
 	}
@@ -323,8 +325,8 @@ func appendBlob(b []byte, at int64, data []byte) []byte {
 }
 
 func appendEntry(b, payload []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
+	b = le.AppendUint32(b, uint32(len(payload)))
+	b = le.AppendUint32(b, crc32.Checksum(payload, castagnoli))
 	return append(b, payload...)
 }
 
@@ -352,8 +354,8 @@ func (db *DB) rootSize() int64 {
 
 // rootOffset is what the head holds behind the magic.
 func rootOffset(at int64) []byte {
-	b := binary.LittleEndian.AppendUint64(nil, uint64(at))
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	b := le.AppendUint64(nil, uint64(at))
+	return le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // Text is a small text of the tree, nil if there is none.

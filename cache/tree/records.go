@@ -198,10 +198,10 @@ func (db *DB) sorted() []*logged {
 
 // decode gives the record of l; one that cannot be decoded is none.
 func (db *DB) decode(l *logged) *cache.Record {
-	if l == nil || l.rec != nil {
-		if l == nil {
-			return nil
-		}
+	if l == nil {
+		return nil
+	}
+	if l.rec != nil {
 		return l.rec
 	}
 	b, ok := db.entry(l.at, kindRecord)
