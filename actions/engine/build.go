@@ -8,6 +8,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // Request is what a build is asked for.
@@ -126,7 +127,7 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if w.DryRun {
 		runner = execute.NewDryRun(t.Runner)
 	}
-	if err := p.sweep(t, want, r.Note); err != nil {
+	if err := p.sweep(t, want, r.Diagnose); err != nil {
 		return sum, "", err
 	}
 	sum, dirty, err := r.run(p.Graph, want, runner)
@@ -164,7 +165,7 @@ type watched struct {
 // begin has the front make ready for a run.
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.Front.Begin(t, want)
-	t.Runner.Warn = func(text string) { r.Note("warning", text) }
+	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
 	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}
 }
 
@@ -194,7 +195,7 @@ func (w *Workspace) RunAgain(targets []string, with func(context.Context, *Proje
 	defer t.Close()
 	r := w.begin(t, want)
 	defer r.End()
-	if err := p.sweep(t, want, r.Note); err != nil {
+	if err := p.sweep(t, want, r.Diagnose); err != nil {
 		return "", sum, err
 	}
 	runner, err := with(r.Context, p, t)

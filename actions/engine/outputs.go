@@ -98,7 +98,7 @@ func (p *Project) ships(output string) bool {
 }
 
 // sweep removes what nothing makes any more, before want is built, and writes the list of what the tree will hold.
-func (p *Project) sweep(t *Tree, want []graph.ActionID, note func(severity, text string)) error {
+func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagnostic)) error {
 	name, l := p.planned()
 	p.listFile, p.listText = name, l.encode()
 	old, err := regular.Read(name)
@@ -114,12 +114,12 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, note func(severity, text
 	}
 	now, later := p.leftovers(knownOutputs(name, written, called), l.Outputs, want)
 	if p.w.DryRun {
-		sayLeftovers(note, "note", "would remove", existing(p.Root, now), "that nothing makes any more")
+		sayLeftovers(say, manifest.Note, "would remove", existing(p.Root, now), "that nothing makes any more")
 		return nil
 	}
 	removed, left, err := t.removeLeftovers(now, written)
-	sayLeftovers(note, "note", "removed", removed, "that nothing makes any more")
-	sayLeftovers(note, "warning", "left", left, "that nothing makes any more, because its content may not be what kbuild wrote")
+	sayLeftovers(say, manifest.Note, "removed", removed, "that nothing makes any more")
+	sayLeftovers(say, manifest.Warning, "left", left, "that nothing makes any more, because its content may not be what kbuild wrote")
 	if err != nil {
 		return err
 	}
@@ -227,9 +227,9 @@ func existing(root string, files []string) (there []string) {
 	return there
 }
 
-func sayLeftovers(note func(severity, text string), severity, did string, files []string, which string) {
+func sayLeftovers(say func(manifest.Diagnostic), severity manifest.Severity, did string, files []string, which string) {
 	if len(files) > 0 {
-		note(severity, fmt.Sprintf("%s %s %s: %s", did, counted(len(files), "file"), which, Few(files)))
+		say(manifest.Diagnostic{Severity: severity, Summary: fmt.Sprintf("%s %s %s: %s", did, counted(len(files), "file"), which, Few(files))})
 	}
 }
 

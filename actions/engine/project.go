@@ -67,7 +67,8 @@ func (w *Workspace) Plan() (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.diagnose(diagnostics(loaded, made.Problems))
+	loaded.Quote(made.Diagnostics)
+	w.diagnose(made.Diagnostics)
 	if made.Graph == nil {
 		return nil, ErrDiagnosed
 	}
@@ -183,23 +184,6 @@ func State(p *manifest.Project, name string) string {
 		dir = filepath.Join(p.Root, dir)
 	}
 	return filepath.Join(dir, ".kbuild", name)
-}
-
-// diagnostics gives the planner's problems their source lines.
-func diagnostics(p *manifest.Project, problems []plan.Problem) manifest.Diagnostics {
-	var out manifest.Diagnostics
-	for _, q := range problems {
-		d := p.Diagnose(q.Pos, q.Summary, q.Detail)
-		if q.Warning {
-			d.Severity = manifest.Warning
-		}
-		if q.Also != (manifest.Pos{}) {
-			place := p.Place(q.Also, q.AlsoSay)
-			d.Also = &place
-		}
-		out = append(out, d)
-	}
-	return out
 }
 
 // Select resolves names of targets, sources and outputs: all default targets if there are none.

@@ -58,9 +58,9 @@ type Run struct {
 	Context  context.Context // until somebody interrupts
 	Options  sched.Options
 	Observer sched.Observer
-	Note     func(severity, text string) // shows a "note" or "warning" above the progress
-	Finish   func(sched.Summary)         // tells the end
-	End      func()                      // frees what Begin took
+	Diagnose func(manifest.Diagnostic) // shows what the run finds, above the progress
+	Finish   func(sched.Summary)       // tells the end
+	End      func()                    // frees what Begin took
 }
 
 // UsageError is a mistake of who asked: a manifest, a folder or a name that cannot be.

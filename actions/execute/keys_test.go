@@ -80,7 +80,7 @@ func planned(t *testing.T, name string) *graph.Graph {
 	}
 	made := plan.New(p, facts, plan.Options{})
 	if made.Graph == nil || len(made.Questions) > 0 {
-		t.Fatalf("no plan: %+v\nnot answered: %q", made.Problems, made.Questions)
+		t.Fatalf("no plan: %+v\nnot answered: %q", made.Diagnostics, made.Questions)
 	}
 	return made.Graph
 }

@@ -110,14 +110,8 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	progress, observer := c.progress(want, opts, t)
 	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
-		Note: func(severity, text string) {
-			d := term.Diagnostic{Severity: severity, Summary: text}
-			if severity == "note" {
-				d.Rendered = "kbuild: " + term.Visible(text) + "\n"
-			}
-			progress.Diagnostic(d)
-		},
-		Finish: func(sum sched.Summary) { progress.Finish(sum, time.Since(start)) },
+		Diagnose: progress.Diagnostic,
+		Finish:   func(sum sched.Summary) { progress.Finish(sum, time.Since(start)) },
 		End: func() {
 			stop()
 			closeJobs()

@@ -77,7 +77,7 @@ func recordFacts(t *testing.T, dir string, given func(*plan.Facts)) plan.Facts {
 	for facts.DryRuns = steps.Runs; ; {
 		made := plan.New(p, facts, plan.Options{})
 		if len(made.Questions) == 0 {
-			for _, problem := range made.Problems {
+			for _, problem := range made.Diagnostics {
 				t.Logf("%+v", problem)
 			}
 			return facts

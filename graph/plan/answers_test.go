@@ -47,17 +47,17 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A problem is told once, and only an error fails a plan.
-func TestProblems(t *testing.T) {
-	var p problems
+// A diagnostic is told once, and only an error fails a plan.
+func TestDiagnostics(t *testing.T) {
+	var p diagnostics
 	pos := manifest.Pos{File: "kernels.hcl", Line: 1}
 	p.warnf(pos, "", "%s is old", "sm_50")
 	p.warnf(pos, "", "%s is old", "sm_50")
-	if len(p.list) != 1 || p.failed {
+	if len(p.list) != 1 || p.list.HasErrors() {
 		t.Errorf("%+v", p)
 	}
 	p.errorf(pos, "Drop it.", "%s is unknown", "sm_1")
-	if len(p.list) != 2 || !p.failed || p.list[1].Summary != "sm_1 is unknown" || p.list[1].Detail != "Drop it." {
+	if len(p.list) != 2 || !p.list.HasErrors() || p.list[1].Summary != "sm_1 is unknown" || p.list[1].Detail != "Drop it." {
 		t.Errorf("%+v", p)
 	}
 }

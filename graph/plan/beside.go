@@ -50,40 +50,40 @@ func (ck *checks) besideHost(t *target, a *graph.Action, family string, s manife
 }
 
 // besideLink is besideObject for a link.
-func (ps *problems) besideLink(t *target, a *graph.Action) {
+func (ds *diagnostics) besideLink(t *target, a *graph.Action) {
 	beside := host.BesideLink(t.Flags.Link)
-	ps.checkUnkept(t, a.Name, beside, &t.Flags)
+	ds.checkUnkept(t, a.Name, beside, &t.Flags)
 	if beside.Named {
-		ps.checkSources(t, a, beside, &t.Flags)
+		ds.checkSources(t, a, beside, &t.Flags)
 		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	}
 }
 
 // checkSources refuses to write over a source of t, as a mistaken name would have it.
-func (ps *problems) checkSources(t *target, a *graph.Action, beside host.Beside, flags *manifest.Flags) {
+func (ds *diagnostics) checkSources(t *target, a *graph.Action, beside host.Beside, flags *manifest.Flags) {
 	for _, f := range beside.Files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
-			ps.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
+			ds.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
 		}
 	}
 }
 
 // checkUnkept refuses an option whose files would be lost.
-func (ps *problems) checkUnkept(t *target, name string, beside host.Beside, flags *manifest.Flags) {
+func (ds *diagnostics) checkUnkept(t *target, name string, beside host.Beside, flags *manifest.Flags) {
 	if beside.Unkept != "" {
-		ps.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
+		ds.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
 			"-fopt-info=FILE, -Wa,-a=FILE and -Wl,-Map=FILE.",
 			"%s has the flag %s%s, which writes files that kbuild does not keep", name, beside.Unkept, beside.Why)
 	}
 }
 
 // notBeside refuses files beside an object that is made of parts by several compilers.
-func (ps *problems) notBeside(t *target, s manifest.Source, options []string) {
+func (ds *diagnostics) notBeside(t *target, s manifest.Source, options []string) {
 	beside := host.BesideObject("clang", options, "x.o")
 	if beside.Named && beside.Unkept == "" {
 		i := slices.IndexFunc(options, func(o string) bool { return host.BesideObject("clang", []string{"-g", o}, "x.o").Named })
-		ps.errorf(t.flag(s.Flags, options[max(i, 0)]), "Remove it here; a library of C and C++ sources of its own may have it.",
+		ds.errorf(t.flag(s.Flags, options[max(i, 0)]), "Remove it here; a library of C and C++ sources of its own may have it.",
 			"%s is compiled by clang for host and GPUs, and %s writes or reads files beside an object", s.Path, options[max(i, 0)])
 	}
-	ps.checkUnkept(t, s.Path, beside, s.Flags)
+	ds.checkUnkept(t, s.Path, beside, s.Flags)
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -31,7 +30,7 @@ type given struct {
 
 // checks say what is wrong with what is given.
 type checks struct {
-	problems
+	diagnostics
 	given
 	walker
 	nvccSaid bool // what is wrong with the toolkit was reported
@@ -67,13 +66,13 @@ func (b *builder) emit(t *target, a *graph.Action) {
 }
 
 // twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
-func (ps *problems) twice(t *target, w, a *graph.Action, file string) {
+func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
 	if w.Target == t.label && a.InPlace {
-		ps.errorf(t.flag(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
+		ds.errorf(t.flag(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
 		return
 	}
-	ps.add(Problem{Pos: t.Pos, Summary: fmt.Sprintf("%s and %s both write %s", w.Target, t.label, file),
-		Detail: "Rename one of the two.", Also: manifest.Pos(w.Pos), AlsoSay: w.Target + " writes it first"})
+	ds.bothf(t.Pos, manifest.Pos(w.Pos), w.Target+" writes it first", "Rename one of the two.",
+		"%s and %s both write %s", w.Target, t.label, file)
 }
 
 // NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.

@@ -79,7 +79,7 @@ func answered(t *testing.T, block, recorded string) *graph.Graph {
 	}
 	made := plan.New(p, facts, plan.Options{})
 	if made.Graph == nil {
-		t.Fatalf("no plan: %v", made.Problems)
+		t.Fatalf("no plan: %v", made.Diagnostics)
 	}
 	return made.Graph
 }

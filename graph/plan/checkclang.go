@@ -34,49 +34,49 @@ func (ck *checks) checkClang(t *target, s manifest.Source) bool {
 }
 
 // checkClangCodes refuses code that clang puts into no object.
-func (ps *problems) checkClangCodes(t *target) {
+func (ds *diagnostics) checkClangCodes(t *target) {
 	if len(t.codes.lto) > 0 {
-		ps.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
+		ds.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
 	}
 	for _, c := range t.codes.ptx {
 		sass := c.As(gencode.SASS)
 		if !slices.Contains(t.codes.sass, sass) {
-			ps.errorf(t.attr("gencode"), "Add "+sass.String()+".",
+			ds.errorf(t.attr("gencode"), "Add "+sass.String()+".",
 				"%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
 		}
 	}
 	if len(t.codes.sass) == 0 && len(t.codes.ptx) == 0 && len(t.codes.lto) == 0 {
-		ps.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
+		ds.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 	}
 }
 
 // checkClangFloats refuses what clang has no option for.
-func (ps *problems) checkClangFloats(t *target) {
+func (ds *diagnostics) checkClangFloats(t *target) {
 	for _, f := range []struct {
 		on   *bool
 		name string
 	}{{t.PrecDiv, "prec_div"}, {t.PrecSqrt, "prec_sqrt"}} {
 		if f.on != nil {
-			ps.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".",
+			ds.errorf(t.attr(f.name), "Remove it: fast_math chooses both for clang. Or "+useNVCC+".",
 				"%s: clang has no option for %s", t.label, f.name)
 		}
 	}
 }
 
 // checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both compilers has flags for both.
-func (ps *problems) checkClangFlags(t *target, s manifest.Source) {
+func (ds *diagnostics) checkClangFlags(t *target, s manifest.Source) {
 	for _, f := range []struct {
 		tool  string
 		flags []string
 	}{{"nvcc", s.Flags.NVCC}, {"cicc", s.Flags.CICC}} {
 		if len(f.flags) > 0 && len(s.Flags.Clang) == 0 {
-			ps.errorf(t.attr("flags"), "Say in flags.clang what clang gets. With flags for both, each compiler gets its own.",
+			ds.errorf(t.attr("flags"), "Say in flags.clang what clang gets. With flags for both, each compiler gets its own.",
 				"%s is compiled by clang, which does not get flags.%s (%s)", t.label, f.tool, strings.Join(f.flags, " "))
 		}
 	}
 	for _, f := range s.Flags.Clang {
 		if strings.HasPrefix(f, "--cuda-path") || strings.HasPrefix(f, "--ptxas-path") {
-			ps.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.",
+			ds.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.",
 				"%s: %s would compile with another toolkit than the one that was found", t.label, f)
 		}
 	}

@@ -121,9 +121,9 @@ func (ck *checks) canCheck(t *target, parts []part, arch gencode.Code) bool {
 		}
 		if len(p.t.arts) > 0 && len(ltoirFor(p.t, arch)) == 0 {
 			ok = false
-			ck.add(Problem{Pos: p.t.attr("gencode"), Summary: fmt.Sprintf("%s does not link for %s: its LTO-IR is %s", t.label, arch, spell(ltoirOf(p.t))),
-				Detail: fmt.Sprintf("LTO-IR links for its own architecture and newer ones: give %s lto_%d or older code.", p.t.label, arch.Num),
-				Also:   t.Pos, AlsoSay: "--check-link " + arch.String() + " links " + t.label})
+			ck.bothf(p.t.attr("gencode"), t.Pos, "--check-link "+arch.String()+" links "+t.label,
+				fmt.Sprintf("LTO-IR links for its own architecture and newer ones: give %s lto_%d or older code.", p.t.label, arch.Num),
+				"%s does not link for %s: its LTO-IR is %s", t.label, arch, spell(ltoirOf(p.t)))
 		}
 	}
 	return ok

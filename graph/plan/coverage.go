@@ -34,11 +34,11 @@ func (ck *checks) checkLink(t *target, parts []part, lto bool) bool {
 	}
 	ck.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
 	ck.checkClosed(t)
-	return !slices.ContainsFunc(ck.list[before:], func(p Problem) bool { return !p.Warning })
+	return !ck.list[before:].HasErrors()
 }
 
 // checkCoverage wants an image of p for each architecture that t links.
-func (ps *problems) checkCoverage(t *target, p part, lto bool) {
+func (ds *diagnostics) checkCoverage(t *target, p part, lto bool) {
 	modes := map[string]bool{}
 	for _, s := range p.t.Sources {
 		if relocatable(s) {
@@ -55,9 +55,9 @@ func (ps *problems) checkCoverage(t *target, p part, lto bool) {
 		}
 		for _, want := range t.codes.sass {
 			if !anyLinks(images, want, lto) {
-				ps.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, p.t.label, spell(p.t.codes.compileCodes(mode))),
-					Detail: "Without it the program would hold no code of it for that architecture. Add it to " + p.t.label + ", or drop it here.",
-					Also:   p.t.attr("gencode"), AlsoSay: p.t.label + " says what it has"})
+				ds.bothf(t.attr("gencode"), p.t.attr("gencode"), p.t.label+" says what it has",
+					"Without it the program would hold no code of it for that architecture. Add it to "+p.t.label+", or drop it here.",
+					"%s needs %s, but %s has %s only", t.label, want, p.t.label, spell(p.t.codes.compileCodes(mode)))
 			}
 		}
 	}
@@ -79,8 +79,9 @@ func (ck *checks) checkClosed(t *target) {
 				continue
 			}
 			if other := inside[u]; other != nil && other != s {
-				ck.add(Problem{Pos: s.attr("device_link"), Summary: fmt.Sprintf("%s is device-linked into both %s and %s", u.label, other.label, s.label),
-					Detail: "One program can register its kernels once only: drop device_link from one of them.", Also: other.attr("device_link"), AlsoSay: other.label})
+				ck.bothf(s.attr("device_link"), other.attr("device_link"), other.label,
+					"One program can register its kernels once only: drop device_link from one of them.",
+					"%s is device-linked into both %s and %s", u.label, other.label, s.label)
 			}
 			inside[u] = s
 		}
@@ -109,8 +110,8 @@ func (ck *checks) checkMembers(t *target, p part, lto bool) {
 		if p.t.undeclared {
 			detail = fmt.Sprintf(`To accept it, declare prebuilt %q { archive = %q, lto = "none" } and name that in deps instead of in libs.`, p.t.Name, p.t.file)
 		}
-		ck.add(Problem{Pos: p.t.Pos, Summary: fmt.Sprintf("%s is linked with partial LTO: %s has %s only", t.label, memberNames(p.t, none), gencode.Spell(none[0].Images)),
-			Detail: detail, Also: t.attr("mode"), AlsoSay: t.label + " is linked with LTO"})
+		ck.bothf(p.t.Pos, t.attr("mode"), t.label+" is linked with LTO", detail,
+			"%s is linked with partial LTO: %s has %s only", t.label, memberNames(p.t, none), gencode.Spell(none[0].Images))
 	case len(none) < len(members) && p.t.LTO == "none":
 		i := slices.IndexFunc(members, func(m Member) bool { return holds(m, gencode.LTO) })
 		ck.errorf(p.t.attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s does hold LTO-IR", memberNames(p.t, members[i:i+1]))
@@ -118,12 +119,12 @@ func (ck *checks) checkMembers(t *target, p part, lto bool) {
 }
 
 // checkCovered wants code of every member that links for an architecture.
-func (ps *problems) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
+func (ds *diagnostics) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
 	lacking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return anyLinks(m.Images, want, true) })
 	if len(lacking) == 0 {
 		return true
 	}
-	ps.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, memberNames(p.t, lacking), gencode.Spell(lacking[0].Images)),
-		Detail: "Ask the vendor for that architecture, or drop it here.", Also: p.t.Pos, AlsoSay: p.t.label + " is this file"})
+	ds.bothf(t.attr("gencode"), p.t.Pos, p.t.label+" is this file", "Ask the vendor for that architecture, or drop it here.",
+		"%s needs %s, but %s has %s only", t.label, want, memberNames(p.t, lacking), gencode.Spell(lacking[0].Images))
 	return false
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"path"
 
 	"github.com/kbuild-dev/kbuild/graph"
@@ -86,8 +85,8 @@ func (ck *checks) checkEmbeds(t *target) {
 		if other == nil {
 			first[m.Embed.Symbol] = m
 		} else if other.Base != m.Base {
-			ck.add(Problem{Pos: m.Embed.Pos, Summary: fmt.Sprintf("%s would hold two tables called %s", t.label, m.Embed.Symbol),
-				Detail: "Give each embed its own symbol.", Also: other.Embed.Pos, AlsoSay: "the other one, of module." + other.Base})
+			ck.bothf(m.Embed.Pos, other.Embed.Pos, "the other one, of module."+other.Base, "Give each embed its own symbol.",
+				"%s would hold two tables called %s", t.label, m.Embed.Symbol)
 		}
 	}
 }

@@ -66,9 +66,9 @@ func (ck *checks) checkSpoken(t *target) {
 	}
 	ck.nvccSaid = true // once: it is a thing of the whole project
 	s := t.Sources[0]
-	ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and none of its sources is CUDA", t.label, spell(code)),
-		Detail: fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
-		Also:   s.Pos, AlsoSay: fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language])})
+	ck.bothf(t.attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language]),
+		fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
+		"%s ships %s, and none of its sources is CUDA", t.label, spell(code))
 }
 
 func (ck *checks) expandOne(t *target, code gencode.Code) []gencode.Code {

@@ -118,9 +118,9 @@ func (ck *checks) checkLTO(t *target, parts []part) {
 	for _, c := range all {
 		if first := all[0]; c.floats != first.floats && c.t != first.t && !told[c.t] {
 			told[c.t] = true
-			ck.add(Problem{Pos: floatPos(c.t), Summary: fmt.Sprintf("cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats),
-				Detail: "Floating-point options must agree across one LTO link: " + howToAgree(c.t, first.t),
-				Also:   floatPos(first.t), AlsoSay: first.what + " is compiled so"})
+			ck.bothf(floatPos(c.t), floatPos(first.t), first.what+" is compiled so",
+				"Floating-point options must agree across one LTO link: "+howToAgree(c.t, first.t),
+				"cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // checkFinal wants final code for each architecture that t ships of the libraries that it links or loads: of sources in mode whole,
 // and of shared libraries. A program that takes its architectures from its libraries says nothing of its own.
-func (ps *problems) checkFinal(t *target, l linkage) {
+func (ds *diagnostics) checkFinal(t *target, l linkage) {
 	if len(t.Gencode.Code) == 0 {
 		return
 	}
@@ -27,8 +27,9 @@ func (ps *problems) checkFinal(t *target, l linkage) {
 		}
 		for _, want := range slices.Concat(t.codes.sass, t.codes.gfx) {
 			if !u.runsOn(want) {
-				ps.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, but %s has %s only", t.label, want, u.label, spell(u.codes.shipped())),
-					Detail: "Without it the code of " + u.label + " does not run there. Add it, or drop it here.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it has"})
+				ds.bothf(t.attr("gencode"), u.attr("gencode"), u.label+" says what it has",
+					"Without it the code of "+u.label+" does not run there. Add it, or drop it here.",
+					"%s ships %s, but %s has %s only", t.label, want, u.label, spell(u.codes.shipped()))
 			}
 		}
 	}
@@ -45,8 +46,8 @@ func (t *target) runsOn(want gencode.Code) bool {
 func (ck *checks) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
 		if slices.ContainsFunc(u.Sources, isDevice) && u.isHIP() != t.isHIP() {
-			ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor()),
-				Detail: "Make a library for each vendor, of the same sources.", Also: u.attr("gencode"), AlsoSay: u.label + " says what it ships"})
+			ck.bothf(t.attr("gencode"), u.attr("gencode"), u.label+" says what it ships", "Make a library for each vendor, of the same sources.",
+				"%s ships %s, and %s ships %s", t.label, t.vendor(), u.label, u.vendor())
 		}
 	}
 	for _, u := range l.pre {
@@ -54,8 +55,8 @@ func (ck *checks) checkVendors(t *target, l linkage) {
 			if m.Relocatable && ck.otherDriver(t, m) {
 				ck.refuseMember(t, u, m)
 			} else if m.Relocatable && m.NVLinkReads() == t.isHIP() {
-				ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images)),
-					Detail: "Link it into a program of its vendor.", Also: u.Pos, AlsoSay: u.label + " is this file"})
+				ck.bothf(t.attr("gencode"), u.Pos, u.label+" is this file", "Link it into a program of its vendor.",
+					"%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images))
 			}
 		}
 	}
@@ -149,9 +150,9 @@ func (ck *checks) checkHIPCoverage(t, u *target) {
 	}
 	for _, want := range t.codes.gfx {
 		if !slices.Contains(u.codes.gfx, want) {
-			ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s has %s only", t.label, want, u.label, spell(u.codes.gfx)),
-				Detail: "Without it the program would hold no code of it for that architecture. Add it to " + u.label + ", or drop it here.",
-				Also:   u.attr("gencode"), AlsoSay: u.label + " says what it has"})
+			ck.bothf(t.attr("gencode"), u.attr("gencode"), u.label+" says what it has",
+				"Without it the program would hold no code of it for that architecture. Add it to "+u.label+", or drop it here.",
+				"%s needs %s, but %s has %s only", t.label, want, u.label, spell(u.codes.gfx))
 		}
 	}
 }
@@ -162,8 +163,8 @@ func (ck *checks) checkHIPPrebuilt(t, u *target) {
 	for _, m := range ck.facts.Prebuilt[u.file].Members {
 		for _, want := range t.codes.gfx {
 			if m.Relocatable && !slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return i.Name == want.Name && i.Feature == want.Feature }) {
-				ck.add(Problem{Pos: t.attr("gencode"), Summary: fmt.Sprintf("%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, gencode.Spell(m.Images)),
-					Detail: "Ask the vendor for that architecture, or drop it here.", Also: u.Pos, AlsoSay: u.label + " is this file"})
+				ck.bothf(t.attr("gencode"), u.Pos, u.label+" is this file", "Ask the vendor for that architecture, or drop it here.",
+					"%s needs %s, but %s:%s has %s only", t.label, want, u.file, m.Name, gencode.Spell(m.Images))
 			}
 		}
 	}

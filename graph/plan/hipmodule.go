@@ -25,11 +25,11 @@ func emitsFor(hip bool) []string {
 }
 
 // checkEmits refuses kinds of the other vendor.
-func (ps *problems) checkEmits(t *target) bool {
+func (ds *diagnostics) checkEmits(t *target) bool {
 	ok := true
 	for _, kind := range t.Emit {
 		if !slices.Contains(emitsFor(t.isHIP()), kind) {
-			ps.errorf(t.attr("emit"), "It can emit "+strings.Join(emitsFor(t.isHIP()), ", ")+".", "%s ships %s, of which there is no %s", t.label, t.vendor(), kind)
+			ds.errorf(t.attr("emit"), "It can emit "+strings.Join(emitsFor(t.isHIP()), ", ")+".", "%s ships %s, of which there is no %s", t.label, t.vendor(), kind)
 			ok = false
 		}
 	}

@@ -100,7 +100,7 @@ func planned(t *testing.T, text string) [4]uint64 {
 	})
 	plans, bytes := allocated(func() {
 		if made := plan.New(p, usualFacts(), plan.Options{}); made.Graph == nil {
-			t.Fatal(made.Problems[0])
+			t.Fatal(made.Diagnostics[0])
 		}
 	})
 	return [4]uint64{loads, loaded, plans, bytes}

@@ -66,10 +66,10 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 
 // checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what stands beside it is compiled alike.
 // Compiled whole, LTO-IR has lost the functions that others would call (12.4).
-func (ps *problems) checkMixed(t *target) {
+func (ds *diagnostics) checkMixed(t *target) {
 	other := append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...)
 	if slices.Contains(t.Emit, "fatbin") && len(t.codes.lto) > 0 && len(other) > 0 {
-		ps.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
+		ds.errorf(t.attr("gencode"), "Emit the LTO-IR by a module of its own: what is loaded as it is, and what is linked first, are compiled differently.",
 			"%s would hold %s and %s in one fatbin", t.label, spell(other), spell(t.codes.lto))
 	}
 }
@@ -100,7 +100,7 @@ func (ck *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []ar
 }
 
 // emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one each.
-func (ps *problems) emitCodes(t *target, kind string) [][]gencode.Code {
+func (ds *diagnostics) emitCodes(t *target, kind string) [][]gencode.Code {
 	var list []gencode.Code
 	switch kind {
 	case "fatbin":
@@ -124,7 +124,7 @@ func (ps *problems) emitCodes(t *target, kind string) [][]gencode.Code {
 	slices.SortFunc(list, gencode.Compare)
 	list = slices.Compact(list)
 	if len(list) == 0 {
-		ps.errorf(t.attr("emit"), "Its gencode is "+spell(append(append(t.codes.sass, t.codes.ptx...), t.codes.lto...))+".", "%s has no architecture to emit %s for", t.label, kind)
+		ds.errorf(t.attr("emit"), "Its gencode is "+spell(append(append(t.codes.sass, t.codes.ptx...), t.codes.lto...))+".", "%s has no architecture to emit %s for", t.label, kind)
 	}
 	return oneEach(list)
 }

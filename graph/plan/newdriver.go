@@ -65,11 +65,11 @@ func (g *given) otherDriver(t *target, m Member) bool {
 }
 
 // refuseMember reports device code of a prebuilt library that no link of kbuild takes.
-func (ps *problems) refuseMember(t, u *target, m Member) {
+func (ds *diagnostics) refuseMember(t, u *target, m Member) {
 	made := "--no-offload-new-driver"
 	if m.NewDriver {
 		made = "--offload-new-driver (section .llvm.offloading)"
 	}
-	ps.add(Problem{Pos: u.Pos, Summary: fmt.Sprintf("%s:%s was compiled with %s, and the link of %s ignores such device code", u.file, m.Name, made, t.label),
-		Detail: "Have it compiled by the other driver, or in mode whole (-fno-gpu-rdc).", Also: t.Pos, AlsoSay: t.label + " links it"})
+	ds.bothf(u.Pos, t.Pos, t.label+" links it", "Have it compiled by the other driver, or in mode whole (-fno-gpu-rdc).",
+		"%s:%s was compiled with %s, and the link of %s ignores such device code", u.file, m.Name, made, t.label)
 }

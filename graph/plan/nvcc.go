@@ -66,10 +66,10 @@ func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options 
 
 // checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
 // what stands in backquotes is run. No quoting gets through (tried with 11.8).
-func (ps *problems) checkShell(pos manifest.Pos, source string, argv []string) {
+func (ds *diagnostics) checkShell(pos manifest.Pos, source string, argv []string) {
 	for _, arg := range argv {
 		if strings.ContainsAny(arg, "$`") {
-			ps.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
+			ds.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
 				"%s would be compiled with %q, which holds '$' or a backquote", source, arg)
 		}
 	}
@@ -138,10 +138,10 @@ func (g *given) kit(t *target) nvcc.Kit {
 }
 
 // nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
-func (ps *problems) nvccWarns(t *target, said string) {
+func (ds *diagnostics) nvccWarns(t *target, said string) {
 	for line := range strings.Lines(said) {
 		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
-		ps.warnf(t.attr("gencode"), "", "nvcc: %s", text)
+		ds.warnf(t.attr("gencode"), "", "nvcc: %s", text)
 	}
 }
 

@@ -35,10 +35,10 @@ func defines(list []manifest.Define) []string {
 
 // checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
 // stand, and is silent about all headers of the system and of -isystem.
-func (ps *problems) checkDepends(t *target, flags ...[]string) {
+func (ds *diagnostics) checkDepends(t *target, flags ...[]string) {
 	for _, f := range slices.Concat(flags...) {
 		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
-			ps.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
+			ds.errorf(t.attr("flags"), "Remove it: kbuild asks for all dependencies itself.",
 				"%s has the flag %s, with which a compiler does not list all files that it reads", t.label, f)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package plan turns an evaluated project and facts about the world into a graph of actions. It is
-// a pure function: no files, no environment, no clock. What is wrong comes back as problems with the
+// a pure function: no files, no environment, no clock. What is wrong comes back as diagnostics with the
 // position in the manifest that caused them, all of one run at once.
 package plan
 
@@ -16,9 +16,9 @@ import (
 
 // Plan is what planning gives.
 type Plan struct {
-	Graph     *graph.Graph // nil if a problem is an error
-	Problems  []Problem
-	Questions []compiler.Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
+	Graph       *graph.Graph // nil if a diagnostic is an error
+	Diagnostics manifest.Diagnostics
+	Questions   []compiler.Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
 }
 
 // New plans p with what f knows.
@@ -39,8 +39,8 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	}
 	b.checkLinks()
 	b.groups()
-	if b.failed {
-		return Plan{Problems: b.list, Questions: b.answers.questions}
+	if b.list.HasErrors() {
+		return Plan{Diagnostics: b.list, Questions: b.answers.questions}
 	}
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())

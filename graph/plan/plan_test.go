@@ -80,7 +80,7 @@ func writeWant(t *testing.T, file string, ar *txtar.Archive, got string) {
 	}
 }
 
-// render plans twice, since equal input must give equal bytes, and writes actions and problems as text.
+// render plans twice, since equal input must give equal bytes, and writes actions and diagnostics as text.
 func render(t *testing.T, dir string, facts plan.Facts) string {
 	var texts [2]string
 	for i := range texts {
@@ -92,15 +92,11 @@ func render(t *testing.T, dir string, facts plan.Facts) string {
 		}
 		var b strings.Builder
 		made := plan.New(p, facts, plan.Options{})
-		g, problems := made.Graph, made.Problems
-		for _, q := range problems {
-			level := "error"
-			if q.Warning {
-				level = "warning"
-			}
-			fmt.Fprintf(&b, "%s: %s:%d: %s\n  %s\n", level, q.Pos.File, q.Pos.Line, q.Summary, q.Detail)
-			if q.Also.Line > 0 {
-				fmt.Fprintf(&b, "  %s:%d: %s\n", q.Also.File, q.Also.Line, q.AlsoSay)
+		g := made.Graph
+		for _, d := range made.Diagnostics {
+			fmt.Fprintf(&b, "%s: %s:%d: %s\n  %s\n", d.Severity, d.Pos.File, d.Pos.Line, d.Summary, d.Detail)
+			if also := d.Also; also.Pos.Line > 0 {
+				fmt.Fprintf(&b, "  %s:%d: %s\n", also.Pos.File, also.Pos.Line, also.Say)
 			}
 		}
 		if g != nil {

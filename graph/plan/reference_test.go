@@ -77,7 +77,7 @@ library "solver" {
 	}
 	made := plan.New(p, facts, plan.Options{})
 	if made.Graph == nil {
-		t.Errorf("%s.%s: %v", kind, a.Name, made.Problems)
+		t.Errorf("%s.%s: %v", kind, a.Name, made.Diagnostics)
 		return ""
 	}
 	for _, action := range made.Graph.Actions {

@@ -21,17 +21,14 @@ type Severity int
 const (
 	Error   Severity = iota // the build cannot start
 	Warning                 // it can, and the user should know
+	Note                    // nothing is wrong
 )
 
-func (s Severity) String() string {
-	if s == Warning {
-		return "warning"
-	}
-	return "error"
-}
+func (s Severity) String() string { return [...]string{"error", "warning", "note"}[s] }
 
-// Diagnostic is a mistake of the user: what is wrong, where, and what to do. Only Summary must be
-// set; a zero Pos means that no file is at fault (a command line option, the environment).
+// Diagnostic says what is wrong, where, and what to do. Only Summary must be set; a zero Pos means that no file is at fault (a command
+// line option, the environment). Those of manifests, of plans and of builds are all of this type: it goes as it is from who finds a
+// mistake to the terminal and the event stream.
 type Diagnostic struct {
 	Severity Severity
 	Summary  string // what is wrong, one line
@@ -39,7 +36,7 @@ type Diagnostic struct {
 	Pos      Pos
 	End      int    // column behind the last one of the fault, on the line of Pos; 0 is one column
 	Source   string // the line of Pos, without its newline
-	Also     *Place // the second position, where two sides disagree
+	Also     Place  // the second position, where two sides disagree
 }
 
 // Place is a further position of a diagnostic.
@@ -77,21 +74,21 @@ func (ds Diagnostics) sort() {
 	})
 }
 
-// Diagnose makes an error at a position that Load gave out, with its source line filled in.
-func (p *Project) Diagnose(pos Pos, summary, detail string) Diagnostic {
-	at := p.Place(pos, "")
-	return Diagnostic{Summary: summary, Detail: detail, Pos: pos, End: at.End, Source: at.Source}
+// Quote fills in the source lines of diagnostics at positions that Load gave out.
+func (p *Project) Quote(ds Diagnostics) {
+	for i := range ds {
+		d := &ds[i]
+		d.Source, d.End = p.quote(d.Pos)
+		d.Also.Source, d.Also.End = p.quote(d.Also.Pos)
+	}
 }
 
-// Place fills in the source line of a position, for Diagnostic.Also.
-func (p *Project) Place(pos Pos, say string) Place {
-	at := Place{Pos: pos, Say: say}
+func (p *Project) quote(pos Pos) (source string, end int) {
 	if pos.Line == 0 {
-		return at
+		return "", 0
 	}
-	at.Source = p.line(pos.File, pos.Line)
-	at.End = wordEnd(at.Source, pos.Column)
-	return at
+	source = p.line(pos.File, pos.Line)
+	return source, wordEnd(source, pos.Column)
 }
 
 // wordEnd gives the column behind the string, reference or word that starts at column.
@@ -149,7 +146,7 @@ func (l *loader) bothAt(r, also hcl.Range, say, detail, format string, args ...a
 	d := l.at(r, detail, fmt.Sprintf(format, args...))
 	if also != r {
 		second := l.at(also, "", "")
-		d.Also = &Place{Pos: second.Pos, End: second.End, Source: second.Source, Say: say}
+		d.Also = Place{Pos: second.Pos, End: second.End, Source: second.Source, Say: say}
 	}
 	l.add(d)
 }

@@ -83,7 +83,7 @@ func TestRender(t *testing.T) {
 	ds := Diagnostics{
 		{Summary: "only a summary"},
 		{Severity: Warning, Summary: "w", Detail: "one\ntwo", Pos: Pos{"k.hcl", 120, 3}, End: 5, Source: "a bcd"},
-		{Summary: "no source", Pos: Pos{"k.hcl", 1, 1}, Also: &Place{Pos: Pos{"k.hcl", 2, 1}, Say: "other"}},
+		{Summary: "no source", Pos: Pos{"k.hcl", 1, 1}, Also: Place{Pos: Pos{"k.hcl", 2, 1}, Say: "other"}},
 	}
 	expect(t, "plain", rendered(ds), `error: only a summary
 

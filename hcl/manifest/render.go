@@ -51,8 +51,8 @@ func (d Diagnostic) render(color bool) string {
 	if d.Pos.Line > 0 {
 		snippet(&b, p, width, "-->", "^", tone, Place{Pos: d.Pos, End: d.End, Source: d.Source})
 	}
-	if d.Also != nil && d.Also.Pos.Line > 0 {
-		snippet(&b, p, width, ":::", "-", blue, *d.Also)
+	if d.Also.Pos.Line > 0 {
+		snippet(&b, p, width, ":::", "-", blue, d.Also)
 	}
 	for i, line := range strings.Split(strings.TrimRight(d.Detail, "\n"), "\n") {
 		switch {
@@ -74,11 +74,7 @@ func (d Diagnostic) printable() Diagnostic {
 		lines[i] = plainText(line)
 	}
 	d.Detail = strings.Join(lines, "\n")
-	if d.Also != nil {
-		also := *d.Also
-		also.Source, also.Say, also.Pos.File = plainText(also.Source), plainText(also.Say), plainText(also.Pos.File)
-		d.Also = &also
-	}
+	d.Also.Source, d.Also.Say, d.Also.Pos.File = plainText(d.Also.Source), plainText(d.Also.Say), plainText(d.Also.Pos.File)
 	return d
 }
 
@@ -93,10 +89,7 @@ func plainText(s string) string {
 
 // gutter is the room for line numbers.
 func gutter(d Diagnostic) int {
-	n := d.Pos.Line
-	if d.Also != nil {
-		n = max(n, d.Also.Pos.Line)
-	}
+	n := max(d.Pos.Line, d.Also.Pos.Line)
 	if n == 0 {
 		return 1
 	}

@@ -295,6 +295,7 @@ func TestOnDisk(t *testing.T) {
 	expect(t, "file", p.File, "lib.hcl")
 	expect(t, "sources", paths(p.Targets[0]), []string{"k/a.cu", "../up.cpp"})
 	expect(t, "build", p.BuildDir, "out")
-	d := p.Diagnose(p.Targets[0].Pos, "late", "do")
-	expect(t, "late", rendered(Diagnostics{d}), "error: late\n  --> lib.hcl:1:1\n   |\n 1 | library \"a\" {\n   | ^^^^^^^\n   = help: do\n")
+	late := Diagnostics{{Summary: "late", Detail: "do", Pos: p.Targets[0].Pos}}
+	p.Quote(late)
+	expect(t, "late", rendered(late), "error: late\n  --> lib.hcl:1:1\n   |\n 1 | library \"a\" {\n   | ^^^^^^^\n   = help: do\n")
 }

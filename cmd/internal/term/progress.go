@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // Options configure a Progress. The zero value shows plain lines on standard error.
@@ -155,41 +155,22 @@ func (p *Progress) Finished(a *graph.Action, r sched.Result, done, total int) {
 	p.permanent(p.report(a, r))
 }
 
-// Diagnostic is a message about a manifest, the plan or the machine. Rendered is its text for people,
-// with source line and caret; the other fields are for programs.
-type Diagnostic struct {
-	Severity string // "error" or "warning"
-	Summary  string
-	Detail   string
-	File     string // relative to the project root; "" if there is no place
-	Line     int
-	Column   int
-	Rendered string
-}
-
 // Diagnostic shows d. An error makes the finished event say that the run is not ok.
-func (p *Progress) Diagnostic(d Diagnostic) {
+func (p *Progress) Diagnostic(d manifest.Diagnostic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if d.Severity == "error" {
+	if d.Severity == manifest.Error {
 		p.errors++
 	}
-	p.events.write(diagnosticEvent{"diagnostic", d.Severity, d.Summary, d.Detail, d.File, d.Line, d.Column})
-	if p.opts.Quiet && d.Severity != "error" {
+	severity := d.Severity.String()
+	p.events.write(diagnosticEvent{"diagnostic", severity, d.Summary, d.Detail, d.Pos.File, d.Pos.Line, d.Pos.Column})
+	if p.opts.Quiet && d.Severity != manifest.Error {
 		return
 	}
-	text := d.Rendered
-	if text == "" {
-		text = d.Severity + ": " + Visible(d.Summary) + "\n"
+	if d.Severity == manifest.Note {
+		severity = "kbuild"
 	}
-	p.permanent(wholeLines(text))
-}
-
-func wholeLines(s string) []byte {
-	if s != "" && !strings.HasSuffix(s, "\n") {
-		s += "\n"
-	}
-	return []byte(s)
+	p.permanent([]byte(severity + ": " + Visible(d.Error()) + "\n"))
 }
 
 // Finish clears the live lines, prints the summary and ends the event stream.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -81,7 +82,7 @@ func TestStreams(t *testing.T) {
 					o.JSON = &stdout
 				}
 				p := New(o)
-				p.Diagnostic(Diagnostic{Severity: "warning", Summary: "partial LTO", File: "kernels.hcl", Line: 3, Column: 5, Rendered: "warning: partial LTO\n  on kernels.hcl line 3"})
+				p.Diagnostic(manifest.Diagnostic{Severity: manifest.Warning, Summary: "partial LTO", Pos: manifest.Pos{File: "kernels.hcl", Line: 3, Column: 5}})
 				p.Finish(drama(p), 2500*time.Millisecond)
 				got := stderr.Bytes()
 				if tc.json {
@@ -175,8 +176,8 @@ func TestPermanentLinesStay(t *testing.T) {
 					settle()
 				}
 				line := fmt.Sprintf("line %d", i)
-				p.Diagnostic(Diagnostic{Severity: "note", Rendered: line})
-				want = append(want, line)
+				p.Diagnostic(manifest.Diagnostic{Severity: manifest.Note, Summary: line})
+				want = append(want, "kbuild: "+line)
 				if i%5 != 0 {
 					p.Finished(a, sched.Result{Status: sched.Ran}, i, 50)
 				}
