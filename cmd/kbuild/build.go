@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"os"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
-	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
@@ -50,15 +48,4 @@ func (cmd buildCmd) checkLink() (*plan.CheckLink, error) {
 		check.Archs = append(check.Archs, code)
 	}
 	return check, nil
-}
-
-// fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under
-// make -n as well, and must not build then.
-func (c *cli) fromMake(makeflags string) {
-	letters := jobserver.Letters(makeflags)
-	c.DryRun = c.DryRun || strings.Contains(letters, "n")
-	c.Quiet = c.Quiet || strings.Contains(letters, "s")
-	if strings.Contains(letters, "k") && c.Keep == nil {
-		c.Keep = new(failuresFlag)
-	}
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
-	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
 type cacheCmd struct {
@@ -20,22 +18,13 @@ type cacheCmd struct {
 	Path   cachePathCmd   `cmd:"" help:"Show where the cache is."`
 }
 
-func (c *cli) store() (*disk.Store, error) {
-	w := c.workspace()
-	dir, err := w.ActionCache()
-	if err != nil {
-		return nil, err
-	}
-	return disk.Open(dir)
-}
-
 type cachePathCmd struct{}
 
 func (cachePathCmd) Run(c *cli) error {
 	w := c.workspace()
 	dir, err := w.ActionCache()
 	if err == nil {
-		fmt.Fprintln(c.pathsOut(), dir)
+		fmt.Fprintln(c.out.Paths(), dir)
 	}
 	return err
 }
@@ -72,20 +61,6 @@ func percent(n, of int64) string {
 type cacheGCCmd struct {
 	MaxSize sizeFlag      `placeholder:"SIZE" help:"Keep at most this much, for example 5GiB (default: $KBUILD_CACHE_SIZE, else 20GiB)."`
 	MaxAge  time.Duration `placeholder:"DURATION" help:"Remove what was not used for this long, for example 720h."`
-}
-
-// cacheSize is how large the cache may grow, in bytes.
-func cacheSize() (int64, error) {
-	const name = "KBUILD_CACHE_SIZE"
-	text := os.Getenv(name)
-	if text == "" {
-		return disk.DefaultLimit, nil
-	}
-	var size sizeFlag
-	if err := size.UnmarshalText([]byte(text)); err != nil {
-		return 0, usagef("%s: %v", name, err)
-	}
-	return size.budget(disk.DefaultLimit), nil
 }
 
 func (cmd cacheGCCmd) Run(c *cli) error {

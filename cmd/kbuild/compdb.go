@@ -21,7 +21,7 @@ func (cmd compdbCmd) Run(c *cli) error {
 	if p.Facts.CUDA != nil {
 		toolkit = p.Facts.CUDA.Root
 	}
-	enc := json.NewEncoder(c.rawOut())
+	enc := json.NewEncoder(c.out.Raw())
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(compdb.Commands(p.Graph, want, p.Root, toolkit))

@@ -20,7 +20,7 @@ func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
 	}
 	w := c.workspace()
 	if p, err := w.Plan(); err == nil { // a shell that completes must not be told off
-		fmt.Fprintln(c.pathsOut(), strings.Join(p.Graph.Names(), "\n"))
+		fmt.Fprintln(c.out.Paths(), strings.Join(p.Graph.Names(), "\n"))
 	}
 	return nil
 }

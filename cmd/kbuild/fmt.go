@@ -53,7 +53,7 @@ func (c *cli) format(file string, check bool) (changed bool, err error) {
 	if bytes.Equal(src, out) {
 		return false, nil
 	}
-	fmt.Fprintln(c.pathsOut(), file)
+	fmt.Fprintln(c.out.Paths(), file)
 	if check {
 		return true, nil
 	}

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -21,14 +22,46 @@ import (
 
 // The command line is the front of an engine.
 
-func (c *cli) manifestName() string { return cmp.Or(c.File, manifest.DefaultFile) }
-
 // workspace is what the options stand for.
 func (c *cli) workspace() *engine.Workspace {
 	return &engine.Workspace{
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
 		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache, NoSplit: c.NoSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
+	}
+}
+
+// cacheSize is how large the cache may grow, in bytes.
+func cacheSize() (int64, error) {
+	const name = "KBUILD_CACHE_SIZE"
+	text := os.Getenv(name)
+	if text == "" {
+		return disk.DefaultLimit, nil
+	}
+	var size sizeFlag
+	if err := size.UnmarshalText([]byte(text)); err != nil {
+		return 0, usagef("%s: %v", name, err)
+	}
+	return size.budget(disk.DefaultLimit), nil
+}
+
+func (c *cli) store() (*disk.Store, error) {
+	w := c.workspace()
+	dir, err := w.ActionCache()
+	if err != nil {
+		return nil, err
+	}
+	return disk.Open(dir)
+}
+
+// fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under
+// make -n as well, and must not build then.
+func (c *cli) fromMake(makeflags string) {
+	letters := jobserver.Letters(makeflags)
+	c.DryRun = c.DryRun || strings.Contains(letters, "n")
+	c.Quiet = c.Quiet || strings.Contains(letters, "s")
+	if strings.Contains(letters, "k") && c.Keep == nil {
+		c.Keep = new(failuresFlag)
 	}
 }
 
@@ -69,7 +102,7 @@ func (c *cli) Diagnose(all manifest.Diagnostics) {
 	diags := c.untold(all)
 	if c.JSON {
 		for _, d := range diags {
-			c.event(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
+			c.out.Event(map[string]any{"event": "diagnostic", "severity": d.Severity.String(), "summary": d.Summary,
 				"detail": d.Detail, "file": d.Pos.File, "line": d.Pos.Line, "column": d.Pos.Column})
 		}
 		return

@@ -1,8 +1,6 @@
 package main
 
-import (
-	"github.com/kbuild-dev/kbuild/graph"
-)
+import "github.com/kbuild-dev/kbuild/graph"
 
 type graphCmd struct {
 	Targets  []string `arg:"" optional:"" help:"Targets to draw with all they need (default: what kbuild would build)."`
@@ -19,7 +17,7 @@ func (cmd graphCmd) Run(c *cli) error {
 	opts := graph.DrawOptions{Want: want, Collapse: cmd.Collapse}
 	switch {
 	case cmd.Format == "json" || c.JSON:
-		return p.Graph.WriteJSON(c.rawOut(), opts)
+		return p.Graph.WriteJSON(c.out.Raw(), opts)
 	case cmd.Format == "mermaid":
 		return p.Graph.WriteMermaid(c.out, opts)
 	}

@@ -98,7 +98,7 @@ func (c *cli) showArtifact(name, title string, a modinfo.Artifact, f fatbin.File
 		a.Images = []modinfo.Image{{Kind: a.Kind, Arch: a.Arch, Kernels: a.Kernels}}
 	}
 	if c.JSON {
-		return c.event(map[string]any{"event": "file", "file": name, "kind": a.Kind, "members": f.Members, "images": a.Images})
+		return c.out.Event(map[string]any{"event": "file", "file": name, "kind": a.Kind, "members": f.Members, "images": a.Images})
 	}
 	fmt.Fprintf(c.out, "%s: %s\n", name, strings.TrimSpace(title+" "+a.Arch))
 	c.showMembers(f)

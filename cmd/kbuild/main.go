@@ -2,11 +2,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -17,33 +16,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
-// version is set at link time for releases.
-var version = "0.1.0-dev"
-
-// cli is the command line. Options may stand before or after the command's name.
-type cli struct {
-	Dir      string            `short:"C" placeholder:"DIR" default:"." help:"Change to DIR first."`
-	File     string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
-	Jobs     jobsFlag          `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
-	Keep     *failuresFlag     `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
-	Mem      sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
-	Load     loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD; 0 is no limit."`
-	DryRun   bool              `short:"n" help:"Show what would run, and what would be restored from the cache; run nothing."`
-	Verbose  bool              `short:"v" help:"Show command lines, and what was restored from the cache."`
-	Quiet    bool              `short:"q" help:"Show failures only."`
-	Arch     []string          `placeholder:"LIST" help:"Ship code for these architectures, for example sm_80,sm_90."`
-	Profile  string            `placeholder:"P" help:"Use the values of profile P; build under build/P."`
-	Var      map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Set a variable of the manifest."`
-	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build). It is refused where the project, its manifest or a source would be in it."`
-	CacheDir string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
-	NoCache  bool              `help:"Neither read nor write the action cache."`
-	NoWait   bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
-	NoSplit  bool              `help:"Run nvcc as one command; do not split it into its passes."`
-	KeepCode []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
-	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
-	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto. After cache verify write --trace=FILE."`
-	Progress string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`
-	Color    string            `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"auto, always or never."`
+// commandLine is what kong reads. Options may stand before or after the command's name.
+type commandLine struct {
+	*cli
 
 	Build      buildCmd      `cmd:"" default:"withargs" help:"Build targets (the default command)."`
 	Plan       planCmd       `cmd:"" help:"Show every action of the build, with its command line."`
@@ -62,82 +37,57 @@ type cli struct {
 	Man        manCmd        `cmd:"" help:"Write the man pages kbuild.1 and kernels.hcl.5."`
 	Completion completionCmd `cmd:"" help:"Write a completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" help:"Show the version."`
-
-	out, err io.Writer
-	begun    time.Time // when this kbuild started
-	trace    *term.Trace
-	told     map[string]bool // diagnostics that were printed
-}
-
-// Exit statuses.
-const (
-	exitFailed      = 1
-	exitUsage       = 2
-	exitRequirement = 3
-	exitInterrupted = 130
-)
-
-// exitError carries an exit status. A nil err was reported already.
-type exitError struct {
-	status int
-	err    error
-}
-
-func (e exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.status)
-	}
-	return e.err.Error()
-}
-
-func (e exitError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error {
-	return exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
 func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // Main runs kbuild and returns its exit status.
-func Main(args []string, stdout, stderr io.Writer) (status int) {
-	begun := time.Now()
-	out := &output{to: stdout}
-	if c, ok := plain(args); ok {
-		c.out, c.err, c.begun = out, stderr, begun
-		return out.settle(stderr, report(c, buildCmd{}.Run(c)))
+func Main(args []string, stdout, stderr io.Writer) int {
+	c := cli{out: &term.Output{To: stdout}, err: stderr, begun: time.Now()}
+	status := c.run(args)
+	if err := c.out.Close(); err != nil {
+		c.say("kbuild: %v", err)
+		return cmp.Or(status, exitFailed)
 	}
-	c := cli{out: out, err: stderr, begun: begun}
-	exited := -1
-	parser := c.parser(func(s int) { exited = s; panic(exitPanic{}) })
+	return status
+}
+
+// run runs a command line, whose options it reads into c.
+func (c *cli) run(args []string) (status int) {
+	if c.plain(args) {
+		return c.report(buildCmd{}.Run(c))
+	}
+	line := commandLine{cli: c}
 	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(exitPanic); !ok {
-				panic(r)
-			}
-			status = out.settle(stderr, exited)
+		switch r := recover().(type) {
+		case nil:
+		case exitPanic:
+			status = int(r)
+		default:
+			panic(r)
 		}
 	}()
+	parser := line.parser(func(s int) { panic(exitPanic(s)) })
 	if slices.Equal(args, []string{"--version"}) { // as every program has it
 		args = []string{"version"}
 	}
 	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
 	switch {
-	case errors.As(err, new(outputError)): // of the help
-		return out.settle(stderr, exitFailed)
+	case errors.As(err, new(term.OutputError)): // of the help
+		return exitFailed
 	case err != nil:
-		fmt.Fprintf(stderr, "kbuild: %s\n", term.Visible(err.Error()))
-		fmt.Fprintln(stderr, "Try: kbuild --help")
+		c.say("kbuild: %s\nTry: kbuild --help", err)
 		return exitUsage
 	}
 	if c.JSON {
-		c.rawOut()
+		c.out.Raw()
 	}
-	return out.settle(stderr, report(&c, k.Run(&c)))
+	return c.report(k.Run(c))
 }
 
-// parser reads a command line into c.
-func (c *cli) parser(exit func(int)) *kong.Kong {
-	parser, err := kong.New(c, kong.Name("kbuild"), kong.Writers(c.out, c.err),
+// parser reads a command line into l.
+func (l *commandLine) parser(exit func(int)) *kong.Kong {
+	parser, err := kong.New(l, kong.Name("kbuild"), kong.Writers(l.out, l.err),
 		kong.Description("kbuild builds multi-architecture GPU programs with link-time optimisation, from a kernels.hcl."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), kong.Exit(exit))
 	if err != nil {
@@ -146,15 +96,15 @@ func (c *cli) parser(exit func(int)) *kong.Kong {
 	return parser
 }
 
-// exitPanic unwinds out of kong after --help.
-type exitPanic struct{}
+// exitPanic unwinds out of kong after --help, with an exit status.
+type exitPanic int
 
-func report(c *cli, err error) int {
+func (c *cli) report(err error) int {
 	if err == nil {
 		return 0
 	}
 	e := exitOf(err)
-	if e.err != nil && !errors.As(err, new(outputError)) { // output.settle says that one
+	if e.err != nil && !errors.As(err, new(term.OutputError)) { // Main says that one
 		c.say("kbuild: %s", strings.TrimRight(e.err.Error(), "\n"))
 	}
 	return e.status
@@ -176,34 +126,4 @@ func exitOf(err error) exitError {
 		return exitError{exitInterrupted, err}
 	}
 	return exitError{exitFailed, err}
-}
-
-type versionCmd struct{}
-
-// toolkits are those that were tried: kbuild takes them apart. Others run as one command where their answers are not understood.
-const toolkits = "nvcc 11.8, 12.4 and 13.5, hipcc 5.2 and 5.7, clang 15 for CUDA"
-
-// Run shows the version, the commit that it was made of if the go command noted one, and the toolkits that are known.
-func (versionCmd) Run(c *cli) error {
-	fmt.Fprintf(c.out, "kbuild %s%s\nknows %s\n", version, commit(), toolkits)
-	return nil
-}
-
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	set := map[string]string{}
-	for _, s := range info.Settings {
-		set[s.Key] = s.Value
-	}
-	revision := set["vcs.revision"]
-	if len(revision) < 12 {
-		return ""
-	}
-	if revision = revision[:12]; set["vcs.modified"] == "true" {
-		revision += ", modified"
-	}
-	return " (" + revision + ")"
 }

@@ -21,7 +21,7 @@ func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
 		if err := os.WriteFile(file, text, 0o666); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.pathsOut(), file)
+		fmt.Fprintln(c.out.Paths(), file)
 	}
 	return nil
 }

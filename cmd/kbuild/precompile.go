@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
@@ -117,9 +116,9 @@ func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) erro
 		}
 		for _, e := range events {
 			if c.JSON {
-				err = c.event(e)
+				err = c.out.Event(e)
 			} else {
-				_, err = fmt.Fprintln(c.pathsOut(), e.Path)
+				_, err = fmt.Fprintln(c.out.Paths(), e.Path)
 			}
 			if err != nil {
 				return err
@@ -145,14 +144,6 @@ func (c *cli) artifacts(root, name string) ([]artifactEvent, error) {
 		out = append(out, artifactEvent{"artifact", m.Module, m.Variant, a.Arch, a.Kind, c.seen(path.Join(path.Dir(name), a.File)), a.SHA256, a.Size})
 	}
 	return out, nil
-}
-
-// seen is a path of the project as it is from where kbuild was started.
-func (c *cli) seen(p string) string {
-	if filepath.IsAbs(p) || c.Dir == "." {
-		return p
-	}
-	return filepath.Join(c.Dir, p)
 }
 
 // verified is what --verify says of a manifest as an event.
@@ -193,7 +184,7 @@ func (c *cli) sayVerified(v verified) error {
 		if v.Problems == nil {
 			v.Problems = []modinfo.Problem{}
 		}
-		return c.event(v)
+		return c.out.Event(v)
 	}
 	for _, p := range v.Problems {
 		c.say("%s: %s", v.Manifest, p)

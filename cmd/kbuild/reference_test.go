@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/reference"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
 // The list of commands in docs/commands.md is what kong knows of them.
@@ -22,9 +23,9 @@ func TestReference(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no %q", file, mark)
 	}
-	c := cli{out: io.Discard, err: io.Discard}
+	l := commandLine{cli: &cli{out: &term.Output{To: io.Discard}, err: io.Discard}}
 	var want bytes.Buffer
-	reference.CommandList(&want, c.parser(nil).Model)
+	reference.CommandList(&want, l.parser(nil).Model)
 	if *updateScripts {
 		list = want.Bytes()
 		if err := os.WriteFile(file, append(append(head, mark...), list...), 0o666); err != nil {

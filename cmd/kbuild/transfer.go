@@ -99,7 +99,7 @@ func describe(m disk.Manifest) string {
 // writeBundle writes to standard output, or to a file that appears when it is whole.
 func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 	if name == "-" {
-		return write(c.rawOut())
+		return write(c.out.Raw())
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe, not to be replaced
 		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // of a pipe that nobody reads it is an error

@@ -8,10 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -101,31 +98,6 @@ func (c *cli) showDifferences(root string, checked int, differ []execute.Differe
 		return exitError{status: exitRequirement}
 	}
 	return nil
-}
-
-// bareTrace spells the --trace of `kbuild cache verify --trace` as the parser has it: elsewhere --trace is followed by a file. There
-// --trace=FILE still means that.
-func bareTrace(args []string, flags []*kong.Flag) []string {
-	for i := range args[:max(0, len(args)-1)] {
-		if args[i] != "cache" || args[i+1] != "verify" || i > 0 && hasValue(args[i-1], flags) {
-			continue
-		}
-		out := slices.Clone(args)
-		for j := i + 2; j < len(out) && out[j] != "--"; j++ {
-			if out[j] == "--trace" {
-				out[j] = "--strace"
-			}
-		}
-		return out
-	}
-	return args
-}
-
-// hasValue reports an option whose value is the next argument.
-func hasValue(arg string, flags []*kong.Flag) bool {
-	return slices.ContainsFunc(flags, func(f *kong.Flag) bool {
-		return !f.IsBool() && (arg == "--"+f.Name || f.Short != 0 && arg == "-"+string(f.Short))
-	})
 }
 
 // retrace builds targets, runs every command of them again under strace, and holds what it read and looked for against the records.

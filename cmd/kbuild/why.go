@@ -1,8 +1,6 @@
 package main
 
-import (
-	"fmt"
-)
+import "fmt"
 
 type whyCmd struct {
 	What []string `arg:"" optional:"" help:"Targets, outputs or sources (default: everything)."`
@@ -41,7 +39,7 @@ func (cmd whyCmd) Run(c *cli) error {
 		}
 		switch {
 		case c.JSON:
-			if err := c.event(e); err != nil {
+			if err := c.out.Event(e); err != nil {
 				return err
 			}
 		case isQuiet:

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
 // What is read by hand is what the parser reads, field for field.
@@ -14,23 +16,22 @@ func TestPlain(t *testing.T) {
 	t.Setenv("KBUILD_CACHE_DIR", "/cache")
 	for _, line := range []string{"", "-q", "-j8", "-j 8", "-C sub", "-Csub", "-q -j 2 -C a/b", "-j 1 -j 2", "--mem 8GiB", "--mem=512M -q", "--mem 50%"} {
 		args := strings.Fields(line)
-		byHand, ok := plain(args)
-		if !ok {
+		byHand := &cli{}
+		if !byHand.plain(args) {
 			t.Errorf("%q is not read by hand", line)
 			continue
 		}
-		byHand.out, byHand.err = io.Discard, io.Discard
-		parsed := &cli{out: io.Discard, err: io.Discard}
+		parsed := commandLine{cli: &cli{out: &term.Output{To: io.Discard}, err: io.Discard}}
 		if _, err := parsed.parser(os.Exit).Parse(args); err != nil {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}
-		if got, want := fields(byHand), fields(parsed); got != want {
+		if got, want := fields(byHand), fields(parsed.cli); got != want {
 			t.Errorf("%q is read by hand as\n%s\nand by the parser as\n%s", line, got, want)
 		}
 	}
 	for _, line := range []string{"app", "graph", "--arch sm_80", "-j", "-j x", "-j 0", "-j0", "-j=8", "-C", "-C -q", "-v", "-n", "--json", "-qj2", "-q=false", "--", "-C=a", "--mem", "--mem x", "--mem=", "--mem= 5", "--mem -q", "--memory 1", "--mem 0"} {
-		if _, ok := plain(strings.Fields(line)); ok {
+		if (&cli{}).plain(strings.Fields(line)) {
 			t.Errorf("%q is read by hand", line)
 		}
 	}

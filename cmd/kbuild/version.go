@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+type versionCmd struct{}
+
+// toolkits are those that were tried: kbuild takes them apart. Others run as one command where their answers are not understood.
+const toolkits = "nvcc 11.8, 12.4 and 13.5, hipcc 5.2 and 5.7, clang 15 for CUDA"
+
+// Run shows the version, the commit that it was made of if the go command noted one, and the toolkits that are known.
+func (versionCmd) Run(c *cli) error {
+	fmt.Fprintf(c.out, "kbuild %s%s\nknows %s\n", version, commit(), toolkits)
+	return nil
+}
+
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	set := map[string]string{}
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	revision := set["vcs.revision"]
+	if len(revision) < 12 {
+		return ""
+	}
+	if revision = revision[:12]; set["vcs.modified"] == "true" {
+		revision += ", modified"
+	}
+	return " (" + revision + ")"
+}
