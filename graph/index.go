@@ -135,7 +135,7 @@ func (g *Graph) compiledFrom(source string) []ActionID {
 // targetActions are the actions that make a target's outputs; for a group those of what it names. Not nil, also where there are none.
 func (g *Graph) targetActions(targets []*Target) []ActionID {
 	ids := []ActionID{}
-	for _, t := range g.expand(targets) {
+	for _, t := range g.Expand(targets) {
 		for _, o := range t.Outputs {
 			if id, ok := g.Producer(o); ok {
 				ids = append(ids, id)
@@ -151,7 +151,7 @@ func (g *Graph) Unbuilt(names []string) []*Target {
 	for _, n := range names {
 		named = append(named, g.FindTarget(n)...)
 	}
-	for _, t := range g.expand(named) {
+	for _, t := range g.Expand(named) {
 		if t.Unbuilt != "" {
 			out = append(out, t)
 		}
@@ -205,8 +205,8 @@ func (g *Graph) FindTarget(name string) []*Target {
 	return g.names.others[name]
 }
 
-// expand replaces groups by what they name, each target once: groups name groups, and the ways through them double at each level.
-func (g *Graph) expand(targets []*Target) []*Target {
+// Expand replaces groups by what they name, each target once: groups name groups, and the ways through them double at each level.
+func (g *Graph) Expand(targets []*Target) []*Target {
 	var out []*Target
 	seen := map[*Target]bool{}
 	var visit func(t *Target)

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -184,53 +182,4 @@ func State(p *manifest.Project, name string) string {
 		dir = filepath.Join(p.Root, dir)
 	}
 	return filepath.Join(dir, ".kbuild", name)
-}
-
-// Select resolves names of targets, sources and outputs: all default targets if there are none.
-func (p *Project) Select(names []string) ([]graph.ActionID, error) {
-	if len(names) == 0 {
-		names = p.Graph.Default
-	}
-	if unbuilt := p.Graph.Unbuilt(names); len(unbuilt) > 0 {
-		t := unbuilt[0]
-		return nil, usagef("%s (%s) cannot be built: %s", t.Label, t.Pos, t.Unbuilt)
-	}
-	want, unknown := p.Graph.Select(names)
-	if len(unknown) > 0 {
-		var say []string
-		for _, u := range unknown {
-			hint := ""
-			if near := manifest.Nearest(u, p.Graph.Names()); near != "" {
-				hint = fmt.Sprintf("; did you mean %s?", near)
-			}
-			say = append(say, fmt.Sprintf("no target, source or output is called %q%s", u, hint))
-		}
-		return nil, usagef("%s", strings.Join(say, "\nkbuild: "))
-	}
-	return want, nil
-}
-
-// selectChecks are the modules that names stand for, or all that are checked, and their links.
-func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
-	var checks []string
-	all := len(names) == 0
-	for _, t := range p.Graph.Targets {
-		checks = append(checks, t.Checks...)
-		if all && len(t.Checks) > 0 {
-			names = append(names, t.Label)
-		}
-	}
-	for _, name := range names {
-		if ids, _ := p.Graph.Select([]string{name}); ids != nil && len(p.Graph.FindTarget(name)) == 0 {
-			return nil, usagef("%s is a file; --check-link wants the names of modules", name)
-		}
-	}
-	if all && len(checks) == 0 {
-		var archs []string
-		for _, a := range p.w.CheckLink.Archs {
-			archs = append(archs, a.String())
-		}
-		return nil, usagef("no module of this project has LTO-IR to link: --check-link %s is for modules with \"ltoir\" in emit", strings.Join(archs, ","))
-	}
-	return p.Select(append(names, checks...))
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -29,43 +30,70 @@ func (p *Project) Identity() []cache.Field {
 	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
 }
 
-// IdentityAlways are the fields of an identity that every bundle has; tools are those that its actions use.
-var IdentityAlways = [...]string{"key version", "platform", "environment"}
+// identityAlways are the fields of an identity that every bundle has; tools are those that its actions use.
+var identityAlways = [...]string{"key version", "platform", "environment"}
 
 // Bundle describes a bundle of what the cache holds.
 func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph.Action) {
-	tools := map[string]bool{}
-	for _, name := range IdentityAlways {
-		tools[name] = true
+	fields, archs, targets := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, name := range identityAlways {
+		fields[name] = true
 	}
 	for _, h := range held {
 		for _, t := range h.Action.Tools {
-			tools[t] = true
+			fields[t] = true
 		}
-		m.Archs = append(m.Archs, Shipped(h.Action)...)
-		m.Targets = append(m.Targets, h.Action.Target)
+		ship(archs, h.Action)
+		targets[h.Action.Target] = true
 		if h.Record == nil {
 			missing = append(missing, h.Action)
 			continue
 		}
 		m.Entries = append(m.Entries, disk.Entry(h.Action.Outputs[0], h.Record))
 	}
-	m.Identity = slices.DeleteFunc(p.Identity(), func(f cache.Field) bool { return !tools[f.Name] })
-	m.Archs, m.Targets = sortedSet(m.Archs), sortedSet(m.Targets)
+	m.Identity = slices.DeleteFunc(p.Identity(), func(f cache.Field) bool { return !fields[f.Name] })
+	m.Archs, m.Targets = slices.Sorted(maps.Keys(archs)), slices.Sorted(maps.Keys(targets))
 	return m, missing
 }
 
-// Shipped are the codes of what an action makes for others than the next pass.
-func Shipped(a *graph.Action) []string {
-	if a.Intermediate {
-		return nil
+// ship adds the codes of what an action makes for others than the next pass.
+func ship(archs map[string]bool, a *graph.Action) {
+	if !a.Intermediate {
+		for _, arch := range a.Archs {
+			archs[arch] = true
+		}
 	}
-	return a.Archs
 }
 
-func sortedSet(list []string) []string {
-	slices.Sort(list)
-	return slices.Compact(list)
+// Unlike is a field of the identity of a bundle that has another value here.
+type Unlike struct{ Name, Bundle, Here string }
+
+// Compare holds a bundle against the project: differ is why none of its entries would be found, lacking the codes that the project
+// ships and the bundle has nothing for. The error is of a bundle that is damaged.
+func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, err error) {
+	here, named := map[string]string{}, map[string]bool{}
+	for _, f := range p.Identity() {
+		here[f.Name] = f.Value
+	}
+	for _, f := range m.Identity {
+		named[f.Name] = true
+		if is := here[f.Name]; is != f.Value {
+			differ = append(differ, Unlike{f.Name, f.Value, is})
+		}
+	}
+	for _, name := range identityAlways {
+		if !named[name] {
+			return nil, nil, fmt.Errorf("the manifest of the bundle is damaged: it does not name its %s", name)
+		}
+	}
+	archs := map[string]bool{}
+	for _, a := range p.Graph.Actions {
+		ship(archs, a)
+	}
+	for _, a := range m.Archs {
+		delete(archs, a)
+	}
+	return differ, slices.Sorted(maps.Keys(archs)), nil
 }
 
 // Imported finds records of the bundles that were imported, by the first output of an action; nil where there is none.

@@ -34,6 +34,19 @@ func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 	return m, problems
 }
 
+// Load reads a manifest that a build has written, and describes it as one more artifact, of the kind "manifest".
+func Load(name string) (m *modinfo.Manifest, self modinfo.Artifact, err error) {
+	text, err := regular.Read(name)
+	if err != nil {
+		return nil, self, err
+	}
+	m, problems := modinfo.Decode(text)
+	if problems != nil {
+		return nil, self, fmt.Errorf("BUG: %s: %v", name, problems)
+	}
+	return m, modinfo.Artifact{File: filepath.Base(name), Kind: "manifest", Size: int64(len(text)), SHA256: Digest(text)}, nil
+}
+
 func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem {
 	file, err := regular.Read(filepath.Join(dir, filepath.FromSlash(given.File)))
 	if err != nil {

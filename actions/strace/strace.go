@@ -3,8 +3,12 @@
 package strace
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"path"
 	"strings"
 )
@@ -15,6 +19,18 @@ import (
 func Args(file string, argv []string) []string {
 	return append([]string{"strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", "trace=%file,%process,fchdir", "-e", "signal=none",
 		"-o", file, "--"}, argv...)
+}
+
+// Check says why commands cannot be run under strace here, as the end of a sentence about it.
+func Check() error {
+	if _, err := exec.LookPath("strace"); err != nil {
+		return errors.New("is not in PATH: install it (on Debian and Ubuntu: apt install strace)")
+	}
+	argv := Args(os.DevNull, []string{"true"})
+	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("does not work here (%w): %s", err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // Use says what a process did with a path.

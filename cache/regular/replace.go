@@ -41,6 +41,22 @@ func ReplaceFrom(name string, write func(*os.File) error) error {
 	return err
 }
 
+// Rewrite replaces the content of a file that is there, which may be behind a link, and leaves its mode.
+func Rewrite(name string, content []byte) error {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return ReplaceFrom(name, func(f *os.File) error {
+		_, err := f.Write(content)
+		return errors.Join(err, f.Chmod(info.Mode().Perm()))
+	})
+}
+
 // RemoveTemporary removes what a process that was killed in Replace has left in a folder in which nobody else writes now.
 func RemoveTemporary(dir string) {
 	entries, _ := os.ReadDir(dir)

@@ -21,8 +21,7 @@ type cacheCmd struct {
 type cachePathCmd struct{}
 
 func (cachePathCmd) Run(c *cli) error {
-	w := c.workspace()
-	dir, err := w.ActionCache()
+	dir, err := c.workspace().ActionCache()
 	if err == nil {
 		fmt.Fprintln(c.out.Paths(), dir)
 	}
@@ -64,7 +63,6 @@ type cacheGCCmd struct {
 }
 
 func (cmd cacheGCCmd) Run(c *cli) error {
-	w := c.workspace()
 	store, err := c.store()
 	if err != nil {
 		return err
@@ -81,6 +79,6 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 		return json.NewEncoder(c.out).Encode(res)
 	}
 	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, engine.Size(res.Freed), engine.Size(res.Bytes))
-	w.SayOver(res)
+	c.workspace().SayOver(res)
 	return nil
 }

@@ -11,8 +11,7 @@ type cleanCmd struct{}
 // Run removes what kbuild has written into the build tree, and into those of profiles in it. The cache stays.
 func (cleanCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
-	w := c.workspace()
-	cleaned, err := w.Clean()
+	cleaned, err := c.workspace().Clean()
 	for _, tree := range cleaned {
 		c.sayCleaned(tree)
 	}

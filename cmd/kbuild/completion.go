@@ -18,8 +18,7 @@ func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
 	if cmd.Shell != "targets" {
 		return reference.Completion(c.out, cmd.Shell, parser.Model)
 	}
-	w := c.workspace()
-	if p, err := w.Plan(); err == nil { // a shell that completes must not be told off
+	if p, err := c.workspace().Plan(); err == nil { // a shell that completes must not be told off
 		fmt.Fprintln(c.out.Paths(), strings.Join(p.Graph.Names(), "\n"))
 	}
 	return nil

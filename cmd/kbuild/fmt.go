@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,25 +56,8 @@ func (c *cli) format(file string, check bool) (changed bool, err error) {
 	if check {
 		return true, nil
 	}
-	return true, rewrite(name, out)
-}
-
-// rewrite replaces the content of a manifest, which may be behind a link, and leaves its mode.
-func rewrite(name string, text []byte) error {
-	real, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return err
+	if err := regular.Rewrite(name, out); err != nil {
+		return true, fmt.Errorf("writing %s: %w", name, err)
 	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return err
-	}
-	err = regular.ReplaceFrom(real, func(f *os.File) error {
-		_, err := f.Write(text)
-		return errors.Join(err, f.Chmod(info.Mode().Perm()))
-	})
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return nil
+	return true, nil
 }

@@ -46,8 +46,7 @@ func cacheSize() (int64, error) {
 }
 
 func (c *cli) store() (*disk.Store, error) {
-	w := c.workspace()
-	dir, err := w.ActionCache()
+	dir, err := c.workspace().ActionCache()
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,7 @@ type graphCmd struct {
 }
 
 func (cmd graphCmd) Run(c *cli) error {
-	w := c.workspace()
-	p, want, err := w.PlanFor(cmd.Targets)
+	p, want, err := c.workspace().PlanFor(cmd.Targets)
 	if err != nil {
 		return err
 	}

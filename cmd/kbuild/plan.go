@@ -16,8 +16,7 @@ type planCmd struct {
 
 // Run shows the plan. It never runs a compiler.
 func (cmd planCmd) Run(c *cli) error {
-	w := c.workspace()
-	p, err := w.Plan()
+	p, err := c.workspace().Plan()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -18,35 +17,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
-
-// unlike lists the fields of a bundle that differ here.
-func unlike(bundle, here []cache.Field) []string {
-	values := map[string]string{}
-	for _, f := range here {
-		values[f.Name] = f.Value
-	}
-	var out []string
-	for _, f := range bundle {
-		if is := values[f.Name]; is != f.Value {
-			out = append(out, fmt.Sprintf("%s: %s in the bundle, %s here", term.Name(f.Name), shorten(f.Value), shorten(is)))
-		}
-	}
-	return out
-}
-
-// shorten cuts digests to what a reader compares.
-func shorten(value string) string {
-	words := strings.Fields(value)
-	for i, w := range words {
-		if _, err := cache.ParseDigest(w); err == nil {
-			words[i] = "(" + w[:12] + ")"
-		}
-	}
-	if len(words) == 0 {
-		return "nothing"
-	}
-	return strings.Join(words, " ")
-}
 
 type cacheExportCmd struct {
 	File    string   `arg:"" help:"The bundle to write; - is standard output."`
@@ -174,32 +144,40 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 		c.say("kbuild: warning: there is no %s here, so nothing says whether the bundle fits", c.manifestName())
 		return nil
 	}
-	w := c.workspace()
-	p, err := w.Plan()
+	p, err := c.workspace().Plan()
 	if err != nil {
 		return err
 	}
-	for _, name := range engine.IdentityAlways {
-		if !slices.ContainsFunc(m.Identity, func(f cache.Field) bool { return f.Name == name }) {
-			return fmt.Errorf("the manifest of the bundle is damaged: it does not name its %s", name)
-		}
+	fields, lacking, err := p.Compare(m)
+	if err != nil {
+		return err
 	}
-	differ := unlike(m.Identity, p.Identity())
+	var differ []string
+	for _, f := range fields {
+		differ = append(differ, fmt.Sprintf("%s: %s in the bundle, %s here", term.Name(f.Name), shorten(f.Bundle), shorten(f.Here)))
+	}
 	if len(differ) > 0 && !force {
 		return exitError{exitRequirement, fmt.Errorf("nothing was imported: the bundle was made with other tools or settings (--force imports it all the same)\n  %s", strings.Join(differ, "\n  "))}
 	}
 	for _, d := range differ {
 		c.say("kbuild: warning: %s", d)
 	}
-	var archs []string
-	for _, a := range p.Graph.Actions {
-		archs = append(archs, engine.Shipped(a)...)
-	}
-	slices.Sort(archs)
-	for _, a := range slices.Compact(archs) {
-		if !slices.Contains(m.Archs, a) {
-			c.say("kbuild: warning: the bundle has nothing for %s", a)
-		}
+	for _, a := range lacking {
+		c.say("kbuild: warning: the bundle has nothing for %s", a)
 	}
 	return nil
+}
+
+// shorten cuts digests to what a reader compares.
+func shorten(value string) string {
+	words := strings.Fields(value)
+	for i, w := range words {
+		if _, err := cache.ParseDigest(w); err == nil {
+			words[i] = "(" + w[:12] + ")"
+		}
+	}
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, " ")
 }

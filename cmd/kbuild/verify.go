@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -71,27 +70,27 @@ func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 }
 
 func (c *cli) showDifferences(root string, checked int, differ []execute.Difference) error {
-	if c.JSON {
-		enc := json.NewEncoder(c.out)
-		for _, d := range differ {
+	enc := json.NewEncoder(c.out)
+	for _, d := range differ {
+		if c.JSON {
 			enc.Encode(map[string]any{"event": "difference", "target": d.Action.Target, "name": d.Action.Name, "outputs": d.Outputs, "kept": d.Kept, "read": d.Read})
+			continue
 		}
-	} else {
-		for _, d := range differ {
-			fmt.Fprintf(c.out, "%s %s %s (%s):\n", d.Action.Target, d.Action.Kind, d.Action.Name, d.Action.Pos)
-			if len(d.Outputs) > 0 {
-				fmt.Fprintf(c.out, "  two runs made different %s\n", strings.Join(d.Outputs, " "))
-			}
-			for _, k := range d.Kept {
-				if rel, err := filepath.Rel(root, k); err == nil {
-					k = rel
-				}
-				fmt.Fprintf(c.out, "  the second is kept as %s\n", k)
-			}
-			if len(d.Read) > 0 {
-				fmt.Fprintf(c.out, "  the second read what the first did not: %s\n", strings.Join(d.Read, " "))
-			}
+		fmt.Fprintf(c.out, "%s %s %s (%s):\n", d.Action.Target, d.Action.Kind, d.Action.Name, d.Action.Pos)
+		if len(d.Outputs) > 0 {
+			fmt.Fprintf(c.out, "  two runs made different %s\n", strings.Join(d.Outputs, " "))
 		}
+		for _, k := range d.Kept {
+			if rel, err := filepath.Rel(root, k); err == nil {
+				k = rel
+			}
+			fmt.Fprintf(c.out, "  the second is kept as %s\n", k)
+		}
+		if len(d.Read) > 0 {
+			fmt.Fprintf(c.out, "  the second read what the first did not: %s\n", strings.Join(d.Read, " "))
+		}
+	}
+	if !c.JSON {
 		fmt.Fprintf(c.out, "%d actions ran again, %d made something else\n", checked, len(differ))
 	}
 	if len(differ) > 0 {
@@ -102,8 +101,8 @@ func (c *cli) showDifferences(root string, checked int, differ []execute.Differe
 
 // retrace builds targets, runs every command of them again under strace, and holds what it read and looked for against the records.
 func (cmd cacheVerifyCmd) retrace(c *cli) error {
-	if err := straceWorks(); err != nil {
-		return err
+	if err := strace.Check(); err != nil {
+		return usagef("cache verify --trace runs commands under strace, which %v", err)
 	}
 	w := c.workspace()
 	var again *execute.Trace
@@ -118,31 +117,20 @@ func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	return errors.Join(c.ended(sum, err), c.showUnrecorded(checked, found))
 }
 
-// straceWorks reports what is missing to run commands under strace.
-func straceWorks() error {
-	if _, err := exec.LookPath("strace"); err != nil {
-		return usagef("cache verify --trace runs commands under strace, which is not in PATH: install it (on Debian and Ubuntu: apt install strace)")
-	}
-	argv := strace.Args(os.DevNull, []string{"true"})
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-		return usagef("cache verify --trace runs commands under strace, which does not work here (%v): %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
-}
-
 func (c *cli) showUnrecorded(checked int, found []execute.Unrecorded) error {
-	if c.JSON {
-		enc := json.NewEncoder(c.out)
-		for _, u := range found {
-			enc.Encode(map[string]any{"event": "unrecorded", "target": u.Action.Target, "kind": u.Action.Kind, "name": u.Action.Name, "path": u.Path, "how": u.How})
+	enc := json.NewEncoder(c.out)
+	for i, u := range found {
+		a := u.Action
+		if c.JSON {
+			enc.Encode(map[string]any{"event": "unrecorded", "target": a.Target, "kind": a.Kind, "name": a.Name, "path": u.Path, "how": u.How})
+			continue
 		}
-	} else {
-		for i, u := range found {
-			if a := u.Action; i == 0 || found[i-1].Action != a {
-				fmt.Fprintf(c.out, "%s %s %s (%s):\n", a.Target, a.Kind, a.Name, a.Pos)
-			}
-			fmt.Fprintf(c.out, "  %s %s\n", u.How, u.Path)
+		if i == 0 || found[i-1].Action != a {
+			fmt.Fprintf(c.out, "%s %s %s (%s):\n", a.Target, a.Kind, a.Name, a.Pos)
 		}
+		fmt.Fprintf(c.out, "  %s %s\n", u.How, u.Path)
+	}
+	if !c.JSON {
 		fmt.Fprintf(c.out, "%d commands ran again, %d paths are in no record\n", checked, len(found))
 	}
 	if len(found) > 0 {

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Select resolves names of targets, sources and outputs: all default targets if there are none.
+func (p *Project) Select(names []string) ([]graph.ActionID, error) {
+	if len(names) == 0 {
+		names = p.Graph.Default
+	}
+	if unbuilt := p.Graph.Unbuilt(names); len(unbuilt) > 0 {
+		t := unbuilt[0]
+		return nil, usagef("%s (%s) cannot be built: %s", t.Label, t.Pos, t.Unbuilt)
+	}
+	want, unknown := p.Graph.Select(names)
+	if len(unknown) > 0 {
+		var say []string
+		for _, u := range unknown {
+			hint := ""
+			if near := manifest.Nearest(u, p.Graph.Names()); near != "" {
+				hint = fmt.Sprintf("; did you mean %s?", near)
+			}
+			say = append(say, fmt.Sprintf("no target, source or output is called %q%s", u, hint))
+		}
+		return nil, usagef("%s", strings.Join(say, "\nkbuild: "))
+	}
+	return want, nil
+}
+
+// selectChecks are the modules that names stand for, or all that are checked, and their links.
+func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
+	var checks []string
+	all := len(names) == 0
+	for _, t := range p.Graph.Targets {
+		checks = append(checks, t.Checks...)
+		if all && len(t.Checks) > 0 {
+			names = append(names, t.Label)
+		}
+	}
+	for _, name := range names {
+		if ids, _ := p.Graph.Select([]string{name}); ids != nil && len(p.Graph.FindTarget(name)) == 0 {
+			return nil, usagef("%s is a file; --check-link wants the names of modules", name)
+		}
+	}
+	if all && len(checks) == 0 {
+		var archs []string
+		for _, a := range p.w.CheckLink.Archs {
+			archs = append(archs, a.String())
+		}
+		return nil, usagef("no module of this project has LTO-IR to link: --check-link %s is for modules with \"ltoir\" in emit", strings.Join(archs, ","))
+	}
+	return p.Select(append(names, checks...))
+}
+
+// SelectModules are the actions that end the modules that names, or all, stand for. An embedded module is not made into an object.
+func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err error) {
+	if len(names) > 0 {
+		_, err = p.Select(names)
+	} else if names = p.modules(); len(names) == 0 {
+		err = usagef("this project has no module to precompile")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		targets := p.Graph.FindTarget(name)
+		if len(targets) == 0 {
+			return nil, usagef("%s is a file; precompile wants the names of modules", name)
+		}
+		for _, t := range p.Graph.Expand(targets) {
+			if t.Kind != "group" && t.Kind != string(manifest.Module) {
+				return nil, usagef("%s (%s) is no module; build it with: kbuild build %s", t.Label, t.Pos, t.Name)
+			}
+			for _, id := range t.Actions {
+				if p.Graph.Actions[id].Kind == graph.Manifest {
+					manifests = append(manifests, id)
+				}
+			}
+		}
+	}
+	slices.Sort(manifests) // as they stand in the manifest
+	return slices.Compact(manifests), nil
+}
+
+// modules are the labels of all that can be built.
+func (p *Project) modules() (labels []string) {
+	for _, t := range p.Graph.Targets {
+		if t.Kind == string(manifest.Module) && t.Unbuilt == "" {
+			labels = append(labels, t.Label)
+		}
+	}
+	return labels
+}
