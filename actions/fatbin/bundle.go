@@ -120,6 +120,25 @@ func readTable(r io.ReaderAt, size int64) (entries []bundleEntry, at int64, err 
 	return entries, at, nil
 }
 
+// BundleEntry is an entry of a bundle with its bytes.
+type BundleEntry struct {
+	ID    string
+	Bytes []byte
+}
+
+// Bundled gives the entries of a bundle that is not compressed, in the order of its table.
+func Bundled(file []byte) ([]BundleEntry, error) {
+	entries, _, err := readTable(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	var out []BundleEntry
+	for _, e := range entries {
+		out = append(out, BundleEntry{e.id, file[e.offset:][:e.size]})
+	}
+	return out, nil
+}
+
 // What AMD code starts with.
 var bitcodeMagic = []byte("BC\xc0\xde")
 

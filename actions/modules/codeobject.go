@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
@@ -109,38 +110,20 @@ func amdKernel(fields map[string]any) (k modinfo.Kernel, ok bool) {
 	return k, named && sized
 }
 
-// A bundle holds code objects of several architectures: the magic, a count, and for each its place, its size and its name, all
-// numbers of 64 bits. hipcc --genco writes one.
-const (
-	bundleMagic           = "__CLANG_OFFLOAD_BUNDLE__"
-	compressedBundleMagic = "CCOB"
-)
-
+// readBundle describes a bundle, which hipcc --genco writes, code object by code object.
 func readBundle(file []byte) (modinfo.Artifact, error) {
 	a := modinfo.Artifact{Kind: "fatbin", Images: []modinfo.Image{}}
-	table := file[len(bundleMagic):]
-	u64 := func() uint64 {
-		if len(table) < 8 {
-			table = nil
-			return 1 << 63
-		}
-		n := binary.LittleEndian.Uint64(table)
-		table = table[8:]
-		return n
+	entries, err := fatbin.Bundled(file)
+	if err != nil {
+		return a, fmt.Errorf("the table of the bundle is damaged: %w", err)
 	}
-	for n := u64(); n > 0; n-- {
-		at, size, nameSize := u64(), u64(), u64()
-		if nameSize > uint64(len(table)) || at > uint64(len(file)) || size > uint64(len(file))-at {
-			return a, errors.New("the table of the bundle is damaged")
-		}
-		name := string(table[:nameSize])
-		table = table[nameSize:]
-		if strings.HasPrefix(name, "host-") {
+	for _, e := range entries {
+		if strings.HasPrefix(e.ID, "host-") {
 			continue
 		}
-		inner, err := readELF(file[at : at+size])
+		inner, err := readELF(e.Bytes)
 		if err != nil {
-			return a, fmt.Errorf("its code for %s: %w", name, err)
+			return a, fmt.Errorf("its code for %s: %w", e.ID, err)
 		}
 		a.Images = append(a.Images, modinfo.Image{Kind: inner.Kind, Arch: inner.Arch, Kernels: inner.Kernels})
 	}

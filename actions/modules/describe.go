@@ -26,6 +26,9 @@ const (
 	ltoirMagic  = "\xed\x43\x4e\x7f"
 
 	bitcodeMagic = "BC\xc0\xde"
+
+	bundleMagic           = "__CLANG_OFFLOAD_BUNDLE__"
+	compressedBundleMagic = "CCOB"
 )
 
 // Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The architecture of bare LTO-IR
