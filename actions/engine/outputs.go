@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -60,18 +62,14 @@ func readOutputList(name string) (l outputList, ok bool) {
 // outputLists are the lists of the build tree with its files in state, by the name of their file.
 func outputLists(state string) map[string]outputList {
 	lists := map[string]outputList{}
-	names, _ := filepath.Glob(filepath.Join(escapeGlob(state), listPrefix+"????????????"))
+	names, _ := fs.Glob(os.DirFS(state), listPrefix+"????????????")
 	for _, name := range names {
+		name = filepath.Join(state, name)
 		if l, ok := readOutputList(name); ok {
 			lists[name] = l
 		}
 	}
 	return lists
-}
-
-// escapeGlob makes a pattern that matches a path alone.
-func escapeGlob(p string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
 // planned is the list of what the plan makes, and the name of its file.

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,16 +77,11 @@ func (w *world) libFault(d dry, name, version string) string {
 // own is the first file of the toolkit that matches one of some patterns.
 func (d dry) own(patterns ...string) string {
 	for _, pattern := range patterns {
-		if found, _ := filepath.Glob(filepath.Join(globbed(d.root()), pattern)); len(found) > 0 {
-			return found[0]
+		if found, _ := fs.Glob(os.DirFS(d.root()), pattern); len(found) > 0 {
+			return filepath.Join(d.root(), found[0])
 		}
 	}
 	return ""
-}
-
-// globbed spells a path so that it matches itself alone.
-func globbed(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // linkInto are the commands that make file, which exists, found as name in dir.

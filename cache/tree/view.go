@@ -35,16 +35,6 @@ func (db *DB) View(key [32]byte) *View {
 	return nil
 }
 
-// Latest is the view that was set or updated last, nil if there is none.
-func (db *DB) Latest() *View {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if len(db.views) == 0 {
-		return nil
-	}
-	return db.view(0)
-}
-
 // view opens a view; nil if it is damaged.
 func (db *DB) view(i int) *View {
 	if db.views[i] != nil {

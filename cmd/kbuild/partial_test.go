@@ -2,15 +2,17 @@ package main
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 const partialManifest = `variable "n" {
@@ -69,6 +71,27 @@ func (p *editedProject) build(args ...string) (status int, said string) {
 	var out bytes.Buffer
 	status = Main(append([]string{"-C", p.dir, "-k0", "--color=never", "--progress=plain"}, args...), &out, &out)
 	return status, out.String()
+}
+
+// buildWatched is build without arguments. partial is a build of a part of the last plan.
+func (p *editedProject) buildWatched() (status int, said string, partial bool) {
+	var out bytes.Buffer
+	c := &cli{Dir: p.dir, Keep: new(failuresFlag), Color: "never", Progress: "plain", out: &term.Output{To: &out}, err: &out, begun: time.Now()}
+	w := c.workspace()
+	w.Front = watchedFront{c, &partial}
+	status = c.report(c.ended(w.Build(engine.Request{Brief: true})))
+	return status, out.String(), partial
+}
+
+// watchedFront is the command line, and notes what is built.
+type watchedFront struct {
+	*cli
+	partial *bool
+}
+
+func (f watchedFront) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
+	*f.partial = *f.partial || t.Runner.Outer != nil
+	return f.cli.Begin(t, want)
 }
 
 func (p *editedProject) sources() []string {
@@ -146,23 +169,6 @@ func (p *editedProject) edit() string {
 	}
 }
 
-// wasPartial says whether the last build was a partial one: it left a view that tells of it.
-func (p *editedProject) wasPartial() bool {
-	db, err := tree.Open(filepath.Join(p.dir, "build/.kbuild/tree.db"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer db.Close()
-	v := db.Latest()
-	if v == nil {
-		return false
-	}
-	note := v.Note() // engine.note has the dirty and the moved behind a number, each list with its length
-	dirty := binary.LittleEndian.Uint32(note[4:])
-	moved := binary.LittleEndian.Uint32(note[8+4*dirty:])
-	return moved+dirty > 0
-}
-
 // likeFromNothing builds the same sources in another folder, without a cache, and compares the outputs.
 func (p *editedProject) likeFromNothing() {
 	p.t.Helper()
@@ -208,11 +214,11 @@ func TestPartialRandom(t *testing.T) {
 		}
 		var log []string
 		for range 30 {
-			status, said := p.build()
+			status, said, isPartial := p.buildWatched()
 			if testing.Verbose() {
 				t.Log(status, said)
 			}
-			if p.wasPartial() {
+			if isPartial {
 				partial++
 			}
 			long, saidLong := p.build("-v")
