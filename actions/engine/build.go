@@ -165,6 +165,7 @@ type watched struct {
 // begin has the front make ready for a run.
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.Front.Begin(t, want)
+	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
 	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}
 }

@@ -27,15 +27,13 @@ type peakKind struct {
 
 func kindOf(a *graph.Action) peakKind { return peakKind{a.Kind, a.Link().LTO} }
 
-// Memory expects the peak of an action in bytes; 0 is none.
-func (t *Tree) Memory() func(*graph.Action) int64 { return t.peaks().of }
-
 func (t *Tree) peaks() *peaks {
 	p := &peaks{tree: t}
 	p.byKind = sync.OnceValue(p.learn)
 	return p
 }
 
+// of is the expected peak of an action in bytes; 0 is none.
 func (p *peaks) of(a *graph.Action) int64 {
 	if a.Kind.InProcess() {
 		return 0
@@ -104,8 +102,8 @@ func (t *Tree) Expected(a *graph.Action) (time.Duration, bool) {
 	return 0, false
 }
 
-// Cost is how long an action may take: long ones start first.
-func (t *Tree) Cost(a *graph.Action) time.Duration {
+// cost is how long an action may take: long ones start first.
+func (t *Tree) cost(a *graph.Action) time.Duration {
 	if d, ok := t.Expected(a); ok {
 		return d
 	}

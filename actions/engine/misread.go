@@ -117,11 +117,3 @@ func (w *Workspace) distrustedQuestions() map[string]bool {
 
 // Misparsed says what runs as one command because it was misparsed: those actions may all be up to date.
 func (w *Workspace) Misparsed() []string { return slices.Sorted(maps.Values(w.distrusted)) }
-
-// MisparsedBy is the same for a project that is not planned.
-func (w *Workspace) MisparsedBy(p *manifest.Project, f plan.Facts) (out []string) {
-	for _, v := range verdicts(p, toolIdentity(f)) {
-		out = append(out, explained(v))
-	}
-	return out
-}

@@ -56,7 +56,7 @@ type Front interface {
 // Run is what a front has a run of the scheduler done with.
 type Run struct {
 	Context  context.Context // until somebody interrupts
-	Options  sched.Options
+	Options  sched.Options   // how many at once; what is known of actions the engine adds
 	Observer sched.Observer
 	Diagnose func(manifest.Diagnostic) // shows what the run finds, above the progress
 	Finish   func(sched.Summary)       // tells the end

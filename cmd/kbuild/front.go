@@ -138,7 +138,7 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	if len(t.Runner.Graph.Actions) > 20_000 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50) // compilers have more use for the memory than kbuild for the time
 	}
-	opts, closeJobs := c.schedule(t)
+	opts, closeJobs := c.schedule()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	progress, observer := c.progress(want, opts, t)
 	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
@@ -151,9 +151,8 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 }
 
 // schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
-func (c *cli) schedule(t *engine.Tree) (sched.Options, func()) {
-	o := sched.Options{Jobs: int(c.Jobs), KeepGoing: 1, MaxLoad: float64(c.Load), Pools: t.Runner.Graph.Pools, Budget: c.Mem.budget(machine.Memory("/")),
-		Memory: t.Memory(), Cost: t.Cost}
+func (c *cli) schedule() (sched.Options, func()) {
+	o := sched.Options{Jobs: int(c.Jobs), KeepGoing: 1, MaxLoad: float64(c.Load), Budget: c.Mem.budget(machine.Memory("/"))}
 	if c.Keep != nil {
 		o.KeepGoing = int(*c.Keep)
 	}

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Doctor writes what it finds of what a build needs, and reports whether all of it is there. Without a manifest, or with a faulty one,
+// it asks for CUDA and for GPUs.
+func (w *Workspace) Doctor(ctx context.Context, out io.Writer) (ok bool, err error) {
+	cache, err := w.ActionCache()
+	if err != nil {
+		return false, err
+	}
+	r := probe.Request{Root: w.Manifest.Dir, Env: os.Getenv, NeedCUDA: true, NeedNative: true}
+	var misparsed func(plan.Facts) []string
+	if p, diags := manifest.Load(w.Manifest); !diags.HasErrors() {
+		r = w.Request(p)
+		r.NeedCUDA, r.NeedNative, r.MemoPath = r.NeedCUDA || !r.NeedHIP, true, ""
+		misparsed = func(f plan.Facts) (why []string) {
+			for _, v := range verdicts(p, toolIdentity(f)) {
+				why = append(why, explained(v))
+			}
+			return why
+		}
+	}
+	return probe.Doctor(ctx, out, r, cache, misparsed), nil
+}
