@@ -39,8 +39,8 @@ func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, 
 	}
 	for _, k := range codes {
 		name := filepath.Join(dir, k.name)
-		if err := t.Runner.CopyIntermediate(ctx, k.part, name); err != nil {
-			return fmt.Errorf("keeping %s: %w", k.part, err)
+		if err := t.Runner.CopyIntermediate(ctx, k.intermediate, name); err != nil {
+			return fmt.Errorf("keeping %s: %w", k.intermediate, err)
 		}
 		if k.sass {
 			if err := p.disassemble(ctx, name); err != nil {
@@ -56,7 +56,7 @@ func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, 
 
 // kept is device code to keep: itself, its disassembly or both.
 type kept struct {
-	part         string // the output of an action
+	intermediate string // the output of an action
 	name         string // below keepDir
 	itself, sass bool
 }
@@ -114,11 +114,11 @@ func removeKept(state string) error {
 // sassOf is the name of the machine code of a cubin as text, which stands beside it.
 func sassOf(cubin string) string { return strings.TrimSuffix(cubin, "cubin") + "sass" }
 
-// keptName is executable.app/src/a.cu.sm_80.cubin for the part obj/executable.app/src/a.cu.o/sm_80.cubin.
-func keptName(buildDir, part string) string {
-	part = strings.TrimPrefix(part, buildDir+"/"+graph.PartsDir+"/")
-	part = strings.TrimPrefix(part, "obj/")
-	return strings.TrimSuffix(path.Dir(part), ".o") + "." + path.Base(part)
+// keptName is executable.app/src/a.cu.sm_80.cubin for obj/executable.app/src/a.cu.o/sm_80.cubin.
+func keptName(buildDir, file string) string {
+	file = strings.TrimPrefix(file, buildDir+"/"+graph.PartsDir+"/")
+	file = strings.TrimPrefix(file, "obj/")
+	return strings.TrimSuffix(path.Dir(file), ".o") + "." + path.Base(file)
 }
 
 // disassemble writes the machine code of a cubin as text.

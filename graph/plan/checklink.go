@@ -72,20 +72,20 @@ func (b *builder) checkModule(t *target, archs []gencode.Code) {
 	if !ok {
 		return
 	}
-	var parts []part
+	var linked []linkInput
 	for _, u := range append([]*target{t}, b.closure(t)...) {
 		if u.Kind == manifest.Module && slices.Contains(u.Emit, "ltoir") && agree(t, u) {
-			parts = append(parts, part{t: u, lto: true})
+			linked = append(linked, linkInput{t: u, lto: true})
 		}
-		if p, ok := b.partOf(t, u); ok && u.Kind == manifest.Prebuilt {
-			parts = append(parts, p)
+		if p, ok := b.linkInputOf(t, u); ok && u.Kind == manifest.Prebuilt {
+			linked = append(linked, p)
 			b.checkMembers(t, p, true)
 		}
 	}
-	b.checkLTO(t, parts)
+	b.checkLTO(t, linked)
 	for _, arch := range archs {
-		if b.canCheck(t, parts, arch) {
-			b.checkFor(t, cc, parts, arch)
+		if b.canCheck(t, linked, arch) {
+			b.checkFor(t, cc, linked, arch)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func agree(t, u *target) bool {
 }
 
 // canCheck wants a toolkit that knows arch, and LTO-IR that a link for it takes.
-func (ck *checks) canCheck(t *target, parts []part, arch gencode.Code) bool {
+func (ck *checks) canCheck(t *target, linked []linkInput, arch gencode.Code) bool {
 	k := ck.facts.CUDA
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == arch.Num && a.Suffix == arch.Suffix }) {
 		ck.errorf(t.Pos, "It knows "+spell(k.Archs)+".", "--check-link %s: CUDA %s does not know it", arch, k.Version)
@@ -115,7 +115,7 @@ func (ck *checks) canCheck(t *target, parts []part, arch gencode.Code) bool {
 		return false
 	}
 	ok := true
-	for _, p := range parts {
+	for _, p := range linked {
 		if p.t.Kind == manifest.Prebuilt {
 			ok = ck.checkCovered(t, p, ck.linkedMembers(p.t), arch) && ok
 		}
@@ -171,16 +171,16 @@ func ltoirFor(t *target, arch gencode.Code) []artifact {
 }
 
 // checkFor plans the link for one architecture.
-func (b *builder) checkFor(t *target, cc nvcc.Driver, parts []part, arch gencode.Code) {
+func (b *builder) checkFor(t *target, cc nvcc.Driver, linked []linkInput, arch gencode.Code) {
 	check := &graph.Link{LTO: true, Check: true}
 	var inputs []string
-	for _, p := range parts {
+	for _, p := range linked {
 		var files []string
 		for _, a := range ltoirFor(p.t, arch) {
 			files = append(files, b.wrapped(p.t, a))
 		}
 		if p.t.Kind == manifest.Prebuilt {
-			files = b.linkInputs(t, p, check)
+			files = b.filesOf(t, p, check)
 		}
 		inputs = append(inputs, own(check, p, files)...)
 	}

@@ -12,17 +12,17 @@ import (
 
 // checkLink finds what would make the linked program wrong before anything is compiled: a missing
 // architecture, LTO that is only partial without anybody having said so, options that differ.
-func (ck *checks) checkLink(t *target, parts []part, lto bool) bool {
+func (ck *checks) checkLink(t *target, linked []linkInput, lto bool) bool {
 	before := len(ck.list)
 	if len(t.codes.sass) == 0 {
 		ck.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.", "%s links device code and ships no machine code", t.label)
 		return false
 	}
-	if len(t.codes.ptx) > 0 && slices.ContainsFunc(parts, func(p part) bool { return p.t.Kind != manifest.Prebuilt }) {
+	if len(t.codes.ptx) > 0 && slices.ContainsFunc(linked, func(p linkInput) bool { return p.t.Kind != manifest.Prebuilt }) {
 		ck.warnf(t.attr("gencode"), "A device link makes machine code only. Set mode = \"whole\" to ship PTX, or drop "+spell(t.codes.ptx)+".",
 			"%s does not ship %s: its device code is linked", t.label, spell(t.codes.ptx))
 	}
-	for _, p := range parts {
+	for _, p := range linked {
 		if p.t.Kind == manifest.Prebuilt {
 			ck.checkPrebuilt(t, p, lto)
 		} else {
@@ -30,7 +30,7 @@ func (ck *checks) checkLink(t *target, parts []part, lto bool) bool {
 		}
 	}
 	if lto {
-		ck.checkLTO(t, parts)
+		ck.checkLTO(t, linked)
 	}
 	ck.checkLibraries(t, nil, t.Flags.NVLink, "cudadevrt")
 	ck.checkClosed(t)
@@ -38,7 +38,7 @@ func (ck *checks) checkLink(t *target, parts []part, lto bool) bool {
 }
 
 // checkCoverage wants an image of p for each architecture that t links.
-func (ds *diagnostics) checkCoverage(t *target, p part, lto bool) {
+func (ds *diagnostics) checkCoverage(t *target, p linkInput, lto bool) {
 	modes := map[string]bool{}
 	for _, s := range p.t.Sources {
 		if relocatable(s) {
@@ -75,7 +75,7 @@ func (ck *checks) checkClosed(t *target) {
 			continue
 		}
 		for _, u := range ck.reached(s) {
-			if len(ck.parts(u, linkage{})) == 0 {
+			if len(ck.linkInputs(u, linkage{})) == 0 {
 				continue
 			}
 			if other := inside[u]; other != nil && other != s {
@@ -90,7 +90,7 @@ func (ck *checks) checkClosed(t *target) {
 
 // checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word on it. A library of a hundred
 // members that lack an architecture is told of once.
-func (ck *checks) checkPrebuilt(t *target, p part, lto bool) {
+func (ck *checks) checkPrebuilt(t *target, p linkInput, lto bool) {
 	for _, want := range t.codes.sass {
 		ck.checkCovered(t, p, ck.linkedMembers(p.t), want)
 	}
@@ -98,7 +98,7 @@ func (ck *checks) checkPrebuilt(t *target, p part, lto bool) {
 }
 
 // checkMembers holds the file of a prebuilt against the manifest's word on its LTO-IR.
-func (ck *checks) checkMembers(t *target, p part, lto bool) {
+func (ck *checks) checkMembers(t *target, p linkInput, lto bool) {
 	members := ck.linkedMembers(p.t)
 	none := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return holds(m, gencode.LTO) })
 	switch {
@@ -119,7 +119,7 @@ func (ck *checks) checkMembers(t *target, p part, lto bool) {
 }
 
 // checkCovered wants code of every member that links for an architecture.
-func (ds *diagnostics) checkCovered(t *target, p part, members []Member, want gencode.Code) bool {
+func (ds *diagnostics) checkCovered(t *target, p linkInput, members []Member, want gencode.Code) bool {
 	lacking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return anyLinks(m.Images, want, true) })
 	if len(lacking) == 0 {
 		return true

@@ -16,15 +16,15 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	if !ok {
 		return ""
 	}
-	parts := b.parts(t, l)
+	linked := b.linkInputs(t, l)
 	keeps := b.keepsAll(t)
-	link := nvcc.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink, LTO: hasLTO(parts)}
-	if !b.checkLink(t, parts, link.LTO) {
+	link := nvcc.DeviceLink{Codes: t.codes.sass, KeepAll: keeps != "", NVLink: t.Flags.NVLink, LTO: hasLTO(linked)}
+	if !b.checkLink(t, linked, link.LTO) {
 		return ""
 	}
 	check := &graph.Link{LTO: link.LTO, KeepsAll: keeps}
-	for _, p := range parts {
-		link.Inputs = append(link.Inputs, own(check, p, b.linkInputs(t, p, check))...)
+	for _, p := range linked {
+		link.Inputs = append(link.Inputs, own(check, p, b.filesOf(t, p, check))...)
 	}
 	link.Output = b.out("obj", fileName(t), "dlink.o")
 	if keeps == "" {
@@ -35,7 +35,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 }
 
 // own notes that files are what p brings to a link.
-func own(link *graph.Link, p part, files []string) []string {
+func own(link *graph.Link, p linkInput, files []string) []string {
 	if link.Owners == nil {
 		link.Owners, link.OwnerPos = map[string]string{}, map[string]graph.Pos{}
 	}
@@ -45,9 +45,9 @@ func own(link *graph.Link, p part, files []string) []string {
 	return files
 }
 
-// linkInputs are the files of p that the device link of t reads: own relocatable objects, or the
+// filesOf are the files of p that the device link of t reads: own relocatable objects, or the
 // archive of a library, of which nvlink takes every member.
-func (g *given) linkInputs(t *target, p part, check *graph.Link) []string {
+func (g *given) filesOf(t *target, p linkInput, check *graph.Link) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {
 			check.NonLTO = append(check.NonLTO, p.t.linked())

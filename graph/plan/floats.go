@@ -101,12 +101,12 @@ func howToAgree(a, c *target) string {
 
 // checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes
 // into the build, and names no file. -G with -dlto is fatal.
-func (ck *checks) checkLTO(t *target, parts []part) {
+func (ck *checks) checkLTO(t *target, linked []linkInput) {
 	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.NVVMPath == "" {
 		ck.errorf(t.Pos, ck.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
 	}
 	var all []compiled
-	for _, p := range parts {
+	for _, p := range linked {
 		if p.lto && p.t.Kind != manifest.Prebuilt && p.t.DeviceDebug {
 			ck.errorf(p.t.attr("device_debug"), `Use mode = "rdc" while debugging device code.`, "%s has device_debug and LTO: nvlink refuses -G with -dlto", p.t.label)
 		}

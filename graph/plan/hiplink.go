@@ -67,8 +67,8 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	if _, ok := b.hip(t.Pos); !ok {
 		return
 	}
-	h := &hipLink{b: b, t: t, l: l, kind: kind, objects: paths(t.objects), parts: b.parts(t, l), mode: "whole"}
-	for _, p := range h.parts {
+	h := &hipLink{b: b, t: t, l: l, kind: kind, objects: paths(t.objects), linked: b.linkInputs(t, l), mode: "whole"}
+	for _, p := range h.linked {
 		if p.t.Kind == manifest.Prebuilt || p.t.isHIP() { // else checkVendors has said it
 			b.checkHIPCoverage(t, p.t)
 		}
@@ -77,7 +77,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 		}
 	}
 	var codes []gencode.Code
-	if len(h.parts) > 0 {
+	if len(h.linked) > 0 {
 		codes = t.codes.gfx
 		b.checkHIPLinker(t)
 	}
@@ -111,8 +111,8 @@ type hipLink struct {
 	t       *target
 	l       linkage
 	kind    graph.Kind
-	objects []string // of t
-	parts   []part   // targets with device code to link
+	objects []string    // of t
+	linked  []linkInput // targets with device code to link
 	mode    string
 	plain   []string // the hipcc command that does all of it
 	asked   string
@@ -126,7 +126,7 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	case codes != nil && b.facts.HIP.Major > hip.LastMajor:
 		return nil, fmt.Errorf("clang %d links device code in a way of its own", b.facts.HIP.Major)
 	}
-	for _, p := range h.parts {
+	for _, p := range h.linked {
 		for _, o := range p.t.objects {
 			if relocatable(o.source) && o.bitcode == nil {
 				return nil, fmt.Errorf("hipcc compiled %s as one command", o.source.Path)
@@ -180,7 +180,7 @@ func (h *hipLink) unit() compiler.Unit {
 
 // bitcode is what the device link for an architecture reads.
 func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
-	for _, p := range h.parts {
+	for _, p := range h.linked {
 		if p.t.Kind == manifest.Prebuilt {
 			archive := h.b.out(graph.SlicesDir, compiler.FileName(arch), h.b.inTree(p.t.file))
 			if _, planned := h.b.graph.Producer(archive); !planned {
@@ -228,7 +228,7 @@ func (h *hipLink) runtimeArgs() []string {
 // that is named in its place looks into an archive only where it is named by -l, and gets the objects of libraries one by one.
 func (h *hipLink) inOnePiece() []string {
 	objects := slices.Clone(h.objects)
-	for _, p := range h.parts {
+	for _, p := range h.linked {
 		for _, o := range p.t.objects {
 			if p.t != h.t && relocatable(o.source) && !h.b.facts.HIP.isHipcc() {
 				objects = append(objects, o.path)
@@ -247,7 +247,7 @@ func (h *hipLink) whole(why error) {
 		return
 	}
 	_, inputs := h.b.linkArgv(h.t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
-	for _, p := range h.parts {
+	for _, p := range h.linked {
 		if p.t.Kind == manifest.Prebuilt && !h.b.facts.HIP.isHipcc() {
 			h.b.errorf(p.t.Pos, "Link its objects instead.", "%s: clang links as one command (%v), and would not see the device code of %s", h.t.label, why, p.t.file)
 		}

@@ -172,9 +172,9 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 func (b *builder) linkHIPModule(t *target) []artifact {
 	l := b.linkage(t)
 	b.checkHIPLinker(t)
-	h := &hipLink{b: b, t: t, l: l, parts: b.parts(t, l)}
-	h.mode = linkMode(hasLTO(h.parts))
-	for _, p := range h.parts {
+	h := &hipLink{b: b, t: t, l: l, linked: b.linkInputs(t, l)}
+	h.mode = linkMode(hasLTO(h.linked))
+	for _, p := range h.linked {
 		b.checkHIPCoverage(t, p.t)
 	}
 	passes, err := h.learn(t.codes.gfx)

@@ -23,7 +23,7 @@ func (b *builder) library(t *target) {
 	if t.DeviceLink && t.isHIP() {
 		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.label)
 	} else if t.DeviceLink {
-		if l := b.linkage(t); len(b.parts(t, l)) > 0 {
+		if l := b.linkage(t); len(b.linkInputs(t, l)) > 0 {
 			t.dlink = b.deviceLink(t, l)
 			members = append(members, t.dlink)
 		}
@@ -52,7 +52,7 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 		return
 	}
 	objs := paths(t.objects)
-	deviceLink := len(b.parts(t, l)) > 0
+	deviceLink := len(b.linkInputs(t, l)) > 0
 	if deviceLink {
 		if t.dlink = b.deviceLink(t, l); t.dlink != "" {
 			objs = append(objs, t.dlink)

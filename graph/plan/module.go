@@ -163,19 +163,19 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 		b.compileAll(t)
 	}
 	l := b.linkage(t)
-	parts := b.parts(t, l)
-	lto := hasLTO(parts)
+	linked := b.linkInputs(t, l)
+	lto := hasLTO(linked)
 	if kind == "ptx" && !lto {
 		b.errorf(t.attr("emit"), `Use mode = "lto" or "whole".`, "%s: a device link without LTO makes no PTX", t.label)
 		return nil
 	}
-	if !b.checkLink(t, parts, lto) {
+	if !b.checkLink(t, linked, lto) {
 		return nil
 	}
 	check := &graph.Link{LTO: lto}
 	var inputs []string
-	for _, p := range parts {
-		inputs = append(inputs, own(check, p, b.linkInputs(t, p, check))...)
+	for _, p := range linked {
+		inputs = append(inputs, own(check, p, b.filesOf(t, p, check))...)
 	}
 	var arts []artifact
 	sets := oneEach(t.codes.sass)

@@ -8,15 +8,15 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// part is one target that brings device code to a link.
-type part struct {
+// linkInput is one target that brings device code to a link.
+type linkInput struct {
 	t   *target
 	lto bool // has LTO-IR
 	rdc bool // has machine code or PTX without LTO-IR
 }
 
-// parts are the targets with relocatable device code in the link of t, t first.
-func (ck *checks) parts(t *target, l linkage) []part {
+// linkInputs are the targets with relocatable device code in the link of t, t first.
+func (ck *checks) linkInputs(t *target, l linkage) []linkInput {
 	closed := map[*target]bool{}
 	for _, s := range l.statics {
 		if s.DeviceLink && s != t {
@@ -26,17 +26,17 @@ func (ck *checks) parts(t *target, l linkage) []part {
 			}
 		}
 	}
-	var out []part
+	var out []linkInput
 	for _, u := range ck.brought(t, l, closed) {
-		if p, ok := ck.partOf(t, u); ok {
+		if p, ok := ck.linkInputOf(t, u); ok {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// partOf is what u brings to a link of t; ok is false if that is no device code.
-func (g *given) partOf(t, u *target) (p part, ok bool) {
+// linkInputOf is what u brings to a link of t; ok is false if that is no device code.
+func (g *given) linkInputOf(t, u *target) (p linkInput, ok bool) {
 	p.t = u
 	for _, s := range u.Sources {
 		p.lto = p.lto || relocatable(s) && s.Mode == "lto"
@@ -103,7 +103,9 @@ func (g *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	return libs
 }
 
-func hasLTO(parts []part) bool { return slices.ContainsFunc(parts, func(p part) bool { return p.lto }) }
+func hasLTO(linked []linkInput) bool {
+	return slices.ContainsFunc(linked, func(p linkInput) bool { return p.lto })
+}
 
 func linkMode(lto bool) string {
 	if lto {
