@@ -109,11 +109,12 @@ func (s *Step) WriteKey(w KeyWriter) {
 // StageDir is the folder of Step.Staged in argv and in staged texts: "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
 
-// StagedFile is a file of Step.Staged: Text, or the content of the file From.
+// StagedFile is a file of Step.Staged: Text, or the content of the file From, or a link to Link, which is part of a tool of the action.
 type StagedFile struct {
 	Name string
 	Text string
 	From string
+	Link string
 }
 
 // CanonicalForm says that the output Canon is the preprocessed text Raw without line numbers and blank space. DropFalse leaves out what

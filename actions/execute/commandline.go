@@ -115,18 +115,17 @@ func responseFile(args []string) []byte {
 
 // stage writes the files that a command finds in its own folder.
 func stage(root string, a *graph.Action, dir scratch) error {
-	if len(a.Step().Staged) == 0 {
-		return nil
-	}
 	in := dir.file("in")
-	if err := os.MkdirAll(in, 0o777); err != nil {
-		return fmt.Errorf("making a temporary folder: %w", err)
-	}
 	for _, s := range a.Step().Staged {
-		var err error
-		if name := filepath.Join(in, s.Name); s.From != "" {
+		name := filepath.Join(in, s.Name)
+		err := os.MkdirAll(filepath.Dir(name), 0o777)
+		switch {
+		case err != nil:
+		case s.Link != "":
+			err = os.Symlink(s.Link, name)
+		case s.From != "":
 			err = os.Link(cache.Absolute(root, s.From), name)
-		} else {
+		default:
 			err = os.WriteFile(name, []byte(strings.ReplaceAll(s.Text, graph.StageDir, staged(a, dir))), 0o666)
 		}
 		if err != nil {

@@ -100,7 +100,11 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	} else {
 		d.warn("host compiler of nvcc", fmt.Sprintf("%s is newer than g++ %d, the last that this toolkit accepts; name g++-%d as host_compiler of the toolchain block.", described(k.HostCXX), w.limit, w.limit))
 	}
-	d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
+	if k.LibNVVM != "" {
+		d.ok("LTO", "nvlink is handed "+k.LibNVVM)
+	} else {
+		d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
+	}
 	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
 		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
 	}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,8 +42,9 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	}
 	k.Root = filepath.Dir(d.here)
 	k.LibDirs, k.Includes = d.libDirs, d.includes
-	k.LTOFault, k.LibFaults = w.ltoFault(d, k.Version), w.libFaults(d, k.Version)
-	w.parts = d.parts(w, driver)
+	k.LibNVVM, k.LTOFault = w.libNVVM(d, k.Version)
+	k.LibDir, k.CUDART, k.LibFaults = d.libDir, w.sharedRuntime(d), w.libFaults(d, k.Version)
+	w.parts = d.parts(w, driver, k.LibNVVM)
 	w.addLibraries(w.parts, append([]string{"nvcc", "nvcc itself", "libnvvm"}, nvcc.Programs...))
 	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.nvvmPath+"\n"+d.irLibs)
 	if err != nil {
@@ -164,6 +166,7 @@ func (w *world) versionOf(k *plan.Toolkit) string {
 // dry is what `nvcc --dryrun` tells of the toolkit.
 type dry struct {
 	here, path, ciccPath, nvvmPath, linkStub, irLibs string
+	libDir                                           string // of libDirs: the toolkit's own, which nvcc does not name
 	libDirs, includes                                []string
 }
 
@@ -202,6 +205,7 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 	if d.here == "" {
 		return dry{}, fmt.Sprintf("%s --dryrun does not say where the toolkit is", nvcc)
 	}
+	d.findLibraries()
 	return d, ""
 }
 
@@ -258,7 +262,7 @@ func exists(p string) bool {
 
 // parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role that
 // nothing plays is "".
-func (d dry) parts(w *world, program string) map[string]string {
+func (d dry) parts(w *world, program, libNVVM string) map[string]string {
 	parts := map[string]string{"nvcc": program}
 	w.watch(d.root()) // nvcc looks for folders of targets
 	for _, dir := range filepath.SplitList(d.path) {
@@ -285,7 +289,7 @@ func (d dry) parts(w *world, program string) map[string]string {
 	only("nvcc itself", filepath.Join(d.here, "nvcc")) // where nvcc is a script that runs it
 	only("nvcc.profile", filepath.Join(d.here, "nvcc.profile"))
 	only("link.stub", d.linkStub)
-	only("libnvvm", d.libnvvm())
+	only("libnvvm", cmp.Or(libNVVM, d.nvlinkLoads()))
 	bc, _ := filepath.Glob(filepath.Join(d.irLibs, "*.bc"))
 	for _, p := range bc {
 		only(filepath.Base(p), p)

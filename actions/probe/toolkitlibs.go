@@ -40,6 +40,18 @@ func (w *world) library(d dry, name string) string {
 	return ""
 }
 
+// findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and 13.1 say lib64, and have lib.
+func (d *dry) findLibraries() {
+	has := func(dir string) bool { return exists(filepath.Join(dir, "libcudadevrt.a")) }
+	if len(d.libDirs) == 0 || d.ofSystem() || slices.ContainsFunc(d.libDirs, has) {
+		return
+	}
+	if own := d.own("lib*/libcudadevrt.a", "targets/*/lib*/libcudadevrt.a"); own != "" {
+		d.libDir = filepath.Dir(own)
+		d.libDirs = append(d.libDirs, d.libDir)
+	}
+}
+
 func (w *world) libFaults(d dry, version string) map[string]string {
 	faults := map[string]string{}
 	for _, name := range nvcc.Libraries {
@@ -57,21 +69,22 @@ func (w *world) libFault(d dry, name, version string) string {
 		return ""
 	}
 	found := w.library(d, name)
-	if found != "" && slices.Contains(d.libDirs, filepath.Dir(found)) {
+	if found == "" || slices.Contains(d.libDirs, filepath.Dir(found)) || name == "libcudart.so" && w.sharedRuntime(d) != "" {
 		return ""
 	}
-	named := d.libDirs[len(d.libDirs)-1] // before it come stubs
-	instead := ""
-	if found != "" {
-		instead = fmt.Sprintf(", and a link would take %s, which is of another version", found)
+	return fmt.Sprintf("The toolkit has no %s in %s, and a link would take %s, which is of another version. Install the runtime of CUDA %s there (pip: nvidia-cuda-runtime).",
+		name, d.libDirs[len(d.libDirs)-1], found, version)
+}
+
+// sharedRuntime is what -l names the shared runtime by where pip has installed it, as libcudart.so.13 alone; else "".
+func (w *world) sharedRuntime(d dry) string {
+	if len(d.libDirs) > 0 && !d.ofSystem() {
+		last := d.libDirs[len(d.libDirs)-1]
+		if found, _ := fs.Glob(os.DirFS(last), "libcudart.so.*"); !w.there(filepath.Join(last, "libcudart.so")) && len(found) > 0 {
+			return ":" + found[0]
+		}
 	}
-	if own := d.own("lib*/"+name, "targets/*/lib*/"+name, "lib*/"+name+".*", "targets/*/lib*/"+name+".*"); own != "" {
-		return fmt.Sprintf("nvcc names %s for libraries, where there is no %s%s. Run: %s", named, name, instead, linkInto(named, name, own))
-	}
-	if found == "" {
-		return ""
-	}
-	return fmt.Sprintf("The toolkit has no %s in %s%s. Install the runtime of CUDA %s there (pip: nvidia-cuda-runtime).", name, named, instead, version)
+	return ""
 }
 
 // own is the first file of the toolkit that matches one of some patterns.
@@ -84,24 +97,6 @@ func (d dry) own(patterns ...string) string {
 	return ""
 }
 
-// linkInto are the commands that make file, which exists, found as name in dir.
-func linkInto(dir, name, file string) string {
-	relative := func(from, to string) string {
-		if rel, err := filepath.Rel(from, to); err == nil {
-			return rel
-		}
-		return to
-	}
-	if exists(dir) {
-		return fmt.Sprintf("ln -s %s %s", shellWord(relative(dir, file)), shellWord(filepath.Join(dir, name)))
-	}
-	commands := fmt.Sprintf("ln -s %s %s", shellWord(relative(filepath.Dir(dir), filepath.Dir(file))), shellWord(dir))
-	if filepath.Base(file) != name {
-		commands += fmt.Sprintf(" && ln -s %s %s", shellWord(filepath.Base(file)), shellWord(filepath.Join(dir, name)))
-	}
-	return commands
-}
-
 // shellWord quotes a path for a shell where that is needed.
 func shellWord(path string) string {
 	if strings.ContainsAny(path, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
@@ -110,32 +105,30 @@ func shellWord(path string) string {
 	return path
 }
 
-// libnvvm is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
-func (d dry) libnvvm() string {
+// nvlinkLoads is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
+func (d dry) nvlinkLoads() string {
 	if d.nvvmPath == "" {
 		return ""
 	}
 	return filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
 }
 
-// ltoFault knows two packaging faults: nvlink looks for libnvvm where neither Debian's package nor pip's puts it, and says
-// "elfLink linker library load error". A libnvvm of another version is no help: 11.8's reads no LTO-IR of 13.
-func (w *world) ltoFault(d dry, version string) string {
-	want := d.libnvvm()
+// libNVVM finds the library where neither pip's package nor Debian's puts it for nvlink, which says "elfLink linker library load error".
+// One of another toolkit is no help: 11.8's reads no LTO-IR of 13.
+func (w *world) libNVVM(d dry, version string) (file, fault string) {
+	want := d.nvlinkLoads()
 	if want == "" || w.there(want) {
-		return ""
+		return "", ""
 	}
-	dir := filepath.Dir(want)
-	if own := d.own("lib*/libnvvm.so*", "nvvm/lib*/libnvvm.so*", "targets/*/lib*/libnvvm.so*"); own != "" {
-		if rel, err := filepath.Rel(dir, own); err == nil {
-			own = rel
-		}
-		return fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, shellWord(dir), shellWord(own), shellWord(want))
+	own := d.own("lib*/libnvvm.so*", "nvvm/lib*/libnvvm.so*", "targets/*/lib*/libnvvm.so*")
+	if have, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvvm.so*"); own == "" && len(have) > 0 && d.ofSystem() {
+		own = have[0]
 	}
-	if have, _ := filepath.Glob("/usr/lib/*-linux-gnu/libnvvm.so*"); len(have) > 0 && d.ofSystem() {
-		return fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. As root: mkdir -p %s && ln -s %s %s", want, dir, have[0], want)
+	if own != "" {
+		dir := shellWord(filepath.Dir(want))
+		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, shellWord(own), shellWord(want))
 	}
-	return fmt.Sprintf("nvlink -dlto needs %s, which is missing; install libnvvm of CUDA %s (pip: nvidia-nvvm).", want, version)
+	return "", fmt.Sprintf("nvlink -dlto needs %s, which is missing; install libnvvm of CUDA %s (pip: nvidia-nvvm).", want, version)
 }
 
 var (

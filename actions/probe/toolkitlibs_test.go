@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,8 +60,7 @@ func TestDirsOf(t *testing.T) {
 	}
 }
 
-// TestLibrariesElsewhere takes a toolkit in the layout of pip's packages, where nvcc looks in folders that are not there. The fix is
-// run as it is printed.
+// TestLibrariesElsewhere takes a toolkit in the layout of pip's packages, where nvcc and nvlink look in folders that are not there.
 func TestLibrariesElsewhere(t *testing.T) {
 	tk := toolkitDir(t, "13.0", "15")
 	for _, move := range [][2]string{{"lib64", "lib"}, {"nvvm/lib64/libnvvm.so", "lib/libnvvm.so.4"}, {"nvvm/lib64", "unused"}} {
@@ -70,32 +70,23 @@ func TestLibrariesElsewhere(t *testing.T) {
 	}
 	write(t, filepath.Join(tk, "lib/libcudart.so.13"), "", 0o644)
 	k, doctor := factsOf(t, tk)
-	for file, want := range map[string]string{
-		"libcudadevrt.a":     "Run: ln -s lib CU/lib64",
-		"libcudart_static.a": "Run: ln -s lib CU/lib64",
-		"libcudart.so":       "Run: ln -s lib CU/lib64 && ln -s libcudart.so.13 CU/lib64/libcudart.so",
-		"LTO":                "Run: mkdir -p CU/nvvm/lib64 && ln -s ../../lib/libnvvm.so.4 CU/nvvm/lib64/libnvvm.so",
-	} {
-		fault := k.LibFaults[file]
-		if file == "LTO" {
-			fault = k.LTOFault
-		}
-		fault = strings.ReplaceAll(fault, tk, "CU")
-		if !strings.HasSuffix(fault, want) {
-			t.Errorf("%s: %q, want %q", file, fault, want)
-		}
-		if !strings.Contains(doctor, fault) {
-			t.Errorf("doctor does not say %q:\n%s", fault, doctor)
-		}
+	if want := "mkdir -p CU/nvvm/lib64 && ln -s CU/lib/libnvvm.so.4 CU/nvvm/lib64/libnvvm.so"; k.LibNVVM != tk+"/lib/libnvvm.so.4" ||
+		!strings.HasSuffix(strings.ReplaceAll(k.LTOFault, tk, "CU"), want) {
+		t.Errorf("libnvvm: %q, %q", k.LibNVVM, k.LTOFault)
 	}
-	for _, link := range [][2]string{{"lib", "lib64"}, {"libcudart.so.13", "lib64/libcudart.so"}, {"../../lib/libnvvm.so.4", "nvvm/lib64/libnvvm.so"}} {
-		os.MkdirAll(filepath.Dir(filepath.Join(tk, link[1])), 0o777)
-		if err := os.Symlink(link[0], filepath.Join(tk, link[1])); err != nil {
-			t.Fatal(err)
-		}
+	if want := []string{tk + "/lib64/stubs", tk + "/lib64", tk + "/lib"}; k.LibDir != tk+"/lib" || !slices.Equal(k.LibDirs, want) {
+		t.Errorf("libraries: %q in %q, want the last of %q", k.LibDir, k.LibDirs, want)
 	}
-	if k, _ := factsOf(t, tk); len(k.LibFaults) > 0 || k.LTOFault != "" {
-		t.Errorf("mended: %q, %q", k.LibFaults, k.LTOFault)
+	if k.CUDART != ":libcudart.so.13" || len(k.LibFaults) > 0 {
+		t.Errorf("shared runtime: %q, faults: %q", k.CUDART, k.LibFaults)
+	}
+	if strings.Contains(doctor, "lib64") || !strings.Contains(doctor, "ok      LTO ") {
+		t.Errorf("doctor:\n%s", doctor)
+	}
+	before := k.NVCC.ID
+	write(t, filepath.Join(tk, "lib/libnvvm.so.4"), "another", 0o644)
+	if k, _ := factsOf(t, tk); k.NVCC.ID == before {
+		t.Error("the identity of the toolkit leaves out libnvvm")
 	}
 }
 

@@ -94,12 +94,14 @@ type Toolkit struct {
 	LibDirs   []string          // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
 	Includes  []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
 	Archs     []gencode.Code    // SASS codes that nvcc --list-gpu-code names
-	LTOFault  string            // "" or why `nvlink -dlto` cannot work here, with the fix
+	LTOFault  string            // "" or why `nvlink -dlto` does not work as nvcc runs it, with the fix; kbuild needs it only where LibNVVM is ""
 	LibFaults map[string]string // by file, of nvcc.Libraries: why a link would not take that of the toolkit, with the fix
 	Mixed     string            // "" or which parts are of another version than nvcc, with the fix
 	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
 	FatbinC   map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
-	NVVMPath  string            // folder to hand nvlink as -nvvmpath where its own default is broken; "" is the default
+	LibNVVM   string            // libnvvm.so where LTOFault is that nvlink looks for it in vain; else ""
+	LibDir    string            // that of LibDirs which nvcc does not name, for it names one that is not there; else ""
+	CUDART    string            // what -l names the shared runtime by where there is no libcudart.so: ":libcudart.so.13"; else ""
 	Clang     *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
 }
 

@@ -102,7 +102,7 @@ func howToAgree(a, c *target) string {
 // checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes
 // into the build, and names no file. -G with -dlto is fatal.
 func (ck *checks) checkLTO(t *target, linked []linkInput) {
-	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.NVVMPath == "" {
+	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.LibNVVM == "" {
 		ck.errorf(t.Pos, ck.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
 	}
 	var all []compiled

@@ -31,7 +31,7 @@ func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 		h.SOName = path.Base(t.file)
 	}
 	if !t.isHIP() && ck.usesCUDA(t, l) && ck.facts.CUDA != nil {
-		h.CUDALibs = nvcc.RuntimeLibs(t.CudaRT, deviceLink)
+		h.CUDALibs = nvcc.RuntimeLibs(t.CudaRT, ck.facts.CUDA.CUDART, deviceLink)
 		h.CUDADirs = ck.facts.CUDA.LibDirs
 		ck.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
 	}

@@ -28,7 +28,7 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 		ck.warnf(pos, k.Mixed, "the programs of this CUDA toolkit are of different versions")
 		ck.nvccSaid = true
 	}
-	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, NVVMPath: k.NVVMPath}, true
+	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, LibDir: k.LibDir}, true
 }
 
 // nvccCompiler compiles one CUDA source.
@@ -134,7 +134,7 @@ func (g *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc
 // kit is what passes for t take of the toolkit.
 func (g *given) kit(t *target) nvcc.Kit {
 	k := g.facts.CUDA
-	return nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, ArchList: t.Gencode.ArchList}
+	return nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, ArchList: t.Gencode.ArchList, LibNVVM: k.LibNVVM}
 }
 
 // nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
@@ -171,6 +171,9 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 		}
 	}
 	whole.Work.Driver.UnsplitReason = err.Error()
+	if link.LTO && b.facts.CUDA.LTOFault != "" {
+		b.errorf(t.Pos, b.facts.CUDA.LTOFault, "nvcc as one command cannot link with LTO (%v)", err)
+	}
 	b.emit(t, whole)
 }
 

@@ -1,6 +1,7 @@
 package nvcc
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -43,8 +44,8 @@ func Preprocesses(text string) (argvs [][]string, err error) {
 }
 
 // RuntimeLibs are the toolkit's libraries that a program with device code links.
-// cudart is "static", "shared" or "none".
-func RuntimeLibs(cudart string, deviceLink bool) []string {
+// cudart is "static", "shared" or "none", and shared what -l names the shared one by, "" for cudart.
+func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 	var libs []string
 	if deviceLink {
 		libs = append(libs, "cudadevrt")
@@ -53,7 +54,7 @@ func RuntimeLibs(cudart string, deviceLink bool) []string {
 	case "none":
 		return libs
 	case "shared":
-		libs = append(libs, "cudart")
+		libs = append(libs, cmp.Or(shared, "cudart"))
 	default:
 		libs = append(libs, "cudart_static")
 	}

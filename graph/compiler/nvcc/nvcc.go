@@ -15,9 +15,9 @@ import (
 // Driver builds nvcc command lines. Every command names the host compiler: left alone, nvcc 11.8 of
 // Debian asks one gcc for its version and compiles with another.
 type Driver struct {
-	Path     string // of nvcc
-	HostCXX  string // -ccbin
-	NVVMPath string // folder whose lib64 holds libnvvm.so, where nvlink's default is broken; "" is the default
+	Path    string // of nvcc
+	HostCXX string // -ccbin
+	LibDir  string // holds the toolkit's libraries where nvcc names a folder that is not there; else ""
 }
 
 // Compile gives the argv that compiles one source. For an object nvcc keeps its temporary files
@@ -176,8 +176,8 @@ func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 	if l.KeepAll {
 		argv = append(argv, "-Xnvlink", KeepAll)
 	}
-	if d.NVVMPath != "" && l.LTO {
-		argv = append(argv, "-Xnvlink", "-nvvmpath="+d.NVVMPath)
+	if d.LibDir != "" {
+		argv = append(argv, "-L"+d.LibDir)
 	}
 	if o.MaxRegisters > 0 {
 		argv = append(argv, "-maxrregcount="+strconv.Itoa(o.MaxRegisters))

@@ -35,6 +35,7 @@ type Kit struct {
 	FatbinC  map[string]string // see Placeholder
 	Archs    []gencode.Code    // that the toolkit knows
 	ArchList []gencode.Code    // those that sources are to find in ListMacro; none are those of the compile
+	LibNVVM  string            // where nvlink -dlto looks for it in vain; else ""
 }
 
 // Split is one nvcc command being taken apart.

@@ -67,7 +67,20 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 		a.Inputs = append(a.Inputs, refs)
 	}
 	askResourceUsage(a)
+	s.findLibNVVM(a)
 	s.once(a)
+}
+
+// findLibNVVM has a find libnvvm in a folder of its own. Packages put it where nvlink does not look: pip's into lib, as libnvvm.so.4, and
+// Debian's into the system's folder.
+func (s *Split) findLibNVVM(a *graph.Action) {
+	const option = "-nvvmpath="
+	for i, arg := range a.Argv {
+		if strings.HasPrefix(arg, option) && s.LibNVVM != "" {
+			a.Argv[i] = option + graph.StageDir + "/nvvm"
+			a.Work.Step.Staged = []graph.StagedFile{{Name: "nvvm/lib64/libnvvm.so", Link: s.LibNVVM}}
+		}
+	}
 }
 
 // askResourceUsage has the ptxas in nvlink say what each function takes. nvlink takes the last -Xptxas of several, with a warning.
