@@ -105,6 +105,12 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	} else {
 		d.check("LTO", k.LTOFault, "nvlink finds libnvvm")
 	}
+	switch k.LTOFloats {
+	case plan.FloatsTold:
+		d.ok("LTO arithmetic", "nvlink forgets -ftz, -prec-div and -fmad; kbuild tells it (lto_floats)")
+	case plan.FloatsLost:
+		d.warn("LTO arithmetic", `nvlink forgets -ftz, -prec-div and -fmad, and cannot be told: use mode = "rdc" with them.`)
+	}
 	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
 		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
 	}

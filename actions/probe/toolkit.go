@@ -55,6 +55,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	for _, t := range nvcc.Programs {
 		k.Programs[t] = w.parts[t]
 	}
+	k.LTOFloats = w.ltoFloats(k, d)
 	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
 	k.Mixed = w.mixed(d, k)
 	if isClang(w.req.Compiler) {

@@ -33,8 +33,9 @@ type checks struct {
 	diagnostics
 	given
 	walker
-	nvccSaid bool // what is wrong with the toolkit was reported
-	hipSaid  bool
+	nvccSaid   bool // what is wrong with the toolkit was reported
+	floatsSaid bool // that nvlink is told of floating-point options was reported
+	hipSaid    bool
 }
 
 // builder holds the plan while it grows.

@@ -95,6 +95,7 @@ type Toolkit struct {
 	Includes  []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
 	Archs     []gencode.Code    // SASS codes that nvcc --list-gpu-code names
 	LTOFault  string            // "" or why `nvlink -dlto` does not work as nvcc runs it, with the fix; kbuild needs it only where LibNVVM is ""
+	LTOFloats string            // how an LTO link comes to the floating-point options of its code: "" by itself, FloatsTold, FloatsLost
 	LibFaults map[string]string // by file, of nvcc.Libraries: why a link would not take that of the toolkit, with the fix
 	Mixed     string            // "" or which parts are of another version than nvcc, with the fix
 	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
@@ -104,6 +105,12 @@ type Toolkit struct {
 	CUDART    string            // what -l names the shared runtime by where there is no libcudart.so: ":libcudart.so.13"; else ""
 	Clang     *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
 }
+
+// Toolkit.LTOFloats of a toolkit whose nvlink -dlto computes with the defaults whatever the code was compiled with.
+const (
+	FloatsTold = "told" // unless it is told with -Xnvvm
+	FloatsLost = "lost" // and cannot be told
+)
 
 // ClangCUDA is a clang that compiles CUDA with a toolkit.
 type ClangCUDA struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -17,8 +18,12 @@ func (f floatOptions) String() string {
 	return fmt.Sprintf("ftz=%t prec_div=%t prec_sqrt=%t fmad=%t", f.ftz, f.precDiv, f.precSqrt, f.fmad)
 }
 
-// floats are the options of t, with fast_math resolved.
+// floats are the options of t, with fast_math resolved, or what its code was compiled with if cicc was told something else
+// (NVCC_APPEND_FLAGS, flags.cicc).
 func floats(t *target) floatOptions {
+	if t.toldCICC != nil {
+		return *t.toldCICC
+	}
 	val := func(p *bool, fast, def bool) bool {
 		if p != nil {
 			return *p
@@ -97,6 +102,34 @@ func howToAgree(a, c *target) string {
 		return "compile what is built here as what is prebuilt, or with mode = \"rdc\", or ask the vendor for another build."
 	}
 	return "set them in defaults, or build one of the two with mode = \"rdc\"."
+}
+
+// arithmetic are the options of nvlink by which a link of t computes as its code was compiled.
+func (ck *checks) arithmetic(t *target, parts []part) []string {
+	k := ck.facts.CUDA
+	var all []compiled
+	for _, p := range parts {
+		if p.lto {
+			all = append(all, ck.compiledWith(p.t)...)
+		}
+	}
+	wanted := t.LTOFloats == nil || *t.LTOFloats
+	if k == nil || k.LTOFloats == "" || !wanted || len(all) == 0 {
+		return nil
+	}
+	f := all[0].floats
+	if !f.ftz && f.precDiv && f.fmad { // nvlink hands on -prec-sqrt
+		return nil
+	}
+	if k.LTOFloats == FloatsLost {
+		ck.errorf(floatPos(all[0].t), `Use mode = "rdc", or lto_floats = false for arithmetic by nvlink's defaults.`,
+			"nvlink of CUDA %s forgets how LTO code was compiled (%s), and cannot be told", k.Version, f)
+	} else if t.LTOFloats == nil && !ck.floatsSaid {
+		ck.floatsSaid = true
+		ck.warnf(floatPos(all[0].t), "Plain nvcc -dlto computes otherwise than the manifest says. Set lto_floats = true to build without this word, or false for what plain nvcc makes.",
+			"nvlink of CUDA %s forgets how LTO code was compiled (%s); kbuild tells it", k.Version, f)
+	}
+	return []string{nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad)}
 }
 
 // checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes

@@ -172,6 +172,7 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 	if !b.checkLink(t, linked, lto) {
 		return nil
 	}
+	options := append(b.arithmetic(t, parts), t.Flags.NVLink...)
 	check := &graph.Link{LTO: lto}
 	var inputs []string
 	for _, p := range linked {
@@ -192,7 +193,7 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 		}
 		out := b.artifactPath(t, nil, arch, kind)
 		b.emitLink(t, cc, path.Base(out), nvcc.DeviceLink{Inputs: inputs, Output: out, Codes: set, LTO: lto, KeepAll: !t.StripUnused, Emit: kind,
-			NVLink: t.Flags.NVLink}, check, shared)
+			NVLink: options}, check, shared)
 		arts = append(arts, artifact{path: out, kind: kind, arch: arch})
 	}
 	return arts

@@ -91,6 +91,11 @@ func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
 	if b.besideObject(c.t, whole, b.facts.CUDA.HostCXX.Family, options, c.s.Flags) {
 		err = errors.New("its host compiler writes or reads files beside the object")
 	}
+	if err == nil && c.s.Mode == "lto" {
+		if f, ok := recordedFloats(strings.Join(passes.CICC[0].Unplaced(), " ")); ok {
+			c.t.toldCICC = &f
+		}
+	}
 	return func(u compiler.Unit) map[string]string {
 		b.nvccSplit(c.t, c.s, u, passes).Compile(passes)
 		b.nvccWarns(c.t, passes.Said)

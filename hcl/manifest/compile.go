@@ -37,7 +37,7 @@ func (r *reader) compile(t *Target) {
 	t.MaxRegisters = r.integer("max_registers")
 	t.Flags = *r.flags()
 	t.Memory = r.size("memory")
-	t.StripUnused = r.isTrue("strip_unused")
+	t.StripUnused, t.LTOFloats = r.isTrue("strip_unused"), r.boolean("lto_floats")
 	t.Split = r.boolean("split")
 	if r.b.schema.Attribute("host_lto") == nil {
 		return

@@ -115,7 +115,8 @@ type Target struct {
 	Debug, DeviceDebug, LineInfo bool
 	FastMath                     bool
 	FTZ, PrecDiv, PrecSqrt, FMAD *bool
-	MaxRegisters                 int // 0: not set
+	LTOFloats                    *bool // nil: true, and said
+	MaxRegisters                 int   // 0: not set
 	Flags                        Flags
 	Memory                       int64
 	StripUnused                  bool

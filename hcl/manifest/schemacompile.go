@@ -142,6 +142,10 @@ func compileAttributes() []Attribute {
 			See:     "language.md#device-links",
 			Text:    "Whether a device link removes the kernels and variables that host code refers to by no symbol, even if they could be looked up by name at run time.",
 			Becomes: "a device link without `nvlink -ignore-host-info`"},
+		{Name: "lto_floats", Type: BoolType, Inherited: true, Default: "true, with a warning where it matters", Example: `lto_floats = true`, See: "nvcc.md#cuda-13",
+			Text: "Whether an LTO link computes as its code was compiled. nvlink of CUDA 13 forgets `ftz`, `prec_div` and `fmad`, and is told. " +
+				"`false` makes what plain `nvcc -dlto` makes.",
+			Becomes: "`nvlink -Xnvvm=-ftz=1,-prec-div=0,-fma=1` where nvlink forgets them and they are not the defaults"},
 		{Name: "lto_group", Type: StringType, Inherited: true, Reserved: true, Example: `lto_group = "a"`,
 			Text: "Reserved for parts of a large LTO link."},
 	})

@@ -1,10 +1,18 @@
 package nvcc
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
 )
+
+// Arithmetic is the option by which an LTO link of CUDA 13 computes as cicc did for its code: its nvlink reads the options that the
+// code records, and forgets three of them (13.0 to 13.5; 11.8 and 12.4 do not).
+func Arithmetic(ftz, precDiv, fmad bool) string {
+	digit := map[bool]int{true: 1}
+	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[ftz], digit[precDiv], digit[fmad])
+}
 
 // Fault is a message of nvlink that means the linked program lacks code, whatever the exit status.
 type Fault struct {

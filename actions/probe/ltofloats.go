@@ -1,0 +1,59 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// nvlink of CUDA 13 forgets with which floating-point options LTO-IR was compiled, and the program computes otherwise than it was asked
+// to, with status 0. Whether a toolkit does so is tried: a kernel that multiplies and adds, compiled to flush denormal numbers and not to
+// join the two, is linked to PTX.
+
+const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = p[1] * p[2] + p[3]; }` + "\n"
+
+// ltoFloats is Toolkit.LTOFloats. A toolkit that cannot be tried is taken for one that remembers, as those up to 12.4 do.
+func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
+	dir := w.folderWith("a.ii", multiplyAdd)
+	defer os.RemoveAll(dir)
+	if dir == "" || len(k.Archs) == 0 {
+		return ""
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	nvvm := d.nvvmPath
+	if k.LibNVVM != "" {
+		nvvm = in("nvvm")
+		w.note(os.MkdirAll(in("nvvm/lib64"), 0o777))
+		w.note(os.Symlink(k.LibNVVM, in("nvvm/lib64/libnvvm.so")))
+	}
+	const options = "-ftz=1 -prec_div=1 -prec_sqrt=1 -fmad=0"
+	arch := k.Archs[0]
+	argv := append([]string{k.Programs["cicc"], "-arch", arch.Virtual(), "-m64"}, strings.Fields(options)...)
+	if _, err := w.answer(append(argv, "--device-c", "-lto", in("a.ii"), "-o", in("a.ltoir"))...); err != nil {
+		return ""
+	}
+	image := "--image3=kind=nvvm,sm=" + strings.TrimPrefix(arch.As(gencode.SASS).String(), "sm_") + ",file=" + in("a.ltoir")
+	if _, err := w.answer(k.Programs["fatbinary"], "-64", "--device-c", "--cicc-cmdline="+options+" ", image, "--create="+in("a.fatbin")); err != nil {
+		return ""
+	}
+	link := func(more ...string) string {
+		os.Remove(in("a.ptx"))
+		w.answer(append([]string{k.Programs["nvlink"], "-m64", "--arch=" + arch.String(), "-ignore-host-info", "-emit-ptx", "-o", in("a.ptx"), "-dlto",
+			"-nvvmpath=" + nvvm, in("a.fatbin")}, more...)...)
+		ptx, _ := regular.Read(in("a.ptx"))
+		return string(ptx)
+	}
+	remembers := func(ptx string) bool { return strings.Contains(ptx, "mul.rn.ftz.f32") }
+	switch ptx := link(); {
+	case remembers(ptx) || !strings.Contains(ptx, "fma.rn.f32"):
+		return ""
+	case remembers(link(nvcc.Arithmetic(true, true, false))):
+		return plan.FloatsTold
+	}
+	return plan.FloatsLost
+}
