@@ -22,7 +22,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	if !b.checkLink(t, linked, link.LTO) {
 		return ""
 	}
-	link.NVLink = append(b.arithmetic(t, parts), link.NVLink...)
+	link.NVLink = append(b.arithmetic(t, linked), link.NVLink...)
 	check := &graph.Link{LTO: link.LTO, KeepsAll: keeps}
 	for _, p := range linked {
 		link.Inputs = append(link.Inputs, own(check, p, b.filesOf(t, p, check))...)

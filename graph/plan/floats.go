@@ -105,10 +105,10 @@ func howToAgree(a, c *target) string {
 }
 
 // arithmetic are the options of nvlink by which a link of t computes as its code was compiled.
-func (ck *checks) arithmetic(t *target, parts []part) []string {
+func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	k := ck.facts.CUDA
 	var all []compiled
-	for _, p := range parts {
+	for _, p := range linked {
 		if p.lto {
 			all = append(all, ck.compiledWith(p.t)...)
 		}

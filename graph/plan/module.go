@@ -172,7 +172,7 @@ func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvc
 	if !b.checkLink(t, linked, lto) {
 		return nil
 	}
-	options := append(b.arithmetic(t, parts), t.Flags.NVLink...)
+	options := append(b.arithmetic(t, linked), t.Flags.NVLink...)
 	check := &graph.Link{LTO: lto}
 	var inputs []string
 	for _, p := range linked {
