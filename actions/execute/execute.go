@@ -82,7 +82,7 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 	if err != nil {
 		return nil, false, fmt.Errorf("the command ended well and did not write its output: %w", err)
 	}
-	rec = &cache.Record{Command: key.key, Fields: key.fields, Made: start.Time}
+	rec = &cache.Record{Command: key.key, Fields: r.keys.fields(a, key), Made: start.Time}
 	for i, o := range a.Outputs {
 		out, ok := texts.outputs[o]
 		if !ok {

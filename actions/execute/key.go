@@ -30,17 +30,18 @@ type keys struct {
 	steps       map[graph.Kind]step
 }
 
-// actionKey is the key of an action, with what it was made of.
+// actionKey is the key of an action, with what it was made of besides the action. Very many wait at once for their commands to run,
+// so the texts are made when they are asked for: keys.fields.
 type actionKey struct {
-	key    cache.Key
-	fields []cache.Field
-	inputs map[string]cache.Digest
+	key      cache.Key
+	inputs   []cache.FileDigest // declared, then named by arguments
+	implicit []cache.Field
 }
 
 // of computes the key of a.
 func (k *keys) of(a *graph.Action) (key actionKey, err error) {
-	key.inputs = map[string]cache.Digest{}
 	named := k.named(a)
+	key.inputs = make([]cache.FileDigest, 0, len(a.Inputs)+len(named))
 	for _, in := range a.Inputs {
 		if err := k.input(&key, a, in); err != nil {
 			return key, err
@@ -54,19 +55,26 @@ func (k *keys) of(a *graph.Action) (key actionKey, err error) {
 			return key, err
 		}
 	}
-	implicit, err := k.implicit(a)
-	if err != nil {
+	if key.implicit, err = k.implicit(a); err != nil {
 		return key, err
 	}
-	text := &cache.Text{}
-	k.write(text, a, named, key.inputs, implicit)
-	key.key, key.fields = cache.KeyOf(text.Fields), text.Fields
+	h := cache.NewHasher()
+	k.write(h, a, key)
+	key.key = h.Sum()
 	return key, nil
 }
 
+// fields are the texts that the key of a was made of.
+func (k *keys) fields(a *graph.Action, key actionKey) []cache.Field {
+	text := &cache.Text{}
+	k.write(text, a, key)
+	return text.Fields
+}
+
 // input digests an input.
-func (k *keys) input(key *actionKey, a *graph.Action, in string) (err error) {
-	key.inputs[in], err = k.digest(in)
+func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
+	d, err := k.digest(in)
+	key.inputs = append(key.inputs, cache.FileDigest{Path: in, Digest: d})
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s does not exist; %s needs it", in, a.Target)
 	}
@@ -100,12 +108,12 @@ func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
 }
 
 // write is the one traversal that makes both the key and its explanation.
-func (k *keys) write(w cache.KeyWriter, a *graph.Action, named []string, inputs map[string]cache.Digest, implicit []cache.Field) {
+func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	w.Field("kind", string(a.Kind))
 	for _, t := range a.Tools {
 		w.Field("tool "+t, k.tools[t])
 	}
-	for _, f := range implicit {
+	for _, f := range key.implicit {
 		w.Field(f.Name, f.Value)
 	}
 	if s := k.steps[a.Kind]; s != nil {
@@ -132,14 +140,12 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, named []string, inputs 
 	}
 	a.Work.Driver.WriteKey(w)
 	a.Work.Link.WriteKey(w)
-	for _, list := range [2][]string{a.Inputs, named} {
-		for _, in := range list {
-			name := in
-			if k.isIntermediate(in) {
-				name = keyName(in)
-			}
-			w.Field("input "+name, inputs[in].String())
+	for _, in := range key.inputs {
+		name := in.Path
+		if k.isIntermediate(name) {
+			name = keyName(name)
 		}
+		w.Field("input "+name, in.Digest.String())
 	}
 }
 

@@ -93,9 +93,11 @@ func keysOf(t *testing.T, g *graph.Graph) string {
 	for _, a := range g.Actions {
 		fmt.Fprintf(&b, "%s %s %s\n", a.Target, a.Kind, a.Outputs[0])
 		var args []string
-		text := &cache.Text{}
-		r.keys.write(text, a, nil, map[string]cache.Digest{}, nil)
-		for _, f := range text.Fields {
+		var key actionKey
+		for _, in := range a.Inputs {
+			key.inputs = append(key.inputs, cache.FileDigest{Path: in})
+		}
+		for _, f := range r.keys.fields(a, key) {
 			switch {
 			case f.Name == "arg":
 				args = append(args, f.Value)

@@ -68,7 +68,7 @@ type Runner struct {
 	repeated      repeatedOutput
 
 	mu       sync.Mutex
-	pending  map[graph.ActionID]pending
+	pending  map[graph.ActionID]*pending
 	starved  map[graph.ActionID]bool // memory was, once
 	warned   bool
 	counters cache.Counters
@@ -76,7 +76,7 @@ type Runner struct {
 
 // New makes a Runner.
 func New(c Config) *Runner {
-	r := &Runner{Config: c, pending: map[graph.ActionID]pending{}, starved: map[graph.ActionID]bool{}}
+	r := &Runner{Config: c, pending: map[graph.ActionID]*pending{}, starved: map[graph.ActionID]bool{}}
 	r.makers = makers{c.Graph, c.Outer}
 	r.tree = buildTree{c.Root, c.Files, c.Listing}
 	r.scratches = &scratches{root: c.Root, buildDir: c.Graph.BuildDir, dir: filepath.Join(c.State, "tmp")}
@@ -134,7 +134,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 			return res, true
 		}
 	}
-	p := pending{key, r.reason(a, key)}
+	p := &pending{key, r.reason(a, key)}
 	r.mu.Lock()
 	r.pending[a.ID] = p
 	r.counters.Misses++
@@ -194,7 +194,7 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action) sched.Resu
 }
 
 // retryAlone makes ready for another time what failed because memory was short, and tells of that time if it went well.
-func (r *Runner) retryAlone(a *graph.Action, p pending, res *sched.Result) {
+func (r *Runner) retryAlone(a *graph.Action, p *pending, res *sched.Result) {
 	var e *ended
 	res.Short = res.Status == sched.Failed && errors.As(res.Err, &e) && e.short
 	r.mu.Lock()

@@ -87,9 +87,9 @@ func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) b
 }
 
 // inputs reports that the inputs of a are what its key says.
-func (s *stability) inputs(a *graph.Action, inputs map[string]cache.Digest, start cache.Moment) bool {
-	for in, d := range inputs {
-		if !s.unchanged(in, d, start) {
+func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cache.Moment) bool {
+	for _, in := range inputs {
+		if !s.unchanged(in.Path, in.Digest, start) {
 			return false
 		}
 	}

@@ -49,7 +49,7 @@ func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 
 // unlike lists what is not as it was when a record was made.
 func (r *Runner) unlike(rec *cache.Record, a *graph.Action, key actionKey) []string {
-	return slices.AppendSeq(diffFields(rec.Fields, key.fields), r.discovery.Changes(a, rec))
+	return slices.AppendSeq(diffFields(rec.Fields, r.keys.fields(a, key)), r.discovery.Changes(a, rec))
 }
 
 // diffFields compares the texts of two keys. Arguments are compared as lists.
