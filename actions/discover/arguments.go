@@ -86,9 +86,16 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
 	}
+	own := map[string]bool{a.Depfile: true}
+	for _, f := range slices.Concat(a.Inputs, a.Outputs) {
+		own[f] = true
+	}
 	for _, arg := range a.Argv[1:] {
+		if own[arg] {
+			continue // no other action has such an argument: to look at them all costs time, and memory for the answers
+		}
 		for _, p := range g.argument(arg).missed {
-			if !g.made(p) && !slices.Contains(a.Inputs, p) && !slices.Contains(a.Outputs, p) && p != a.Depfile {
+			if !g.made(p) && !own[p] {
 				out = append(out, p)
 			}
 		}

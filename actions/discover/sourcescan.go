@@ -33,7 +33,7 @@ var nothing sourceScan
 // sources reads sources and headers. A header is read by very many sources, and its scan is remembered.
 type sources struct {
 	tree    Tree
-	scans   memo[cache.FileDigest, *sourceScan]
+	scans   memo[cache.Digest, *sourceScan]
 	named   memo[[2]string, bool] // whether a file of the system has a name in it
 	buffers sync.Pool             // of *[]byte
 }
@@ -44,7 +44,7 @@ func (s *sources) scan(file string) *sourceScan {
 	if err != nil {
 		return &nothing
 	}
-	return s.scans.of(cache.FileDigest{Path: file, Digest: d}, func() (*sourceScan, bool) {
+	return s.scans.of(d, func() (*sourceScan, bool) {
 		text, err := s.read(file)
 		if err != nil {
 			return &nothing, false

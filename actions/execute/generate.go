@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -22,7 +21,7 @@ import (
 type generatedFiles struct {
 	makers
 	tree    buildTree
-	leadsTo sync.Map // what links to generated files lead to
+	leadsTo cache.Shards[string, string] // what links to generated files lead to
 }
 
 // folderFiles are the files below a folder, with their folders. A file that is declared is not among them.
@@ -94,7 +93,7 @@ func (g *generatedFiles) linked(file string) string {
 		return file
 	}
 	if known, ok := g.leadsTo.Load(file); ok {
-		return known.(string)
+		return known
 	}
 	name := file
 	folder := path.Join(g.graph.BuildDir, graph.GenDir)
@@ -106,8 +105,7 @@ func (g *generatedFiles) linked(file string) string {
 			}
 		}
 	}
-	g.leadsTo.Store(file, name)
-	return name
+	return g.leadsTo.LoadOrStore(file, name)
 }
 
 // undeclaredFile is the error of an action that reads a file in the folder of generated files that no action makes; nil for other files.
