@@ -25,6 +25,7 @@
 //
 // Strings and pairs are numbered in order of appearance, and records refer to them by number, as ninja's deps log does with paths: the sources
 // of a project read mostly the same headers. 2,000 records of 500 headers each would be 160 MB as JSON and are 3 MB here.
+// One that was not seen for long becomes an entry once more, with another number, since a table of all would fill the memory.
 //
 // The root says where the views stand (what a command line observed, and its plan: three blobs), holds small texts, and says where the index
 // is: a blob with the offsets of all strings, pairs and records up to a place in the log. What stands behind that place is read when the first

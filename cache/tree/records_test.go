@@ -68,8 +68,8 @@ func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "tree.db")
 
 // eagerly makes small files worth an index and a compaction.
 func eagerly(t testing.TB) {
-	index, compacted := minIndexed, minCompacted
-	t.Cleanup(func() { minIndexed, minCompacted = index, compacted })
+	index, compacted, known := minIndexed, minCompacted, maxKnown
+	t.Cleanup(func() { minIndexed, minCompacted, maxKnown = index, compacted, known })
 	minIndexed, minCompacted = 1, 1
 }
 
@@ -267,7 +267,7 @@ func TestAgainstModel(t *testing.T) {
 	indexed := 0
 	eagerly(t)
 	for range 8 {
-		minIndexed, minCompacted = int64(rng.IntN(5000)), int64(rng.IntN(20000))
+		minIndexed, minCompacted, maxKnown = int64(rng.IntN(5000)), int64(rng.IntN(20000)), 1+rng.IntN(100)
 		m := &model{t: t, rng: rng, db: open(t, newPath(t)), records: map[string]*cache.Record{}, views: map[byte]string{}, texts: map[string]string{}}
 		for range 80 {
 			m.step()

@@ -21,7 +21,8 @@ type table[T any] struct {
 	base   uint64 // so many values stand in the index
 	index  []byte // offset of the entry of each of them, 4 bytes
 	offs   []int64
-	ids    map[sum]uint64 // of those in offs, by their payload; made when first needed: reading does not need it
+	ids    map[sum]uint64 // of the last of those in offs, by their payload; made when first needed: reading does not need it
+	older  map[sum]uint64 // what ids was before it was full
 	recent map[uint64]T
 	read   func(at int64) (T, bool)
 }
@@ -36,6 +37,10 @@ func sumOf(payload []byte) sum {
 
 // maxRecent is how many values of a table are kept at once. Headers are in very many records.
 const maxRecent = 1 << 16
+
+// maxKnown is how many payloads ids and older know each; a variable for tests. Most strings are of one action, and would fill the memory; those
+// that records share come again and again, and stay.
+var maxKnown = 1 << 16
 
 // at takes the number of a value off d.
 func (t *table[T]) at(d *reader) (v T) {
@@ -67,16 +72,27 @@ func (t *table[T]) offset(id uint64) (int64, bool) {
 	return 0, false
 }
 
-// id numbers the value with a payload; fresh is true if it is new, or only stands in the index: then it becomes an entry once more, at off.
+// id numbers the value with a payload; fresh is true if it is new, or was not seen for long: then it becomes an entry once more, at off.
 func (t *table[T]) id(payload []byte, off int64) (id uint64, fresh bool) {
 	k := sumOf(payload)
-	if id, ok := t.ids[k]; ok {
+	id, known := t.ids[k]
+	if known {
 		return id, false
 	}
-	id = t.base + uint64(len(t.offs))
+	if id, known = t.older[k]; !known {
+		id = t.base + uint64(len(t.offs))
+		t.offs = append(t.offs, off)
+	}
+	t.remember(k, id)
+	return id, !known
+}
+
+// remember makes a number known to id.
+func (t *table[T]) remember(k sum, id uint64) {
+	if len(t.ids) >= maxKnown {
+		t.ids, t.older = map[sum]uint64{}, t.ids
+	}
 	t.ids[k] = id
-	t.offs = append(t.offs, off)
-	return id, true
 }
 
 // know makes the values known that stand behind the index.
@@ -84,10 +100,11 @@ func (t *table[T]) know(payload func(at int64) ([]byte, bool)) {
 	if t.ids != nil {
 		return
 	}
-	t.ids = make(map[sum]uint64, len(t.offs))
-	for i, off := range t.offs {
+	t.ids = map[sum]uint64{}
+	from := max(0, len(t.offs)-maxKnown)
+	for i, off := range t.offs[from:] {
 		if b, ok := payload(off); ok {
-			t.ids[sumOf(b)] = t.base + uint64(i)
+			t.remember(sumOf(b), t.base+uint64(from+i))
 		}
 	}
 }
