@@ -71,10 +71,10 @@ func commitFiles(p *Project, t *Tree) {
 func (l *looked) plan(p *Project, facts, absentTools []string) {
 	l.planning = true
 	for _, name := range p.Files {
-		l.known(name, p.Text(name))
+		l.known(name, sha256.Sum256(p.Text(name)))
 	}
 	for _, k := range p.Looks {
-		l.look(k)
+		l.look(p, k)
 	}
 	for _, name := range facts {
 		l.present(name)
@@ -84,11 +84,11 @@ func (l *looked) plan(p *Project, facts, absentTools []string) {
 	}
 	switch file, text := p.steps.Remembered(); {
 	case text != nil:
-		l.known(file, text)
+		l.known(file, sha256.Sum256(text))
 	case file != "":
 		l.absent(file)
 	}
-	l.known(p.listFile, p.listText) // another plan, which removed what was its own, leaves another
+	l.known(p.listFile, p.listDigest) // another plan, which removed what was its own, leaves another
 }
 
 // split parts ids into those that are not dirty, and the numbers that the others have where ids are packed.
@@ -239,20 +239,20 @@ func (l *looked) present(p string) {
 	l.add(tree.Observation{Path: p, Kind: kind, Stat: st})
 }
 
-// known takes a file by the text that was read of it, whatever it holds by now.
-func (l *looked) known(p string, text []byte) {
+// known takes a file by the digest of the text that was read of it, whatever it holds by now.
+func (l *looked) known(p string, digest cache.Digest) {
 	st, err := cache.StatFile(l.abs(p))
 	l.doubt = l.doubt || err != nil
-	l.add(tree.Observation{Path: p, Kind: tree.File, Stat: st, Digest: sha256.Sum256(text)})
+	l.add(tree.Observation{Path: p, Kind: tree.File, Stat: st, Digest: digest})
 }
 
 // look takes what the manifest looked at, but for files, which are among those seen.
-func (l *looked) look(k manifest.Look) {
+func (l *looked) look(p *Project, k manifest.Look) {
 	switch _, seen := l.seen[cache.Canonical(l.v.root, k.Path)]; {
 	case k.Missing:
 		l.absent(k.Path)
 	case k.List:
-		l.names(k)
+		l.names(p, k)
 	case !seen:
 		l.present(k.Path)
 	}
@@ -260,23 +260,24 @@ func (l *looked) look(k manifest.Look) {
 
 // names takes a folder that was listed, if it holds what the plan was made of. The build tree, which appears in it in the first
 // build, was not looked at.
-func (l *looked) names(k manifest.Look) {
+func (l *looked) names(p *Project, k manifest.Look) {
 	st, err := cache.StatFile(l.abs(k.Path))
 	now, err2 := os.ReadDir(l.abs(k.Path))
 	again, err3 := cache.StatFile(l.abs(k.Path))
-	without := func(entries []fs.DirEntry) cache.Digest {
-		return tree.NamesDigest(slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { return l.isBuildTree(filepath.Join(k.Path, e.Name())) }))
-	}
-	if errors.Join(err, err2, err3) != nil || again != st || without(now) != without(k.Entries) {
+	if errors.Join(err, err2, err3) != nil || again != st || namesBut(l.abs(k.Path), l.v.state, now) != p.listed[k.Path] {
 		l.doubt = true
 		return
 	}
 	l.add(tree.Observation{Path: k.Path, Kind: tree.Folder, Stat: st, Digest: tree.NamesDigest(now)})
 }
 
-// isBuildTree reports whether the build tree is path or below it.
-func (l *looked) isBuildTree(path string) bool {
-	return strings.HasPrefix(l.v.state, l.abs(path)+"/")
+// namesBut digests the names in a folder but the one that leads to the build tree, whose files are in state.
+func namesBut(dir, state string, entries []fs.DirEntry) cache.Digest {
+	if below, ok := strings.CutPrefix(state, filepath.Clean(dir)+"/"); ok {
+		first, _, _ := strings.Cut(below, "/")
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e fs.DirEntry) bool { return e.Name() == first })
+	}
+	return tree.NamesDigest(entries)
 }
 
 // absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.

@@ -98,9 +98,10 @@ func (p *Project) ships(output string) bool {
 // sweep removes what nothing makes any more, before want is built, and writes the list of what the tree will hold.
 func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagnostic)) error {
 	name, l := p.planned()
-	p.listFile, p.listText = name, l.encode()
+	text := l.encode()
+	p.listFile, p.listDigest = name, sha256.Sum256(text)
 	old, err := regular.Read(name)
-	if err == nil && bytes.Equal(old, p.listText) {
+	if err == nil && bytes.Equal(old, text) {
 		return nil
 	}
 	called := p.namesOfTree(filepath.Dir(filepath.Dir(name)))
@@ -122,10 +123,11 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagno
 		return err
 	}
 	maps.Copy(l.Outputs, later)
-	if p.listText = l.encode(); bytes.Equal(old, p.listText) {
+	text = l.encode()
+	if p.listDigest = sha256.Sum256(text); bytes.Equal(old, text) {
 		return nil
 	}
-	return regular.Replace(name, p.listText)
+	return regular.Replace(name, text)
 }
 
 // namesOfTree gives what an output in the build tree, whose folder without links is real, is called now: another command line may have

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -24,8 +25,9 @@ type Project struct {
 	steps   *probe.Steps
 	request probe.Request // what Facts answer
 
-	listFile string // the list of outputs, see outputs.go
-	listText []byte
+	listFile   string // the list of outputs, see outputs.go
+	listDigest cache.Digest
+	listed     map[string]cache.Digest // the names that folders had when the manifest was read, see namesBut
 }
 
 // Load reads and evaluates the manifest.
@@ -74,7 +76,19 @@ func (w *Workspace) Plan() (*Project, error) {
 	for _, t := range loaded.Targets {
 		t.Sources = nil // nobody asks for them any more: 36 MB of 100,000
 	}
+	p.digestLists()
 	return p, nil
+}
+
+// digestLists keeps digests of what folders had in place of the entries themselves: 20 MB of 200,000.
+func (p *Project) digestLists() {
+	p.listed = map[string]cache.Digest{}
+	for i := range p.Looks {
+		if k := &p.Looks[i]; k.List {
+			p.listed[k.Path] = namesBut(cache.Absolute(p.Root, k.Path), p.w.StateDir(), k.Entries)
+			k.Entries = nil
+		}
+	}
 }
 
 // PlanFor is Plan, and the actions that names stand for.

@@ -1,9 +1,7 @@
 package tree
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -95,11 +93,9 @@ func FolderDigest(path string) (cache.Digest, error) {
 
 // NamesDigest is FolderDigest of a folder with these entries, sorted by name.
 func NamesDigest(entries []fs.DirEntry) cache.Digest {
-	var b bytes.Buffer
+	var b []byte
 	for _, e := range entries {
-		b.WriteString(e.Name())
-		b.WriteByte(0)
-		binary.Write(&b, binary.LittleEndian, uint32(e.Type()))
+		b = le.AppendUint32(append(append(b, e.Name()...), 0), uint32(e.Type()))
 	}
-	return sha256.Sum256(b.Bytes())
+	return sha256.Sum256(b)
 }
