@@ -65,10 +65,11 @@ func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []st
 	if ck.facts.CUDA != nil {
 		o.System = ck.facts.CUDA.Includes
 	}
+	depfile := out + ".d"
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,
-		Argv:   host.Compile(cc.Path, s.Path, out, out+".d", languageFlag(s), o),
-		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
+		Argv:   host.Compile(cc.Path, s.Path, out, depfile, languageFlag(s), o),
+		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: depfile,
 		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, Env: []string{compiler.Anywhere},
 	}
 	ck.besideHost(t, a, cc.Family, s)

@@ -18,7 +18,7 @@ type Options struct {
 // Compile gives the argv that compiles a C or C++ source with a gcc-like compiler.
 // language is "c" or "c++" when the ending of source does not say so, else "".
 func Compile(compiler, source, output, depfile, language string, o Options) []string {
-	argv := []string{compiler, "-c"}
+	argv := append(make([]string, 0, 32), compiler, "-c") // on the stack: there may be 100,000, and room to grow is not for them
 	if o.Std != "" {
 		argv = append(argv, "-std="+o.Std)
 	}
@@ -46,7 +46,8 @@ func Compile(compiler, source, output, depfile, language string, o Options) []st
 	if language != "" {
 		argv = append(argv, "-x", language)
 	}
-	return append(argv, "-o", output, source)
+	argv = append(argv, "-o", output, source)
+	return append([]string(nil), argv...)
 }
 
 // Archive gives the argv that makes a static library: members appended in order, so that two of one
