@@ -1,11 +1,11 @@
 package graph
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"maps"
 	"math"
 	"reflect"
@@ -60,18 +60,18 @@ type pairs []uint32
 
 func (p pairs) Len() int { return len(p) / 2 }
 
-// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them. meta is kept for the caller.
-func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
+// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them. meta is asked for what is
+// kept for the caller when all uses are known.
+func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, error)) ([]byte, error) {
 	p := &packer{ids: map[string]uint32{}}
-	number := make(map[ActionID]uint32, len(ids))
+	number := make([]uint32, len(g.Actions))
 	for i, id := range ids {
-		number[id] = uint32(i)
+		number[id] = uint32(i) + 1
 	}
-	var manifests []uint32
-	actions, blob := make([]uint32, 0, len(ids)), make([]byte, 0, 256*len(ids)) // with room, since growing leaves as much again behind
+	var manifests, df, dt []uint32
+	actions, blob := make([]uint32, 0, len(ids)), make([]byte, 0, 128*len(ids)) // with room, since growing leaves as much again behind
 	parts := make([]uint32, (len(ids)+31)/32)
-	deps, consumers := make([][]uint32, len(ids)), make([][]uint32, len(ids))
-	var outputs, used []Use
+	outputs := make([]uint64, 0, len(ids))
 	for i, id := range ids {
 		a := *g.Actions[id]
 		a.ID = ActionID(i)
@@ -83,38 +83,41 @@ func (g *Graph) Pack(ids []ActionID, uses []Use, meta []byte) ([]byte, error) {
 			manifests = append(manifests, uint32(i))
 		}
 		blob = p.value(blob, reflect.ValueOf(a))
+		df = append(df, uint32(len(dt)))
 		for _, d := range g.Deps(id) {
-			n, ok := number[d]
-			if !ok {
+			if number[d] == 0 {
 				return nil, fmt.Errorf("BUG: packing %s without %s", a.Name, g.Actions[d].Name)
 			}
-			deps[i] = append(deps[i], n)
-			consumers[n] = append(consumers[n], uint32(i))
+			dt = append(dt, number[d]-1)
 		}
 		for _, o := range a.Outputs {
-			outputs = append(outputs, Use{o, a.ID})
+			outputs = append(outputs, p.pair(o, uint32(i)))
 		}
 	}
-	for _, u := range uses {
-		if n, ok := number[u.Action]; ok {
-			used = append(used, Use{u.Path, ActionID(n)})
+	df = append(df, uint32(len(dt)))
+	used := make([]uint64, 0, 2*len(ids))
+	for u := range uses {
+		if n := number[u.Action]; n > 0 {
+			used = append(used, p.pair(u.Path, n-1))
 		}
 	}
-	outs, users := p.pairs(outputs), p.pairs(used)
-	var offsets []uint32
-	var text []byte
-	for _, s := range p.list {
-		offsets = append(offsets, uint32(len(text)))
-		text = append(text, s...)
+	m, err := meta()
+	if err != nil {
+		return nil, err
 	}
-	offsets = append(offsets, uint32(len(text)))
-	df, dt := flatten(deps)
-	cf, ct := flatten(consumers)
-	return assemble([][]uint32{actions, parts, manifests, df, dt, cf, ct, outs, users, offsets}, [][]byte{text, blob, meta})
+	p.ids = nil // all strings are known, and the rest needs room
+	cf, ct := reverse(df, dt)
+	return assemble([][]uint32{actions, parts, manifests, df, dt, cf, ct, p.pairs(outputs), p.pairs(used)}, p.list, [][]byte{blob, m})
 }
 
-// assemble writes the lengths of all lists, then the lists.
-func assemble(numbers [][]uint32, texts [][]byte) ([]byte, error) {
+// assemble writes the lengths of all lists, then the lists. The offsets of the strings and their text stand between numbers and texts.
+func assemble(numbers [][]uint32, list []string, texts [][]byte) ([]byte, error) {
+	offsets, length := make([]uint32, 0, len(list)+1), 0
+	for _, s := range list {
+		offsets = append(offsets, uint32(length))
+		length += len(s)
+	}
+	numbers = append(numbers, append(offsets, uint32(length)))
 	b := make([]byte, len(packMagic)+4)
 	copy(b, packMagic)
 	size := 0
@@ -122,6 +125,8 @@ func assemble(numbers [][]uint32, texts [][]byte) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
 		size += 4 * len(l)
 	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(length))
+	size += length
 	for _, l := range texts {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
 		size += len(l)
@@ -135,6 +140,9 @@ func assemble(numbers [][]uint32, texts [][]byte) ([]byte, error) {
 			b = binary.LittleEndian.AppendUint32(b, n)
 		}
 	}
+	for _, s := range list {
+		b = append(b, s...)
+	}
 	for _, l := range texts {
 		b = append(b, l...)
 	}
@@ -142,12 +150,23 @@ func assemble(numbers [][]uint32, texts [][]byte) ([]byte, error) {
 	return b, nil
 }
 
-func flatten(lists [][]uint32) (from, to []uint32) {
-	for _, l := range lists {
-		from = append(from, uint32(len(to)))
-		to = append(to, l...)
+// reverse turns the lists of all actions round: who is in whose list.
+func reverse(from, to []uint32) (rfrom, rto []uint32) {
+	rfrom, rto = make([]uint32, len(from)), make([]uint32, len(to))
+	for _, n := range to {
+		rfrom[n+1]++
 	}
-	return append(from, uint32(len(to))), to
+	for i := range len(rfrom) - 1 {
+		rfrom[i+1] += rfrom[i]
+	}
+	next := slices.Clone(rfrom)
+	for i := range len(from) - 1 {
+		for _, n := range to[from[i]:from[i+1]] {
+			rto[next[n]] = uint32(i)
+			next[n]++
+		}
+	}
+	return rfrom, rto
 }
 
 // packer turns values into bytes: a string is its number, any other number a varint, a list its length and its values, a
@@ -167,12 +186,31 @@ func (p *packer) str(s string) uint32 {
 	return id
 }
 
-// pairs sorts by text, so that a path can be searched for.
-func (p *packer) pairs(uses []Use) []uint32 {
-	slices.SortFunc(uses, func(a, b Use) int { return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Action, b.Action)) })
-	out := make([]uint32, 0, 2*len(uses))
-	for _, u := range slices.Compact(uses) {
-		out = append(out, p.str(u.Path), uint32(u.Action))
+// pair is a string and an action in one number.
+func (p *packer) pair(s string, action uint32) uint64 { return uint64(p.str(s))<<32 | uint64(action) }
+
+// pairs sorts by text, so that a path can be searched for: each text once, then by its rank.
+func (p *packer) pairs(list []uint64) []uint32 {
+	var texts []uint32
+	rank := make([]uint32, len(p.list))
+	for _, u := range list {
+		if id := uint32(u >> 32); rank[id] == 0 {
+			rank[id] = 1
+			texts = append(texts, id)
+		}
+	}
+	slices.SortFunc(texts, func(a, b uint32) int { return strings.Compare(p.list[a], p.list[b]) })
+	for i, id := range texts {
+		rank[id] = uint32(i)
+	}
+	for i, u := range list {
+		list[i] = uint64(rank[u>>32])<<32 | u&math.MaxUint32
+	}
+	slices.Sort(list)
+	list = slices.Compact(list)
+	out := make([]uint32, 0, 2*len(list))
+	for _, u := range list {
+		out = append(out, texts[u>>32], uint32(u))
 	}
 	return out
 }

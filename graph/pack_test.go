@@ -48,7 +48,7 @@ func packed(t *testing.T, g *Graph, ids []ActionID, uses []Use) *Packed {
 	if err := g.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	data, err := g.Pack(ids, uses, []byte("meta"))
+	data, err := g.Pack(ids, slices.Values(uses), func() ([]byte, error) { return []byte("meta"), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestUnpackDamage(t *testing.T) {
 	if err := g.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	good, err := g.Pack([]ActionID{0}, []Use{{"x", 0}}, []byte("meta"))
+	good, err := g.Pack([]ActionID{0}, slices.Values([]Use{{"x", 0}}), func() ([]byte, error) { return []byte("meta"), nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -20,10 +21,10 @@ type Recorded struct {
 // those that must stay absent (a header that would shadow another, a file that an argument would name) and those that must stay
 // what they are (where PATH leads, a folder that an argument names). Both are sorted, and none is below the folder except. ok is false if an action has no record
 // that says what it looked at.
-func (d *Discovery) Watched(all []Recorded, except string) (absent, present []string, ok bool) {
+func (d *Discovery) Watched(all iter.Seq[Recorded], except string) (absent, present []string, ok bool) {
 	set, done := map[string]bool{}, map[string]map[string]bool{}
 	ok = true
-	for _, of := range all {
+	for of := range all {
 		rec := of.Record
 		if rec == nil || RunsEachTime(rec) != "" {
 			ok = false
@@ -84,9 +85,9 @@ func (d *Discovery) Shadows(rec *cache.Record) []string {
 
 // Searched are the folders that the compilers of some actions searched, sorted. A file that comes to one of them may be read in place
 // of any header.
-func Searched(all []Recorded) []string {
+func Searched(all iter.Seq[Recorded]) []string {
 	lists, dirs := map[string]bool{}, map[string]bool{}
-	for _, of := range all {
+	for of := range all {
 		if of.Record != nil {
 			for _, list := range of.Record.Search {
 				lists[list] = true

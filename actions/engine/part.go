@@ -44,21 +44,16 @@ func (m *packedMeta) shadows(path string) bool {
 
 // pack makes the graph of a build ready to be kept.
 func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID) ([]byte, error) {
-	uses := make([]graph.Use, 0, 8*len(closure))
-	for _, id := range closure {
-		for _, name := range t.Runner.Uses(p.Graph.Actions[id]) {
-			uses = append(uses, graph.Use{Path: cache.Canonical(v.root, name), Action: id})
+	meta := packedMeta{Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
+	uses := func(yield func(graph.Use) bool) {
+		searched := t.Runner.Uses(closure, func(id graph.ActionID, name string) {
+			yield(graph.Use{Path: cache.Canonical(v.root, name), Action: id})
+		})
+		for _, d := range searched {
+			meta.Searched = append(meta.Searched, cache.Canonical(v.root, d))
 		}
 	}
-	meta := packedMeta{Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
-	for _, d := range t.Runner.Searched(closure) {
-		meta.Searched = append(meta.Searched, cache.Canonical(v.root, d))
-	}
-	text, err := json.Marshal(meta)
-	if err != nil {
-		return nil, err
-	}
-	return p.Graph.Pack(closure, uses, text)
+	return p.Graph.Pack(closure, uses, func() ([]byte, error) { return json.Marshal(meta) })
 }
 
 // part is the part of a stored plan that changes affect, as a graph of its own.

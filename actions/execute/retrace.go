@@ -132,7 +132,7 @@ func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 // that went into it.
 func (h *holding) add(a *graph.Action) {
 	r := h.v.r
-	for _, list := range [3][]string{r.Uses(a), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
+	for _, list := range [3][]string{r.discovery.Uses(r.lastRecord(a)), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
 		for _, p := range list {
 			if p != "" {
 				h.known.add(r.tree.abs(p))

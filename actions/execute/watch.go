@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"iter"
 	"path"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
@@ -10,13 +11,15 @@ import (
 // Forget drops what is remembered of a file of the build tree that somebody else has written or removed.
 func (r *Runner) Forget(file string) { r.tree.written(file) }
 
-// lastRecords gives actions with their last records.
-func (r *Runner) lastRecords(ids []graph.ActionID) []discover.Recorded {
-	out := make([]discover.Recorded, len(ids))
-	for i, id := range ids {
-		out[i] = r.lastRecord(r.Graph.Actions[id])
+// lastRecords gives actions with their last records, one by one: all at once would fill the memory.
+func (r *Runner) lastRecords(ids []graph.ActionID) iter.Seq[discover.Recorded] {
+	return func(yield func(discover.Recorded) bool) {
+		for _, id := range ids {
+			if !yield(r.lastRecord(r.Graph.Actions[id])) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 func (r *Runner) lastRecord(a *graph.Action) discover.Recorded {
@@ -29,10 +32,17 @@ func (r *Runner) Watched(ids []graph.ActionID) (absent, present []string, ok boo
 	return r.discovery.Watched(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
 }
 
-// Uses are the paths that an action depends on besides the files that others of the graph write: see discover.
-func (r *Runner) Uses(a *graph.Action) []string { return r.discovery.Uses(r.lastRecord(a)) }
-
-// Searched are the folders that the compilers of some actions searched, sorted.
-func (r *Runner) Searched(ids []graph.ActionID) []string {
-	return discover.Searched(r.lastRecords(ids))
+// Uses tells of the paths that actions depend on besides the files that others of the graph write: see discover. It gives the folders that
+// their compilers searched, sorted.
+func (r *Runner) Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string) {
+	return discover.Searched(func(yield func(discover.Recorded) bool) {
+		for of := range r.lastRecords(ids) {
+			for _, p := range r.discovery.Uses(of) {
+				use(of.Action.ID, p)
+			}
+			if !yield(of) {
+				return
+			}
+		}
+	})
 }
