@@ -43,7 +43,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 		return false
 	}
 	good, packed := split(closure, dirty)
-	e := newLooked(v, len(closure))
+	e := newLooked(v, t)
 	e.tree(p.Graph, good, t)
 	e.plan(p, facts, absentTools)
 	if e.doubt {
@@ -62,7 +62,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 
 // commitFiles leaves the digests of the files that a build has read, where it leaves no view that builds with its command line could start from.
 func commitFiles(p *Project, t *Tree) {
-	l := newLooked(&view{root: p.Root, began: p.w.Begun}, 0)
+	l := newLooked(&view{root: p.Root, began: p.w.Begun}, t)
 	l.files(t)
 	t.db.SetView([32]byte{}, nil, nil, l.entries)
 }
@@ -117,9 +117,12 @@ type looked struct {
 	planning bool // what is added now is of the plan
 }
 
-// newLooked collects what so many actions observed.
-func newLooked(v *view, actions int) *looked {
-	return &looked{v: v, entries: make([]tree.Observation, 0, 4*actions), seen: make(map[string]int, 4*actions)}
+// newLooked has room for the files that a tree was asked for, and some more: growing leaves as much again behind.
+func newLooked(v *view, t *Tree) *looked {
+	n := 0
+	t.files.Seen(func(string, *cache.Hashed) { n++ })
+	n += n/16 + 64
+	return &looked{v: v, entries: make([]tree.Observation, 0, n), seen: make(map[string]int, n)}
 }
 
 // tree takes all that the actions of ids looked at and made.
@@ -170,7 +173,7 @@ func (l *looked) merge(k int, old tree.Observation, broken bool) {
 
 // made takes the outputs of an action, as their record has them. One whose content was asked for is known better.
 func (l *looked) made(a *graph.Action, db *tree.DB) {
-	rec := db.Last(a.Outputs[0])
+	rec := db.LastRun(a.Outputs[0])
 	if rec == nil {
 		l.doubt = true // it was not recorded, since an input changed meanwhile
 		return

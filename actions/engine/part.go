@@ -159,7 +159,7 @@ func (p *part) commit(t *Tree, dirty []graph.ActionID) {
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
-	e := newLooked(p.view, len(good))
+	e := newLooked(p.view, t)
 	e.tree(p.graph, good, t)
 	if e.doubt {
 		return

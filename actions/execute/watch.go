@@ -23,7 +23,7 @@ func (r *Runner) lastRecords(ids []graph.ActionID) iter.Seq[discover.Recorded] {
 }
 
 func (r *Runner) lastRecord(a *graph.Action) discover.Recorded {
-	return discover.Recorded{Action: a, Record: r.Records.Last(a.Outputs[0])}
+	return discover.Recorded{Action: a, Record: r.Records.LastRun(a.Outputs[0])}
 }
 
 // Watched are the paths that a run which found the actions ids up to date looked at: see discover. The folder of parts is kbuild's own, and gone

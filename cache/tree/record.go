@@ -97,12 +97,18 @@ func (w *writer) record(r *cache.Record) int64 {
 	return w.add(b)
 }
 
-// parseRecord reads what record wrote, or gives nil.
-func (t *tables) parseRecord(b []byte) *cache.Record {
+// parseRecord reads what record wrote, with its fields or without, or gives nil.
+func (t *tables) parseRecord(b []byte, fields bool) *cache.Record {
 	r, rec := &reader{b: b}, &cache.Record{}
 	copy(rec.Command[:], r.bytes(uint64(len(rec.Command))))
 	t.strings.at(r)
-	rec.Fields = list(r, func() cache.Field { return cache.Field{Name: t.strings.at(r), Value: t.strings.at(r)} })
+	if fields {
+		rec.Fields = list(r, func() cache.Field { return cache.Field{Name: t.strings.at(r), Value: t.strings.at(r)} })
+	} else {
+		for n := 2 * r.uvarint(); n > 0 && !r.bad; n-- {
+			r.uvarint()
+		}
+	}
 	rec.Discovered = list(r, func() cache.FileDigest { return t.pairs.at(r) })
 	for _, l := range [3]*[]string{&rec.Absent, &rec.Search, &rec.Passed} {
 		*l = list(r, func() string { return t.strings.at(r) })

@@ -145,6 +145,19 @@ func (db *DB) Last(output string) *cache.Record {
 	return db.decode(db.records.last(output))
 }
 
+// LastRun is Last of one who asks for no Fields, which are most of a record: there may be none.
+func (db *DB) LastRun(output string) *cache.Record {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.load()
+	l := db.records.last(output)
+	if l == nil || l.rec != nil {
+		return db.decode(l)
+	}
+	b, _ := db.entry(l.at, kindRecord)
+	return db.records.parseRecord(b, false)
+}
+
 // ByCommand is the record with that command key, or nil.
 func (db *DB) ByCommand(command cache.Key) *cache.Record {
 	db.mu.Lock()
@@ -208,7 +221,7 @@ func (db *DB) decode(l *logged) *cache.Record {
 	if !ok {
 		return nil
 	}
-	rec := db.records.parseRecord(b)
+	rec := db.records.parseRecord(b, true)
 	if rec != nil && db.records.decoded < maxDecoded {
 		l.rec = rec
 		db.records.decoded++
