@@ -135,15 +135,21 @@ func (c *cli) UpToDate(actions int) {
 // Begin implements engine.Front.
 func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	start := time.Now()
-	if len(t.Runner.Graph.Actions) > 20_000 && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // compilers have more use for the memory than kbuild for the time
+	slack := func(percent int) {
+		if len(t.Runner.Graph.Actions) > 20_000 && os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(percent) // compilers have more use for the memory than kbuild for the time
+		}
 	}
+	slack(50)
 	opts, closeJobs := c.schedule()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	progress, observer := c.progress(want, opts, t)
 	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
 		Diagnose: progress.Diagnostic,
-		Finish:   func(sum sched.Summary) { progress.Finish(sum, time.Since(start)) },
+		Finish: func(sum sched.Summary) {
+			progress.Finish(sum, time.Since(start))
+			slack(20) // a view of all is left now, which takes the most memory and the least time
+		},
 		End: func() {
 			stop()
 			closeJobs()
