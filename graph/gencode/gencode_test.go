@@ -1,7 +1,9 @@
 package gencode
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -42,7 +44,7 @@ func parse(t *testing.T, names ...string) []Code {
 	return out
 }
 
-// The table is what nvlink 11.8, 12.4 and 13.5 accepted.
+// The rows are what nvlink 11.8, 12.4 and 13.5 accepted.
 func TestLinksInto(t *testing.T) {
 	tests := []struct {
 		image, target string
@@ -62,28 +64,44 @@ func TestLinksInto(t *testing.T) {
 		{"sm_90a", "sm_90a", false, true},
 		{"sm_90a", "sm_90", false, false},
 		{"sm_90", "sm_90a", false, true},
-		{"sm_100f", "sm_100", false, true},
-		{"sm_100f", "sm_100a", false, true},
-		{"sm_100f", "sm_103", false, true},
-		{"sm_100f", "sm_103f", false, true},
-		{"sm_103f", "sm_100f", false, false},
-		{"sm_100f", "sm_110", false, false},
-		{"sm_100a", "sm_100f", false, false},
-		{"sm_120f", "sm_121a", false, true},
-		{"sm_110", "sm_120", false, false},
-		{"compute_100f", "sm_103", false, true},
-		{"compute_100f", "sm_120", false, false},
-		{"compute_100a", "sm_103", false, false},
-		{"compute_100", "sm_120f", false, true},
-		{"lto_100f", "sm_103a", true, true},
-		{"lto_100f", "sm_120", true, false},
-		{"lto_100f", "sm_100f", false, false},
 	}
 	for _, tt := range tests {
 		i, _ := Parse(tt.image)
 		c, _ := Parse(tt.target)
 		if got := LinksInto(Image{Kind: i.Kind, Num: i.Num, Suffix: i.Suffix}, c, tt.lto); got != tt.want {
 			t.Errorf("%s into %s (lto %v): %v, want %v", tt.image, tt.target, tt.lto, got, tt.want)
+		}
+	}
+}
+
+// TestLinksIntoAsNVLink13 holds every pair of names against what nvlink 13.5 did.
+func TestLinksIntoAsNVLink13(t *testing.T) {
+	table, err := os.ReadFile("testdata/links.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []string // in the order of the rows of machine code
+	accepted := map[string][]string{}
+	for line := range strings.Lines(string(table)) {
+		image, into, ok := strings.Cut(line, ":")
+		if !ok || strings.HasPrefix(line, "#") {
+			continue
+		}
+		accepted[image] = strings.Fields(into)
+		if name, ok := strings.CutPrefix(image, "sm_"); ok {
+			targets = append(targets, name)
+		}
+	}
+	if len(targets) != 26 || len(accepted) != 3*26 {
+		t.Fatalf("%d targets and %d images, want 26 of each kind", len(targets), len(accepted))
+	}
+	for image, into := range accepted {
+		img := Image(parse(t, image)[0])
+		for _, name := range targets {
+			target, want := parse(t, "sm_"+name)[0], slices.Contains(into, name)
+			if got := LinksInto(img, target, img.Kind == LTO); got != want {
+				t.Errorf("%s into %s: %v, want %v", image, target, got, want)
+			}
 		}
 	}
 }
