@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ func toolkitAt(t *testing.T, dir, version, limit string) string {
 case $* in
 *--version*) echo "Cuda compilation tools, release `+version+`, V`+version+`.89";;
 *--list-gpu-code*) echo sm_80; echo sm_90;;
+*--help*) echo "Allowed values for this option:  'all','compute_100f','sm_80','sm_90','sm_90a','sm_100f'";;
 *--dryrun*)
 	echo "#\$ _HERE_=$here"
 	echo "#\$ PATH=$here:$PATH"
@@ -107,7 +109,7 @@ func TestToolkit(t *testing.T) {
 	if f.CUDA == nil {
 		t.Fatal(f.CUDAError)
 	}
-	if f.CUDA.Version != "12.4" || len(f.CUDA.Archs) != 2 || f.CUDA.LTOFault != "" {
+	if f.CUDA.Version != "12.4" || fmt.Sprint(f.CUDA.Archs) != "[sm_80 sm_90 sm_90a sm_100f]" || f.CUDA.LTOFault != "" {
 		t.Errorf("toolkit %+v", f.CUDA)
 	}
 	if want := filepath.Join(tk, "lib64"); len(f.CUDA.LibDirs) != 2 || f.CUDA.LibDirs[1] != want {

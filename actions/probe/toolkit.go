@@ -145,6 +145,8 @@ func newest(dir string) string {
 
 var versionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`release (\d+\.\d+), V(\d+\.\d+\.\d+)`) })
 
+var suffixedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`'sm_\d+[af]'`) })
+
 func (w *world) versionOf(k *plan.Toolkit) string {
 	out, err := w.output(k.NVCC.Path, "--version")
 	m := versionRE().FindStringSubmatch(out)
@@ -156,11 +158,13 @@ func (w *world) versionOf(k *plan.Toolkit) string {
 	if err != nil {
 		return fmt.Sprintf("%s --list-gpu-code failed: %.200s; kbuild needs CUDA 11.2 or newer", k.NVCC.Path, strings.TrimSpace(out))
 	}
-	for _, word := range strings.Fields(out) {
-		if c, err := gencode.Parse(word); err == nil && c.Kind == gencode.SASS {
+	help, _ := w.output(k.NVCC.Path, "--help") // which alone names sm_90a and sm_100f
+	for _, word := range append(strings.Fields(out), suffixedRE().FindAllString(help, -1)...) {
+		if c, err := gencode.Parse(strings.Trim(word, "'")); err == nil && c.Kind == gencode.SASS && !slices.Contains(k.Archs, c) {
 			k.Archs = append(k.Archs, c)
 		}
 	}
+	slices.SortFunc(k.Archs, gencode.Compare) // 13.4 lists 107 after 121
 	return ""
 }
 

@@ -97,19 +97,22 @@ func (ck *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
 	return []gencode.Code{code}
 }
 
-// expandAll gives machine code for every architecture (or the first of each generation) and PTX of
-// the newest, as nvcc's -arch=all and -arch=all-major document.
+// expandAll gives machine code for every architecture, or the first of each generation and the oldest, and PTX of the newest generation's
+// first, as nvcc's -arch=all and -arch=all-major do: PTX of sm_120 where there is sm_121.
 func expandAll(name string, archs []gencode.Code) []gencode.Code {
+	plain := slices.DeleteFunc(slices.Clone(archs), func(a gencode.Code) bool { return a.Suffix != "" })
 	var out []gencode.Code
-	for _, a := range archs {
-		if a.Suffix == "" && (name == "all" || a.Num%10 == 0) {
+	for i, a := range plain {
+		if name == "all" || i == 0 || a.Num%10 == 0 {
 			out = append(out, a)
 		}
 	}
-	if len(out) > 0 {
-		out = append(out, out[len(out)-1].As(gencode.PTX))
+	if len(out) == 0 {
+		return nil
 	}
-	return out
+	newest := out[len(out)-1]
+	first := out[slices.IndexFunc(out, func(a gencode.Code) bool { return a.Num/10 == newest.Num/10 })]
+	return append(out, first.As(gencode.PTX))
 }
 
 // inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA

@@ -93,7 +93,7 @@ type Toolkit struct {
 	Root      string            // folder that holds bin/, nvvm/ ...
 	LibDirs   []string          // where libcudart_static.a and libcudadevrt.a are, for the host link; in order
 	Includes  []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
-	Archs     []gencode.Code    // SASS codes that nvcc --list-gpu-code names
+	Archs     []gencode.Code    // SASS codes that nvcc knows, sm_90a and sm_100f too; in ascending order
 	LTOFault  string            // "" or why `nvlink -dlto` does not work as nvcc runs it, with the fix; kbuild needs it only where LibNVVM is ""
 	LTOFloats string            // how an LTO link comes to the floating-point options of its code: "" by itself, FloatsTold, FloatsLost
 	LibFaults map[string]string // by file, of nvcc.Libraries: why a link would not take that of the toolkit, with the fix

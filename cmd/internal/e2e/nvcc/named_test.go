@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// These tests run with the CUDA toolkit that KBUILD_TEST_CUDA names, of 13.2 or newer, beside whatever is installed:
+// These tests run with the CUDA toolkit that KBUILD_TEST_CUDA names (the last, if it is a list as PATH is), of 13.2 or newer, beside whatever is
+// installed:
 //
 //	pip install 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl,cuobjdump]==13.5.0'
 //	KBUILD_TEST_CUDA=.../site-packages/nvidia/cu13 go test ./cmd/internal/e2e/nvcc -run NamedToolkit
@@ -17,7 +18,8 @@ import (
 // namedToolkit puts the toolkit before all others.
 func namedToolkit(t *testing.T) {
 	t.Helper()
-	tk := os.Getenv("KBUILD_TEST_CUDA")
+	list := os.Getenv("KBUILD_TEST_CUDA")
+	tk := list[strings.LastIndex(list, ":")+1:]
 	if tk == "" {
 		t.Skip("KBUILD_TEST_CUDA names no toolkit")
 	}
