@@ -29,17 +29,36 @@ func Contents(file []byte) ([]Content, error) {
 	var out []Content
 	for _, c := range containers {
 		for _, e := range c.entries {
-			head := binary.LittleEndian.Uint32(e[4:])
-			img, known := image(e, int64(len(e))-int64(head))
-			if !known {
-				continue
-			}
-			code, err := unpack(e, e[head:])
+			images, err := contentsOf(e)
 			if err != nil {
-				return nil, fmt.Errorf("the image for %s: %w", img.Code(), err)
+				return nil, err
 			}
-			out = append(out, Content{img, code})
+			out = append(out, images...)
 		}
+	}
+	return out, nil
+}
+
+// contentsOf gives the images of one entry: several of one that is made with --concat, in turn.
+func contentsOf(e []byte) (out []Content, err error) {
+	head := binary.LittleEndian.Uint32(e[4:])
+	images, err := imagesOf(e[:head], int64(len(e))-int64(head))
+	if len(images) == 0 {
+		return nil, err
+	}
+	code, err := unpack(e, e[head:])
+	if err != nil {
+		return nil, fmt.Errorf("the image for %s: %w", images[0].Code(), err)
+	}
+	if len(images) == 1 {
+		return []Content{{images[0], code}}, nil
+	}
+	for _, img := range images {
+		if img.Unpacked > int64(len(code)) {
+			return nil, fmt.Errorf("the image for %s: it has impossible sizes", img.Code())
+		}
+		out = append(out, Content{img, code[:img.Unpacked]})
+		code = code[img.Unpacked:]
 	}
 	return out, nil
 }

@@ -11,7 +11,8 @@ import (
 
 func TestContents(t *testing.T) {
 	starts := map[gencode.Kind]string{gencode.LTO: "\xed\x43\x4e\x7f", gencode.SASS: "\x7fELF", gencode.PTX: "\n\n"}
-	for file, want := range map[string]string{"bare.fatbin": "lto_75 sm_80", "zstd.fatbin": "sm_80 compute_80 sm_100f", "lz4.fatbin": "lto_80 (scrambled) sm_80 compute_80"} {
+	for file, want := range map[string]string{"bare.fatbin": "lto_75 sm_80", "zstd.fatbin": "sm_80 compute_80 sm_100f", "lz4.fatbin": "lto_80 (scrambled) sm_80 compute_80",
+		"none.fatbin": "lto_90a lto_100f sm_80", "concat.fatbin": "compute_80 sm_80 sm_90a sm_100f sm_103"} {
 		contents, err := Contents(testdata(t, file))
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -53,6 +54,28 @@ func TestDamagedZstd(t *testing.T) {
 	}
 }
 
+// TestDamagedConcat changes the entry of a fatbin that holds machine code of several architectures.
+func TestDamagedConcat(t *testing.T) {
+	whole := testdata(t, "concat.fatbin")
+	at := bytes.Index(whole, []byte("\x00\x01\x01\x01")) // of kind 0x100
+	const second = 0x48 + 0x48                           // record, behind the first and its file's name
+	for name, damage := range map[string]func(entry []byte){
+		"more records than there are": func(e []byte) { e[0x40]++ },
+		"no end of records":           func(e []byte) { e[0x43] = 0xff },
+		"no records":                  func(e []byte) { e[0x14] = 0 },
+		"records beyond the header":   func(e []byte) { e[0x16] = 1 },
+		"code longer than all":        func(e []byte) { e[second+0x0b] = 1 },
+		"code of negative size":       func(e []byte) { e[second+0x0f] = 0xff },
+		"code in another place":       func(e []byte) { e[second+4] += 8 },
+	} {
+		file := bytes.Clone(whole)
+		damage(file[at:])
+		if contents, err := Contents(file); err == nil {
+			t.Errorf("%s: %d images", name, len(contents))
+		}
+	}
+}
+
 func TestUnpackLZ4(t *testing.T) {
 	long := "\x1fa\x01\x00\xff\x00" // a, and 19+255 copies of it: the copy reaches into itself
 	tests := map[string]struct {
@@ -79,7 +102,7 @@ func TestUnpackLZ4(t *testing.T) {
 }
 
 func FuzzContents(f *testing.F) {
-	for _, name := range []string{"bare.fatbin", "zstd.fatbin", "lz4.fatbin"} {
+	for _, name := range []string{"bare.fatbin", "zstd.fatbin", "lz4.fatbin", "concat.fatbin"} {
 		f.Add(testdata(f, name))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {

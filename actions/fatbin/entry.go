@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,6 +19,7 @@ const (
 	kindPTX      = 1
 	kindELF      = 2
 	kindNVVM     = 8
+	kindConcat   = 0x100  // 13.4 and newer with --concat
 	flagLZ4      = 0x2000 // up to 12.x, and 13.x with --compress-mode=speed
 	flagZstd     = 0x8000 // 13.x otherwise
 	flagPacked   = flagLZ4 | flagZstd
@@ -86,17 +88,66 @@ func readEntries(r io.ReaderAt, off, end int64) ([]Image, error) {
 		if headLen < entryMinSize || headLen > maxHeader || payload < 0 || payload > end-off || off+headLen+payload > end {
 			return nil, fmt.Errorf("the fatbin entry at %d has impossible sizes", off)
 		}
-		if img, ok := image(h[:], payload); ok {
-			if img.Kind != gencode.SASS { // machine code of sm_100 and later has a record like .nv.compat in that place
-				img.Options = text(r, off, headLen, pair(r, off, headLen, h[0x14:]))
-			}
-			img.Source = text(r, off, headLen, h[0x20:0x28])
-			out = append(out, img)
+		head := make([]byte, headLen)
+		if _, err := r.ReadAt(head, off); err != nil {
+			return nil, fmt.Errorf("fatbin entry at %d: %w", off, err)
 		}
+		images, err := imagesOf(head, payload)
+		if err != nil {
+			return nil, fmt.Errorf("the fatbin entry at %d: %w", off, err)
+		}
+		out = append(out, images...)
 		off += headLen + payload
 	}
 	return out, nil
 }
+
+// imagesOf gives the images of an entry with the whole of its header; none of one whose kind is not known.
+func imagesOf(head []byte, payload int64) (images []Image, err error) {
+	img, ok := image(head, payload)
+	switch {
+	case ok:
+		if img.Kind != gencode.SASS { // machine code of sm_100 and later has a record like .nv.compat in that place
+			img.Options = text(head, pair(head, head[0x14:]))
+		}
+		img.Source = text(head, head[0x20:0x28])
+		return []Image{img}, nil
+	case binary.LittleEndian.Uint16(head) != kindConcat:
+		return nil, nil
+	}
+	list, err := records(head)
+	for _, r := range list {
+		img, _ := image(r, 0)
+		img.Unpacked, img.Source = recordSize(r), text(r, r[0x20:0x28])
+		images = append(images, img)
+	}
+	return images, err
+}
+
+// records gives those of an entry that holds machine code of several architectures, packed together. A record is the header of an entry
+// with one difference: where its own size would stand is the place of its code in what is unpacked. Nothing says how long a record is,
+// but one begins where the code of the record before ends.
+func records(head []byte) (list [][]byte, err error) {
+	count := pair(head, head[0x14:])
+	if count == nil {
+		return nil, errRecords
+	}
+	place, rest := int64(0), head[binary.LittleEndian.Uint32(head[0x14:])+8:]
+	for ; uint32(len(list)) < binary.LittleEndian.Uint32(count); rest = rest[8:] {
+		if len(rest) < entryMinSize {
+			return nil, errRecords
+		}
+		size := recordSize(rest)
+		if binary.LittleEndian.Uint16(rest) == kindELF && int64(binary.LittleEndian.Uint32(rest[4:])) == place && 0 < size && size <= maxUnpacked {
+			list, place, rest = append(list, rest), place+size, rest[entryMinSize-8:]
+		}
+	}
+	return list, nil
+}
+
+var errRecords = errors.New("it holds code of several architectures in a form that is not known")
+
+func recordSize(record []byte) int64 { return int64(binary.LittleEndian.Uint64(record[8:])) }
 
 func image(h []byte, payload int64) (Image, bool) {
 	img := Image{Image: gencode.Image{Num: int(binary.LittleEndian.Uint32(h[0x1c:]))}, Size: payload}
@@ -125,42 +176,55 @@ func image(h []byte, payload int64) (Image, bool) {
 
 // pair follows a reference within an entry's header to two words, the place and the length of a
 // text; nil if it leads nowhere.
-func pair(r io.ReaderAt, off, headLen int64, ref []byte) []byte {
+func pair(head, ref []byte) []byte {
 	at := int64(binary.LittleEndian.Uint32(ref))
-	if at == 0 || at+8 > headLen {
+	if at == 0 || at+8 > int64(len(head)) {
 		return nil
 	}
-	words := make([]byte, 8)
-	if _, err := r.ReadAt(words, off+at); err != nil {
-		return nil
-	}
-	return words
+	return head[at : at+8]
 }
 
 // text reads the text whose place and length within an entry's header are given.
-func text(r io.ReaderAt, off, headLen int64, place []byte) string {
+func text(head, place []byte) string {
 	if place == nil {
 		return ""
 	}
 	at, n := int64(binary.LittleEndian.Uint32(place)), int64(binary.LittleEndian.Uint32(place[4:]))
-	if at == 0 || n == 0 || at+n > headLen {
+	if at == 0 || n == 0 || at+n > int64(len(head)) {
 		return ""
 	}
-	b := make([]byte, n) // at most headLen, which is at most maxHeader
-	if _, err := r.ReadAt(b, off+at); err != nil {
-		return ""
-	}
-	return string(bytes.TrimRight(b, "\x00 "))
+	return string(bytes.TrimRight(head[at:at+n], "\x00 "))
 }
 
-// readLTOIR reads the head of bare LTO-IR: the architecture times ten is at 0x1a. Whether it is for
-// one chip only (lto_90a) is not in there.
+// What the head of bare LTO-IR tells in pairs of words, a name and a value.
+const (
+	ltoirPairs     = 0x18 // where they begin
+	ltoirArch      = 1    // the architecture times ten
+	ltoirSpecific  = 0x20 // 1 for lto_90a (13.x); lto_100f and lto_100 are equal, byte for byte
+	ltoirPairsEnd  = 99
+	ltoirPairsMost = 64
+)
+
+// readLTOIR reads the head of bare LTO-IR.
 func readLTOIR(r io.ReaderAt, size int64) (File, error) {
-	var num [2]byte
-	if _, err := r.ReadAt(num[:], 0x1a); err != nil {
+	head := make([]byte, min(size, ltoirPairs+4*ltoirPairsMost))
+	if _, err := r.ReadAt(head, 0); err != nil && err != io.EOF {
 		return File{}, fmt.Errorf("the LTO-IR is cut short: %w", err)
 	}
-	img := Image{Image: gencode.Image{Kind: gencode.LTO, Num: int(binary.LittleEndian.Uint16(num[:])) / 10}, Size: size}
+	img := Image{Image: gencode.Image{Kind: gencode.LTO}, Size: size}
+	for pairs := head[min(ltoirPairs, len(head)):]; len(pairs) >= 4; pairs = pairs[4:] {
+		switch name, value := binary.LittleEndian.Uint16(pairs), binary.LittleEndian.Uint16(pairs[2:]); {
+		case name == ltoirArch:
+			img.Num = int(value) / 10
+		case name == ltoirSpecific && value == 1:
+			img.Suffix = "a"
+		case name == ltoirPairsEnd:
+			pairs = pairs[:4]
+		}
+	}
+	if img.Num == 0 {
+		return File{}, errors.New("the LTO-IR is cut short")
+	}
 	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}, Relocatable: true}}}, nil
 }
 

@@ -29,6 +29,10 @@ import (
 //
 //	zstd.fatbin   -fatbin -dc --compress-mode=size, sm_80, compute_80, sm_100f
 //	lz4.fatbin    -fatbin -dc --compress-mode=speed, lto_80, sm_80, compute_80
+//	none.fatbin   -fatbin -dc --compress-mode=none, sm_80, lto_90a, lto_100f
+//	concat.fatbin -fatbin -dc -lineinfo --concat, compute_80, and as machine code 80, 90a, 100f, 103
+//	concat.o      -dc --concat, sm_80, sm_90
+//	specific.ltoir  -ltoir -dc, lto_90a
 var files = []struct{ name, want string }{
 	{"mixed.o", "object: (relocatable) lto_80 compute_90 lto_90 sm_90"},
 	{"whole.o", "object: () sm_80"},
@@ -41,6 +45,10 @@ var files = []struct{ name, want string }{
 	{"lines.o", "object: (relocatable) compute_80 sm_80"},
 	{"zstd.fatbin", "fatbin: (relocatable) sm_100f compute_80 sm_80"},
 	{"lz4.fatbin", "fatbin: (relocatable) compute_80 lto_80 sm_80"},
+	{"none.fatbin", "fatbin: (relocatable) lto_100f sm_80 lto_90a"},
+	{"concat.fatbin", "fatbin: (relocatable) sm_100f sm_103 compute_80 sm_80 sm_90a"},
+	{"concat.o", "object: (relocatable) sm_80 sm_90"},
+	{"specific.ltoir", "LTO-IR: (relocatable) lto_90a"},
 	{"libshared.so", "shared library: () compute_80 sm_80"},
 }
 
@@ -88,7 +96,7 @@ func TestReadFile(t *testing.T) {
 // What nvcc noted beside the code comes out as well.
 func TestNotes(t *testing.T) {
 	images := map[string]Image{}
-	for _, name := range []string{"mixed.o", "lines.o", "libshared.so"} {
+	for _, name := range []string{"mixed.o", "lines.o", "libshared.so", "concat.fatbin"} {
 		f, err := ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
@@ -112,6 +120,9 @@ func TestNotes(t *testing.T) {
 		if i.Options != tt.options || i.Source != tt.source || (i.Unpacked > 0) != tt.compressed || i.Size == 0 {
 			t.Errorf("%s: %+v", tt.image, i)
 		}
+	}
+	if i := images["concat.fatbin sm_90a"]; i.Source != "a.cu" || i.Unpacked < 1000 || i.Size != 0 {
+		t.Errorf("packed together: %+v", i)
 	}
 	text, err := json.Marshal(images["lines.o sm_80"])
 	if want := `{"code":"sm_80","kind":"SASS","size":1120,"unpacked":2880,"options":"","source":"a.cu"}`; err != nil || string(text) != want {

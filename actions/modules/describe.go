@@ -32,7 +32,7 @@ const (
 )
 
 // Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The architecture of bare LTO-IR
-// is without the "a" of one for a single chip, which is not in the file; that of LLVM bitcode is "".
+// is without the "f" of one for a family, which is not in the file; that of LLVM bitcode is "".
 func Describe(file []byte) (modinfo.Artifact, error) {
 	a, err := describe(file)
 	a.Size, a.SHA256 = int64(len(file)), Digest(file)

@@ -19,6 +19,10 @@ import (
 //	11.8.lto_75.ltoir, linked.compute_75.ptx, linked.sm_80.cubin  -DLINKED -dc: code=lto_75, -ptx, -cubin
 //	12.4.sm_90a.cubin                       nvcc 12.4 -DBIG -cubin
 //	12.4.fatbin                             -fatbin -dc: sm_80, compute_80, lto_80 (scrambled)
+//	13.5.sm_90a.cubin, 13.5.sm_100f.cubin   nvcc 13.5 -cubin
+//	13.5.linked.sm_103f.cubin               nvlink 13.5 --arch=sm_103f of -dc code=sm_100f
+//	13.5.lto_90a.ltoir                      -ltoir -dc
+//	13.5.concat.fatbin                      -fatbin --concat: sm_80, sm_90a, compute_90a
 //	kernels.hipfb                           hipcc 5.2 --genco: gfx906, gfx90a:xnack-; gfx906.hsaco is out of it
 const (
 	fill    = "_Z4fillIfEvPT_i(0+8 8+4)=12"
@@ -37,6 +41,11 @@ var described = []struct{ file, want string }{
 	{"11.8.lto_75.ltoir", "ltoir lto_75: not told"},
 	{"12.4.sm_90a.cubin", "cubin sm_90a: " + fill + " " + nothing + " big(0+20000 20000+8)=20008 " + mixed},
 	{"12.4.fatbin", "fatbin : [cubin sm_80: " + all + "] [ptx compute_80: " + all + "] [ltoir lto_80: not told]"},
+	{"13.5.sm_90a.cubin", "cubin sm_90a: " + all},
+	{"13.5.sm_100f.cubin", "cubin sm_100f: " + all},
+	{"13.5.linked.sm_103f.cubin", "cubin sm_103f: " + all},
+	{"13.5.lto_90a.ltoir", "ltoir lto_90a: not told"},
+	{"13.5.concat.fatbin", "fatbin : [ptx compute_90a: " + all + "] [cubin sm_80: " + all + "] [cubin sm_90a: " + all + "]"},
 	{"gfx906.hsaco", "hsaco gfx906: " + hip},
 	{"kernels.hipfb", "fatbin : [hsaco gfx906: " + hip + "] [hsaco gfx90a:xnack-: " + hip + "]"},
 }

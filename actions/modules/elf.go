@@ -6,7 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -35,36 +38,58 @@ func readELF(file []byte) (modinfo.Artifact, error) {
 }
 
 // In a cubin the symbol of a kernel has the bit 0x10 of st_other, and .nv.info.NAME tells of its parameters. That section is a list of
-// attributes, each of a format and a number, found with 11.8 and 12.4 and held against what cuobjdump -elf says:
+// attributes, as .nv.compat is, each of a format and a number, found with 11.8, 12.4 and 13.5 and held against what cuobjdump -elf says:
 //
 //	format 1 no value, 2 a byte, 3 a word of 16 bits: four bytes in all; format 4: a length of 16 bits, and that many bytes
 //	0x17 parameter: u32 index, always 0; u16 ordinal; u16 offset; u32 with the size from bit 18 on
 //	0x45 parameter, where one is larger than 4 KiB (12.4): the same, with a u16 for the size
 //	0x19 all parameters: their size in bytes, without padding at the end
+//	0x09 of .nv.compat: 1 if the code is for one chip alone
 const (
 	entryPoint = 0x10 // of st_other
 
-	formatHalf, formatSized = 3, 4
+	formatByte, formatHalf, formatSized = 2, 3, 4
 
 	attrParam, attrParamBytes, attrParamV2 = 0x17, 0x19, 0x45
+
+	compatSpecific = 0x09
 )
 
-// cubinArch reads the architecture out of e_flags: in the low byte up to ABI version 7, in the one above it since 8, as LLVM's ELF.h
-// has it; a bit says that it is for one chip alone.
-func cubinArch(abi byte, flags uint32) gencode.Code {
-	num, single := flags&0xff, flags&0x800 != 0
-	if abi >= 8 {
-		num, single = flags>>8&0xff, flags&0x8 != 0
+// archRE finds what ptxas or nvlink was told, in the notes of tools: "-arch sm_100f -m 64". The first note is that of the tool that wrote the file.
+var archRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-arch sm_([0-9]+)(f?)[^0-9a-z]`) })
+
+// cubinArch reads the architecture out of e_flags: in the low byte up to ABI version 7, in the one above it since 8. There a bit says that it
+// is for one chip alone; since 8 .nv.compat does. Only a note tells the code of a family.
+func cubinArch(e *elf.File, flags uint32) gencode.Code {
+	c := gencode.Code{Kind: gencode.SASS, Num: int(flags & 0xff)}
+	specific := flags&0x800 != 0
+	if e.ABIVersion >= 8 {
+		c.Num, specific = int(flags>>8&0xff), false
+		eachAttribute(sectionData(e, ".nv.compat"), func(format, attr byte, value uint16, _ []byte) {
+			specific = specific || format == formatByte && attr == compatSpecific && value&0xff == 1
+		})
 	}
-	c := gencode.Code{Kind: gencode.SASS, Num: int(num)}
-	if single {
+	m := archRE().FindSubmatch(sectionData(e, ".note.nv.tkinfo"))
+	switch {
+	case specific:
 		c.Suffix = "a"
+	case m != nil && string(m[1]) == strconv.Itoa(c.Num):
+		c.Suffix = string(m[2])
 	}
 	return c
 }
 
+// sectionData is the content of a section; nil if there is none, or none that can be read.
+func sectionData(e *elf.File, name string) []byte {
+	if s := e.Section(name); s != nil {
+		data, _ := s.Data()
+		return data
+	}
+	return nil
+}
+
 func readCubin(e *elf.File, flags uint32) (modinfo.Artifact, error) {
-	a := modinfo.Artifact{Kind: "cubin", Arch: cubinArch(e.ABIVersion, flags).String(), Kernels: []modinfo.Kernel{}}
+	a := modinfo.Artifact{Kind: "cubin", Arch: cubinArch(e, flags).String(), Kernels: []modinfo.Kernel{}}
 	symbols, err := e.Symbols()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
 		return a, err
@@ -94,19 +119,7 @@ func readCubin(e *elf.File, flags uint32) (modinfo.Artifact, error) {
 // readInfo reads the parameters in a .nv.info section of a kernel.
 func readInfo(text []byte) (size int, params []modinfo.Param, err error) {
 	params = []modinfo.Param{}
-	for len(text) > 0 {
-		if len(text) < 4 {
-			return 0, nil, errors.New("an attribute is cut short")
-		}
-		format, attr, value := text[0], text[1], binary.LittleEndian.Uint16(text[2:])
-		text = text[4:]
-		var data []byte
-		if format == formatSized {
-			if int(value) > len(text) {
-				return 0, nil, errors.New("an attribute is longer than its section")
-			}
-			data, text = text[:value], text[value:]
-		}
+	err = eachAttribute(text, func(format, attr byte, value uint16, data []byte) {
 		switch {
 		case format == formatHalf && attr == attrParamBytes:
 			size = int(value)
@@ -115,9 +128,32 @@ func readInfo(text []byte) (size int, params []modinfo.Param, err error) {
 		case attr == attrParamV2 && len(data) >= 12:
 			params = append(params, param(data, int(binary.LittleEndian.Uint16(data[8:]))))
 		}
+	})
+	if err != nil {
+		return 0, nil, err
 	}
 	slices.SortFunc(params, func(a, b modinfo.Param) int { return a.Index - b.Index })
 	return size, params, nil
+}
+
+// eachAttribute calls each with the attributes in a section; data is nil but for those of a length.
+func eachAttribute(text []byte, each func(format, attr byte, value uint16, data []byte)) error {
+	for len(text) > 0 {
+		if len(text) < 4 {
+			return errors.New("an attribute is cut short")
+		}
+		format, attr, value := text[0], text[1], binary.LittleEndian.Uint16(text[2:])
+		text = text[4:]
+		var data []byte
+		if format == formatSized {
+			if int(value) > len(text) {
+				return errors.New("an attribute is longer than its section")
+			}
+			data, text = text[:value], text[value:]
+		}
+		each(format, attr, value, data)
+	}
+	return nil
 }
 
 func param(data []byte, size int) modinfo.Param {

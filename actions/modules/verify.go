@@ -66,7 +66,8 @@ func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem
 }
 
 // SameArch reports whether a file of the kind that says it is for found may be the one for given. Bare LTO-IR does not say whether
-// it is for one chip alone, and LLVM bitcode says nothing.
+// it is for a family (that of lto_100f is byte for byte that of lto_100), nor before 13 whether it is for one chip alone, and LLVM bitcode
+// says nothing.
 func SameArch(kind, given, found string) bool {
 	return given == found || kind == "ltoir" && strings.TrimRight(given, "af") == found || kind == "bitcode" && found == ""
 }
