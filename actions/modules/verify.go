@@ -66,10 +66,17 @@ func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem
 }
 
 // SameArch reports whether a file of the kind that says it is for found may be the one for given. Bare LTO-IR does not say whether
-// it is for a family (that of lto_100f is byte for byte that of lto_100), nor before 13 whether it is for one chip alone, and LLVM bitcode
-// says nothing.
+// it is for a family (that of lto_100f is byte for byte that of lto_100), nor before 13 whether it is for one chip alone. What nvlink
+// 13.0 to 13.2 make of LTO-IR says less than it should: PTX of compute_90a names sm_90, a cubin for sm_100f sm_100. LLVM bitcode says
+// nothing.
 func SameArch(kind, given, found string) bool {
-	return given == found || kind == "ltoir" && strings.TrimRight(given, "af") == found || kind == "bitcode" && found == ""
+	switch kind {
+	case "ltoir", "ptx":
+		return given == found || strings.TrimRight(given, "af") == found
+	case "cubin":
+		return given == found || strings.TrimSuffix(given, "f") == found
+	}
+	return given == found || kind == "bitcode" && found == ""
 }
 
 // reason is an error without the path, which stands beside it.

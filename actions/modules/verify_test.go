@@ -258,3 +258,28 @@ func TestDecodeNoManifest(t *testing.T) {
 		}
 	}
 }
+
+func TestSameArch(t *testing.T) {
+	for _, tt := range []struct {
+		kind, given, found string
+		want               bool
+	}{
+		{"cubin", "sm_90a", "sm_90a", true},
+		{"cubin", "sm_90a", "sm_90", false},
+		{"cubin", "sm_90", "sm_90a", false},
+		{"cubin", "sm_100f", "sm_100", true},
+		{"cubin", "sm_100", "sm_100f", false},
+		{"ltoir", "lto_90a", "lto_90", true},
+		{"ltoir", "lto_90", "lto_90a", false},
+		{"ltoir", "lto_100f", "lto_100", true},
+		{"ltoir", "lto_100f", "lto_100a", false},
+		{"ptx", "compute_100f", "compute_100", true},
+		{"ptx", "compute_100", "compute_100f", false},
+		{"fatbin", "", "sm_80", false},
+		{"bitcode", "gfx90a", "", true},
+	} {
+		if got := SameArch(tt.kind, tt.given, tt.found); got != tt.want {
+			t.Errorf("%s for %s that says %q: %t", tt.kind, tt.given, tt.found, got)
+		}
+	}
+}

@@ -21,6 +21,7 @@ func (ck *checks) expand(t *target) codes {
 		}
 	}
 	c.sort()
+	ck.checkFamilies(t, c)
 	ck.checkSpoken(t)
 	t.unbuilt = ck.lacking(t, c)
 	if len(c.shipped())+len(c.lto) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
@@ -69,6 +70,18 @@ func (ck *checks) checkSpoken(t *target) {
 	ck.bothf(t.attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language]),
 		fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
 		"%s ships %s, and none of its sources is CUDA", t.label, spell(code))
+}
+
+// checkFamilies refuses sm_100 beside sm_100f, as nvcc does in compiles and links; sm_100 beside sm_100a, and PTX of both, are fine with it.
+func (ck *checks) checkFamilies(t *target, c codes) {
+	for _, code := range c.sass {
+		family := code
+		family.Suffix = "f"
+		if code.Suffix == "" && slices.Contains(c.sass, family) {
+			ck.errorf(t.attr("gencode"), fmt.Sprintf("Drop one of them: %s runs wherever %s does, and may use what the family has in common.", family, code),
+				"%s ships both %s and %s, which nvcc does not make together", t.label, code, family)
+		}
+	}
 }
 
 func (ck *checks) expandOne(t *target, code gencode.Code) []gencode.Code {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
@@ -71,4 +72,28 @@ func archsOf(t *testing.T, plan string) (archs []string) {
 	}
 	slices.Sort(archs)
 	return slices.Compact(archs)
+}
+
+// TestSuffixedTargets builds programs and modules for one chip alone and for a family, in every mode, taken apart and in one piece.
+func TestSuffixedTargets(t *testing.T) {
+	eachToolkit(t, func(t *testing.T) {
+		e := realProject(t, "suffixes")
+		if help, _ := e.Run("nvcc", "--help"); !strings.Contains(help, "'sm_100f'") {
+			t.Skip("this toolkit has no code for families")
+		}
+		e.Kbuild()
+		e.Kbuild("--no-split", "--build-dir", "plain")
+		e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json")
+		for _, file := range []string{"bin/whole", "bin/rdc", "bin/lto", "modules/linked.fatbin"} {
+			said, _ := e.Run("kbuild", "inspect", "build/"+file)
+			for _, code := range []string{"sm_90a ", "sm_100f "} {
+				if !strings.Contains(said, " "+code) {
+					t.Errorf("%s holds no %s:\n%s", file, code, said)
+				}
+			}
+			if e.DeviceCode("build/"+file) != e.DeviceCode("plain/"+file) {
+				t.Errorf("the code of %s differs from nvcc's", file)
+			}
+		}
+	})
 }
