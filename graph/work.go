@@ -133,6 +133,7 @@ type Link struct {
 	Check    bool              // only whether it links is wanted: --check-link
 	NonLTO   []string          // files that may be "not built for LTO": rdc objects, prebuilts with lto = "none"
 	Untold   []string          // inputs whose LTO-IR does not say how it was compiled, in words
+	Foreign  []string          // inputs with LTO-IR of another toolkit, maybe of a newer one, in words
 	Owners   map[string]string // input path -> label of the target that brought it, for messages
 	OwnerPos map[string]Pos    // input path -> position of that target
 

@@ -109,7 +109,7 @@ func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir 
 	case a.Work.Link != nil && out.LeftOut > 0 && out.ExitCode == 0:
 		return shown, nil, fmt.Errorf("nvlink printed more than kbuild can check (%d bytes more): it exits with 0 even if it drops code, and only its messages say so", out.LeftOut)
 	case exitError(out) != nil:
-		err = r.makers.explainFailure(a, said, inCircumstances(a, exitError(out), r.State))
+		err = r.makers.explainFailure(a, said, inCircumstances(a, said, exitError(out), r.State))
 	case len(faults) > 0:
 		err = linkError(a, faults)
 	}

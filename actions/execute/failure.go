@@ -50,12 +50,15 @@ func exitError(out run.Result) error {
 }
 
 // inCircumstances adds to the failure of a's process what the process may not have known of.
-func inCircumstances(a *graph.Action, err error, state string) error {
+func inCircumstances(a *graph.Action, said string, err error, state string) error {
 	if diskFull(state) {
 		err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 	}
 	if a.Work.Link != nil && len(a.Link().Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
 		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link().Untold, ", "))
+	}
+	if a.Work.Link != nil && len(a.Link().Foreign) > 0 && nvcc.RefusesLTOIR(said) {
+		err = fmt.Errorf("%w: nvlink reads no LTO-IR of a newer CUDA than its own, and %s does not say of which it is", err, strings.Join(a.Link().Foreign, ", "))
 	}
 	return err
 }

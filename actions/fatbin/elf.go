@@ -76,6 +76,11 @@ func readSections(e *elf.File, size int64) (Member, error) {
 			return m, fmt.Errorf("section %s: %w", s.Name, err)
 		}
 		m.Images = append(m.Images, images...)
+		if s.Name == linkableSection && m.Versions == nil {
+			if m.Versions, err = readVersions(s.Open()); err != nil {
+				return m, fmt.Errorf("section %s: %w", s.Name, err)
+			}
+		}
 		linkable := s.Name == linkableSection || s.Name == offloadingSection || slices.ContainsFunc(images, func(i Image) bool { return i.Kind == gencode.Bitcode })
 		m.Relocatable = m.Relocatable || linkable && e.Type == elf.ET_REL
 		m.NewDriver = m.NewDriver || s.Name == offloadingSection && len(images) > 0

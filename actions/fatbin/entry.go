@@ -225,7 +225,8 @@ func readLTOIR(r io.ReaderAt, size int64) (File, error) {
 	if img.Num == 0 {
 		return File{}, errors.New("the LTO-IR is cut short")
 	}
-	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}, Relocatable: true}}}, nil
+	versions := map[gencode.Kind]gencode.Version{gencode.LTO: VersionOf(gencode.LTO, head)}
+	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}, Relocatable: true, Versions: versions}}}, nil
 }
 
 // isLinkable tells a bare fatbin for a link from one that is loaded as it is: it holds LTO-IR, or machine code that nvcc -dc made, which

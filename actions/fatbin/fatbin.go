@@ -47,6 +47,8 @@ type Member struct {
 	Relocatable bool    `json:"relocatable"`          // has __nv_relfatbin, AMD bitcode or .llvm.offloading, or is for a link by itself: takes part in a device link
 	NewDriver   bool    `json:"new_driver,omitempty"` // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []Image `json:"images"`
+
+	Versions map[gencode.Kind]gencode.Version `json:"-"` // of what is for NVIDIA's linker: the newest, by kind
 }
 
 // Image is one piece of device code.
@@ -108,7 +110,11 @@ func Read(r io.ReaderAt, size int64) (File, error) {
 		return File{}, errors.New("it is a thin archive, which holds names instead of objects; make an ordinary one (ar without T)")
 	case bytes.Equal(magic[:4], fatbinMagic):
 		images, err := readImages(io.NewSectionReader(r, 0, size), size)
-		return File{Kind: Fatbin, Members: []Member{{Images: images, Relocatable: err == nil && isLinkable(r, size, images)}}}, err
+		m := Member{Images: images, Relocatable: err == nil && isLinkable(r, size, images)}
+		if m.Relocatable {
+			m.Versions, err = readVersions(io.NewSectionReader(r, 0, size))
+		}
+		return File{Kind: Fatbin, Members: []Member{m}}, err
 	case bytes.Equal(magic[:4], ltoirMagic):
 		return readLTOIR(r, size)
 	case string(magic[:4]) == "\x7fELF":

@@ -161,17 +161,19 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	return fmt.Sprintf("nvcc is of CUDA %s, %s. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==%s.*').", k.Version, strings.Join(other, ", "), k.Version)
 }
 
-// releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no option for that.
+// releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no option for that. The versions of what it makes
+// are noted in k.
 func (w *world) releaseOfCICC(k *plan.Toolkit) string {
 	dir := w.folderWith("a.ii", "")
 	defer os.RemoveAll(dir)
 	if dir == "" || k.Programs["cicc"] == "" || len(k.Archs) == 0 {
 		return ""
 	}
-	text, ptx := filepath.Join(dir, "a.ii"), filepath.Join(dir, "a.ptx")
-	if _, err := w.answer(k.Programs["cicc"], "-arch", k.Archs[0].Virtual(), "-m64", text, "-o", ptx); err != nil {
+	text, ptx, ltoir := filepath.Join(dir, "a.ii"), filepath.Join(dir, "a.ptx"), filepath.Join(dir, "a.ltoir")
+	if _, err := w.answer(k.Programs["cicc"], "-arch", k.Archs[0].Virtual(), "-m64", text, "-o", ptx, "-olto", ltoir); err != nil {
 		return ""
 	}
+	k.Makes = w.versions(k, ptx, ltoir)
 	made, _ := regular.Read(ptx)
 	if m := releaseRE().FindSubmatch(made); m != nil {
 		return string(m[1])

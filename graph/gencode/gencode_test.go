@@ -106,6 +106,19 @@ func TestLinksIntoAsNVLink13(t *testing.T) {
 	}
 }
 
+// Half of a version is known of scrambled LTO-IR: it is newer if its container is.
+func TestNewer(t *testing.T) {
+	own := Version{1, 65, 2, 98}
+	for _, tt := range []struct {
+		of   Version
+		want bool
+	}{{own, false}, {Version{1, 65}, false}, {Version{1, 67}, true}, {Version{1, 65, 2, 107}, true}, {Version{1, 54, 2, 48}, false}, {Version{}, false}} {
+		if got := tt.of.Newer(own); got != tt.want {
+			t.Errorf("%s is newer than %s: %t", tt.of, own, got)
+		}
+	}
+}
+
 func TestImages(t *testing.T) {
 	images := []Image{{Kind: SASS, Num: 90, Suffix: "a"}, {Kind: LTO, Num: 80}, {Kind: GFX, Name: "gfx906"},
 		{Kind: Bitcode, Name: "gfx90a", Feature: ":xnack-"}, {Kind: Bitcode}}

@@ -1,6 +1,7 @@
 package gencode
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -12,6 +13,22 @@ type Image struct {
 	Suffix  string
 	Name    string // GFX, Bitcode: "gfx90a", as in Code; "" for bitcode that does not say it
 	Feature string // GFX, Bitcode: ":xnack-", as in Code
+}
+
+// Version is of what made an image, from the left as far as it is known: for machine code the release of the toolkit (13, 5), for PTX that of the
+// language (9, 5), for LTO-IR those of its container and of NVVM IR (1, 67, 2, 131). A linker takes none that is newer than its own.
+type Version [4]int
+
+// Newer reports that v is of a newer tool than w. What is not known of v is no newer.
+func (v Version) Newer(w Version) bool { return slices.Compare(v[:], w[:]) > 0 }
+
+// String is "13.5", or "1.67 with NVVM IR 2.131".
+func (v Version) String() string {
+	s := fmt.Sprintf("%d.%d", v[0], v[1])
+	if v[2] > 0 {
+		s += fmt.Sprintf(" with NVVM IR %d.%d", v[2], v[3])
+	}
+	return s
 }
 
 // Code is the image's architecture as it is written in a manifest: lto_80, gfx90a:xnack-.

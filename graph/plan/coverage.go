@@ -100,6 +100,7 @@ func (ck *checks) checkPrebuilt(t *target, p linkInput, lto bool) {
 // checkMembers holds the file of a prebuilt against the manifest's word on its LTO-IR.
 func (ck *checks) checkMembers(t *target, p linkInput, lto bool) {
 	members := ck.linkedMembers(p.t)
+	ck.checkVersions(t, p, members, lto)
 	none := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return holds(m, gencode.LTO) })
 	switch {
 	case len(none) > 0 && p.t.LTO == "required":
@@ -115,6 +116,21 @@ func (ck *checks) checkMembers(t *target, p linkInput, lto bool) {
 	case len(none) < len(members) && p.t.LTO == "none":
 		i := slices.IndexFunc(members, func(m Member) bool { return holds(m, gencode.LTO) })
 		ck.errorf(p.t.attr("lto"), `Remove lto = "none": it can take part in LTO.`, "%s does hold LTO-IR", memberNames(p.t, members[i:i+1]))
+	}
+}
+
+// checkVersions refuses code that is newer than what the toolkit makes: its linker takes none.
+func (ck *checks) checkVersions(t *target, p linkInput, members []Member, lto bool) {
+	for _, kind := range []gencode.Kind{gencode.SASS, gencode.PTX, gencode.LTO} {
+		own, known := ck.facts.CUDA.Makes[kind]
+		newer := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !m.Versions[kind].Newer(own) })
+		if !known || len(newer) == 0 || kind == gencode.LTO && !lto {
+			continue
+		}
+		ck.bothf(p.t.Pos, t.Pos, t.label+" links "+p.t.label, "Set CUDA_HOME to that CUDA or a newer one, or ask the vendor for code of an older one.",
+			"%s was made by a newer CUDA than %s: its %s is of version %s, and nvlink reads up to %s",
+			memberNames(p.t, newer), ck.facts.CUDA.Version, kind, newer[0].Versions[kind], own)
+		return
 	}
 }
 

@@ -3,9 +3,11 @@ package plan
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -46,6 +48,11 @@ func own(link *graph.Link, p linkInput, files []string) []string {
 	return files
 }
 
+// scrambled are the members of a prebuilt whose LTO-IR does not say of which version of NVVM IR it is, which decides whether nvlink reads it.
+func (g *given) scrambled(t *target) []Member {
+	return slices.DeleteFunc(g.linkedMembers(t), func(m Member) bool { return !holds(m, gencode.LTO) || m.Versions[gencode.LTO][2] > 0 })
+}
+
 // filesOf are the files of p that the device link of t reads: own relocatable objects, or the
 // archive of a library, of which nvlink takes every member.
 func (g *given) filesOf(t *target, p linkInput, check *graph.Link) []string {
@@ -55,6 +62,9 @@ func (g *given) filesOf(t *target, p linkInput, check *graph.Link) []string {
 		}
 		if g.untold(p.t) {
 			check.Untold = append(check.Untold, fmt.Sprintf("%s of %s (%s)", p.t.file, p.t.label, graph.Pos(p.t.Pos)))
+		}
+		if members := g.scrambled(p.t); check.LTO && len(members) > 0 {
+			check.Foreign = append(check.Foreign, fmt.Sprintf("%s of %s (%s)", memberNames(p.t, members), p.t.label, graph.Pos(p.t.Pos)))
 		}
 		return []string{p.t.linked()}
 	}

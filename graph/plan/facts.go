@@ -104,6 +104,8 @@ type Toolkit struct {
 	LibDir    string            // that of LibDirs which nvcc does not name, for it names one that is not there; else ""
 	CUDART    string            // what -l names the shared runtime by where there is no libcudart.so: ":libcudart.so.13"; else ""
 	Clang     *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
+
+	Makes map[gencode.Kind]gencode.Version // versions of the code that it makes, by kind: its linker takes none that is newer
 }
 
 // Toolkit.LTOFloats of a toolkit whose nvlink -dlto computes with the defaults whatever the code was compiled with.
@@ -153,6 +155,8 @@ type Member struct {
 	NewDriver   bool   // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []gencode.Image
 	Options     []string // what cicc was told, of each kind of its LTO-IR: "-ftz=0 -prec_div=1 ..."; "" where it is not recorded
+
+	Versions map[gencode.Kind]gencode.Version // of what made its images, by kind; none that is not known
 }
 
 // NVLinkReads reports relocatable device code of NVIDIA. AMD's is linked by other tools.

@@ -29,6 +29,9 @@ var (
 	errorRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nvlink (error|fatal)\s*:`) })
 )
 
+// RefusesLTOIR reports that nvlink did not understand some LTO-IR, most likely that of a newer toolkit. It does not say which (11.8 to 13.5).
+func RefusesLTOIR(output string) bool { return strings.Contains(output, "elfLink nvvm error") }
+
 // ReadNVLink sorts what a device link printed. nonLTO lists the inputs that are known not to be
 // LTO-IR, as "file" or "file:member"; the "not built for LTO" line about one of them is expected and
 // left out of text. Everything else is kept in text; faults are what must fail the build.
