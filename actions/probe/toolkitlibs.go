@@ -170,7 +170,7 @@ func (w *world) releaseOfCICC(k *plan.Toolkit) string {
 		return ""
 	}
 	text, ptx, ltoir := filepath.Join(dir, "a.ii"), filepath.Join(dir, "a.ptx"), filepath.Join(dir, "a.ltoir")
-	if _, err := w.answer(k.Programs["cicc"], "-arch", k.Archs[0].Virtual(), "-m64", text, "-o", ptx, "-olto", ltoir); err != nil {
+	if _, err := w.answer(k.Programs["cicc"], "-arch", k.Archs[0].Virtual(), "-m64", text, "-olto", ltoir, "-o", ptx); err != nil {
 		return ""
 	}
 	k.Makes = w.versions(k, ptx, ltoir)
