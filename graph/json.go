@@ -41,6 +41,7 @@ type jsonAction struct {
 	OrderOnly []string `json:"order_only"`
 	Outputs   []string `json:"outputs"`
 	Pos       Pos      `json:"pos"`
+	Whole     string   `json:"whole,omitempty"`
 }
 
 type jsonGroup struct {
@@ -68,8 +69,9 @@ type jsonEdge struct {
 //	build_dir  the build tree, relative to the project root or absolute
 //	default    labels that are built when none are named
 //	targets    [{label, kind, outputs, deps (labels), actions (ids), pos}]
-//	actions    [{id, kind, target (label), name, archs, mode, lto, inputs, order_only, outputs, pos}],
-//	           in a valid order of execution; lto marks device links that optimise
+//	actions    [{id, kind, target (label), name, archs, mode, lto, inputs, order_only, outputs, pos, whole}],
+//	           in a valid order of execution; lto marks device links that optimise; whole, if it is there, says
+//	           why a compiler runs as one command
 //	groups     only if collapsed: [{id "gN", kind, target, count, archs, modes, actions (ids)}]
 //	edges      [{from, to, files, order_only, lto}]: from and to are "aN" for action N, "gN" for a group,
 //	           or, as from, "file:PATH" for a library that no action makes; lto marks edges that bring
@@ -114,7 +116,7 @@ func (n *drawNode) ref() string {
 func (g *Graph) jsonAction(id ActionID) jsonAction {
 	a := g.Actions[id]
 	return jsonAction{ID: a.ID, Kind: a.Kind, Target: a.Target, Name: a.Name, Archs: list(a.Archs), Mode: a.Mode,
-		LTO: a.Link().LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos}
+		LTO: a.Link().LTO, Inputs: list(a.Inputs), OrderOnly: list(a.OrderOnly), Outputs: list(a.Outputs), Pos: a.Pos, Whole: a.Driver().UnsplitReason}
 }
 
 func jsonTargetOf(t *Target, drawn map[ActionID]bool) jsonTarget {

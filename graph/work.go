@@ -59,6 +59,7 @@ type Driver struct {
 	Argv          []string // the command that this action is a pass of; nil if it is that command
 	DryRunKey     string   // the question to the driver that the passes were learned from
 	UnsplitReason string   // why the driver runs as one command
+	Fallback      bool     // nobody has asked for that
 
 	// Ships is the device code that the output must have: all of it, if it has any or, of a link, if an input has. Compilers and
 	// linkers drop code with exit status 0.

@@ -59,6 +59,9 @@ func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, m
 	}
 	if last.upToDate() {
 		last.tell(w)
+		for _, line := range last.fallbacks() {
+			w.Front.Note(line)
+		}
 		w.Front.UpToDate(last.actions)
 		return sched.Summary{Actions: last.actions, UpToDate: last.actions}, "", nil
 	}
@@ -108,6 +111,7 @@ func (w *Workspace) buildPart(part *part, lock *run.Lock) (sum sched.Summary, mi
 		sum.Actions += rest
 		sum.UpToDate += rest
 	}
+	r.tell(part.fallbacks(), sum)
 	r.Finish(sum)
 	if len(t.Runner.Misparses()) > 0 && r.Context.Err() == nil {
 		return sum, planAgain, nil
@@ -139,6 +143,9 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misparsed == ""
 	if good && req.Good != nil {
 		err = req.Good(p, want)
+	}
+	if misparsed == "" {
+		r.tell(p.Fallbacks(p.Graph.Closure(want)), sum)
 	}
 	r.Finish(sum)
 	switch {
@@ -174,6 +181,16 @@ func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 func (r *watched) Finished(a *graph.Action, res sched.Result, done, total int) {
 	r.ended[a.ID] = res.Status != sched.Failed && res.Status != sched.Skipped
 	r.Observer.Finished(a, res, done, total)
+}
+
+// tell shows lines at the end of a run. Where something failed, that stands there.
+func (r *watched) tell(lines []string, sum sched.Summary) {
+	if sum.Failed > 0 || sum.Interrupted {
+		return
+	}
+	for _, line := range lines {
+		r.Diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: line})
+	}
 }
 
 // run runs what want needs. dirty are the actions that are not up to date then.

@@ -49,7 +49,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	if e.doubt {
 		return false
 	}
-	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, doubts: string(t.db.Text(doubtsText))}
+	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, doubts: string(t.db.Text(doubtsText)), whole: strings.Join(p.Fallbacks(closure), "\n")}
 	if len(p.w.diagnosed) > 0 {
 		text, err := json.Marshal(p.w.diagnosed)
 		if err != nil {

@@ -112,7 +112,7 @@ func (p *Project) make() (plan.Plan, error) {
 	p.distrust(steps)
 	p.Facts.DryRuns, p.steps = steps.Runs, steps
 	for {
-		made := plan.New(p.Project, p.Facts, plan.Options{NoSplit: p.w.NoSplit, CheckLink: p.w.CheckLink})
+		made := plan.New(p.Project, p.Facts, plan.Options{NoSplit: p.w.NoSplit, RequireSplit: p.w.RequireSplit, CheckLink: p.w.CheckLink})
 		if len(made.Questions) == 0 {
 			return made, nil
 		}

@@ -71,7 +71,7 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 	m := w.Manifest
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, v.root, v.state, m.File)
-	fmt.Fprintf(h, "%q %q %q %q %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit) // maps print sorted
+	fmt.Fprintf(h, "%q %q %q %q %v %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit, w.RequireSplit) // maps print sorted
 	fmt.Fprintf(h, "%q\n", targets)
 	env, _ := environ()
 	for _, e := range os.Environ() {
@@ -98,6 +98,7 @@ type note struct {
 	cpu     string           // of -march=native: the same, see probe.CPU
 	said    string           // diagnostics of the plan, as JSON
 	doubts  string           // the verdicts that the plan was made with, see misread.go
+	whole   string           // fallbacks, a line each
 }
 
 func (n note) encode() []byte {
@@ -108,7 +109,7 @@ func (n note) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	for _, text := range [4]string{n.gpus, n.cpu, n.said, n.doubts} {
+	for _, text := range [5]string{n.gpus, n.cpu, n.said, n.doubts, n.whole} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 		b = append(b, text...)
 	}
@@ -127,7 +128,7 @@ func decodeNote(b []byte) note {
 			*ids = append(*ids, graph.ActionID(u32()))
 		}
 	}
-	for _, text := range [4]*string{&n.gpus, &n.cpu, &n.said, &n.doubts} {
+	for _, text := range [5]*string{&n.gpus, &n.cpu, &n.said, &n.doubts, &n.whole} {
 		size := u32()
 		*text, b = string(b[:size]), b[size:]
 	}

@@ -22,16 +22,17 @@ import (
 
 // Workspace is a project with the choices of a command line. The zero values are the defaults.
 type Workspace struct {
-	Manifest  manifest.Options      // which manifest, with which variables, and where it builds
-	CacheDir  string                // the action cache; "" is that of the user
-	CacheSize func() (int64, error) // how large the cache may grow, in bytes; it is asked when a tree is opened
-	NoCache   bool                  // neither reads nor writes the action cache
-	NoSplit   bool                  // runs nvcc as one command
-	NoWait    bool                  // fails if another kbuild has the build tree
-	DryRun    bool                  // runs nothing
-	CheckLink *plan.CheckLink       // links the LTO-IR of modules
-	Begun     time.Time             // when this kbuild started
-	Front     Front
+	Manifest     manifest.Options      // which manifest, with which variables, and where it builds
+	CacheDir     string                // the action cache; "" is that of the user
+	CacheSize    func() (int64, error) // how large the cache may grow, in bytes; it is asked when a tree is opened
+	NoCache      bool                  // neither reads nor writes the action cache
+	NoSplit      bool                  // runs nvcc as one command
+	RequireSplit bool                  // refuses to run nvcc as one command where nobody asks for it
+	NoWait       bool                  // fails if another kbuild has the build tree
+	DryRun       bool                  // runs nothing
+	CheckLink    *plan.CheckLink       // links the LTO-IR of modules
+	Begun        time.Time             // when this kbuild started
+	Front        Front
 
 	diagnosed  manifest.Diagnostics // by the last plan
 	distrusted map[string]string    // questions to compilers that are known to be misparsed, and how that was found out

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -95,6 +96,11 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	if good {
 		d.ok("parts of the toolkit", strings.Join(nvcc.Programs, ", "))
 	}
+	if why := w.unsplit(k); why != "" && k.Clang == nil {
+		d.warn("taken apart", "no: "+why)
+	} else if k.Clang == nil {
+		d.ok("taken apart", "yes")
+	}
 	if w.fits(k.HostCXX) {
 		d.ok("host compiler of nvcc", described(k.HostCXX))
 	} else {
@@ -114,6 +120,40 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
 		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
 	}
+}
+
+// unsplit says why nvcc runs as one command for plain code, "" if it is taken apart. It is asked as a build asks it.
+func (w *world) unsplit(k *plan.Toolkit) string {
+	if missing := nvcc.Missing(k.Programs); missing != "" {
+		return missing
+	}
+	if len(k.Archs) == 0 {
+		return "it compiles for no architecture"
+	}
+	cc := nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path}
+	compile := cc.Compile(compiler.Compile{Source: "a.cu", Output: "a.o", Depfile: "a.d", Mode: "whole", Codes: k.Archs[:1]}, compiler.Options{})
+	link := cc.DeviceLink(nvcc.DeviceLink{Inputs: []string{compiler.AskInput}, Output: "a.o", Codes: k.Archs[:1]}, compiler.Options{})
+	steps := &Steps{drivers: map[string]driver{"nvcc": {k.NVCC.Path, os.Environ()}}}
+	answer := func(argv []string) (string, error) {
+		a, _ := steps.ask(w.ctx, compiler.Question{Tool: "nvcc", Args: nvcc.Ask(argv, "a.cu", "a.o", "a.d")})
+		if a.Error != "" {
+			return "", fmt.Errorf("nvcc --dryrun: %s", a.Error)
+		}
+		return a.Text, nil
+	}
+	text, err := answer(compile)
+	if err == nil {
+		_, err = nvcc.LearnCompile(text)
+	}
+	if err == nil {
+		if text, err = answer(link); err == nil {
+			_, err = nvcc.LearnLink(text)
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // hip says what HIP targets are compiled with.

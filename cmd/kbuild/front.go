@@ -27,7 +27,7 @@ func (c *cli) workspace() *engine.Workspace {
 	return &engine.Workspace{
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
-		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache, NoSplit: c.NoSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
+		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache, NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
 	}
 }
 

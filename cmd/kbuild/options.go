@@ -16,28 +16,29 @@ var version = "0.1.0-dev"
 
 // cli are the options of all commands, and what a command works with.
 type cli struct {
-	Dir      string            `short:"C" placeholder:"DIR" default:"." help:"Change to DIR first."`
-	File     string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
-	Jobs     jobsFlag          `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
-	Keep     *failuresFlag     `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
-	Mem      sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
-	Load     loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD; 0 is no limit."`
-	DryRun   bool              `short:"n" help:"Show what would run, and what would be restored from the cache; run nothing."`
-	Verbose  bool              `short:"v" help:"Show command lines, and what was restored from the cache."`
-	Quiet    bool              `short:"q" help:"Show failures only."`
-	Arch     []string          `placeholder:"LIST" help:"Ship code for these architectures, for example sm_80,sm_90."`
-	Profile  string            `placeholder:"P" help:"Use the values of profile P; build under build/P."`
-	Var      map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Set a variable of the manifest."`
-	BuildDir string            `placeholder:"DIR" help:"The build tree (default: build). It is refused where the project, its manifest or a source would be in it."`
-	CacheDir string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
-	NoCache  bool              `help:"Neither read nor write the action cache."`
-	NoWait   bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
-	NoSplit  bool              `help:"Run nvcc as one command; do not split it into its passes."`
-	KeepCode []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
-	JSON     bool              `name:"json" help:"Write one JSON object a line to standard output."`
-	Trace    string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto. After cache verify write --trace=FILE."`
-	Progress string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`
-	Color    string            `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"auto, always or never."`
+	Dir          string            `short:"C" placeholder:"DIR" default:"." help:"Change to DIR first."`
+	File         string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
+	Jobs         jobsFlag          `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
+	Keep         *failuresFlag     `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
+	Mem          sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
+	Load         loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD; 0 is no limit."`
+	DryRun       bool              `short:"n" help:"Show what would run, and what would be restored from the cache; run nothing."`
+	Verbose      bool              `short:"v" help:"Show command lines, and what was restored from the cache."`
+	Quiet        bool              `short:"q" help:"Show failures only."`
+	Arch         []string          `placeholder:"LIST" help:"Ship code for these architectures, for example sm_80,sm_90."`
+	Profile      string            `placeholder:"P" help:"Use the values of profile P; build under build/P."`
+	Var          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Set a variable of the manifest."`
+	BuildDir     string            `placeholder:"DIR" help:"The build tree (default: build). It is refused where the project, its manifest or a source would be in it."`
+	CacheDir     string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
+	NoCache      bool              `help:"Neither read nor write the action cache."`
+	NoWait       bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
+	NoSplit      bool              `xor:"split" help:"Run nvcc as one command; do not split it into its passes."`
+	RequireSplit bool              `xor:"split" help:"Fail where nvcc would run as one command though nobody asked for it."`
+	KeepCode     []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
+	JSON         bool              `name:"json" help:"Write one JSON object a line to standard output."`
+	Trace        string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto. After cache verify write --trace=FILE."`
+	Progress     string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`
+	Color        string            `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"auto, always or never."`
 
 	out   *term.Output
 	err   io.Writer

@@ -42,6 +42,9 @@ func (cmd planCmd) Run(c *cli) error {
 		fmt.Fprintf(c.out, "  %s %s%s\n", a.Kind, a.Name, codes(a))
 		fmt.Fprintf(c.out, "    %s\n", term.ShellQuote(a.Argv))
 	}
+	for _, line := range p.Fallbacks(ids) {
+		c.Note(line)
+	}
 	return nil
 }
 

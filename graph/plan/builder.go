@@ -11,8 +11,9 @@ import (
 
 // Options are the choices of a run.
 type Options struct {
-	NoSplit   bool       // run nvcc as one command
-	CheckLink *CheckLink // link the LTO-IR of modules; nil does not
+	NoSplit      bool       // run nvcc as one command
+	RequireSplit bool       // refuse to run nvcc as one command where nobody asks for it
+	CheckLink    *CheckLink // link the LTO-IR of modules; nil does not
 }
 
 // CheckLink asks for links of the LTO-IR of modules, which nothing reads.

@@ -103,7 +103,25 @@ func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
 	}, err
 }
 
-func (c *nvccCompiler) inOnePiece(whole *graph.Action, _ error) { c.b.emit(c.t, whole) }
+func (c *nvccCompiler) inOnePiece(whole *graph.Action, why error) {
+	c.b.fallBack(c.s.Pos, whole, why)
+	c.b.emit(c.t, whole)
+}
+
+// fallBack has nvcc run as one command for what stands at pos, which is refused where it must not.
+func (b *builder) fallBack(pos manifest.Pos, whole *graph.Action, why error) {
+	d := whole.Work.Driver
+	d.UnsplitReason, d.Fallback = why.Error(), !errors.As(why, new(optOut))
+	if d.Fallback && b.options.RequireSplit {
+		b.errorf(pos, "Build without --require-split to have it so: then each change of a source compiles it for all architectures.",
+			"nvcc would run as one command for %s %s: %v", whole.Kind, whole.Name, why)
+	}
+}
+
+// optOut is how a user asked for nvcc as one command.
+type optOut string
+
+func (o optOut) Error() string { return string(o) }
 
 // learnCompile gives the passes of a command of nvcc. ask is the argv that tells them; it is whole's where nvcc makes the output by itself.
 func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*nvcc.CompilePasses, error) {
@@ -118,12 +136,10 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 // unsplittable says why nvcc stays whole for t, before it is asked anything.
 func (g *given) unsplittable(t *target) error {
 	if why := g.optedOut(t); why != "" {
-		return errors.New(why)
+		return optOut(why)
 	}
-	for _, tool := range nvcc.Programs {
-		if g.facts.CUDA.Programs[tool] == "" {
-			return errors.New("the toolkit's " + tool + " was not found")
-		}
+	if missing := nvcc.Missing(g.facts.CUDA.Programs); missing != "" {
+		return errors.New(missing)
 	}
 	return nil
 }
@@ -175,7 +191,7 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 			}
 		}
 	}
-	whole.Work.Driver.UnsplitReason = err.Error()
+	b.fallBack(t.Pos, whole, err)
 	if link.LTO && b.facts.CUDA.LTOFault != "" {
 		b.errorf(t.Pos, b.facts.CUDA.LTOFault, "nvcc as one command cannot link with LTO (%v)", err)
 	}
@@ -212,7 +228,8 @@ func (b *builder) emitFormats(t *target, list []format) {
 		var err error
 		f.whole.Work.Driver = &graph.Driver{}
 		if f.passes, err = b.learnCompile(t, f.whole, f.ask); err != nil {
-			f.passes, f.whole.Work.Driver.UnsplitReason = nil, err.Error()
+			f.passes = nil
+			b.fallBack(f.source.Pos, f.whole, err)
 		}
 	}
 	for _, f := range list {

@@ -64,5 +64,15 @@ func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 // Programs are the programs of a toolkit that nvcc runs.
 var Programs = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 
+// Missing says which of Programs a toolkit lacks, "" if none. programs are paths by name.
+func Missing(programs map[string]string) string {
+	for _, name := range Programs {
+		if programs[name] == "" {
+			return "the toolkit's " + name + " was not found"
+		}
+	}
+	return ""
+}
+
 // Libraries are what links take of a toolkit; the last one only where cudart = "shared".
 var Libraries = []string{"libcudadevrt.a", "libcudart_static.a", "libcudart.so"}

@@ -19,6 +19,9 @@ type learner struct {
 
 // step reads one command.
 func (l *learner) step(s Step) (*Pass, error) {
+	if s.Tool == "" {
+		return nil, fmt.Errorf("nvcc --dryrun shows a step that is not known: %s", path.Base(s.Argv[0]))
+	}
 	p := &Pass{Tool: s.Tool, Arch: archOf(s)}
 	if s.Tool == "gcc" {
 		p.Tool = "host"
