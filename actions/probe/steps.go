@@ -19,6 +19,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -145,7 +146,7 @@ func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRu
 	defer os.RemoveAll(dir)
 	d := s.drivers[q.Tool]
 	cmd := exec.CommandContext(ctx, d.path, q.Args...)
-	cmd.Dir, cmd.Env = dir, append(d.env[:len(d.env):len(d.env)], "TMPDIR="+dir)
+	cmd.Dir, cmd.Env = dir, append(nvcc.AskEnviron(d.env), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")
 	clang := q.Tool == "hip" || q.Tool == "clang"

@@ -55,6 +55,9 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	for _, t := range nvcc.Programs {
 		k.Programs[t] = w.parts[t]
 	}
+	if tile := w.parts[nvcc.TileIRAS]; tile != "" {
+		k.Programs[nvcc.TileIRAS] = tile
+	}
 	k.LTOFloats = w.ltoFloats(k, d)
 	k.FatbinC = w.fatbinC(k.Programs["fatbinary"])
 	k.Mixed = w.mixed(d, k)
@@ -281,6 +284,9 @@ func (d dry) parts(w *world, program, libNVVM string) map[string]string {
 			path = d.ciccPath + string(filepath.ListSeparator) + path
 		}
 		parts[t] = w.lookup(t, path)
+	}
+	if tile := w.lookup(nvcc.TileIRAS, d.path); tile != "" {
+		parts[nvcc.TileIRAS] = tile
 	}
 	only := func(role, file string) {
 		parts[role] = ""

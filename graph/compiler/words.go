@@ -15,7 +15,7 @@ func Assignment(s string) (name, value string, ok bool) {
 	return name, value, true
 }
 
-// ShellWords splits a command as the shell does what nvcc prints: blanks, double quotes, backslashes, and the variables of
+// ShellWords splits a command as the shell does what nvcc prints: blanks, quotes, backslashes, and the variables of
 // assigned. Anything else that a shell would expand or connect is an error.
 func ShellWords(s string, assigned map[string]string) ([]string, error) {
 	var words []string
@@ -28,6 +28,14 @@ func ShellWords(s string, assigned map[string]string) ([]string, error) {
 			i++
 			word.WriteByte(s[i])
 			inWord = true
+		case c == '\'' && !quoted:
+			end := strings.IndexByte(s[i+1:], '\'')
+			if end < 0 {
+				return nil, errors.New("an open quote")
+			}
+			word.WriteString(s[i+1:][:end])
+			inWord = true
+			i += end + 1
 		case c == '"':
 			quoted, inWord = !quoted, true
 		case c == '$':
@@ -48,7 +56,7 @@ func ShellWords(s string, assigned map[string]string) ([]string, error) {
 				word.Reset()
 				inWord = false
 			}
-		case strings.IndexByte("|&;<>()'", c) >= 0:
+		case strings.IndexByte("|&;<>()", c) >= 0:
 			return nil, fmt.Errorf("the shell's %q", c)
 		default:
 			word.WriteByte(c)

@@ -79,9 +79,12 @@ func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
 	b := c.b
 	passes, err := b.learnCompile(c.t, whole, whole.Argv)
 	options := b.hostOptions(c.s.Flags)
+	if err == nil && len(passes.TileIRAS) > 0 && b.facts.CUDA.Programs[nvcc.TileIRAS] == "" {
+		err = errors.New("the toolkit's tileiras was not found")
+	}
 	if err == nil && passes.Host != nil {
 		options = passes.Host.Unplaced()
-		if err = joinable(options); b.facts.CUDA.FatbinC[nvcc.Placeholder(c.s.Mode)] == "" {
+		if err = joinable(options); passes.TileFatbin == nil && b.facts.CUDA.FatbinC[passes.Placeholder()] == "" {
 			err = errors.New("fatbinary was not asked for the form of its output")
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
@@ -44,14 +46,12 @@ type Step struct {
 // its program, source, output and dependency file, which get names of their own.
 func Ask(argv []string, source, output, depfile string) []string {
 	question := []string{"--dryrun", "--keep", "--keep-dir", askKeep}
-	for i := 1; i < len(argv); i++ {
-		switch a := argv[i]; {
+	args := withoutRun(argv[1:])
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
 		case a == "-MD" || a == "--objdir-as-tempdir":
-		case a == "-MF" && i+1 < len(argv) && argv[i+1] == depfile:
+		case a == "-MF" && i+1 < len(args) && args[i+1] == depfile:
 			i++
-		case a == "-t" || a == "--threads":
-			i++ // how nvcc runs its steps; with --dryrun it is an error
-		case strings.HasPrefix(a, "-t=") || strings.HasPrefix(a, "--threads="):
 		case a == source:
 			question = append(question, AskSource)
 		case a == output:
@@ -61,6 +61,32 @@ func Ask(argv []string, source, output, depfile string) []string {
 		}
 	}
 	return question
+}
+
+// AskEnviron is the environment of a question: what nvcc takes from there is treated as Ask treats a command.
+func AskEnviron(env []string) []string {
+	env = slices.Clone(env)
+	for i, e := range env {
+		if name, flags, _ := strings.Cut(e, "="); name == "NVCC_PREPEND_FLAGS" || name == "NVCC_APPEND_FLAGS" {
+			env[i] = name + "=" + strings.Join(withoutRun(strings.Fields(flags)), " ")
+		}
+	}
+	return env
+}
+
+// withoutRun leaves out how nvcc runs its steps: before 13.0 a dry run with -t is an error, and one with -time writes the file (13.0 and newer).
+func withoutRun(args []string) (out []string) {
+	options := []string{"-t", "--threads", "-time", "--time"}
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(args[i], "=")
+		switch {
+		case !slices.Contains(options, name):
+			out = append(out, args[i])
+		case !joined:
+			i++
+		}
+	}
+	return out
 }
 
 // ParseDryRun reads the output of nvcc --dryrun.
@@ -75,14 +101,14 @@ func ParseDryRun(text string) (DryRun, error) {
 			}
 			continue
 		}
-		if name, value, ok := compiler.Assignment(rest); ok {
-			// Variables with an underscore are nvcc's own; LIBRARIES, INCLUDES and the like are in the steps already.
-			if name == "NVVMIR_LIBRARY_DIR" || name == "LD_LIBRARY_PATH" {
+		if name, value, ok := compiler.Assignment(rest); ok && !runsTool(value) {
+			if !ownVariable(name) {
 				d.Env = append(d.Env, name+"="+strings.TrimSpace(value))
 			}
 			assigned[name] = value
 			continue
 		}
+		rest = redirectRE().ReplaceAllString(rest, "")
 		argv, err := compiler.ShellWords(rest, assigned)
 		if err != nil {
 			return d, fmt.Errorf("%w in %q", err, rest)
@@ -98,14 +124,34 @@ func ParseDryRun(text string) (DryRun, error) {
 	return d, nil
 }
 
+// redirectRE is the end of each step with -t (13.0 and newer): nvcc shows what the steps say when all have ended.
+var redirectRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` > \S+ 2>\S+\s*$`) })
+
+// ownVariable reports a variable that nvcc sets for itself: what it says is in the steps. PATH is not needed where tools are run by path.
+func ownVariable(name string) bool {
+	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "NVCC_") || strings.HasSuffix(name, "_FLAGS") ||
+		slices.Contains([]string{"TOP", "PATH", "CICC_PATH", "CUDA_ROOT", "INCLUDES", "SYSTEM_INCLUDES", "LIBRARIES"}, name)
+}
+
+// runsTool reports that what looks like the value of a variable is a step with a variable of its own: NAME=value cicc ...
+func runsTool(value string) bool {
+	words := strings.Fields(value)
+	return slices.ContainsFunc(words[min(1, len(words)):], func(w string) bool { return isTool(path.Base(strings.Trim(w, `"'`))) })
+}
+
+// isTool reports a program of the toolkit that is understood.
+func isTool(name string) bool {
+	return slices.Contains(Programs, name) || name == TileIRAS
+}
+
 // toolOf names the tool of a step, "" for one that is not known.
 func toolOf(argv []string) string {
-	base := path.Base(argv[0])
-	switch base {
-	case "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink":
+	switch base := path.Base(argv[0]); {
+	case isTool(base):
 		return base
-	}
-	if slices.Contains(argv[1:], "-c") || slices.Contains(argv[1:], "-E") {
+	case strings.Contains(base, "="): // a variable of the step's own
+		return ""
+	case slices.Contains(argv[1:], "-c") || slices.Contains(argv[1:], "-E"):
 		return "gcc"
 	}
 	return ""

@@ -64,6 +64,9 @@ func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 // Programs are the programs of a toolkit that nvcc runs.
 var Programs = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 
+// TileIRAS is the program that compiles tile code. A toolkit may lack it (13.1 and newer).
+const TileIRAS = "tileiras"
+
 // Missing says which of Programs a toolkit lacks, "" if none. programs are paths by name.
 func Missing(programs map[string]string) string {
 	for _, name := range Programs {

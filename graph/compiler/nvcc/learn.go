@@ -15,6 +15,7 @@ type learner struct {
 	texts []*Pass           // that preprocess
 	stubs map[string]string // architecture by file name without folder
 	stub  string            // the one that the host code includes
+	tile  string            // the file name without folder of the second fatbin that a stub includes, of tile code
 }
 
 // step reads one command.
@@ -22,7 +23,11 @@ func (l *learner) step(s Step) (*Pass, error) {
 	if s.Tool == "" {
 		return nil, fmt.Errorf("nvcc --dryrun shows a step that is not known: %s", path.Base(s.Argv[0]))
 	}
-	p := &Pass{Tool: s.Tool, Arch: archOf(s)}
+	arch, err := archOf(s)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pass{Tool: s.Tool, Arch: arch}
 	if s.Tool == "gcc" {
 		p.Tool = "host"
 		if slices.Contains(s.Argv, "-E") {
@@ -34,6 +39,9 @@ func (l *learner) step(s Step) (*Pass, error) {
 		next := ""
 		if i+1 < len(s.Argv) {
 			next = s.Argv[i+1]
+		}
+		if a == "-jobserver" || a == "--jobserver" { // how it runs, and not what it makes: kbuild has a jobserver of its own
+			continue
 		}
 		handled, skip := l.option(p, s, a, next)
 		if handled {
@@ -52,19 +60,22 @@ func (l *learner) step(s Step) (*Pass, error) {
 	return p, nil
 }
 
-// archOf is the architecture that a step is for.
-func archOf(s Step) string {
-	for i, a := range s.Argv {
-		switch {
-		case s.Tool == "cicc" && a == "-arch" && i+1 < len(s.Argv):
-			return s.Argv[i+1]
-		case s.Tool == "cicc" && strings.HasPrefix(a, "-arch="), s.Tool == "ptxas" && strings.HasPrefix(a, "-arch="):
-			return strings.TrimPrefix(a, "-arch=")
-		case s.Tool == "nvlink" && strings.HasPrefix(a, "--arch="):
-			return strings.TrimPrefix(a, "--arch=")
-		}
+// archOf is the architecture that a step is for, "" if the tool has none.
+func archOf(s Step) (string, error) {
+	if !slices.Contains([]string{"cicc", "ptxas", "tileiras", "nvlink"}, s.Tool) {
+		return "", nil
 	}
-	return ""
+	for i, a := range s.Argv {
+		name, value, joined := strings.Cut(a, "=")
+		if !slices.Contains([]string{"-arch", "--arch", "-gpu-name", "--gpu-name"}, name) {
+			continue
+		}
+		if !joined && i+1 < len(s.Argv) {
+			value = s.Argv[i+1]
+		}
+		return value, nil
+	}
+	return "", fmt.Errorf("%s does not say for which architecture it runs", s.Tool)
 }
 
 // option reads an argument whose meaning a tool fixes, and says how many arguments after it belong to it.
@@ -75,7 +86,7 @@ func (l *learner) option(p *Pass, s Step, a, next string) (handled bool, skip in
 		return l.frontEnd(p, s, a, next)
 	case "fatbinary":
 		return l.fatbinary(p, s, a)
-	case "ptxas", "nvlink":
+	case "ptxas", "nvlink", "tileiras":
 		if file, ok := strings.CutPrefix(a, "--register-link-binaries="); ok {
 			w = l.writes(p, file, RoleRegister.Of(p.Arch))
 			w.prefix = "--register-link-binaries="
@@ -85,7 +96,11 @@ func (l *learner) option(p *Pass, s Step, a, next string) (handled bool, skip in
 		if a != "-o" {
 			return false, 0
 		}
-		w = l.writes(p, next, RoleCubin.Of(p.Arch))
+		role := RoleCubin
+		if s.Tool == "tileiras" {
+			role = RoleTileCubin
+		}
+		w = l.writes(p, next, role.Of(p.Arch))
 	case "gcc":
 		switch {
 		case a == "-o" && p.Tool == "preprocess":
@@ -120,6 +135,10 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 		w = l.reads(p, RoleModuleID)
 	case "--include_file_name":
 		w = word{prefix: FatbinName}
+	case "--include_alt_file_name":
+		l.tile, w = path.Base(next), word{prefix: TileName}
+	case "--tile_bc_file_name":
+		w = l.writes(p, next, RoleTileIR.Of(p.Arch))
 	case "--orig_src_path_name", "--orig_src_file_name":
 		w = word{role: RoleSource} // named, not read
 	case "--stub_file_name":
@@ -132,7 +151,10 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 		}
 	case "-o":
 		role := RolePTX.Of(p.Arch)
-		if slices.Contains(s.Argv, "-lto") {
+		switch {
+		case slices.Contains(s.Argv, "--tile-only"):
+			role = RoleTileIR.Of(p.Arch)
+		case slices.Contains(s.Argv, "-lto"):
 			role = RoleLTOIR.Of(p.Arch)
 		}
 		w = l.writes(p, next, role)
@@ -145,35 +167,37 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	return true, 1
 }
 
-// fatbinary writes one of two forms: the plain file is taken, and the C text where the step after reads it.
+// fatbinary writes one of two forms: the plain file is taken, and the C text where the step after reads it, of a device link and of an
+// object with tile code.
 func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) {
-	if file, ok := strings.CutPrefix(a, "--create="); ok {
-		role := l.files[file]
-		if role == "" && slices.Contains(s.Argv, "-link") {
-			return true, 0 // the C text is what link.stub includes
-		}
-		w := l.writes(p, file, RoleFatbin)
-		w.prefix = "--create="
-		p.argv = append(p.argv, w)
+	asText := slices.Contains(s.Argv, "-link") || l.tile != ""
+	option, file, ok := strings.Cut(a, "=")
+	role := RoleFatbin
+	switch {
+	case !ok || option != "--create" && option != "--embedded-fatbin":
+		return false, 0
+	case option == "--create" && asText && l.files[file] == "":
 		return true, 0
-	}
-	if file, ok := strings.CutPrefix(a, "--embedded-fatbin="); ok {
-		if !slices.Contains(s.Argv, "-link") {
-			l.files[file] = RoleFatbinC // included by the stub under a name of our own
-			return true, 0
-		}
-		w := l.writes(p, file, RoleFatbinC)
-		w.prefix = "--embedded-fatbin="
-		p.argv = append(p.argv, w)
+	case option == "--create":
+	case !asText:
+		l.files[file] = RoleFatbinC // included by the stub under a name of our own
 		return true, 0
+	case path.Base(file) == l.tile:
+		role = RoleTileC
+	default:
+		role = RoleFatbinC
 	}
-	return false, 0
+	w := l.writes(p, file, role)
+	w.prefix = option + "="
+	p.argv = append(p.argv, w)
+	return true, 0
 }
 
-// The names under which generated host code includes two other generated files.
+// The names under which generated host code includes other generated files.
 const (
 	StubName   = "kernels.stub.c"
 	FatbinName = "kernels.fatbin.c"
+	TileName   = "kernels.tile.fatbin.c"
 )
 
 // writes notes an output. The output of the whole command keeps its role.

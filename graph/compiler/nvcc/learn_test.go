@@ -2,6 +2,7 @@ package nvcc
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,43 +21,46 @@ func TestLearnRecorded(t *testing.T) {
 }
 
 func describe(text string) string {
-	var b strings.Builder
-	show := func(p *Pass) {
-		if p == nil {
-			return
-		}
-		b.WriteString(p.Tool + " [" + p.Arch + "]\n  " + strings.Join(p.Argv(p.Tool, func(r Role) string { return "<" + string(r) + ">" })[1:], "\n  ") + "\n")
-	}
 	if strings.Contains(text, "nvlink ") {
 		l, err := LearnLink(text)
 		if err != nil {
 			return "error: " + err.Error() + "\n"
 		}
-		for _, p := range l.NVLink {
-			show(p)
-		}
-		show(l.Fatbinary)
-		show(l.Host)
-		return b.String() + l.Said
+		return strings.Join(linkPasses(l), "") + l.Said
 	}
 	c, err := LearnCompile(text)
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
+	return strings.Join(compilePasses(c), "") + "primary " + c.Primary + "\n" + c.Said
+}
+
+// linkPasses and compilePasses show passes with roles in place of files.
+func linkPasses(l *LinkPasses) (out []string) {
+	for _, p := range append(slices.Clone(l.NVLink), l.Fatbinary, l.Host) {
+		out = append(out, shown(p)...)
+	}
+	return out
+}
+
+func compilePasses(c *CompilePasses) (out []string) {
 	for _, p := range c.CICC {
-		show(c.Preprocess[p.Arch])
-		show(p)
+		out = append(append(out, shown(c.Preprocess[p.Arch])...), shown(p)...)
 	}
 	for _, p := range c.Checks {
-		b.WriteString("check, lets " + string(p.In[0]) + " pass as " + string(p.Out[0]) + ": ")
-		show(p)
+		out = append(out, "check, lets "+string(p.In[0])+" pass as "+string(p.Out[0])+": "+shown(p)[0])
 	}
-	for _, p := range c.PTXAS {
-		show(p)
+	for _, p := range slices.Concat(c.PTXAS, []*Pass{c.Fatbinary}, c.TileIRAS, []*Pass{c.TileFatbin, c.Preprocess["host"], c.Cudafe, c.Host}) {
+		out = append(out, shown(p)...)
 	}
-	show(c.Fatbinary)
-	show(c.Preprocess["host"])
-	show(c.Cudafe)
-	show(c.Host)
-	return b.String() + "primary " + c.Primary + "\n" + c.Said
+	return out
+}
+
+// shown is nothing for a pass that is none.
+func shown(p *Pass) []string {
+	if p == nil {
+		return nil
+	}
+	argv := p.Argv(p.Tool, func(r Role) string { return "<" + string(r) + ">" })[1:]
+	return []string{p.Tool + " [" + p.Arch + "]\n  " + strings.Join(argv, "\n  ") + "\n"}
 }

@@ -27,8 +27,11 @@ const (
 	RoleHostCode  Role = "cudafe"    // cudafe1.cpp: the source with its device code taken out
 	RoleModuleID  Role = "module_id" // a name for the source that is unique in a program
 	RoleRegister  Role = "reg.c"     // "reg.c:sm_80": nvlink's list of the modules that it linked
-	RoleScratch   Role = "scratch"   // "scratch:gpu": written and never read
-	RoleLinkInput Role = "inputs"    // stands for all inputs of a device link
+	RoleTileIR    Role = "tilebc"    // "tilebc:compute_100": what cicc makes of tile functions (13.3 and newer)
+	RoleTileCubin Role = "tile.cubin"
+	RoleTileC     Role = "tile.fatbin.c" // tile code of all architectures as C text: a second fatbin in the object
+	RoleScratch   Role = "scratch"       // "scratch:gpu": written and never read
+	RoleLinkInput Role = "inputs"        // stands for all inputs of a device link
 )
 
 // Of gives the role of an architecture.
@@ -76,10 +79,12 @@ type CompilePasses struct {
 	CICC       []*Pass          // one for each virtual architecture
 	Checks     []*Pass          // ptxas that writes nothing: whether it ends well decides if the PTX is taken (13.0 and newer, from compute_90 on)
 	PTXAS      []*Pass
-	Fatbinary  *Pass  // nil if the output is PTX or a cubin; writes RoleFatbin or RoleOutput
-	Cudafe     *Pass  // nil if the output is no object
-	Host       *Pass  // g++ -c of RoleHostCode, nil if the output is no object
-	Primary    string // the architecture whose stub the host code includes
+	TileIRAS   []*Pass // compile tile code
+	Fatbinary  *Pass   // nil if the output is PTX or a cubin, or has tile code alone; writes RoleFatbin or RoleOutput, or RoleFatbinC beside tile code
+	TileFatbin *Pass   // writes RoleTileC; nil without tile code
+	Cudafe     *Pass   // nil if the output is no object
+	Host       *Pass   // g++ -c of RoleHostCode, nil if the output is no object
+	Primary    string  // the architecture whose stub the host code includes
 	Said       string
 
 	texts []*Pass
@@ -131,7 +136,13 @@ func (c *CompilePasses) place(p *Pass) error {
 			return c.check(p)
 		}
 		c.PTXAS = append(c.PTXAS, p)
+	case "tileiras":
+		c.TileIRAS = append(c.TileIRAS, p)
 	case "fatbinary":
+		if slices.Contains(p.Out, RoleTileC) {
+			twice, c.TileFatbin = c.TileFatbin != nil, p
+			break
+		}
 		twice, c.Fatbinary = c.Fatbinary != nil, p
 	case "cudafe++":
 		twice, c.Cudafe = c.Cudafe != nil, p
@@ -178,7 +189,7 @@ func (p *Pass) rename(from, to Role) {
 
 // complete checks that every file that a pass reads is made by another.
 func (c *CompilePasses) complete() error {
-	all := slices.Concat(c.CICC, c.Checks, c.PTXAS)
+	all := slices.Concat(c.CICC, c.Checks, c.PTXAS, c.TileIRAS)
 	for _, p := range c.texts {
 		if p.Arch == "" {
 			return fmt.Errorf("no step reads what a preprocessor writes")
@@ -186,7 +197,7 @@ func (c *CompilePasses) complete() error {
 		c.Preprocess[p.Arch] = p
 		all = append(all, p)
 	}
-	for _, p := range []*Pass{c.Fatbinary, c.Cudafe, c.Host} {
+	for _, p := range []*Pass{c.Fatbinary, c.TileFatbin, c.Cudafe, c.Host} {
 		if p != nil {
 			all = append(all, p)
 		}
@@ -202,7 +213,7 @@ func (c *CompilePasses) complete() error {
 	if (c.Cudafe == nil) != (c.Host == nil) {
 		return fmt.Errorf("a compile runs only one of cudafe++ and a host compiler")
 	}
-	if c.Host != nil && c.Fatbinary == nil || len(c.CICC) == 0 {
+	if c.Host != nil && c.Fatbinary == nil && c.TileFatbin == nil || len(c.CICC) == 0 {
 		return fmt.Errorf("a compile makes no device code")
 	}
 	slices.SortFunc(c.CICC, func(a, b *Pass) int { return strings.Compare(a.Arch, b.Arch) })

@@ -32,7 +32,7 @@ import (
 type Kit struct {
 	Programs map[string]string // by name: "cicc"
 	HostCXX  string
-	FatbinC  map[string]string // see Placeholder
+	FatbinC  map[string]string // see CompilePasses.Placeholder
 	Archs    []gencode.Code    // that the toolkit knows
 	ArchList []gencode.Code    // those that sources are to find in ListMacro; none are those of the compile
 	LibNVVM  string            // where nvlink -dlto looks for it in vain; else ""
@@ -58,12 +58,16 @@ func (s *Split) Compile(c *CompilePasses) {
 		s.device(c, false)
 		return
 	}
-	s.Out = s.Dir + "/host.o"
+	if c.TileFatbin == nil {
+		s.Out = s.Dir + "/host.o"
+	}
 	s.device(c, false)
 	s.preprocess(c.Preprocess["host"])
 	s.cudafe(c.Cudafe)
 	s.host(c)
-	s.Join(s.Out, s.file(RoleFatbin))
+	if c.TileFatbin == nil {
+		s.Join(s.Out, s.file(RoleFatbin))
+	}
 }
 
 // device plans the passes that make device code. They end with LTO-IR if only that is wanted.
@@ -87,6 +91,12 @@ func (s *Split) device(c *CompilePasses, ltoir bool) {
 		s.once(a)
 	}
 	s.fatbinary(c.Fatbinary)
+	for _, pass := range c.TileIRAS {
+		a := s.action(graph.TileIRAS, pass, s.Programs["tileiras"])
+		a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
+		s.once(a)
+	}
+	s.fatbinary(c.TileFatbin)
 }
 
 // fatbinary plans the pass, if there is one.
@@ -103,7 +113,7 @@ func (p *Pass) Unplaced() []string { return p.Argv("", func(Role) string { retur
 
 // Options are those of all passes that make the output.
 func (c *CompilePasses) Options() (all []string) {
-	for _, p := range append(append(slices.Clone(c.CICC), c.PTXAS...), c.Cudafe, c.Host) {
+	for _, p := range append(slices.Concat(c.CICC, c.PTXAS, c.TileIRAS), c.Cudafe, c.Host) {
 		if p != nil {
 			all = append(all, p.Unplaced()...)
 		}
@@ -111,13 +121,13 @@ func (c *CompilePasses) Options() (all []string) {
 	return all
 }
 
-// Placeholder is the key of Kit.FatbinC: the C text that fatbinary makes of some image, with which host code of a mode is compiled
-// before there is device code.
-func Placeholder(mode string) string {
-	if mode == "whole" {
-		return "whole"
+// Placeholder is the key of Kit.FatbinC: the C text that fatbinary makes of some image, with which the host code is compiled before
+// there is device code. It goes by fatbinary and not by the mode: -ewp has a whole program wait for a device link.
+func (c *CompilePasses) Placeholder() string {
+	if slices.Contains(c.Fatbinary.Unplaced(), "--device-c") {
+		return "rdc"
 	}
-	return "rdc"
+	return "whole"
 }
 
 // file is where a role's file is.
@@ -150,7 +160,7 @@ func (s *Split) own(r Role) string {
 	case RoleHostCode:
 		base := path.Base(s.Whole.Inputs[0])
 		return s.Dir + "/" + strings.TrimSuffix(base, path.Ext(base)) + ".cudafe1.cpp"
-	case RoleFatbin, RoleFatbinC:
+	case RoleFatbin, RoleFatbinC, RoleTileC:
 		return s.Dir + "/" + kind
 	case RoleUnchecked:
 		return s.Dir + "/" + arch + ".unchecked.ptx"
@@ -283,7 +293,8 @@ func (s *Split) cudafe(pass *Pass) {
 	s.Emit(a)
 }
 
-// host plans the compile of the host code, with a placeholder for the device code.
+// host plans the compile of the host code, with a placeholder for the device code. Host code that includes two fatbins, the second of
+// tile code, gets them as they are, and waits for them: join knows the place of one.
 func (s *Split) host(c *CompilePasses) {
 	code, stub := s.file(RoleHostCode), s.file(RoleStub.Of(c.Primary))
 	a := s.action(graph.HostPart, c.Host, s.HostCXX)
@@ -293,8 +304,8 @@ func (s *Split) host(c *CompilePasses) {
 	a.Work.Step.Staged = []graph.StagedFile{
 		{Name: path.Base(code), From: code},
 		{Name: StubName, From: stub},
-		{Name: FatbinName, Text: s.FatbinC[Placeholder(s.Whole.Mode)]},
 	}
+	fatbins := s.stageFatbins(a, c)
 	// nvcc passes some architecture of the list, the last one named, and its headers ask only whether there is
 	// one. A fixed one keeps host code from being compiled again for another list.
 	for i, arg := range a.Argv {
@@ -302,10 +313,27 @@ func (s *Split) host(c *CompilePasses) {
 			a.Argv[i] = fmt.Sprintf("-D__CUDA_ARCH__=%d", s.Archs[0].Num*10)
 		}
 	}
-	a.Inputs = nil
+	a.Inputs = fatbins
 	s.ReadTexts(a, code, stub)
 	if !s.Lines {
 		a.Work.Step.DiagnosticInputs = append(a.Work.Step.DiagnosticInputs, s.file(RoleText.Of("host")))
 	}
 	s.Emit(a)
+}
+
+// stageFatbins puts what stands for the device code before the host code that includes it, or, where there is tile code, the device code
+// itself, and gives its files.
+func (s *Split) stageFatbins(a *graph.Action, c *CompilePasses) (files []string) {
+	staged := &a.Work.Step.Staged
+	if c.TileFatbin == nil {
+		*staged = append(*staged, graph.StagedFile{Name: FatbinName, Text: s.FatbinC[c.Placeholder()]})
+		return nil
+	}
+	a.Archs = s.Whole.Archs
+	if c.Fatbinary != nil { // not with -tile-only
+		files = append(files, s.file(RoleFatbinC))
+		*staged = append(*staged, graph.StagedFile{Name: FatbinName, From: files[0]})
+	}
+	*staged = append(*staged, graph.StagedFile{Name: TileName, From: s.file(RoleTileC)})
+	return append(files, s.file(RoleTileC))
 }
