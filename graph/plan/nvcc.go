@@ -24,6 +24,11 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 		}
 		return nvcc.Driver{}, false
 	}
+	for _, f := range ck.facts.NVCCFlags {
+		if why, help := manifest.LostNVCC(f); why != "" && !ck.nvccSaid {
+			ck.errorf(pos, help, "the environment has %s for nvcc, and %s", f, why)
+		}
+	}
 	if k.Mixed != "" && !ck.nvccSaid {
 		ck.warnf(pos, k.Mixed, "the programs of this CUDA toolkit are of different versions")
 		ck.nvccSaid = true

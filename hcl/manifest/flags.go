@@ -26,7 +26,20 @@ var derivedNVCC = []struct{ options, attribute string }{
 	{"-ftz --ftz", "ftz"}, {"-prec-div --prec-div", "prec_div"}, {"-prec-sqrt --prec-sqrt", "prec_sqrt"}, {"-fmad --fmad", "fmad"},
 	{"-G --device-debug", "device_debug"}, {"-maxrregcount --maxrregcount", "max_registers"}, {"-std --std", "std"},
 	{"-ccbin --compiler-bindir", "host_compiler of toolchain \"cuda\""},
-	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps -time --time", itself},
+	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
+}
+
+// LostNVCC says why an option of nvcc would be without effect, though nvcc takes it, and what to do; "" of others. nvcc itself writes the
+// files of some, and kbuild runs the programs behind it.
+func LostNVCC(flag string) (why, help string) {
+	name, _, _ := strings.Cut(flag, "=")
+	switch "-" + strings.TrimLeft(name, "-") {
+	case "-time", "-fdevice-time-trace":
+		return "the file of " + flag + " would not be written", "Remove it: kbuild runs the programs behind nvcc. `kbuild --trace=FILE` writes when each of them ran."
+	case "-prune", "-Xnvprune":
+		return flag + " would have no effect", "Remove it: nvcc prunes objects when it links a program, and kbuild links programs itself. gencode says what they ship."
+	}
+	return "", ""
 }
 
 func (r *reader) flags() *Flags {
@@ -97,6 +110,10 @@ func (r *reader) refuseFlag(tool string, i item) bool {
 			help = fmt.Sprintf("Use the attribute %s.", attr)
 		}
 		r.l.errorAt(i.rng, help, "kbuild derives %s itself", i.text)
+		return true
+	}
+	if why, help := LostNVCC(i.text); tool == "nvcc" && why != "" {
+		r.l.errorAt(i.rng, help, "%s", why)
 		return true
 	}
 	if strings.HasPrefix(i.text, "@") && (tool == "hip" || tool == "clang") {

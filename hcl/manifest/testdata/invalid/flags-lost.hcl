@@ -1,0 +1,5 @@
+library "a" {
+  sources = ["src/a.cu"]
+
+  flags = { nvcc = ["-time", "t.csv", "-fdevice-time-trace=t.json", "--fdevice-time-trace-granularity=100", "--prune"] }
+}
