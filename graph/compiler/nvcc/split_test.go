@@ -2,6 +2,7 @@ package nvcc
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,5 +61,47 @@ func TestSplitFormats(t *testing.T) {
 	}
 	if kinds["11.8-ptx"] != "preprocess cicc copy" || kinds["11.8-cubin"] != "copy" {
 		t.Errorf("%q", kinds)
+	}
+}
+
+// Host code stands for a device link, or registers its own code, by what fatbinary is told: -ewp has whole programs linked.
+func TestPlaceholder(t *testing.T) {
+	for _, m := range modes(t) {
+		if want := map[string]string{"c": "whole", "dc": "rdc", "dc-lto": "rdc", "ewp": "rdc"}[m.name]; want != "" {
+			c, err := LearnCompile(m.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Placeholder(); got != want {
+				t.Errorf("%s of %s: %s, want %s", m.name, m.toolkit, got, want)
+			}
+		}
+	}
+}
+
+// The host code of a source with tile code waits for both fatbins and makes the object: there is nothing to join.
+func TestSplitTile(t *testing.T) {
+	for _, m := range modes(t) {
+		want, ok := map[string]string{"tile": FatbinName + " " + TileName, "tile-only": TileName, "tile-lto": FatbinName + " " + TileName}[m.name]
+		if !ok {
+			continue
+		}
+		c, err := LearnCompile(m.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last *graph.Action
+		u := compiler.Unit{Dir: "parts", Emit: func(a *graph.Action) { last = a },
+			Whole: &graph.Action{Inputs: []string{"a.cu"}, Outputs: []string{"a.o"}, Tools: []string{"nvcc"}}}
+		NewSplit(u, Kit{HostCXX: "g++"}, c.Env).Compile(c)
+		var staged []string
+		for _, f := range last.Step().Staged[2:] {
+			if staged = append(staged, f.Name); f.From == "" || !slices.Contains(last.Inputs, f.From) {
+				t.Errorf("%s: %+v is no input", m.name, f)
+			}
+		}
+		if last.Kind != graph.HostPart || last.Outputs[0] != "a.o" || strings.Join(staged, " ") != want {
+			t.Errorf("%s: %s makes %s with %s", m.name, last.Kind, last.Outputs, staged)
+		}
 	}
 }
