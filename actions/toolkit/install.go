@@ -1,0 +1,219 @@
+package toolkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+// Toolkits are installed side by side, each in a folder named after the digests of its wheels:
+//
+//	TOOLKITS/lock                       held by the one who installs or removes
+//	TOOLKITS/new-123/                   what is being installed, or was when kbuild was killed
+//	TOOLKITS/<digest>/wheels            what it was made of, as in the lock file
+//	TOOLKITS/<digest>/nvidia/cu13/      the toolkit
+//
+// pip checks the digest of each wheel, and installs into a temporary folder. A folder of a digest appears by one rename, when it is whole.
+
+const (
+	temporary  = "new-"
+	wheelsFile = "wheels"
+)
+
+// Install installs the toolkit of the lock file, unless it is there, and gives its folder.
+func (p *Pin) Install(ctx context.Context) (string, error) {
+	wheels, err := p.wheels()
+	if err != nil {
+		return "", err
+	}
+	final := filepath.Join(p.Dir, folder(wheels))
+	if root, err := rootOf(final); err == nil { // maybe by somebody else, where this user cannot write
+		p.Say("CUDA " + p.Version + " is installed")
+		return root, nil
+	}
+	lock, err := p.exclusive(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Release()
+	if root, err := rootOf(final); err == nil { // by the one that was waited for
+		return root, nil
+	}
+	tmp, err := os.MkdirTemp(p.Dir, temporary)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	p.Say(p.announce(wheels))
+	made := filepath.Join(tmp, "toolkit")
+	if err := p.fill(ctx, wheels, tmp, made); err != nil {
+		return "", err
+	}
+	if err := os.Rename(made, final); err != nil {
+		return "", err
+	}
+	return rootOf(final)
+}
+
+// announce says what will be fetched before it is. No index tells pip the sizes in advance; those of the compiler are known to about a fifth.
+func (p *Pin) announce(wheels []Wheel) string {
+	size, from := "105 to 130 MB to fetch, 280 to 370 MB on disk", "with pip"
+	if p.Links != "" {
+		size, from = "280 to 370 MB on disk", "from "+p.Links
+	}
+	if len(p.Parts) > 0 {
+		size += ", and what " + strings.Join(p.Parts, ", ") + " take"
+	}
+	return fmt.Sprintf("installing CUDA %s %s: %d wheels, %s", p.Version, from, len(wheels), size)
+}
+
+// fill makes a toolkit of wheels in a folder that is not there yet.
+func (p *Pin) fill(ctx context.Context, wheels []Wheel, tmp, made string) error {
+	pip, err := p.newPip(ctx, tmp)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, w := range wheels {
+		lines = append(lines, fmt.Sprintf("%s==%s --hash=sha256:%s\n", w.Name, w.Version, w.SHA256))
+	}
+	file := filepath.Join(tmp, "requirements")
+	if err := regular.Replace(file, []byte(strings.Join(lines, ""))); err != nil {
+		return err
+	}
+	args := []string{"install", "--no-deps", "--no-compile", "--no-warn-script-location", "--only-binary=:all:", "--require-hashes", "-r", file, "--target", made}
+	if _, err := pip.run(ctx, slices.Concat(args, offline(p.Links))...); err != nil {
+		return err
+	}
+	root, err := rootOf(made)
+	if err != nil {
+		return fmt.Errorf("the wheels hold no nvcc: %w", err)
+	}
+	if err := complete(root); err != nil {
+		return err
+	}
+	l := lock{requirement(p.Version, p.Parts), wheels}
+	return regular.Replace(filepath.Join(made, wheelsFile), []byte(l.text()))
+}
+
+// rootOf is the folder of the toolkit in one where wheels were installed.
+func rootOf(dir string) (string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "nvidia"))
+	for _, e := range entries {
+		root := filepath.Join(dir, "nvidia", e.Name())
+		if info, err := os.Stat(filepath.Join(root, "bin", "nvcc")); err == nil && info.Mode().IsRegular() {
+			return root, nil
+		}
+	}
+	if err == nil {
+		err = fs.ErrNotExist
+	}
+	return "", err
+}
+
+// complete makes the names that nvcc, nvlink and linkers look for, and the wheels lack: lib64 (nvcc 13.0 and 13.1), nvvm/lib64/libnvvm.so
+// (nvlink -dlto), and libX.so for each libX.so.N.
+func complete(root string) error {
+	links := map[string]string{"lib64": "lib"}
+	libs, err := os.ReadDir(filepath.Join(root, "lib"))
+	for _, lib := range libs {
+		if name, _, ok := strings.Cut(lib.Name(), ".so."); ok {
+			links["lib/"+name+".so"] = lib.Name()
+			if name == "libnvvm" {
+				links["nvvm/lib64/libnvvm.so"] = "../../lib/" + lib.Name()
+			}
+		}
+	}
+	for name, to := range links {
+		file := filepath.Join(root, name)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o777))
+		if e := os.Symlink(to, file); !errors.Is(e, fs.ErrExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// exclusive takes the lock of the folder of toolkits, and removes what one who was killed has left.
+func (p *Pin) exclusive(ctx context.Context) (*run.Lock, error) {
+	if err := os.MkdirAll(p.Dir, 0o777); err != nil {
+		return nil, fmt.Errorf("the folder of toolkits cannot be written: %w", err)
+	}
+	lock, err := run.AcquireLock(ctx, filepath.Join(p.Dir, "lock"), func(b *run.Busy) {
+		p.Say("waiting for another kbuild that installs a toolkit" + b.Parenthesis())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the folder of toolkits cannot be written: %w", err)
+	}
+	entries, err := os.ReadDir(p.Dir)
+	for _, e := range entries {
+		if dir := filepath.Join(p.Dir, e.Name()); strings.HasPrefix(e.Name(), temporary) {
+			err = errors.Join(err, run.EndOrphans(dir), os.RemoveAll(dir)) // a pip that goes on would write into it
+		}
+	}
+	if err != nil {
+		lock.Release()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// Installed is a toolkit that is there.
+type Installed struct{ Name, Requirement, Root string }
+
+// List are the toolkits that are installed, by name.
+func (p *Pin) List() (list []Installed, err error) {
+	entries, err := os.ReadDir(p.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		dir := filepath.Join(p.Dir, e.Name())
+		text, _ := regular.Read(filepath.Join(dir, wheelsFile))
+		l, notLock := parse(string(text))
+		root, notToolkit := rootOf(dir)
+		if notLock == nil && notToolkit == nil && !strings.HasPrefix(e.Name(), temporary) {
+			list = append(list, Installed{e.Name(), l.requirement, root})
+		}
+	}
+	return list, err
+}
+
+// Remove removes an installed toolkit, of which name is what List calls it or the beginning of that. It goes by one rename: a build finds it
+// whole, or not at all.
+func (p *Pin) Remove(ctx context.Context, name string) error {
+	list, err := p.List()
+	if err != nil {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(t Installed) bool { return name == "" || !strings.HasPrefix(t.Name, name) })
+	if len(list) != 1 {
+		return fmt.Errorf("%d toolkits are called %q; kbuild toolkit list shows them", len(list), name)
+	}
+	lock, err := p.exclusive(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	tmp, err := os.MkdirTemp(p.Dir, temporary)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(p.Dir, list[0].Name)
+	if owned(p.name(dir), dir) {
+		os.Remove(p.name(dir))
+	}
+	if err := errors.Join(os.Rename(dir, filepath.Join(tmp, "toolkit")), os.RemoveAll(tmp)); err != nil {
+		return err
+	}
+	p.Say("removed " + dir)
+	return nil
+}

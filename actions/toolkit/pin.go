@@ -1,0 +1,164 @@
+package toolkit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+)
+
+// Pin is a toolkit that a manifest asks for.
+type Pin struct {
+	Manifest string // what it is called, for messages
+	LockFile string // its path
+	Text     []byte // what is in it; nil if it is not there
+	Dir      string // where toolkits are installed
+	Common   string // where names of them are that are the same for all users: CommonDir; "" if Dir is such a place itself
+	Version  string // "13.5.0"
+	Parts    []string
+	Links    string // a folder with wheels, which pip takes instead of an index; ""
+	Say      func(line string)
+	Terminal *os.File // shows pip's own progress; nil if there is none
+}
+
+// NotReady says why a pinned toolkit cannot be used, and which command mends it.
+type NotReady struct{ Why, Command string }
+
+func (e NotReady) Error() string { return e.Why + ". Run: " + e.Command }
+
+const (
+	lockCommand    = "kbuild toolkit lock"
+	installCommand = "kbuild toolkit install"
+)
+
+// Root is the folder of the installed toolkit. Where it cannot be used the error is a NotReady.
+func (p *Pin) Root() (string, error) {
+	wheels, err := p.wheels()
+	if err != nil {
+		return "", err
+	}
+	root, err := rootOf(filepath.Join(p.Dir, folder(wheels)))
+	if err != nil {
+		return "", NotReady{fmt.Sprintf("CUDA %s of %s is not installed", p.Version, filepath.Base(p.LockFile)), installCommand}
+	}
+	return root, nil
+}
+
+// wheels are those that the lock file names for this machine.
+func (p *Pin) wheels() ([]Wheel, error) {
+	name := filepath.Base(p.LockFile)
+	if p.Text == nil {
+		return nil, NotReady{"there is no " + name + ", which says what CUDA " + p.Version + " consists of", lockCommand}
+	}
+	l, err := parse(string(p.Text))
+	if err != nil {
+		return nil, NotReady{name + ": " + err.Error(), lockCommand}
+	}
+	if want := requirement(p.Version, p.Parts); l.requirement != want {
+		return nil, NotReady{fmt.Sprintf("%s is of %s, and %s wants %s", name, l.requirement, p.Manifest, want), lockCommand}
+	}
+	wheels := l.of(thisMachine())
+	if err := check(wheels, p.Version); err != nil {
+		return nil, NotReady{fmt.Sprintf("%s names no toolkit for %s: %v", name, thisMachine(), err), lockCommand}
+	}
+	return wheels, nil
+}
+
+// Lock asks pip what the toolkit consists of, without fetching it, and writes the lock file. It is for every kind of machine that the index has
+// wheels for, and at least for this one.
+func (p *Pin) Lock(ctx context.Context) error {
+	tmp, err := os.MkdirTemp("", "kbuild-lock-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	pip, err := p.newPip(ctx, tmp)
+	if err != nil {
+		return err
+	}
+	l := &lock{requirement: requirement(p.Version, p.Parts)}
+	for _, machine := range machines {
+		wheels, err := pip.resolve(ctx, l.requirement, machine, p.Links)
+		if err == nil {
+			err = check(wheels, p.Version)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			l.wheels = append(l.wheels, wheels...)
+		case machine != thisMachine() && strings.Contains(err.Error(), "No matching distribution"):
+			p.Say(fmt.Sprintf("warning: the lock is not for %s: %v", machine, err))
+		default:
+			return fmt.Errorf("asking pip for %s on %s: %w", l.requirement, machine, err)
+		}
+	}
+	if err := regular.Replace(p.LockFile, []byte(l.text())); err != nil {
+		return err
+	}
+	p.Say(fmt.Sprintf("wrote %s: CUDA %s, %d wheels", p.LockFile, p.Version, len(l.wheels)))
+	return nil
+}
+
+// report is the part of pip's installation report that matters.
+type report struct {
+	Install []struct {
+		Metadata struct{ Name, Version string } `json:"metadata"`
+		Download struct {
+			Archive struct {
+				Hash   string            `json:"hash"` // "sha256=..."
+				Hashes map[string]string `json:"hashes"`
+			} `json:"archive_info"`
+		} `json:"download_info"`
+	} `json:"install"`
+}
+
+// resolve asks what pip would install for a machine.
+func (p *pip) resolve(ctx context.Context, requirement, machine, links string) ([]Wheel, error) {
+	file := filepath.Join(p.dir, machine+".json")
+	args := []string{"install", "--dry-run", "--ignore-installed", "--quiet", "--report", file, "--only-binary=:all:",
+		"--platform", "manylinux2014_" + machine, "--platform", "manylinux_2_28_" + machine, "--target", filepath.Join(p.dir, "target")}
+	complaints, err := p.run(ctx, slices.Concat(args, offline(links), []string{requirement})...)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(complaints, "does not provide the extra") {
+		return nil, errors.New(complaints)
+	}
+	text, err := regular.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("pip wrote no report: %w", err)
+	}
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("reading pip's report: %w", err)
+	}
+	var wheels []Wheel
+	for _, i := range r.Install {
+		sum, ok := i.Download.Archive.Hashes["sha256"]
+		if !ok {
+			sum = strings.TrimPrefix(i.Download.Archive.Hash, "sha256=")
+		}
+		w := Wheel{machine, strings.ToLower(i.Metadata.Name), i.Metadata.Version, sum}
+		if !wheelRE().MatchString(w.line()) {
+			return nil, fmt.Errorf("the index gives no sha256 of %s %s", w.Name, w.Version)
+		}
+		wheels = append(wheels, w)
+	}
+	slices.SortFunc(wheels, func(a, b Wheel) int { return strings.Compare(a.Name, b.Name) })
+	return wheels, nil
+}
+
+// offline are pip's options to take wheels from a folder alone.
+func offline(links string) []string {
+	if links == "" {
+		return nil
+	}
+	return []string{"--no-index", "--find-links", links}
+}

@@ -1,0 +1,128 @@
+package toolkit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+)
+
+// pip fetches and unpacks wheels. It is the user's own, with whatever index, mirror and proxy it is set up for.
+
+// EnvPip names the environment variable with the command that is pip: "python3.12 -m pip".
+const EnvPip = "KBUILD_PIP"
+
+const installPip = "on Debian and Ubuntu: apt install python3-pip. Or name one: " + EnvPip + `="python3.12 -m pip"`
+
+type pip struct {
+	argv     []string
+	dir      string   // an empty folder to run in: python looks for modules in the current one first
+	env      []string // complete
+	say      func(line string)
+	terminal *os.File // shows pip's own progress; nil if there is none
+}
+
+// newPip finds pip. It writes below tmp alone.
+func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
+	made := &pip{dir: filepath.Join(tmp, "cwd"), say: p.Say, terminal: p.Terminal}
+	for _, dir := range []string{made.dir, filepath.Join(tmp, "tmp")} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	// Settings for other uses of pip: they contradict --target, or ask.
+	made.env = append(os.Environ(), "PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore", "PIP_NO_INPUT=1",
+		"PIP_DISABLE_PIP_VERSION_CHECK=1", "LC_ALL=C.UTF-8", "TMPDIR="+filepath.Join(tmp, "tmp"))
+	if named := os.Getenv(EnvPip); named != "" {
+		argv, err := compiler.ShellWords(named, nil)
+		if err != nil || len(argv) == 0 {
+			return nil, fmt.Errorf("%s is %q, which is no command", EnvPip, named)
+		}
+		made.argv = argv
+		return made, nil
+	}
+	return made, made.find(ctx, filepath.Join(tmp, "venv"))
+}
+
+// find takes the pip of python3. Python without pip may have one to put into a virtual environment; Debian has that in a package of its own.
+func (p *pip) find(ctx context.Context, venv string) error {
+	works := func(argv ...string) bool {
+		res, err := run.Run(ctx, run.Command{Argv: argv, Dir: p.dir, Env: p.env})
+		return err == nil && res.ExitCode == 0
+	}
+	p.argv = []string{"python3", "-m", "pip"}
+	switch {
+	case works("python3", "-m", "pip", "--version"):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !works("python3", "--version"):
+		return errors.New("there is no python3, whose pip fetches the toolkit. Install it, " + installPip)
+	case works("python3", "-m", "venv", venv):
+		p.argv = []string{filepath.Join(venv, "bin", "python3"), "-m", "pip"}
+		return nil
+	}
+	return errors.New("python3 has no pip, which fetches the toolkit. Install it, " + installPip)
+}
+
+// run runs pip. What it says meanwhile is shown; what it complains of is given, and is the error where it fails.
+func (p *pip) run(ctx context.Context, args ...string) (complaints string, err error) {
+	stdout, shown := p.terminal, func() {}
+	if stdout == nil {
+		args = append(args, "--progress-bar", "off")
+		if stdout, shown, err = p.lines(); err != nil {
+			return "", err
+		}
+	}
+	res, err := run.Run(ctx, run.Command{Argv: slices.Concat(p.argv, args), Dir: p.dir, Env: p.env, Stdout: stdout})
+	shown()
+	complaints = strings.TrimSpace(string(res.Output))
+	switch {
+	case err != nil:
+		return complaints, err
+	case strings.Contains(complaints, "no such option: --report") || strings.Contains(complaints, "no such option: --dry-run"):
+		return complaints, fmt.Errorf("this pip is too old: locking needs pip 22.2 (installing does not). Name another: %s=\"python3.12 -m pip\"", EnvPip)
+	case res.ExitCode != 0:
+		return complaints, fmt.Errorf("%s ended with status %d:\n%s", strings.Join(p.argv, " "), res.ExitCode, complaints)
+	}
+	return complaints, nil
+}
+
+// lines shows what matters of pip's output, line by line. shown waits for the last one.
+func (p *pip) lines() (to *os.File, shown func(), err error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewScanner(from)
+		for lines.Scan() {
+			if m := fetchRE().FindStringSubmatch(lines.Text()); m != nil {
+				p.say(strings.ToLower(m[1][:1]) + m[1][1:] + " " + filepath.Base(m[2]) + m[3])
+			}
+		}
+		io.Copy(io.Discard, from) // a line that is too long ends Scan
+	}()
+	return to, func() {
+		to.Close()
+		<-done
+		from.Close()
+	}, nil
+}
+
+// fetchRE finds the wheels that pip fetches, with their sizes.
+var fetchRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(Downloading|Using cached|Processing) (\S.*?\.whl)(?:\.metadata)?( \([0-9][^)]*\))?`)
+})
