@@ -150,6 +150,7 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 		if want, err := manifest.ParseConstraint(tc.Version); err == nil && tc.Version != "" {
 			r.Accepts = want.Allows
 		}
+		w.toolkit(p, &r)
 	}
 	if tc, ok := p.Toolchains["hip"]; ok {
 		r.HIPCompiler, r.HIPVersion = tc.Compiler, tc.Version

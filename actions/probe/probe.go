@@ -37,6 +37,7 @@ type Request struct {
 	Root         string                    // project root; relative paths of Prebuilt start here
 	Compiler     string                    // nvcc or a clang, by name or path; "" is nvcc
 	HostCompiler string                    // "" lets the probe choose one that the toolkit supports
+	Missing      string                    // what to say where Compiler is not there; "" says where it was looked for
 	Version      string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
 	Accepts      func(version string) bool // whether that allows a version; nil is any
 	NeedCUDA     bool

@@ -22,6 +22,9 @@ import (
 // dry run, and not guessed from a layout.
 func (w *world) toolkit() (*plan.Toolkit, string) {
 	driver, looked := w.findNVCC()
+	if driver == "" && w.req.Missing != "" {
+		return nil, w.req.Missing
+	}
 	if driver == "" {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME."
 	}

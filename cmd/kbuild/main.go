@@ -27,6 +27,7 @@ type commandLine struct {
 	Precompile precompileCmd `cmd:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
 	Inspect    inspectCmd    `cmd:"" help:"Show the device code in objects, archives, libraries and programs."`
 	Cache      cacheCmd      `cmd:"" help:"Manage the action cache."`
+	Toolkit    toolkitCmd    `cmd:"" help:"Pin, install and remove CUDA toolkits of PyPI."`
 	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`
 	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
 	Clean      cleanCmd      `cmd:"" help:"Remove what kbuild has written into the build tree, and into those of profiles in it."`

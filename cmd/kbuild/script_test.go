@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,11 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("SAMPLES", samples) // files with real device code
+			pip, err := filepath.Abs("../../actions/toolkit/testdata/pip")
+			if err != nil {
+				return err
+			}
+			e.Setenv("KBUILD_PIP", fmt.Sprintf("sh %q", pip))
 			e.Setenv("KBUILD_CACHE_DIR", e.WorkDir+"/cache")
 			e.Setenv("HOME", filepath.Dir(tools)) // what compilers say may depend on it
 			e.Setenv("MAKEFLAGS", "")

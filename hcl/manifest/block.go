@@ -1,7 +1,5 @@
 package manifest
 
-import "slices"
-
 // kbuild { required_version } says which kbuild the manifest was written for.
 
 func (l *loader) decodeKbuild() {
@@ -22,26 +20,6 @@ func (l *loader) decodeKbuild() {
 	case !c.Allows(l.opts.Version):
 		l.errorAt(rng, "Install a kbuild that meets the constraint.", "this manifest needs kbuild %s, and this is kbuild %s", text, l.opts.Version)
 	}
-}
-
-var toolchainKinds = []string{"cuda", "hip"}
-
-func (l *loader) decodeToolchain(b *block) {
-	if !slices.Contains(toolchainKinds, b.name) {
-		l.errorAt(b.nameRng, knownNames("toolchain", toolchainKinds), "no toolchain named %q%s", b.name, didYouMean(b.name, toolchainKinds))
-		return
-	}
-	r := l.reader(b, nil)
-	var t Toolchain
-	t.Compiler, _ = r.text("compiler")
-	t.HostCompiler, _ = r.text("host_compiler")
-	t.Version, _ = r.text("version")
-	if t.Version != "" {
-		if _, err := ParseConstraint(t.Version); err != nil {
-			l.errorAt(r.find("version").Expr.Range(), "", "version: %v", err)
-		}
-	}
-	l.project.Toolchains[b.name] = t
 }
 
 // A profile is a named set of values for variables; anything else in it is an error, also in a

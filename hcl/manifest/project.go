@@ -9,7 +9,7 @@ import (
 type Project struct {
 	Root       string               // absolute folder of the manifest
 	File       string               // manifest, relative to Root
-	Files      []string             // all manifests read (kernels.hcl, kernels.local.hcl) and files of options, relative to Root or absolute
+	Files      []string             // all that was read (kernels.hcl, kernels.local.hcl, kernels.lock) and files of options, relative to Root or absolute
 	Looks      []Look               // every path that was looked at, in order
 	BuildDir   string               // of this run: relative to Root and slash-separated when inside, else absolute
 	Variables  []Variable           // in order of declaration, with the value in force
@@ -41,7 +41,11 @@ type Variable struct {
 type Toolchain struct {
 	Compiler     string // name or path; "" is the default of the kind
 	HostCompiler string // attribute host_compiler, name or path; "" lets the probe choose
-	Version      string // constraint such as ">= 11.2, < 13"; "" is any
+	Version      string // constraint such as ">= 11.2, < 13"; "" is any. With Pinned it is one version, "13.5.0"
+	Path         string // folder of the toolkit, relative to Root or absolute; "" lets the probe look for it
+	Pinned       bool   // from = "pypi": the toolkit is that of LockFile
+	LockFile     string // relative to Root; Project.Text has what is in it, nothing if it is not there
+	Parts        []string
 }
 
 // Kind of a target.

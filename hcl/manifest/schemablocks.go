@@ -89,7 +89,15 @@ profile "dev" {
 					Text:    "A name or path of the compiler of C, C++ and the host half of CUDA sources.",
 					Becomes: "`nvcc -ccbin`, and the program of host compiles and links"},
 				{Name: "version", Type: StringType, Default: "any", Example: `version = ">= 11.8, < 13"`,
-					Text: "The versions of the toolkit that are allowed. " + constraintText},
+					Text: "The versions of the toolkit that are allowed. " + constraintText + " With `from = \"pypi\"` it is one version, such as `13.5.0`."},
+				{Name: "from", Type: StringType, Words: []string{"system", "pypi"}, Default: `"system"`, Example: `from = "system"`, See: "toolkits.md",
+					Text: "Where the CUDA toolkit comes from. `system` is one that is installed. `pypi` is NVIDIA's own, from PyPI, in exactly one " +
+						"`version`: `kbuild toolkit lock` pins it, and `kbuild toolkit install` installs it."},
+				{Name: "path", Type: StringType, Example: `path = "third_party/cuda"`, See: "toolkits.md",
+					Text: "The folder of an installed CUDA toolkit, with `bin/nvcc` in it, relative to the manifest."},
+				{Name: "parts", Type: StringsType, Example: `parts = []`, See: "toolkits.md",
+					Text: "With `from = \"pypi\"`: parts of the toolkit besides the compiler, the runtime and CCCL, as the extras of PyPI's " +
+						"package `cuda-toolkit` are called: `cublas`, `nvjitlink`, `nvdisasm`."},
 			},
 		},
 		{

@@ -72,6 +72,8 @@ func option(f *kong.Flag) string {
 var environment = [][2]string{
 	{"KBUILD_CACHE_DIR", "The action cache, if `--cache-dir` is not given."},
 	{"KBUILD_CACHE_SIZE", "What `kbuild cache gc` keeps, if `--max-size` is not given."},
+	{"KBUILD_TOOLKITS", "Where `kbuild toolkit install` installs (default: `toolkits` in the action cache)."},
+	{"KBUILD_PIP", "The command that `kbuild toolkit` runs as pip (default: `python3 -m pip`)."},
 	{"KBUILD_VAR_NAME", "The value of the variable NAME of the manifest."},
 	{"MAKEFLAGS", "Under make: its jobserver, and the options `-n`, `-k` and `-s`."},
 	{"CUDA_HOME, ROCM_PATH, PATH", "Where toolkits and compilers are looked for."},
@@ -82,7 +84,7 @@ var statuses = [][2]string{
 	{"0", "Done."},
 	{"1", "The build failed, or `cache verify --trace` found something, or standard output could not be written."},
 	{"2", "The command line or the manifest is wrong."},
-	{"3", "A requirement failed: of doctor, precompile --verify, cache verify, cache export or cache import."},
+	{"3", "A requirement failed: of doctor, toolkit, precompile --verify, cache verify, cache export or cache import."},
 	{"130", "Interrupted."},
 }
 

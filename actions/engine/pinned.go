@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/toolkit"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// EnvToolkits names the environment variable that moves the folder where toolkits are installed.
+const EnvToolkits = "KBUILD_TOOLKITS"
+
+// Toolkits knows the folder where pinned toolkits are installed: in that of the cache, if the user names none.
+func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
+	if dir := os.Getenv(EnvToolkits); dir != "" {
+		if !filepath.IsAbs(dir) {
+			return nil, usagef("%s is %q: it must be an absolute path", EnvToolkits, dir)
+		}
+		return &toolkit.Pin{Dir: filepath.Clean(dir), Say: w.Front.Say}, nil
+	}
+	dir, err := w.ActionCache()
+	return &toolkit.Pin{Dir: filepath.Join(dir, "toolkits"), Common: toolkit.CommonDir, Say: w.Front.Say}, err
+}
+
+// Pin is the toolkit that a manifest pins. It is an error if there is none.
+func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
+	tc := p.Toolchains["cuda"]
+	if !tc.Pinned {
+		return nil, usagef(`%s pins no toolkit. Its toolchain "cuda" needs from = "pypi" and, for example, version = "13.5.0"`, p.File)
+	}
+	pin, err := w.Toolkits()
+	if err == nil {
+		pin.Manifest, pin.Version, pin.Parts = p.File, tc.Version, tc.Parts
+		pin.LockFile, pin.Text = filepath.Join(p.Root, tc.LockFile), p.Text(tc.LockFile)
+	}
+	return pin, err
+}
+
+// toolkit says where the CUDA toolkit of a manifest is. Builds install none: where a pinned one is missing, the answer is what to do.
+func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
+	tc := p.Toolchains["cuda"]
+	if tc.Path != "" {
+		r.Compiler, r.Missing = tc.Path+"/bin/nvcc", "path names no CUDA toolkit: there is no "+tc.Path+"/bin/nvcc."
+	}
+	if !tc.Pinned {
+		return
+	}
+	r.Accepts = nil // where the lock file does not fit the version, there is no root
+	root := ""
+	pin, err := w.Pin(p)
+	if err == nil {
+		root, err = pin.Use()
+	}
+	if r.Compiler = filepath.Join(root, "bin", "nvcc"); err != nil {
+		r.Compiler, r.Missing = os.DevNull, err.Error() // no program, and not the one in PATH either
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/toolkit"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+)
+
+type toolkitCmd struct {
+	Lock    toolkitLockCmd    `cmd:"" help:"Write kernels.lock: the wheels of the toolkit that the manifest pins, with their digests."`
+	Install toolkitInstallCmd `cmd:"" help:"Install the toolkit of kernels.lock, with pip, and show its folder."`
+	Path    toolkitPathCmd    `cmd:"" help:"Show the folder of the toolkit of kernels.lock."`
+	List    toolkitListCmd    `cmd:"" help:"Show the toolkits that kbuild has installed."`
+	Remove  toolkitRemoveCmd  `cmd:"" help:"Remove toolkits that kbuild has installed."`
+}
+
+type toolkitLockCmd struct {
+	FindLinks string `placeholder:"FOLDER" help:"Look at the wheels in FOLDER, and at no index."`
+}
+
+func (cmd toolkitLockCmd) Run(c *cli) error {
+	return c.pinned(cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) error { return pin.Lock(ctx) })
+}
+
+type toolkitInstallCmd struct {
+	FindLinks string `placeholder:"FOLDER" help:"Take the wheels from FOLDER, and from no index."`
+}
+
+func (cmd toolkitInstallCmd) Run(c *cli) error {
+	return c.pinned(cmd.FindLinks, func(ctx context.Context, pin *toolkit.Pin) error { return c.showRoot(pin.Install(ctx)) })
+}
+
+type toolkitPathCmd struct{}
+
+func (toolkitPathCmd) Run(c *cli) error {
+	return c.pinned("", func(_ context.Context, pin *toolkit.Pin) error { return c.showRoot(pin.Root()) })
+}
+
+func (c *cli) showRoot(root string, err error) error {
+	if err == nil {
+		fmt.Fprintln(c.out.Paths(), root)
+	}
+	return err
+}
+
+// pinned does something with the toolkit of the manifest, until somebody interrupts.
+func (c *cli) pinned(links string, do func(context.Context, *toolkit.Pin) error) error {
+	w := c.workspace()
+	p, err := w.Load()
+	if err != nil {
+		return err
+	}
+	pin, err := w.Pin(p)
+	if err != nil {
+		return err
+	}
+	if links != "" {
+		if info, err := os.Stat(links); err != nil || !info.IsDir() {
+			return usagef("--find-links %s: there is no such folder", links)
+		}
+		pin.Links, _ = filepath.Abs(links) // pip runs in a folder of its own
+	}
+	if f, ok := c.err.(*os.File); ok && term.IsTerminal(f) {
+		pin.Terminal = f
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	err = do(ctx, pin)
+	switch {
+	case ctx.Err() != nil:
+		return engine.InterruptedError{While: "running pip"}
+	case errors.As(err, new(toolkit.NotReady)):
+		return exitError{exitRequirement, err}
+	}
+	return err
+}
+
+type toolkitListCmd struct{}
+
+func (toolkitListCmd) Run(c *cli) error {
+	pin, err := c.workspace().Toolkits()
+	if err != nil {
+		return err
+	}
+	list, err := pin.List()
+	for _, t := range list {
+		fmt.Fprintf(c.out.Paths(), "%s  %s  %s\n", t.Name, t.Requirement, t.Root)
+	}
+	return err
+}
+
+type toolkitRemoveCmd struct {
+	Names []string `arg:"" help:"What kbuild toolkit list calls them; the beginning is enough."`
+}
+
+func (cmd toolkitRemoveCmd) Run(c *cli) error {
+	pin, err := c.workspace().Toolkits()
+	for _, name := range cmd.Names {
+		if err == nil {
+			err = pin.Remove(context.Background(), name)
+		}
+	}
+	return err
+}

@@ -1,0 +1,4 @@
+toolchain "cuda" {
+  path     = "third_party/cuda"
+  compiler = "clang++"
+}

@@ -1,0 +1,3 @@
+toolchain "hip" {
+  path = "third_party/rocm"
+}

@@ -1,0 +1,4 @@
+toolchain "cuda" {
+  from    = "pypi"
+  version = "12.6.3"
+}

@@ -1,0 +1,3 @@
+toolchain "cuda" {
+  parts = ["cublas"]
+}

@@ -1,0 +1,3 @@
+toolchain "cuda" {
+  from = "pypi"
+}

@@ -1,0 +1,27 @@
+package manifest
+
+import (
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The lock file is among what the project was made of: another one makes another plan.
+func TestPinnedToolkit(t *testing.T) {
+	const text = "toolchain \"cuda\" {\n  version = \"13.4.1.0\"\n  from = \"pypi\"\n  parts = [\"cublas\"]\n}\n"
+	fsys := files(text)
+	want := Toolchain{Version: "13.4.1.0", Pinned: true, LockFile: "kernels.lock", Parts: []string{"cublas"}}
+	p := load(t, text, Options{FS: fsys})
+	if diff := cmp.Diff(want, p.Toolchains["cuda"]); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.ContainsFunc(p.Looks, func(l Look) bool { return l.Path == "kernels.lock" && l.Missing }) || p.Text("kernels.lock") != nil {
+		t.Errorf("nobody would notice a lock file that comes: %v", p.Looks)
+	}
+	fsys["kernels.lock"] = &fstest.MapFile{Data: []byte("locked")}
+	if p = load(t, text, Options{FS: fsys}); !slices.Contains(p.Files, "kernels.lock") || string(p.Text("kernels.lock")) != "locked" {
+		t.Errorf("the lock file is not among %v", p.Files)
+	}
+}
