@@ -29,7 +29,12 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misr
 	if f.CUDA != nil {
 		d.toolkit(w, f.CUDA)
 	} else if r.NeedCUDA {
-		d.fail("CUDA toolkit", f.CUDAError)
+		offer := ""
+		if r.Compiler == "" {
+			offer = " Or have kbuild install one, without root: give toolchain \"cuda\" of kernels.hcl version = \"13.5.0\" and from = \"pypi\", and run " +
+				"kbuild toolkit lock and kbuild toolkit install."
+		}
+		d.fail("CUDA toolkit", f.CUDAError+offer)
 	}
 	if r.NeedHIP {
 		d.hip(w, f)
