@@ -5,6 +5,7 @@ unset MAKEFLAGS
 cd "$(dirname "$0")/.."
 kbuild=$PWD/bin/kbuild
 PATH=$PATH:/usr/local/cuda/bin
+command -v nvcc >/dev/null || PATH=$PATH:$("$kbuild" -C .ci/cuda toolkit path)/bin # as .ci/toolkit.sh has installed it
 cd examples/partial-lto
 
 step() { printf '\n== %s\n' "$*"; }

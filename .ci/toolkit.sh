@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing: the CUDA compiler, and with "test" also HIP's, clang, and the tools the tests look at
-# pictures and databases with. Asks for root only when something must be installed.
+# Installs what is missing. With "test" that is the system's CUDA compiler, HIP's, clang, and the tools the tests look at pictures and
+# databases with; else a CUDA compiler of kbuild's own. Asks for root only when something of the system must be installed.
 set -eu
 
 bin=${TOOLKIT_BIN:-/usr/bin} # its test has another
@@ -23,6 +23,11 @@ find_nvcc() {
 		[ -n "$d" ] && [ -x "$d/bin/nvcc" ] && echo "$d/bin/nvcc" && return
 	done
 	return 1
+}
+
+# A pip, or what makes one.
+find_pip() {
+	command -v python3 >/dev/null 2>&1 && { python3 -m pip --version >/dev/null 2>&1 || [ -n "${KBUILD_PIP:-}" ] || python3 -c 'import ensurepip' 2>/dev/null; }
 }
 
 # A clang++ of any version, with the lld and llvm-ar that belong to it.
@@ -80,6 +85,20 @@ install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
+if ! find_nvcc >/dev/null && [ "${1:-}" != test ]; then
+	missing=
+	command -v g++ >/dev/null 2>&1 || missing="$missing g++"
+	find_pip || missing="$missing python3-pip"
+	if [ -n "$missing" ]; then
+		need_apt "$missing"
+		as_root apt-get update -q
+		# shellcheck disable=SC2086
+		install $missing
+	fi
+	bin/kbuild -C .ci/cuda toolkit install >/dev/null
+	exit
+fi
+
 if ! find_nvcc >/dev/null; then
 	say "no nvcc found; installing nvidia-cuda-toolkit (1.6 GB)"
 	need_apt nvidia-cuda-toolkit
@@ -104,6 +123,7 @@ if [ "${1:-}" = test ]; then
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
+	find_pip || missing="$missing python3-pip"
 	find_clangd || missing="$missing clangd"
 	find_clang || missing="$missing clang"
 	find_hip || missing="$missing hipcc"

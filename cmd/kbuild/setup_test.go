@@ -72,6 +72,33 @@ func TestSetUpInstallsOneLLVM(t *testing.T) {
 	}
 }
 
+// Without nvcc the demo has a toolkit of kbuild's own, and asks for nothing of the system: there is no apt-get.
+func TestSetUpOfDemoNeedsNoRoot(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{"g++": "", "python3": "", "id": "echo 1000", "bin/kbuild": "echo $* >>" + log} {
+		write(t, filepath.Join(dir, name), "#!/bin/sh\n"+script+"\n")
+		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := filepath.Abs("../../.ci/toolkit.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sh", script)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + dir}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("toolkit.sh: %v\n%s", err, out)
+	}
+	if text, _ := os.ReadFile(log); string(text) != "-C .ci/cuda toolkit install\n" {
+		t.Errorf("kbuild was called with %q", text)
+	}
+}
+
 // A test that ends in time on one machine does not on a loaded one.
 func TestTestsHaveNoTimeLimit(t *testing.T) {
 	for _, file := range []string{"Makefile", ".ci/run"} {
