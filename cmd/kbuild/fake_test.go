@@ -27,6 +27,7 @@ func fakeNVCC() int {
 		fmt.Println("Cuda compilation tools, release 11.8, V11.8.89")
 	case f.has["--list-gpu-code"]:
 		fmt.Println("sm_70\nsm_75\nsm_80\nsm_86\nsm_90")
+	case f.has["--help"]: // 11.8 names no code with a suffix
 	case splitToolkit():
 		return splitNVCC(args)
 	case f.has["--dryrun"]:
