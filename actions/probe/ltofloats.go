@@ -19,6 +19,11 @@ const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = 
 
 // ltoFloats is Toolkit.LTOFloats. A toolkit that cannot be tried is taken for one that remembers, as those up to 12.4 do.
 func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
+	for _, tool := range []string{"cicc", "fatbinary", "nvlink"} {
+		if k.Programs[tool] == "" {
+			return ""
+		}
+	}
 	dir := w.folderWith("a.ii", multiplyAdd)
 	defer os.RemoveAll(dir)
 	if dir == "" || len(k.Archs) == 0 {
