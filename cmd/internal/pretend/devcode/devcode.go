@@ -24,6 +24,8 @@ func Entry(kind uint16, arch int, content []byte) []byte {
 func LTOIR(text string, arch int) []byte {
 	head := make([]byte, 0x20)
 	copy(head, "\xed\x43\x4e\x7f")
-	binary.LittleEndian.PutUint16(head[0x1a:], uint16(arch*10))
+	for i, word := range []uint16{1, uint16(arch * 10), 99} { // pairs of a name and a value: the architecture, the end
+		binary.LittleEndian.PutUint16(head[0x18+2*i:], word)
+	}
 	return append(head, "\n"+text...)
 }
