@@ -50,6 +50,10 @@ func TestLockIsGivenBack(t *testing.T) {
 			p.workspace = func(w *Workspace) { w.CacheSize = func() (int64, error) { return 0, trouble } }
 			return p.build("app")
 		}},
+		{"a panic as it plans", func() *front {
+			p.workspace = func(w *Workspace) { w.Manifest.Env = func(string) (string, bool) { panic(trouble) } }
+			return p.recovered(&front{}, "app")
+		}},
 		{"a panic as a plan begins", func() *front { return p.recovered(&front{begun: panics}, "app") }},
 		{"a panic as a part begins", func() *front {
 			p.write("k/a.cpp", "int edited;\n")
