@@ -33,6 +33,11 @@ func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, err
 
 // openLocked plans, and opens the tree whose lock is held, or which is not there yet: lock is nil then.
 func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
+	defer func() {
+		if t == nil && lock != nil { // also where planning panics
+			lock.Release()
+		}
+	}()
 	p, want, err = plan()
 	if err == nil && lock == nil {
 		lock, err = w.lockNew(state)
@@ -41,13 +46,9 @@ func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Proje
 		}
 	}
 	if err == nil {
-		t, err = p.openTree(lock) // which releases it, whatever happens
-		return p, t, want, err
+		t, err = p.openTree(lock)
 	}
-	if lock != nil {
-		lock.Release()
-	}
-	return nil, nil, nil, err
+	return p, t, want, err
 }
 
 // lockExisting locks a build tree; nil if there is none.

@@ -26,7 +26,7 @@ type Tree struct {
 	limit int64       // of either, in bytes
 }
 
-// openTree opens the database and the cache of the build tree that is locked.
+// openTree opens the database and the cache of the build tree that is locked. Who calls it releases the lock if there is an error.
 func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	tools := map[string]string{}
 	for name, tool := range p.Tools() {
@@ -35,7 +35,6 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	state := State(p.Project, "")
 	db, err := tree.Open(database(state))
 	if err != nil {
-		lock.Release()
 		return nil, err
 	}
 	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Misparsed: p.w.distrustedQuestions()})
