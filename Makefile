@@ -18,7 +18,8 @@ demo: $(BIN)
 # The real compiler is part of the tests: with KBUILD_REQUIRE_TOOLS a test that would skip fails.
 test: $(BIN)
 	@.ci/toolkit.sh test
-	PATH="$$PATH:/usr/local/cuda/bin" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
+	toolkits=$$($(BIN) -C .ci/cuda-13.0 toolkit path):$$($(BIN) -C .ci/cuda toolkit path) && \
+		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
 
 # Random edits, each held against a clean build: make torture N=20000 [SEED=7], REAL=1 for the real compilers, FAULTS=1 to have it find
 # the faults of cmd/kbuild/testdata/torture.

@@ -143,4 +143,7 @@ if [ "${1:-}" = test ]; then
 		# shellcheck disable=SC2086
 		install $packages
 	fi
+	# Besides the toolkit of the system, two that kbuild installs.
+	bin/kbuild -C .ci/cuda-13.0 toolkit install >/dev/null
+	bin/kbuild -C .ci/cuda toolkit install >/dev/null
 fi

@@ -57,6 +57,17 @@ func (p *Project) shareTools(cache string) {
 	}
 }
 
+// Use has the project build with a CUDA toolkit, and has its files read by a cuobjdump that is not older: 13.0 and 13.1 have none of their own.
+func (p *Project) Use(tk tooltest.Toolkit) {
+	if tk.Root == "" {
+		return
+	}
+	named := filepath.SplitList(os.Getenv("KBUILD_TEST_CUDA"))
+	p.Path = filepath.Join(tk.Root, "bin") + ":" + filepath.Join(named[len(named)-1], "bin") + ":" + p.Path
+	p.Env = append(p.Env, "CUDA_HOME="+tk.Root, "PATH="+p.Path)
+	p.Need("cuobjdump")
+}
+
 // Example is a copy of examples/NAME.
 func Example(t *testing.T, name string) Project {
 	t.Helper()

@@ -1,0 +1,47 @@
+package tooltest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// Toolkit is an installed CUDA toolkit.
+type Toolkit struct {
+	Release string // "13.5"
+	Root    string // the folder with bin/nvcc; "" if it is the one in PATH
+}
+
+// Toolkits are the one in PATH and those in KBUILD_TEST_CUDA, folders with colons between them, the newest last. Where all must be there,
+// these are two or more.
+func Toolkits(t testing.TB) (list []Toolkit) {
+	t.Helper()
+	Need(t, "nvcc")
+	named := filepath.SplitList(os.Getenv("KBUILD_TEST_CUDA"))
+	if len(named) < 2 && os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {
+		t.Fatal("KBUILD_TEST_CUDA names no two toolkits")
+	}
+	for _, root := range append([]string{""}, named...) {
+		nvcc := "nvcc"
+		if root != "" {
+			nvcc = filepath.Join(root, "bin", "nvcc")
+		}
+		out, err := exec.Command(nvcc, "--version").CombinedOutput()
+		m := regexp.MustCompile(`release (\d+\.\d+),`).FindSubmatch(out)
+		if m == nil {
+			t.Fatalf("%s does not say its release: %v\n%s", nvcc, err, out)
+		}
+		list = append(list, Toolkit{string(m[1]), root})
+	}
+	return list
+}
+
+// More are architectures that every toolkit of the release and later ones know, and those before do not.
+func (k Toolkit) More() []string {
+	if k.Release < "13" {
+		return []string{"sm_86"}
+	}
+	return []string{"sm_100"}
+}
