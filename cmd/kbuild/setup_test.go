@@ -15,8 +15,11 @@ import (
 func setUp(t *testing.T, aptCache string) (packages []string) {
 	t.Helper()
 	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for name, script := range map[string]string{
-		"nvcc": "", "mkdir": "", "ln": "", "id": "echo 0", "apt-cache": aptCache,
+		"nvcc": "", "mkdir": "", "ln": "", "id": "echo 0", "apt-cache": aptCache, "bin/kbuild": "",
 		"apt-get": `case "$*" in *install*) echo "$*" >>"$LOG" ;; esac`,
 	} {
 		write(t, filepath.Join(dir, name), "#!/bin/sh\n"+script+"\n")
@@ -34,7 +37,12 @@ func setUp(t *testing.T, aptCache string) (packages []string) {
 		}
 	}
 	log := filepath.Join(dir, "log")
-	cmd := exec.Command("sh", "../../.ci/toolkit.sh", "test")
+	script, err := filepath.Abs("../../.ci/toolkit.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", script, "test")
+	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + dir, "TOOLKIT_BIN=" + dir, "LOG=" + log}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("toolkit.sh: %v\n%s", err, out)

@@ -33,36 +33,6 @@ func namedToolkit(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(tk, "bin")+":"+os.Getenv("PATH"))
 }
 
-// TestNamedToolkitEqualsNVCC builds examples with the toolkit taken apart and in one piece.
-func TestNamedToolkitEqualsNVCC(t *testing.T) {
-	namedToolkit(t)
-	for name, want := range map[string]string{
-		"lto":     "cicc 4, cudafe++ 2, fatbinary 3, host-part 3, host-refs 1, join 2, link 1, nvlink 2, preprocess 6, slice 4",
-		"modules": "cicc ", // how many depends on what artifacts share
-	} {
-		e := realExample(t, name)
-		if c := e.Kbuild(); !strings.HasPrefix(c.Kinds, want) || strings.Contains(c.Kinds, "emit") {
-			t.Errorf("%s ran %s, want %s", name, c.Kinds, want)
-		}
-		if c := e.Kbuild(); c.Up_to_date != c.Actions {
-			t.Errorf("%s again: %+v", name, c)
-		}
-		e.Kbuild("--no-split", "--build-dir", "plain")
-		for _, pattern := range []string{"bin/*", "modules/*.cubin", "modules/*.ptx"} {
-			files, _ := filepath.Glob(filepath.Join(e.Dir, "build", pattern))
-			for _, f := range files {
-				file := strings.TrimPrefix(f, e.Dir+"/build/")
-				switch {
-				case filepath.Ext(f) == ".ptx" && string(e.Read("build/"+file)) != string(e.Read("plain/"+file)):
-					t.Errorf("%s: %s differs from nvcc's", name, file)
-				case filepath.Ext(f) != ".ptx" && e.DeviceCode("build/"+file) != e.DeviceCode("plain/"+file):
-					t.Errorf("%s: the code of %s differs from nvcc's", name, file)
-				}
-			}
-		}
-	}
-}
-
 // TestNamedToolkitChecksPTX ships PTX that ptxas refuses: nvcc does not make it, and neither does kbuild.
 func TestNamedToolkitChecksPTX(t *testing.T) {
 	namedToolkit(t)

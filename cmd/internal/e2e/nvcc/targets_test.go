@@ -136,26 +136,25 @@ executable "app" {
 // TestPackedCode packs device code in every way that the toolkit knows: kernels are listed, modules fit their manifests, and a prebuilt archive has
 // the architectures that its users link for, without LTO and with it.
 func TestPackedCode(t *testing.T) {
-	eachToolkit(t, func(t *testing.T) {
-		e := realProject(t, "packed")
-		help, _ := e.Run("nvcc", "--help")
-		for _, packing := range []string{"-Xfatbin=-compress-all", "--compress-mode=none", "--compress-mode=size", "--compress-mode=speed", "--compress-mode=balance", "--concat"} {
-			if option, _, _ := strings.Cut(packing, "="); !strings.Contains(help, option+" ") && strings.HasPrefix(packing, "--") {
-				continue
-			}
-			for _, code := range []string{"sm", "lto"} {
-				e.Run("sh", "-c", "nvcc "+packing+" -dc -gencode arch=compute_80,code="+code+"_80 -gencode arch=compute_90,code="+code+"_90 f.cu -o f.o && rm -f "+code+".a && ar qcsD "+code+".a f.o")
-			}
-			e.Edit("kernels.hcl", "PACKING", packing)
-			e.Kbuild()
-			e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json")
-			said, _ := e.Run("kbuild", "inspect", "build/modules/m.fatbin")
-			for _, arch := range []string{"sm_80", "sm_90", "compute_90"} {
-				if !regexp.MustCompile(`(?m)^  ` + arch + ` .* m\(int\*\)$`).MatchString(said) {
-					t.Errorf("%s: no kernel for %s is listed:\n%s", packing, arch, said)
-				}
-			}
-			e.Edit("kernels.hcl", packing, "PACKING")
+	namedToolkit(t)
+	e := realProject(t, "packed")
+	help, _ := e.Run("nvcc", "--help")
+	for _, packing := range []string{"-Xfatbin=-compress-all", "--compress-mode=none", "--compress-mode=size", "--compress-mode=speed", "--compress-mode=balance", "--concat"} {
+		if option, _, _ := strings.Cut(packing, "="); !strings.Contains(help, option+" ") && strings.HasPrefix(packing, "--") {
+			continue
 		}
-	})
+		for _, code := range []string{"sm", "lto"} {
+			e.Run("sh", "-c", "nvcc "+packing+" -dc -gencode arch=compute_80,code="+code+"_80 -gencode arch=compute_90,code="+code+"_90 f.cu -o f.o && rm -f "+code+".a && ar qcsD "+code+".a f.o")
+		}
+		e.Edit("kernels.hcl", "PACKING", packing)
+		e.Kbuild()
+		e.Run("sh", "-c", "kbuild precompile --verify build/modules/*.json")
+		said, _ := e.Run("kbuild", "inspect", "build/modules/m.fatbin")
+		for _, arch := range []string{"sm_80", "sm_90", "compute_90"} {
+			if !regexp.MustCompile(`(?m)^  ` + arch + ` .* m\(int\*\)$`).MatchString(said) {
+				t.Errorf("%s: no kernel for %s is listed:\n%s", packing, arch, said)
+			}
+		}
+		e.Edit("kernels.hcl", packing, "PACKING")
+	}
 }
