@@ -75,8 +75,8 @@ func wheels(t *testing.T) string {
 // The pip that is installed here does with wheels of the test what the one of testdata does.
 func TestRealPip(t *testing.T) {
 	tooltest.Need(t, "python3")
-	if exec.Command("python3", "-m", "pip", "--version").Run() != nil {
-		tooltest.Missing(t, "pip of python3")
+	if exec.Command("python3", "-m", "pip", "--version").Run() != nil && exec.Command("python3", "-c", "import ensurepip, venv").Run() != nil {
+		tooltest.Missing(t, "pip, or what makes one, of python3")
 	}
 	p, _ := project(t)
 	t.Setenv(EnvPip, "")
