@@ -48,6 +48,11 @@ func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 		if err != nil || len(argv) == 0 {
 			return nil, fmt.Errorf("%s is %q, which is no command", EnvPip, named)
 		}
+		if strings.Contains(argv[0], "/") { // pip runs in a folder of its own
+			if argv[0], err = filepath.Abs(argv[0]); err != nil {
+				return nil, err
+			}
+		}
 		made.argv = argv
 		return made, nil
 	}

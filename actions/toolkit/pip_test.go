@@ -3,6 +3,7 @@ package toolkit
 import (
 	"archive/zip"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -103,6 +104,23 @@ func TestRealPip(t *testing.T) {
 	p.Parts = []string{"nosuch"}
 	if err := p.Lock(context.Background()); err == nil || !strings.Contains(err.Error(), "does not provide the extra") {
 		t.Errorf("with a part that is not there the error is %v", err)
+	}
+}
+
+// A path in KBUILD_PIP is relative to where kbuild runs: pip itself runs elsewhere.
+func TestPipByRelativePath(t *testing.T) {
+	script, err := os.ReadFile("testdata/pip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := project(t)
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("my venv", 0o777), os.WriteFile("my venv/pip", script, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(EnvPip, "'my venv/pip'")
+	if err := p.Lock(context.Background()); err != nil {
+		t.Error(err)
 	}
 }
 
