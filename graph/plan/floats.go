@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -64,6 +65,17 @@ func recordedFloats(text string) (f floatOptions, ok bool) {
 		}
 	}
 	return f, found["-ftz"] && found["-prec_div"] && found["-prec_sqrt"] && found["-fmad"]
+}
+
+// tellsCICC are the floating-point options in nvcc's answer to q, also where kbuild understands nothing else of it; nil if there are none.
+func (b *builder) tellsCICC(q compiler.Question) *floatOptions {
+	learn(&b.answers, q, nvcc.LearnCompile) // asks, if nobody has
+	for line := range strings.Lines(b.answers.runs[q.Key()].Text) {
+		if f, ok := recordedFloats(line); ok {
+			return &f
+		}
+	}
+	return nil
 }
 
 // compiled is LTO-IR and the options that it was compiled with.

@@ -113,6 +113,9 @@ func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
 
 func (c *nvccCompiler) inOnePiece(whole *graph.Action, why error) {
 	c.b.fallBack(c.s.Pos, whole, why)
+	if c.s.Mode == "lto" && len(c.b.facts.NVCCFlags)+len(c.s.Flags.CICC) > 0 {
+		c.t.toldCICC = c.b.tellsCICC(askSteps(whole, whole.Argv))
+	}
 	c.b.emit(c.t, whole)
 }
 
@@ -136,9 +139,14 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 	if err := b.unsplittable(t); err != nil {
 		return nil, err
 	}
-	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
+	q := askSteps(whole, ask)
 	whole.Work.Driver.DryRunKey = q.Key()
 	return learn(&b.answers, q, nvcc.LearnCompile)
+}
+
+// askSteps asks for the steps of a command of nvcc.
+func askSteps(whole *graph.Action, ask []string) compiler.Question {
+	return compiler.Question{Tool: "nvcc", Args: nvcc.Ask(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
 }
 
 // unsplittable says why nvcc stays whole for t, before it is asked anything.

@@ -124,3 +124,30 @@ func TestArithmetic(t *testing.T) {
 		}
 	})
 }
+
+// TestArithmeticOfEnvironment has the environment say how code computes, of which a part is compiled by nvcc as one command.
+func TestArithmeticOfEnvironment(t *testing.T) {
+	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
+		p := e2e.Unpack(t, "arithmetic")
+		p.Use(tk)
+		p.Env = append(p.Env, "NVCC_APPEND_FLAGS=-fmad=false")
+		p.Write("kernels.hcl", `defaults {
+  code = ["sm_80"]
+  mode = "lto"
+}
+library "g" {
+  sources = ["g.cu"]
+  split   = false
+}
+module "m" {
+  sources = ["kernel.cu"]
+  deps    = [library.g]
+  emit    = ["ptx"]
+}
+`)
+		p.Kbuild()
+		if ptx := p.Read("build/modules/m.compute_80.ptx"); !bytes.Contains(ptx, []byte("mul.rn")) {
+			t.Errorf("the multiplication of g.cu is no instruction of its own:\n%s", ptx)
+		}
+	})
+}
