@@ -121,6 +121,8 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 		d.ok("LTO arithmetic", "nvlink forgets -ftz, -prec-div and -fmad; kbuild tells it (lto_floats)")
 	case plan.FloatsLost:
 		d.warn("LTO arithmetic", `nvlink forgets -ftz, -prec-div and -fmad, and cannot be told: use mode = "rdc" with them.`)
+	case plan.FloatsUntried:
+		d.warn("LTO arithmetic", "kbuild could not try whether nvlink remembers -ftz, -prec-div and -fmad (lto_floats).")
 	}
 	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
 		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")

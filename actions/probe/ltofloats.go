@@ -17,7 +17,7 @@ import (
 
 const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = p[1] * p[2] + p[3]; }` + "\n"
 
-// ltoFloats is Toolkit.LTOFloats. A toolkit that cannot be tried is taken for one that remembers, as those up to 12.4 do.
+// ltoFloats is Toolkit.LTOFloats.
 func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
 	for _, tool := range []string{"cicc", "fatbinary", "nvlink"} {
 		if k.Programs[tool] == "" {
@@ -27,7 +27,7 @@ func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
 	dir := w.folderWith("a.ii", multiplyAdd)
 	defer os.RemoveAll(dir)
 	if dir == "" || len(k.Archs) == 0 {
-		return ""
+		return plan.FloatsUntried
 	}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	nvvm := d.nvvmPath
@@ -40,11 +40,11 @@ func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
 	arch := k.Archs[0]
 	argv := append([]string{k.Programs["cicc"], "-arch", arch.Virtual(), "-m64"}, strings.Fields(options)...)
 	if _, err := w.answer(append(argv, "--device-c", "-lto", in("a.ii"), "-o", in("a.ltoir"))...); err != nil {
-		return ""
+		return plan.FloatsUntried
 	}
 	image := "--image3=kind=nvvm,sm=" + strings.TrimPrefix(arch.As(gencode.SASS).String(), "sm_") + ",file=" + in("a.ltoir")
 	if _, err := w.answer(k.Programs["fatbinary"], "-64", "--device-c", "--cicc-cmdline="+options+" ", image, "--create="+in("a.fatbin")); err != nil {
-		return ""
+		return plan.FloatsUntried
 	}
 	link := func(more ...string) string {
 		os.Remove(in("a.ptx"))
@@ -55,8 +55,10 @@ func (w *world) ltoFloats(k *plan.Toolkit, d dry) string {
 	}
 	remembers := func(ptx string) bool { return strings.Contains(ptx, "mul.rn.ftz.f32") }
 	switch ptx := link(); {
-	case remembers(ptx) || !strings.Contains(ptx, "fma.rn.f32"):
+	case remembers(ptx):
 		return ""
+	case !strings.Contains(ptx, "fma.rn.f32"):
+		return plan.FloatsUntried
 	case remembers(link(nvcc.Arithmetic(true, true, false))):
 		return plan.FloatsTold
 	}

@@ -26,7 +26,7 @@ echo "$says" >"$out"
 			t.Errorf("%q, want %q", k.LTOFloats, want)
 		}
 	}
-	if k, _ := factsOf(t, toolkitDir(t, "13.5", "15")); k.LTOFloats != "" {
+	if k, _ := factsOf(t, toolkitDir(t, "13.5", "15")); k.LTOFloats != "untried" {
 		t.Errorf("a toolkit that cannot be tried: %q", k.LTOFloats)
 	}
 }

@@ -95,7 +95,7 @@ type Toolkit struct {
 	Includes  []string          // toolkit include folders that a host compiler needs to find cuda_runtime.h; may be empty
 	Archs     []gencode.Code    // SASS codes that nvcc knows, sm_90a and sm_100f too; in ascending order
 	LTOFault  string            // "" or why `nvlink -dlto` does not work as nvcc runs it, with the fix; kbuild needs it only where LibNVVM is ""
-	LTOFloats string            // how an LTO link comes to the floating-point options of its code: "" by itself, FloatsTold, FloatsLost
+	LTOFloats string            // how an LTO link comes to the floating-point options of its code: "" by itself, FloatsTold, FloatsLost, FloatsUntried
 	LibFaults map[string]string // by file, of nvcc.Libraries: why a link would not take that of the toolkit, with the fix
 	Mixed     string            // "" or which parts are of another version than nvcc, with the fix
 	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
@@ -113,6 +113,9 @@ const (
 	FloatsTold = "told" // unless it is told with -Xnvvm
 	FloatsLost = "lost" // and cannot be told
 )
+
+// FloatsUntried is Toolkit.LTOFloats where the trial of it failed.
+const FloatsUntried = "untried"
 
 // ClangCUDA is a clang that compiles CUDA with a toolkit.
 type ClangCUDA struct {

@@ -133,6 +133,14 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	if !f.ftz && f.precDiv && f.fmad { // nvlink hands on -prec-sqrt
 		return nil
 	}
+	if k.LTOFloats == FloatsUntried && t.LTOFloats == nil {
+		if !ck.floatsSaid {
+			ck.floatsSaid = true
+			ck.warnf(floatPos(all[0].t), "That of CUDA 13 forgets it. Set lto_floats = true to have it told, or false to leave it to nvlink.",
+				"kbuild could not try whether nvlink of CUDA %s remembers how LTO code was compiled (%s)", k.Version, f)
+		}
+		return nil
+	}
 	if k.LTOFloats == FloatsLost {
 		ck.errorf(floatPos(all[0].t), `Use mode = "rdc", or lto_floats = false for arithmetic by nvlink's defaults.`,
 			"nvlink of CUDA %s forgets how LTO code was compiled (%s), and cannot be told", k.Version, f)
