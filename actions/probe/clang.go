@@ -45,6 +45,8 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	if msg != "" {
 		return nil, msg
 	}
+	// Clang's code generator may know sm_90a before its driver does (17).
+	k.Archs = slices.DeleteFunc(k.Archs, func(a gencode.Code) bool { return a.Suffix != "" && complaint(w.clangSteps(c, a).Said) != "" })
 	if c.Driver.ID, err = w.clangIdentity(driver, version, c.CUDAPath, steps); err != nil {
 		return nil, err.Error()
 	}
@@ -55,10 +57,15 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 // askClang finds the folder by which clang takes the toolkit k and no other, which shows in the device library that it links, and
 // gives the steps of a compile. (clang itself looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
 func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
-	said := ""
+	said, newest := "", k.Archs[0]
+	for _, a := range k.Archs {
+		if a.Suffix == "" {
+			newest = a
+		}
+	}
 	for _, dir := range []string{k.Root, debianCUDA} {
 		c.CUDAPath = dir
-		steps := w.clangSteps(c, k.Archs[len(k.Archs)-1])
+		steps := w.clangSteps(c, newest)
 		for _, file := range w.deviceLibs(steps.Steps) {
 			w.reads(file)
 			if sameFile(filepath.Dir(file), deviceLibs) {

@@ -258,7 +258,11 @@ func dirsOf(flags string) (dirs []string) {
 
 // header finds a header of the toolkit; "" if there is none.
 func (d dry) header(name string) string {
-	for _, dir := range append(append([]string(nil), d.includes...), filepath.Join(d.here, "..", "include"), filepath.Join(d.here, "..", "targets", "x86_64-linux", "include"), "/usr/include") {
+	dirs := append(slices.Clone(d.includes), filepath.Join(d.here, "..", "include"), filepath.Join(d.here, "..", "targets", "x86_64-linux", "include"))
+	if d.ofSystem() {
+		dirs = append(dirs, "/usr/include")
+	}
+	for _, dir := range dirs {
 		if p := filepath.Join(dir, name); exists(p) {
 			return p
 		}
