@@ -128,8 +128,10 @@ func TestArithmetic(t *testing.T) {
 // TestArithmeticOfEnvironment has the environment say how code computes, of which a part is compiled by nvcc as one command.
 func TestArithmeticOfEnvironment(t *testing.T) {
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
-		p := e2e.Unpack(t, "arithmetic")
+		p := e2e.New(t)
 		p.Use(tk)
+		p.Write("kernel.cu", "__device__ float g(float, float, float);\n__global__ void k(float *p) { p[0] = g(p[1], p[2], p[3]); }\n")
+		p.Write("g.cu", "__device__ float g(float a, float b, float c) { return a * b + c; }\n")
 		p.Env = append(p.Env, "NVCC_APPEND_FLAGS=-fmad=false")
 		p.Write("kernels.hcl", `defaults {
   code = ["sm_80"]
