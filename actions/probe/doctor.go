@@ -111,6 +111,14 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 	} else {
 		d.warn("host compiler of nvcc", fmt.Sprintf("%s is newer than g++ %d, the last that this toolkit accepts; name g++-%d as host_compiler of the toolchain block.", described(k.HostCXX), w.limit, w.limit))
 	}
+	d.lto(k)
+	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
+		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
+	}
+}
+
+// lto says whether device code can be linked with LTO, and how that computes.
+func (d *report) lto(k *plan.Toolkit) {
 	if k.LibNVVM != "" {
 		d.ok("LTO", "nvlink is handed "+k.LibNVVM)
 	} else {
@@ -123,9 +131,6 @@ func (d *report) toolkit(w *world, k *plan.Toolkit) {
 		d.warn("LTO arithmetic", `nvlink forgets -ftz, -prec-div and -fmad, and cannot be told: use mode = "rdc" with them.`)
 	case plan.FloatsUntried:
 		d.warn("LTO arithmetic", "kbuild could not try whether nvlink remembers -ftz, -prec-div and -fmad (lto_floats).")
-	}
-	if find("cuobjdump", filepath.Join(k.Root, "bin")+string(filepath.ListSeparator)+w.env("PATH")) == "" {
-		d.warn("cuobjdump", "was not found; builds do not need it, it disassembles device code.")
 	}
 }
 

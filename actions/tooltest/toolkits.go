@@ -38,10 +38,10 @@ func Toolkits(t testing.TB) (list []Toolkit) {
 	return list
 }
 
-// More are architectures that every toolkit of the release and later ones know, and those before do not.
-func (k Toolkit) More() []string {
+// More is an architecture that the toolkit knows besides sm_80 and sm_90.
+func (k Toolkit) More() string {
 	if k.Release < "13" {
-		return []string{"sm_86"}
+		return "sm_86"
 	}
-	return []string{"sm_100"}
+	return "sm_100"
 }

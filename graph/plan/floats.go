@@ -116,15 +116,19 @@ func howToAgree(a, c *target) string {
 	return "set them in defaults, or build one of the two with mode = \"rdc\"."
 }
 
-// arithmetic are the options of nvlink by which a link of t computes as its code was compiled.
-func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
-	k := ck.facts.CUDA
-	var all []compiled
+// linkedLTO is the LTO-IR in a link.
+func (g *given) linkedLTO(linked []linkInput) (all []compiled) {
 	for _, p := range linked {
 		if p.lto {
-			all = append(all, ck.compiledWith(p.t)...)
+			all = append(all, g.compiledWith(p.t)...)
 		}
 	}
+	return all
+}
+
+// arithmetic are the options of nvlink by which a link of t computes as its code was compiled.
+func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
+	k, all := ck.facts.CUDA, ck.linkedLTO(linked)
 	wanted := t.LTOFloats == nil || *t.LTOFloats
 	if k == nil || k.LTOFloats == "" || !wanted || len(all) == 0 {
 		return nil
@@ -133,21 +137,22 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	if !f.ftz && f.precDiv && f.fmad { // nvlink hands on -prec-sqrt
 		return nil
 	}
-	if k.LTOFloats == FloatsUntried && t.LTOFloats == nil {
-		if !ck.floatsSaid {
-			ck.floatsSaid = true
-			ck.warnf(floatPos(all[0].t), "That of CUDA 13 forgets it. Set lto_floats = true to have it told, or false to leave it to nvlink.",
-				"kbuild could not try whether nvlink of CUDA %s remembers how LTO code was compiled (%s)", k.Version, f)
-		}
-		return nil
-	}
-	if k.LTOFloats == FloatsLost {
-		ck.errorf(floatPos(all[0].t), `Use mode = "rdc", or lto_floats = false for arithmetic by nvlink's defaults.`,
+	pos, silent := floatPos(all[0].t), t.LTOFloats != nil || ck.floatsSaid
+	switch {
+	case k.LTOFloats == FloatsLost:
+		ck.errorf(pos, `Use mode = "rdc", or lto_floats = false for arithmetic by nvlink's defaults.`,
 			"nvlink of CUDA %s forgets how LTO code was compiled (%s), and cannot be told", k.Version, f)
-	} else if t.LTOFloats == nil && !ck.floatsSaid {
-		ck.floatsSaid = true
-		ck.warnf(floatPos(all[0].t), "Plain nvcc -dlto computes otherwise than the manifest says. Set lto_floats = true to build without this word, or false for what plain nvcc makes.",
+	case silent:
+	case k.LTOFloats == FloatsUntried:
+		ck.warnf(pos, "That of CUDA 13 forgets it. Set lto_floats = true to have it told, or false to leave it to nvlink.",
+			"kbuild could not try whether nvlink of CUDA %s remembers how LTO code was compiled (%s)", k.Version, f)
+	default:
+		ck.warnf(pos, "Plain nvcc -dlto computes otherwise than the manifest says. Set lto_floats = true to build without this word, or false for what plain nvcc makes.",
 			"nvlink of CUDA %s forgets how LTO code was compiled (%s); kbuild tells it", k.Version, f)
+	}
+	ck.floatsSaid = ck.floatsSaid || t.LTOFloats == nil && k.LTOFloats != FloatsLost
+	if k.LTOFloats == FloatsUntried && t.LTOFloats == nil {
+		return nil // one up to 12.4 does not know the option
 	}
 	return []string{nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad)}
 }
@@ -158,15 +163,12 @@ func (ck *checks) checkLTO(t *target, linked []linkInput) {
 	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.LibNVVM == "" {
 		ck.errorf(t.Pos, ck.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")
 	}
-	var all []compiled
 	for _, p := range linked {
 		if p.lto && p.t.Kind != manifest.Prebuilt && p.t.DeviceDebug {
 			ck.errorf(p.t.attr("device_debug"), `Use mode = "rdc" while debugging device code.`, "%s has device_debug and LTO: nvlink refuses -G with -dlto", p.t.label)
 		}
-		if p.lto {
-			all = append(all, ck.compiledWith(p.t)...)
-		}
 	}
+	all := ck.linkedLTO(linked)
 	told := map[*target]bool{}
 	for _, c := range all {
 		if first := all[0]; c.floats != first.floats && c.t != first.t && !told[c.t] {

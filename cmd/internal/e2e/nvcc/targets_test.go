@@ -9,16 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// eachToolkit runs a test with the toolkit in PATH and with each of those that KBUILD_TEST_CUDA names.
+// eachToolkit runs a test with every toolkit that is there.
 func eachToolkit(t *testing.T, test func(t *testing.T)) {
-	t.Run("PATH", test)
-	for _, tk := range filepath.SplitList(os.Getenv("KBUILD_TEST_CUDA")) {
-		t.Run(tk, func(t *testing.T) {
-			t.Setenv("CUDA_HOME", tk)
-			t.Setenv("PATH", filepath.Join(tk, "bin")+":"+os.Getenv("PATH"))
+	for _, tk := range tooltest.Toolkits(t) {
+		t.Run(tk.Release, func(t *testing.T) {
+			if tk.Root != "" {
+				t.Setenv("CUDA_HOME", tk.Root)
+				t.Setenv("PATH", filepath.Join(tk.Root, "bin")+":"+os.Getenv("PATH"))
+			}
 			test(t)
 		})
 	}

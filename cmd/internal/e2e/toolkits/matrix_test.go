@@ -54,7 +54,7 @@ func TestMatrix(t *testing.T) {
 			sameCode(t, &p, file)
 		}
 		more := tk.More()
-		c := p.Kbuild("--require-split", "--var", `more=["`+strings.Join(more, `","`)+`"]`)
+		c := p.Kbuild("--require-split", "--var", `more=["`+more+`"]`)
 		if ran := "cicc 5, fatbinary "; !strings.HasPrefix(c.Kinds, ran) {
 			t.Errorf("%s more ran %s, want %s", more, c.Kinds, ran)
 		}
