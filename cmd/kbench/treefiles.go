@@ -117,7 +117,7 @@ func newTree(o *options, n int, program, compiler string, number int) (*treeTool
 	switch {
 	case program == o.kbuild:
 		t.name, name, text = "kbuild", "kernels.hcl", s.hcl()
-		t.env = append(os.Environ(), "KBUILD_CACHE_DIR="+filepath.Join(t.dir, "cache"))
+		t.env = append(os.Environ(), "KBUILD_CACHE_DIR="+t.dir+".cache") // beside the tree, as a user's is
 	case filepath.Base(program) == "make":
 		name, text = "Makefile", s.makefile()
 	case filepath.Base(program) == "spawn":

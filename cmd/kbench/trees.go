@@ -149,7 +149,7 @@ func floorOf(t *treeTool, program string) (*treeTool, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == ".kbuild" || d.Name() == "cache"):
+		case d.IsDir() && d.Name() == ".kbuild":
 			return filepath.SkipDir
 		case !d.IsDir():
 			rel, err := filepath.Rel(t.dir, name)
