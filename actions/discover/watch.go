@@ -17,11 +17,11 @@ type Recorded struct {
 	Record *cache.Record
 }
 
-// Watched are the paths that a run which found actions up to date looked at besides files whose content it asked for:
+// Observed are the paths that a run which found actions up to date looked at besides files whose content it asked for:
 // those that must stay absent (a header that would shadow another, a file that an argument would name) and those that must stay
-// what they are (where PATH leads, a folder that an argument names). Both are sorted, and none is below the folder except. ok is false if an action has no record
+// what they are (where PATH leads, a folder that an argument names). They are sorted, and none is below the folder except. ok is false if an action has no record
 // that says what it looked at.
-func (d *Discovery) Watched(all iter.Seq[Recorded], except string) (absent, present []string, ok bool) {
+func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []cache.Observation, ok bool) {
 	set, done := map[string]bool{}, map[string]map[string]bool{}
 	ok = true
 	for of := range all {
@@ -42,12 +42,12 @@ func (d *Discovery) Watched(all iter.Seq[Recorded], except string) (absent, pres
 		switch {
 		case strings.HasPrefix(p, except+"/"):
 		case d.Listing.Exists(p):
-			present = append(present, p)
+			observed = append(observed, cache.Observation{Path: p, Kind: cache.KindFile})
 		default:
-			absent = append(absent, p)
+			observed = append(observed, cache.Observation{Path: p, Kind: cache.KindAbsent})
 		}
 	}
-	return absent, present, ok
+	return observed, ok
 }
 
 // Uses are the paths that an action depends on besides the files that others of the graph write: what it reads, what it names,

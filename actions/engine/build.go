@@ -71,7 +71,7 @@ func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, m
 		return sum, "", err
 	}
 	if last != nil && lock != nil && lock.Was() == last.was {
-		if part := last.part(); part != nil {
+		if part := last.partialPlan(); part != nil {
 			return w.buildPart(part, lock)
 		}
 	}
@@ -97,7 +97,7 @@ func (w *Workspace) choose(req Request) (*Project, []graph.ActionID, error) {
 }
 
 // buildPart builds a part of the last plan.
-func (w *Workspace) buildPart(part *part, lock *run.Lock) (sum sched.Summary, misparsed string, err error) {
+func (w *Workspace) buildPart(part *partialPlan, lock *run.Lock) (sum sched.Summary, misparsed string, err error) {
 	part.tell(w)
 	t, err := part.openTree(w, lock)
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if err == nil && req.Ran != nil && !w.DryRun {
 		err = req.Ran(r.Context, p, t, want)
 	}
-	misparsed, noted := p.noteMisread(t.db, t.Runner.Misparses())
+	misparsed, noted := p.noteMisparses(t.db, t.Runner.Misparses())
 	err = errors.Join(err, noted)
 	good := err == nil && sum.Failed+sum.Skipped == 0 && !sum.Interrupted && misparsed == ""
 	if good && req.Good != nil {

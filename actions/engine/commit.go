@@ -14,13 +14,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // commit leaves a view of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
 // ok is false where what was observed may not be what the plan or an action was made of: there is no view then.
 func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
-	facts, absentTools, known := probe.Looked(p.request, p.Facts)
+	tools, known := probe.Observed(p.request, p.Facts)
 	gpus := ""
 	if p.request.NeedNative {
 		gpus = probe.GPUs("/", os.Getenv)
@@ -33,23 +32,25 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	if !known {
 		return false
 	}
-	for _, l := range p.Looks {
-		if !l.List && !l.Missing {
-			t.files.Digest(l.Path) // now it is among those seen, unless it is a folder
+	for _, o := range p.Observed {
+		if o.Kind == cache.KindFile {
+			t.files.Digest(o.Path) // now it is among those seen, unless it is a folder
 		}
 	}
-	plan, err := v.pack(p, t, closure) // first: what it takes to make is large, and free again before the observations are collected
+	t.giveBack()
+	plan, err := v.writePlan(p, t, closure) // first: what it takes to make is large, and free again before the observations are collected
 	if err != nil {
 		return false
 	}
+	t.giveBack()
 	good, packed := split(closure, dirty)
-	e := newLooked(v, t)
-	e.tree(p.Graph, good, t)
-	e.plan(p, facts, absentTools)
-	if e.doubt {
+	o := newObserver(v, t)
+	o.tree(p.Graph, good, t)
+	o.plan(p, tools)
+	if o.unsure {
 		return false
 	}
-	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, doubts: string(t.db.Text(doubtsText)), whole: strings.Join(p.Fallbacks(closure), "\n")}
+	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, misparses: string(t.db.Text(misparsesText)), whole: strings.Join(p.Fallbacks(closure), "\n")}
 	if len(p.w.diagnosed) > 0 {
 		text, err := json.Marshal(p.w.diagnosed)
 		if err != nil {
@@ -57,30 +58,30 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 		}
 		n.said = string(text)
 	}
-	return t.db.SetView(v.key, n.encode(), plan, e.entries) == nil
+	t.giveBack()
+	return t.db.SetView(v.key, n.encode(), plan, o.list) == nil
 }
 
 // commitFiles leaves the digests of the files that a build has read, where it leaves no view that builds with its command line could start from.
 func commitFiles(p *Project, t *Tree) {
-	l := newLooked(&view{root: p.Root, began: p.w.Begun}, t)
-	l.files(t)
-	t.db.SetView([32]byte{}, nil, nil, l.entries)
+	o := newObserver(&view{root: p.Root, began: p.w.Begun}, t)
+	o.files(t)
+	t.db.SetView([32]byte{}, nil, nil, o.list)
 }
 
-// plan takes all that a plan was made of: facts are paths of tools that are there.
-func (l *looked) plan(p *Project, facts, absentTools []string) {
+// plan takes all that a plan was made of.
+func (l *observer) plan(p *Project, tools []cache.Observation) {
 	l.planning = true
 	for _, name := range p.Files {
 		l.known(name, sha256.Sum256(p.Text(name)))
 	}
-	for _, k := range p.Looks {
-		l.look(p, k)
+	for _, o := range p.Observed {
+		if _, seen := l.seen[cache.Canonical(l.v.root, o.Path)]; !seen || o.Kind != cache.KindFile {
+			l.observe(p, o)
+		}
 	}
-	for _, name := range facts {
-		l.present(name)
-	}
-	for _, name := range absentTools {
-		l.absent(name)
+	for _, o := range tools {
+		l.observe(p, o)
 	}
 	switch file, text := p.steps.Remembered(); {
 	case text != nil:
@@ -107,59 +108,56 @@ func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
 	return good, packed
 }
 
-// looked collects observations.
-type looked struct {
-	v       *view
-	entries []tree.Observation
-	seen    map[string]int // index of a path's observation
-	doubt   bool
+// observer collects observations, one for each path.
+type observer struct {
+	v      *view
+	list   []cache.Observation
+	seen   map[string]int // index of a path's observation
+	unsure bool           // what was observed may not be what the build has seen
 
 	planning bool // what is added now is of the plan
 }
 
-// newLooked has room for the files that a tree was asked for, and some more: growing leaves as much again behind.
-func newLooked(v *view, t *Tree) *looked {
+// newObserver has room for the files that a tree was asked for, and some more: growing leaves as much again behind.
+func newObserver(v *view, t *Tree) *observer {
 	n := 0
 	t.files.Seen(func(string, *cache.Hashed) { n++ })
 	n += n/16 + 64
-	return &looked{v: v, entries: make([]tree.Observation, 0, n), seen: make(map[string]int, n)}
+	return &observer{v: v, list: make([]cache.Observation, 0, n), seen: make(map[string]int, n)}
 }
 
 // tree takes all that the actions of ids looked at and made.
-func (l *looked) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
-	absent, present, ok := t.Runner.Watched(ids)
-	l.doubt = l.doubt || !ok
+func (l *observer) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
+	observed, ok := t.Runner.Observed(ids)
+	l.unsure = l.unsure || !ok
 	for _, id := range ids {
 		if a := g.Actions[id]; !a.Intermediate {
 			l.made(a, t.db)
 		}
 	}
 	l.files(t)
-	for _, p := range present {
-		l.present(p)
-	}
-	for _, p := range absent {
-		l.absent(p)
+	for _, o := range observed {
+		l.observe(nil, o)
 	}
 }
 
 // files takes the files that were read.
-func (l *looked) files(t *Tree) {
+func (l *observer) files(t *Tree) {
 	t.files.Seen(func(path string, h *cache.Hashed) {
 		if h != nil {
-			l.add(tree.Observation{Path: path, Kind: tree.File, Stat: h.Stat, Digest: h.Digest, Seen: h.At})
+			l.add(cache.Observation{Path: path, Kind: cache.KindFile, Stat: h.Stat, Digest: h.Digest, Seen: h.At})
 		}
 	})
 }
 
 // merge adds to entry k what an older one of the same path says. broken is an older one that is not what it was.
-func (l *looked) merge(k int, old tree.Observation, broken bool) {
-	e := &l.entries[k]
+func (l *observer) merge(k int, old cache.Observation, broken bool) {
+	e := &l.list[k]
 	e.Plan = e.Plan || old.Plan
 	switch {
-	case old.Kind == tree.Folder && e.Kind == tree.Guard:
+	case old.Kind == cache.KindFolder && e.Kind == cache.KindGuard:
 		*e = old
-	case old.Kind == tree.Guard && e.Kind == tree.Guard:
+	case old.Kind == cache.KindGuard && e.Kind == cache.KindGuard:
 		for _, name := range old.Absent {
 			if broken && exists(l.abs(filepath.Join(e.Path, name))) {
 				continue // it came, and whoever would read it has been looked at
@@ -172,10 +170,10 @@ func (l *looked) merge(k int, old tree.Observation, broken bool) {
 }
 
 // made takes the outputs of an action, as their record has them. One whose content was asked for is known better.
-func (l *looked) made(a *graph.Action, db *tree.DB) {
+func (l *observer) made(a *graph.Action, db *tree.DB) {
 	rec := db.LastRun(a.Outputs[0])
 	if rec == nil {
-		l.doubt = true // it was not recorded, since an input changed meanwhile
+		l.unsure = true // it was not recorded, since an input changed meanwhile
 		return
 	}
 	for _, o := range rec.Outputs {
@@ -183,16 +181,16 @@ func (l *looked) made(a *graph.Action, db *tree.DB) {
 		if o.Exec {
 			mode |= 0o111
 		}
-		l.add(tree.Observation{Path: o.Path, Kind: tree.File, Digest: o.Digest, Output: true, Young: true, Stat: cache.Stat{Mode: mode}})
+		l.add(cache.Observation{Path: o.Path, Kind: cache.KindFile, Digest: o.Digest, Output: true, Young: true, Stat: cache.Stat{Mode: mode}})
 	}
 }
 
 // add takes an entry over.
-func (l *looked) add(e tree.Observation) {
+func (l *observer) add(e cache.Observation) {
 	e.Path = cache.Canonical(l.v.root, e.Path)
 	e.Plan = e.Plan || l.planning
-	if e.Kind != tree.Absent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
-		l.doubt = l.doubt || e.Digest == cache.Digest{} && e.Kind != tree.Guard // nothing else to settle it by
+	if e.Kind != cache.KindAbsent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
+		l.unsure = l.unsure || e.Digest == cache.Digest{} && e.Kind != cache.KindGuard // nothing else to settle it by
 		e.Young = true
 	}
 	if !e.Young {
@@ -200,15 +198,15 @@ func (l *looked) add(e tree.Observation) {
 	}
 	i, ok := l.seen[e.Path]
 	if !ok {
-		l.seen[e.Path] = len(l.entries)
-		l.entries = append(l.entries, e)
+		l.seen[e.Path] = len(l.list)
+		l.list = append(l.list, e)
 		return
 	}
-	old := &l.entries[i]
+	old := &l.list[i]
 	old.Plan = old.Plan || e.Plan
 	switch {
-	case old.Kind == tree.File && e.Kind == tree.File:
-		l.doubt = l.doubt || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
+	case old.Kind == cache.KindFile && e.Kind == cache.KindFile:
+		l.unsure = l.unsure || old.Digest != e.Digest && old.Digest != cache.Digest{} && e.Digest != cache.Digest{}
 		if old.Young && !e.Young || old.Stat.Ino == 0 {
 			old.Stat, old.Young, old.Seen = e.Stat, e.Young, e.Seen
 		}
@@ -216,62 +214,62 @@ func (l *looked) add(e tree.Observation) {
 			old.Digest = e.Digest
 		}
 		old.Output = old.Output || e.Output
-	case old.Kind == e.Kind, old.Kind == tree.Folder && e.Kind == tree.Guard:
+	case old.Kind == e.Kind, old.Kind == cache.KindFolder && e.Kind == cache.KindGuard:
 		old.Absent = append(old.Absent, e.Absent...)
-	case old.Kind == tree.Guard && e.Kind == tree.Folder:
+	case old.Kind == cache.KindGuard && e.Kind == cache.KindFolder:
 		e.Plan = e.Plan || old.Plan
 		*old = e // all names hold those that must be absent
 	default:
-		l.doubt = true
+		l.unsure = true
 	}
 }
 
-func (l *looked) abs(p string) string { return cache.Absolute(l.v.root, p) }
+func (l *observer) abs(p string) string { return cache.Absolute(l.v.root, p) }
 
 // present takes a path whose stat must stay as it is.
-func (l *looked) present(p string) {
+func (l *observer) present(p string) {
 	st, err := cache.StatFile(l.abs(p))
 	if err != nil {
-		l.doubt = true
+		l.unsure = true
 		return
 	}
-	kind := tree.File
+	kind := cache.KindFile
 	if fs.FileMode(st.Mode)&sIFMT == sIFDIR {
-		kind = tree.Guard
+		kind = cache.KindGuard
 	}
-	l.add(tree.Observation{Path: p, Kind: kind, Stat: st})
+	l.add(cache.Observation{Path: p, Kind: kind, Stat: st})
 }
 
 // known takes a file by the digest of the text that was read of it, whatever it holds by now.
-func (l *looked) known(p string, digest cache.Digest) {
+func (l *observer) known(p string, digest cache.Digest) {
 	st, err := cache.StatFile(l.abs(p))
-	l.doubt = l.doubt || err != nil
-	l.add(tree.Observation{Path: p, Kind: tree.File, Stat: st, Digest: digest})
+	l.unsure = l.unsure || err != nil
+	l.add(cache.Observation{Path: p, Kind: cache.KindFile, Stat: st, Digest: digest})
 }
 
-// look takes what the manifest looked at, but for files, which are among those seen.
-func (l *looked) look(p *Project, k manifest.Look) {
-	switch _, seen := l.seen[cache.Canonical(l.v.root, k.Path)]; {
-	case k.Missing:
-		l.absent(k.Path)
-	case k.List:
-		l.names(p, k)
-	case !seen:
-		l.present(k.Path)
+// observe takes what somebody else looked at; p is the project where a folder was listed.
+func (l *observer) observe(p *Project, o cache.Observation) {
+	switch o.Kind {
+	case cache.KindAbsent:
+		l.absent(o.Path)
+	case cache.KindFolder:
+		l.names(p, o.Path)
+	default:
+		l.present(o.Path)
 	}
 }
 
 // names takes a folder that was listed, if it holds what the plan was made of. The build tree, which appears in it in the first
 // build, was not looked at.
-func (l *looked) names(p *Project, k manifest.Look) {
-	st, err := cache.StatFile(l.abs(k.Path))
-	now, err2 := os.ReadDir(l.abs(k.Path))
-	again, err3 := cache.StatFile(l.abs(k.Path))
-	if errors.Join(err, err2, err3) != nil || again != st || namesBut(l.abs(k.Path), l.v.state, now) != p.listed[k.Path] {
-		l.doubt = true
+func (l *observer) names(p *Project, name string) {
+	st, err := cache.StatFile(l.abs(name))
+	now, err2 := os.ReadDir(l.abs(name))
+	again, err3 := cache.StatFile(l.abs(name))
+	if errors.Join(err, err2, err3) != nil || again != st || namesBut(l.abs(name), l.v.state, now) != p.listed[name] {
+		l.unsure = true
 		return
 	}
-	l.add(tree.Observation{Path: k.Path, Kind: tree.Folder, Stat: st, Digest: tree.NamesDigest(now)})
+	l.add(cache.Observation{Path: name, Kind: cache.KindFolder, Stat: st, Digest: tree.NamesDigest(now)})
 }
 
 // namesBut digests the names in a folder but the one that leads to the build tree, whose files are in state.
@@ -284,24 +282,24 @@ func namesBut(dir, state string, entries []fs.DirEntry) cache.Digest {
 }
 
 // absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.
-func (l *looked) absent(p string) {
+func (l *observer) absent(p string) {
 	if _, err := os.Lstat(l.abs(p)); err == nil {
 		if _, err := os.Stat(l.abs(p)); err == nil {
-			l.doubt = true
+			l.unsure = true
 			return
 		}
-		l.add(tree.Observation{Path: p, Kind: tree.Absent}) // a link to nothing: its end may appear elsewhere
+		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent}) // a link to nothing: its end may appear elsewhere
 		return
 	}
 	dir, base := filepath.Split(p)
 	st, err := cache.StatFile(l.abs(dir))
 	switch {
 	case err == nil && fs.FileMode(st.Mode)&sIFMT == sIFDIR:
-		l.add(tree.Observation{Path: filepath.Clean(dir), Kind: tree.Guard, Stat: st, Absent: []string{base}})
+		l.add(cache.Observation{Path: filepath.Clean(dir), Kind: cache.KindGuard, Stat: st, Absent: []string{base}})
 	case errors.Is(err, fs.ErrNotExist) && strings.Trim(dir, "./") != "" && !strings.Contains(dir, ".."):
 		l.absent(filepath.Clean(dir)) // and so is all that would be in it
 	default:
-		l.add(tree.Observation{Path: p, Kind: tree.Absent})
+		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent})
 	}
 }
 

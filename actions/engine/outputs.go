@@ -38,12 +38,21 @@ const (
 	listMagic  = "kbuild outputs 1 "
 )
 
+// encode gives json one string at a time: its buffers are used again for as long as the build runs, and keep the size of the largest text.
 func (l outputList) encode() []byte {
-	text, err := json.Marshal(l)
-	if err != nil {
-		panic("BUG: " + err.Error())
+	quoted := func(s string) []byte {
+		text, _ := json.Marshal(s) // of a string there is no error
+		return text
 	}
-	return fmt.Appendf(nil, "%s%x\n%s", listMagic, sha256.Sum256(text), text)
+	text := fmt.Appendf(nil, `{"manifest":%s,"outputs":{`, quoted(l.Manifest))
+	for i, output := range slices.Sorted(maps.Keys(l.Outputs)) {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = fmt.Appendf(text, "%s:%s", quoted(output), quoted(l.Outputs[output]))
+	}
+	text = append(text, "}}"...)
+	return append(fmt.Appendf(nil, "%s%x\n", listMagic, sha256.Sum256(text)), text...)
 }
 
 // readOutputList reads a list. A damaged one is none.

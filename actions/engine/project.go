@@ -83,12 +83,10 @@ func (w *Workspace) Plan() (*Project, error) {
 // digestLists keeps digests of what folders had in place of the entries themselves: 20 MB of 200,000.
 func (p *Project) digestLists() {
 	p.listed = map[string]cache.Digest{}
-	for i := range p.Looks {
-		if k := &p.Looks[i]; k.List {
-			p.listed[k.Path] = namesBut(cache.Absolute(p.Root, k.Path), p.w.StateDir(), k.Entries)
-			k.Entries = nil
-		}
+	for name, entries := range p.Listed {
+		p.listed[name] = namesBut(cache.Absolute(p.Root, name), p.w.StateDir(), entries)
 	}
+	p.Listed = nil
 }
 
 // PlanFor is Plan, and the actions that names stand for.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
@@ -24,6 +25,16 @@ type Tree struct {
 	files *cache.Files
 	own   *disk.Store // of the build tree, where there is no action cache
 	limit int64       // of either, in bytes
+}
+
+// Large reports a build of so many actions that memory, which compilers have more use for, counts for more than the time to collect it.
+func (t *Tree) Large() bool { return len(t.Runner.Graph.Actions) > 20_000 }
+
+// giveBack gives memory that is free to the system, which the collector does too late for what a view takes for a moment.
+func (t *Tree) giveBack() {
+	if t.Large() {
+		debug.FreeOSMemory()
+	}
 }
 
 // openTree opens the database and the cache of the build tree that is locked. Who calls it releases the lock if there is an error.
@@ -83,7 +94,7 @@ func (t *Tree) openStore(c *execute.Config) error {
 // Close saves what was learned. Trouble here costs the next run time, nothing else.
 func (t *Tree) Close() {
 	if !t.w.DryRun {
-		t.db.Settle()
+		t.db.Optimize()
 	}
 	t.db.Close()
 	if t.Store != nil && !t.w.DryRun {

@@ -28,8 +28,8 @@ import (
 // What stat cannot vouch for yet, since it was changed during the build or just before, is young: the next build settles it by content. That goes for
 // the outputs of the build above all.
 //
-// What a build looks at: manifests, and folders that glob read (manifest.Look); tools (probe.Looked); every file whose content was
-// asked for (cache.Files.Seen) and every path that must stay absent (execute.Looked). The records are not among them: the view itself
+// What a build looks at, all of it cache.Observation: manifests, and folders that glob read (manifest.Project.Observed); tools (probe.Observed); every file whose content was
+// asked for (cache.Files.Seen) and every path that must stay absent (execute.Runner.Observed). The records are not among them: the view itself
 // says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
 
 // view is a build tree as one command line sees it.
@@ -91,14 +91,14 @@ var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
 
 // note is what a view keeps besides observations and the plan.
 type note struct {
-	actions int              // that the command line stands for
-	dirty   []graph.ActionID // of that graph: not up to date
-	moved   []graph.ActionID // of that graph: may depend on other paths than those it was packed with
-	gpus    string           // of code = ["native"]: what the plan was made for, see probe.GPUs
-	cpu     string           // of -march=native: the same, see probe.CPU
-	said    string           // diagnostics of the plan, as JSON
-	doubts  string           // the verdicts that the plan was made with, see misread.go
-	whole   string           // fallbacks, a line each
+	actions   int              // that the command line stands for
+	dirty     []graph.ActionID // of that graph: not up to date
+	moved     []graph.ActionID // of that graph: may depend on other paths than those it was packed with
+	gpus      string           // of code = ["native"]: what the plan was made for, see probe.GPUs
+	cpu       string           // of -march=native: the same, see probe.CPU
+	said      string           // diagnostics of the plan, as JSON
+	misparses string           // the verdicts that the plan was made with, see misparse.go
+	whole     string           // fallbacks, a line each
 }
 
 func (n note) encode() []byte {
@@ -109,7 +109,7 @@ func (n note) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	for _, text := range [5]string{n.gpus, n.cpu, n.said, n.doubts, n.whole} {
+	for _, text := range [5]string{n.gpus, n.cpu, n.said, n.misparses, n.whole} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 		b = append(b, text...)
 	}
@@ -128,7 +128,7 @@ func decodeNote(b []byte) note {
 			*ids = append(*ids, graph.ActionID(u32()))
 		}
 	}
-	for _, text := range [5]*string{&n.gpus, &n.cpu, &n.said, &n.doubts, &n.whole} {
+	for _, text := range [5]*string{&n.gpus, &n.cpu, &n.said, &n.misparses, &n.whole} {
 		size := u32()
 		*text, b = string(b[:size]), b[size:]
 	}
@@ -179,7 +179,7 @@ func (v *view) scan() *scan {
 // look compares what was observed with what is there. ok is false where that cannot tell.
 func (s *scan) look() (ok bool) {
 	s.note = decodeNote(s.seen.Note())
-	if s.doubts != string(s.db.Text(doubtsText)) {
+	if s.misparses != string(s.db.Text(misparsesText)) {
 		return false
 	}
 	if s.gpus != "" && s.gpus != probe.GPUs("/", os.Getenv) || s.cpu != "" && s.cpu != probe.CPU("/") {
@@ -191,7 +191,7 @@ func (s *scan) look() (ok bool) {
 	}
 	s.fresh = map[int]cache.Stat{}
 	for _, i := range changed { // what stat cannot decide, content does
-		switch st, ok := s.seen.Settle(s.root, i); {
+		switch st, ok := s.seen.Rehash(s.root, i); {
 		case !ok:
 			s.broken = append(s.broken, i)
 		case st != (cache.Stat{}) && st.Before(s.began):

@@ -95,8 +95,11 @@ func (g *generatedFiles) linked(file string) string {
 	if known, ok := g.leadsTo.Load(file); ok {
 		return known
 	}
-	name := file
 	folder := path.Join(g.graph.BuildDir, graph.GenDir)
+	if _, err := os.Lstat(g.tree.abs(folder)); err != nil {
+		return file // nothing leads there; to find out where it leads would cost more
+	}
+	name := file
 	real, err := filepath.EvalSymlinks(g.tree.abs(file))
 	if err == nil {
 		if dir, err := filepath.EvalSymlinks(g.tree.abs(folder)); err == nil {

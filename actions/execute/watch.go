@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -26,10 +27,10 @@ func (r *Runner) lastRecord(a *graph.Action) discover.Recorded {
 	return discover.Recorded{Action: a, Record: r.Records.LastRun(a.Outputs[0])}
 }
 
-// Watched are the paths that a run which found the actions ids up to date looked at: see discover. The folder of parts is kbuild's own, and gone
+// Observed are the paths that a run which found the actions ids up to date looked at: see discover. The folder of parts is kbuild's own, and gone
 // when a build ends.
-func (r *Runner) Watched(ids []graph.ActionID) (absent, present []string, ok bool) {
-	return r.discovery.Watched(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
+func (r *Runner) Observed(ids []graph.ActionID) (observed []cache.Observation, ok bool) {
+	return r.discovery.Observed(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
 }
 
 // Uses tells of the paths that actions depend on besides the files that others of the graph write: see discover. It gives the folders that

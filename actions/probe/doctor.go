@@ -16,9 +16,9 @@ import (
 )
 
 // Doctor prints what a build would find, with a fix for each fault, and reports whether everything
-// that a build needs works. It asks the world anew, whatever a memo says. misread, which may be nil, tells for what the compilers run
+// that a build needs works. It asks the world anew, whatever a memo says. misparsed, which may be nil, tells for what the compilers run
 // as one command in this build tree.
-func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misread func(plan.Facts) []string) bool {
+func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
 	w := newWorld(ctx, r)
 	f := w.collect()
 	if err := ctx.Err(); err != nil {
@@ -55,8 +55,8 @@ func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misr
 	} else {
 		d.ok("GPU", codes(f.NativeGPU))
 	}
-	if misread != nil {
-		for _, why := range misread(f) {
+	if misparsed != nil {
+		for _, why := range misparsed(f) {
 			d.warn("misparsed", why)
 		}
 	}

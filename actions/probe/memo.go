@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
@@ -67,39 +68,42 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 	return m.Facts, !slices.ContainsFunc(m.Absent, exists)
 }
 
-// Looked are the paths that r's answers about the world depend on: files that must stay as they are, and paths that must stay
+// Observed are the paths that r's answers about the world depend on: files that must stay as they are, and paths that must stay
 // absent. ok is false if that is not known: nothing was remembered of tools. GPUs are no files, see GPUs.
-func Looked(r Request, f plan.Facts) (present, absent []string, ok bool) {
+func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
 	file, key := r.memo()
 	m, ok := readMemo(file, key)
 	if !ok {
-		return nil, nil, false
+		return nil, false
 	}
+	add := func(name string, kind cache.Kind) { all = append(all, cache.Observation{Path: name, Kind: kind}) }
 	for _, s := range m.Files {
 		if now, ok := stampOf(s.Path); !ok || now != s {
-			return nil, nil, false
+			return nil, false
 		}
-		present = append(present, s.Path)
+		add(s.Path, cache.KindFile)
 	}
-	absent = m.Absent
+	for _, name := range m.Absent {
+		add(name, cache.KindAbsent)
+	}
 	for _, l := range r.searched() {
 		for _, d := range r.libDirs(l, f.CUDA) {
 			for _, p := range libFiles(inside(r.Root, d), l.Name) {
 				if exists(p) {
-					present = append(present, p)
+					add(p, cache.KindFile)
 				} else {
-					absent = append(absent, p)
+					add(p, cache.KindAbsent)
 				}
 			}
 		}
 	}
 	for _, p := range r.Prebuilt {
 		if p = inside(r.Root, p); !exists(p) {
-			return nil, nil, false
+			return nil, false
 		}
-		present = append(present, p)
+		add(p, cache.KindFile)
 	}
-	return present, absent, true
+	return all, true
 }
 
 // saveMemo is best effort: without it the next run probes again. A world without a toolkit is not

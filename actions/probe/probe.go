@@ -526,9 +526,9 @@ func (w *world) comes(name string) (there bool) {
 	return w.there(name)
 }
 
-// settled are the digests of files that are so old that their stamp changes when they do, as in a memo. What is probed for CUDA and for
+// oldDigests are the digests of files that are so old that their stamp changes when they do, as in a memo. What is probed for CUDA and for
 // HIP has host compilers and LLVM in common.
-var settled sync.Map
+var oldDigests sync.Map
 
 // digest is the content of a file, which is read once under all its names: C and C++ compilers share most of what they run, and clang is one
 // program.
@@ -539,7 +539,7 @@ func (w *world) digest(name string) (string, error) {
 	if d, ok := w.digests[file]; ok {
 		return d, nil
 	}
-	if d, ok := settled.Load(file); ok {
+	if d, ok := oldDigests.Load(file); ok {
 		return d.(string), nil
 	}
 	old := time.Now().Add(-2 * time.Second).UnixNano()
@@ -556,7 +556,7 @@ func (w *world) digest(name string) (string, error) {
 	if file != (stamp{}) { // without a stamp it is no known file
 		w.digests[file] = d
 		if file.Ctime < old {
-			settled.Store(file, d)
+			oldDigests.Store(file, d)
 		}
 	}
 	return d, nil

@@ -199,11 +199,11 @@ func complaint(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// Misread notes that an answer was understood wrongly, and why: the tool runs as one command in this project. Others may ask the same
+// Misparsed notes that an answer was understood wrongly, and why: the tool runs as one command in this project. Others may ask the same
 // with better luck.
-func (s *Steps) Misread(question, why string) {
+func (s *Steps) Misparsed(question, why string) {
 	s.fleeting[question] = true
-	s.Runs[question] = plan.DryRun{Misread: why}
+	s.Runs[question] = plan.DryRun{Misparsed: why}
 }
 
 // Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last read or written.

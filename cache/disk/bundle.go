@@ -55,7 +55,7 @@ type BundleEntry struct {
 
 // Entry is the entry of an action with this first output.
 func Entry(output string, r *cache.Record) BundleEntry {
-	return BundleEntry{output, recordName(r.Command, r.ID().String()), r}
+	return BundleEntry{output, recordName(r.Command, r.ID()), r}
 }
 
 // Export writes the entries of m with the content of their outputs. It counts them in the manifest that it gives back.
@@ -144,7 +144,7 @@ func (b *bundler) record(r *cache.Record) {
 	if err != nil {
 		b.err = errors.Join(b.err, err)
 	}
-	b.file(path.Join("records", recordName(r.Command, r.ID().String())), content)
+	b.file(path.Join("records", recordName(r.Command, r.ID())), content)
 }
 
 func (b *bundler) content(o cache.Output) {
@@ -308,7 +308,7 @@ func (b *unbundler) record(name string) error {
 	if err != nil {
 		return err
 	}
-	if name != recordName(r.Command, r.ID().String()) || cache.KeyOf(r.Fields) != r.Command {
+	if name != recordName(r.Command, r.ID()) || cache.KeyOf(r.Fields) != r.Command {
 		return fmt.Errorf("%w: the record %s is that of another action", cache.ErrCorrupt, name)
 	}
 	for _, d := range kept(r) {
@@ -358,8 +358,7 @@ func (s *Store) Named(record string) (*cache.Record, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no record %q: %w", record, fs.ErrNotExist)
 	}
-	key, _ := cache.ParseDigest(command)
-	return readRecord(s.recordFile(key, id))
+	return readRecord(s.recordFile(command, id))
 }
 
 // eachImport visits the manifests, latest first.

@@ -120,7 +120,7 @@ func same(o cache.Output, d cache.Digest, n int64) error {
 }
 
 func (s *Store) putRecord(r *cache.Record, content []byte) error {
-	id := r.ID().String()
+	id := r.ID()
 	if err := s.putFile(s.recordFile(r.Command, id), content); err != nil {
 		return err
 	}

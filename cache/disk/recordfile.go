@@ -115,7 +115,7 @@ func readRecord(name string) (*cache.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(name) != recordName(r.Command, r.ID().String()) {
+	if filepath.Base(name) != recordName(r.Command, r.ID()) {
 		return nil, fmt.Errorf("%w: a record under the name of another", cache.ErrCorrupt)
 	}
 	return r, nil

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,21 +19,25 @@ import (
 // shard is what is known of one of the folders.
 type shard struct {
 	mu       sync.Mutex
-	modified time.Time           // of the folder, when it was listed or last written by this process
-	ids      map[string][]string // by command key
+	modified time.Time                    // of the folder, when it was listed or last written by this process
+	ids      map[cache.Key][]cache.Digest // by command key; digests of 100,000 records take half the memory of their names
 }
 
 // recordName is the name of a record's file in its folder.
-func recordName(command cache.Key, id string) string { return command.String() + "." + id }
+func recordName(command cache.Key, id cache.Digest) string {
+	return command.String() + "." + id.String()
+}
 
 // splitRecordName is the reverse; ok is false for other files.
-func splitRecordName(name string) (command, id string, ok bool) {
-	command, id, ok = strings.Cut(name, ".")
-	return command, id, ok && isDigest(command) && isDigest(id)
+func splitRecordName(name string) (command cache.Key, id cache.Digest, ok bool) {
+	first, second, _ := strings.Cut(name, ".")
+	command, err := cache.ParseDigest(first)
+	id, err2 := cache.ParseDigest(second)
+	return command, id, err == nil && err2 == nil
 }
 
 // ids are those of the records under a command key.
-func (s *Store) ids(command cache.Key) []string {
+func (s *Store) ids(command cache.Key) []cache.Digest {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -45,11 +50,11 @@ func (s *Store) ids(command cache.Key) []string {
 		sh.list(dir)
 		sh.modified = info.ModTime()
 	}
-	return slices.Clone(sh.ids[command.String()])
+	return slices.Clone(sh.ids[command])
 }
 
 func (sh *shard) list(dir string) {
-	sh.ids = map[string][]string{}
+	sh.ids = map[cache.Key][]cache.Digest{}
 	f, err := os.Open(dir)
 	if err != nil {
 		return
@@ -64,15 +69,15 @@ func (sh *shard) list(dir string) {
 }
 
 // wrote notes a record of this process. What another process wrote at the same moment may go unseen: a miss.
-func (s *Store) wrote(command cache.Key, id string) {
+func (s *Store) wrote(command cache.Key, id cache.Digest) {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.ids == nil {
 		return
 	}
-	if key := command.String(); !slices.Contains(sh.ids[key], id) {
-		sh.ids[key] = append(sh.ids[key], id)
+	if !slices.Contains(sh.ids[command], id) {
+		sh.ids[command] = append(sh.ids[command], id)
 	}
 	if info, err := os.Lstat(s.shardDir(command)); err == nil {
 		sh.modified = info.ModTime()
@@ -81,9 +86,9 @@ func (s *Store) wrote(command cache.Key, id string) {
 
 func (s *Store) shardDir(k cache.Key) string { return s.path("records", k.String()[:2]) }
 
-func (s *Store) record(r *cache.Record) string { return s.recordFile(r.Command, r.ID().String()) }
+func (s *Store) record(r *cache.Record) string { return s.recordFile(r.Command, r.ID()) }
 
-func (s *Store) recordFile(command cache.Key, id string) string {
+func (s *Store) recordFile(command cache.Key, id cache.Digest) string {
 	return filepath.Join(s.shardDir(command), recordName(command, id))
 }
 
@@ -96,7 +101,7 @@ type recordFile struct {
 // recordFiles lists the records of one command key, last used first.
 func (s *Store) recordFiles(command cache.Key) []recordFile {
 	ids := s.ids(command)
-	slices.Sort(ids)
+	slices.SortFunc(ids, func(a, b cache.Digest) int { return bytes.Compare(a[:], b[:]) })
 	var found []recordFile
 	for _, id := range ids {
 		name := s.recordFile(command, id)

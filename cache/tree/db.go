@@ -129,8 +129,8 @@ func (db *DB) Close() error {
 	return err
 }
 
-// Settle makes the next opening fast, if anything was written: it compacts the file, or brings its index up to date, if it has changed enough.
-func (db *DB) Settle() error {
+// Optimize makes the next opening fast, if anything was written: it compacts the file, or brings its index up to date, if it has changed enough.
+func (db *DB) Optimize() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.file == nil || db.damaged {

@@ -20,31 +20,8 @@ import (
 // would come to the same end.
 //
 // An observation still holds if device, inode, mode, size, mtime and ctime are all equal to what they were: equality, never order. What
-// stat does not decide, content does: Settle. That goes for what was changed in the clock tick in which it was seen, or later (cache.Stat.Before):
+// stat does not decide, content does: Rehash. That goes for what was changed in the clock tick in which it was seen, or later (cache.Stat.Before):
 // it is Young, and stat proves nothing.
-
-// Kind says what was seen at a path.
-type Kind uint8
-
-const (
-	File   Kind = iota // a file of known content
-	Absent             // nothing
-	Folder             // a folder with exactly the names of Digest
-	Guard              // a folder without the names of Observation.Absent
-)
-
-// Observation is one path that a build looked at.
-type Observation struct {
-	Path   string // relative to the root of the project, or absolute
-	Kind   Kind
-	Stat   cache.Stat   // zero for Absent; of what is Young perhaps the mode alone
-	Digest cache.Digest // of the content of a File, of the names of a Folder (FolderDigest); zero if only stat can decide
-	Absent []string     // of a Guard
-	Output bool         // a File that must not be a link
-	Plan   bool         // the plan depends on it
-	Young  bool         // stat cannot vouch for it
-	Seen   int64        // of a Young File, ns since 1970: when this content was first seen under this stat; 0 is unknown
-}
 
 // observations is a blob of observations. Every offset is checked when it is opened; after that nothing is parsed:
 //
@@ -62,10 +39,10 @@ type observations struct {
 	text    []byte
 }
 
-// entry is an Observation as it stands in a blob.
+// entry is a cache.Observation as it stands in a blob.
 type entry struct {
 	path         uint32 // offset into the text
-	kind         Kind
+	kind         cache.Kind
 	flags        uint8
 	base         uint16 // where the last element of the path begins
 	mode         uint32
@@ -73,7 +50,7 @@ type entry struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime int64  // ns
-	extra        uint64 // of a Guard where its names begin and, above 32 bits, how many they are; else Observation.Seen
+	extra        uint64 // of a guard where its names begin and, above 32 bits, how many they are; else Observation.Seen
 }
 
 const (
@@ -113,7 +90,7 @@ func parse(b []byte) (*observations, error) {
 	for i := range s.entries {
 		e := &s.entries[i]
 		from, count := e.absent()
-		if int(e.path)+int(e.base) >= len(s.text) || from+count > absent || e.kind > Guard {
+		if int(e.path)+int(e.base) >= len(s.text) || from+count > absent || e.kind > cache.KindGuard {
 			return nil, errDamaged
 		}
 	}
@@ -125,21 +102,21 @@ func parse(b []byte) (*observations, error) {
 	return s, nil
 }
 
-// absent are the names of a Guard: where they begin, and how many.
+// absent are the names of a guard: where they begin, and how many.
 func (e *entry) absent() (from, count int) {
-	if e.kind != Guard {
+	if e.kind != cache.KindGuard {
 		return 0, 0
 	}
 	return int(uint32(e.extra)), int(e.extra >> 32)
 }
 
 // at is observation i as it was written.
-func (s *observations) at(i int) Observation {
+func (s *observations) at(i int) cache.Observation {
 	e := &s.entries[i]
-	o := Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
+	o := cache.Observation{Path: s.path(i), Kind: e.kind, Digest: s.digest(i),
 		Stat:   cache.Stat{Dev: e.dev, Ino: e.ino, Size: e.size, Mtime: e.mtime, Ctime: e.ctime, Mode: e.mode},
 		Output: e.flags&flagOutput != 0, Plan: e.flags&flagPlan != 0, Young: e.flags&flagYoung != 0}
-	if e.kind != Guard {
+	if e.kind != cache.KindGuard {
 		o.Seen = int64(e.extra)
 	}
 	for name := range s.absent(e) {
@@ -148,7 +125,7 @@ func (s *observations) at(i int) Observation {
 	return o
 }
 
-// absent gives the names of a Guard.
+// absent gives the names of a guard.
 func (s *observations) absent(e *entry) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from, count := e.absent()
@@ -186,8 +163,8 @@ func compare(a, b string) int {
 func baseOf(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 
 // encode makes a blob. It sorts the observations.
-func encode(note []byte, list []Observation) ([]byte, error) {
-	slices.SortFunc(list, func(a, b Observation) int { return compare(a.Path, b.Path) })
+func encode(note []byte, list []cache.Observation) ([]byte, error) {
+	slices.SortFunc(list, func(a, b cache.Observation) int { return compare(a.Path, b.Path) })
 	absent, text := 0, 0
 	for _, o := range list {
 		absent += len(o.Absent)
@@ -213,7 +190,7 @@ func encode(note []byte, list []Observation) ([]byte, error) {
 		if i > 0 && list[i-1].Path[:baseOf(list[i-1].Path)] != o.Path[:baseOf(o.Path)] {
 			dir++
 		}
-		e := o.entry(at, dir, uint64(len(names)/4))
+		e := entryOf(&o, at, dir, uint64(len(names)/4))
 		b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&e)), entrySize)...)
 		at += uint32(len(o.Path)) + 1
 		for _, n := range o.Absent {
@@ -234,12 +211,12 @@ func encode(note []byte, list []Observation) ([]byte, error) {
 	return b, nil
 }
 
-// entry is o with its place in the text, its folder, and where its absent names begin.
-func (o *Observation) entry(path, dir uint32, names uint64) entry {
+// entryOf is o with its place in the text, its folder, and where its absent names begin.
+func entryOf(o *cache.Observation, path, dir uint32, names uint64) entry {
 	st := o.Stat
 	e := entry{path: path, kind: o.Kind, base: uint16(baseOf(o.Path)), dir: dir, mode: st.Mode, dev: st.Dev, ino: st.Ino, size: st.Size,
 		mtime: st.Mtime, ctime: st.Ctime, extra: uint64(o.Seen)}
-	if o.Kind == Guard {
+	if o.Kind == cache.KindGuard {
 		e.extra = names | uint64(len(o.Absent))<<32
 	}
 	e.flags = uint8(bit(o.Output)*flagOutput | bit(o.Plan)*flagPlan | bit(o.Young)*flagYoung)

@@ -36,14 +36,14 @@ func write(t testing.TB, name, text string) {
 func newTree(t *testing.T, n int) *folder {
 	t.Helper()
 	tr := &folder{t: t, root: t.TempDir(), db: open(t, newPath(t))}
-	var entries []Observation
+	var entries []cache.Observation
 	file := func(name, text string) {
 		write(t, filepath.Join(tr.root, name), text)
 		d, err := cache.DigestFile(filepath.Join(tr.root, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, Observation{Path: name, Digest: d, Stat: tr.stat(name)})
+		entries = append(entries, cache.Observation{Path: name, Digest: d, Stat: tr.stat(name)})
 	}
 	for i := range n {
 		for _, d := range []string{"a/", "a/b/", ""} {
@@ -54,14 +54,14 @@ func newTree(t *testing.T, n int) *folder {
 	entries[len(entries)-1].Digest = cache.Digest{}
 	outside := filepath.Join(t.TempDir(), "outside")
 	write(t, outside, "y")
-	entries = append(entries, Observation{Path: outside, Stat: tr.stat(outside)})
+	entries = append(entries, cache.Observation{Path: outside, Stat: tr.stat(outside)})
 	os.MkdirAll(filepath.Join(tr.root, "inc"), 0o777)
 	os.MkdirAll(filepath.Join(tr.root, "src"), 0o777)
 	listing, _ := FolderDigest(filepath.Join(tr.root, "src"))
 	entries = append(entries,
-		Observation{Path: "gone/x.h", Kind: Absent},
-		Observation{Path: "inc", Kind: Guard, Stat: tr.stat("inc"), Absent: []string{"x.h", "y.h"}},
-		Observation{Path: "src", Kind: Folder, Stat: tr.stat("src"), Digest: listing})
+		cache.Observation{Path: "gone/x.h", Kind: cache.KindAbsent},
+		cache.Observation{Path: "inc", Kind: cache.KindGuard, Stat: tr.stat("inc"), Absent: []string{"x.h", "y.h"}},
+		cache.Observation{Path: "src", Kind: cache.KindFolder, Stat: tr.stat("src"), Digest: listing})
 	if err := tr.db.SetView(viewKey, []byte("note"), nil, entries); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (tr *folder) changed() (byStat, byContent []string) {
 	slices.Sort(ids)
 	for _, i := range ids {
 		byStat = append(byStat, tr.s.At(i).Path)
-		if _, ok := tr.s.Settle(tr.root, i); !ok {
+		if _, ok := tr.s.Rehash(tr.root, i); !ok {
 			byContent = append(byContent, tr.s.At(i).Path)
 		}
 	}
@@ -176,7 +176,7 @@ func TestRefresh(t *testing.T) {
 	if len(ids) != 1 {
 		t.Fatalf("%d entries changed", len(ids))
 	}
-	st, ok := tr.s.Settle(tr.root, ids[0])
+	st, ok := tr.s.Rehash(tr.root, ids[0])
 	if !ok {
 		t.Fatal("equal content is a change")
 	}
@@ -195,16 +195,16 @@ func TestRefresh(t *testing.T) {
 // TestUpdate makes random updates and holds what is read back to a map.
 func TestUpdate(t *testing.T) {
 	tr := newTree(t, 40)
-	want := map[string]Observation{}
+	want := map[string]cache.Observation{}
 	for _, e := range tr.all() {
 		want[e.Path] = e
 	}
 	layers := 0
 	for round := range 30 {
-		var entries []Observation
+		var entries []cache.Observation
 		for k := range 1 + round%3 {
-			e := Observation{Path: fmt.Sprintf("a/f%d", (7*round+k)%60), Kind: Kind(round % 2 * int(Guard)), Stat: cache.Stat{Size: int64(round + 1)}}
-			if e.Kind == Guard {
+			e := cache.Observation{Path: fmt.Sprintf("a/f%d", (7*round+k)%60), Kind: cache.Kind(round % 2 * int(cache.KindGuard)), Stat: cache.Stat{Size: int64(round + 1)}}
+			if e.Kind == cache.KindGuard {
 				e.Absent = []string{"x", fmt.Sprint(round)}
 			}
 			entries = append(entries, e)
@@ -214,7 +214,7 @@ func TestUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr.open()
-		got := map[string]Observation{}
+		got := map[string]cache.Observation{}
 		for i, e := range tr.all() {
 			if _, twice := got[e.Path]; twice {
 				t.Fatalf("round %d: %s stands twice", round, e.Path)
@@ -243,8 +243,8 @@ func TestUpdate(t *testing.T) {
 }
 
 // all gives the observations of the view.
-func (tr *folder) all() iter.Seq2[int, Observation] {
-	return func(yield func(int, Observation) bool) {
+func (tr *folder) all() iter.Seq2[int, cache.Observation] {
+	return func(yield func(int, cache.Observation) bool) {
 		for i := range tr.s.base.entries {
 			if !tr.s.hidden[i] && !yield(i, tr.s.At(i)) {
 				return
@@ -266,7 +266,7 @@ func TestChangedInTwoLayers(t *testing.T) {
 	tr := newTree(t, 40)
 	write(t, filepath.Join(tr.root, "f1"), "new")
 	d, _ := cache.DigestFile(filepath.Join(tr.root, "f1"))
-	if err := tr.s.Update(nil, []Observation{{Path: "f1", Digest: d}, {Path: "f2", Digest: d, Stat: tr.stat("f2")}}); err != nil {
+	if err := tr.s.Update(nil, []cache.Observation{{Path: "f1", Digest: d}, {Path: "f2", Digest: d, Stat: tr.stat("f2")}}); err != nil {
 		t.Fatal(err)
 	}
 	tr.open()
@@ -298,7 +298,7 @@ func TestLookingAllocatesNothing(t *testing.T) {
 
 func BenchmarkChanged(b *testing.B) {
 	root := b.TempDir()
-	var entries []Observation
+	var entries []cache.Observation
 	for i := range 3000 {
 		name := fmt.Sprintf("d%d/f%d", i/100, i)
 		os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777)
@@ -307,7 +307,7 @@ func BenchmarkChanged(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		entries = append(entries, Observation{Path: name, Stat: st})
+		entries = append(entries, cache.Observation{Path: name, Stat: st})
 	}
 	db := open(b, newPath(b))
 	if err := db.SetView(viewKey, nil, nil, entries); err != nil {

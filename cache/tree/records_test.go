@@ -58,7 +58,7 @@ func open(t testing.TB, path string) *DB {
 // reopen closes a database and opens it again.
 func reopen(t testing.TB, db *DB) *DB {
 	t.Helper()
-	if err := errors.Join(db.Settle(), db.Close()); err != nil {
+	if err := errors.Join(db.Optimize(), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, db.name)
@@ -71,6 +71,15 @@ func eagerly(t testing.TB) {
 	index, compacted, known := minIndexed, minCompacted, maxKnown
 	t.Cleanup(func() { minIndexed, minCompacted, maxKnown = index, compacted, known })
 	minIndexed, minCompacted = 1, 1
+}
+
+func plan(t testing.TB, db *DB, text string) *Plan {
+	t.Helper()
+	p, err := db.WritePlan([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func appendAll(t testing.TB, j *DB, records ...*cache.Record) {
@@ -137,12 +146,12 @@ func TestDamage(t *testing.T) {
 	path := newPath(t)
 	db := open(t, path)
 	appendAll(t, db, sampleRecord(1), sampleRecord(2))
-	seen := []Observation{{Path: "a", Digest: digestOf("a")}, {Path: "b", Kind: Guard, Absent: []string{"c"}}}
-	if err := db.SetView([32]byte{7}, []byte("note"), []byte("plan"), seen); err != nil {
+	seen := []cache.Observation{{Path: "a", Digest: digestOf("a")}, {Path: "b", Kind: cache.KindGuard, Absent: []string{"c"}}}
+	if err := db.SetView([32]byte{7}, []byte("note"), plan(t, db, "plan"), seen); err != nil {
 		t.Fatal(err)
 	}
 	db.SetText("name", []byte("text"))
-	db.Settle()
+	db.Optimize()
 	db.Close()
 	good, _ := os.ReadFile(path)
 	noticed := 0
@@ -162,7 +171,7 @@ func TestDamage(t *testing.T) {
 }
 
 // holdsOnly reports that something of what TestDamage has written is missing in a file, and fails if anything else is there.
-func holdsOnly(t *testing.T, path string, content []byte, seen []Observation) (missing bool) {
+func holdsOnly(t *testing.T, path string, content []byte, seen []cache.Observation) (missing bool) {
 	t.Helper()
 	write(t, path, string(content))
 	db := open(t, path)
@@ -182,7 +191,7 @@ func holdsOnly(t *testing.T, path string, content []byte, seen []Observation) (m
 	if v == nil || v.Plan() == nil {
 		missing = true
 	}
-	if v != nil && (string(v.Note()) != "note" || v.Plan() != nil && string(v.Plan()) != "plan" || !cmp.Equal([]Observation{v.At(0), v.At(1)}, seen)) {
+	if v != nil && (string(v.Note()) != "note" || v.Plan() != nil && string(v.Plan()) != "plan" || !cmp.Equal([]cache.Observation{v.At(0), v.At(1)}, seen)) {
 		t.Fatalf("the view has the note %q, the plan %q and %v", v.Note(), v.Plan(), v.At(0))
 	}
 	if appendAll(t, db, sampleRecord(4)); len(content)%9 == 0 {
@@ -209,7 +218,7 @@ func TestReadersWriteNothing(t *testing.T) {
 func TestCompacted(t *testing.T) {
 	eagerly(t)
 	db := open(t, newPath(t))
-	db.SetView([32]byte{7}, []byte("note"), []byte("plan"), []Observation{{Path: "a"}})
+	db.SetView([32]byte{7}, []byte("note"), plan(t, db, "plan"), []cache.Observation{{Path: "a"}})
 	db.SetText("name", []byte("text"))
 	for range 20 {
 		appendAll(t, db, sampleRecord(1), sampleRecord(2))
@@ -252,7 +261,7 @@ func TestWrittenByAnother(t *testing.T) {
 	second := open(t, first.name)
 	same(t, second.Last("build/1.o"), sampleRecord(1))
 	appendAll(t, first, sampleRecord(2))
-	first.Settle()
+	first.Optimize()
 	first.Close()
 	appendAll(t, second, sampleRecord(3))
 	second = reopen(t, second)
@@ -308,7 +317,7 @@ func (m *model) step() {
 		key, text := byte(m.rng.IntN(6)), fmt.Sprint(m.rng.Int())
 		m.views[key] = text
 		m.latest = append(m.latest, key)
-		err = m.db.SetView([32]byte{key}, []byte(text), []byte(text), []Observation{{Path: text, Digest: digestOf(text), Stat: cache.Stat{Ino: 1}}})
+		err = m.db.SetView([32]byte{key}, []byte(text), plan(m.t, m.db, text), []cache.Observation{{Path: text, Digest: digestOf(text), Stat: cache.Stat{Ino: 1}}})
 	case 5:
 		name, text := fmt.Sprint(m.rng.IntN(3)), fmt.Sprint(m.rng.Int())
 		m.texts[name] = text
@@ -418,7 +427,7 @@ func FuzzOpen(f *testing.F) {
 	w := &writer{tables: newTables(), at: headSize}
 	w.record(sampleRecord(9))
 	w.removal("build/9.o")
-	blob, _ := encode([]byte("note"), []Observation{{Path: "a/b", Kind: Guard, Absent: []string{"c"}}})
+	blob, _ := encode([]byte("note"), []cache.Observation{{Path: "a/b", Kind: cache.KindGuard, Absent: []string{"c"}}})
 	f.Add(appendBlob(w.b, headSize+int64(len(w.b)), blob))
 	f.Add([]byte{kindRecord})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -469,7 +478,7 @@ func bigDB(b *testing.B) (path string, commands []cache.Key) {
 		commands = append(commands, r.Command)
 	}
 	b.ReportMetric(float64(db.size)/1e6, "MB")
-	db.Settle()
+	db.Optimize()
 	db.Close()
 	return db.name, commands
 }

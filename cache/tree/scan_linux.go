@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
@@ -131,7 +132,7 @@ func (e *entry) unchanged(dir int, path *byte, remote bool) bool {
 	}
 	var st unix.Stat_t
 	errno := fstatat(dir, path, &st, remote)
-	if e.kind == Absent {
+	if e.kind == cache.KindAbsent {
 		return errno == unix.ENOENT || errno == unix.ENOTDIR
 	}
 	return errno == 0 && st.Ino == e.ino && st.Size == e.size && st.Mode == e.mode && uint64(st.Dev) == e.dev &&

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"sort"
 
@@ -89,7 +90,7 @@ func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
 			continue
 		}
 		o := v.At(n)
-		if o.Kind != File || o.Digest.IsZero() || o.Stat.Ino == 0 || o.Young && o.Seen == 0 {
+		if o.Kind != cache.KindFile || o.Digest.IsZero() || o.Stat.Ino == 0 || o.Young && o.Seen == 0 {
 			return h, false
 		}
 		h = cache.Hashed{Stat: o.Stat, Digest: o.Digest, At: o.Seen}
@@ -101,8 +102,29 @@ func (db *DB) Known(path string) (h cache.Hashed, ok bool) {
 	return h, false
 }
 
-// SetView makes a view the latest, in place of the one with its key. It sorts the observations.
-func (db *DB) SetView(key [32]byte, note, plan []byte, list []Observation) error {
+// Plan is a plan that was written and that no view has yet.
+type Plan struct {
+	at, size int64
+	file     *os.File // in which it stands at that place: not in one made anew
+}
+
+// WritePlan writes the plan of a view to come, so that it need not be in memory while the observations are collected.
+func (db *DB) WritePlan(plan []byte) (*Plan, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.writable(); err != nil {
+		return nil, err
+	}
+	at, err := db.writeBlob(plan)
+	if err != nil {
+		return nil, err
+	}
+	db.root.dead += int64(len(plan)) // until a view has it
+	return &Plan{at, int64(len(plan)), db.file}, nil
+}
+
+// SetView makes a view the latest, in place of the one with its key. It sorts the observations. Without a plan no build can start from it.
+func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observation) error {
 	blob, err := encode(note, list)
 	if err != nil {
 		return err
@@ -117,9 +139,11 @@ func (db *DB) SetView(key [32]byte, note, plan []byte, list []Observation) error
 		return err
 	}
 	if plan != nil {
-		if v.plan, err = db.writeBlob(plan); err != nil {
-			return err
+		if plan.file != db.file {
+			return errors.New("the database of the build tree was made anew meanwhile")
 		}
+		v.plan = plan.at
+		db.root.dead -= plan.size
 	}
 	return db.replaceView(v)
 }
@@ -152,7 +176,7 @@ func (db *DB) lose(old, by viewRoot) {
 }
 
 // Update makes observations take the place of those with the same paths, and note that of the note.
-func (v *View) Update(note []byte, list []Observation) error {
+func (v *View) Update(note []byte, list []cache.Observation) error {
 	given := map[string]bool{}
 	for _, o := range list {
 		given[o.Path] = true
@@ -193,7 +217,7 @@ func (v *View) Update(note []byte, list []Observation) error {
 }
 
 // without appends the observations whose paths are not given.
-func (s *observations) without(given map[string]bool, list []Observation) []Observation {
+func (s *observations) without(given map[string]bool, list []cache.Observation) []cache.Observation {
 	for i := range s.entries {
 		if !given[s.path(i)] {
 			list = append(list, s.at(i))
@@ -204,7 +228,7 @@ func (s *observations) without(given map[string]bool, list []Observation) []Obse
 
 // Refresh gives observations other stats.
 func (v *View) Refresh(stats map[int]cache.Stat) error {
-	var list []Observation
+	var list []cache.Observation
 	for i, st := range stats {
 		o := v.At(i)
 		o.Stat, o.Young, o.Seen = st, false, 0
@@ -214,7 +238,7 @@ func (v *View) Refresh(stats map[int]cache.Stat) error {
 }
 
 // At is observation i as it was written.
-func (v *View) At(i int) Observation {
+func (v *View) At(i int) cache.Observation {
 	s, i := v.layer(i)
 	return s.at(i)
 }

@@ -135,12 +135,10 @@ func (c *cli) UpToDate(actions int) {
 // Begin implements engine.Front.
 func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	start := time.Now()
-	slack := func(percent int) {
-		if len(t.Runner.Graph.Actions) > 20_000 && os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(percent) // compilers have more use for the memory than kbuild for the time
-		}
+	large := t.Large() && os.Getenv("GOGC") == ""
+	if large {
+		debug.SetGCPercent(60)
 	}
-	slack(50)
 	opts, closeJobs := c.schedule()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	progress, observer := c.progress(want, opts, t)
@@ -148,7 +146,9 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 		Diagnose: progress.Diagnostic,
 		Finish: func(sum sched.Summary) {
 			progress.Finish(sum, time.Since(start))
-			slack(20) // a view of all is left now, which takes the most memory and the least time
+			if large { // a view of all is left now, which takes the most memory and the least time
+				debug.SetGCPercent(10)
+			}
 		},
 		End: func() {
 			stop()

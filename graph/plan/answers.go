@@ -28,8 +28,8 @@ func (a *answers) text(q compiler.Question) (string, error) {
 	case !ok:
 		a.questions = append(a.questions, q)
 		return "", errNotAsked
-	case run.Misread != "":
-		return "", errors.New(run.Misread)
+	case run.Misparsed != "":
+		return "", errors.New(run.Misparsed)
 	case run.Error != "":
 		return "", driverError{q.Tool, run.Error}
 	}

@@ -13,9 +13,9 @@ import (
 func TestAnswers(t *testing.T) {
 	question := func(arg string) compiler.Question { return compiler.Question{Tool: "nvcc", Args: []string{arg}} }
 	a := &answers{learned: map[string]learned{}, runs: map[string]DryRun{
-		question("good").Key():    {Text: "steps"},
-		question("error").Key():   {Error: "no such option"},
-		question("misread").Key(): {Text: "steps", Misread: "its cicc failed"},
+		question("good").Key():      {Text: "steps"},
+		question("error").Key():     {Error: "no such option"},
+		question("misparsed").Key(): {Text: "steps", Misparsed: "its cicc failed"},
 	}}
 	reads := 0
 	read := func(text string) (*string, error) {
@@ -25,7 +25,7 @@ func TestAnswers(t *testing.T) {
 	for _, tt := range []struct{ arg, want, fault string }{
 		{"good", "steps", ""},
 		{"error", "", "nvcc --dryrun: no such option"},
-		{"misread", "", "its cicc failed"},
+		{"misparsed", "", "its cicc failed"},
 		{"new", "", errNotAsked.Error()},
 	} {
 		for range 2 {

@@ -64,7 +64,7 @@ type DryRun struct {
 	Asked []string          `json:"asked,omitempty"` // where the question names files: its arguments,
 	Files map[string]string `json:"files,omitempty"` // and the content of the files, as a digest, by path
 
-	Misread string `json:"misread,omitempty"` // how it came out that a pass was learned wrongly from it: the tool as one command did not fail
+	Misparsed string `json:"misparsed,omitempty"` // how it came out that a pass was learned wrongly from it: the tool as one command did not fail
 }
 
 // Tool is a program with its identity by content.

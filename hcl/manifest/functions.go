@@ -12,7 +12,7 @@ import (
 )
 
 // functions are all functions of the language. They are pure; glob reads the names of files, which
-// Project.Looks records.
+// Project.Observed records.
 func (l *loader) functions() map[string]function.Function {
 	return l.charged(map[string]function.Function{
 		"concat": stdlib.ConcatFunc, "flatten": stdlib.FlattenFunc, "distinct": distinctFunc,

@@ -82,7 +82,7 @@ func Load(opts Options) (*Project, Diagnostics) {
 		l.evaluateVariables()
 		l.decode()
 	}
-	l.project.Looks = l.fsys.looks
+	l.project.Observed, l.project.Listed = l.fsys.observed, l.fsys.listed
 	l.diags.sort()
 	l.curtail()
 	return l.project, l.diags
@@ -113,7 +113,7 @@ func newLoader(opts Options) *loader {
 	root := filepath.Dir(file)
 	l := &loader{
 		opts: opts,
-		fsys: &watcher{FS: opts.FS, seen: map[asked]bool{}},
+		fsys: &watcher{FS: opts.FS, seen: map[asked]bool{}, listed: map[string][]fs.DirEntry{}},
 		project: &Project{
 			Root: root, File: filepath.Base(file), BuildDir: buildDir(dir, root, opts),
 			Toolchains: map[string]Toolchain{}, sources: map[string][]byte{},

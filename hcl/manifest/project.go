@@ -1,20 +1,24 @@
 package manifest
 
 import (
+	"io/fs"
+
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // Project is a manifest after evaluation: plain data, no expressions left. Every target has the
 // values of `defaults` filled in and every reference replaced by a label such as "library.solver".
 type Project struct {
-	Root       string               // absolute folder of the manifest
-	File       string               // manifest, relative to Root
-	Files      []string             // all that was read (kernels.hcl, kernels.local.hcl, kernels.lock) and files of options, relative to Root or absolute
-	Looks      []Look               // every path that was looked at, in order
-	BuildDir   string               // of this run: relative to Root and slash-separated when inside, else absolute
-	Variables  []Variable           // in order of declaration, with the value in force
-	Toolchains map[string]Toolchain // "cuda", "hip"
-	Targets    []*Target            // in order of declaration; matrix instances in order of the matrix
+	Root       string                   // absolute folder of the manifest
+	File       string                   // manifest, relative to Root
+	Files      []string                 // all that was read (kernels.hcl, kernels.local.hcl, kernels.lock) and files of options, relative to Root or absolute
+	Observed   []cache.Observation      // every path that was looked at, in order: with the same there and the same options Load comes to the same project
+	Listed     map[string][]fs.DirEntry `json:"-"` // what folders among Observed held
+	BuildDir   string                   // of this run: relative to Root and slash-separated when inside, else absolute
+	Variables  []Variable               // in order of declaration, with the value in force
+	Toolchains map[string]Toolchain     // "cuda", "hip"
+	Targets    []*Target                // in order of declaration; matrix instances in order of the matrix
 	Groups     []Group
 
 	sources map[string][]byte // text of Files, for diagnostics

@@ -6,6 +6,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/cache"
 )
 
 // The lock file is among what the project was made of: another one makes another plan.
@@ -17,8 +19,8 @@ func TestPinnedToolkit(t *testing.T) {
 	if diff := cmp.Diff(want, p.Toolchains["cuda"]); diff != "" {
 		t.Error(diff)
 	}
-	if !slices.ContainsFunc(p.Looks, func(l Look) bool { return l.Path == "kernels.lock" && l.Missing }) || p.Text("kernels.lock") != nil {
-		t.Errorf("nobody would notice a lock file that comes: %v", p.Looks)
+	if !slices.ContainsFunc(p.Observed, func(o cache.Observation) bool { return o.Path == "kernels.lock" && o.Kind == cache.KindAbsent }) || p.Text("kernels.lock") != nil {
+		t.Errorf("nobody would notice a lock file that comes: %v", p.Observed)
 	}
 	fsys["kernels.lock"] = &fstest.MapFile{Data: []byte("locked")}
 	if p = load(t, text, Options{FS: fsys}); !slices.Contains(p.Files, "kernels.lock") || string(p.Text("kernels.lock")) != "locked" {

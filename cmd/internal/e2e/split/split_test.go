@@ -271,8 +271,8 @@ func TestSplitUnknown(t *testing.T) {
 	}
 }
 
-// A pass that fails where nvcc does not: kbuild has misread nvcc, and says so once.
-func TestSplitMisread(t *testing.T) {
+// A pass that fails where nvcc does not: kbuild has misparsed nvcc, and says so once.
+func TestSplitMisparsed(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
 	e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_80"]`)

@@ -42,8 +42,8 @@ func (m *packedMeta) shadows(path string) bool {
 	})
 }
 
-// pack makes the graph of a build ready to be kept.
-func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID) ([]byte, error) {
+// writePlan leaves the graph of a build for later ones to take parts of.
+func (v *view) writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
 	meta := packedMeta{Tools: t.Runner.Tools, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	uses := func(yield func(graph.Use) bool) {
 		searched := t.Runner.Uses(closure, func(id graph.ActionID, name string) {
@@ -53,11 +53,15 @@ func (v *view) pack(p *Project, t *Tree, closure []graph.ActionID) ([]byte, erro
 			meta.Searched = append(meta.Searched, cache.Canonical(v.root, d))
 		}
 	}
-	return p.Graph.Pack(closure, uses, func() ([]byte, error) { return json.Marshal(meta) })
+	packed, err := p.Graph.Pack(closure, uses, func() ([]byte, error) { return json.Marshal(meta) })
+	if err != nil {
+		return nil, err
+	}
+	return t.db.WritePlan(packed)
 }
 
-// part is the part of a stored plan that changes affect, as a graph of its own.
-type part struct {
+// partialPlan is the part of a stored plan that changes affect, as a graph of its own.
+type partialPlan struct {
 	*scan
 	packed *graph.Packed
 	meta   packedMeta
@@ -66,13 +70,13 @@ type part struct {
 	all    []graph.ActionID // of the packed graph, by number in graph
 }
 
-// part is nil where a plan must be made.
-func (s *scan) part() *part {
+// partialPlan is nil where a plan must be made.
+func (s *scan) partialPlan() *partialPlan {
 	packed, err := graph.Unpack(s.seen.Plan())
 	if err != nil {
 		return nil
 	}
-	p := &part{scan: s, packed: packed}
+	p := &partialPlan{scan: s, packed: packed}
 	if json.Unmarshal(packed.Meta(), &p.meta) != nil || !p.choose() {
 		return nil
 	}
@@ -80,7 +84,7 @@ func (s *scan) part() *part {
 }
 
 // choose takes the actions that must be looked at, and what needs them. ok is false where they are most of the graph, or the plan may be another.
-func (p *part) choose() (ok bool) {
+func (p *partialPlan) choose() (ok bool) {
 	ids, ok := p.affected()
 	if !ok {
 		return false
@@ -101,7 +105,7 @@ func (p *part) choose() (ok bool) {
 }
 
 // affected are the actions that must be looked at. ok is false where the plan may be another.
-func (p *part) affected() (ids []graph.ActionID, ok bool) {
+func (p *partialPlan) affected() (ids []graph.ActionID, ok bool) {
 	ids = slices.Concat(p.dirty, p.moved)
 	for _, i := range p.broken {
 		o := p.seen.At(i)
@@ -114,10 +118,10 @@ func (p *part) affected() (ids []graph.ActionID, ok bool) {
 			if made {
 				users = append(users, maker)
 			}
-			if o.Kind != tree.File && p.meta.shadows(path) {
+			if o.Kind != cache.KindFile && p.meta.shadows(path) {
 				return nil, false
 			}
-			gone := o.Kind == tree.File && !exists(cache.Absolute(p.root, path))
+			gone := o.Kind == cache.KindFile && !exists(cache.Absolute(p.root, path))
 			if len(users) == 0 || gone && !made {
 				return nil, false
 			}
@@ -134,12 +138,12 @@ func exists(path string) bool {
 }
 
 // openTree opens the build tree for the part.
-func (p *part) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
+func (p *partialPlan) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
 	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools})
 }
 
 // commit brings the view up to what the build of the part left.
-func (p *part) commit(t *Tree, dirty []graph.ActionID) {
+func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 	n, s := p.note, p.seen
 	n.dirty = nil
 	moved, isDirty := map[graph.ActionID]bool{}, map[graph.ActionID]bool{}
@@ -159,29 +163,29 @@ func (p *part) commit(t *Tree, dirty []graph.ActionID) {
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
-	e := newLooked(p.view, t)
-	e.tree(p.graph, good, t)
-	if e.doubt {
+	o := newObserver(p.view, t)
+	o.tree(p.graph, good, t)
+	if o.unsure {
 		return
 	}
-	for k := range e.entries {
-		i, ok := s.Find(e.entries[k].Path)
+	for k := range o.list {
+		i, ok := s.Find(o.list[k].Path)
 		if !ok {
 			continue
 		}
 		old, was := s.At(i), slices.Contains(p.broken, i)
 		_, made := p.graph.Producer(old.Path)
-		if now := e.entries[k]; old.Kind == tree.File && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
+		if now := o.list[k]; old.Kind == cache.KindFile && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
 			return // it changed during the build, and others that read it have not been looked at
 		}
-		e.merge(k, old, was)
+		o.merge(k, old, was)
 	}
 	for i, st := range p.fresh {
 		old := s.At(i)
-		if _, ok := e.seen[old.Path]; !ok {
+		if _, ok := o.seen[old.Path]; !ok {
 			old.Stat = st
-			e.entries = append(e.entries, old)
+			o.list = append(o.list, old)
 		}
 	}
-	s.Update(n.encode(), e.entries) // without it the next build finds the same again
+	s.Update(n.encode(), o.list) // without it the next build finds the same again
 }

@@ -25,8 +25,8 @@ type verdict struct {
 	execute.Misparse
 }
 
-// doubtsText is the text of the build tree's database that holds them. Whoever cleans the tree has the compiler taken apart again.
-const doubtsText = "misparsed"
+// misparsesText is the text of the build tree's database that holds them. Whoever cleans the tree has the compiler taken apart again.
+const misparsesText = "misparsed"
 
 // verdicts are those of a build tree that stand.
 func verdicts(p *manifest.Project, tools string) (all []verdict) {
@@ -35,7 +35,7 @@ func verdicts(p *manifest.Project, tools string) (all []verdict) {
 		return nil // who opens it to build says why
 	}
 	defer db.Close()
-	if json.Unmarshal(db.Text(doubtsText), &all) != nil {
+	if json.Unmarshal(db.Text(misparsesText), &all) != nil {
 		return nil
 	}
 	self := programDigest()
@@ -77,13 +77,13 @@ func (p *Project) distrust(steps *probe.Steps) {
 		w.distrusted[v.Question] = explained(v)
 	}
 	for question, why := range w.distrusted {
-		steps.Misread(question, why)
+		steps.Misparsed(question, why)
 	}
 }
 
-// noteMisread adds what a run found to the verdicts, and gives the compiler that was misread, "" if none was or none that this process
+// noteMisparses adds what a run found to the verdicts, and gives the compiler that was misparsed, "" if none was or none that this process
 // did not know of.
-func (p *Project) noteMisread(db *tree.DB, found []execute.Misparse) (tool string, err error) {
+func (p *Project) noteMisparses(db *tree.DB, found []execute.Misparse) (tool string, err error) {
 	w, id := p.w, toolIdentity(p.Facts)
 	all := verdicts(p.Project, id)
 	for _, m := range found {
@@ -103,7 +103,7 @@ func (p *Project) noteMisread(db *tree.DB, found []execute.Misparse) (tool strin
 	if err != nil {
 		return tool, err
 	}
-	return tool, db.SetText(doubtsText, text)
+	return tool, db.SetText(misparsesText, text)
 }
 
 // distrustedQuestions are the questions of all verdicts.

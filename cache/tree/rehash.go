@@ -11,12 +11,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Settle looks at what an observation is of. ok is true if it is what it was, though its stat is another; st is the new one.
-func (v *View) Settle(root string, i int) (st cache.Stat, ok bool) {
+// Rehash looks at what an observation is of. ok is true if it is what it was, though its stat is another; st is the new one.
+func (v *View) Rehash(root string, i int) (st cache.Stat, ok bool) {
 	s, i := v.layer(i)
 	e := &s.entries[i]
 	name := cache.Absolute(root, s.path(i))
-	if e.kind == Absent {
+	if e.kind == cache.KindAbsent {
 		return cache.Stat{}, absent(name)
 	}
 	st, err := cache.StatFile(name)
@@ -42,7 +42,7 @@ func isLink(name string) bool {
 func (s *observations) same(e *entry, i int, name string) bool {
 	want := s.digest(i)
 	switch {
-	case e.kind == Guard:
+	case e.kind == cache.KindGuard:
 		for absent := range s.absent(e) {
 			if _, err := os.Lstat(filepath.Join(name, absent)); err == nil {
 				return false // a link to nothing too: its end may appear elsewhere
@@ -52,7 +52,7 @@ func (s *observations) same(e *entry, i int, name string) bool {
 		return err == nil && info.IsDir()
 	case want == cache.Digest{}:
 		return false
-	case e.kind == Folder:
+	case e.kind == cache.KindFolder:
 		d, err := FolderDigest(name)
 		return err == nil && d == want
 	}
@@ -60,7 +60,7 @@ func (s *observations) same(e *entry, i int, name string) bool {
 	return err == nil && d == want
 }
 
-// Broken are the paths at which an observation that Settle refused is not what it was: for a Guard, the names that are there now.
+// Broken are the paths at which an observation that Rehash refused is not what it was: for a guard, the names that are there now.
 func (v *View) Broken(root string, i int) []string {
 	e := v.At(i)
 	var out []string
@@ -70,7 +70,7 @@ func (v *View) Broken(root string, i int) []string {
 			out = append(out, name)
 		}
 	}
-	if e.Kind == Folder {
+	if e.Kind == cache.KindFolder {
 		out = append(out, e.Path)
 	}
 	if out == nil {
