@@ -10,173 +10,206 @@ var Schema = sync.OnceValue(manifestBlock)
 
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
-		{
-			Name: "kbuild", Once: true,
-			Text: "Which versions of kbuild can read the manifest.",
-			Example: `kbuild {
+		kbuildBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
+		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), groupBlock(),
+	}}
+}
+
+func kbuildBlock() *Block {
+	return &Block{
+		Name: "kbuild", Once: true,
+		Text: "Which versions of kbuild can read the manifest.",
+		Example: `kbuild {
   required_version = ">= 0.1"
 }`,
-			Attributes: []Attribute{
-				{Name: "required_version", Type: StringType, Example: `required_version = ">= 0.1, < 2"`,
-					Text: "The versions of kbuild that the manifest was written for. Another kbuild refuses it. " + constraintText},
-			},
+		Attributes: []Attribute{
+			{Name: "required_version", Type: StringType, Example: `required_version = ">= 0.1, < 2"`,
+				Text: "The versions of kbuild that the manifest was written for. Another kbuild refuses it. " + constraintText},
 		},
-		{
-			Name: "variable", Label: "a name", See: "language.md#variables",
-			Text: "An input of the manifest, read as `var.NAME`. It is set by `--var`, the environment, `kernels.local.hcl` or a profile.",
-			Example: `variable "archs" {
+	}
+}
+
+func variableBlock() *Block {
+	return &Block{
+		Name: "variable", Label: "a name", See: "language.md#variables",
+		Text: "An input of the manifest, read as `var.NAME`. It is set by `--var`, the environment, `kernels.local.hcl` or a profile.",
+		Example: `variable "archs" {
   type        = list(string)
   default     = ["sm_80", "sm_90"]
   description = "Code to ship."
 }`,
-			Attributes: []Attribute{
-				{Name: "type", Type: TypeType, Default: "the type of `default`, if that is a string, number or bool; else any",
-					Example: `type = list(string)`,
-					Text: "The type that every value is converted to: `string`, `number`, `bool`, `any`, or `list`, `set`, `map`, " +
-						"`object`, `tuple` of types."},
-				{Name: "default", Type: AnyType, Default: "none: the variable must be set", Example: `default = ["sm_80"]`,
-					Text: "The value if nothing else sets one."},
-				{Name: "description", Type: StringType, Example: `description = "Code to ship."`,
-					Text: "What the variable is for."},
-			},
-			Blocks: []*Block{{
-				Name: "validation",
-				Text: "A condition that the value in force must meet. A variable may have several.",
-				Example: `variable "jobs" {
+		Attributes: []Attribute{
+			{Name: "type", Type: TypeType, Default: "the type of `default`, if that is a string, number or bool; else any",
+				Example: `type = list(string)`,
+				Text: "The type that every value is converted to: `string`, `number`, `bool`, `any`, or `list`, `set`, `map`, " +
+					"`object`, `tuple` of types."},
+			{Name: "default", Type: AnyType, Default: "none: the variable must be set", Example: `default = ["sm_80"]`,
+				Text: "The value if nothing else sets one."},
+			{Name: "description", Type: StringType, Example: `description = "Code to ship."`,
+				Text: "What the variable is for."},
+		},
+		Blocks: []*Block{{
+			Name: "validation",
+			Text: "A condition that the value in force must meet. A variable may have several.",
+			Example: `variable "jobs" {
   default = 4
   validation {
     condition     = var.jobs > 0
     error_message = "Use a positive number."
   }
 }`,
-				Attributes: []Attribute{
-					{Name: "condition", Type: BoolType, Required: true, Example: `condition = var.x > 0`,
-						Text: "An expression that is true for values that are allowed. It reads the value as `var.NAME`."},
-					{Name: "error_message", Type: StringType, Required: true, Example: `error_message = "Use a positive number."`,
-						Text: "The error message if the condition is false."},
-				},
-			}},
-		},
-		{
-			Name: "locals", Open: "values",
-			Text: "Named values, read as `local.NAME`. There may be several such blocks.",
-			Example: `locals {
+			Attributes: []Attribute{
+				{Name: "condition", Type: BoolType, Required: true, Example: `condition = var.x > 0`,
+					Text: "An expression that is true for values that are allowed. It reads the value as `var.NAME`."},
+				{Name: "error_message", Type: StringType, Required: true, Example: `error_message = "Use a positive number."`,
+					Text: "The error message if the condition is false."},
+			},
+		}},
+	}
+}
+
+func localsBlock() *Block {
+	return &Block{
+		Name: "locals", Open: "values",
+		Text: "Named values, read as `local.NAME`. There may be several such blocks.",
+		Example: `locals {
   kernels = glob("src/*.cu")
 }`,
-		},
-		{
-			Name: "profile", Label: "a name", Open: "variables",
-			Text: "Values of variables for `--profile NAME`, which builds under `build/NAME`.",
-			Example: `variable "lto" {
+	}
+}
+
+func profileBlock() *Block {
+	return &Block{
+		Name: "profile", Label: "a name", Open: "variables",
+		Text: "Values of variables for `--profile NAME`, which builds under `build/NAME`.",
+		Example: `variable "lto" {
   default = true
 }
 
 profile "dev" {
   lto = false
 }`,
-		},
-		{
-			Name: "toolchain", Label: `"cuda" or "hip"`,
-			Text: "Which compiler to use, and which version it must have.",
-			Example: `toolchain "cuda" {
+	}
+}
+
+func toolchainBlock() *Block {
+	return &Block{
+		Name: "toolchain", Label: `"cuda" or "hip"`,
+		Text: "Which compiler to use, and which version it must have.",
+		Example: `toolchain "cuda" {
   version = ">= 11.8"
 }`,
-			Attributes: []Attribute{
-				{Name: "compiler", Type: StringType, Default: "`nvcc` or `hipcc`, as `CUDA_HOME`, `ROCM_PATH` or PATH has it",
-					Example: `compiler = "nvcc"`,
-					Text:    "A name or path of the compiler: `nvcc` or a clang for `cuda`, `hipcc` or the clang of ROCm for `hip`.", See: "clang-cuda.md"},
-				{Name: "host_compiler", Type: StringType, Default: "the g++ that the toolkit supports", Example: `host_compiler = "g++-11"`,
-					Text:    "A name or path of the compiler of C, C++ and the host half of CUDA sources.",
-					Becomes: "`nvcc -ccbin`, and the program of host compiles and links"},
-				{Name: "version", Type: StringType, Default: "any", Example: `version = ">= 11.8, < 13"`,
-					Text: "The versions of the toolkit that are allowed. " + constraintText + " With `from = \"pypi\"` it is one version, such as `13.5.0`."},
-				{Name: "from", Type: StringType, Words: []string{"system", "pypi"}, Default: `"system"`, Example: `from = "system"`, See: "toolkits.md",
-					Text: "Where the CUDA toolkit comes from. `system` is one that is installed. `pypi` is NVIDIA's own, from PyPI, in exactly one " +
-						"`version`: `kbuild toolkit lock` pins it, and `kbuild toolkit install` installs it."},
-				{Name: "path", Type: StringType, Example: `path = "third_party/cuda"`, See: "toolkits.md",
-					Text: "The folder of an installed CUDA toolkit, with `bin/nvcc` in it, relative to the manifest."},
-				{Name: "parts", Type: StringsType, Example: `parts = []`, See: "toolkits.md",
-					Text: "With `from = \"pypi\"`: parts of the toolkit besides the compiler, the runtime and CCCL, as the extras of PyPI's " +
-						"package `cuda-toolkit` are called: `cublas`, `nvjitlink`, `nvdisasm`."},
-			},
+		Attributes: []Attribute{
+			{Name: "compiler", Type: StringType, Default: "`nvcc` or `hipcc`, as `CUDA_HOME`, `ROCM_PATH` or PATH has it",
+				Example: `compiler = "nvcc"`,
+				Text:    "A name or path of the compiler: `nvcc` or a clang for `cuda`, `hipcc` or the clang of ROCm for `hip`.", See: "clang-cuda.md"},
+			{Name: "host_compiler", Type: StringType, Default: "the g++ that the toolkit supports", Example: `host_compiler = "g++-11"`,
+				Text:    "A name or path of the compiler of C, C++ and the host half of CUDA sources.",
+				Becomes: "`nvcc -ccbin`, and the program of host compiles and links"},
+			{Name: "version", Type: StringType, Default: "any", Example: `version = ">= 11.8, < 13"`,
+				Text: "The versions of the toolkit that are allowed. " + constraintText + " With `from = \"pypi\"` it is one version, such as `13.5.0`."},
+			{Name: "from", Type: StringType, Words: []string{"system", "pypi"}, Default: `"system"`, Example: `from = "system"`, See: "toolkits.md",
+				Text: "Where the CUDA toolkit comes from. `system` is one that is installed. `pypi` is NVIDIA's own, from PyPI, in exactly one " +
+					"`version`: `kbuild toolkit lock` pins it, and `kbuild toolkit install` installs it."},
+			{Name: "path", Type: StringType, Example: `path = "third_party/cuda"`, See: "toolkits.md",
+				Text: "The folder of an installed CUDA toolkit, with `bin/nvcc` in it, relative to the manifest."},
+			{Name: "parts", Type: StringsType, Example: `parts = []`, See: "toolkits.md",
+				Text: "With `from = \"pypi\"`: parts of the toolkit besides the compiler, the runtime and CCCL, as the extras of PyPI's " +
+					"package `cuda-toolkit` are called: `cublas`, `nvjitlink`, `nvdisasm`."},
 		},
-		{
-			Name: "gencode", Label: "a name",
-			Text: "The device code that targets ship, under a name: `gencode = gencode.NAME` takes it.",
-			Example: `gencode "server" {
+	}
+}
+
+func gencodeBlock() *Block {
+	return &Block{
+		Name: "gencode", Label: "a name",
+		Text: "The device code that targets ship, under a name: `gencode = gencode.NAME` takes it.",
+		Example: `gencode "server" {
   code = ["sm_80", "sm_90", "compute_90"]
 }`,
-			Attributes: []Attribute{
-				attrCode.required(),
-				{Name: "arch_list", Type: StringsType, Default: "the architectures of `code`",
-					Example: `arch_list = ["sm_70", "sm_80", "sm_90"]`, See: "passes.md",
-					Text: "The architectures that `__CUDA_ARCH_LIST__` spells in every pass. With the full list of a project, a build " +
-						"with `--arch sm_90` shares cache entries with full builds, also where CUB spells the list into its namespace.",
-					Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, where nvcc is split"},
-			},
+		Attributes: []Attribute{
+			attrCode.required(),
+			{Name: "arch_list", Type: StringsType, Default: "the architectures of `code`",
+				Example: `arch_list = ["sm_70", "sm_80", "sm_90"]`, See: "passes.md",
+				Text: "The architectures that `__CUDA_ARCH_LIST__` spells in every pass. With the full list of a project, a build " +
+					"with `--arch sm_90` shares cache entries with full builds, also where CUB spells the list into its namespace.",
+				Becomes: "`-D__CUDA_ARCH_LIST__=700,800,900` of cicc's and cudafe++'s passes, where nvcc is split"},
 		},
-		{
-			Name: "defaults", Once: true,
-			Text: "Attributes of libraries, executables and modules that do not set them. A value that a target sets replaces that of " +
-				"`defaults`; lists and maps are not merged.",
-			Example: `defaults {
+	}
+}
+
+func defaultsBlock() *Block {
+	return &Block{
+		Name: "defaults", Once: true,
+		Text: "Attributes of libraries, executables and modules that do not set them. A value that a target sets replaces that of " +
+			"`defaults`; lists and maps are not merged.",
+		Example: `defaults {
   code = ["sm_80"]
   std  = "c++17"
 }`,
-			Attributes: slices.Concat(compileAttributes(), hostAttributes()),
-		},
-		{
-			Name: "library", Label: "a name", Target: true, Inherits: "defaults",
-			Text: "A static library, `build/lib/libNAME.a`, or a shared one.",
-			Example: `library "solver" {
+		Attributes: slices.Concat(compileAttributes(), hostAttributes()),
+	}
+}
+
+func libraryBlock() *Block {
+	return &Block{
+		Name: "library", Label: "a name", Target: true, Inherits: "defaults",
+		Text: "A static library, `build/lib/libNAME.a`, or a shared one.",
+		Example: `library "solver" {
   sources = ["src/a.cu"]
   code    = ["sm_80"]
 }`,
-			Attributes: slices.Concat([]Attribute{attrSources, attrDeps,
-				{Name: "type", Type: StringType, Words: []string{"static", "shared"}, Default: `"static"`, Example: `type = "shared"`,
-					Text:    "Whether `build/lib/libNAME.a` or `build/lib/libNAME.so` is made. A shared library has a device link of its own.",
-					Becomes: "`-shared -Wl,-soname,libx.so`, and `-fPIC` of its compiles; for a static library `ar qcsD`"},
-				{Name: "device_link", Type: BoolType, Default: "false", Example: `device_link = true`, See: "language.md#device-links",
-					Text: "Whether a static library gets a device link of its own, for programs that are linked by other build tools. A " +
-						"shared library always has one.",
-					Becomes: "`nvcc -dlink`, whose object is a member of the archive"},
-			}, compileAttributes(), hostAttributes()),
-			Blocks: []*Block{partitionBlock()},
-		},
-		{
-			Name: "executable", Label: "a name", Target: true, Inherits: "defaults",
-			Text: "A program, `build/bin/NAME`.",
-			Example: `executable "bench" {
+		Attributes: slices.Concat([]Attribute{attrSources, attrDeps,
+			{Name: "type", Type: StringType, Words: []string{"static", "shared"}, Default: `"static"`, Example: `type = "shared"`,
+				Text:    "Whether `build/lib/libNAME.a` or `build/lib/libNAME.so` is made. A shared library has a device link of its own.",
+				Becomes: "`-shared -Wl,-soname,libx.so`, and `-fPIC` of its compiles; for a static library `ar qcsD`"},
+			{Name: "device_link", Type: BoolType, Default: "false", Example: `device_link = true`, See: "language.md#device-links",
+				Text: "Whether a static library gets a device link of its own, for programs that are linked by other build tools. A " +
+					"shared library always has one.",
+				Becomes: "`nvcc -dlink`, whose object is a member of the archive"},
+		}, compileAttributes(), hostAttributes()),
+		Blocks: []*Block{partitionBlock()},
+	}
+}
+
+func executableBlock() *Block {
+	return &Block{
+		Name: "executable", Label: "a name", Target: true, Inherits: "defaults",
+		Text: "A program, `build/bin/NAME`.",
+		Example: `executable "bench" {
   sources = ["src/main.cpp", "src/a.cu"]
   code    = ["sm_80"]
 }`,
-			Attributes: slices.Concat([]Attribute{attrSources, attrDeps}, compileAttributes(), hostAttributes()),
-			Blocks:     []*Block{partitionBlock()},
-		},
-		{
-			Name: "module", Label: "a name", Target: true, Inherits: "defaults", See: "modules.md",
-			Text: "Device code to load at run time: files below `build/modules`, which may also be put into programs.",
-			Example: `module "gemm" {
+		Attributes: slices.Concat([]Attribute{attrSources, attrDeps}, compileAttributes(), hostAttributes()),
+		Blocks:     []*Block{partitionBlock()},
+	}
+}
+
+func moduleBlock() *Block {
+	return &Block{
+		Name: "module", Label: "a name", Target: true, Inherits: "defaults", See: "modules.md",
+		Text: "Device code to load at run time: files below `build/modules`, which may also be put into programs.",
+		Example: `module "gemm" {
   sources = ["src/gemm.cu"]
   code    = ["sm_80"]
   emit    = ["cubin", "ptx"]
 }`,
-			Attributes: slices.Concat([]Attribute{attrSources, attrDeps,
-				{Name: "emit", Type: StringsType, Words: []string{"ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"}, Default: `["fatbin"]`,
-					Example: `emit = ["cubin"]`, See: "modules.md",
-					Text: "The kinds of files to make. `cubin`, `ptx` and `ltoir` are one file for each architecture, `fatbin` is one " +
-						"file for all. AMD code has `hsaco`, `bitcode` and `fatbin`.",
-					Becomes: "`nvcc -cubin`; or `-ptx`, `-fatbin`, and for `ltoir` the file that `--keep` leaves"},
-				{Name: "matrix", Type: ListsType, Example: `matrix = { tile = [64, 128] }`, See: "language.md#matrices",
-					Text: "Axes with their values: the module has an instance for each combination. `matrix.AXIS` is the value in the other attributes."},
-				{Name: "exclude", Type: MapsType, Example: `exclude = [{ tile = 128 }]`, See: "language.md#matrices",
-					Text: "Combinations of the matrix that are left out: each map excludes the instances that agree with it on the axes that it names."},
-			}, compileAttributes()),
-			Blocks: []*Block{partitionBlock(), {
-				Name: "embed", Once: true, See: "language.md#embedding",
-				Text: "Puts the files of the module into an object with a table and a C header. A target with the module among its `deps` " +
-					"links the object.",
-				Example: `module "gemm" {
+		Attributes: slices.Concat([]Attribute{attrSources, attrDeps,
+			{Name: "emit", Type: StringsType, Words: []string{"ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"}, Default: `["fatbin"]`,
+				Example: `emit = ["cubin"]`, See: "modules.md",
+				Text: "The kinds of files to make. `cubin`, `ptx` and `ltoir` are one file for each architecture, `fatbin` is one " +
+					"file for all. AMD code has `hsaco`, `bitcode` and `fatbin`.",
+				Becomes: "`nvcc -cubin`; or `-ptx`, `-fatbin`, and for `ltoir` the file that `--keep` leaves"},
+			{Name: "matrix", Type: ListsType, Example: `matrix = { tile = [64, 128] }`, See: "language.md#matrices",
+				Text: "Axes with their values: the module has an instance for each combination. `matrix.AXIS` is the value in the other attributes."},
+			{Name: "exclude", Type: MapsType, Example: `exclude = [{ tile = 128 }]`, See: "language.md#matrices",
+				Text: "Combinations of the matrix that are left out: each map excludes the instances that agree with it on the axes that it names."},
+		}, compileAttributes()),
+		Blocks: []*Block{partitionBlock(), {
+			Name: "embed", Once: true, See: "language.md#embedding",
+			Text: "Puts the files of the module into an object with a table and a C header. A target with the module among its `deps` " +
+				"links the object.",
+			Example: `module "gemm" {
   sources = ["src/gemm.cu"]
   code    = ["sm_80"]
 
@@ -184,69 +217,77 @@ profile "dev" {
     symbol = "gemm"
   }
 }`,
-				Attributes: []Attribute{{Name: "symbol", Type: StringType, Required: true, Example: `symbol = "gemm"`,
-					Text: "The name of the table, and of the header `NAME.h`. It is a C identifier."}},
-			}},
-		},
-		{
-			Name: "prebuilt", Label: "a name", Target: true, See: "language.md#prebuilt-code",
-			Text: "A library that was built elsewhere, or device code to link. kbuild opens the file and compares it with what the block says. The " +
-				"block names either an `archive` or a `shared` file. `fast_math`, `ftz`, `prec_div`, `prec_sqrt` and `fmad` say how bare " +
-				"LTO-IR was compiled.",
-			Example: `prebuilt "spectra" {
+			Attributes: []Attribute{{Name: "symbol", Type: StringType, Required: true, Example: `symbol = "gemm"`,
+				Text: "The name of the table, and of the header `NAME.h`. It is a C identifier."}},
+		}},
+	}
+}
+
+func prebuiltBlock() *Block {
+	return &Block{
+		Name: "prebuilt", Label: "a name", Target: true, See: "language.md#prebuilt-code",
+		Text: "A library that was built elsewhere, or device code to link. kbuild opens the file and compares it with what the block says. The " +
+			"block names either an `archive` or a `shared` file. `fast_math`, `ftz`, `prec_div`, `prec_sqrt` and `fmad` say how bare " +
+			"LTO-IR was compiled.",
+		Example: `prebuilt "spectra" {
   archive = "third_party/libspectra.a"
   lto     = "none"
 }`,
-			Attributes: slices.Concat([]Attribute{
-				{Name: "archive", Type: StringType, Example: `archive = "third_party/libspectra.a"`,
-					Text:    "The path of an archive, an object, a fatbin that `nvcc -dc` made, or bare LTO-IR.",
-					Becomes: "the path in device links and host links"},
-				{Name: "shared", Type: StringType, Example: `shared = "third_party/libspectra.so"`,
-					Text: "The path of a shared library.", Becomes: "the path in host links, with `-Wl,-rpath`"},
-				attrIncludes.saying("Folders of headers, for the targets that depend on the block."),
-				attrLibs.saying("Libraries that the file needs, without `-l`."),
-				attrLibDirs.saying("Folders with the libraries that the file needs."),
-				{Name: "lto", Type: StringType, Words: []string{"required", "none"}, Default: "an LTO link refuses a file without LTO-IR",
-					Example: `lto = "none"`,
-					Text: "Whether the device code must be LTO-IR in an LTO link. `required` refuses a file without; `none` accepts " +
-						"machine code, which is not optimised with the rest."},
-				attrDeps, attrLabels,
-			}, floatAttributes),
-		},
-		{
-			Name: "generate", Label: "a name", Target: true, See: "language.md#generated-files",
-			Text: "A command that writes files into `build/gen/NAME`, which is on the include path of what depends on the block.",
-			Example: `generate "tables" {
+		Attributes: slices.Concat([]Attribute{
+			{Name: "archive", Type: StringType, Example: `archive = "third_party/libspectra.a"`,
+				Text:    "The path of an archive, an object, a fatbin that `nvcc -dc` made, or bare LTO-IR.",
+				Becomes: "the path in device links and host links"},
+			{Name: "shared", Type: StringType, Example: `shared = "third_party/libspectra.so"`,
+				Text: "The path of a shared library.", Becomes: "the path in host links, with `-Wl,-rpath`"},
+			attrIncludes.saying("Folders of headers, for the targets that depend on the block."),
+			attrLibs.saying("Libraries that the file needs, without `-l`."),
+			attrLibDirs.saying("Folders with the libraries that the file needs."),
+			{Name: "lto", Type: StringType, Words: []string{"required", "none"}, Default: "an LTO link refuses a file without LTO-IR",
+				Example: `lto = "none"`,
+				Text: "Whether the device code must be LTO-IR in an LTO link. `required` refuses a file without; `none` accepts " +
+					"machine code, which is not optimised with the rest."},
+			attrDeps, attrLabels,
+		}, floatAttributes),
+	}
+}
+
+func generateBlock() *Block {
+	return &Block{
+		Name: "generate", Label: "a name", Target: true, See: "language.md#generated-files",
+		Text: "A command that writes files into `build/gen/NAME`, which is on the include path of what depends on the block.",
+		Example: `generate "tables" {
   command = ["python3", "tools/tables.py", self.outputs[0]]
   inputs  = ["tools/tables.py"]
   outputs = ["tables.cuh"]
 }`,
-			Attributes: []Attribute{
-				{Name: "command", Type: StringsType, Required: true, Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
-					Text: "The program and its arguments. It runs in the root of the project, and no shell is involved. `self.outputs`, " +
-						"`self.inputs` and `self.name` are known in it.",
-					Becomes: "the argv, verbatim"},
-				{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
-					Text: "Files that the command reads. The command runs again when one of them changes."},
-				{Name: "outputs", Type: StringsType, Required: true, Example: `outputs = ["tables.cuh"]`,
-					Text: "Files that the command writes, relative to `build/gen/NAME`. Elsewhere `generate.NAME.outputs` has their paths."},
-				attrDeps, attrMemory, attrLabels,
-			},
+		Attributes: []Attribute{
+			{Name: "command", Type: StringsType, Required: true, Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
+				Text: "The program and its arguments. It runs in the root of the project, and no shell is involved. `self.outputs`, " +
+					"`self.inputs` and `self.name` are known in it.",
+				Becomes: "the argv, verbatim"},
+			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
+				Text: "Files that the command reads. The command runs again when one of them changes."},
+			{Name: "outputs", Type: StringsType, Required: true, Example: `outputs = ["tables.cuh"]`,
+				Text: "Files that the command writes, relative to `build/gen/NAME`. Elsewhere `generate.NAME.outputs` has their paths."},
+			attrDeps, attrMemory, attrLabels,
 		},
-		{
-			Name: "group", Label: "a name",
-			Text: "A name for several targets on the command line. `group \"default\"` is what `kbuild` builds.",
-			Example: `library "x" {
+	}
+}
+
+func groupBlock() *Block {
+	return &Block{
+		Name: "group", Label: "a name",
+		Text: "A name for several targets on the command line. `group \"default\"` is what `kbuild` builds.",
+		Example: `library "x" {
   sources = ["src/util.c"]
 }
 
 group "default" {
   targets = [library.x]
 }`,
-			Attributes: []Attribute{{Name: "targets", Type: ReferencesType, Required: true, Example: `targets = []`,
-				Text: "The targets, and other groups."}},
-		},
-	}}
+		Attributes: []Attribute{{Name: "targets", Type: ReferencesType, Required: true, Example: `targets = []`,
+			Text: "The targets, and other groups."}},
+	}
 }
 
 const constraintText = "It is a list of bounds such as `>= 11.8, < 13`; `~> 11.2` allows every later 11.x."
