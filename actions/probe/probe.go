@@ -330,6 +330,7 @@ type world struct {
 	trouble  bool                // something failed that may not fail the next time
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
+	libPath  []string            // folders that the loader searches before those of LD_LIBRARY_PATH, for what nvcc starts
 	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
 	hipLink  clang.Steps         // of a link of relocatable AMD code
 	hipTrial string              // what failed when device code was compiled and linked for a trial, "" if nothing did

@@ -40,6 +40,26 @@ func (w *world) library(d dry, name string) string {
 	return ""
 }
 
+// addLibrariesOf adds the shared libraries of the toolkit's programs to its parts. nvcc.profile may put a folder of the toolkit in front of
+// LD_LIBRARY_PATH: a library in it is taken before the system's by all that nvcc starts, the shell and the host compiler with the identity hostCXX
+// too.
+func (w *world) addLibrariesOf(d dry, hostCXX string) {
+	w.addLibraries(w.parts, []string{"nvcc", "nvcc itself"})
+	w.libPath = d.libPath
+	defer func() { w.libPath = nil }()
+	w.addLibraries(w.parts, append([]string{"libnvvm", nvcc.TileIRAS}, nvcc.Programs...))
+	if len(d.libPath) == 0 {
+		return
+	}
+	for _, part := range append(slices.Clone(w.covers[hostCXX]), w.parts["sh"]) {
+		for name, file := range w.sharedLibs(part) {
+			if slices.ContainsFunc(d.libPath, func(dir string) bool { return strings.HasPrefix(file, filepath.Clean(dir)+"/") }) {
+				w.parts["host compiler "+name] = file
+			}
+		}
+	}
+}
+
 // findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and 13.1 say lib64, and have lib.
 func (d *dry) findLibraries() {
 	has := func(dir string) bool { return exists(filepath.Join(dir, "libcudadevrt.a")) }

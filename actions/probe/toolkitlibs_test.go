@@ -105,6 +105,32 @@ func TestLibnvvmOfAnotherToolkit(t *testing.T) {
 	}
 }
 
+// TestLibrariesOfSteps puts a library of the system's shell, and of a host compiler, into the folder that nvcc.profile has the loader search first.
+func TestLibrariesOfSteps(t *testing.T) {
+	tk := toolkitDir(t, "13.5", "15")
+	shell := sharedLibs(t, "/bin/sh", nil)["libc.so.6"]
+	if shell == "" {
+		t.Skip("/bin/sh is not linked with libc.so.6")
+	}
+	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})}
+	before := collect(t, r).CUDA
+	if want := tk + "/bin/../lib"; before.LibPath != want {
+		t.Errorf("nvcc is started with LD_LIBRARY_PATH=%s, want %s", before.LibPath, want)
+	}
+	libc, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(tk, "lib/libc.so.6"), string(libc)+"another", 0o755)
+	if after := collect(t, r).CUDA; after.NVCC.ID == before.NVCC.ID || after.HostCXX.ID != before.HostCXX.ID {
+		t.Errorf("with another libc before the system's: nvcc %s and %s, the host compiler %s and %s", before.NVCC.ID, after.NVCC.ID, before.HostCXX.ID, after.HostCXX.ID)
+	}
+	t.Setenv("LD_LIBRARY_PATH", "/usr/share")
+	if k := collect(t, r).CUDA; k.LibPath != "" {
+		t.Errorf("LD_LIBRARY_PATH has a folder, and nvcc is started with %s", k.LibPath)
+	}
+}
+
 // TestMixedToolkit takes parts of several versions, as pip installs them where only one package is pinned.
 func TestMixedToolkit(t *testing.T) {
 	tk := toolkitDir(t, "13.0", "15")
