@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -151,8 +153,10 @@ func (w *world) libNVVM(d dry, version string) (file, fault string) {
 	return "", fmt.Sprintf("nvlink -dlto needs %s, which is missing; install libnvvm of CUDA %s (pip: nvidia-nvvm).", want, version)
 }
 
+const releaseText = "Cuda compilation tools, release "
+
 var (
-	releaseRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Cuda compilation tools, release (\d+\.\d+)`) })
+	releaseRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(releaseText + `(\d+\.\d+)`) })
 	runtimeRE = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^#define CUDART_VERSION\s+(\d+)(\d\d)\d$`)
 	})
@@ -164,6 +168,9 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	var other []string
 	if v := w.releaseOfCICC(k); v != "" && v != k.Version {
 		other = append(other, "cicc is of "+v)
+	}
+	if v := w.releaseOfLibNVVM(); v != "" && v != k.Version {
+		other = append(other, "libnvvm is of "+v)
 	}
 	if file := d.header("cuda_runtime_api.h"); file != "" {
 		w.reads(file)
@@ -179,6 +186,47 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 		return ""
 	}
 	return fmt.Sprintf("nvcc is of CUDA %s, %s. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==%s.*').", k.Version, strings.Join(other, ", "), k.Version)
+}
+
+// releaseOfLibNVVM is what nvlink's libnvvm writes into PTX as its release, which stands in it as a text: it cannot be asked. Its soname, the
+// answers of nvvmVersion and the revision of its code are no releases.
+func (w *world) releaseOfLibNVVM() string {
+	file := w.parts["libnvvm"]
+	if file == "" {
+		return ""
+	}
+	w.reads(file)
+	f, err := regular.Open(file, os.O_RDONLY, 0)
+	if w.note(err); err != nil {
+		return ""
+	}
+	defer f.Close()
+	release, err := findRelease(f)
+	w.note(err)
+	return release
+}
+
+// findRelease looks for the first text of releaseRE, which may be in the middle of 70 MB, piece by piece.
+func findRelease(r io.Reader) (string, error) {
+	const piece, longest = 1 << 20, 64
+	buf := make([]byte, 0, longest+piece)
+	for {
+		n, err := io.ReadFull(r, buf[len(buf):len(buf)+piece])
+		buf = buf[:len(buf)+n]
+		end := err != nil // else the text may go on in the next piece
+		if i := bytes.Index(buf, []byte(releaseText)); i >= 0 && (end || i+longest <= len(buf)) {
+			if m := releaseRE().FindSubmatch(buf[i:]); m != nil {
+				return string(m[1]), nil
+			}
+		}
+		if end {
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				err = nil
+			}
+			return "", err
+		}
+		buf = buf[:copy(buf, buf[max(0, len(buf)-longest):])]
+	}
 }
 
 // releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no option for that. The versions of what it makes

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -140,16 +141,52 @@ func TestMixedToolkit(t *testing.T) {
 	header := func(version string) {
 		write(t, filepath.Join(tk, "include/cuda_runtime_api.h"), "/* text */\n#define CUDART_VERSION  "+version+"\n", 0o644)
 	}
+	libnvvm := func(version string) {
+		write(t, filepath.Join(tk, "nvvm/lib64/libnvvm.so"), "\x00Cuda compilation tools, release %s\x00Cuda compilation tools, release "+version+", V"+version+".37\x00", 0o644)
+	}
 	cicc("13.0")
 	header("13000")
+	libnvvm("13.0")
 	if k, doctor := factsOf(t, tk); k.Mixed != "" || strings.Contains(doctor, "versions") {
 		t.Errorf("one version: %q\n%s", k.Mixed, doctor)
 	}
 	cicc("13.5")
 	header("13050")
+	libnvvm("13.4")
 	k, doctor := factsOf(t, tk)
-	want := "nvcc is of CUDA 13.0, cicc is of 13.5, the headers of the runtime are of 13.5. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*')."
+	want := "nvcc is of CUDA 13.0, cicc is of 13.5, libnvvm is of 13.4, the headers of the runtime are of 13.5. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*')."
 	if k.Mixed != want || !strings.Contains(doctor, want) {
 		t.Errorf("%q, want %q\n%s", k.Mixed, want, doctor)
+	}
+}
+
+// TestReleaseOfLibNVVM holds the release that stands in the libnvvm of each toolkit against that of its nvcc.
+func TestReleaseOfLibNVVM(t *testing.T) {
+	for _, tk := range tooltest.Toolkits(t) {
+		w := newWorld(t.Context(), Request{NeedCUDA: true, Env: func(name string) string {
+			if name == "CUDA_HOME" {
+				return tk.Root
+			}
+			return os.Getenv(name)
+		}})
+		if f := w.collect(); f.CUDA == nil || f.CUDA.Mixed != "" || w.releaseOfLibNVVM() != tk.Release {
+			t.Errorf("%s: libnvvm says %q; %+v", tk.Release, w.releaseOfLibNVVM(), f.CUDA)
+		}
+	}
+}
+
+// The text may lie across two of the pieces that a file is read in.
+func TestFindRelease(t *testing.T) {
+	const text = releaseText + "13.5, V13.5.37"
+	for _, before := range []int{0, 1, 1<<20 - len(text), 1<<20 - len(text) + 2, 1<<20 - len(releaseText), 1<<20 - 1, 1 << 20, 3<<20 + 5} {
+		for _, after := range []int{0, 100} {
+			file := strings.Repeat("x", before) + text + strings.Repeat("y", after)
+			if got, err := findRelease(strings.NewReader(file)); got != "13.5" || err != nil {
+				t.Errorf("%d bytes before and %d after it: %q, %v", before, after, got, err)
+			}
+			if got, err := findRelease(strings.NewReader(file[:before+len(releaseText)])); got != "" || err != nil {
+				t.Errorf("%d bytes before the beginning of it: %q, %v", before, got, err)
+			}
+		}
 	}
 }
