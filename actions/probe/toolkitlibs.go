@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
@@ -119,14 +120,6 @@ func (d dry) own(patterns ...string) string {
 	return ""
 }
 
-// shellWord quotes a path for a shell where that is needed.
-func shellWord(path string) string {
-	if strings.ContainsAny(path, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
-}
-
 // nvlinkLoads is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
 func (d dry) nvlinkLoads() string {
 	if d.nvvmPath == "" {
@@ -147,8 +140,8 @@ func (w *world) libNVVM(d dry, version string) (file, fault string) {
 		own = have[0]
 	}
 	if own != "" {
-		dir := shellWord(filepath.Dir(want))
-		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, shellWord(own), shellWord(want))
+		dir := compiler.ShellWord(filepath.Dir(want))
+		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, compiler.ShellWord(own), compiler.ShellWord(want))
 	}
 	return "", fmt.Sprintf("nvlink -dlto needs %s, which is missing; install libnvvm of CUDA %s (pip: nvidia-nvvm).", want, version)
 }

@@ -112,8 +112,10 @@ func TestNotReady(t *testing.T) {
 	if _, err = p.Root(); err == nil || !strings.Contains(err.Error(), "wants cuda-toolkit[cccl,crt,cublas,cudart,nvcc,nvvm]==13.5.0. Run: kbuild toolkit lock") {
 		t.Errorf("of a lock file for other parts: %v", err)
 	}
+	p.File = "the other.hcl"
 	p.Text = nil
-	if _, err := p.Install(context.Background()); !errors.As(err, new(NotReady)) || !strings.Contains(err.Error(), "there is no kernels.lock") {
+	if _, err := p.Install(context.Background()); !errors.As(err, new(NotReady)) || !strings.Contains(err.Error(), "there is no kernels.lock") ||
+		!strings.HasSuffix(err.Error(), "Run: kbuild toolkit lock -f 'the other.hcl'") {
 		t.Errorf("without a lock file: %v", err)
 	}
 }
