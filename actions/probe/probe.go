@@ -60,11 +60,14 @@ type Lib struct {
 }
 
 // Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since only
-// the planner knows whether it is needed; the error is for a broken world.
+// the planner knows whether it is needed; the error is for a broken world, as a TempError.
 func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	memo, key := r.memo()
 	facts, ok := loadMemo(memo, key)
 	if !ok {
+		if err := checkTemp(); err != nil {
+			return plan.Facts{}, err
+		}
 		w := newWorld(ctx, r)
 		facts = w.collect()
 		saveMemo(memo, key, facts, w)
