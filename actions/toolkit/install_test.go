@@ -256,3 +256,55 @@ func TestUse(t *testing.T) {
 	p.Common = "/nowhere"
 	use(root)
 }
+
+// TestTwoCaches installs a toolkit into two caches of one user. Builds of both use one name, which stays until the last is removed.
+func TestTwoCaches(t *testing.T) {
+	one, _ := locked(t)
+	two := *one
+	two.Dir += " of another cache"
+	use := func(p *Pin) string {
+		t.Helper()
+		root, err := p.Install(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := p.Use()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(filepath.Dir(filepath.Dir(name))); err != nil || to != filepath.Dir(filepath.Dir(root)) {
+			t.Errorf("%s leads to %s, %v; want that of %s", name, to, err, root)
+		}
+		return name
+	}
+	remove := func(p *Pin) {
+		t.Helper()
+		list, err := p.List()
+		if err == nil && len(list) == 1 {
+			err = p.Remove(context.Background(), list[0].Name)
+		}
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(name, "bin/nvcc"))
+		return err == nil
+	}
+	name := use(one)
+	if again := use(&two); again != name {
+		t.Errorf("the other cache has it as %s, not as %s", again, name)
+	}
+	if remove(&two); !there(name) {
+		t.Error("a build of the first cache that runs has lost the toolkit that was removed from the other")
+	}
+	use(&two)
+	use(one)
+	remove(&two)
+	if remove(one); there(name) {
+		t.Error("the toolkit is removed from both, and still there")
+	}
+	if _, err := os.Lstat(filepath.Dir(filepath.Dir(name))); err == nil {
+		t.Error("its name is left")
+	}
+}
