@@ -65,13 +65,18 @@ func (w *world) addLibrariesOf(d dry, hostCXX string) {
 
 // findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and 13.1 say lib64, and have lib.
 func (d *dry) findLibraries() {
-	has := func(dir string) bool { return exists(filepath.Join(dir, "libcudadevrt.a")) }
-	if len(d.libDirs) == 0 || d.ofSystem() || slices.ContainsFunc(d.libDirs, has) {
+	if len(d.libDirs) == 0 || d.ofSystem() {
 		return
 	}
-	if own := d.own("lib*/libcudadevrt.a", "targets/*/lib*/libcudadevrt.a"); own != "" {
-		d.libDir = filepath.Dir(own)
-		d.libDirs = append(d.libDirs, d.libDir)
+	for _, name := range []string{"libcudadevrt.a", "libcudart_static.a"} { // one of which may be missing
+		if slices.ContainsFunc(d.libDirs, func(dir string) bool { return exists(filepath.Join(dir, name)) }) {
+			continue
+		}
+		if own := d.own("lib*/"+name, "targets/*/lib*/"+name); own != "" {
+			d.libDir = filepath.Dir(own)
+			d.libDirs = append(d.libDirs, d.libDir)
+			return
+		}
 	}
 }
 

@@ -84,6 +84,14 @@ func TestLibrariesElsewhere(t *testing.T) {
 	if strings.Contains(doctor, "lib64") || !strings.Contains(doctor, "ok      LTO ") {
 		t.Errorf("doctor:\n%s", doctor)
 	}
+	for _, missing := range []string{"libcudadevrt.a", "libcudart_static.a"} {
+		file := filepath.Join(tk, "lib", missing)
+		os.Rename(file, file+".gone")
+		if k, _ := factsOf(t, tk); k.LibDir != tk+"/lib" || len(k.LibFaults) > 1 || len(k.LibFaults) == 1 && k.LibFaults[missing] == "" {
+			t.Errorf("without %s: libraries in %q, faults: %q", missing, k.LibDir, k.LibFaults)
+		}
+		os.Rename(file+".gone", file)
+	}
 	before := k.NVCC.ID
 	write(t, filepath.Join(tk, "lib/libnvvm.so.4"), "another", 0o644)
 	if k, _ := factsOf(t, tk); k.NVCC.ID == before {
