@@ -17,6 +17,9 @@ func (w *Workspace) Doctor(ctx context.Context, out io.Writer) (ok bool, err err
 	if err != nil {
 		return false, err
 	}
+	if err := probe.AbsoluteLibraries(); err != nil {
+		return false, err
+	}
 	r := probe.Request{Root: w.Manifest.Dir, Env: os.Getenv, NeedCUDA: true, NeedNative: true}
 	var misparsed func(plan.Facts) []string
 	if p, diags := manifest.Load(w.Manifest); !diags.HasErrors() {

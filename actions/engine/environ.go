@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
@@ -24,6 +25,9 @@ var (
 
 // writeOutEnv writes out the files of options that the environment names.
 func (w *Workspace) writeOutEnv() error {
+	if err := probe.AbsoluteLibraries(); err != nil {
+		return err
+	}
 	for _, name := range otherOptionEnv {
 		if words := strings.Fields(os.Getenv(name)); slices.ContainsFunc(words, namesOptions) {
 			return usagef("%s names a file of options: write the options themselves", name)

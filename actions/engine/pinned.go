@@ -32,7 +32,7 @@ func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 	}
 	pin, err := w.Toolkits()
 	if err == nil {
-		pin.Manifest, pin.Version, pin.Parts = p.File, tc.Version, tc.Parts
+		pin.Manifest, pin.File, pin.Version, pin.Parts = p.File, w.Manifest.File, tc.Version, tc.Parts
 		pin.LockFile, pin.Text = filepath.Join(p.Root, tc.LockFile), p.Text(tc.LockFile)
 	}
 	return pin, err

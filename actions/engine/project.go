@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +61,9 @@ func (w *Workspace) Plan() (*Project, error) {
 		return nil, err
 	}
 	p := &Project{w: w, Project: loaded, request: w.Request(loaded)}
-	if p.Facts, err = probe.Collect(context.Background(), p.request); err != nil {
+	if p.Facts, err = probe.Collect(context.Background(), p.request); errors.As(err, new(probe.TempError)) {
+		return nil, UsageError{err}
+	} else if err != nil {
 		return nil, err
 	}
 	made, err := p.make()

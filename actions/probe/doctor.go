@@ -19,6 +19,10 @@ import (
 // that a build needs works. It asks the world anew, whatever a memo says. misparsed, which may be nil, tells for what the compilers run
 // as one command in this build tree.
 func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
+	if err := checkTemp(); err != nil {
+		fmt.Fprintln(out, "fail   ", err)
+		return false
+	}
 	w := newWorld(ctx, r)
 	f := w.collect()
 	if err := ctx.Err(); err != nil {

@@ -5,16 +5,29 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep their work in libbfd.so: the code
 // of a program is also in the shared libraries that it is linked with. They are looked for here as the dynamic loader does it
 // (ld.so(8)): DT_RPATH of the file and of those that brought it in, LD_LIBRARY_PATH, DT_RUNPATH of the file alone, the index of
 // ldconfig, the usual folders. The loader is not asked, since only glibc's answers, and by starting the program.
+
+// AbsoluteLibraries leaves out of LD_LIBRARY_PATH what depends on the folder that a program runs in, as the empty entry that
+// LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH makes: tools are identified by the libraries in absolute folders, and run with those.
+func AbsoluteLibraries() error {
+	const name = "LD_LIBRARY_PATH"
+	if list := os.Getenv(name); list != compiler.LibraryPath(list) {
+		return os.Setenv(name, compiler.LibraryPath(list))
+	}
+	return nil
+}
 
 // needing is a file with the names of the libraries that it is linked with.
 type needing struct {
@@ -127,7 +140,7 @@ func (w *world) loaded(name string, by needing) []string {
 		}
 		return nil
 	}
-	dirs := append(append([]string(nil), by.rpath...), filepath.SplitList(w.env("LD_LIBRARY_PATH"))...)
+	dirs := slices.Concat(by.rpath, w.libPath, filepath.SplitList(w.env("LD_LIBRARY_PATH")))
 	for _, d := range append(dirs, by.runpath...) {
 		if !filepath.IsAbs(d) || !w.there(d) {
 			continue

@@ -60,11 +60,14 @@ type Lib struct {
 }
 
 // Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since only
-// the planner knows whether it is needed; the error is for a broken world.
+// the planner knows whether it is needed; the error is for a broken world, as a TempError.
 func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	memo, key := r.memo()
 	facts, ok := loadMemo(memo, key)
 	if !ok {
+		if err := checkTemp(); err != nil {
+			return plan.Facts{}, err
+		}
 		w := newWorld(ctx, r)
 		facts = w.collect()
 		saveMemo(memo, key, facts, w)
@@ -330,6 +333,7 @@ type world struct {
 	trouble  bool                // something failed that may not fail the next time
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
+	libPath  []string            // folders that the loader searches before those of LD_LIBRARY_PATH, for what nvcc starts
 	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
 	hipLink  clang.Steps         // of a link of relocatable AMD code
 	hipTrial string              // what failed when device code was compiled and linked for a trial, "" if nothing did

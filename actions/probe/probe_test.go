@@ -38,6 +38,7 @@ case $* in
 *--dryrun*)
 	echo "#\$ _HERE_=$here"
 	echo "#\$ PATH=$here:$PATH"
+	echo "#\$ LD_LIBRARY_PATH=$here/../lib:$LD_LIBRARY_PATH"
 	echo "#\$ LIBRARIES=  \"-L$here/../lib64/stubs\" \"-L$here/../lib64\""
 	echo "#\$ INCLUDES=\"-I$here/../include\""
 	echo "#\$ NVVMIR_LIBRARY_DIR=$here/../nvvm/libdevice"

@@ -170,7 +170,7 @@ func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRu
 
 // askFolder makes a folder to ask in, with the files that a question names: clang wants its inputs to exist.
 func askFolder() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "kbuild-ask-"); err != nil {
+	if dir, err = makeTemp("kbuild-ask-"); err != nil {
 		return "", err
 	}
 	for _, name := range []string{clang.AskSource, compiler.AskInput} {

@@ -48,7 +48,8 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	k.LibNVVM, k.LTOFault = w.libNVVM(d, k.Version)
 	k.LibDir, k.CUDART, k.LibFaults = d.libDir, w.sharedRuntime(d), w.libFaults(d, k.Version)
 	w.parts = d.parts(w, driver, k.LibNVVM)
-	w.addLibraries(w.parts, append([]string{"nvcc", "nvcc itself", "libnvvm"}, nvcc.Programs...))
+	k.LibPath = d.startWith
+	w.addLibrariesOf(d, k.HostCXX.ID)
 	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.nvvmPath+"\n"+d.irLibs)
 	if err != nil {
 		return nil, err.Error()
@@ -179,6 +180,8 @@ type dry struct {
 	here, path, ciccPath, nvvmPath, linkStub, irLibs string
 	libDir                                           string // of libDirs: the toolkit's own, which nvcc does not name
 	libDirs, includes                                []string
+	libPath                                          []string // where the loader looks for the libraries of the steps
+	startWith                                        string   // see plan.Toolkit.LibPath
 }
 
 var assignRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^#\$ ([A-Za-z_]+)=(.*)$`) })
@@ -205,6 +208,11 @@ func (w *world) dryRun(nvcc string) (dry, string) {
 			d.ciccPath = m[2]
 		case "NVVMIR_LIBRARY_DIR":
 			d.irLibs = m[2]
+		case "LD_LIBRARY_PATH":
+			dirs := compiler.LibraryPath(m[2])
+			if d.libPath = filepath.SplitList(dirs); dirs != m[2] {
+				d.startWith = dirs
+			}
 		case "LIBRARIES":
 			d.libDirs = dirsOf(m[2])
 		case "INCLUDES":

@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
@@ -40,15 +43,40 @@ func (w *world) library(d dry, name string) string {
 	return ""
 }
 
-// findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and 13.1 say lib64, and have lib.
-func (d *dry) findLibraries() {
-	has := func(dir string) bool { return exists(filepath.Join(dir, "libcudadevrt.a")) }
-	if len(d.libDirs) == 0 || d.ofSystem() || slices.ContainsFunc(d.libDirs, has) {
+// addLibrariesOf adds the shared libraries of the toolkit's programs to its parts. nvcc.profile may put a folder of the toolkit in front of
+// LD_LIBRARY_PATH: a library in it is taken before the system's by all that nvcc starts, the shell and the host compiler with the identity hostCXX
+// too.
+func (w *world) addLibrariesOf(d dry, hostCXX string) {
+	w.addLibraries(w.parts, []string{"nvcc", "nvcc itself"})
+	w.libPath = d.libPath
+	defer func() { w.libPath = nil }()
+	w.addLibraries(w.parts, append([]string{"libnvvm", nvcc.TileIRAS}, nvcc.Programs...))
+	if len(d.libPath) == 0 {
 		return
 	}
-	if own := d.own("lib*/libcudadevrt.a", "targets/*/lib*/libcudadevrt.a"); own != "" {
-		d.libDir = filepath.Dir(own)
-		d.libDirs = append(d.libDirs, d.libDir)
+	for _, part := range append(slices.Clone(w.covers[hostCXX]), w.parts["sh"]) {
+		for name, file := range w.sharedLibs(part) {
+			if slices.ContainsFunc(d.libPath, func(dir string) bool { return strings.HasPrefix(file, filepath.Clean(dir)+"/") }) {
+				w.parts["host compiler "+name] = file
+			}
+		}
+	}
+}
+
+// findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and 13.1 say lib64, and have lib.
+func (d *dry) findLibraries() {
+	if len(d.libDirs) == 0 || d.ofSystem() {
+		return
+	}
+	for _, name := range []string{"libcudadevrt.a", "libcudart_static.a"} { // one of which may be missing
+		if slices.ContainsFunc(d.libDirs, func(dir string) bool { return exists(filepath.Join(dir, name)) }) {
+			continue
+		}
+		if own := d.own("lib*/"+name, "targets/*/lib*/"+name); own != "" {
+			d.libDir = filepath.Dir(own)
+			d.libDirs = append(d.libDirs, d.libDir)
+			return
+		}
 	}
 }
 
@@ -97,14 +125,6 @@ func (d dry) own(patterns ...string) string {
 	return ""
 }
 
-// shellWord quotes a path for a shell where that is needed.
-func shellWord(path string) string {
-	if strings.ContainsAny(path, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
-		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
-}
-
 // nvlinkLoads is the library that nvlink -dlto loads, "" if nvcc names no folder for it.
 func (d dry) nvlinkLoads() string {
 	if d.nvvmPath == "" {
@@ -125,14 +145,16 @@ func (w *world) libNVVM(d dry, version string) (file, fault string) {
 		own = have[0]
 	}
 	if own != "" {
-		dir := shellWord(filepath.Dir(want))
-		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, shellWord(own), shellWord(want))
+		dir := compiler.ShellWord(filepath.Dir(want))
+		return own, fmt.Sprintf("nvlink -dlto needs %s, which this package does not install. Run: mkdir -p %s && ln -s %s %s", want, dir, compiler.ShellWord(own), compiler.ShellWord(want))
 	}
 	return "", fmt.Sprintf("nvlink -dlto needs %s, which is missing; install libnvvm of CUDA %s (pip: nvidia-nvvm).", want, version)
 }
 
+const releaseText = "Cuda compilation tools, release "
+
 var (
-	releaseRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Cuda compilation tools, release (\d+\.\d+)`) })
+	releaseRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(releaseText + `(\d+\.\d+)`) })
 	runtimeRE = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^#define CUDART_VERSION\s+(\d+)(\d\d)\d$`)
 	})
@@ -144,6 +166,9 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	var other []string
 	if v := w.releaseOfCICC(k); v != "" && v != k.Version {
 		other = append(other, "cicc is of "+v)
+	}
+	if v := w.releaseOfLibNVVM(); v != "" && v != k.Version {
+		other = append(other, "libnvvm is of "+v)
 	}
 	if file := d.header("cuda_runtime_api.h"); file != "" {
 		w.reads(file)
@@ -159,6 +184,47 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 		return ""
 	}
 	return fmt.Sprintf("nvcc is of CUDA %s, %s. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==%s.*').", k.Version, strings.Join(other, ", "), k.Version)
+}
+
+// releaseOfLibNVVM is what nvlink's libnvvm writes into PTX as its release, which stands in it as a text: it cannot be asked. Its soname, the
+// answers of nvvmVersion and the revision of its code are no releases.
+func (w *world) releaseOfLibNVVM() string {
+	file := w.parts["libnvvm"]
+	if file == "" {
+		return ""
+	}
+	w.reads(file)
+	f, err := regular.Open(file, os.O_RDONLY, 0)
+	if w.note(err); err != nil {
+		return ""
+	}
+	defer f.Close()
+	release, err := findRelease(f)
+	w.note(err)
+	return release
+}
+
+// findRelease looks for the first text of releaseRE, which may be in the middle of 70 MB, piece by piece.
+func findRelease(r io.Reader) (string, error) {
+	const piece, longest = 1 << 20, 64
+	buf := make([]byte, 0, longest+piece)
+	for {
+		n, err := io.ReadFull(r, buf[len(buf):len(buf)+piece])
+		buf = buf[:len(buf)+n]
+		end := err != nil // else the text may go on in the next piece
+		if i := bytes.Index(buf, []byte(releaseText)); i >= 0 && (end || i+longest <= len(buf)) {
+			if m := releaseRE().FindSubmatch(buf[i:]); m != nil {
+				return string(m[1]), nil
+			}
+		}
+		if end {
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				err = nil
+			}
+			return "", err
+		}
+		buf = buf[:copy(buf, buf[max(0, len(buf)-longest):])]
+	}
 }
 
 // releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no option for that. The versions of what it makes

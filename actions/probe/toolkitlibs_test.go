@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -83,6 +84,14 @@ func TestLibrariesElsewhere(t *testing.T) {
 	if strings.Contains(doctor, "lib64") || !strings.Contains(doctor, "ok      LTO ") {
 		t.Errorf("doctor:\n%s", doctor)
 	}
+	for _, missing := range []string{"libcudadevrt.a", "libcudart_static.a"} {
+		file := filepath.Join(tk, "lib", missing)
+		os.Rename(file, file+".gone")
+		if k, _ := factsOf(t, tk); k.LibDir != tk+"/lib" || len(k.LibFaults) > 1 || len(k.LibFaults) == 1 && k.LibFaults[missing] == "" {
+			t.Errorf("without %s: libraries in %q, faults: %q", missing, k.LibDir, k.LibFaults)
+		}
+		os.Rename(file+".gone", file)
+	}
 	before := k.NVCC.ID
 	write(t, filepath.Join(tk, "lib/libnvvm.so.4"), "another", 0o644)
 	if k, _ := factsOf(t, tk); k.NVCC.ID == before {
@@ -105,6 +114,32 @@ func TestLibnvvmOfAnotherToolkit(t *testing.T) {
 	}
 }
 
+// TestLibrariesOfSteps puts a library of the system's shell, and of a host compiler, into the folder that nvcc.profile has the loader search first.
+func TestLibrariesOfSteps(t *testing.T) {
+	tk := toolkitDir(t, "13.5", "15")
+	shell := sharedLibs(t, "/bin/sh", nil)["libc.so.6"]
+	if shell == "" {
+		t.Skip("/bin/sh is not linked with libc.so.6")
+	}
+	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": compilers(t), "CUDA_HOME": tk})}
+	before := collect(t, r).CUDA
+	if want := tk + "/bin/../lib"; before.LibPath != want {
+		t.Errorf("nvcc is started with LD_LIBRARY_PATH=%s, want %s", before.LibPath, want)
+	}
+	libc, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(tk, "lib/libc.so.6"), string(libc)+"another", 0o755)
+	if after := collect(t, r).CUDA; after.NVCC.ID == before.NVCC.ID || after.HostCXX.ID != before.HostCXX.ID {
+		t.Errorf("with another libc before the system's: nvcc %s and %s, the host compiler %s and %s", before.NVCC.ID, after.NVCC.ID, before.HostCXX.ID, after.HostCXX.ID)
+	}
+	t.Setenv("LD_LIBRARY_PATH", "/usr/share")
+	if k := collect(t, r).CUDA; k.LibPath != "" {
+		t.Errorf("LD_LIBRARY_PATH has a folder, and nvcc is started with %s", k.LibPath)
+	}
+}
+
 // TestMixedToolkit takes parts of several versions, as pip installs them where only one package is pinned.
 func TestMixedToolkit(t *testing.T) {
 	tk := toolkitDir(t, "13.0", "15")
@@ -114,16 +149,52 @@ func TestMixedToolkit(t *testing.T) {
 	header := func(version string) {
 		write(t, filepath.Join(tk, "include/cuda_runtime_api.h"), "/* text */\n#define CUDART_VERSION  "+version+"\n", 0o644)
 	}
+	libnvvm := func(version string) {
+		write(t, filepath.Join(tk, "nvvm/lib64/libnvvm.so"), "\x00Cuda compilation tools, release %s\x00Cuda compilation tools, release "+version+", V"+version+".37\x00", 0o644)
+	}
 	cicc("13.0")
 	header("13000")
+	libnvvm("13.0")
 	if k, doctor := factsOf(t, tk); k.Mixed != "" || strings.Contains(doctor, "versions") {
 		t.Errorf("one version: %q\n%s", k.Mixed, doctor)
 	}
 	cicc("13.5")
 	header("13050")
+	libnvvm("13.4")
 	k, doctor := factsOf(t, tk)
-	want := "nvcc is of CUDA 13.0, cicc is of 13.5, the headers of the runtime are of 13.5. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*')."
+	want := "nvcc is of CUDA 13.0, cicc is of 13.5, libnvvm is of 13.4, the headers of the runtime are of 13.5. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==13.0.*')."
 	if k.Mixed != want || !strings.Contains(doctor, want) {
 		t.Errorf("%q, want %q\n%s", k.Mixed, want, doctor)
+	}
+}
+
+// TestReleaseOfLibNVVM holds the release that stands in the libnvvm of each toolkit against that of its nvcc.
+func TestReleaseOfLibNVVM(t *testing.T) {
+	for _, tk := range tooltest.Toolkits(t) {
+		w := newWorld(t.Context(), Request{NeedCUDA: true, Env: func(name string) string {
+			if name == "CUDA_HOME" {
+				return tk.Root
+			}
+			return os.Getenv(name)
+		}})
+		if f := w.collect(); f.CUDA == nil || f.CUDA.Mixed != "" || w.releaseOfLibNVVM() != tk.Release {
+			t.Errorf("%s: libnvvm says %q; %+v", tk.Release, w.releaseOfLibNVVM(), f.CUDA)
+		}
+	}
+}
+
+// The text may lie across two of the pieces that a file is read in.
+func TestFindRelease(t *testing.T) {
+	const text = releaseText + "13.5, V13.5.37"
+	for _, before := range []int{0, 1, 1<<20 - len(text), 1<<20 - len(text) + 2, 1<<20 - len(releaseText), 1<<20 - 1, 1 << 20, 3<<20 + 5} {
+		for _, after := range []int{0, 100} {
+			file := strings.Repeat("x", before) + text + strings.Repeat("y", after)
+			if got, err := findRelease(strings.NewReader(file)); got != "13.5" || err != nil {
+				t.Errorf("%d bytes before and %d after it: %q, %v", before, after, got, err)
+			}
+			if got, err := findRelease(strings.NewReader(file[:before+len(releaseText)])); got != "" || err != nil {
+				t.Errorf("%d bytes before the beginning of it: %q, %v", before, got, err)
+			}
+		}
 	}
 }

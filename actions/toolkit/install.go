@@ -208,9 +208,7 @@ func (p *Pin) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	dir := filepath.Join(p.Dir, list[0].Name)
-	if owned(p.name(dir), dir) {
-		os.Remove(p.name(dir))
-	}
+	p.unlink(dir)
 	if err := errors.Join(os.Rename(dir, filepath.Join(tmp, "toolkit")), os.RemoveAll(tmp)); err != nil {
 		return err
 	}

@@ -112,8 +112,10 @@ func TestNotReady(t *testing.T) {
 	if _, err = p.Root(); err == nil || !strings.Contains(err.Error(), "wants cuda-toolkit[cccl,crt,cublas,cudart,nvcc,nvvm]==13.5.0. Run: kbuild toolkit lock") {
 		t.Errorf("of a lock file for other parts: %v", err)
 	}
+	p.File = "the other.hcl"
 	p.Text = nil
-	if _, err := p.Install(context.Background()); !errors.As(err, new(NotReady)) || !strings.Contains(err.Error(), "there is no kernels.lock") {
+	if _, err := p.Install(context.Background()); !errors.As(err, new(NotReady)) || !strings.Contains(err.Error(), "there is no kernels.lock") ||
+		!strings.HasSuffix(err.Error(), "Run: kbuild toolkit lock -f 'the other.hcl'") {
 		t.Errorf("without a lock file: %v", err)
 	}
 }
@@ -253,4 +255,56 @@ func TestUse(t *testing.T) {
 	use(link + "/nvidia/cu13")
 	p.Common = "/nowhere"
 	use(root)
+}
+
+// TestTwoCaches installs a toolkit into two caches of one user. Builds of both use one name, which stays until the last is removed.
+func TestTwoCaches(t *testing.T) {
+	one, _ := locked(t)
+	two := *one
+	two.Dir += " of another cache"
+	use := func(p *Pin) string {
+		t.Helper()
+		root, err := p.Install(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := p.Use()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(filepath.Dir(filepath.Dir(name))); err != nil || to != filepath.Dir(filepath.Dir(root)) {
+			t.Errorf("%s leads to %s, %v; want that of %s", name, to, err, root)
+		}
+		return name
+	}
+	remove := func(p *Pin) {
+		t.Helper()
+		list, err := p.List()
+		if err == nil && len(list) == 1 {
+			err = p.Remove(context.Background(), list[0].Name)
+		}
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(name, "bin/nvcc"))
+		return err == nil
+	}
+	name := use(one)
+	if again := use(&two); again != name {
+		t.Errorf("the other cache has it as %s, not as %s", again, name)
+	}
+	if remove(&two); !there(name) {
+		t.Error("a build of the first cache that runs has lost the toolkit that was removed from the other")
+	}
+	use(&two)
+	use(one)
+	remove(&two)
+	if remove(one); there(name) {
+		t.Error("the toolkit is removed from both, and still there")
+	}
+	if _, err := os.Lstat(filepath.Dir(filepath.Dir(name))); err == nil {
+		t.Error("its name is left")
+	}
 }

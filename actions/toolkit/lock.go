@@ -60,6 +60,8 @@ var wheelRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(x86_64|aarch64) ([A-Za-z0-9._-]+)==([A-Za-z0-9.!+_-]+) sha256:([0-9a-f]{64})$`)
 })
 
+var conflictRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(<{7}|>{7}|\|{7}|={7})( |$)`) })
+
 // parse reads the content of a lock file. The error names the line.
 func parse(text string) (*lock, error) {
 	l := &lock{}
@@ -69,6 +71,10 @@ func parse(text string) (*lock, error) {
 		requirement, isToolkit := strings.CutPrefix(line, "toolkit ")
 		m := wheelRE().FindStringSubmatch(line)
 		switch {
+		case strings.HasSuffix(line, "\r"):
+			return nil, bad("it ends in CR and LF: something has changed the line ends that kbuild wrote (git does with core.autocrlf; `*.lock -text` in .gitattributes forbids it)")
+		case conflictRE().MatchString(line):
+			return nil, bad("a conflict that git has left")
 		case line == "" || strings.HasPrefix(line, "#"):
 		case line == format:
 			formatted = true

@@ -33,14 +33,18 @@ func TestLockFileIsReadAsWritten(t *testing.T) {
 func TestDamagedLockFiles(t *testing.T) {
 	good := (&lock{"cuda-toolkit==13.5.0", wheelsOf("13.5.37")}).text()
 	for name, c := range map[string]struct{ text, says string }{
-		"empty":         {"", "names no toolkit"},
-		"newer":         {strings.Replace(good, "format 1", "format 2", 1), "line 2"},
-		"cut off":       {good[:len(good)-10], "line 7"},
-		"merge":         {strings.Replace(good, "toolkit cuda", "<<<<<<< HEAD\ntoolkit cuda", 1), "line 3"},
-		"other digest":  {strings.Replace(good, "sha256:", "md5:", 1), "line 4"},
-		"other machine": {strings.Replace(good, "x86_64", "ppc64le", 1), "line 4"},
-		"an option":     {strings.Replace(good, "nvidia-nvvm==13.5.37", "nvidia-nvvm==13.5.37 --index-url=x", 1), "line 5"},
-		"two toolkits":  {strings.Replace(good, "toolkit cuda", "toolkit a==1\ntoolkit cuda", 1), "line 4"},
+		"empty":          {"", "names no toolkit"},
+		"newer":          {strings.Replace(good, "format 1", "format 2", 1), "line 2"},
+		"cut off":        {good[:len(good)-10], "line 7"},
+		"line ends":      {strings.ReplaceAll(good, "\n", "\r\n"), "line 1: it ends in CR and LF"},
+		"one line's":     {strings.Replace(good, "==13.5.0\n", "==13.5.0\r\n", 1), "line 3: it ends in CR and LF"},
+		"merge":          {strings.Replace(good, "toolkit cuda", "<<<<<<< HEAD\ntoolkit cuda", 1), "line 3: a conflict that git has left"},
+		"merge, formats": {"<<<<<<< HEAD\n" + good + "=======\n" + good + ">>>>>>> other\n", "line 1: a conflict that git has left"},
+		"half a merge":   {good + ">>>>>>> other\n", "line 8: a conflict that git has left"},
+		"other digest":   {strings.Replace(good, "sha256:", "md5:", 1), "line 4"},
+		"other machine":  {strings.Replace(good, "x86_64", "ppc64le", 1), "line 4"},
+		"an option":      {strings.Replace(good, "nvidia-nvvm==13.5.37", "nvidia-nvvm==13.5.37 --index-url=x", 1), "line 5"},
+		"two toolkits":   {strings.Replace(good, "toolkit cuda", "toolkit a==1\ntoolkit cuda", 1), "line 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parse(c.text); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -11,11 +11,13 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // Pin is a toolkit that a manifest asks for.
 type Pin struct {
 	Manifest string // what it is called, for messages
+	File     string // what -f is given to name it; "" where it is found without
 	LockFile string // its path
 	Text     []byte // what is in it; nil if it is not there
 	Dir      string // where toolkits are installed
@@ -32,10 +34,14 @@ type NotReady struct{ Why, Command string }
 
 func (e NotReady) Error() string { return e.Why + ". Run: " + e.Command }
 
-const (
-	lockCommand    = "kbuild toolkit lock"
-	installCommand = "kbuild toolkit install"
-)
+// notReady has the manifest named to the command as it was to this one.
+func (p *Pin) notReady(verb, why string, args ...any) NotReady {
+	command := "kbuild toolkit " + verb
+	if p.File != "" {
+		command += " -f " + compiler.ShellWord(p.File)
+	}
+	return NotReady{fmt.Sprintf(why, args...), command}
+}
 
 // Root is the folder of the installed toolkit. Where it cannot be used the error is a NotReady.
 func (p *Pin) Root() (string, error) {
@@ -45,7 +51,7 @@ func (p *Pin) Root() (string, error) {
 	}
 	root, err := rootOf(filepath.Join(p.Dir, folder(wheels)))
 	if err != nil {
-		return "", NotReady{fmt.Sprintf("CUDA %s of %s is not installed", p.Version, filepath.Base(p.LockFile)), installCommand}
+		return "", p.notReady("install", "CUDA %s of %s is not installed", p.Version, filepath.Base(p.LockFile))
 	}
 	return root, nil
 }
@@ -54,18 +60,18 @@ func (p *Pin) Root() (string, error) {
 func (p *Pin) wheels() ([]Wheel, error) {
 	name := filepath.Base(p.LockFile)
 	if p.Text == nil {
-		return nil, NotReady{"there is no " + name + ", which says what CUDA " + p.Version + " consists of", lockCommand}
+		return nil, p.notReady("lock", "there is no %s, which says what CUDA %s consists of", name, p.Version)
 	}
 	l, err := parse(string(p.Text))
 	if err != nil {
-		return nil, NotReady{name + ": " + err.Error(), lockCommand}
+		return nil, p.notReady("lock", "%s: %v", name, err)
 	}
 	if want := requirement(p.Version, p.Parts); l.requirement != want {
-		return nil, NotReady{fmt.Sprintf("%s is of %s, and %s wants %s", name, l.requirement, p.Manifest, want), lockCommand}
+		return nil, p.notReady("lock", "%s is of %s, and %s wants %s", name, l.requirement, p.Manifest, want)
 	}
 	wheels := l.of(thisMachine())
 	if err := check(wheels, p.Version); err != nil {
-		return nil, NotReady{fmt.Sprintf("%s names no toolkit for %s: %v", name, thisMachine(), err), lockCommand}
+		return nil, p.notReady("lock", "%s names no toolkit for %s: %v", name, thisMachine(), err)
 	}
 	return wheels, nil
 }

@@ -104,3 +104,11 @@ func variableName(s string) string {
 	}
 	return s
 }
+
+// ShellWord quotes a path for a shell where that is needed.
+func ShellWord(path string) string {
+	if strings.ContainsAny(path, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}

@@ -102,6 +102,7 @@ type Toolkit struct {
 	FatbinC   map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code
 	LibNVVM   string            // libnvvm.so where LTOFault is that nvlink looks for it in vain; else ""
 	LibDir    string            // that of LibDirs which nvcc does not name, for it names one that is not there; else ""
+	LibPath   string            // the LD_LIBRARY_PATH to start nvcc with where its programs would else load libraries from the folder that they run in; else ""
 	CUDART    string            // what -l names the shared runtime by where there is no libcudart.so: ":libcudart.so.13"; else ""
 	Clang     *ClangCUDA        // compiles in place of nvcc; nil if nvcc does. Archs are then those that both know
 

@@ -19,12 +19,19 @@ func (f floatOptions) String() string {
 	return fmt.Sprintf("ftz=%t prec_div=%t prec_sqrt=%t fmad=%t", f.ftz, f.precDiv, f.precSqrt, f.fmad)
 }
 
-// floats are the options of t, with fast_math resolved, or what its code was compiled with if cicc was told something else
-// (NVCC_APPEND_FLAGS, flags.cicc).
+// defaultFloats are what nvcc compiles with if nobody says more.
+var defaultFloats = floatOptions{precDiv: true, precSqrt: true, fmad: true}
+
+// floats are the options of t, or what its code was compiled with if cicc was told something else (NVCC_APPEND_FLAGS, flags.cicc).
 func floats(t *target) floatOptions {
 	if t.toldCICC != nil {
 		return *t.toldCICC
 	}
+	return writtenFloats(t)
+}
+
+// writtenFloats are the attributes of t, with fast_math resolved.
+func writtenFloats(t *target) floatOptions {
 	val := func(p *bool, fast, def bool) bool {
 		if p != nil {
 			return *p
@@ -34,13 +41,31 @@ func floats(t *target) floatOptions {
 		}
 		return def
 	}
-	return floatOptions{val(t.FTZ, true, false), val(t.PrecDiv, false, true), val(t.PrecSqrt, false, true), val(t.FMAD, true, true)}
+	d := defaultFloats
+	return floatOptions{val(t.FTZ, true, d.ftz), val(t.PrecDiv, false, d.precDiv), val(t.PrecSqrt, false, d.precSqrt), val(t.FMAD, true, d.fmad)}
 }
 
-func floatPos(t *target) manifest.Pos {
-	for _, a := range []string{"fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"} {
-		if p := t.attr(a); p != t.Pos {
-			return p
+// floatAttributes are those that set one option, in the order of byName.
+var floatAttributes = [...]string{"ftz", "prec_div", "prec_sqrt", "fmad"}
+
+func (f floatOptions) byName() [len(floatAttributes)]bool {
+	return [...]bool{f.ftz, f.precDiv, f.precSqrt, f.fmad}
+}
+
+// floatPos is where t says that it is compiled as f and not as other, for the first option in which these differ and of which that is known: at its
+// attribute, at fast_math, or at the flags that win over both.
+func floatPos(t *target, f, other floatOptions) manifest.Pos {
+	written := writtenFloats(t)
+	for i, name := range floatAttributes {
+		if f.byName()[i] == other.byName()[i] {
+			continue
+		}
+		pos := t.anyAttr(name, "fast_math")
+		if written.byName()[i] != f.byName()[i] {
+			pos = t.attr("flags")
+		}
+		if pos != t.Pos {
+			return pos
 		}
 	}
 	return t.Pos
@@ -134,10 +159,11 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 		return nil
 	}
 	f := all[0].floats
-	if !f.ftz && f.precDiv && f.fmad { // nvlink hands on -prec-sqrt
+	forgotten := defaultFloats
+	if forgotten.precSqrt = f.precSqrt; f == forgotten { // nvlink hands on -prec-sqrt
 		return nil
 	}
-	pos, silent := floatPos(all[0].t), t.LTOFloats != nil || ck.floatsSaid
+	pos, silent := floatPos(all[0].t, f, forgotten), t.LTOFloats != nil || ck.floatsSaid
 	switch {
 	case k.LTOFloats == FloatsLost:
 		ck.errorf(pos, `Use mode = "rdc", or lto_floats = false for arithmetic by nvlink's defaults.`,
@@ -173,7 +199,7 @@ func (ck *checks) checkLTO(t *target, linked []linkInput) {
 	for _, c := range all {
 		if first := all[0]; c.floats != first.floats && c.t != first.t && !told[c.t] {
 			told[c.t] = true
-			ck.bothf(floatPos(c.t), floatPos(first.t), first.what+" is compiled so",
+			ck.bothf(floatPos(c.t, c.floats, first.floats), floatPos(first.t, first.floats, c.floats), first.what+" is compiled so",
 				"Floating-point options must agree across one LTO link: "+howToAgree(c.t, first.t),
 				"cannot link %s (%s) with %s (%s) under LTO", c.what, c.floats, first.what, first.floats)
 		}

@@ -150,7 +150,7 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 	ck.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	return format{source: *s, ask: ask, whole: &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,
-		Argv: argv, Work: graph.Work{Keep: keep},
+		Argv: argv, Env: ck.nvccEnv(), Work: graph.Work{Keep: keep},
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: outputs, Depfile: c.Depfile,
 		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.debugs() || host.AsksForDebug(s.Flags.NVCC),

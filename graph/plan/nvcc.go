@@ -56,10 +56,18 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	b.checkShell(s.Pos, s.Path, argv)
 	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
 	return &graph.Action{
-		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv,
+		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: b.nvccEnv(),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.debugs() || host.AsksForDebug(slices.Concat(s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))),
 	}
+}
+
+// nvccEnv is what nvcc is started with, besides what every command gets, where it runs as one command.
+func (g *given) nvccEnv() []string {
+	if dirs := g.facts.CUDA.LibPath; dirs != "" {
+		return []string{"LD_LIBRARY_PATH=" + dirs}
+	}
+	return nil
 }
 
 // deviceOptions are the attributes of t, and of its source s, as nvcc takes them.
@@ -185,7 +193,7 @@ func (ds *diagnostics) nvccWarns(t *target, said string) {
 // emitLink plans a device link, taken apart if possible. shared knows the other links of a module.
 func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.DeviceLink, check *graph.Link, shared *nvcc.Sharing) {
 	o := deviceOptions(t, manifest.Source{Flags: &t.Flags}, nil)
-	whole := &graph.Action{Kind: graph.DeviceLink, Name: name, Archs: names(link.Codes), Mode: linkMode(link.LTO), Argv: cc.DeviceLink(link, o),
+	whole := &graph.Action{Kind: graph.DeviceLink, Name: name, Archs: names(link.Codes), Mode: linkMode(link.LTO), Argv: cc.DeviceLink(link, o), Env: b.nvccEnv(),
 		Inputs: link.Inputs, Outputs: []string{link.Output}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}
 	linked := whole.Inputs
 	if refs := whole.Link().HostRefs; refs != "" {

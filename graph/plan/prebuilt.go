@@ -40,7 +40,7 @@ func (b *builder) prebuilt(t *target) {
 	case slices.Contains([]string{"cubin", "offload bundle", "code object", "bitcode"}, lib.Form):
 		b.errorf(attr, "Give an archive, an object, a fatbin or LTO-IR; load this one when the program runs.", "%s is a %s, which kbuild does not link", t.file, lib.Form)
 	}
-	if pos := floatPos(t); pos != t.Pos && !isBare { // code that nvcc has packed says by itself how it was compiled
+	if pos := t.anyAttr("fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"); pos != t.Pos && !isBare { // code that nvcc has packed says by itself how it was compiled
 		b.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: floating-point options are for bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
 	}
 }

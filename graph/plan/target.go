@@ -72,6 +72,16 @@ func (t *target) attr(name string) manifest.Pos {
 	return t.Pos
 }
 
+// anyAttr is where the first of some attributes is set.
+func (t *target) anyAttr(names ...string) manifest.Pos {
+	for _, name := range names {
+		if p := t.attr(name); p != t.Pos {
+			return p
+		}
+	}
+	return t.Pos
+}
+
 // modePos is where the mode of a source is set.
 func (t *target) modePos(s manifest.Source) manifest.Pos {
 	if s.Mode != t.Mode {

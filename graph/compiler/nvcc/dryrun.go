@@ -103,7 +103,7 @@ func ParseDryRun(text string) (DryRun, error) {
 		}
 		if name, value, ok := compiler.Assignment(rest); ok && !runsTool(value) {
 			if !ownVariable(name) {
-				d.Env = append(d.Env, name+"="+strings.TrimSpace(value))
+				d.Env = append(d.Env, name+"="+forSteps(name, value))
 			}
 			assigned[name] = value
 			continue
@@ -126,6 +126,15 @@ func ParseDryRun(text string) (DryRun, error) {
 
 // redirectRE is the end of each step with -t (13.0 and newer): nvcc shows what the steps say when all have ended.
 var redirectRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` > \S+ 2>\S+\s*$`) })
+
+// forSteps is a value as the steps get it. NVIDIA's nvcc.profile puts "$(TOP)/lib:" in front of LD_LIBRARY_PATH, and where that was empty the
+// end of it stands for the folder that a step runs in.
+func forSteps(name, value string) string {
+	if name == "LD_LIBRARY_PATH" {
+		return compiler.LibraryPath(value)
+	}
+	return strings.TrimSpace(value)
+}
 
 // ownVariable reports a variable that nvcc sets for itself: what it says is in the steps. PATH is not needed where tools are run by path.
 func ownVariable(name string) bool {

@@ -88,6 +88,29 @@ func TestTraced(t *testing.T) {
 	}
 }
 
+// TestTracedToolkits has NVIDIA's own toolkits, whose nvcc.profile says where the loader looks for libraries, compile and link for LTO. A library that
+// lies in the project is none of a compiler's.
+func TestTracedToolkits(t *testing.T) {
+	for _, tk := range tooltest.Toolkits(t) {
+		t.Run(tk.Release, func(t *testing.T) {
+			p := e2e.New(t)
+			p.Need("strace")
+			p.Use(tk)
+			p.Write("kernels.hcl", "executable \"app\" {\n  sources  = [\"k.cu\"]\n  includes = [\"inc\"]\n  mode     = \"lto\"\n  code     = [\"sm_80\"]\n}\n")
+			p.Write("k.cu", kernel)
+			p.Run("mkdir", "inc")
+			p.Write("inc/a.h", "#define A 1\n")
+			for _, lib := range []string{"libc.so.6", "libz.so.1", "libnvvm.so"} {
+				p.Write(lib, "junk\n")
+			}
+			nothing(t, &p)
+			nothing(t, &p, "--no-split")
+			p.Env = append(p.Env, "LD_LIBRARY_PATH=:.:/usr/share:")
+			p.Run("kbuild", "--no-cache", "--no-split", "--build-dir", "other")
+		})
+	}
+}
+
 // TestTracedExamples takes all examples, for minutes.
 func TestTracedExamples(t *testing.T) {
 	if os.Getenv("KBUILD_TRACE_ALL") == "" {
