@@ -140,7 +140,7 @@ func (b *bundler) json(name string, v any) {
 }
 
 func (b *bundler) record(r *cache.Record) {
-	content, err := encodeRecord(r)
+	content, err := EncodeRecord(r)
 	if err != nil {
 		b.err = errors.Join(b.err, err)
 	}
@@ -250,7 +250,7 @@ func (b *unbundler) manifest() (m Manifest, err error) {
 	if err != nil {
 		return m, err
 	}
-	if h.Name != bundleManifest || h.Typeflag != tar.TypeReg || h.Size > maxRecord {
+	if h.Name != bundleManifest || h.Typeflag != tar.TypeReg || h.Size > MaxRecord {
 		return m, fmt.Errorf("it begins with %q of %d bytes", h.Name, h.Size)
 	}
 	if err := json.NewDecoder(b.r).Decode(&m); err != nil {
@@ -279,7 +279,7 @@ func (b *unbundler) next() error {
 			return fmt.Errorf("%w: %q has %d bytes, and the manifest announces %d bytes in %d files", cache.ErrCorrupt, h.Name, h.Size, b.m.Bytes, b.m.Blobs)
 		}
 		return b.content(cache.Output{Path: h.Name, Digest: d, Size: h.Size})
-	case dir == "records/" && h.Size <= maxRecord && b.records < b.m.Records:
+	case dir == "records/" && h.Size <= MaxRecord && b.records < b.m.Records:
 		b.records++
 		return b.record(name)
 	}
@@ -304,7 +304,7 @@ func (b *unbundler) record(name string) error {
 	if err != nil {
 		return err
 	}
-	r, err := decodeRecord(text)
+	r, err := DecodeRecord(text)
 	if err != nil {
 		return err
 	}
@@ -370,7 +370,7 @@ func (s *Store) eachImport(visit func(name string, m Manifest)) {
 	slices.SortStableFunc(found, func(a, b recordFile) int { return b.used.Compare(a.used) })
 	for _, f := range found {
 		var m Manifest
-		if text, err := readAtMost(f.name, maxRecord); err == nil && json.Unmarshal(text, &m) == nil {
+		if text, err := readAtMost(f.name, MaxRecord); err == nil && json.Unmarshal(text, &m) == nil {
 			visit(f.name, m)
 		}
 	}

@@ -18,7 +18,7 @@ const maxRecords = 64
 // Put implements cache.Store. When it fails, blobs that were finished before may stay, without a
 // record; gc collects them.
 func (s *Store) Put(ctx context.Context, r *cache.Record, file func(cache.Output) string) error {
-	content, err := encodeRecord(r)
+	content, err := EncodeRecord(r)
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,11 @@ const (
 	recordMagic = "kbuild record 1\n"
 	sumPrefix   = "sha256 "
 	sumLine     = len(sumPrefix) + 2*sha256.Size + 1
-	maxRecord   = 64 << 20 // bytes of a record file
+	MaxRecord   = 64 << 20 // bytes of a record file
 )
 
-func encodeRecord(r *cache.Record) ([]byte, error) {
+// EncodeRecord gives a record as it stands in its file.
+func EncodeRecord(r *cache.Record) ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a cache record: %w", err)
@@ -50,8 +51,8 @@ func encodeRecord(r *cache.Record) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decodeRecord reads what encodeRecord wrote; every other text is cache.ErrCorrupt.
-func decodeRecord(b []byte) (*cache.Record, error) {
+// DecodeRecord reads what EncodeRecord wrote; every other text is cache.ErrCorrupt.
+func DecodeRecord(b []byte) (*cache.Record, error) {
 	n := len(b) - sumLine
 	if n < 0 || string(b[n:]) != fmt.Sprintf("%s%x\n", sumPrefix, sha256.Sum256(b[:n])) {
 		return nil, fmt.Errorf("%w: a record of %d bytes has a wrong sum", cache.ErrCorrupt, len(b))
@@ -107,11 +108,11 @@ func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
 
 // readRecord reads and checks a record file; its name must be its key and id.
 func readRecord(name string) (*cache.Record, error) {
-	b, err := readAtMost(name, maxRecord)
+	b, err := readAtMost(name, MaxRecord)
 	if err != nil {
 		return nil, err
 	}
-	r, err := decodeRecord(b)
+	r, err := DecodeRecord(b)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func readHead(name string) (blobs []cache.Digest, ok bool) {
 			blobs, _, _ = recordHead(append(head, "\njson \n"...))
 			return blobs, true
 		}
-		if int64(len(b)) <= most || most > maxRecord {
+		if int64(len(b)) <= most || most > MaxRecord {
 			return nil, false
 		}
 	}

@@ -265,7 +265,7 @@ func TestCounters(t *testing.T) {
 
 func FuzzRecord(f *testing.F) {
 	r := &cache.Record{Command: digestOf("x"), Outputs: []cache.Output{{Path: "a", Digest: digestOf("a")}}}
-	b, err := encodeRecord(r)
+	b, err := EncodeRecord(r)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -276,18 +276,18 @@ func FuzzRecord(f *testing.F) {
 		head := append([]byte(recordMagic), b...)
 		// The sum would keep the fuzzer out, so it is given one that is right.
 		for _, b := range [][]byte{b, append(head, fmt.Sprintf("%s%s\n", sumPrefix, digestOf(string(head)))...)} {
-			r, err := decodeRecord(b)
+			r, err := DecodeRecord(b)
 			if err != nil {
 				if !errors.Is(err, cache.ErrCorrupt) {
 					t.Fatal(err)
 				}
 				continue
 			}
-			again, err := encodeRecord(r)
+			again, err := EncodeRecord(r)
 			if err != nil {
 				continue // a year beyond 9999
 			}
-			if r2, err := decodeRecord(again); err != nil || r2.ID() != r.ID() || r2.Command != r.Command {
+			if r2, err := DecodeRecord(again); err != nil || r2.ID() != r.ID() || r2.Command != r.Command {
 				t.Fatal(err)
 			}
 		}

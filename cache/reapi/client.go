@@ -1,0 +1,168 @@
+package reapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+)
+
+// What kbuild keeps on a server, in the server's own terms:
+//
+//	Under the key of the command ["kbuild", "records", COMMAND KEY] an entry with the records of that key: a file for each, named by the
+//	record's id. A lookup gets it, reads the records, and finds out which of them holds here, as it does with records on the disk.
+//	Under the key of ["kbuild", "outputs", COMMAND KEY, ID] an entry with the outputs of one record, files "0", "1" and so on. It is asked
+//	for before the record counts: a server that checks completeness then says whether it still has them, and keeps them for longer.
+//
+// The last writer of the first entry wins. What two wrote at once, one finds again another time: a record that was lost is a miss.
+
+// maxRecords bounds the records under one key, and so what one lookup reads.
+const maxRecords = 16
+
+// Client keeps records and their outputs on a server.
+type Client struct{ s server }
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.s.Close() }
+
+// Connect asks the server what it can do. It must be called first.
+func (c *Client) Connect(ctx context.Context) (Abilities, error) { return c.s.connect(ctx) }
+
+// Records gives the records under a command key, the last written first. One that is damaged or is of another key is left out.
+func (c *Client) Records(ctx context.Context, command cache.Key) ([]*cache.Record, error) {
+	e, err := c.s.get(ctx, recordsKey(command))
+	if errors.Is(err, ErrMiss) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []*cache.Record
+	for _, f := range e.Files[:min(len(e.Files), maxRecords)] {
+		if f.Size > disk.MaxRecord {
+			continue
+		}
+		text, err := readWhole(ctx, c.s, f.Blob)
+		if errors.Is(err, ErrMiss) || errors.Is(err, ErrWrong) {
+			continue
+		}
+		if err != nil {
+			return all, err
+		}
+		if r, err := disk.DecodeRecord(text); err == nil && r.Command == command && r.ID().String() == f.Name {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// Has reports whether the server says that it has all outputs of a record.
+func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
+	key, _ := outputsKey(r)
+	e, err := c.s.get(ctx, key)
+	if errors.Is(err, ErrMiss) {
+		return false, nil
+	}
+	return err == nil && slices.Equal(e.Files, outputs(r)), err
+}
+
+// Fetch writes the content of an output to w, which may have got something where there is an error. ErrMiss is one.
+func (c *Client) Fetch(ctx context.Context, o cache.Output, w io.Writer) error {
+	check := &checked{want: Blob{o.Digest, o.Size}, to: w}
+	if err := c.s.read(ctx, check.want, check); err != nil {
+		return err
+	}
+	return check.check()
+}
+
+// Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that of the records. It gives the bytes that were sent.
+func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Output) (io.ReadCloser, error)) (sent int64, err error) {
+	text, err := disk.EncodeRecord(r)
+	if err != nil {
+		return 0, err
+	}
+	ofOutputs, messages := outputsKey(r)
+	ofRecords, more := action("kbuild", "records", r.Command.String())
+	blobs := map[Blob]func() (io.ReadCloser, error){}
+	for _, b := range append(append(messages, more...), text) {
+		blobs[BlobOf(b)] = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+	}
+	for _, o := range r.Outputs {
+		if !o.Unkept {
+			blobs[Blob{o.Digest, o.Size}] = func() (io.ReadCloser, error) { return open(o) }
+		}
+	}
+	if sent, err = c.upload(ctx, blobs); err != nil {
+		return sent, err
+	}
+	if err := c.s.set(ctx, ofOutputs, &Entry{outputs(r)}); err != nil {
+		return sent, err
+	}
+	first := File{Name: r.ID().String(), Blob: BlobOf(text)}
+	e := &Entry{[]File{first}}
+	switch old, err := c.s.get(ctx, ofRecords); {
+	case err == nil:
+		e.Files = append(e.Files, slices.DeleteFunc(old.Files, func(f File) bool { return f.Name == first.Name })...)
+		e.Files = e.Files[:min(len(e.Files), maxRecords)]
+	case !errors.Is(err, ErrMiss):
+		return sent, err
+	}
+	return sent, c.s.set(ctx, ofRecords, e)
+}
+
+func (c *Client) upload(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
+	all := make([]Blob, 0, len(blobs))
+	for b := range blobs {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(a, b Blob) int { return strings.Compare(a.Digest.String(), b.Digest.String()) })
+	missing, err := c.s.missing(ctx, all)
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range missing {
+		open, ok := blobs[b]
+		if !ok {
+			return sent, fmt.Errorf("%w: it lacks the blob %s, which it was not asked for", ErrWrong, b.Digest)
+		}
+		if err := c.s.write(ctx, b, open); err != nil {
+			return sent, err
+		}
+		sent += b.Size
+	}
+	return sent, nil
+}
+
+func recordsKey(command cache.Key) Blob {
+	key, _ := action("kbuild", "records", command.String())
+	return key
+}
+
+func outputsKey(r *cache.Record) (Blob, [][]byte) {
+	return action("kbuild", "outputs", r.Command.String(), r.ID().String())
+}
+
+// outputs are the files of a record whose content is kept.
+func outputs(r *cache.Record) (files []File) {
+	for i, o := range r.Outputs {
+		if !o.Unkept {
+			files = append(files, File{fmt.Sprint(i), Blob{o.Digest, o.Size}, o.Exec})
+		}
+	}
+	return files
+}
+
+// uuid names an upload, as some servers want it named.
+func uuid() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

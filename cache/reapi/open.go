@@ -1,0 +1,92 @@
+package reapi
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Open makes a client of the server at an address, and sends nothing yet:
+//
+//	grpc://HOST:PORT/INSTANCE     REAPI without TLS
+//	grpcs://HOST:PORT/INSTANCE    REAPI with TLS
+//	http://HOST:PORT/PATH, https://HOST/PATH
+//
+// The name of the instance and the path may be left out.
+func Open(address string, credentialsOf Credentials) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the remote cache: %w", err)
+	}
+	secure := u.Scheme == "grpcs" || u.Scheme == "https"
+	if !secure && credentialsOf != nil && !loopback(u.Hostname()) {
+		return nil, fmt.Errorf("%s sends credentials as they are, for all to read: use %ss://", address, u.Scheme)
+	}
+	switch {
+	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH", address)
+	case u.Scheme == "grpc" || u.Scheme == "grpcs":
+		transport := insecure.NewCredentials()
+		if secure {
+			transport = credentials.NewTLS(&tls.Config{})
+		}
+		host := u.Host
+		if u.Port() == "" {
+			host = net.JoinHostPort(u.Hostname(), map[bool]string{true: "443", false: "80"}[secure])
+		}
+		var auth credentials.PerRPCCredentials
+		if credentialsOf != nil {
+			auth = perCall{credentialsOf, secure}
+		}
+		s, err := dial(host, strings.Trim(u.Path, "/"), transport, auth)
+		if err != nil {
+			return nil, err
+		}
+		return &Client{s}, nil
+	case u.Scheme == "http" || u.Scheme == "https":
+		var header func(context.Context, *http.Request) error
+		if credentialsOf != nil {
+			header = func(ctx context.Context, req *http.Request) error {
+				h, err := credentialsOf(ctx, req.URL.String())
+				for name, values := range h {
+					req.Header[http.CanonicalHeaderKey(name)] = values
+				}
+				return err
+			}
+		}
+		return &Client{newHTTP(address, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}, header)}, nil
+	}
+	return nil, fmt.Errorf("%q: a remote cache is reached by grpc, grpcs, http or https", address)
+}
+
+// Credentials give the headers of a call to a URI.
+type Credentials func(ctx context.Context, uri string) (map[string][]string, error)
+
+// perCall implements credentials.PerRPCCredentials.
+type perCall struct {
+	of     Credentials
+	secure bool
+}
+
+func (p perCall) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
+	h, err := p.of(ctx, strings.Join(uri, ""))
+	out := map[string]string{}
+	for name, values := range h {
+		out[strings.ToLower(name)] = strings.Join(values, ",")
+	}
+	return out, err
+}
+
+func (p perCall) RequireTransportSecurity() bool { return p.secure }
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
