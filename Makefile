@@ -9,7 +9,7 @@ all: $(BIN)
 
 $(BIN): FORCE
 	@command -v $(GO) >/dev/null || { echo "make: Go 1.26 or newer is needed: https://go.dev/dl" >&2; exit 1; }
-	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/kbuild # without cgo it starts in a millisecond less
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/kbuild ./cmd/kbuild-remote # without cgo it starts in a millisecond less
 
 demo: $(BIN)
 	@.ci/toolkit.sh

@@ -184,6 +184,17 @@ type Store interface {
 	Used(r *Record)
 }
 
+// Distant is a store that can look further away for records than it does by itself.
+type Distant interface {
+	Store
+
+	// Elsewhere gives records under a command key that the store itself does not have. Whatever is wrong, there are none.
+	Elsewhere(ctx context.Context, command Key) []*Record
+
+	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had. nil says that none did hold.
+	Confirm(ctx context.Context, r *Record) bool
+}
+
 // ParseDigest reads 64 hex digits.
 func ParseDigest(s string) (Digest, error) {
 	var d Digest

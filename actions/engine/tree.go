@@ -19,12 +19,13 @@ type Tree struct {
 	Runner *execute.Runner
 	Store  *disk.Store // the action cache; nil without one
 
-	w     *Workspace
-	lock  *run.Lock
-	db    *tree.DB
-	files *cache.Files
-	own   *disk.Store // of the build tree, where there is no action cache
-	limit int64       // of either, in bytes
+	w      *Workspace
+	lock   *run.Lock
+	db     *tree.DB
+	files  *cache.Files
+	shared *sharedStore // Store with a remote cache behind it; nil without one
+	own    *disk.Store  // of the build tree, where there is no action cache
+	limit  int64        // of either, in bytes
 }
 
 // Large reports a build of so many actions that memory, which compilers have more use for, counts for more than the time to collect it.
@@ -88,6 +89,13 @@ func (t *Tree) openStore(c *execute.Config) error {
 		return fmt.Errorf("%w; build without it: --no-cache", err)
 	}
 	t.Store, c.Store, c.IntermediateStore = store, store, store
+	if t.w.Remote == "" || t.w.DryRun {
+		return nil
+	}
+	if t.shared, err = t.w.openRemote(store); err != nil {
+		return err
+	}
+	c.Store, c.IntermediateStore = t.shared, t.shared
 	return nil
 }
 
@@ -97,6 +105,9 @@ func (t *Tree) Close() {
 		t.db.Optimize()
 	}
 	t.db.Close()
+	if t.shared != nil {
+		t.w.tell(t.shared.remote.Close())
+	}
 	if t.Store != nil && !t.w.DryRun {
 		t.Store.Count(t.Runner.Counters())
 		t.collect(t.Store)

@@ -60,12 +60,23 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 	if err != nil {
 		r.warn(fmt.Sprintf("the cache cannot be read: %v", err))
 	}
+	rec := r.firstToHold(a, recs)
+	if distant, ok := store.(cache.Distant); ok && rec == nil {
+		if rec = r.firstToHold(a, distant.Elsewhere(ctx, key)); !distant.Confirm(ctx, rec) {
+			rec = nil
+		}
+	}
+	if rec == nil || a.Intermediate {
+		return rec
+	}
+	return renamed(a, rec)
+}
+
+// firstToHold is the first record by which a is up to date, nil if there is none.
+func (r *Runner) firstToHold(a *graph.Action, recs []*cache.Record) *cache.Record {
 	for _, rec := range recs {
 		if r.discovery.Holds(a, rec) && sameOutputs(rec, a) {
-			if a.Intermediate {
-				return rec
-			}
-			return renamed(a, rec)
+			return rec
 		}
 	}
 	return nil

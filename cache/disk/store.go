@@ -61,6 +61,9 @@ type Store struct {
 
 var _ cache.Store = (*Store)(nil)
 
+// Folder is the folder of the store.
+func (s *Store) Folder() string { return s.dir }
+
 // Dir is the cache folder: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder as the platform
 // defines it. A relative $KBUILD_CACHE_DIR is refused: it would name another folder for each folder
 // that a build is started in, and so a cache that never hits. The folder need not exist.

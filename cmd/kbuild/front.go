@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -27,7 +28,9 @@ func (c *cli) workspace() *engine.Workspace {
 	return &engine.Workspace{
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
-		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache, NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
+		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
+		Remote: cmp.Or(c.Remote, os.Getenv("KBUILD_REMOTE")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
+		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
 	}
 }
 

@@ -1,0 +1,57 @@
+package disk
+
+import (
+	"context"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Receive stores the content of an output that comes from elsewhere. It is checked.
+func (s *Store) Receive(ctx context.Context, o cache.Output, src io.Reader) error {
+	if s.reuse(o) {
+		return nil
+	}
+	return s.putContent(ctx, o, src)
+}
+
+// Keep stores a record whose outputs came from elsewhere. Without all of their blobs it is not kept: it would be a hit that ends in a miss.
+func (s *Store) Keep(r *cache.Record) error {
+	for _, o := range r.Outputs {
+		if !o.Unkept && !s.reuse(o) {
+			return nil
+		}
+	}
+	content, err := EncodeRecord(r)
+	if err != nil {
+		return err
+	}
+	return s.unwritable(s.putRecord(r, content))
+}
+
+// Content is what an output holds. Whoever reads it checks it.
+func (s *Store) Content(o cache.Output) (io.ReadCloser, error) {
+	f, compressed, err := s.openBlob(o.Digest)
+	if err != nil || !compressed {
+		return f, err
+	}
+	d, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return content{d.IOReadCloser(), f}, nil
+}
+
+// content is a compressed blob's.
+type content struct {
+	io.ReadCloser
+	file io.Closer
+}
+
+func (c content) Close() error {
+	c.ReadCloser.Close()
+	return c.file.Close()
+}

@@ -1,0 +1,145 @@
+package reapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/remote"
+)
+
+// uploads is how many records are sent at once: what a build has just made must not take the line from what it waits for.
+const uploads = 4
+
+// Serve answers the requests of kbuild until there are no more.
+func Serve(in io.Reader, out io.Writer) error {
+	s := &session{enc: json.NewEncoder(out), cancels: map[int]context.CancelFunc{}, slots: make(chan struct{}, uploads)}
+	dec := json.NewDecoder(in)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		var r remote.Request
+		if err := dec.Decode(&r); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		s.handle(ctx, r)
+	}
+}
+
+// session is one kbuild that asks.
+type session struct {
+	client   *Client
+	store    *disk.Store
+	readOnly bool
+	slots    chan struct{}
+
+	mu      sync.Mutex
+	enc     *json.Encoder
+	cancels map[int]context.CancelFunc
+}
+
+func (s *session) handle(ctx context.Context, r remote.Request) {
+	switch r.Operation {
+	case remote.Cancel:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if cancel := s.cancels[r.Cancels]; cancel != nil {
+			cancel()
+		}
+		return
+	case remote.Hello: // before all others
+		s.answer(r, s.hello(ctx, r))
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.mu.Lock()
+	s.cancels[r.ID] = cancel
+	s.mu.Unlock()
+	go func() {
+		defer cancel()
+		a := s.do(ctx, r)
+		s.answer(r, a)
+	}()
+}
+
+func (s *session) answer(r remote.Request, a remote.Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.cancels, r.ID)
+	a.ID = r.ID
+	s.enc.Encode(a) // kbuild has gone if it cannot be written
+}
+
+func (s *session) hello(ctx context.Context, r remote.Request) (a remote.Answer) {
+	if r.Protocol != remote.Protocol {
+		return failed(fmt.Errorf("kbuild-remote is of another version than kbuild"))
+	}
+	var err error
+	if s.store, err = disk.Open(r.Dir); err != nil {
+		return failed(err)
+	}
+	if s.client, err = Open(r.Address, nil); err != nil {
+		return failed(err)
+	}
+	can, err := s.client.Connect(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	return remote.Answer{Server: can.Server, ReadOnly: !can.Updates}
+}
+
+func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
+	var err error
+	switch r.Operation {
+	case remote.Records:
+		a.Records, err = s.client.Records(ctx, r.Command)
+	case remote.Has:
+		a.Found, err = s.client.Has(ctx, r.Record)
+	case remote.Fetch:
+		a.Found, err = s.fetch(ctx, *r.Output)
+		if a.Found {
+			a.Bytes = r.Output.Size
+		}
+	case remote.Store:
+		s.slots <- struct{}{}
+		a.Bytes, err = s.client.Store(ctx, r.Record, s.store.Content)
+		<-s.slots
+	default:
+		err = fmt.Errorf("kbuild-remote does not know %q", r.Operation)
+	}
+	if err != nil {
+		bytes := a.Bytes
+		a = failed(err)
+		a.Bytes = bytes
+	}
+	return a
+}
+
+// fetch brings an output into the local store, checked twice: as it comes, and by the store.
+func (s *session) fetch(ctx context.Context, o cache.Output) (found bool, err error) {
+	pr, pw := io.Pipe()
+	go func() { pw.CloseWithError(s.client.Fetch(ctx, o, pw)) }()
+	err = s.store.Receive(ctx, o, pr)
+	pr.CloseWithError(errors.New("nobody reads"))
+	if errors.Is(err, ErrMiss) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func failed(err error) remote.Answer {
+	var web StatusError
+	code := status.Code(err)
+	denied := code == codes.PermissionDenied || code == codes.Unauthenticated || errors.As(err, &web) && (web.Code == 401 || web.Code == 403)
+	return remote.Answer{Error: err.Error(), Denied: denied}
+}

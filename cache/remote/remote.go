@@ -1,0 +1,345 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// Time limits. A call that takes no longer than free costs nothing that anybody counts; what calls take beyond it, those under way at once
+// counted once, may add up to patience less what hits have saved. Then the cache is off for the rest of the build.
+const (
+	free     = 250 * time.Millisecond
+	patience = 2 * time.Second
+	flush    = 30 * time.Second // at the end of a build, for what is still being sent
+)
+
+// ErrOff is the error of every call after the cache was given up.
+var ErrOff = errors.New("the remote cache is off for the rest of this build")
+
+// Options say where the cache is.
+type Options struct {
+	Program  string // kbuild-remote
+	Address  string
+	Dir      string // of the local store
+	ReadOnly bool
+	Warn     func(text string)
+}
+
+// Cache is a remote cache. All methods may be called concurrently.
+type Cache struct {
+	opts    Options
+	cmd     *exec.Cmd
+	queue   chan Request   // to be written: the pipe to a program that reads nothing would block who holds the lock
+	off     chan struct{}  // closed when the cache is not used any more
+	ended   chan struct{}  // closed when the program has ended
+	ready   chan struct{}  // closed when hello was answered, or the cache is off
+	sending sync.WaitGroup // records on their way
+	said    sync.Once
+
+	mu       sync.Mutex
+	calls    map[int]chan Answer
+	last     int
+	readOnly bool
+	slow     int           // calls that have taken longer than free
+	since    time.Time     // when slow became more than 0, or patience was last charged
+	left     time.Duration // of patience
+	over     *time.Timer
+	stats    Stats
+}
+
+// Stats count what a build had of the cache.
+type Stats struct {
+	Server         string
+	Hits, Misses   int
+	Received, Sent int64 // bytes of outputs
+	Stored         int   // records
+	Unsent         int   // records that were not stored
+	Off            bool
+}
+
+// Start starts the program. It returns at once; calls wait until the server has answered.
+func Start(o Options) (*Cache, error) {
+	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
+		ready: make(chan struct{}), calls: map[int]chan Answer{}, left: patience}
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("the remote cache needs the program kbuild-remote: %w", err)
+	}
+	go c.transmit(in)
+	go c.receive(out)
+	go c.hello()
+	return c, nil
+}
+
+// transmit writes requests until the cache is off, and what was queued before.
+func (c *Cache) transmit(in io.WriteCloser) {
+	defer in.Close()
+	enc := json.NewEncoder(in)
+	for {
+		select {
+		case r := <-c.queue:
+			if err := enc.Encode(r); err != nil {
+				c.giveUp(err.Error())
+				return
+			}
+		case <-c.off:
+			return
+		}
+	}
+}
+
+// receive hands answers to who waits for them, until the program ends.
+func (c *Cache) receive(out io.Reader) {
+	dec := json.NewDecoder(bufio.NewReader(out))
+	var err error
+	for err == nil {
+		var a Answer
+		if err = dec.Decode(&a); err == nil {
+			c.mu.Lock()
+			waiting := c.calls[a.ID]
+			delete(c.calls, a.ID)
+			c.mu.Unlock()
+			if waiting != nil {
+				waiting <- a
+			}
+		}
+	}
+	c.giveUp("kbuild-remote ended")
+	c.cmd.Wait()
+	close(c.ended)
+}
+
+func (c *Cache) hello() {
+	defer close(c.ready)
+	a, err := c.call(context.Background(), Request{Operation: Hello, Protocol: Protocol, Address: c.opts.Address, Dir: c.opts.Dir, ReadOnly: c.opts.ReadOnly})
+	c.mu.Lock()
+	c.readOnly, c.stats.Server = c.opts.ReadOnly || a.ReadOnly, a.Server
+	c.mu.Unlock()
+	if err != nil {
+		c.giveUp(err.Error())
+	}
+}
+
+// giveUp ends all use of the cache in this build, and says so once.
+func (c *Cache) giveUp(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isOff() {
+		return
+	}
+	close(c.off)
+	c.stats.Off = true
+	if c.opts.Warn != nil {
+		c.opts.Warn(fmt.Sprintf("the remote cache %s is not used for the rest of this build: %s", c.opts.Address, why))
+	}
+}
+
+func (c *Cache) isOff() bool {
+	select {
+	case <-c.off:
+		return true
+	default:
+		return false
+	}
+}
+
+// call is ask with patience.
+func (c *Cache) call(ctx context.Context, r Request) (Answer, error) {
+	impatient := time.AfterFunc(free, func() { c.slower(1) })
+	defer func() {
+		if !impatient.Stop() {
+			c.slower(-1)
+		}
+	}()
+	return c.ask(ctx, r)
+}
+
+// ask sends a request and waits for its answer.
+func (c *Cache) ask(ctx context.Context, r Request) (Answer, error) {
+	waiting := make(chan Answer, 1)
+	c.mu.Lock()
+	c.last++
+	r.ID = c.last
+	c.calls[r.ID] = waiting
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.calls, r.ID)
+	}()
+	select {
+	case c.queue <- r:
+	case <-c.off:
+		return Answer{}, ErrOff
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	}
+	select {
+	case a := <-waiting:
+		if a.Error != "" {
+			return a, errors.New(a.Error)
+		}
+		return a, nil
+	case <-c.off:
+		return Answer{}, ErrOff
+	case <-ctx.Done():
+		select {
+		case c.queue <- Request{Operation: Cancel, Cancels: r.ID}:
+		default: // it ends all the same, only later
+		}
+		return Answer{}, ctx.Err()
+	}
+}
+
+// slower notes that a call has become slow, or that a slow one has ended, and charges patience.
+func (c *Cache) slower(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.slow > 0 {
+		c.left -= now.Sub(c.since)
+	}
+	c.slow, c.since = c.slow+by, now
+	if c.over != nil {
+		c.over.Stop()
+		c.over = nil
+	}
+	if c.slow > 0 {
+		c.over = time.AfterFunc(max(0, c.left), func() { c.giveUp("it answers too slowly") })
+	}
+}
+
+// saved gives patience back for what a hit has saved.
+func (c *Cache) saved(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = min(patience, c.left+d)
+	c.stats.Hits++
+}
+
+// Records gives the records under a key. Whatever is wrong, there are none.
+func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record {
+	<-c.ready
+	a, err := c.call(ctx, Request{Operation: Records, Command: command})
+	if err != nil {
+		c.trouble(err)
+		return nil
+	}
+	return a.Records
+}
+
+// Has reports whether the server has all outputs of a record of which it told. That counts as a hit, or a miss.
+func (c *Cache) Has(ctx context.Context, r *cache.Record) bool {
+	a, err := c.call(ctx, Request{Operation: Has, Record: r})
+	if err != nil {
+		c.trouble(err)
+		return false
+	}
+	if a.Found {
+		c.saved(r.Elapsed)
+	}
+	return a.Found
+}
+
+// Missed counts a lookup that found nothing.
+func (c *Cache) Missed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Misses++
+}
+
+// Fetch brings the content of an output into the local store. ok is false if it could not.
+func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
+	<-c.ready
+	a, err := c.call(ctx, Request{Operation: Fetch, Output: &o})
+	if err != nil {
+		c.trouble(err)
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Received += a.Bytes
+	return a.Found
+}
+
+// Store sends a record, which the local store must have, and its outputs. It returns at once.
+func (c *Cache) Store(r *cache.Record) {
+	c.sending.Add(1)
+	go func() {
+		defer c.sending.Done()
+		<-c.ready
+		c.mu.Lock()
+		readOnly := c.readOnly
+		c.mu.Unlock()
+		if readOnly {
+			return
+		}
+		a, err := c.ask(context.Background(), Request{Operation: Store, Record: r}) // nobody waits for it
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.stats.Sent += a.Bytes
+		if err == nil {
+			c.stats.Stored++
+			return
+		}
+		c.stats.Unsent++
+		if a.Denied && !c.readOnly {
+			c.readOnly = true
+			go c.warnOnce("the remote cache " + c.opts.Address + " is read only for this user: " + a.Error)
+		}
+	}()
+}
+
+// trouble says once what goes wrong; the build goes on without this answer.
+func (c *Cache) trouble(err error) {
+	if !errors.Is(err, ErrOff) && !errors.Is(err, context.Canceled) {
+		c.warnOnce(fmt.Sprintf("the remote cache %s: %v; building goes on", c.opts.Address, err))
+	}
+}
+
+func (c *Cache) warnOnce(text string) {
+	c.said.Do(func() {
+		if c.opts.Warn != nil {
+			c.opts.Warn(text)
+		}
+	})
+}
+
+// Close waits until what is to be sent has been sent, for a while, and ends the program.
+func (c *Cache) Close() Stats {
+	sent := make(chan struct{})
+	go func() { c.sending.Wait(); close(sent) }()
+	select {
+	case <-sent:
+	case <-c.ended:
+	case <-time.After(flush):
+	}
+	c.mu.Lock()
+	stats := c.stats
+	if !c.isOff() {
+		close(c.off)
+	}
+	c.mu.Unlock()
+	select {
+	case <-c.ended:
+	case <-time.After(free):
+		c.cmd.Process.Kill()
+	}
+	return stats
+}
