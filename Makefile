@@ -19,7 +19,7 @@ demo: $(BIN)
 test: $(BIN)
 	@.ci/toolkit.sh test
 	toolkits=$$($(BIN) -C .ci/cuda-13.0 toolkit path):$$($(BIN) -C .ci/cuda toolkit path) && \
-		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
+		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_TEST_BUILDGRID=$(CURDIR)/bin/buildgrid KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
 
 # Random edits, each held against a clean build: make torture N=20000 [SEED=7], REAL=1 for the real compilers, FAULTS=1 to have it find
 # the faults of cmd/kbuild/testdata/torture.
@@ -40,7 +40,7 @@ bench:
 	$(GO) test -timeout 0 -run - -bench . ./...
 
 install: $(BIN)
-	install -D -m 755 $(BIN) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/kbuild
+	install -D -m 755 -t $(DESTDIR)$(or $(PREFIX),/usr/local)/bin $(BIN) bin/kbuild-remote
 
 # Static binaries, with shell completions and man pages. The same commit gives the same bytes wherever it is built with the same Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -48,7 +48,7 @@ dist: $(BIN)
 	@rm -rf dist && mkdir -p dist
 	@for arch in amd64 arm64; do \
 		d=dist/kbuild-$(VERSION)-linux-$$arch && mkdir -p $$d/completion $$d/man && \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/kbuild ./cmd/kbuild && \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/ ./cmd/kbuild ./cmd/kbuild-remote && \
 		for sh in bash zsh fish; do $(BIN) completion $$sh >$$d/completion/kbuild.$$sh || exit 1; done && \
 		$(BIN) man $$d/man >/dev/null && \
 		cp LICENSE README.md CHANGELOG.md $$d && \

@@ -124,6 +124,7 @@ if [ "${1:-}" = test ]; then
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	find_pip || missing="$missing python3-pip"
+	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
 	find_clangd || missing="$missing clangd"
 	find_clang || missing="$missing clang"
 	find_hip || missing="$missing hipcc"
@@ -142,6 +143,14 @@ if [ "${1:-}" = test ]; then
 		done
 		# shellcheck disable=SC2086
 		install $packages
+	fi
+	# A server of the Remote Execution API, at a version of which the tests know how it behaves. It needs no venv, which Debian has as a package of its own.
+	if [ ! -x bin/buildgrid/bin/bgd ]; then
+		rm -rf bin/buildgrid bin/pip
+		pip="python3 -m pip"
+		python3 -m pip --version >/dev/null 2>&1 || { python3 -m venv bin/pip && pip="bin/pip/bin/python -m pip"; }
+		say "installing BuildGrid with pip (200 MB on disk)"
+		$pip install -q --no-input --target bin/buildgrid buildgrid==0.4.4
 	fi
 	# Besides the toolkit of the system, two that kbuild installs.
 	bin/kbuild -C .ci/cuda-13.0 toolkit install >/dev/null

@@ -108,7 +108,7 @@ func (s *sharedStore) Used(r *cache.Record) {
 
 // tell says what a build had of the remote cache.
 func (w *Workspace) tell(s remote.Stats) {
-	if s.Hits+s.Misses+s.Stored+s.Unsent == 0 {
+	if s.Server == "" { // it was never there, which was said
 		return
 	}
 	text := []string{fmt.Sprintf("%d of %d found, %s received", s.Hits, s.Hits+s.Misses, Size(s.Received))}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -27,7 +28,10 @@ import (
 const maxRecords = 16
 
 // Client keeps records and their outputs on a server.
-type Client struct{ s server }
+type Client struct {
+	s     server
+	wrong sync.Map // Blob: what came with other content. A server that does not look at it says that it has it, and would keep it for ever
+}
 
 // Close ends the connection.
 func (c *Client) Close() error { return c.s.Close() }
@@ -49,14 +53,15 @@ func (c *Client) Records(ctx context.Context, command cache.Key) ([]*cache.Recor
 		if f.Size > disk.MaxRecord {
 			continue
 		}
-		text, err := readWhole(ctx, c.s, f.Blob)
+		var b bytes.Buffer
+		err := c.read(ctx, f.Blob, &b)
 		if errors.Is(err, ErrMiss) || errors.Is(err, ErrWrong) {
 			continue
 		}
 		if err != nil {
 			return all, err
 		}
-		if r, err := disk.DecodeRecord(text); err == nil && r.Command == command && r.ID().String() == f.Name {
+		if r, err := disk.DecodeRecord(b.Bytes()); err == nil && r.Command == command && r.ID().String() == f.Name {
 			all = append(all, r)
 		}
 	}
@@ -75,11 +80,20 @@ func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
 
 // Fetch writes the content of an output to w, which may have got something where there is an error. ErrMiss is one.
 func (c *Client) Fetch(ctx context.Context, o cache.Output, w io.Writer) error {
-	check := &checked{want: Blob{o.Digest, o.Size}, to: w}
-	if err := c.s.read(ctx, check.want, check); err != nil {
-		return err
+	return c.read(ctx, Blob{o.Digest, o.Size}, w)
+}
+
+// read reads a blob and checks it.
+func (c *Client) read(ctx context.Context, b Blob, w io.Writer) error {
+	check := newChecked(b, w)
+	err := c.s.read(ctx, b, check)
+	if err == nil {
+		err = check.check()
 	}
-	return check.check()
+	if errors.Is(err, ErrWrong) {
+		c.wrong.Store(b, true)
+	}
+	return err
 }
 
 // Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that of the records. It gives the bytes that were sent.
@@ -108,10 +122,11 @@ func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Out
 	first := File{Name: r.ID().String(), Blob: BlobOf(text)}
 	e := &Entry{[]File{first}}
 	switch old, err := c.s.get(ctx, ofRecords); {
+	case errors.Is(err, ErrMiss), errors.Is(err, ErrWrong): // which is replaced
 	case err == nil:
 		e.Files = append(e.Files, slices.DeleteFunc(old.Files, func(f File) bool { return f.Name == first.Name })...)
 		e.Files = e.Files[:min(len(e.Files), maxRecords)]
-	case !errors.Is(err, ErrMiss):
+	default:
 		return sent, err
 	}
 	return sent, c.s.set(ctx, ofRecords, e)
@@ -127,6 +142,11 @@ func (c *Client) upload(ctx context.Context, blobs map[Blob]func() (io.ReadClose
 	if err != nil {
 		return 0, err
 	}
+	for _, b := range all {
+		if _, wrong := c.wrong.Load(b); wrong && !slices.Contains(missing, b) {
+			missing = append(missing, b)
+		}
+	}
 	for _, b := range missing {
 		open, ok := blobs[b]
 		if !ok {
@@ -135,6 +155,7 @@ func (c *Client) upload(ctx context.Context, blobs map[Blob]func() (io.ReadClose
 		if err := c.s.write(ctx, b, open); err != nil {
 			return sent, err
 		}
+		c.wrong.Delete(b)
 		sent += b.Size
 	}
 	return sent, nil

@@ -2,18 +2,22 @@ package reapi
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-func record(t *testing.T, command string, header string, outputs ...[]byte) *cache.Record {
+func record(command, header string, outputs ...[]byte) *cache.Record {
 	fields := []cache.Field{{Name: "argv", Value: command}}
 	r := &cache.Record{Command: cache.KeyOf(fields), Fields: fields, Discovered: []cache.FileDigest{{Path: "a.h", Digest: sha256.Sum256([]byte(header))}}}
 	for i, b := range outputs {
@@ -33,53 +37,161 @@ func opener(outputs ...[]byte) func(cache.Output) (io.ReadCloser, error) {
 	}
 }
 
-// What is stored comes back, small and large, and is not sent twice.
-func TestClient(t *testing.T) {
-	c, err := Open(os.Getenv("REAPI"), nil)
-	if err != nil {
-		t.Fatal(err)
+// eachServer runs a test with real servers: one that knows what it keeps, and one that keeps what it is given.
+func eachServer(t *testing.T, test func(t *testing.T, c *Client)) {
+	for name, start := range map[string]func(testing.TB) string{
+		"BuildGrid": tooltest.BuildGrid,
+		"nginx":     func(t testing.TB) string { address, _ := tooltest.Nginx(t); return address + "/team" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := Open(start(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			if can, err := c.Connect(t.Context()); err != nil || !can.Updates {
+				t.Fatalf("%+v, %v", can, err)
+			}
+			test(t, c)
+		})
 	}
-	defer c.Close()
-	ctx := t.Context()
-	can, err := c.Connect(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", can)
-	salt := fmt.Sprint(os.Getpid())
-	small, large, empty := []byte("small"+salt), bytes.Repeat([]byte("large"+salt), 1<<20), []byte{}
-	r := record(t, "one"+salt, "1", small, large, empty)
-	if all, err := c.Records(ctx, r.Command); err != nil || len(all) != 0 {
-		t.Fatal(all, err)
-	}
-	sent, err := c.Store(ctx, r, opener(small, large, empty))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log("sent", sent)
-	again, err := c.Store(ctx, r, opener())
-	if err != nil || again != 0 {
-		t.Fatal("again", again, err)
-	}
-	r2 := record(t, "one"+salt, "2", small)
-	if _, err := c.Store(ctx, r2, opener(small)); err != nil {
-		t.Fatal(err)
-	}
-	all, err := c.Records(ctx, r.Command)
-	if err != nil || len(all) != 2 || all[0].ID() != r2.ID() || all[1].ID() != r.ID() {
-		t.Fatal(all, err)
-	}
-	if ok, err := c.Has(ctx, all[1]); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	for i, want := range [][]byte{small, large, empty} {
-		var b bytes.Buffer
-		if err := c.Fetch(ctx, r.Outputs[i], &b); err != nil || !slices.Equal(b.Bytes(), want) {
-			t.Fatal(i, b.Len(), err)
+}
+
+// What is stored comes back, in one message and as a stream, and is not sent twice. Of two records with one key both come back.
+func TestStored(t *testing.T) {
+	eachServer(t, func(t *testing.T, c *Client) {
+		small, large, empty := []byte("small"), bytes.Repeat([]byte("large"), 1<<20), []byte{}
+		first, second := record("one", "1", small, large, empty), record("one", "2", small)
+		if all, err := c.Records(t.Context(), first.Command); err != nil || len(all) != 0 {
+			t.Fatalf("before: %v, %v", all, err)
+		}
+		for i, store := range []struct {
+			r    *cache.Record
+			from [][]byte
+			sent bool
+		}{{first, [][]byte{small, large, empty}, true}, {first, nil, false}, {second, nil, true}} {
+			if sent, err := c.Store(t.Context(), store.r, opener(store.from...)); err != nil || sent > 0 != store.sent {
+				t.Fatalf("store %d: %d bytes were sent, %v", i, sent, err)
+			}
+		}
+		all, err := c.Records(t.Context(), first.Command)
+		if diff := cmp.Diff([]*cache.Record{second, first}, all); diff != "" || err != nil {
+			t.Fatal(err, diff)
+		}
+		for i, want := range [][]byte{small, large, empty} {
+			var b bytes.Buffer
+			if err := c.Fetch(t.Context(), first.Outputs[i], &b); err != nil || !bytes.Equal(b.Bytes(), want) {
+				t.Errorf("output %d comes back with %d bytes, %v", i, b.Len(), err)
+			}
+		}
+	})
+}
+
+// What was never stored is a miss: a key, a record, an output, small or large.
+func TestMiss(t *testing.T) {
+	eachServer(t, func(t *testing.T, c *Client) {
+		r := record("never", "", []byte("never stored"), bytes.Repeat([]byte("never"), 1<<20))
+		if ok, err := c.Has(t.Context(), r); ok || err != nil {
+			t.Errorf("the server has a record that was never stored: %v, %v", ok, err)
+		}
+		for _, o := range r.Outputs {
+			if err := c.Fetch(t.Context(), o, io.Discard); !errors.Is(err, ErrMiss) {
+				t.Errorf("%s: %v", o.Path, err)
+			}
+		}
+	})
+}
+
+// A file that is not what the record says is not stored, and neither is the record.
+func TestChangedMeanwhile(t *testing.T) {
+	eachServer(t, func(t *testing.T, c *Client) {
+		for name, now := range map[string][]byte{"shorter": []byte("x"), "longer": bytes.Repeat([]byte("y"), 7<<20), "of another content": bytes.Repeat([]byte("z"), 6<<20)} {
+			r := record(name, "", bytes.Repeat([]byte("w"), 6<<20))
+			if _, err := c.Store(t.Context(), r, func(cache.Output) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(now)), nil }); err == nil {
+				t.Errorf("a file that is now %s is stored", name)
+			}
+			if all, err := c.Records(t.Context(), r.Command); len(all) != 0 || err != nil {
+				t.Errorf("%s: %d records, %v", name, len(all), err)
+			}
+			if err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); !errors.Is(err, ErrMiss) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// A server that verifies nothing may hold anything. None of it counts, and storing the record again heals it.
+func TestDamage(t *testing.T) {
+	address, data := tooltest.Nginx(t)
+	content := []byte("content")
+	for name, damage := range map[string]func(b []byte) []byte{
+		"cut":     func(b []byte) []byte { return b[:len(b)-1] },
+		"longer":  func(b []byte) []byte { return append(b, 'x') },
+		"changed": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"empty":   func([]byte) []byte { return nil },
+	} {
+		c, err := Open(address+"/"+name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := record(name, "", content)
+		if _, err := c.Store(t.Context(), r, opener(content)); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"ac", "cas"} {
+			files, _ := filepath.Glob(filepath.Join(data, name, kind, "*"))
+			if len(files) < 2 {
+				t.Fatalf("%d files in %s", len(files), kind)
+			}
+			for _, f := range files {
+				b, _ := os.ReadFile(f)
+				if len(b) == 0 {
+					continue // a folder without files
+				}
+				if err := os.WriteFile(f, damage(b), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if all, err := c.Records(t.Context(), r.Command); len(all) != 0 && kind == "ac" && !cmp.Equal(all[0], r) {
+				t.Errorf("%s %s: %v, %v", name, kind, all, err)
+			}
+			var b bytes.Buffer
+			if err := c.Fetch(t.Context(), r.Outputs[0], &b); err == nil && !bytes.Equal(b.Bytes(), content) {
+				t.Errorf("%s %s: the content is %q", name, kind, b.Bytes())
+			}
+			if _, err := c.Store(t.Context(), r, opener(content)); err != nil {
+				t.Errorf("%s %s: %v", name, kind, err)
+			}
+			if all, err := c.Records(t.Context(), r.Command); err != nil || !cmp.Equal(all, []*cache.Record{r}) {
+				t.Errorf("%s %s: not healed: %v, %v", name, kind, all, err)
+			}
+			if err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
+				t.Errorf("%s %s: not healed: %v", name, kind, err)
+			}
 		}
 	}
-	gone := record(t, "x", "", []byte("never stored"+salt))
-	if err := c.Fetch(ctx, gone.Outputs[0], io.Discard); !errors.Is(err, ErrMiss) {
-		t.Fatal(err)
+}
+
+func TestAddresses(t *testing.T) {
+	secret := func(context.Context, string) (map[string][]string, error) { return nil, nil }
+	for address, want := range map[string]string{
+		"grpc://cache:8980/team": "", "grpcs://cache": "", "https://cache/a/b": "", "http://[::1]:80": "",
+		"cache:8980":         `"cache:8980" is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH`,
+		"https://me:pw@host": `"https://me:pw@host" is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH`,
+		"ftp://host":         `"ftp://host": a remote cache is reached by grpc, grpcs, http or https`,
+	} {
+		c, err := Open(address, nil)
+		if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
+			t.Errorf("%s: %s", address, got)
+		}
+		if err == nil {
+			c.Close()
+		}
+	}
+	for address, refused := range map[string]bool{"grpc://cache:1": true, "http://cache": true, "grpc://localhost:1": false, "https://cache": false} {
+		if _, err := Open(address, secret); err != nil != refused {
+			t.Errorf("credentials for %s: %v", address, err)
+		}
 	}
 }

@@ -229,7 +229,7 @@ func (s *grpcServer) writeStream(ctx context.Context, b Blob, src io.Reader) err
 	if err != nil {
 		return s.fault(err)
 	}
-	sum := &checked{want: b, to: io.Discard}
+	sum := newChecked(b, io.Discard)
 	req := &bytestream.WriteRequest{ResourceName: s.resource("uploads/"+uuid()+"/blobs", b)}
 	buf := make([]byte, chunk)
 	for at, done := int64(0), false; !done; {

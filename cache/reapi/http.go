@@ -127,7 +127,7 @@ func (s *httpServer) upload(ctx context.Context, kind string, b Blob, open func(
 	defer src.Close()
 	body := io.Reader(&ticking{src, alive})
 	if kind == "cas" {
-		body = &verified{from: body, sum: &checked{want: b, to: io.Discard}}
+		body = &verified{from: body, sum: newChecked(b, io.Discard)}
 	}
 	res, err := s.do(ctx, http.MethodPut, kind, b, body)
 	if err != nil {

@@ -49,7 +49,7 @@ func Open(address string, credentialsOf Credentials) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Client{s}, nil
+		return &Client{s: s}, nil
 	case u.Scheme == "http" || u.Scheme == "https":
 		var header func(context.Context, *http.Request) error
 		if credentialsOf != nil {
@@ -61,7 +61,7 @@ func Open(address string, credentialsOf Credentials) (*Client, error) {
 				return err
 			}
 		}
-		return &Client{newHTTP(address, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}, header)}, nil
+		return &Client{s: newHTTP(address, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}, header)}, nil
 	}
 	return nil, fmt.Errorf("%q: a remote cache is reached by grpc, grpcs, http or https", address)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -46,6 +47,7 @@ type session struct {
 	mu      sync.Mutex
 	enc     *json.Encoder
 	cancels map[int]context.CancelFunc
+	told    time.Time // when kbuild was last told that something moves
 }
 
 func (s *session) handle(ctx context.Context, r remote.Request) {
@@ -112,7 +114,10 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 		}
 	case remote.Store:
 		s.slots <- struct{}{}
-		a.Bytes, err = s.client.Store(ctx, r.Record, s.store.Content)
+		a.Bytes, err = s.client.Store(ctx, r.Record, func(o cache.Output) (io.ReadCloser, error) {
+			content, err := s.store.Content(o)
+			return moving{content, s}, err
+		})
 		<-s.slots
 	default:
 		err = fmt.Errorf("kbuild-remote does not know %q", r.Operation)
@@ -135,6 +140,23 @@ func (s *session) fetch(ctx context.Context, o cache.Output) (found bool, err er
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// moving tells kbuild that content is being read to be sent.
+type moving struct {
+	io.ReadCloser
+	s *session
+}
+
+func (m moving) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if now := time.Now(); now.Sub(m.s.told) > 250*time.Millisecond {
+		m.s.told = now
+		m.s.enc.Encode(remote.Answer{Moves: true})
+	}
+	return n, err
 }
 
 func failed(err error) remote.Answer {

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -62,27 +63,16 @@ type Abilities struct {
 	Updates bool   // entries may be written; the server may still refuse
 }
 
-// readWhole reads a blob into memory and checks it. Nothing longer than the blob is kept.
-func readWhole(ctx context.Context, s server, b Blob) ([]byte, error) {
-	w := &checked{want: b}
-	if err := s.read(ctx, b, w); err != nil {
-		return nil, err
-	}
-	return w.kept, w.check()
-}
-
-// checked takes content and checks that it is that of a blob. With to it goes there, else it is kept.
+// checked takes content and checks that it is that of a blob, while it goes to where it should.
 type checked struct {
 	want Blob
 	to   io.Writer
-	kept []byte
-	sum  hasher
+	sum  hash.Hash
 	size int64
 }
 
-type hasher interface {
-	io.Writer
-	Sum([]byte) []byte
+func newChecked(want Blob, to io.Writer) *checked {
+	return &checked{want: want, to: to, sum: sha256.New()}
 }
 
 // Write implements io.Writer.
@@ -90,21 +80,11 @@ func (c *checked) Write(p []byte) (int, error) {
 	if c.size += int64(len(p)); c.size > c.want.Size {
 		return 0, fmt.Errorf("%w: more than the %d bytes of %s", ErrWrong, c.want.Size, c.want.Digest)
 	}
-	if c.sum == nil {
-		c.sum = sha256.New()
-	}
 	c.sum.Write(p)
-	if c.to != nil {
-		return c.to.Write(p)
-	}
-	c.kept = append(c.kept, p...)
-	return len(p), nil
+	return c.to.Write(p)
 }
 
 func (c *checked) check() error {
-	if c.sum == nil {
-		c.sum = sha256.New()
-	}
 	if d := cache.Digest(c.sum.Sum(nil)); d != c.want.Digest || c.size != c.want.Size {
 		return fmt.Errorf("%w: %d bytes with digest %s in place of %d with %s", ErrWrong, c.size, d, c.want.Size, c.want.Digest)
 	}

@@ -41,4 +41,5 @@ type Answer struct {
 	Records  []*cache.Record `json:"records,omitempty"`
 	Found    bool            `json:"found,omitempty"`
 	Bytes    int64           `json:"bytes,omitempty"`
+	Moves    bool            `json:"moves,omitempty"` // no answer yet: something was sent to the server
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,7 @@ import (
 // counted once, may add up to patience less what hits have saved. Then the cache is off for the rest of the build.
 const (
 	free     = 250 * time.Millisecond
-	patience = 2 * time.Second
-	flush    = 30 * time.Second // at the end of a build, for what is still being sent
+	patience = 1500 * time.Millisecond
 )
 
 // ErrOff is the error of every call after the cache was given up.
@@ -31,6 +31,7 @@ type Options struct {
 	Address  string
 	Dir      string // of the local store
 	ReadOnly bool
+	Patience time.Duration // for how long a build may wait in vain; 0 is the default
 	Warn     func(text string)
 }
 
@@ -52,6 +53,7 @@ type Cache struct {
 	slow     int           // calls that have taken longer than free
 	since    time.Time     // when slow became more than 0, or patience was last charged
 	left     time.Duration // of patience
+	moved    time.Time     // when something was last sent to the server
 	over     *time.Timer
 	stats    Stats
 }
@@ -69,7 +71,7 @@ type Stats struct {
 // Start starts the program. It returns at once; calls wait until the server has answered.
 func Start(o Options) (*Cache, error) {
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
-		ready: make(chan struct{}), calls: map[int]chan Answer{}, left: patience}
+		ready: make(chan struct{}), calls: map[int]chan Answer{}, left: cmp.Or(o.Patience, patience)}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -95,7 +97,7 @@ func (c *Cache) transmit(in io.WriteCloser) {
 		select {
 		case r := <-c.queue:
 			if err := enc.Encode(r); err != nil {
-				c.giveUp(err.Error())
+				c.giveUp("kbuild-remote ended")
 				return
 			}
 		case <-c.off:
@@ -111,18 +113,24 @@ func (c *Cache) receive(out io.Reader) {
 	for err == nil {
 		var a Answer
 		if err = dec.Decode(&a); err == nil {
-			c.mu.Lock()
-			waiting := c.calls[a.ID]
-			delete(c.calls, a.ID)
-			c.mu.Unlock()
-			if waiting != nil {
-				waiting <- a
-			}
+			c.answer(a)
 		}
 	}
 	c.giveUp("kbuild-remote ended")
 	c.cmd.Wait()
 	close(c.ended)
+}
+
+func (c *Cache) answer(a Answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.moved = time.Now(); a.Moves {
+		return
+	}
+	if waiting := c.calls[a.ID]; waiting != nil {
+		waiting <- a
+		delete(c.calls, a.ID)
+	}
 }
 
 func (c *Cache) hello() {
@@ -229,7 +237,7 @@ func (c *Cache) slower(by int) {
 func (c *Cache) saved(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = min(patience, c.left+d)
+	c.left = min(cmp.Or(c.opts.Patience, patience), c.left+d)
 	c.stats.Hits++
 }
 
@@ -321,14 +329,26 @@ func (c *Cache) warnOnce(text string) {
 	})
 }
 
-// Close waits until what is to be sent has been sent, for a while, and ends the program.
+// Close waits until what is to be sent has been sent, as long as it moves, and ends the program.
 func (c *Cache) Close() Stats {
 	sent := make(chan struct{})
 	go func() { c.sending.Wait(); close(sent) }()
-	select {
-	case <-sent:
-	case <-c.ended:
-	case <-time.After(flush):
+	begun := time.Now()
+	for moving := true; moving; {
+		select {
+		case <-sent:
+			moving = false
+		case <-c.ended:
+			moving = false
+		case <-time.After(free):
+			c.mu.Lock()
+			last := c.moved
+			c.mu.Unlock()
+			if last.Before(begun) {
+				last = begun
+			}
+			moving = time.Since(last) < cmp.Or(c.opts.Patience, patience)
+		}
 	}
 	c.mu.Lock()
 	stats := c.stats

@@ -71,6 +71,8 @@ func option(f *kong.Flag) string {
 
 var environment = [][2]string{
 	{"KBUILD_CACHE_DIR", "The action cache, if `--cache-dir` is not given."},
+	{"KBUILD_REMOTE", "A cache on another machine, if `--remote` is not given."},
+	{"KBUILD_REMOTE_READ_ONLY", "Whatever it holds: nothing is sent there, as with `--remote-read-only`."},
 	{"KBUILD_CACHE_SIZE", "What `kbuild cache gc` keeps, if `--max-size` is not given."},
 	{"KBUILD_TOOLKITS", "Where `kbuild toolkit install` installs (default: `toolkits` in the action cache)."},
 	{"KBUILD_PIP", "The command that `kbuild toolkit` runs as pip (default: `python3 -m pip`)."},

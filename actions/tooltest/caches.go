@@ -1,0 +1,125 @@
+package tooltest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// BuildGrid starts a server of the Remote Execution API with a cache, which ends with the test, and gives its address.
+func BuildGrid(t testing.TB) (address string) {
+	t.Helper()
+	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // where pip has put it
+	program := filepath.Join(dir, "bin", "bgd")
+	if _, err := os.Stat(program); err != nil || dir == "" {
+		Missing(t, "BuildGrid, whose folder is KBUILD_TEST_BUILDGRID")
+	}
+	host := freePort(t)
+	config := filepath.Join(t.TempDir(), "buildgrid.yml")
+	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
+storages: [!lru-storage &cas {size: 2GB}]
+caches: [!lru-action-cache &ac {storage: *cas, max-cached-refs: 10000, cache-failed-actions: false, allow-updates: true}]
+instances: [{name: "", services: [!cas {storage: *cas}, !bytestream {storage: *cas}, !action-cache {cache: *ac}]}]
+thread-pool-size: 20
+`, host))
+	cmd := exec.Command("python3", program, "server", "start", config)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
+	serve(t, cmd, host)
+	return "grpc://" + host
+}
+
+// Nginx starts a web server that keeps what is put into /NAME/ac and /NAME/cas below the folder data, which ends with the test, and gives its
+// address.
+func Nginx(t testing.TB) (address, data string) {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx" // not in the PATH of everybody
+	}
+	if _, err := os.Stat(program); err != nil {
+		Missing(t, "nginx")
+	}
+	host, dir := freePort(t), t.TempDir()
+	data = filepath.Join(dir, "data")
+	for _, d := range []string{data, filepath.Join(dir, "tmp")} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root;" // else its processes may not write here
+	}
+	config := filepath.Join(dir, "nginx.conf")
+	write(t, config, fmt.Sprintf(`pid %[1]s/pid; error_log %[1]s/error.log; daemon off; %[2]s
+events {}
+http { access_log off; client_body_temp_path %[1]s/tmp; fastcgi_temp_path %[1]s/tmp; proxy_temp_path %[1]s/tmp; scgi_temp_path %[1]s/tmp;
+  uwsgi_temp_path %[1]s/tmp; client_max_body_size 0; keepalive_requests 100000;
+  server { listen %[3]s; root %[1]s/data;
+    location ~ "^/[A-Za-z0-9._/-]+/(ac|cas)/[0-9a-f]{64}$" { dav_methods PUT; create_full_put_path on; }
+    location / { return 403; } } }
+`, dir, user, host))
+	serve(t, exec.Command(program, "-e", filepath.Join(dir, "error.log"), "-c", config), host)
+	return "http://" + host, data
+}
+
+// serve runs a server until the test ends, and waits until it can be spoken to.
+func serve(t testing.TB, cmd *exec.Cmd, host string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			cmd.Process.Kill()
+			<-ended
+		}
+		log.Close()
+	})
+	for {
+		conn, err := net.DialTimeout("tcp", host, time.Second)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-ended:
+			text, _ := os.ReadFile(log.Name())
+			ended <- err
+			t.Fatalf("%s: %v\n%s", cmd, err, text)
+		case <-time.After(20 * time.Millisecond): // not yet
+		}
+	}
+}
+
+// freePort is an address of this machine that nobody listens at.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func write(t testing.TB, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}

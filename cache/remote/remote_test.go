@@ -1,0 +1,198 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
+
+// The test binary is kbuild-remote too: PRETEND says how it behaves.
+func TestMain(m *testing.M) {
+	if how := os.Getenv("PRETEND"); how != "" {
+		pretend(how)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var sample = &cache.Record{Command: cache.Key{1}, Outputs: []cache.Output{{Path: "a.o", Digest: cache.Digest{2}, Size: 7}}, Elapsed: time.Second}
+
+// pretend answers as a program does that has a record, or in a way named.
+func pretend(how string) {
+	enc, dec := json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)
+	for {
+		var r Request
+		if dec.Decode(&r) != nil {
+			return
+		}
+		a := Answer{ID: r.ID, Found: true}
+		switch {
+		case r.Operation == Hello && how == "refused":
+			a = Answer{ID: r.ID, Error: "connection refused"}
+		case r.Operation == Hello && how == "silent", r.Operation == Records && how == "stops":
+			select {} // for ever
+		case r.Operation == Hello && how == "deaf":
+			enc.Encode(a)
+			select {}
+		case r.Operation == Records && how == "dies":
+			return
+		case r.Operation == Records && how == "garbage":
+			os.Stdout.WriteString("no JSON\n")
+			continue
+		case r.Operation == Records && how == "fails":
+			a = Answer{ID: r.ID, Error: "wrong answer"}
+		case r.Operation == Store && how == "denied":
+			a = Answer{ID: r.ID, Error: "not you", Denied: true}
+		case r.Operation == Store && how == "takes nothing":
+			continue
+		case r.Operation == Store && how == "takes it slowly":
+			for range 3 {
+				enc.Encode(Answer{Moves: true})
+			}
+			a.Bytes = 7
+		case r.Operation == Records:
+			a.Records = []*cache.Record{sample}
+		case r.Operation == Fetch, r.Operation == Store:
+			a.Bytes = 7
+		case r.Operation == Cancel:
+			continue
+		}
+		enc.Encode(a)
+	}
+}
+
+// said keeps warnings.
+type said struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (s *said) warn(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, text)
+}
+
+func (s *said) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.list, "; ")
+}
+
+func start(t *testing.T, how string, readOnly bool, patience time.Duration) (*Cache, *said) {
+	t.Helper()
+	t.Setenv("PRETEND", how)
+	s := &said{}
+	c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", ReadOnly: readOnly, Patience: patience, Warn: s.warn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, s
+}
+
+func TestHit(t *testing.T) {
+	c, s := start(t, "well", false, time.Hour)
+	recs := c.Records(t.Context(), sample.Command)
+	if diff := cmp.Diff([]*cache.Record{sample}, recs); diff != "" {
+		t.Fatal(diff)
+	}
+	if !c.Has(t.Context(), recs[0]) || !c.Fetch(t.Context(), recs[0].Outputs[0]) {
+		t.Error("what the server has cannot be had")
+	}
+	c.Missed()
+	c.Store(sample)
+	want := Stats{Hits: 1, Misses: 1, Received: 7, Sent: 7, Stored: 1}
+	if got := c.Close(); got != want || s.all() != "" {
+		t.Errorf("%+v, want %+v; %s", got, want, s.all())
+	}
+}
+
+// However kbuild-remote or the server behaves, there are no records, one warning, and an end.
+func TestTrouble(t *testing.T) {
+	const off = "the remote cache grpc://cache is not used for the rest of this build: "
+	for how, want := range map[string]string{
+		"refused": off + "connection refused", "silent": off + "it answers too slowly", "stops": off + "it answers too slowly",
+		"deaf": off + "it answers too slowly", "dies": off + "kbuild-remote ended", "garbage": off + "kbuild-remote ended",
+		"fails": "the remote cache grpc://cache: wrong answer; building goes on",
+	} {
+		t.Run(how, func(t *testing.T) {
+			patience := time.Hour
+			if strings.HasSuffix(want, "too slowly") {
+				patience = time.Nanosecond
+			}
+			c, s := start(t, how, false, patience)
+			var all sync.WaitGroup
+			for range 300 { // more than the pipe to it holds
+				all.Go(func() {
+					if recs := c.Records(t.Context(), sample.Command); len(recs) > 0 {
+						t.Error("there are records")
+					}
+				})
+				c.Store(sample)
+			}
+			all.Wait()
+			c.Close()
+			if got := s.all(); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	c, s := start(t, "denied", false, time.Hour)
+	for range 3 {
+		c.Store(sample)
+		c.sending.Wait()
+	}
+	if got := c.Close(); got.Unsent != 1 || s.all() != "the remote cache grpc://cache is read only for this user: not you" {
+		t.Errorf("refused: %+v; %s", got, s.all())
+	}
+	c, s = start(t, "well", true, time.Hour)
+	c.Store(sample)
+	if got := c.Close(); got != (Stats{}) || s.all() != "" {
+		t.Errorf("asked for: %+v; %s", got, s.all())
+	}
+}
+
+// Who does not wait any more is answered at once, and the cache stays.
+func TestInterrupted(t *testing.T) {
+	c, s := start(t, "stops", false, time.Hour)
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if recs := c.Records(ctx, sample.Command); recs != nil || s.all() != "" || c.isOff() {
+		t.Errorf("%v; %s", recs, s.all())
+	}
+}
+
+// A server that takes nothing any more does not hold the end of a build, and one that takes it slowly does.
+func TestFlush(t *testing.T) {
+	c, _ := start(t, "takes nothing", false, time.Nanosecond)
+	c.Store(sample)
+	<-c.ready
+	if got := c.Close(); got.Stored != 0 {
+		t.Errorf("%+v", got)
+	}
+	c, _ = start(t, "takes it slowly", false, time.Hour)
+	c.Store(sample)
+	if got := c.Close(); got.Stored != 1 || got.Sent != 7 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNoProgram(t *testing.T) {
+	_, err := Start(Options{Program: "/nonexistent/kbuild-remote"})
+	if err == nil || !slices.Contains(strings.Fields(err.Error()), "kbuild-remote:") {
+		t.Errorf("%v", err)
+	}
+}
