@@ -2,7 +2,6 @@ package reapi
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache"
 )
+
+func noEnv(string) string { return "" }
 
 func record(command, header string, outputs ...[]byte) *cache.Record {
 	fields := []cache.Field{{Name: "argv", Value: command}}
@@ -45,7 +46,7 @@ func eachServer(t *testing.T, test func(t *testing.T, c *Client)) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := Open(start(t), nil)
+			c, err := Open(start(t), noEnv)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +132,7 @@ func TestDamage(t *testing.T) {
 		"changed": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
 		"empty":   func([]byte) []byte { return nil },
 	} {
-		c, err := Open(address+"/"+name, nil)
+		c, err := Open(address+"/"+name, noEnv)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,14 +175,14 @@ func TestDamage(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	secret := func(context.Context, string) (map[string][]string, error) { return nil, nil }
+	secret := func(name string) string { return map[string]string{envToken: "/secret"}[name] }
 	for address, want := range map[string]string{
 		"grpc://cache:8980/team": "", "grpcs://cache": "", "https://cache/a/b": "", "http://[::1]:80": "",
 		"cache:8980":         `"cache:8980" is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH`,
 		"https://me:pw@host": `"https://me:pw@host" is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH`,
 		"ftp://host":         `"ftp://host": a remote cache is reached by grpc, grpcs, http or https`,
 	} {
-		c, err := Open(address, nil)
+		c, err := Open(address, noEnv)
 		if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
 			t.Errorf("%s: %s", address, got)
 		}

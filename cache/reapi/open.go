@@ -2,7 +2,6 @@ package reapi
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,14 +18,22 @@ import (
 //	grpcs://HOST:PORT/INSTANCE    REAPI with TLS
 //	http://HOST:PORT/PATH, https://HOST/PATH
 //
-// The name of the instance and the path may be left out.
-func Open(address string, credentialsOf Credentials) (*Client, error) {
+// The name of the instance and the path may be left out. Who asks is in the environment, see credentials.go.
+func Open(address string, env func(string) string) (*Client, error) {
+	who, err := credentialsOf(env)
+	if err != nil {
+		return nil, err
+	}
+	trust, err := tlsOf(env)
+	if err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("the address of the remote cache: %w", err)
 	}
 	secure := u.Scheme == "grpcs" || u.Scheme == "https"
-	if !secure && credentialsOf != nil && !loopback(u.Hostname()) {
+	if !secure && who != nil && !loopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s sends credentials as they are, for all to read: use %ss://", address, u.Scheme)
 	}
 	switch {
@@ -35,15 +42,15 @@ func Open(address string, credentialsOf Credentials) (*Client, error) {
 	case u.Scheme == "grpc" || u.Scheme == "grpcs":
 		transport := insecure.NewCredentials()
 		if secure {
-			transport = credentials.NewTLS(&tls.Config{})
+			transport = credentials.NewTLS(trust)
 		}
 		host := u.Host
 		if u.Port() == "" {
 			host = net.JoinHostPort(u.Hostname(), map[bool]string{true: "443", false: "80"}[secure])
 		}
 		var auth credentials.PerRPCCredentials
-		if credentialsOf != nil {
-			auth = perCall{credentialsOf, secure}
+		if who != nil {
+			auth = perCall{who, secure}
 		}
 		s, err := dial(host, strings.Trim(u.Path, "/"), transport, auth)
 		if err != nil {
@@ -52,22 +59,19 @@ func Open(address string, credentialsOf Credentials) (*Client, error) {
 		return &Client{s: s}, nil
 	case u.Scheme == "http" || u.Scheme == "https":
 		var header func(context.Context, *http.Request) error
-		if credentialsOf != nil {
+		if who != nil {
 			header = func(ctx context.Context, req *http.Request) error {
-				h, err := credentialsOf(ctx, req.URL.String())
+				h, err := who(ctx, req.URL.String())
 				for name, values := range h {
 					req.Header[http.CanonicalHeaderKey(name)] = values
 				}
 				return err
 			}
 		}
-		return &Client{s: newHTTP(address, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}, header)}, nil
+		return &Client{s: newHTTP(address, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: trust}, header)}, nil
 	}
 	return nil, fmt.Errorf("%q: a remote cache is reached by grpc, grpcs, http or https", address)
 }
-
-// Credentials give the headers of a call to a URI.
-type Credentials func(ctx context.Context, uri string) (map[string][]string, error)
 
 // perCall implements credentials.PerRPCCredentials.
 type perCall struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -90,7 +91,7 @@ func (s *session) hello(ctx context.Context, r remote.Request) (a remote.Answer)
 	if s.store, err = disk.Open(r.Dir); err != nil {
 		return failed(err)
 	}
-	if s.client, err = Open(r.Address, nil); err != nil {
+	if s.client, err = Open(r.Address, os.Getenv); err != nil {
 		return failed(err)
 	}
 	can, err := s.client.Connect(ctx)

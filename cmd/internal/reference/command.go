@@ -72,6 +72,12 @@ func option(f *kong.Flag) string {
 var environment = [][2]string{
 	{"KBUILD_CACHE_DIR", "The action cache, if `--cache-dir` is not given."},
 	{"KBUILD_REMOTE", "A cache on another machine, if `--remote` is not given."},
+	{"KBUILD_REMOTE_CA", "Certificates by which the server of a remote cache is believed, besides the system's."},
+	{"KBUILD_REMOTE_CERT", "The certificate of the client for a remote cache; `KBUILD_REMOTE_KEY` is its key."},
+	{"KBUILD_REMOTE_CREDENTIAL_HELPER", "A program that says who asks a remote cache, of Bazel's protocol."},
+	{"KBUILD_REMOTE_KEY", "See `KBUILD_REMOTE_CERT`."},
+	{"KBUILD_REMOTE_PASSWORD_FILE", "A file with USER:PASSWORD for a remote cache."},
+	{"KBUILD_REMOTE_TOKEN_FILE", "A file with a bearer token for a remote cache."},
 	{"KBUILD_REMOTE_READ_ONLY", "Whatever it holds: nothing is sent there, as with `--remote-read-only`."},
 	{"KBUILD_CACHE_SIZE", "What `kbuild cache gc` keeps, if `--max-size` is not given."},
 	{"KBUILD_TOOLKITS", "Where `kbuild toolkit install` installs (default: `toolkits` in the action cache)."},

@@ -1,0 +1,166 @@
+package reapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Credentials give the headers of a call to a URI.
+type Credentials func(ctx context.Context, uri string) (map[string][]string, error)
+
+// Environment variables that say who asks. They are not attributes of a manifest: a project must not be able to have a user's credentials sent
+// to a server of its choice.
+const (
+	envHelper   = "KBUILD_REMOTE_CREDENTIAL_HELPER" // a program of Bazel's credential helper protocol
+	envToken    = "KBUILD_REMOTE_TOKEN_FILE"        // a file with a bearer token
+	envPassword = "KBUILD_REMOTE_PASSWORD_FILE"     // a file with USER:PASSWORD
+	envCA       = "KBUILD_REMOTE_CA"                // a file of certificates, PEM, of which one has signed the server's, besides the system's
+	envCert     = "KBUILD_REMOTE_CERT"              // a file with the certificate of the client
+	envKey      = "KBUILD_REMOTE_KEY"               // a file with its key
+)
+
+// credentialsOf are what the environment says, nil if it says nothing.
+func credentialsOf(env func(string) string) (Credentials, error) {
+	var all []Credentials
+	var names []string
+	add := func(name string, make func(value string) Credentials) {
+		if value := env(name); value != "" {
+			all, names = append(all, make(value)), append(names, name)
+		}
+	}
+	add(envHelper, func(program string) Credentials { return (&helper{program: program}).headers })
+	add(envToken, func(file string) Credentials {
+		return fromFile(file, func(text string) string { return "Bearer " + text })
+	})
+	add(envPassword, func(file string) Credentials {
+		return fromFile(file, func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) })
+	})
+	switch len(all) {
+	case 0:
+		return nil, nil
+	case 1:
+		return all[0], nil
+	}
+	return nil, fmt.Errorf("%s are set: one of them can be meant", strings.Join(names, " and "))
+}
+
+// fromFile reads a file for each call: a token that is renewed is used at once.
+func fromFile(file string, spell func(string) string) Credentials {
+	return func(context.Context, string) (map[string][]string, error) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		s := strings.TrimSpace(string(text))
+		if s == "" || strings.ContainsAny(s, "\r\n") {
+			return nil, fmt.Errorf("%s is not one line of text", file)
+		}
+		return map[string][]string{"Authorization": {spell(s)}}, nil
+	}
+}
+
+// helper asks a program, as github.com/EngFlow/credential-helper-spec has it: `PROGRAM get`, {"uri": ...} on its standard input.
+type helper struct {
+	program string
+	mu      sync.Mutex
+	known   map[string]answered // by scheme and host
+}
+
+type answered struct {
+	headers map[string][]string
+	until   time.Time
+}
+
+// Limits of a credential helper, as Bazel has them.
+const (
+	helperTime = 10 * time.Second
+	helperKeep = 30 * time.Minute // where it says nothing else
+)
+
+func (h *helper) headers(ctx context.Context, uri string) (map[string][]string, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	host := u.Scheme + "://" + u.Host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a, ok := h.known[host]; ok && time.Now().Before(a.until) {
+		return a.headers, nil
+	}
+	a, err := h.ask(ctx, uri)
+	if err != nil {
+		return nil, fmt.Errorf("the credential helper %s: %w", h.program, err)
+	}
+	if h.known == nil {
+		h.known = map[string]answered{}
+	}
+	h.known[host] = a
+	return a.headers, nil
+}
+
+func (h *helper) ask(ctx context.Context, uri string) (a answered, err error) {
+	ctx, cancel := context.WithTimeout(ctx, helperTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, h.program, "get")
+	question, _ := json.Marshal(map[string]string{"uri": uri}) // of strings there is no error
+	var out, said bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(question), &out, &said
+	if err := cmd.Run(); err != nil {
+		return a, errors.Join(err, errors.New(strings.TrimSpace(said.String())))
+	}
+	var got struct {
+		Headers map[string][]string `json:"headers"`
+		Expires time.Time           `json:"expires"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		return a, fmt.Errorf("its answer is not of its protocol: %w", err)
+	}
+	if got.Expires.IsZero() {
+		got.Expires = time.Now().Add(helperKeep)
+	}
+	return answered{got.Headers, got.Expires}, nil
+}
+
+// tlsOf is how a server is believed, and who asks.
+func tlsOf(env func(string) string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file := env(envCA); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", envCA, err)
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s: %s holds no certificate (PEM)", envCA, file)
+		}
+		c.RootCAs = pool
+	}
+	cert, key := env(envCert), env(envKey)
+	if (cert == "") != (key == "") {
+		return nil, fmt.Errorf("%s and %s belong together, and one of them is not set", envCert, envKey)
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s: %w", envCert, envKey, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
