@@ -139,7 +139,10 @@ func (c *Cache) hello() {
 	c.mu.Lock()
 	c.readOnly, c.stats.Server = c.opts.ReadOnly || a.ReadOnly, a.Server
 	c.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil && a.Denied:
+		c.giveUp(err.Error() + "; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER")
+	case err != nil:
 		c.giveUp(err.Error())
 	}
 }

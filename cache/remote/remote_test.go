@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,11 +39,13 @@ func pretend(how string) {
 		switch {
 		case r.Operation == Hello && how == "refused":
 			a = Answer{ID: r.ID, Error: "connection refused"}
+		case r.Operation == Hello && how == "unknown":
+			a = Answer{ID: r.ID, Error: "who are you", Denied: true}
 		case r.Operation == Hello && how == "silent", r.Operation == Records && how == "stops":
-			select {} // for ever
+			syscall.Pause() // for ever; select would be a deadlock, which ends a program
 		case r.Operation == Hello && how == "deaf":
 			enc.Encode(a)
-			select {}
+			syscall.Pause()
 		case r.Operation == Records && how == "dies":
 			return
 		case r.Operation == Records && how == "garbage":
@@ -122,7 +125,8 @@ func TestTrouble(t *testing.T) {
 	for how, want := range map[string]string{
 		"refused": off + "connection refused", "silent": off + "it answers too slowly", "stops": off + "it answers too slowly",
 		"deaf": off + "it answers too slowly", "dies": off + "kbuild-remote ended", "garbage": off + "kbuild-remote ended",
-		"fails": "the remote cache grpc://cache: wrong answer; building goes on",
+		"unknown": off + "who are you; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER",
+		"fails":   "the remote cache grpc://cache: wrong answer; building goes on",
 	} {
 		t.Run(how, func(t *testing.T) {
 			patience := time.Hour
