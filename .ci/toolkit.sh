@@ -144,13 +144,17 @@ if [ "${1:-}" = test ]; then
 		# shellcheck disable=SC2086
 		install $packages
 	fi
-	# A server of the Remote Execution API, at a version of which the tests know how it behaves. It needs no venv, which Debian has as a package of its own.
+	# A server of the Remote Execution API, at a version of which the tests know how it behaves: in a venv, or else as a mere folder, since
+	# Debian has what makes a venv as a package of its own.
 	if [ ! -x bin/buildgrid/bin/bgd ]; then
-		rm -rf bin/buildgrid bin/pip
-		pip="python3 -m pip"
-		python3 -m pip --version >/dev/null 2>&1 || { python3 -m venv bin/pip && pip="bin/pip/bin/python -m pip"; }
 		say "installing BuildGrid with pip (200 MB on disk)"
-		$pip install -q --no-input --target bin/buildgrid buildgrid==0.4.4
+		rm -rf bin/buildgrid
+		if python3 -m venv bin/buildgrid >/dev/null 2>&1; then
+			bin/buildgrid/bin/python -m pip install -q --no-input buildgrid==0.4.4
+		else
+			rm -rf bin/buildgrid
+			python3 -m pip install -q --no-input --target bin/buildgrid buildgrid==0.4.4
+		fi
 	fi
 	# Besides the toolkit of the system, two that kbuild installs.
 	bin/kbuild -C .ci/cuda-13.0 toolkit install >/dev/null

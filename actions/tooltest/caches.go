@@ -26,7 +26,7 @@ caches: [!lru-action-cache &ac {storage: *cas, max-cached-refs: 10000, cache-fai
 instances: [{name: "", services: [!cas {storage: *cas}, !bytestream {storage: *cas}, !action-cache {cache: *ac}]}]
 thread-pool-size: 20
 `, host))
-	cmd := exec.Command("python3", program, "server", "start", config)
+	cmd := exec.Command(program, "server", "start", config)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
 	serve(t, cmd, host)
 	return "grpc://" + host
