@@ -140,13 +140,13 @@ func TestSplitEdits(t *testing.T) {
 	e.Edit("a.cu", "p[1] = 80", "p[1] = 81")
 	e.Ran("code of one architecture", "cicc 1, fatbinary 2, host-part 1, host-refs 1, join 1, link 1, nvlink 1, preprocess 3, slice 2")
 
-	const more = `archs=["sm_70","sm_75","sm_80"]`
+	const more = `archs=["sm_75","sm_80","sm_86"]`
 	e.Ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
 	// The host code warns, and includes the stub of the last architecture, which is another one now.
-	e.Ran("a last architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 8", "--var", `archs=["sm_70","sm_75","sm_80","sm_86"]`)
-	e.Ran("an architecture less", "fatbinary 3, host-part 1, host-refs 1, join 2, link 1, slice 2", "--var", `archs=["sm_80"]`)
+	e.Ran("a last architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 8", "--var", `archs=["sm_75","sm_80","sm_86","sm_89"]`)
+	e.Ran("an architecture less", "fatbinary 3, host-part 1, host-refs 1, join 2, link 1, slice 2", "--var", `archs=["sm_86"]`)
 	e.Ran("back", "", "--var", more)
-	if got := e.ELFs("build/bin/app"); got != "sm_70 sm_75 sm_80" {
+	if got := e.ELFs("build/bin/app"); got != "sm_75 sm_80 sm_86" {
 		t.Errorf("machine code %q", got)
 	}
 }
@@ -194,20 +194,20 @@ func TestSplitArchList(t *testing.T) {
 	e.Share()
 	e.Edit("kernels.hcl", `"b.cu",`, `"b.cu", "list.cu",`)
 	e.Kbuild()
-	e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_70", "sm_75", "sm_80"]`)
+	e.Edit("kernels.hcl", `["sm_75", "sm_86"]`, `["sm_75", "sm_80", "sm_86"]`)
 	why, _ := e.Run("kbuild", "why", "app")
 	if strings.Count(why, "preprocess list.cu") != 4 || strings.Count(why, "changed, and the text spells it") != 3 {
 		t.Errorf("why:\n%s", why)
 	}
 	e.Kbuild()
-	e.Edit("kernels.hcl", "executable", "gencode \"g\" {\n  code      = var.archs\n  arch_list = [\"sm_70\", \"sm_75\", \"sm_80\", \"sm_90\"]\n}\n\nexecutable")
+	e.Edit("kernels.hcl", "executable", "gencode \"g\" {\n  code      = var.archs\n  arch_list = [\"sm_75\", \"sm_80\", \"sm_86\", \"sm_90\"]\n}\n\nexecutable")
 	e.Edit("kernels.hcl", "= var.archs\n  mode", "= var.archs\n  mode")
 	e.Edit("kernels.hcl", "  code    = var.archs\n", "  gencode = gencode.g\n")
 	e.Kbuild()
-	if c := e.Kbuild("--var", `archs=["sm_75"]`); strings.Contains(c.Kinds, "cicc") || strings.Contains(c.Kinds, "preprocess") {
+	if c := e.Kbuild("--var", `archs=["sm_80"]`); strings.Contains(c.Kinds, "cicc") || strings.Contains(c.Kinds, "preprocess") {
 		t.Errorf("with arch_list fewer architectures run %s", c.Kinds)
 	}
-	if text := string(e.Read("build/bin/app")); !strings.Contains(text, "(700,750,800,900)") {
+	if text := string(e.Read("build/bin/app")); !strings.Contains(text, "(750,800,860,900)") {
 		t.Error("the program does not spell arch_list")
 	}
 }
@@ -219,12 +219,12 @@ func TestKeep(t *testing.T) {
 	e.Kbuild()
 	e.Run("rm", "-rf", "build")
 	e.Ran("--keep", "", "--keep", "ptx,ltoir,cubin,sass")
-	for _, f := range []string{"a.cu.compute_70.ltoir", "b.cu.compute_80.ltoir", "dlink.sm_70.cubin", "dlink.sm_80.sass"} {
+	for _, f := range []string{"a.cu.compute_75.ltoir", "b.cu.compute_86.ltoir", "dlink.sm_75.cubin", "dlink.sm_86.sass"} {
 		if len(e.Read("build/keep/executable.app/"+f)) == 0 {
 			t.Errorf("%s is empty", f)
 		}
 	}
-	if text := string(e.Read("build/keep/executable.app/dlink.sm_80.sass")); !strings.Contains(text, "EF_CUDA_SM80") {
+	if text := string(e.Read("build/keep/executable.app/dlink.sm_86.sass")); !strings.Contains(text, "EXIT") {
 		t.Errorf("no machine code:\n%.300s", text)
 	}
 	left, _ := filepath.Glob(filepath.Join(e.Dir, "build/.kbuild/parts/*"))
@@ -246,7 +246,7 @@ func TestSplitUnknown(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct{ name, sed, say string }{
 		{"an unknown tool", `s/^#\$ cudafe++ /#$ cudafe2 /`, "a step that is not known: cudafe2"},
-		{"an unknown file", `s/^\(#\$ cicc .*\)/\1 --new-table kbuild_keep\/table.bin/`, `an argument that is not known: "kbuild_keep/table.bin"`},
+		{"an unknown file", `s/^#\$ \(cicc\|"$CICC_PATH\/cicc"\) .*/& --new-table kbuild_keep\/table.bin/`, `an argument that is not known: "kbuild_keep/table.bin"`},
 		{"a shell", `s/^\(#\$ ptxas .*\|#\$ fatbinary .*\)/\1 | tee log/`, "the shell's '|'"},
 		{"no answer", `s/.*/nothing/`, "shows no steps"},
 	} {
@@ -254,7 +254,7 @@ func TestSplitUnknown(t *testing.T) {
 			t.Parallel()
 			e := realProject(t, "edits")
 			e.nvccSaying(c.sed)
-			e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_80"]`) // in one piece each architecture is compiled again for each case
+			e.Edit("kernels.hcl", `["sm_75", "sm_86"]`, `["sm_86"]`) // in one piece each architecture is compiled again for each case
 			if got := e.Kbuild("-n"); !strings.Contains(got.Kinds, "compile 2,") {
 				t.Errorf("%+v", got)
 			}
@@ -275,8 +275,8 @@ func TestSplitUnknown(t *testing.T) {
 func TestSplitMisparsed(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "edits")
-	e.Edit("kernels.hcl", `["sm_70", "sm_80"]`, `["sm_80"]`)
-	e.nvccSaying(`s/^#\$ cicc /#$ cicc --no-such-option /`)
+	e.Edit("kernels.hcl", `["sm_75", "sm_86"]`, `["sm_86"]`)
+	e.nvccSaying(`s/^#\$ \(cicc\|"$CICC_PATH\/cicc"\) /&--no-such-option /`)
 	out, said := e.Run("kbuild", "--progress", "plain")
 	if !strings.Contains(said, "misparsed the dry run of nvcc") {
 		t.Errorf("it does not say so:\n%s%s", out, said)
