@@ -40,10 +40,9 @@ func Serve(in io.Reader, out io.Writer) error {
 
 // session is one kbuild that asks.
 type session struct {
-	client   *Client
-	store    *disk.Store
-	readOnly bool
-	slots    chan struct{}
+	client *Client
+	store  *disk.Store
+	slots  chan struct{}
 
 	mu      sync.Mutex
 	enc     *json.Encoder
