@@ -19,7 +19,7 @@ demo: $(BIN)
 test: $(BIN)
 	@.ci/toolkit.sh test
 	toolkits=$$($(BIN) -C .ci/cuda-13.0 toolkit path):$$($(BIN) -C .ci/cuda toolkit path) && \
-		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_TEST_BUILDGRID=$(CURDIR)/bin/buildgrid KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
+		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_TEST_BUILDGRID="$(CURDIR)/bin/buildgrid" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
 
 # Random edits, each held against a clean build: make torture N=20000 [SEED=7], REAL=1 for the real compilers, FAULTS=1 to have it find
 # the faults of cmd/kbuild/testdata/torture.

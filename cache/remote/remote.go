@@ -240,7 +240,8 @@ func (c *Cache) slower(by int) {
 func (c *Cache) saved(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = min(cmp.Or(c.opts.Patience, patience), c.left+d)
+	most := cmp.Or(c.opts.Patience, patience)
+	c.left += min(max(0, d), most-c.left) // d is what a record says, which may be anything
 	c.stats.Hits++
 }
 
@@ -260,12 +261,13 @@ func (c *Cache) Has(ctx context.Context, r *cache.Record) bool {
 	a, err := c.call(ctx, Request{Operation: Has, Record: r})
 	if err != nil {
 		c.trouble(err)
+	}
+	if err != nil || !a.Found {
+		c.Missed()
 		return false
 	}
-	if a.Found {
-		c.saved(r.Elapsed)
-	}
-	return a.Found
+	c.saved(r.Elapsed)
+	return true
 }
 
 // Missed counts a lookup that found nothing.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,16 +42,20 @@ func pretend(how string) {
 		case r.Operation == Hello && how == "unknown":
 			a = Answer{ID: r.ID, Error: "who are you", Denied: true}
 		case r.Operation == Hello && how == "silent", r.Operation == Records && how == "stops":
-			syscall.Pause() // for ever; select would be a deadlock, which ends a program
+			hang()
 		case r.Operation == Hello && how == "deaf":
 			enc.Encode(a)
-			syscall.Pause()
+			hang()
 		case r.Operation == Records && how == "dies":
 			return
 		case r.Operation == Records && how == "garbage":
 			os.Stdout.WriteString("no JSON\n")
 			continue
 		case r.Operation == Records && how == "fails":
+			a = Answer{ID: r.ID, Error: "wrong answer"}
+		case r.Operation == Has && how == "forgot":
+			a.Found = false
+		case r.Operation == Has && how == "cannot say":
 			a = Answer{ID: r.ID, Error: "wrong answer"}
 		case r.Operation == Store && how == "denied":
 			a = Answer{ID: r.ID, Error: "not you", Denied: true}
@@ -71,6 +75,13 @@ func pretend(how string) {
 		}
 		enc.Encode(a)
 	}
+}
+
+// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that has no C in it.
+func hang() {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, os.Interrupt)
+	<-end
 }
 
 // said keeps warnings.
@@ -149,6 +160,29 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("%q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// A record whose outputs are gone is a miss, and is counted as one.
+func TestForgotten(t *testing.T) {
+	for _, how := range []string{"forgot", "cannot say"} {
+		c, _ := start(t, how, false, time.Hour)
+		if c.Has(t.Context(), sample) {
+			t.Errorf("%s: found", how)
+		}
+		if s := c.Close(); s.Hits != 0 || s.Misses != 1 {
+			t.Errorf("%s: %d hits and %d misses, want one miss", how, s.Hits, s.Misses)
+		}
+	}
+}
+
+// A record may claim any time: no claim takes patience away.
+func TestSavedNonsense(t *testing.T) {
+	for _, d := range []time.Duration{1<<63 - 1, -time.Hour} {
+		c := &Cache{left: time.Millisecond}
+		if c.saved(d); c.left < time.Millisecond || c.left > patience {
+			t.Errorf("after a hit that claims %v, patience is %v", d, c.left)
+		}
 	}
 }
 
