@@ -47,7 +47,6 @@ type session struct {
 	mu      sync.Mutex
 	enc     *json.Encoder
 	cancels map[int]context.CancelFunc
-	told    time.Time // when kbuild was last told that something moves
 }
 
 func (s *session) handle(ctx context.Context, r remote.Request) {
@@ -108,7 +107,7 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 	case remote.Has:
 		a.Found, err = s.client.Has(ctx, r.Record)
 	case remote.Fetch:
-		a.Found, err = s.fetch(ctx, *r.Output)
+		a.Found, err = s.fetch(ctx, r.ID, *r.Output)
 		if a.Found {
 			a.Bytes = r.Output.Size
 		}
@@ -116,7 +115,7 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 		s.slots <- struct{}{}
 		a.Bytes, err = s.client.Store(ctx, r.Record, func(o cache.Output) (io.ReadCloser, error) {
 			content, err := s.store.Content(o)
-			return moving{content, s}, err
+			return movingReader{content, &moving{s: s, id: r.ID}}, err
 		})
 		<-s.slots
 	default:
@@ -131,9 +130,9 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 }
 
 // fetch brings an output into the local store, checked twice: as it comes, and by the store.
-func (s *session) fetch(ctx context.Context, o cache.Output) (found bool, err error) {
+func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool, err error) {
 	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(s.client.Fetch(ctx, o, pw)) }()
+	go func() { pw.CloseWithError(s.client.Fetch(ctx, o, movingWriter{pw, &moving{s: s, id: id}})) }()
 	err = s.store.Receive(ctx, o, pr)
 	pr.CloseWithError(errors.New("nobody reads"))
 	if errors.Is(err, ErrMiss) {
@@ -142,21 +141,47 @@ func (s *session) fetch(ctx context.Context, o cache.Output) (found bool, err er
 	return err == nil, err
 }
 
-// moving tells kbuild that content is being read to be sent.
+// moving tells kbuild, of a request, that content is on its way.
 type moving struct {
-	io.ReadCloser
-	s *session
+	s    *session
+	id   int
+	told time.Time
 }
 
-func (m moving) Read(p []byte) (int, error) {
-	n, err := m.ReadCloser.Read(p)
+const often = 100 * time.Millisecond
+
+func (m *moving) tell() {
+	now := time.Now()
+	if now.Sub(m.told) < often {
+		return
+	}
+	m.told = now
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
-	if now := time.Now(); now.Sub(m.s.told) > 250*time.Millisecond {
-		m.s.told = now
-		m.s.enc.Encode(remote.Answer{Moves: true})
-	}
+	m.s.enc.Encode(remote.Answer{ID: m.id, Moves: true})
+}
+
+// movingReader is content that is sent.
+type movingReader struct {
+	io.ReadCloser
+	*moving
+}
+
+func (m movingReader) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	m.tell()
 	return n, err
+}
+
+// movingWriter takes content that comes.
+type movingWriter struct {
+	io.Writer
+	*moving
+}
+
+func (m movingWriter) Write(p []byte) (int, error) {
+	m.tell()
+	return m.Writer.Write(p)
 }
 
 func failed(err error) remote.Answer {

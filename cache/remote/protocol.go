@@ -41,5 +41,5 @@ type Answer struct {
 	Records  []*cache.Record `json:"records,omitempty"`
 	Found    bool            `json:"found,omitempty"`
 	Bytes    int64           `json:"bytes,omitempty"`
-	Moves    bool            `json:"moves,omitempty"` // no answer yet: something was sent to the server
+	Moves    bool            `json:"moves,omitempty"` // no answer yet: content of the request is on its way
 }

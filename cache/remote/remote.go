@@ -47,7 +47,7 @@ type Cache struct {
 	said    sync.Once
 
 	mu       sync.Mutex
-	calls    map[int]chan Answer
+	calls    map[int]*waiting
 	last     int
 	readOnly bool
 	slow     int           // calls that have taken longer than free
@@ -71,7 +71,7 @@ type Stats struct {
 // Start starts the program. It returns at once; calls wait until the server has answered.
 func Start(o Options) (*Cache, error) {
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
-		ready: make(chan struct{}), calls: map[int]chan Answer{}, left: cmp.Or(o.Patience, patience)}
+		ready: make(chan struct{}), calls: map[int]*waiting{}, left: cmp.Or(o.Patience, patience)}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -124,13 +124,26 @@ func (c *Cache) receive(out io.Reader) {
 func (c *Cache) answer(a Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.moved = time.Now(); a.Moves {
-		return
-	}
-	if waiting := c.calls[a.ID]; waiting != nil {
-		waiting <- a
+	c.moved = time.Now()
+	w := c.calls[a.ID]
+	switch {
+	case w == nil:
+	case a.Moves:
+		if w.impatient != nil {
+			c.patient(w)
+			w.impatient = time.AfterFunc(free, func() { c.impatient(w) })
+		}
+	default:
+		w.answer <- a
 		delete(c.calls, a.ID)
 	}
+}
+
+// waiting is a request that was not answered yet.
+type waiting struct {
+	answer    chan Answer
+	impatient *time.Timer // nil where nobody waits
+	slow      bool
 }
 
 func (c *Cache) hello() {
@@ -172,22 +185,43 @@ func (c *Cache) isOff() bool {
 
 // call is ask with patience.
 func (c *Cache) call(ctx context.Context, r Request) (Answer, error) {
-	impatient := time.AfterFunc(free, func() { c.slower(1) })
+	w := &waiting{answer: make(chan Answer, 1)}
+	c.mu.Lock()
+	w.impatient = time.AfterFunc(free, func() { c.impatient(w) })
+	c.mu.Unlock()
 	defer func() {
-		if !impatient.Stop() {
-			c.slower(-1)
-		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.patient(w)
+		w.impatient = nil
 	}()
-	return c.ask(ctx, r)
+	return c.ask(ctx, r, w)
+}
+
+// impatient begins to charge for a call; patient ends it, with c.mu held.
+func (c *Cache) impatient(w *waiting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.impatient != nil && !w.slow {
+		w.slow = true
+		c.slower(1)
+	}
+}
+
+func (c *Cache) patient(w *waiting) {
+	w.impatient.Stop()
+	if w.slow {
+		w.slow = false
+		c.slower(-1)
+	}
 }
 
 // ask sends a request and waits for its answer.
-func (c *Cache) ask(ctx context.Context, r Request) (Answer, error) {
-	waiting := make(chan Answer, 1)
+func (c *Cache) ask(ctx context.Context, r Request, w *waiting) (Answer, error) {
 	c.mu.Lock()
 	c.last++
 	r.ID = c.last
-	c.calls[r.ID] = waiting
+	c.calls[r.ID] = w
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -202,7 +236,7 @@ func (c *Cache) ask(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, ctx.Err()
 	}
 	select {
-	case a := <-waiting:
+	case a := <-w.answer:
 		if a.Error != "" {
 			return a, errors.New(a.Error)
 		}
@@ -218,10 +252,8 @@ func (c *Cache) ask(ctx context.Context, r Request) (Answer, error) {
 	}
 }
 
-// slower notes that a call has become slow, or that a slow one has ended, and charges patience.
+// slower notes that a call has become slow, or that a slow one has ended, and charges patience. c.mu is held.
 func (c *Cache) slower(by int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := time.Now()
 	if c.slow > 0 {
 		c.left -= now.Sub(c.since)
@@ -303,7 +335,7 @@ func (c *Cache) Store(r *cache.Record) {
 		if readOnly {
 			return
 		}
-		a, err := c.ask(context.Background(), Request{Operation: Store, Record: r}) // nobody waits for it
+		a, err := c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)}) // nobody waits for it
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stats.Sent += a.Bytes
@@ -322,7 +354,7 @@ func (c *Cache) Store(r *cache.Record) {
 // trouble says once what goes wrong; the build goes on without this answer.
 func (c *Cache) trouble(err error) {
 	if !errors.Is(err, ErrOff) && !errors.Is(err, context.Canceled) {
-		c.warnOnce(fmt.Sprintf("the remote cache %s: %v; building goes on", c.opts.Address, err))
+		c.warnOnce(fmt.Sprintf("taking from the remote cache %s: %v; building goes on", c.opts.Address, err))
 	}
 }
 

@@ -137,7 +137,7 @@ func TestTrouble(t *testing.T) {
 		"refused": off + "connection refused", "silent": off + "it answers too slowly", "stops": off + "it answers too slowly",
 		"deaf": off + "it answers too slowly", "dies": off + "kbuild-remote ended", "garbage": off + "kbuild-remote ended",
 		"unknown": off + "who are you; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER",
-		"fails":   "the remote cache grpc://cache: wrong answer; building goes on",
+		"fails":   "taking from the remote cache grpc://cache: wrong answer; building goes on",
 	} {
 		t.Run(how, func(t *testing.T) {
 			patience := time.Hour
@@ -233,4 +233,23 @@ func TestNoProgram(t *testing.T) {
 	if err == nil || !slices.Contains(strings.Fields(err.Error()), "kbuild-remote:") {
 		t.Errorf("%v", err)
 	}
+}
+
+// What comes slowly, but comes, costs no patience.
+func TestMoves(t *testing.T) {
+	w := &waiting{answer: make(chan Answer, 1), impatient: time.AfterFunc(time.Hour, func() {})}
+	c := &Cache{left: time.Hour, off: make(chan struct{}), calls: map[int]*waiting{7: w}}
+	for range 2 {
+		c.impatient(w) // its time is over
+		if !w.slow || c.slow != 1 {
+			t.Fatal("a call that takes long is not slow")
+		}
+		if c.answer(Answer{ID: 7, Moves: true}); w.slow || c.slow != 0 || len(w.answer) != 0 {
+			t.Fatal("a call is slow though something came")
+		}
+	}
+	if c.answer(Answer{ID: 7}); len(w.answer) != 1 {
+		t.Error("the answer is gone")
+	}
+	w.impatient.Stop()
 }
