@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -158,6 +160,16 @@ func (r *Record) ID() Key {
 		w.Field("passed", p)
 	}
 	return w.Sum()
+}
+
+// Suspect reports a record from elsewhere that is not to be believed: its key is not that of its fields, or it names files that the kernel makes
+// up. Looking at some of those blocks for ever, and no compile reads them.
+func (r *Record) Suspect() bool {
+	ofKernel := func(f FileDigest) bool {
+		name := path.Clean(f.Path)
+		return slices.ContainsFunc([]string{"/proc/", "/sys/", "/dev/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
+	}
+	return KeyOf(r.Fields) != r.Command || slices.ContainsFunc(r.Discovered, ofKernel)
 }
 
 // ErrCorrupt wraps what is wrong with an entry. A corrupt entry is a miss and is removed.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,14 +57,7 @@ func remoteProgram() (string, error) {
 
 // Elsewhere implements cache.Distant.
 func (s *sharedStore) Elsewhere(ctx context.Context, command cache.Key) []*cache.Record {
-	return slices.DeleteFunc(s.remote.Records(ctx, command), func(r *cache.Record) bool {
-		return slices.ContainsFunc(r.Discovered, func(f cache.FileDigest) bool { return ofKernel(f.Path) })
-	})
-}
-
-// ofKernel reports a path whose file the kernel makes up: looking at some of them blocks for ever, and no compile reads them.
-func ofKernel(name string) bool {
-	return slices.ContainsFunc([]string{"/proc/", "/sys/", "/dev/"}, func(dir string) bool { return strings.HasPrefix(path.Clean(name), dir) })
+	return slices.DeleteFunc(s.remote.Records(ctx, command), (*cache.Record).Suspect)
 }
 
 // Confirm implements cache.Distant.

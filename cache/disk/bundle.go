@@ -308,8 +308,8 @@ func (b *unbundler) record(name string) error {
 	if err != nil {
 		return err
 	}
-	if name != recordName(r.Command, r.ID()) || cache.KeyOf(r.Fields) != r.Command {
-		return fmt.Errorf("%w: the record %s is that of another action", cache.ErrCorrupt, name)
+	if name != recordName(r.Command, r.ID()) || r.Suspect() {
+		return fmt.Errorf("%w: the record %s is not what its name says, or names files of the kernel", cache.ErrCorrupt, name)
 	}
 	for _, d := range kept(r) {
 		if _, _, _, err := b.s.findBlob(d); err != nil {
