@@ -37,7 +37,8 @@ func (s *Store) Content(o cache.Output) (io.ReadCloser, error) {
 	if err != nil || !compressed {
 		return f, err
 	}
-	d, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	// A decoder of its own, not one of decoders: an HTTP client may still read from it when the server has answered and it is closed.
+	d, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		f.Close()
 		return nil, err

@@ -70,8 +70,9 @@ type Stats struct {
 
 // Start starts the program. It returns at once; calls wait until the server has answered.
 func Start(o Options) (*Cache, error) {
+	o.Patience = cmp.Or(o.Patience, patience)
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
-		ready: make(chan struct{}), calls: map[int]*waiting{}, left: cmp.Or(o.Patience, patience)}
+		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -272,7 +273,7 @@ func (c *Cache) slower(by int) {
 func (c *Cache) saved(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	most := cmp.Or(c.opts.Patience, patience)
+	most := c.opts.Patience
 	c.left += min(max(0, d), most-c.left) // d is what a record says, which may be anything
 	c.stats.Hits++
 }
@@ -384,7 +385,7 @@ func (c *Cache) Close() Stats {
 			if last.Before(begun) {
 				last = begun
 			}
-			moving = time.Since(last) < cmp.Or(c.opts.Patience, patience)
+			moving = time.Since(last) < c.opts.Patience
 		}
 	}
 	c.mu.Lock()

@@ -179,7 +179,7 @@ func TestForgotten(t *testing.T) {
 // A record may claim any time: no claim takes patience away.
 func TestSavedNonsense(t *testing.T) {
 	for _, d := range []time.Duration{1<<63 - 1, -time.Hour} {
-		c := &Cache{left: time.Millisecond}
+		c := &Cache{opts: Options{Patience: patience}, left: time.Millisecond}
 		if c.saved(d); c.left < time.Millisecond || c.left > patience {
 			t.Errorf("after a hit that claims %v, patience is %v", d, c.left)
 		}
