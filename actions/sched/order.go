@@ -18,7 +18,7 @@ func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error)
 		}
 	}
 	ids := g.Closure(want)
-	c := &core{nodes: make([]node, 0, len(ids)), pools: map[string]int{}, depths: opts.Pools, budget: opts.Budget, held: nobody}
+	c := &core{nodes: make([]node, 0, len(ids)), pools: map[string]int{}, depths: opts.Pools, budget: opts.Budget, held: nobody, distributed: opts.Elsewhere > 0}
 	at := make([]int32, len(g.Actions)) // position of each action in nodes
 	users := make([]int32, len(ids))    // how many need each node
 	edges := 0
@@ -68,6 +68,9 @@ func (c *core) rank() {
 		c.nodes[i].rank = int32(rank)
 	}
 	c.ready, c.queued = newQueue(len(c.nodes)), newQueue(len(c.nodes))
+	if c.distributed {
+		c.ports, c.away, c.late = newQueue(len(c.nodes)), newQueue(len(c.nodes)), newQueue(len(c.nodes))
+	}
 }
 
 // prioritise gives each node the cost of the most expensive path from it to an end, itself included:

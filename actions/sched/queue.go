@@ -40,6 +40,8 @@ func (q *queue) take(rank int32) {
 	q.set(rank, absent)
 }
 
+func (q *queue) has(rank int32) bool { return q.least[len(q.least)/2+int(rank)] != absent }
+
 func (q *queue) set(rank int32, need int64) {
 	k := len(q.least)/2 + int(rank)
 	q.least[k] = need

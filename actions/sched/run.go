@@ -18,6 +18,10 @@ import (
 // in order. When ctx is cancelled nothing new starts, those at work see ctx, and Run returns when the
 // last of them has. No token of opts.Jobserver is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
+	distributor, ok := r.(Distributor)
+	if !ok {
+		opts.Elsewhere = 0
+	}
 	c, err := newCore(g, want, opts)
 	if err != nil {
 		return Summary{}, err
@@ -30,6 +34,9 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		solo:     nobody,
 		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
+	if c.distributed {
+		l.distributor, l.raced, l.overdue = distributor, map[int32]chan struct{}{}, make(chan int32, 64)
+	}
 	if l.opts.Load == nil {
 		l.opts.Load = systemLoad
 	}
@@ -62,7 +69,11 @@ type loop struct {
 	events    chan event
 	maxChecks int // checks at once; they read and hash files, so more than there are processors helps a little
 
-	solo int32 // runs, and began when nothing else ran; or nobody
+	distributor Distributor             // nil where nothing runs elsewhere
+	raced       map[int32]chan struct{} // of nodes that run elsewhere: closed when they have a slot here too
+	overdue     chan int32              // nodes that run elsewhere for too long
+
+	solo int32 // runs here, and began when nothing else did; or nobody
 
 	failures    int
 	stopping    bool // start nothing more
@@ -89,6 +100,8 @@ func (l *loop) run() {
 			l.tokens.answer(a)
 		case <-l.loadTimer:
 			l.loadTimer = nil
+		case i := <-l.overdue:
+			l.isOverdue(i)
 		case <-cancelled:
 			cancelled = nil
 		}
@@ -119,9 +132,11 @@ func (l *loop) start() {
 	if !l.stopping {
 		l.startChecks()
 		l.startCommands()
+		l.startElsewhere()
 		l.startAlone()
+		l.race()
 	}
-	if l.stopping || l.queued.count == 0 {
+	if l.stopping || l.queued.count == 0 && !l.mayRace() {
 		l.loadTimer = nil
 		l.tokens.unask()
 	}
@@ -163,12 +178,15 @@ func (l *loop) send(e *event) {
 
 // startCommands gives slots to queued actions, best first.
 func (l *loop) startCommands() {
-	for l.queued.count > 0 && l.count[running] < l.opts.Jobs && !l.overloaded() {
+	for l.queued.count > 0 && l.local() < l.opts.Jobs && !l.overloaded() {
+		if l.joinLate() {
+			continue
+		}
 		i, ok := l.next()
 		if !ok || !l.tokens.take(l.ctx, &l.nodes[i]) {
 			return
 		}
-		l.observer.Started(l.nodes[i].action)
+		l.tellStarted(i)
 		l.begin(i)
 	}
 }
@@ -182,28 +200,39 @@ func (l *loop) startAlone() {
 	l.begin(l.alone[0])
 }
 
-// begin runs node i, and notes who runs beside another.
-func (l *loop) begin(i int32) {
-	if l.count[running] == 0 {
-		l.solo = i
-	} else {
-		l.nodes[i].beside = true
-		if l.solo != nobody {
-			l.nodes[l.solo].beside = true
-		}
+// tellStarted tells the observer, once: what is lost elsewhere starts again.
+func (l *loop) tellStarted(i int32) {
+	if n := &l.nodes[i]; !n.started {
+		n.started = true
+		l.observer.Started(n.action)
 	}
+}
+
+// begin runs node i here.
+func (l *loop) begin(i int32) {
+	l.beside(i)
+	l.nodes[i].place = here
 	l.set(i, running)
 	go l.execute(i, l.nodes[i].action)
+}
+
+// beside notes that node i begins to run here.
+func (l *loop) beside(i int32) {
+	if l.local() == 0 {
+		l.solo = i
+		return
+	}
+	l.nodes[i].beside = true
+	if l.solo != nobody {
+		l.nodes[l.solo].beside = true
+	}
 }
 
 // handle takes the end of a check or of a command.
 func (l *loop) handle(e event) {
 	n := &l.nodes[e.node]
 	if n.state == running {
-		l.tokens.free(n)
-		if l.solo == e.node {
-			l.solo = nobody
-		}
+		l.vacate(e.node)
 	}
 	if e.crash != nil {
 		l.crash = e.crash
@@ -212,11 +241,19 @@ func (l *loop) handle(e event) {
 		return
 	}
 	if !e.settled {
+		n.portable = l.distributor != nil && l.distributor.Portable(n.action)
 		l.set(e.node, queued)
 		return
 	}
 	if e.result.Status == Failed && l.ctx.Err() != nil {
 		e.result.Status = Skipped // it was stopped, it did not fail
+	}
+	if e.result.Lost && l.stopping {
+		e.result.Status = Skipped
+	}
+	if e.result.Lost && !l.stopping {
+		l.set(e.node, queued)
+		return
 	}
 	if e.result.Status == Failed && e.result.Short && n.beside && !n.alone && !l.stopping {
 		n.alone = true

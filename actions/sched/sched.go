@@ -31,6 +31,7 @@ type Result struct {
 	CPU     time.Duration
 	MaxRSS  int64 // bytes, of the largest process; 0 is unknown
 	Short   bool  // of Failed: memory was short, so that it may succeed with nothing beside it
+	Lost    bool  // of Failed, elsewhere: it says nothing of the action, which must be executed here
 }
 
 // Runner does the work of actions. Both methods are called concurrently for different actions, never
@@ -42,6 +43,16 @@ type Runner interface {
 	// Execute runs the action. It holds one of Options.Jobs slots (and a jobserver token). It is called once more if the first
 	// time ended Short while others ran: then no other action is executed beside it.
 	Execute(ctx context.Context, a *graph.Action) Result
+}
+
+// Distributor is a Runner that can also execute actions on other machines.
+type Distributor interface {
+	Runner
+	// Portable reports whether an action may be executed elsewhere, and is worth it. It is asked once, when the action must run.
+	Portable(a *graph.Action) bool
+	// ExecuteElsewhere is Execute for an action that holds one of Options.Elsewhere. When here is closed it has one of Options.Jobs as
+	// well: nothing else wants that one, so the action may be executed here too, and whichever ends well first decides.
+	ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result
 }
 
 // Observer is told what happens, from one goroutine, in order.
@@ -68,6 +79,8 @@ type Options struct {
 	Load      func() float64                      // 1-minute load average; nil reads the system's
 	Cost      func(a *graph.Action) time.Duration // expected wall time, for the critical path; nil is 1 each
 	Budget    int64                               // bytes of memory for all processes together; 0 is no limit
+	Elsewhere int                                 // actions at once on other machines, by a Distributor
+	Overdue   func(a *graph.Action) time.Duration // after which one elsewhere is waited for no longer, and may have a slot here before others; nil is never
 	Memory    func(a *graph.Action) int64         // expected peak of memory in bytes; nil is none
 }
 

@@ -51,10 +51,22 @@ type node struct {
 	beside   bool    // another ran while it did
 	alone    bool    // memory was short: it runs once more, with nothing beside it
 	state    state
+	place    place
+	portable bool // may run elsewhere
+	started  bool // the observer knows
 	poisoned bool // needs something that failed
 	token    byte // of the jobserver, while running
 	hasToken bool
 }
+
+// place is where a running action is.
+type place uint8
+
+const (
+	here      place = iota // in a slot of this machine
+	elsewhere              // on another machine
+	both                   // on another machine, and with a slot of this one
+)
 
 // core is the state machine: which action is where, and the views that follow from it. It starts
 // nothing itself.
@@ -64,6 +76,8 @@ type core struct {
 	depths map[string]int // of pools; 0 is no bound
 	budget int64          // bytes for all that runs; 0 is no bound
 
+	distributed bool // actions may run elsewhere
+
 	count   [numStates]int
 	pools   map[string]int // running, by pool
 	memory  int64          // expected of what runs
@@ -72,6 +86,9 @@ type core struct {
 	passing int64          // expected of what runs and started since the last of them began
 	ready   queue          // the nodes in state ready
 	queued  queue          // the nodes in state queued, but for those in alone
+	ports   queue          // those in queued that may run elsewhere
+	away    queue          // the nodes that run elsewhere, and not here too
+	late    queue          // those in away that are overdue
 	alone   []int32        // the nodes in state queued that run alone, oldest first
 }
 
@@ -89,7 +106,7 @@ func (c *core) set(i int32, to state) {
 	case queued:
 		c.unqueue(i)
 	case running:
-		c.occupy(n, -1)
+		c.leave(n)
 	}
 	if n.state != unwanted {
 		c.count[n.state]--
@@ -108,10 +125,12 @@ func (c *core) set(i int32, to state) {
 			c.alone = append(c.alone, i)
 		} else {
 			c.queued.put(n.rank, n.memory)
+			if n.portable {
+				c.ports.put(n.rank, 0)
+			}
 		}
 	case running:
-		n.holds = c.holds
-		c.occupy(n, 1)
+		c.enter(n)
 	case done:
 		c.release(n)
 	}
@@ -124,16 +143,55 @@ func (c *core) unqueue(i int32) {
 		return
 	}
 	c.queued.take(c.nodes[i].rank)
+	if c.nodes[i].portable {
+		c.ports.take(c.nodes[i].rank)
+	}
 	if c.held == i {
 		c.held = nobody
 	}
 }
 
-// occupy gives n what a running action takes, or takes it back: by is 1 or -1.
-func (c *core) occupy(n *node, by int) {
+// enter gives n what it takes where it runs, and leave takes it back. A pool bounds all machines together.
+func (c *core) enter(n *node) {
+	c.pool(n, 1)
+	if n.place == elsewhere {
+		c.away.put(n.rank, n.memory)
+		return
+	}
+	n.holds = c.holds
+	c.occupy(n, 1)
+}
+
+func (c *core) leave(n *node) {
+	c.pool(n, -1)
+	if n.place != elsewhere {
+		c.occupy(n, -1)
+		return
+	}
+	c.away.take(n.rank)
+	if c.late.has(n.rank) {
+		c.late.take(n.rank)
+	}
+}
+
+// join gives n, which runs elsewhere, what it takes here.
+func (c *core) join(n *node) {
+	c.leave(n)
+	n.place = both
+	c.enter(n)
+}
+
+// local counts the slots of this machine that are taken.
+func (c *core) local() int { return c.count[running] - c.away.count }
+
+func (c *core) pool(n *node, by int) {
 	if n.action.Pool != "" {
 		c.pools[n.action.Pool] += by
 	}
+}
+
+// occupy gives n the memory that an action takes here, or takes it back: by is 1 or -1.
+func (c *core) occupy(n *node, by int) {
 	c.memory += int64(by) * n.memory
 	if n.holds == c.holds {
 		c.passing += int64(by) * n.memory

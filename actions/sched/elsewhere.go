@@ -1,0 +1,122 @@
+package sched
+
+import (
+	"time"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Other machines are there for what this one has no slot for: whoever finds a slot here takes it, and the best of those that do not, and
+// may, run elsewhere. At the end of a build, or where all waits for one action, a slot here is free while actions run elsewhere. It is given to
+// the best of those, which then runs in both places until one has ended. So a build with other machines takes no longer than one without, whatever
+// they do; but for one that waits elsewhere while less important actions run here, which is why it has a right to a slot before them once it
+// is overdue.
+
+// startElsewhere sends queued actions to other machines, best first.
+func (l *loop) startElsewhere() {
+	for from := int32(0); l.distributor != nil && l.away.count < l.opts.Elsewhere; {
+		rank, ok := l.ports.first(from, all)
+		if !ok {
+			return
+		}
+		i := l.byRank[rank]
+		if from = rank + 1; l.poolFull(i) {
+			continue
+		}
+		n := &l.nodes[i]
+		n.portable, n.place = false, elsewhere // if it is lost, it runs here
+		l.ports.take(rank)
+		l.set(i, running)
+		l.tellStarted(i)
+		here := make(chan struct{})
+		l.raced[i] = here
+		l.watch(i, n.action)
+		go l.executeElsewhere(i, n.action, here)
+	}
+}
+
+func (l *loop) executeElsewhere(i int32, a *graph.Action, here <-chan struct{}) {
+	e := event{node: i, settled: true}
+	defer l.send(&e)
+	e.result = l.distributor.ExecuteElsewhere(l.ctx, a, here)
+}
+
+// watch has the loop told when node i is overdue.
+func (l *loop) watch(i int32, a *graph.Action) {
+	if l.opts.Overdue == nil {
+		return
+	}
+	here := l.raced[i]
+	t := time.NewTimer(l.opts.Overdue(a))
+	go func() {
+		defer t.Stop()
+		select {
+		case <-t.C:
+			select {
+			case l.overdue <- i:
+			case <-here:
+			}
+		case <-here:
+		}
+	}()
+}
+
+// isOverdue notes that node i has been elsewhere for too long, if it still is.
+func (l *loop) isOverdue(i int32) {
+	if n := &l.nodes[i]; n.state == running && n.place == elsewhere && !l.late.has(n.rank) {
+		l.late.put(n.rank, n.memory)
+	}
+}
+
+// joinLate gives a slot to an overdue action that is better than all that wait for one. ok is false if there is none.
+func (l *loop) joinLate() (ok bool) {
+	if l.late.count == 0 {
+		return false
+	}
+	rank, ok := l.late.first(0, l.room())
+	if best, queued := l.queued.first(0, all); !ok || queued && best < rank {
+		return false
+	}
+	return l.join(l.byRank[rank])
+}
+
+// race gives slots that nothing else can use to actions that run elsewhere.
+func (l *loop) race() {
+	for l.mayRace() && !l.overloaded() {
+		rank, ok := l.away.first(0, l.room())
+		if !ok || !l.join(l.byRank[rank]) {
+			return
+		}
+	}
+}
+
+func (l *loop) mayRace() bool {
+	return l.away.count > 0 && l.queued.count+len(l.alone)+l.count[checking] == 0 && l.local() < l.opts.Jobs
+}
+
+// join has node i run here too.
+func (l *loop) join(i int32) bool {
+	n := &l.nodes[i]
+	if !l.tokens.take(l.ctx, n) {
+		return false
+	}
+	l.beside(i)
+	l.core.join(n)
+	close(l.raced[i])
+	delete(l.raced, i)
+	return true
+}
+
+// vacate frees what the running node i takes of the world, but for what set counts.
+func (l *loop) vacate(i int32) {
+	n := &l.nodes[i]
+	if n.place == elsewhere {
+		close(l.raced[i]) // nobody is told of it any more
+		delete(l.raced, i)
+		return
+	}
+	l.tokens.free(n)
+	if l.solo == i {
+		l.solo = nobody
+	}
+}

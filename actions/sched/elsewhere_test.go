@@ -1,0 +1,244 @@
+package sched
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// machines are a world with other machines.
+type machines struct {
+	*world
+	away []fateAway
+	out  map[graph.ActionID]<-chan struct{} // actions that are elsewhere; closed where they are here too
+	most int
+	lost int
+	won  map[bool]int // races, by whether the other machine was first
+}
+
+// fateAway is what becomes of an action elsewhere.
+type fateAway struct {
+	portable bool
+	takes    time.Duration
+	lost     bool
+}
+
+func (m *machines) Portable(a *graph.Action) bool { return m.away[a.ID].portable }
+
+func (m *machines) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result {
+	f := m.away[a.ID]
+	m.leave(a, here)
+	timer := time.NewTimer(f.takes)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return m.back(a, f)
+	case <-here:
+	case <-ctx.Done():
+		m.back(a, f)
+		return Result{Status: Failed, Err: ctx.Err()}
+	}
+	m.mu.Lock()
+	delete(m.out, a.ID)
+	m.pools[a.Pool]--
+	m.mu.Unlock()
+	local, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan Result)
+	go func() { ended <- m.Execute(local, a) }()
+	select {
+	case r := <-ended:
+		m.note(false)
+		return r
+	case <-timer.C:
+		if f.lost {
+			return <-ended
+		}
+		cancel()
+		<-ended
+		m.note(true)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.good[a.ID] = m.fates[a.ID].execute == Ran
+		return Result{Status: m.fates[a.ID].execute}
+	}
+}
+
+func (m *machines) note(won bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.won[won]++
+}
+
+func (m *machines) leave(a *graph.Action, here <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.out[a.ID] = here
+	busy := 0
+	for _, h := range m.out {
+		select {
+		case <-h:
+		default:
+			busy++
+		}
+	}
+	m.most = max(m.most, busy)
+	if busy > m.opts.Elsewhere {
+		m.t.Errorf("%d actions are elsewhere, %d are allowed", busy, m.opts.Elsewhere)
+	}
+	m.pools[a.Pool]++
+	if depth := m.opts.Pools[a.Pool]; depth > 0 && m.pools[a.Pool] > depth {
+		m.t.Errorf("%d processes run in pool %s, %d are allowed", m.pools[a.Pool], a.Pool, depth)
+	}
+	if !m.checked[a.ID] || !m.away[a.ID].portable {
+		m.t.Errorf("%s is sent elsewhere unchecked, or may not be", a.Name)
+	}
+	m.away[a.ID].portable = false
+}
+
+// back is the end of an action that was elsewhere alone.
+func (m *machines) back(a *graph.Action, f fateAway) Result {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.out, a.ID)
+	m.pools[a.Pool]--
+	if f.lost {
+		m.lost++
+		return Result{Status: Failed, Lost: true}
+	}
+	m.good[a.ID] = m.fates[a.ID].execute == Ran
+	return Result{Status: m.fates[a.ID].execute}
+}
+
+func randomMachines(rng *rand.Rand, w *world) *machines {
+	m := &machines{world: w, away: make([]fateAway, len(w.fates)), won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+	for i := range m.away {
+		m.away[i] = fateAway{rng.IntN(6) > 0, time.Duration(rng.IntN(30)) * time.Millisecond, rng.IntN(4) == 0}
+		w.fates[i].short = false
+	}
+	return m
+}
+
+// Whatever other machines do, every action ends as it would have here, no bound is passed, and no token is kept.
+func TestRandomElsewhere(t *testing.T) {
+	var most, lost int
+	won := map[bool]int{}
+	forEachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		g, opts := randomGraph(rng), randomOptions(t, rng)
+		opts.Elsewhere = 1 + rng.IntN(8)
+		if rng.IntN(2) == 0 {
+			opts.Overdue = func(*graph.Action) time.Duration { return 5 * time.Millisecond }
+		}
+		m := randomMachines(rng, newWorld(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
+		want := randomWant(rng, len(g.Actions))
+		sum, err := Run(t.Context(), g, want, m.opts, m, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(m.predict(want), m.ended); diff != "" {
+			t.Errorf("ends (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(m.counts(), sum); diff != "" {
+			t.Errorf("summary (-want +got):\n%s", diff)
+		}
+		synctest.Wait()
+		if m.srv != nil {
+			m.checkServer(cap(m.srv.pool))
+		}
+		most, lost = max(most, m.most), lost+m.lost
+		won[true], won[false] = won[true]+m.won[true], won[false]+m.won[false]
+	})
+	if most > 0 && (most < 5 || lost < 50 || won[true] < 50 || won[false] < 50) { // 0 where there is no bubble
+		t.Errorf("up to %d at once, %d lost, races %v: the test tests too little", most, lost, won)
+	}
+}
+
+// A run that is stopped while actions are elsewhere ends.
+func TestStoppedElsewhere(t *testing.T) {
+	forEachSeed(t, func(t *testing.T, rng *rand.Rand) {
+		g, opts := randomGraph(rng), randomOptions(t, rng)
+		opts.Elsewhere = 4
+		m := randomMachines(rng, newWorld(t, g, randomFates(rng, len(g.Actions), 0), opts))
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Duration(rng.IntN(40))*time.Millisecond, func() { m.cancel(stop) })
+		want := randomWant(rng, len(g.Actions))
+		if _, err := Run(ctx, g, want, m.opts, m, m); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.ended) != len(g.Closure(want)) {
+			t.Errorf("%d of %d actions end", len(m.ended), len(g.Closure(want)))
+		}
+		if m.srv != nil {
+			m.checkServer(cap(m.srv.pool))
+		}
+	})
+}
+
+// elsewhere runs a graph of actions that take 10 ms here, with one slot, and gives the time.
+func timeElsewhere(t *testing.T, g *graph.Graph, away []fateAway, overdue func(*graph.Action) time.Duration) (took time.Duration, m *machines) {
+	fates := make([]fate, len(g.Actions))
+	for i := range fates {
+		fates[i] = fate{execute: Ran, takes: 10 * time.Millisecond}
+	}
+	m = &machines{world: newWorld(t, g, fates, Options{Jobs: 1, Elsewhere: 100, Overdue: overdue}), away: away, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}}
+	begun := time.Now()
+	want := make([]graph.ActionID, len(g.Actions))
+	for i := range want {
+		want[i] = graph.ActionID(i)
+	}
+	if sum, err := Run(t.Context(), g, want, m.opts, m, m); err != nil || sum.Ran != len(want) {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	return time.Since(begun), m
+}
+
+// What finds no slot here goes elsewhere at once; one slot that nothing else wants takes part.
+func TestOverflow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := makeGraph([]string{"a"}, []string{"b"}, []string{"c"}, []string{"d"})
+		fast := fateAway{true, 15 * time.Millisecond, false}
+		took, m := timeElsewhere(t, g, []fateAway{fast, fast, fast, fast}, nil)
+		if took != 15*time.Millisecond || m.most != 3 || m.won[true] != 1 {
+			t.Errorf("it took %v, with %d elsewhere, races %v", took, m.most, m.won)
+		}
+	})
+}
+
+// Machines that never answer take nothing of the time that the actions take here.
+func TestDeadElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := makeGraph([]string{"a"}, []string{"b"}, []string{"c"}, []string{"d", "c"})
+		dead := fateAway{true, time.Hour, false}
+		if took, m := timeElsewhere(t, g, []fateAway{dead, dead, dead, dead}, nil); took != 40*time.Millisecond || m.won[false] != 2 { // a was here from the beginning, and d, when it was alone
+			t.Errorf("it took %v, races %v", took, m.won)
+		}
+	})
+}
+
+// An action that is overdue has a slot here before one that matters less.
+func TestOverdue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lines := [][]string{{"first"}, {"second"}, {"end", "second"}, {"end2", "end"}, {"end3", "end2"}, {"first2", "first"}, {"first3", "first2"}, {"first4", "first3"}}
+		for range 20 {
+			lines = append(lines, []string{"other" + string(rune('a'+len(lines)))})
+		}
+		g := makeGraph(lines...)
+		away := make([]fateAway, len(lines))
+		away[1] = fateAway{true, time.Hour, false} // while all others run here
+		took, m := timeElsewhere(t, g, away, func(*graph.Action) time.Duration { return 15 * time.Millisecond })
+		if i := len(m.order); took != time.Duration(i)*10*time.Millisecond || m.won[false] != 1 {
+			t.Errorf("%d actions took %v, races %v", i, took, m.won)
+		}
+		for i, id := range m.order {
+			if name := g.Actions[id].Name; name == "end" && i > 6 {
+				t.Errorf("what needs the action that is elsewhere starts as number %d", i)
+			}
+		}
+	})
+}
