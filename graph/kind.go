@@ -49,6 +49,7 @@ type KindInfo struct {
 	InProcess bool   // kbuild does it itself, and starts no program
 	Unnamed   bool   // what it makes is the same under any name of the output: a module is not compiled anew for another build tree or profile
 	Pool      string // of Graph.Pools; "" is none
+	Portable  bool   // it reads what its command names and what its tool is made of, and nothing else: it can run on another machine
 	FrontEnd  bool   // of a compiler of device code: it takes memory in many small pieces, which huge pages make quicker
 
 	// Cost and Memory stand for an action that never ran here: for the order in which actions start, and for how many run at once. PerArch
@@ -96,8 +97,8 @@ var kinds = []KindInfo{
 	{Kind: Generate, Does: "runs a command of the project", Lane: LaneGenerate, Cost: time.Second, Memory: 512 * mib},
 	{Kind: Preprocess, Does: "source to preprocessed text, for one architecture or for the host", Lane: LaneDevice, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Cudafe, Does: "preprocessed text to host code without device code", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true, FrontEnd: true},
-	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true},
-	{Kind: PTXAS, Does: "PTX to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true},
+	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true, Portable: true},
+	{Kind: PTXAS, Does: "PTX to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true, Portable: true},
 	{Kind: TileIRAS, Does: "tile IR to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true},
 	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
@@ -117,7 +118,7 @@ var kinds = []KindInfo{
 	{Kind: Slice, Does: "what a device link of one architecture reads of an object or archive", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
 	{Kind: HostRefs, Does: "which kernels and variables of a device link host code refers to", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
 	{Kind: DeviceLink, Does: "objects and archives to an object with linked device code", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib},
-	{Kind: NVLink, Does: "slices to linked device code of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true},
+	{Kind: NVLink, Does: "slices to linked device code of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true, Portable: true},
 	{Kind: LLD, Does: "LLVM bitcode to a linked code object of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib},
 	{Kind: HostLink, Does: "links a program", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
 	{Kind: SharedLink, Does: "links a shared library", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},

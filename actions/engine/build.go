@@ -173,6 +173,9 @@ type watched struct {
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.Front.Begin(t, want)
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
+	if t.Runner.Elsewhere != nil {
+		r.Options.Elsewhere, r.Options.Overdue = w.RemoteJobs, t.overdue
+	}
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
 	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}
 }

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/remote"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // sharedStore is the store of this machine with a cache on another one behind it. Content comes from there when something reads it: what
@@ -33,7 +35,7 @@ func (w *Workspace) openRemote(store *disk.Store) (*sharedStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := remote.Start(remote.Options{Program: program, Address: w.Remote, Dir: store.Folder(), ReadOnly: w.ReadOnly,
+	c, err := remote.Start(remote.Options{Program: program, Address: w.Remote, Dir: store.Folder(), ReadOnly: w.ReadOnly, Execute: w.RemoteExec,
 		Warn: func(text string) { w.Front.Note("warning: " + text) }})
 	if err != nil {
 		return nil, err
@@ -120,4 +122,22 @@ func (w *Workspace) tell(s remote.Stats) {
 		text = append(text, fmt.Sprintf("%d not stored", s.Unsent))
 	}
 	w.Front.Note("remote cache: " + strings.Join(text, "; "))
+	if s.Executed+s.Lost+s.Beaten > 0 {
+		w.tellExecuted(s)
+	}
 }
+
+// tellExecuted says what ran on other machines.
+func (w *Workspace) tellExecuted(s remote.Stats) {
+	text := fmt.Sprintf("remote execution: %d actions, %s sent, %s received", s.Executed, Size(s.Submitted), Size(s.Returned))
+	if s.Beaten > 0 {
+		text += fmt.Sprintf("; %d were done here first", s.Beaten)
+	}
+	if s.Lost > 0 {
+		text += fmt.Sprintf("; %d were lost and ran here", s.Lost)
+	}
+	w.Front.Note(text)
+}
+
+// overdue is after how long an action elsewhere is waited for no longer, if it matters more than what runs here.
+func (t *Tree) overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.cost(a)) }

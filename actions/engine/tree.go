@@ -96,6 +96,9 @@ func (t *Tree) openStore(c *execute.Config) error {
 		return err
 	}
 	c.Store, c.IntermediateStore = t.shared, t.shared
+	if t.w.RemoteExec {
+		c.Elsewhere, c.Platform, c.Cost, c.Memory = t.shared.remote, t.w.Platform, t.cost, t.peaks().of
+	}
 	return nil
 }
 

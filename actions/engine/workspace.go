@@ -28,6 +28,9 @@ type Workspace struct {
 	NoCache      bool                  // neither reads nor writes the action cache
 	Remote       string                // address of a cache on another machine; "" is none
 	ReadOnly     bool                  // nothing is sent there
+	RemoteExec   bool                  // commands may run there
+	RemoteJobs   int                   // so many at once
+	Platform     [][2]string           // properties of the machines that they run on, in the server's words
 	NoSplit      bool                  // runs nvcc as one command
 	RequireSplit bool                  // refuses to run nvcc as one command where nobody asks for it
 	NoWait       bool                  // fails if another kbuild has the build tree

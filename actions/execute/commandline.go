@@ -15,7 +15,7 @@ import (
 // maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and environment.
 const maxArgs = 128 << 10
 
-// commandLine is a's argv with temporary names for what it writes, and a response file if it is long.
+// commandLine is a's argv with temporary names for what it writes.
 func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	argv = slices.Clone(argv)
 	switch {
@@ -39,6 +39,11 @@ func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]st
 			}
 		}
 	}
+	return argv, nil
+}
+
+// respond moves arguments to a response file if there are very many.
+func respond(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	size := 0
 	for _, arg := range argv {
 		size += len(arg) + 1

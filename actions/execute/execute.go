@@ -12,22 +12,23 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// execute runs a, and once more where it ran too early to tell.
-func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey) sched.Result {
-	res, early := r.attempt(ctx, a, key, true)
+// execute runs a, and once more where it ran too early to tell. If here is not nil it runs elsewhere, and here too once that is closed.
+func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}) sched.Result {
+	res, early := r.attempt(ctx, a, key, here, true)
 	if early {
 		r.stability.clock.after(r.stability.begun.Add(cache.FileTick)) // what was there when this kbuild began is then old enough to tell
-		res, _ = r.attempt(ctx, a, key, false)
+		res, _ = r.attempt(ctx, a, key, here, false)
 	}
 	return res
 }
 
 // attempt executes a. Where it may be repeated, early says that it must be: see stability.early.
-func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, repeatable bool) (res sched.Result, early bool) {
+func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}, repeatable bool) (res sched.Result, early bool) {
 	dir, err := r.scratches.place(a)
 	if err != nil {
 		return failed(err), false
 	}
+	dir.here = here
 	defer func() { dir.remove(res.Status == sched.Failed || early) }()
 	if a.InPlace {
 		if err := r.tree.clear(a); err != nil {

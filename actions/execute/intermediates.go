@@ -66,6 +66,20 @@ func (p *intermediates) digest(file string) (cache.Digest, bool) {
 	return o.Digest, ok
 }
 
+// size is how many bytes a file has whose pass has been settled or run, or a file of the build tree; 0 is unknown.
+func (p *intermediates) size(file string) int64 {
+	p.mu.Lock()
+	o, ok := p.outputs[file]
+	p.mu.Unlock()
+	if ok {
+		return o.Size
+	}
+	if info, err := os.Stat(cache.Absolute(p.root, file)); err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
 // release notes that a reads nothing any more.
 func (p *intermediates) release(a *graph.Action) {
 	p.mu.Lock()

@@ -20,14 +20,30 @@ type processes struct {
 	root      string
 	env       []string
 	scratches *scratches
+	carrier   *carrier     // nil without other machines
 	frontEnds atomic.Int64 // that run now, see run.HugePages
 }
 
 // frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
 const frontEndMemory = 256 << 20
 
-// run runs argv, the command of a.
+// run runs argv, the command of a, here or elsewhere.
 func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
+	here := func(ctx context.Context) (run.Result, error) {
+		argv, err := respond(a, argv, dir)
+		if err != nil {
+			return run.Result{}, err
+		}
+		return p.runHere(ctx, a, argv, dir)
+	}
+	if dir.here != nil {
+		return p.carrier.runElsewhere(ctx, a, argv, dir, here)
+	}
+	return here(ctx)
+}
+
+// runHere runs argv, the command of a, on this machine.
+func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
 	cwd := dir.cwd(p.root, a)
 	if cwd != p.root {
 		if err := os.MkdirAll(cwd, 0o777); err != nil {

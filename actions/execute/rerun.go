@@ -39,7 +39,7 @@ func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result)
 		}
 	}()
 	if missing {
-		if res := v.r.executeChecked(ctx, a); res.Status == sched.Failed {
+		if res := v.r.executeChecked(ctx, a, nil); res.Status == sched.Failed {
 			return res
 		}
 	}

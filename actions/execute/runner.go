@@ -47,6 +47,11 @@ type Config struct {
 	Begun             time.Time         // when this kbuild started
 	Warn              func(string)      // told once of what is wrong with the cache
 
+	Elsewhere Elsewhere                         // runs commands on other machines; nil without
+	Platform  [][2]string                       // what those machines must be, in the server's words; {memory} stands for bytes
+	Cost      func(*graph.Action) time.Duration // expected time here; needed with Elsewhere
+	Memory    func(*graph.Action) int64         // expected peak in bytes; nil is unknown
+
 	Misparsed map[string]bool // questions to compilers whose answers are known to be misparsed
 }
 
@@ -64,6 +69,7 @@ type Runner struct {
 	processes     *processes
 	canonical     *canonicalizer
 	stability     *stability
+	carrier       *carrier // nil without other machines
 	misparses     *misparses
 	repeated      repeatedOutput
 
@@ -92,6 +98,11 @@ func New(c Config) *Runner {
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead}
 	r.stability = &stability{makers: r.makers, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
+	if c.Elsewhere != nil {
+		r.carrier = &carrier{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,
+			digest: r.digest, named: r.discovery.Named}
+		r.processes.carrier = r.carrier
+	}
 	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Misparsed}
 	return r
 }
@@ -168,22 +179,28 @@ func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, 
 
 // Execute implements sched.Runner.
 func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	res := r.executeChecked(ctx, a)
+	res := r.executeChecked(ctx, a, nil)
 	if !res.Short { // else it may be executed again
 		r.intermediates.release(a)
 	}
 	return res
 }
 
-// executeChecked is Execute for one who goes on to read what a reads.
-func (r *Runner) executeChecked(ctx context.Context, a *graph.Action) sched.Result {
+// executeChecked is Execute for one who goes on to read what a reads. If here is not nil a runs elsewhere, see sched.Distributor.
+func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
 	r.mu.Lock()
 	p := r.pending[a.ID]
 	delete(r.pending, a.ID)
 	r.mu.Unlock()
 
-	res := r.execute(ctx, a, p.actionKey)
+	res := r.execute(ctx, a, p.actionKey, here)
 	res.Reason = p.reason
+	if res.Lost = errors.Is(res.Err, errLost); res.Lost {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.pending[a.ID] = p
+		return res
+	}
 	r.retryAlone(a, p, &res)
 	r.repeated.drop(a, &res)
 	if res.Status == sched.Failed {
@@ -214,7 +231,7 @@ func (r *Runner) remake(ctx context.Context, a *graph.Action) error {
 	if err != nil {
 		return err
 	}
-	if res := r.execute(ctx, a, key); res.Status == sched.Failed {
+	if res := r.execute(ctx, a, key, nil); res.Status == sched.Failed {
 		return fmt.Errorf("making %s again (%s): %w\n%s", a.Outputs[0], strings.Join(a.Argv, " "), res.Err, res.Output)
 	}
 	return nil

@@ -29,7 +29,8 @@ type scratch struct {
 	name string // in dir, if others use dir too
 	tmp  string // TMPDIR of commands: dir by a short name
 
-	traced bool // commands run under strace
+	traced bool            // commands run under strace
+	here   <-chan struct{} // not nil: commands run elsewhere, and here too once it is closed
 }
 
 // scratches is the folder of all temporary files of a build.
@@ -132,7 +133,7 @@ func (s scratch) makeFolders(a *graph.Action) error {
 
 // again is a place for a second command of the same action.
 func (s scratch) again() scratch {
-	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced}
+	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced, here: s.here}
 }
 
 // cwd is the folder that the command of a runs in.

@@ -30,6 +30,8 @@ const maxRecords = 16
 // Client keeps records and their outputs on a server.
 type Client struct {
 	s     server
+	known known
+	pulse pulse
 	wrong sync.Map // Blob: what came with other content. A server that does not look at it says that it has it, and would keep it for ever
 }
 

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -96,7 +95,7 @@ func (s *grpcServer) connect(ctx context.Context) (Abilities, error) {
 	if n := k.MaxBatchTotalSizeBytes; n > 0 {
 		s.batch = min(s.batch, n*3/4)
 	}
-	return Abilities{Server: fmt.Sprintf("REAPI %d.%d", max(high.GetMajor(), 2), high.GetMinor()), Updates: k.GetActionCacheUpdateCapabilities().GetUpdateEnabled()}, nil
+	return Abilities{Server: fmt.Sprintf("REAPI %d.%d", max(high.GetMajor(), 2), high.GetMinor()), Executes: executes(c), Updates: k.GetActionCacheUpdateCapabilities().GetUpdateEnabled()}, nil
 }
 
 func (s *grpcServer) get(ctx context.Context, key Blob) (*Entry, error) {
@@ -321,13 +320,6 @@ func entryOf(r *re.ActionResult) (*Entry, error) {
 // action is the key of an entry with some words, as servers and their tools know keys: the digest of an action, whose command is the words.
 // Both messages are blobs of their own.
 func action(words ...string) (key Blob, messages [][]byte) {
-	encode := func(m proto.Message) []byte {
-		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-		if err != nil {
-			panic("BUG: " + err.Error())
-		}
-		return b
-	}
 	command := encode(&re.Command{Arguments: words})
 	root := encode(&re.Directory{})
 	a := encode(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(BlobOf(root))})

@@ -96,7 +96,7 @@ func (s *session) hello(ctx context.Context, r remote.Request) (a remote.Answer)
 	if err != nil {
 		return failed(err)
 	}
-	return remote.Answer{Server: can.Server, ReadOnly: !can.Updates}
+	return remote.Answer{Server: can.Server, ReadOnly: !can.Updates, Executes: can.Executes}
 }
 
 func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
@@ -118,6 +118,8 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 			return movingReader{content, &moving{s: s, id: r.ID}}, err
 		})
 		<-s.slots
+	case remote.Execute:
+		a.Ran, err = s.client.Execute(ctx, r.Run)
 	default:
 		err = fmt.Errorf("kbuild-remote does not know %q", r.Operation)
 	}
@@ -188,5 +190,5 @@ func failed(err error) remote.Answer {
 	var web StatusError
 	code := status.Code(err)
 	denied := code == codes.PermissionDenied || code == codes.Unauthenticated || errors.As(err, &web) && (web.Code == 401 || web.Code == 403)
-	return remote.Answer{Error: err.Error(), Denied: denied}
+	return remote.Answer{Error: err.Error(), Denied: denied, Fatal: errors.Is(err, errFatal)}
 }

@@ -59,8 +59,9 @@ type server interface {
 
 // Abilities are what a server says of itself.
 type Abilities struct {
-	Server  string // what it speaks, to be shown: "REAPI 2.3"
-	Updates bool   // entries may be written; the server may still refuse
+	Server   string // what it speaks, to be shown: "REAPI 2.3"
+	Executes bool   // it runs commands
+	Updates  bool   // entries may be written; the server may still refuse
 }
 
 // checked takes content and checks that it is that of a blob, while it goes to where it should.

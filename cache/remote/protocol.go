@@ -2,10 +2,14 @@
 // package starts it, asks it, and sees to it that no server makes a build wrong, or slower than by two seconds.
 package remote
 
-import "github.com/kbuild-dev/kbuild/cache"
+import (
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cache"
+)
 
 // Protocol is the version of the messages between kbuild and kbuild-remote, each one line of JSON.
-const Protocol = 1
+const Protocol = 2
 
 // Operations of kbuild-remote. Hello comes first; all others may be under way at once, and are answered in any order.
 const (
@@ -14,6 +18,7 @@ const (
 	Has     = "has"     // asks whether all outputs of Record are there. Answer: Found
 	Fetch   = "fetch"   // brings the content of Output into the store. Answer: Found, Bytes
 	Store   = "store"   // sends Record, which the store has. Answer: Bytes
+	Execute = "execute" // runs Run on a machine of the server's. Answer: Ran, or Fatal
 	Cancel  = "cancel"  // ends the request Cancels. No answer
 )
 
@@ -29,6 +34,7 @@ type Request struct {
 	Record    *cache.Record `json:"record,omitempty"`
 	Output    *cache.Output `json:"output,omitempty"`
 	Cancels   int           `json:"cancels,omitempty"`
+	Run       *Command      `json:"run,omitempty"`
 }
 
 // Answer is what kbuild-remote sends.
@@ -41,5 +47,46 @@ type Answer struct {
 	Records  []*cache.Record `json:"records,omitempty"`
 	Found    bool            `json:"found,omitempty"`
 	Bytes    int64           `json:"bytes,omitempty"`
-	Moves    bool            `json:"moves,omitempty"` // no answer yet: content of the request is on its way
+	Moves    bool            `json:"moves,omitempty"`    // no answer yet: content of the request is on its way
+	Executes bool            `json:"executes,omitempty"` // the server runs commands
+	Ran      *Outcome        `json:"ran,omitempty"`
+	Fatal    bool            `json:"fatal,omitempty"` // Error is one that other commands would get too
+}
+
+// Command is a process for another machine. It runs in a folder that holds its inputs and nothing else.
+type Command struct {
+	Argv     []string    `json:"argv"`
+	Env      []string    `json:"env"` // complete, KEY=VALUE
+	Inputs   []Input     `json:"inputs"`
+	Folders  []string    `json:"folders"` // that are there though no input is in them
+	Outputs  []Output    `json:"outputs"` // what it writes, each a file
+	Platform [][2]string `json:"platform,omitempty"`
+}
+
+// Input is a file of a command.
+type Input struct {
+	Path   string       `json:"path"` // in the folder of the command, with slashes
+	File   string       `json:"file"` // here, absolute
+	Digest cache.Digest `json:"digest"`
+	Size   int64        `json:"size"` // in bytes
+	Exec   bool         `json:"exec,omitempty"`
+}
+
+// Output is a file that a command writes.
+type Output struct {
+	Path string `json:"path"` // in the folder of the command, with slashes
+	File string `json:"file"` // where it is wanted here, absolute; its folder is there
+}
+
+// Outcome is how a command ended. If ExitCode is 0 all outputs are there.
+type Outcome struct {
+	ExitCode       int           `json:"exit_code"`
+	Stdout         []byte        `json:"stdout,omitempty"`
+	Stderr         []byte        `json:"stderr,omitempty"`
+	Elapsed        time.Duration `json:"elapsed"` // of the process
+	CPU            time.Duration `json:"cpu"`     // 0 is unknown
+	MaxRSS         int64         `json:"max_rss"` // bytes; 0 is unknown
+	Worker         string        `json:"worker,omitempty"`
+	Sent, Received int64         // bytes of content
+	Moving         time.Duration `json:"moving"` // time that Sent and Received took
 }

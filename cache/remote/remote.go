@@ -31,6 +31,7 @@ type Options struct {
 	Address  string
 	Dir      string // of the local store
 	ReadOnly bool
+	Execute  bool          // commands may run there
 	Patience time.Duration // for how long a build may wait in vain; 0 is the default
 	Warn     func(text string)
 }
@@ -56,6 +57,7 @@ type Cache struct {
 	moved    time.Time     // when something was last sent to the server
 	over     *time.Timer
 	stats    Stats
+	exec     execution
 }
 
 // Stats count what a build had of the cache.
@@ -66,6 +68,12 @@ type Stats struct {
 	Stored         int   // records
 	Unsent         int   // records that were not stored
 	Off            bool
+
+	Executed  int   // commands that ran elsewhere and were used
+	Lost      int   // that did not
+	Beaten    int   // that were slower than the same here
+	Submitted int64 // bytes that were sent for them
+	Returned  int64 // bytes that came back
 }
 
 // Start starts the program. It returns at once; calls wait until the server has answered.
@@ -152,6 +160,10 @@ func (c *Cache) hello() {
 	a, err := c.call(context.Background(), Request{Operation: Hello, Protocol: Protocol, Address: c.opts.Address, Dir: c.opts.Dir, ReadOnly: c.opts.ReadOnly})
 	c.mu.Lock()
 	c.readOnly, c.stats.Server = c.opts.ReadOnly || a.ReadOnly, a.Server
+	c.exec.on = a.Executes && c.opts.Execute
+	if c.opts.Execute && err == nil && !a.Executes {
+		go c.warnOnce("the server " + c.opts.Address + " runs no commands: all of them run here")
+	}
 	c.mu.Unlock()
 	switch {
 	case err != nil && a.Denied:

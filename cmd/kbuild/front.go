@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -30,8 +32,17 @@ func (c *cli) workspace() *engine.Workspace {
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
 		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
 		Remote: cmp.Or(c.Remote, os.Getenv("KBUILD_REMOTE")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
+		RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),
 		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
 	}
+}
+
+// platform is what machines that run commands must be, in a fixed order.
+func (c *cli) platform() (properties [][2]string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Platform)) {
+		properties = append(properties, [2]string{name, c.Platform[name]})
+	}
+	return properties
 }
 
 // cacheSize is how large the cache may grow, in bytes.

@@ -33,6 +33,9 @@ type cli struct {
 	NoCache      bool              `help:"Neither read nor write the action cache."`
 	Remote       string            `placeholder:"URL" help:"A cache on another machine, such as grpcs://HOST:PORT/INSTANCE or https://HOST/PATH (default: $KBUILD_REMOTE)."`
 	ReadOnly     bool              `name:"remote-read-only" help:"Send nothing to the remote cache."`
+	RemoteExec   bool              `help:"Run passes of compilers on the machines of the remote cache too (default: $KBUILD_REMOTE_EXEC)."`
+	RemoteJobs   int               `placeholder:"N" default:"64" help:"Run at most N actions at once there (default: 64)."`
+	Platform     map[string]string `name:"remote-platform" mapsep:"none" placeholder:"NAME=VALUE" help:"What those machines must be, in the words of the server. {memory} in VALUE stands for the bytes that an action needs."`
 	NoWait       bool              `help:"Fail if another kbuild works in the build tree; do not wait for it."`
 	NoSplit      bool              `xor:"split" help:"Run nvcc as one command; do not split it into its passes."`
 	RequireSplit bool              `xor:"split" help:"Fail where nvcc would run as one command though nobody asked for it."`

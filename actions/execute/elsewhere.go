@@ -1,0 +1,527 @@
+package execute
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/remote"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+)
+
+// The passes behind the preprocessor read little: cicc a text, ptxas PTX, nvlink slices. So they run on any Linux machine, without a toolkit on
+// it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like any other, and the command begins
+// with that loader. All files of the project have the names there that they have here, relative to the root, which is the folder that the command
+// runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
+//
+// Names that this machine alone has must not show in what is made. Passes whose outputs hold names, as debug information does, do not travel.
+const (
+	awayDir  = "kbuild-away"
+	awayRoot = awayDir + "/root" // of absolute names
+	awayLib  = awayDir + "/lib"  // shared libraries and the loader
+	awayTemp = awayDir + "/tmp"
+)
+
+// Elsewhere runs commands on other machines.
+type Elsewhere interface {
+	// Executes reports whether it does so now.
+	Executes() bool
+	// Overhead is how much longer a command takes there, by the bytes that move for it.
+	Overhead(bytes int64) time.Duration
+	Execute(ctx context.Context, cmd remote.Command) (*remote.Outcome, error)
+	// Used tells of a command whose outputs were used.
+	Used()
+}
+
+// errLost is what became of a command elsewhere that says nothing of its action.
+var errLost = errors.New("it was lost on another machine")
+
+// carrier packs commands for other machines.
+type carrier struct {
+	elsewhere Elsewhere
+	platform  [][2]string
+	memory    func(*graph.Action) int64 // expected peak in bytes; nil is unknown
+	cost      func(*graph.Action) time.Duration
+	root      string
+	env       []string
+	keyEnv    []string
+	files     *cache.Files
+	digest    func(file string) (cache.Digest, error)
+	named     func(a *graph.Action) []string
+	programs  sync.Map // of func() (*program, error), by file
+}
+
+// travels reports whether a may run on another machine.
+func travels(a *graph.Action) bool {
+	return a.Kind.Info().Portable && a.Depfile == "" && !a.CwdInKey && !a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
+}
+
+// Portable implements sched.Distributor. What takes less time here than its files take to move is not worth it.
+func (r *Runner) Portable(a *graph.Action) bool {
+	c := r.carrier
+	if c == nil || !travels(a) || !c.elsewhere.Executes() {
+		return false
+	}
+	var bytes int64
+	reads := commandReads(a, a.Argv)
+	for _, in := range a.Reads() {
+		if reads(in) {
+			bytes += r.intermediates.size(in)
+		}
+	}
+	return c.cost(a) > c.elsewhere.Overhead(bytes)
+}
+
+// ExecuteElsewhere implements sched.Distributor.
+func (r *Runner) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
+	res := r.executeChecked(ctx, a, here)
+	if !res.Short && !res.Lost {
+		r.intermediates.release(a)
+	}
+	return res
+}
+
+// runElsewhere runs the command of a on another machine, and from the time when dir.here is closed also on this one, by locally. What ends well
+// first counts; what ends badly elsewhere does not.
+func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []string, dir scratch, locally func(context.Context) (run.Result, error)) (run.Result, error) {
+	cmd, err := c.pack(ctx, a, argv, dir)
+	if err != nil {
+		return run.Result{}, errLost
+	}
+	type outcome struct {
+		run.Result
+		err error
+	}
+	there, here := make(chan outcome, 1), make(chan outcome, 1)
+	away, beaten := context.WithCancelCause(ctx)
+	defer beaten(nil)
+	go func() {
+		res, err := c.execute(away, cmd)
+		there <- outcome{res, err}
+	}()
+	select {
+	case o := <-there:
+		if o.err == nil {
+			o.err = c.accept(cmd, a, dir)
+		}
+		return o.Result, o.err
+	case <-dir.here:
+	}
+	local, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		res, err := locally(local)
+		here <- outcome{res, err}
+	}()
+	select {
+	case o := <-here:
+		beaten(remote.ErrBeaten)
+		return o.Result, o.err
+	case o := <-there:
+		if o.err == nil {
+			stop()
+			if l := <-here; ctx.Err() != nil {
+				return l.Result, l.err
+			}
+			return o.Result, c.accept(cmd, a, dir)
+		}
+		o = <-here
+		return o.Result, o.err
+	}
+}
+
+// execute runs a packed command.
+func (c *carrier) execute(ctx context.Context, cmd remote.Command) (run.Result, error) {
+	begun := time.Now()
+	out, err := c.elsewhere.Execute(ctx, cmd)
+	switch {
+	case err != nil, out.ExitCode != 0:
+		if err != nil {
+		} else {
+		}
+		return run.Result{}, errLost
+	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
+		return run.Result{}, errLost
+	}
+	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS}
+	if res.Elapsed <= 0 {
+		res.Elapsed = time.Since(begun)
+	}
+	return res, nil
+}
+
+// accept moves what came back to where the command would have written it here.
+func (c *carrier) accept(cmd remote.Command, a *graph.Action, dir scratch) error {
+	at := 0
+	for i, o := range a.Outputs {
+		if at < len(cmd.Outputs) && cmd.Outputs[at].Path == c.name(dir.output(i, o)) {
+			if err := os.Rename(cmd.Outputs[at].File, dir.output(i, o)); err != nil {
+				return errLost
+			}
+			at++
+		}
+	}
+	c.elsewhere.Used()
+	return nil
+}
+
+// name is what a file, absolute or relative to the root, is called on another machine.
+func (c *carrier) name(file string) string {
+	if !filepath.IsAbs(file) {
+		return filepath.ToSlash(filepath.Clean(file))
+	}
+	if rel, err := filepath.Rel(c.root, file); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return filepath.ToSlash(rel)
+	}
+	return awayRoot + filepath.ToSlash(filepath.Clean(file))
+}
+
+// parcel is a command that is being packed.
+type parcel struct {
+	*carrier
+	cmd    remote.Command
+	inputs map[string]bool // by path
+	prog   *program
+}
+
+// pack makes the command argv of a ready for another machine. An error says why it must stay here.
+func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir scratch) (remote.Command, error) {
+	file, err := run.LookPath(argv[0], c.root, c.env)
+	if err != nil {
+		return remote.Command{}, err
+	}
+	p := &parcel{carrier: c, inputs: map[string]bool{}}
+	p.cmd.Folders = []string{awayTemp}
+	prog, err := c.program(ctx, file, append(slices.Clone(c.env), a.Env...))
+	if err != nil {
+		return p.cmd, err
+	}
+	p.prog = prog
+	if err := errors.Join(p.addAll(prog.files), p.addInputs(a, argv), p.addScratch(dir)); err != nil {
+		return p.cmd, err
+	}
+	p.cmd.Argv = []string{awayLib + "/" + filepath.Base(prog.loader), "--inhibit-cache", "--library-path", awayLib, c.name(prog.file)}
+	for i, arg := range argv[1:] {
+		if slices.Contains(a.Step().UnkeyedPaths, arg) { // for messages
+			p.cmd.Argv = append(p.cmd.Argv, arg)
+			continue
+		}
+		arg, err := p.argument(ctx, argv[i], arg)
+		if err != nil {
+			return p.cmd, err
+		}
+		p.cmd.Argv = append(p.cmd.Argv, arg)
+	}
+	if a.Kind == graph.NVLink {
+		if err := p.addLibraries(argv); err != nil {
+			return p.cmd, err
+		}
+	}
+	p.addOutputs(a, argv, dir)
+	if err := p.addEnv(a); err != nil {
+		return p.cmd, err
+	}
+	p.cmd.Platform = c.platformOf(a)
+	return p.cmd, nil
+}
+
+// addEnv sets the variables of the command. Those of the user are for host compilers; the loader is told where libraries are.
+func (p *parcel) addEnv(a *graph.Action) error {
+	p.cmd.Env = append(slices.DeleteFunc(slices.Clone(p.keyEnv), isLibraryPath), "LC_ALL=C", "TZ=UTC")
+	for _, e := range a.Env {
+		name, value, _ := strings.Cut(e, "=")
+		switch {
+		case isLibraryPath(e):
+			continue
+		case name == "NVVMIR_LIBRARY_DIR":
+			files, err := filepath.Glob(filepath.Join(value, "*.bc"))
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				if err := p.add(f, p.name(f), nil); err != nil {
+					return err
+				}
+			}
+			e = name + "=" + p.name(value)
+		case strings.Contains(value, "/") && e != compiler.Anywhere:
+			return fmt.Errorf("nobody knows what %s names", e)
+		}
+		p.cmd.Env = append(p.cmd.Env, e)
+	}
+	p.cmd.Env = append(p.cmd.Env, "TMPDIR="+awayTemp)
+	return nil
+}
+
+func isLibraryPath(e string) bool { return strings.HasPrefix(e, "LD_LIBRARY_PATH=") }
+
+// memoryWord stands in a property for the memory that an action is expected to need, in bytes, rounded up to a power of two.
+const memoryWord = "{memory}"
+
+func (c *carrier) platformOf(a *graph.Action) [][2]string {
+	need := int64(512 << 20)
+	for c.memory != nil && need < c.memory(a) {
+		need *= 2
+	}
+	out := slices.Clone(c.platform)
+	for i := range out {
+		out[i][1] = strings.ReplaceAll(out[i][1], memoryWord, fmt.Sprint(need))
+	}
+	return out
+}
+
+// add adds a file under the name that it has there. Files that others may change are digested by their stat; digest, if it is not nil, knows better.
+func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) error {
+	if p.inputs[path] {
+		return nil
+	}
+	p.inputs[path] = true
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", file)
+	}
+	if digest == nil {
+		digest = func() (cache.Digest, error) { return p.files.Digest(file) }
+	}
+	d, err := digest()
+	p.cmd.Inputs = append(p.cmd.Inputs, remote.Input{Path: path, File: file, Digest: d, Size: info.Size(), Exec: info.Mode()&0o100 != 0})
+	return err
+}
+
+func (p *parcel) addAll(files map[string]string) error {
+	for path, file := range files {
+		if err := p.add(file, path, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addInputs adds what the command reads by declaration.
+func (p *parcel) addInputs(a *graph.Action, argv []string) error {
+	reads := commandReads(a, argv)
+	for _, in := range append(a.Reads(), p.named(a)...) {
+		if in == a.Link().HostRefs || !reads(in) {
+			continue
+		}
+		if err := p.add(cache.Absolute(p.root, in), p.name(in), func() (cache.Digest, error) { return p.digest(in) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addScratch adds what kbuild has put into the action's own folder.
+func (p *parcel) addScratch(dir scratch) error {
+	return filepath.WalkDir(dir.dir, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			p.cmd.Folders = append(p.cmd.Folders, p.name(file))
+			return nil
+		}
+		if d.Type() == fs.ModeSymlink { // to a part of a tool
+			return p.add(file, p.name(file), func() (cache.Digest, error) { return p.files.Digest(file) })
+		}
+		return p.add(file, p.name(file), func() (cache.Digest, error) { return cache.DigestFile(file) })
+	})
+}
+
+// addOutputs says what the command writes: what kbuild makes of it is made here.
+func (p *parcel) addOutputs(a *graph.Action, argv []string, dir scratch) {
+	for i, o := range a.Outputs {
+		file := dir.output(i, o)
+		if !slices.ContainsFunc(argv, func(arg string) bool {
+			return strings.HasSuffix(arg, file) || strings.HasSuffix(arg, dir.seen().output(i, o))
+		}) {
+			continue
+		}
+		p.cmd.Outputs = append(p.cmd.Outputs, remote.Output{Path: p.name(file), File: dir.file(fmt.Sprintf("away%d", i))})
+		p.cmd.Folders = append(p.cmd.Folders, filepath.Dir(p.name(file)))
+	}
+}
+
+// argument is an argument as it is there. What it names outside of the project comes along, if that is a file; folders only where it is known what
+// is read in them.
+func (p *parcel) argument(ctx context.Context, before, arg string) (string, error) {
+	option, file := "", arg
+	switch at := strings.Index(arg, "=/"); {
+	case strings.HasPrefix(arg, "/"):
+	case strings.HasPrefix(arg, "-L/"):
+		option, file = "-L", arg[2:]
+	case at > 0:
+		option, file = arg[:at+1], arg[at+1:]
+	case strings.Contains(arg, " /"), strings.Contains(arg, ",/"), strings.HasPrefix(arg, "-I"):
+		return "", fmt.Errorf("nobody knows what %s names", arg)
+	default:
+		return arg, nil
+	}
+	name := p.name(file)
+	info, err := os.Stat(file)
+	switch {
+	case before == "--host-ccbin": // nvlink does not start it
+	case err != nil || p.inputs[name]: // it will be written, or is one of the inputs
+	case option == "-nvvmpath=":
+		return option + name, p.addNVVM(ctx, file)
+	case info.IsDir() && option != "-L":
+		return "", fmt.Errorf("nobody knows what is read in %s", file)
+	case !info.IsDir():
+		return option + name, p.add(file, name, nil)
+	}
+	return option + name, nil
+}
+
+// addNVVM adds what nvlink loads by itself.
+func (p *parcel) addNVVM(ctx context.Context, dir string) error {
+	lib := filepath.Join(dir, "lib64/libnvvm.so")
+	libs, err := p.libraries(ctx, p.prog.loader, lib, p.prog.env)
+	if err != nil {
+		return err
+	}
+	for name, file := range libs {
+		if err := p.add(file, awayLib+"/"+name, nil); err != nil {
+			return err
+		}
+	}
+	if device := filepath.Join(dir, "libdevice/libdevice.10.bc"); exists(device) {
+		if err := p.add(device, p.name(device), nil); err != nil {
+			return err
+		}
+	}
+	return p.add(lib, p.name(lib), nil)
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// addLibraries adds what -l may stand for: nvlink looks for lib*.so in all folders, then for lib*.a.
+func (p *parcel) addLibraries(argv []string) error {
+	for _, arg := range argv[1:] {
+		name, ok := strings.CutPrefix(arg, "-l")
+		if !ok {
+			continue
+		}
+		found := false
+		for _, dir := range argv[1:] {
+			if dir, ok = strings.CutPrefix(dir, "-L"); !ok {
+				continue
+			}
+			for _, file := range []string{"lib" + name + ".so", "lib" + name + ".a"} {
+				if file = filepath.Join(cache.Absolute(p.root, dir), file); exists(file) {
+					found = true
+					if err := p.add(file, p.name(file), nil); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if !found {
+			return fmt.Errorf("no folder of the command has %s", arg)
+		}
+	}
+	return nil
+}
+
+// program is a program of a tool with all that it takes to run.
+type program struct {
+	file   string            // without links
+	loader string            // absolute
+	env    []string          // in which the loader was asked
+	files  map[string]string // by path there: the program, its libraries, the loader
+}
+
+// program finds what it takes to run a file.
+func (c *carrier) program(ctx context.Context, file string, env []string) (*program, error) {
+	key := file
+	for _, e := range env {
+		if isLibraryPath(e) {
+			key = file + "\x00" + e
+		}
+	}
+	find, _ := c.programs.LoadOrStore(key, sync.OnceValues(func() (*program, error) { return c.findProgram(ctx, file, env) }))
+	return find.(func() (*program, error))()
+}
+
+func (c *carrier) findProgram(ctx context.Context, file string, env []string) (*program, error) {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{file: real, env: env}
+	if p.loader, err = loaderOf(real); err != nil {
+		return nil, err
+	}
+	libs, err := c.libraries(ctx, p.loader, real, env)
+	if err != nil {
+		return nil, err
+	}
+	p.files = map[string]string{c.name(real): real, awayLib + "/" + filepath.Base(p.loader): p.loader}
+	for name, lib := range libs {
+		p.files[awayLib+"/"+name] = lib
+	}
+	return p, nil
+}
+
+// loaderOf is the loader that a program asks for. A script has none, nor has one that is linked statically: they are not known to read no more than
+// their inputs.
+func loaderOf(file string) (string, error) {
+	f, err := elf.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if paths, _ := f.DynString(elf.DT_RPATH); slices.ContainsFunc(paths, filepath.IsAbs) {
+		return "", fmt.Errorf("%s looks for libraries in %s first", file, paths)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, err := io.ReadAll(io.LimitReader(p.Open(), 4096))
+			return strings.TrimRight(string(name), "\x00"), err
+		}
+	}
+	return "", fmt.Errorf("%s has no loader", file)
+}
+
+// libraries are the shared libraries that a loader takes for a program or a library here, by the names that they are asked for. It does not start
+// the program.
+func (c *carrier) libraries(ctx context.Context, loader, file string, env []string) (map[string]string, error) {
+	res, err := run.Run(ctx, run.Command{Argv: []string{loader, "--list", file}, Dir: c.root, Env: env})
+	if err == nil && res.ExitCode != 0 {
+		err = fmt.Errorf("%s --list %s: %s", loader, file, res.Output)
+	}
+	if err != nil {
+		return nil, err
+	}
+	libs := map[string]string{}
+	for line := range strings.Lines(string(res.Output)) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		if !ok {
+			continue // the loader itself, and what the kernel gives
+		}
+		lib, _, ok := strings.Cut(rest, " (0x")
+		if !ok || !filepath.IsAbs(lib) {
+			return nil, fmt.Errorf("%s needs %s, which is not found", file, name)
+		}
+		libs[filepath.Base(name)] = lib
+	}
+	return libs, nil
+}

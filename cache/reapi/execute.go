@@ -1,0 +1,391 @@
+package reapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kbuild-dev/kbuild/cache/remote"
+)
+
+// maxSaid is how much of what a command says is taken, in bytes.
+const maxSaid = 32 << 20
+
+// attempts is how often a command is submitted whose inputs the server has lost meanwhile.
+const attempts = 3
+
+// errFatal wraps what every command would get.
+var errFatal = errors.New("no command can run there")
+
+// executor is a server that runs commands.
+type executor interface {
+	// execute runs an action whose blobs are there; moved is called when the server says something.
+	execute(ctx context.Context, action Blob, moved func()) (*re.ExecuteResponse, error)
+	// alive asks the server for something that costs it nothing.
+	alive(ctx context.Context) error
+}
+
+// Execute runs a command. Its outputs are put where they are wanted if it ends well.
+func (c *Client) Execute(ctx context.Context, cmd *remote.Command) (*remote.Outcome, error) {
+	server, ok := c.s.(executor)
+	if !ok {
+		return nil, fmt.Errorf("%w: the server speaks HTTP", errFatal)
+	}
+	ctx, done := c.pulse.watch(ctx, server)
+	defer done()
+	job, err := newJob(cmd)
+	if err != nil {
+		return nil, err
+	}
+	out := &remote.Outcome{}
+	var answer *re.ExecuteResponse
+	for range attempts {
+		begun := time.Now()
+		sent, err := c.provide(ctx, job.blobs)
+		out.Sent += sent
+		out.Moving += time.Since(begun)
+		if err != nil {
+			return nil, cause(ctx, err)
+		}
+		answer, err = server.execute(ctx, job.action, c.pulse.moved)
+		if err == nil {
+			err = status.ErrorProto(answer.GetStatus())
+		}
+		if err == nil {
+			return out, cause(ctx, c.take(ctx, cmd, answer.GetResult(), out))
+		}
+		if !c.forget(err) {
+			return nil, cause(ctx, judge(err))
+		}
+	}
+	return nil, errors.New("the server loses inputs as quickly as they are sent")
+}
+
+// cause is why ctx has ended, or err.
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// judge finds the errors that every command would get.
+func judge(err error) error {
+	switch status.Code(err) {
+	case codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition: // the last is: no worker for the platform
+		return fmt.Errorf("%w: %w", errFatal, err)
+	}
+	return err
+}
+
+// job is a command as servers know it.
+type job struct {
+	action Blob
+	blobs  map[Blob]func() (io.ReadCloser, error)
+}
+
+// newJob makes the messages of a command. What it runs on is named in both, as servers look at one or the other.
+func newJob(cmd *remote.Command) (*job, error) {
+	root, messages, err := inputTree(cmd)
+	if err != nil {
+		return nil, err
+	}
+	platform := &re.Platform{}
+	for _, p := range cmd.Platform {
+		platform.Properties = append(platform.Properties, &re.Platform_Property{Name: p[0], Value: p[1]})
+	}
+	m := &re.Command{Arguments: cmd.Argv, Platform: platform}
+	for _, e := range cmd.Env {
+		name, value, _ := bytes.Cut([]byte(e), []byte("="))
+		m.EnvironmentVariables = append(m.EnvironmentVariables, &re.Command_EnvironmentVariable{Name: string(name), Value: string(value)})
+	}
+	for _, o := range cmd.Outputs {
+		m.OutputPaths = append(m.OutputPaths, o.Path)
+	}
+	slices.Sort(m.OutputPaths)
+	m.OutputFiles = m.OutputPaths // for servers before 2.1
+	command := encode(m)
+	action := encode(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(root), Platform: platform})
+	j := &job{BlobOf(action), map[Blob]func() (io.ReadCloser, error){}}
+	for _, in := range cmd.Inputs {
+		j.blobs[Blob{in.Digest, in.Size}] = func() (io.ReadCloser, error) { return os.Open(in.File) }
+	}
+	for _, b := range append(messages, command, action) {
+		j.blobs[BlobOf(b)] = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+	}
+	return j, nil
+}
+
+// take brings home what a command has made and said.
+func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResult, out *remote.Outcome) error {
+	begun := time.Now()
+	defer func() { out.Moving += time.Since(begun) }()
+	out.ExitCode = int(r.GetExitCode())
+	account(out, r.GetExecutionMetadata())
+	var err error
+	if out.Stdout, err = c.said(ctx, r.GetStdoutRaw(), r.GetStdoutDigest()); err != nil {
+		return err
+	}
+	if out.Stderr, err = c.said(ctx, r.GetStderrRaw(), r.GetStderrDigest()); err != nil {
+		return err
+	}
+	if out.ExitCode != 0 {
+		return nil
+	}
+	made := map[string]*re.OutputFile{}
+	for _, f := range r.GetOutputFiles() {
+		made[f.GetPath()] = f
+	}
+	for _, o := range cmd.Outputs {
+		f := made[o.Path]
+		if f == nil {
+			return fmt.Errorf("%w: the command ended well and did not write %s", ErrWrong, o.Path)
+		}
+		b, err := blobOf(f.GetDigest())
+		if err != nil {
+			return err
+		}
+		if err := c.bring(ctx, b, o.File, f.GetIsExecutable()); err != nil {
+			return fmt.Errorf("%s: %w", o.Path, err)
+		}
+		c.known.is(b)
+		out.Received += b.Size
+	}
+	return nil
+}
+
+// bring writes a blob to a new file.
+func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) error {
+	mode := os.FileMode(0o666)
+	if exec {
+		mode = 0o777
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.read(ctx, b, movedWriter{f, c.pulse.moved}), f.Close()); err != nil {
+		os.Remove(file)
+		return err
+	}
+	return nil
+}
+
+// said is what a command has written, which comes with the result or as a blob.
+func (c *Client) said(ctx context.Context, raw []byte, d *re.Digest) ([]byte, error) {
+	if len(raw) > 0 || d.GetSizeBytes() == 0 {
+		return raw, nil
+	}
+	b, err := blobOf(d)
+	if err != nil {
+		return nil, err
+	}
+	if b.Size > maxSaid {
+		return nil, fmt.Errorf("the command says %d bytes", b.Size)
+	}
+	var text bytes.Buffer
+	err = c.read(ctx, b, &text)
+	return text.Bytes(), err
+}
+
+// forget notes what the server says that it lacks. ok is false for every other error.
+func (c *Client) forget(err error) (ok bool) {
+	for _, d := range status.Convert(err).Details() {
+		if f, is := d.(*errdetails.PreconditionFailure); is {
+			for _, v := range f.GetViolations() {
+				ok = ok || v.GetType() == "MISSING"
+			}
+		}
+	}
+	if ok {
+		c.known.forget()
+	}
+	return ok
+}
+
+// known are the blobs that the server has, as far as it or we have said so in this build. Two who want the same blob there send it once.
+type known struct {
+	mu    sync.Mutex
+	blobs map[Blob]chan struct{} // closed when the blob is there, or nobody sends it any more
+}
+
+// is notes that the server has a blob.
+func (k *known) is(b Blob) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.blobs == nil {
+		k.blobs = map[Blob]chan struct{}{}
+	}
+	if k.blobs[b] == nil {
+		k.blobs[b] = make(chan struct{})
+		close(k.blobs[b])
+	}
+}
+
+// forget takes back all that is known, but for what is on its way.
+func (k *known) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for b, there := range k.blobs {
+		select {
+		case <-there:
+			delete(k.blobs, b)
+		default:
+		}
+	}
+}
+
+// claim takes what nobody has sent or sends, and gives what others send.
+func (k *known) claim(blobs map[Blob]func() (io.ReadCloser, error)) (mine []Blob, others []<-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.blobs == nil {
+		k.blobs = map[Blob]chan struct{}{}
+	}
+	for b := range blobs {
+		if there := k.blobs[b]; there != nil {
+			others = append(others, there)
+			continue
+		}
+		k.blobs[b] = make(chan struct{})
+		mine = append(mine, b)
+	}
+	return mine, others
+}
+
+// settle ends a claim: the blobs are there, or are not.
+func (k *known) settle(blobs []Blob, there bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, b := range blobs {
+		close(k.blobs[b])
+		if !there {
+			delete(k.blobs, b)
+		}
+	}
+}
+
+// provide sees to it that the server has some blobs, and gives the bytes that were sent. What another command is sending is waited for; if that
+// fails the server will say so.
+func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
+	mine, others := c.known.claim(blobs)
+	want := map[Blob]func() (io.ReadCloser, error){}
+	for _, b := range mine {
+		want[b] = func() (io.ReadCloser, error) {
+			content, err := blobs[b]()
+			return movedReader{content, c.pulse.moved}, err
+		}
+	}
+	if len(want) > 0 {
+		sent, err = c.upload(ctx, want)
+		c.known.settle(mine, err == nil)
+	}
+	if err != nil {
+		return sent, err
+	}
+	for _, there := range others {
+		select {
+		case <-there:
+		case <-ctx.Done():
+			return sent, ctx.Err()
+		}
+	}
+	return sent, nil
+}
+
+// pulse watches a server while commands run on it: a stopped one answers nothing for ever, and no keepalive can be sent. While something moves
+// it is there; else it is asked.
+type pulse struct {
+	mu    sync.Mutex
+	users int
+	stop  context.CancelFunc // of who asks
+	dead  context.Context    // ends with the server
+	last  atomic.Int64       // when something moved last, in Unix nanoseconds
+}
+
+// How often the server is asked, and how long an answer may take.
+const (
+	beat  = 500 * time.Millisecond
+	limit = 1500 * time.Millisecond
+)
+
+var errStopped = errors.New("the server does not answer any more")
+
+func (p *pulse) moved() { p.last.Store(time.Now().UnixNano()) }
+
+// watch gives a context that ends when the server does not answer any more. done must be called.
+func (p *pulse) watch(parent context.Context, s executor) (ctx context.Context, done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users++; p.users == 1 {
+		watching, stop := context.WithCancel(context.Background())
+		dead, die := context.WithCancelCause(context.Background())
+		p.stop, p.dead = stop, dead
+		go p.ask(watching, s, die)
+	}
+	dead := p.dead
+	ctx, cancel := context.WithCancelCause(parent)
+	release := context.AfterFunc(dead, func() { cancel(context.Cause(dead)) })
+	return ctx, func() {
+		release()
+		cancel(nil)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.users--; p.users == 0 {
+			p.stop()
+		}
+	}
+}
+
+func (p *pulse) ask(ctx context.Context, s executor, die context.CancelCauseFunc) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		asking, cancel := context.WithTimeout(ctx, limit)
+		err := s.alive(asking)
+		cancel()
+		quiet := time.Since(time.Unix(0, p.last.Load())) > limit
+		if err != nil && ctx.Err() == nil && quiet && status.Code(err) == codes.DeadlineExceeded {
+			die(fmt.Errorf("%w: %w", errFatal, errStopped))
+			return
+		}
+	}
+}
+
+// movedWriter and movedReader tell when content moves.
+type movedWriter struct {
+	io.Writer
+	moved func()
+}
+
+func (m movedWriter) Write(p []byte) (int, error) {
+	m.moved()
+	return m.Writer.Write(p)
+}
+
+type movedReader struct {
+	io.ReadCloser
+	moved func()
+}
+
+func (m movedReader) Read(p []byte) (int, error) {
+	m.moved()
+	return m.ReadCloser.Read(p)
+}
