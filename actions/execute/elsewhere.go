@@ -149,9 +149,6 @@ func (c *carrier) execute(ctx context.Context, cmd remote.Command) (run.Result, 
 	out, err := c.elsewhere.Execute(ctx, cmd)
 	switch {
 	case err != nil, out.ExitCode != 0:
-		if err != nil {
-		} else {
-		}
 		return run.Result{}, errLost
 	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
 		return run.Result{}, errLost
