@@ -119,7 +119,7 @@ var kinds = []KindInfo{
 	{Kind: HostRefs, Does: "which kernels and variables of a device link host code refers to", Lane: LaneDevLink, Cost: time.Millisecond, InProcess: true},
 	{Kind: DeviceLink, Does: "objects and archives to an object with linked device code", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib},
 	{Kind: NVLink, Does: "slices to linked device code of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Unnamed: true, Portable: true},
-	{Kind: LLD, Does: "LLVM bitcode to a linked code object of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib},
+	{Kind: LLD, Does: "LLVM bitcode to a linked code object of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Portable: true},
 	{Kind: HostLink, Does: "links a program", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
 	{Kind: SharedLink, Does: "links a shared library", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
 }

@@ -121,6 +121,9 @@ func (w *Workspace) tell(s remote.Stats) {
 	if s.Unsent > 0 {
 		text = append(text, fmt.Sprintf("%d not stored", s.Unsent))
 	}
+	if s.Off {
+		text = append(text, "given up")
+	}
 	w.Front.Note("remote cache: " + strings.Join(text, "; "))
 	if s.Executed+s.Lost+s.Beaten > 0 {
 		w.tellExecuted(s)

@@ -22,7 +22,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// The passes behind the preprocessor read little: cicc a text, ptxas PTX, nvlink slices. So they run on any Linux machine, without a toolkit on
+// The passes behind the preprocessor read little: cicc a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on
 // it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like any other, and the command begins
 // with that loader. All files of the project have the names there that they have here, relative to the root, which is the folder that the command
 // runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
@@ -222,7 +222,7 @@ func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir 
 		}
 		p.cmd.Argv = append(p.cmd.Argv, arg)
 	}
-	if a.Kind == graph.NVLink {
+	if a.Kind.Info().Lane == graph.LaneDevLink {
 		if err := p.addLibraries(argv); err != nil {
 			return p.cmd, err
 		}
@@ -410,7 +410,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// addLibraries adds what -l may stand for: nvlink looks for lib*.so in all folders, then for lib*.a.
+// addLibraries adds what -l may stand for: nvlink looks for lib*.so in all folders, then for lib*.a; lld for both in each.
 func (p *parcel) addLibraries(argv []string) error {
 	for _, arg := range argv[1:] {
 		name, ok := strings.CutPrefix(arg, "-l")

@@ -182,9 +182,7 @@ func (c *Cache) giveUp(why string) {
 	}
 	close(c.off)
 	c.stats.Off = true
-	if c.opts.Warn != nil {
-		c.opts.Warn(fmt.Sprintf("the remote cache %s is not used for the rest of this build: %s", c.opts.Address, why))
-	}
+	c.warnOnce(fmt.Sprintf("the remote cache %s is not used for the rest of this build: %s", c.opts.Address, why))
 }
 
 func (c *Cache) isOff() bool {
@@ -371,6 +369,7 @@ func (c *Cache) trouble(err error) {
 	}
 }
 
+// warnOnce tells the first thing that goes wrong: what comes of it is not worth another warning.
 func (c *Cache) warnOnce(text string) {
 	c.said.Do(func() {
 		if c.opts.Warn != nil {
