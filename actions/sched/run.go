@@ -131,6 +131,9 @@ func (l *loop) start() {
 	}
 	if !l.stopping {
 		l.startChecks()
+		if l.queued.count > l.ports.count || l.ready.count+l.count[checking] > 0 {
+			l.startElsewhere()
+		}
 		l.startCommands()
 		l.startElsewhere()
 		l.startAlone()
