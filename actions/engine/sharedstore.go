@@ -15,6 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/remote"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // sharedStore is the store of this machine with a cache on another one behind it. Content comes from there when something reads it: what
@@ -27,18 +28,56 @@ type sharedStore struct {
 	other map[cache.Key]bool // ids of records from there that this machine's store lacks
 }
 
-// openRemote starts what speaks to the remote cache.
-func (w *Workspace) openRemote(store *disk.Store) (*sharedStore, error) {
+// openRemote starts what speaks to the remote cache; nil if there is none.
+func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*sharedStore, error) {
+	r := w.remoteCache(named)
+	if r.address == "" {
+		return nil, nil
+	}
+	warn := func(text string) { w.Front.Note("warning: " + text) }
 	program, err := remoteProgram()
-	if err != nil {
+	if err == nil {
+		var c *remote.Cache
+		if c, err = remote.Start(remote.Options{Program: program, Address: r.address, Dir: store.Folder(), ReadOnly: r.readOnly, Anonymous: r.anonymous,
+			Server: r.server, Warn: warn}); err == nil {
+			return &sharedStore{Store: store, remote: c, other: map[cache.Key]bool{}}, nil
+		}
+	}
+	if w.Remote != nil {
 		return nil, err
 	}
-	c, err := remote.Start(remote.Options{Program: program, Address: w.Remote, Dir: store.Folder(), ReadOnly: w.ReadOnly,
-		Warn: func(text string) { w.Front.Note("warning: " + text) }})
-	if err != nil {
-		return nil, err
+	warn(err.Error()) // who builds has not asked for it
+	return nil, nil
+}
+
+// remoteCache is the cache on another machine that a build has.
+type remoteCache struct {
+	address   string // "" is none
+	server    string // of the address, HOST:PORT
+	readOnly  bool
+	anonymous bool // the server is not to learn who asks
+}
+
+// remoteCache is what the command line, the environment and the manifest say together. The address is that of the first of them that names one, if
+// only an empty one. Nothing is sent where any of them says so: what a project forbids to all who build it, one of them may not want back.
+//
+// Credentials are the user's, and an address of the manifest is not: any project could have them sent to a server of its choice. So a server that
+// the manifest names gets them only where the user has listed it. Where there is a list, it holds for other addresses too: those may be of a
+// script of the project.
+func (w *Workspace) remoteCache(named manifest.Cache) remoteCache {
+	r := remoteCache{address: named.Remote, readOnly: w.ReadOnly || named.ReadOnly, anonymous: w.Remote == nil || len(w.RemoteHosts) > 0}
+	if w.Remote != nil {
+		r.address = *w.Remote
 	}
-	return &sharedStore{Store: store, remote: c, other: map[cache.Key]bool{}}, nil
+	u, err := cache.ParseAddress(r.address)
+	if err != nil {
+		return r // which is told when it is used
+	}
+	r.server = cache.ServerOf(u)
+	if slices.ContainsFunc(w.RemoteHosts, func(host string) bool { return strings.EqualFold(host, r.server) }) {
+		r.anonymous = false
+	}
+	return r
 }
 
 // remoteProgram is kbuild-remote, beside kbuild or in PATH.
@@ -50,7 +89,7 @@ func remoteProgram() (string, error) {
 	}
 	program, err := exec.LookPath("kbuild-remote")
 	if err != nil {
-		return "", errors.New("--remote needs the program kbuild-remote, which is neither beside kbuild nor in PATH: install both of one version, or build without --remote")
+		return "", errors.New("the remote cache needs the program kbuild-remote, which is neither beside kbuild nor in PATH: install both of one version, or build without it: --remote=''")
 	}
 	return program, nil
 }

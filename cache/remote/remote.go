@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +36,9 @@ type Options struct {
 	ReadOnly bool
 	Patience time.Duration // for how long a build may wait in vain; 0 is the default
 	Warn     func(text string)
+
+	Anonymous bool   // the server is not to learn who asks
+	Server    string // HOST:PORT of Address, to say so
 }
 
 // Cache is a remote cache. All methods may be called concurrently.
@@ -73,6 +79,9 @@ func Start(o Options) (*Cache, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
 		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience}
+	if o.Anonymous {
+		c.cmd.Env = anonymous(os.Environ())
+	}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -88,6 +97,14 @@ func Start(o Options) (*Cache, error) {
 	go c.receive(out)
 	go c.hello()
 	return c, nil
+}
+
+// anonymous takes out of an environment what says who asks, also by variables that only a later kbuild-remote knows.
+func anonymous(env []string) []string {
+	return slices.DeleteFunc(env, func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return strings.HasPrefix(name, "KBUILD_REMOTE_") && name != "KBUILD_REMOTE_CA"
+	})
 }
 
 // transmit writes requests until the cache is off, and what was queued before.
@@ -155,10 +172,18 @@ func (c *Cache) hello() {
 	c.mu.Unlock()
 	switch {
 	case err != nil && a.Denied:
-		c.giveUp(err.Error() + "; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER")
+		c.giveUp(err.Error() + c.whoAsks())
 	case err != nil:
 		c.giveUp(err.Error())
 	}
+}
+
+// whoAsks says what to do about a server that refuses one whom it does not know.
+func (c *Cache) whoAsks() string {
+	if c.opts.Anonymous {
+		return "; credentials are sent to the servers in KBUILD_REMOTE_HOSTS alone, and " + c.opts.Server + " is none of them"
+	}
+	return "; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER"
 }
 
 // giveUp ends all use of the cache in this build, and says so once.
@@ -347,7 +372,11 @@ func (c *Cache) Store(r *cache.Record) {
 		c.stats.Unsent++
 		if a.Denied && !c.readOnly {
 			c.readOnly = true
-			go c.warnOnce("the remote cache " + c.opts.Address + " is read only for this user: " + a.Error)
+			text := "the remote cache " + c.opts.Address + " is read only for this user: " + a.Error
+			if c.opts.Anonymous {
+				text += c.whoAsks()
+			}
+			go c.warnOnce(text)
 		}
 	}()
 }

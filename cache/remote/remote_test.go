@@ -39,6 +39,8 @@ func pretend(how string) {
 		switch {
 		case r.Operation == Hello && how == "refused":
 			a = Answer{ID: r.ID, Error: "connection refused"}
+		case r.Operation == Hello && how == "told":
+			a = Answer{ID: r.ID, Error: strings.Join(slices.DeleteFunc(os.Environ(), func(e string) bool { return !strings.HasPrefix(e, "KBUILD_REMOTE") }), " ")}
 		case r.Operation == Hello && how == "unknown":
 			a = Answer{ID: r.ID, Error: "who are you", Denied: true}
 		case r.Operation == Hello && how == "silent", r.Operation == Records && how == "stops":
@@ -182,6 +184,32 @@ func TestSavedNonsense(t *testing.T) {
 		c := &Cache{opts: Options{Patience: patience}, left: time.Millisecond}
 		if c.saved(d); c.left < time.Millisecond || c.left > patience {
 			t.Errorf("after a hit that claims %v, patience is %v", d, c.left)
+		}
+	}
+}
+
+// A server that is not to learn who asks does not, and who asks learns why it refuses him.
+func TestAnonymous(t *testing.T) {
+	const listed = "; credentials are sent to the servers in KBUILD_REMOTE_HOSTS alone, and cache:80 is none of them"
+	for _, name := range []string{"TOKEN_FILE", "PASSWORD_FILE", "CREDENTIAL_HELPER", "CERT", "KEY", "CA", "OF_LATER"} {
+		t.Setenv("KBUILD_REMOTE_"+name, "x")
+	}
+	for how, want := range map[string]string{
+		"told":    "the remote cache grpc://cache is not used for the rest of this build: KBUILD_REMOTE_CA=x",
+		"unknown": "the remote cache grpc://cache is not used for the rest of this build: who are you" + listed,
+		"denied":  "the remote cache grpc://cache is read only for this user: not you" + listed,
+	} {
+		t.Setenv("PRETEND", how)
+		s := &said{}
+		c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Server: "cache:80", Anonymous: true, Patience: time.Hour, Warn: s.warn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Store(sample)
+		c.sending.Wait()
+		c.Close()
+		if got := s.all(); got != want {
+			t.Errorf("%s: %q, want %q", how, got, want)
 		}
 	}
 }
