@@ -127,6 +127,7 @@ type Record struct {
 	CPU        time.Duration `json:"cpu"`
 	MaxRSS     int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
 	Made       time.Time     `json:"made"`
+	Origin     string        `json:"origin,omitempty"` // address of the remote cache that it came from, as this machine knows; "" for all that leaves it
 }
 
 // Function is what ptxas says of a function in device code. Sizes are in bytes, for each thread but for Shared, which is for

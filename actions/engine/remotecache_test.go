@@ -2,10 +2,14 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -101,4 +105,88 @@ func TestNoProgramForRemote(t *testing.T) {
 	if f := p.build(); f.err == nil || !strings.Contains(f.err.Error(), "neither beside kbuild nor in PATH") {
 		t.Errorf("the user names it: %v", f.err)
 	}
+}
+
+// machine is a checkout of a project on another machine: nothing is built, and its cache is empty. It takes from the server.
+func (p *project) machine() {
+	p.remove("build")
+	p.remove("../cache")
+}
+
+// origins are those that explanations tell, of records that are cached or up to date, with the number of each.
+func (p *project) origins() string {
+	p.t.Helper()
+	w := p.newWorkspace(&front{})
+	w.DryRun = true
+	project, tree, want, err := w.Open(nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer tree.Close()
+	count := map[string]int{}
+	for _, e := range tree.Runner.Explain(project.Graph.Closure(want), tree.Imported()) {
+		count[e.State+" "+e.Origin]++
+	}
+	return fmt.Sprint(count)
+}
+
+// Where a record came from is known as long as this machine has it, and to no other.
+func TestOrigin(t *testing.T) {
+	p := rebuilt(t)
+	s := p.server()
+	address := pretended
+	p.workspace = func(w *Workspace) { w.Remote = &address }
+	first := p.build()
+	n := first.sum.Actions
+	originsAre := func(what, state string, remote int) {
+		t.Helper()
+		want := map[string]int{state + " " + pretended: remote, state + " ": n - remote}
+		maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
+		if got := p.origins(); got != fmt.Sprint(want) {
+			t.Errorf("%s: %s, want %v", what, got, want)
+		}
+	}
+	originsAre("what ran here", "up_to_date", 0)
+	p.machine()
+	if f := p.build(); f.sum.Cached != n {
+		t.Fatalf("another machine: %s", f)
+	}
+	originsAre("what came", "up_to_date", n)
+	p.remove("build")
+	originsAre("what is in the cache here", "cached", n)
+	p.workspace = func(*Workspace) {}
+	if f := p.build(); f.sum.Cached != n {
+		t.Fatalf("without the server: %s", f)
+	}
+	originsAre("what came back out of the cache here", "up_to_date", n)
+	if c := p.counters(); c.Remote != int64(n) || c.Hits() != int64(2*n) || c.Received == 0 || c.Sent != 0 {
+		t.Errorf("counted: %+v", c)
+	}
+	p.write("inc/a.h", "int edited;\n")
+	p.build()
+	originsAre("what ran since", "up_to_date", n-3)
+	s.connections()
+	err := filepath.WalkDir(s.dir, func(name string, d os.DirEntry, err error) error {
+		if text, e := os.ReadFile(name); e == nil && strings.Contains(string(text), pretended) {
+			t.Errorf("the server knows %s by its name", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counters are those of the project's cache.
+func (p *project) counters() cache.Counters {
+	p.t.Helper()
+	store, err := disk.Open(p.path("../cache"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	st, err := store.Stats(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return st.Counters
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -24,9 +25,16 @@ type sharedStore struct {
 	*disk.Store
 	remote *remote.Cache
 
+	taken atomic.Int64 // hits by records from there
+
 	mu    sync.Mutex
-	other map[cache.Key]bool // ids of records from there that this machine's store lacks
+	other map[recordName]int // how often this machine's store has lacked a record that is there, and was not yet used
 }
+
+// recordName tells records apart: one id may stand under many keys.
+type recordName struct{ command, id cache.Key }
+
+func nameOf(r *cache.Record) recordName { return recordName{r.Command, r.ID()} }
 
 // openRemote starts what speaks to the remote cache; nil if there is none.
 func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*sharedStore, error) {
@@ -40,7 +48,7 @@ func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*shared
 		var c *remote.Cache
 		if c, err = remote.Start(remote.Options{Program: program, Address: r.address, Dir: store.Folder(), ReadOnly: r.readOnly, Anonymous: r.anonymous,
 			Server: r.server, Warn: warn}); err == nil {
-			return &sharedStore{Store: store, remote: c, other: map[cache.Key]bool{}}, nil
+			return &sharedStore{Store: store, remote: c, other: map[recordName]int{}}, nil
 		}
 	}
 	if w.Remote != nil {
@@ -110,7 +118,7 @@ func (s *sharedStore) Confirm(ctx context.Context, r *cache.Record) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.other[r.ID()] = true
+	s.other[nameOf(r)]++
 	return true
 }
 
@@ -127,6 +135,9 @@ func (s *sharedStore) Restore(ctx context.Context, o cache.Output, name string) 
 func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.Output) string) error {
 	err := s.Store.Put(ctx, r, file)
 	if err == nil {
+		s.mu.Lock()
+		delete(s.other, nameOf(r)) // it is here now
+		s.mu.Unlock()
 		s.remote.Store(r)
 	}
 	return err
@@ -134,12 +145,15 @@ func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.
 
 // Used implements cache.Store.
 func (s *sharedStore) Used(r *cache.Record) {
-	id := r.ID()
+	name := nameOf(r)
 	s.mu.Lock()
-	other := s.other[id]
-	delete(s.other, id)
+	other := s.other[name] > 0
+	if other {
+		s.other[name]--
+	}
 	s.mu.Unlock()
 	if other {
+		s.taken.Add(1)
 		s.Store.Keep(r) // without it this machine asks again
 		return
 	}

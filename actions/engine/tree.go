@@ -108,11 +108,14 @@ func (t *Tree) Close() {
 		t.db.Optimize()
 	}
 	t.db.Close()
+	counters := t.Runner.Counters()
 	if t.shared != nil {
-		t.w.tell(t.shared.remote.Close())
+		s := t.shared.remote.Close()
+		t.w.tell(s)
+		counters.Remote, counters.Received, counters.Sent = t.shared.taken.Load(), s.Received, s.Sent
 	}
 	if t.Store != nil && !t.w.DryRun {
-		t.Store.Count(t.Runner.Counters())
+		t.Store.Count(counters)
 		t.collect(t.Store)
 	}
 	if t.own != nil && !t.w.DryRun {

@@ -303,13 +303,16 @@ func (c *Cache) saved(d time.Duration) {
 	c.stats.Hits++
 }
 
-// Records gives the records under a key. Whatever is wrong, there are none.
+// Records gives the records under a key, with the address as their origin, whatever the server says of that. Whatever is wrong, there are none.
 func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Records, Command: command})
 	if err != nil {
 		c.trouble(err)
 		return nil
+	}
+	for _, r := range a.Records {
+		r.Origin = c.opts.Address
 	}
 	return a.Records
 }
@@ -351,6 +354,8 @@ func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
 
 // Store sends a record, which the local store must have, and its outputs. It returns at once.
 func (c *Cache) Store(r *cache.Record) {
+	mine := *r
+	mine.Origin = ""
 	c.sending.Add(1)
 	go func() {
 		defer c.sending.Done()
@@ -361,7 +366,7 @@ func (c *Cache) Store(r *cache.Record) {
 		if readOnly {
 			return
 		}
-		a, err := c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)}) // nobody waits for it
+		a, err := c.ask(context.Background(), Request{Operation: Store, Record: &mine}, &waiting{answer: make(chan Answer, 1)}) // nobody waits for it
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stats.Sent += a.Bytes

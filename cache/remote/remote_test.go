@@ -68,8 +68,12 @@ func pretend(how string) {
 				enc.Encode(Answer{Moves: true})
 			}
 			a.Bytes = 7
+		case r.Operation == Store && r.Record.Origin != "":
+			a = Answer{ID: r.ID, Error: "the origin of a record is for this machine alone"}
 		case r.Operation == Records:
-			a.Records = []*cache.Record{sample}
+			forged := *sample
+			forged.Origin = os.Getenv("FORGED")
+			a.Records = []*cache.Record{&forged}
 		case r.Operation == Fetch, r.Operation == Store:
 			a.Bytes = 7
 		case r.Operation == Cancel:
@@ -118,17 +122,29 @@ func start(t *testing.T, how string, readOnly bool, patience time.Duration) (*Ca
 func TestHit(t *testing.T) {
 	c, s := start(t, "well", false, time.Hour)
 	recs := c.Records(t.Context(), sample.Command)
-	if diff := cmp.Diff([]*cache.Record{sample}, recs); diff != "" {
+	from := *sample
+	from.Origin = "grpc://cache"
+	if diff := cmp.Diff([]*cache.Record{&from}, recs); diff != "" {
 		t.Fatal(diff)
 	}
 	if !c.Has(t.Context(), recs[0]) || !c.Fetch(t.Context(), recs[0].Outputs[0]) {
 		t.Error("what the server has cannot be had")
 	}
 	c.Missed()
-	c.Store(sample)
+	c.Store(recs[0])
 	want := Stats{Hits: 1, Misses: 1, Received: 7, Sent: 7, Stored: 1}
 	if got := c.Close(); got != want || s.all() != "" {
 		t.Errorf("%+v, want %+v; %s", got, want, s.all())
+	}
+}
+
+// Where a record came from is for this machine to say, whatever the server says.
+func TestForgedOrigin(t *testing.T) {
+	t.Setenv("FORGED", "grpc://another")
+	c, _ := start(t, "well", false, time.Hour)
+	defer c.Close()
+	if r := c.Records(t.Context(), sample.Command)[0]; r.Origin != "grpc://cache" {
+		t.Errorf("it comes from %q", r.Origin)
 	}
 }
 
