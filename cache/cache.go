@@ -204,8 +204,11 @@ type Distant interface {
 	// Elsewhere gives records under a command key that the store itself does not have. Whatever is wrong, there are none.
 	Elsewhere(ctx context.Context, command Key) []*Record
 
-	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had. nil says that none did hold.
+	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had.
 	Confirm(ctx context.Context, r *Record) bool
+
+	// Missed notes that none of the records from elsewhere holds, or that there are none.
+	Missed()
 }
 
 // ParseDigest reads 64 hex digits.

@@ -190,3 +190,38 @@ func (p *project) counters() cache.Counters {
 	}
 	return st.Counters
 }
+
+// Records of one id under many keys are told apart: each that came is kept, and counted as often as it was used.
+func TestSharedID(t *testing.T) {
+	p := rebuilt(t)
+	p.server()
+	address := pretended
+	p.workspace = func(w *Workspace) { w.Remote = &address }
+	local, err := disk.Open(p.path("../cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.newWorkspace(&front{}).openRemote(local, manifest.Cache{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.remote.Close()
+	a := &cache.Record{Command: cache.Key{1}, Outputs: []cache.Output{{Path: "a", Unkept: true}}}
+	b := &cache.Record{Command: cache.Key{2}, Outputs: a.Outputs}
+	for _, r := range []*cache.Record{a, b, a} {
+		if !s.Confirm(t.Context(), r) {
+			t.Fatal("the server does not have it")
+		}
+	}
+	for _, r := range []*cache.Record{a, a, a, b} {
+		s.Used(r)
+	}
+	for _, r := range []*cache.Record{a, b} {
+		if kept, err := local.Records(t.Context(), r.Command); err != nil || len(kept) != 1 {
+			t.Errorf("of key %v: %v %v", r.Command[0], kept, err)
+		}
+	}
+	if n := s.taken.Load(); n != 3 {
+		t.Errorf("%d hits by records from there, want 3", n)
+	}
+}

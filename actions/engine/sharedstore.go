@@ -31,6 +31,8 @@ type sharedStore struct {
 	other map[recordName]int // how often this machine's store has lacked a record that is there, and was not yet used
 }
 
+var _ cache.Distant = (*sharedStore)(nil)
+
 // recordName tells records apart: one id may stand under many keys.
 type recordName struct{ command, id cache.Key }
 
@@ -109,10 +111,6 @@ func (s *sharedStore) Elsewhere(ctx context.Context, command cache.Key) []*cache
 
 // Confirm implements cache.Distant.
 func (s *sharedStore) Confirm(ctx context.Context, r *cache.Record) bool {
-	if r == nil {
-		s.remote.Missed()
-		return false
-	}
 	if !s.remote.Has(ctx, r) {
 		return false
 	}
@@ -121,6 +119,9 @@ func (s *sharedStore) Confirm(ctx context.Context, r *cache.Record) bool {
 	s.other[nameOf(r)]++
 	return true
 }
+
+// Missed implements cache.Distant.
+func (s *sharedStore) Missed() { s.remote.Missed() }
 
 // Restore implements cache.Store.
 func (s *sharedStore) Restore(ctx context.Context, o cache.Output, name string) error {

@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Receive stores the content of an output that comes from elsewhere. It is checked.
+// Receive stores the content of an output that comes from elsewhere. It is checked. An error is a WriteError where not the content is at fault, but the
+// store.
 func (s *Store) Receive(ctx context.Context, o cache.Output, src io.Reader) error {
 	if s.reuse(o) {
 		return nil

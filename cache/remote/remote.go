@@ -342,7 +342,11 @@ func (c *Cache) Missed() {
 func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Fetch, Output: &o})
-	if err != nil {
+	switch {
+	case err != nil && a.Local:
+		c.warnOnce(fmt.Sprintf("what the remote cache %s has cannot be kept here, and is built instead: %v", c.opts.Address, err))
+		return false
+	case err != nil:
 		c.trouble(err)
 		return false
 	}

@@ -59,6 +59,10 @@ func pretend(how string) {
 			a.Found = false
 		case r.Operation == Has && how == "cannot say":
 			a = Answer{ID: r.ID, Error: "wrong answer"}
+		case r.Operation == Fetch && how == "full":
+			a = Answer{ID: r.ID, Error: "no space left", Local: true}
+		case r.Operation == Fetch && how == "cannot give":
+			a = Answer{ID: r.ID, Error: "wrong answer"}
 		case r.Operation == Store && how == "denied":
 			a = Answer{ID: r.ID, Error: "not you", Denied: true}
 		case r.Operation == Store && how == "takes nothing":
@@ -190,6 +194,24 @@ func TestForgotten(t *testing.T) {
 		}
 		if s := c.Close(); s.Hits != 0 || s.Misses != 1 {
 			t.Errorf("%s: %d hits and %d misses, want one miss", how, s.Hits, s.Misses)
+		}
+	}
+}
+
+// What cannot be fetched is told as trouble of this machine, where it is, and else as that of the server.
+func TestFetchFails(t *testing.T) {
+	for how, want := range map[string]string{
+		"full":        "what the remote cache grpc://cache has cannot be kept here, and is built instead: no space left",
+		"cannot give": "taking from the remote cache grpc://cache: wrong answer; building goes on",
+	} {
+		c, s := start(t, how, false, time.Hour)
+		for range 2 {
+			if c.Fetch(t.Context(), sample.Outputs[0]) {
+				t.Errorf("%s: fetched", how)
+			}
+		}
+		if c.Close(); s.all() != want {
+			t.Errorf("%s: %q, want %q", how, s.all(), want)
 		}
 	}
 }
