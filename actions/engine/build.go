@@ -7,6 +7,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -173,6 +174,9 @@ type watched struct {
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.Front.Begin(t, want)
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
+	if t.shared != nil {
+		r.Options.Checks = remote.Checks // which wait for the server, most of the time
+	}
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
 	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -65,10 +66,14 @@ func TestRemoteOfManifest(t *testing.T) {
 		}
 	}
 	const anonymous = pretended + ` read only false token ""`
-	if first := p.build(); first.sum.Ran != first.sum.Actions {
+	first := p.build()
+	if first.sum.Ran != first.sum.Actions {
 		t.Errorf("the first build: %s", first)
 	}
 	connected("the first build", anonymous)
+	if n := first.run.Options.Checks; n != remote.Checks {
+		t.Errorf("%d checks at once with a remote cache", n)
+	}
 	p.expect("the second build", p.build(), "view:")
 	connected("the second build", "")
 	p.write("inc/a.h", "int edited;\n")
@@ -80,7 +85,11 @@ func TestRemoteOfManifest(t *testing.T) {
 	p.write("inc/a.h", "int again;\n")
 	none := ""
 	p.workspace = func(w *Workspace) { w.Remote = &none }
-	p.expect("without", p.build(), "part: ran bin/app lib/libk.a obj/library.k/k/a.cpp.o")
+	without := p.build()
+	p.expect("without", without, "part: ran bin/app lib/libk.a obj/library.k/k/a.cpp.o")
+	if n := without.run.Options.Checks; n != 0 {
+		t.Errorf("%d checks at once without a remote cache", n)
+	}
 	connected("without", "")
 	p.write("inc/a.h", "int once more;\n")
 	p.workspace = func(w *Workspace) { w.RemoteHosts = []string{"cache.example:8980"} }

@@ -188,5 +188,6 @@ func failed(err error) remote.Answer {
 	var web StatusError
 	code := status.Code(err)
 	denied := code == codes.PermissionDenied || code == codes.Unauthenticated || errors.As(err, &web) && (web.Code == 401 || web.Code == 403)
-	return remote.Answer{Error: err.Error(), Denied: denied, Local: errors.As(err, new(disk.WriteError))}
+	return remote.Answer{Error: err.Error(), Denied: denied, Local: errors.As(err, new(disk.WriteError)),
+		Busy: code == codes.ResourceExhausted || web.Code == 429 || web.Code == 503}
 }

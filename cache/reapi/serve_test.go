@@ -112,9 +112,13 @@ func TestServe(t *testing.T) {
 	if a := all[3]; !strings.Contains(a.Error, "does not know") {
 		t.Errorf("of no operation: %+v", a)
 	}
+	status = 429
+	if a := talk(t, hello)[0]; !a.Busy || a.Error == "" {
+		t.Errorf("of a server that is asked too much: %+v", a)
+	}
 	for code, want := range map[int]string{500: "the server answers 500 Internal Server Error", 401: "the server answers 401 Unauthorized", 302: "the server answers 302 Found"} {
 		status = code
-		if a := talk(t, hello)[0]; a.Error != want {
+		if a := talk(t, hello)[0]; a.Error != want || a.Busy {
 			t.Errorf("%d: %+v", code, a)
 		}
 	}

@@ -51,6 +51,7 @@ type Cache struct {
 	ready   chan struct{}  // closed when hello was answered, or the cache is off
 	sending sync.WaitGroup // records on their way
 	said    sync.Once
+	crowd   *crowd
 
 	mu       sync.Mutex
 	calls    map[int]*waiting
@@ -78,7 +79,7 @@ type Stats struct {
 func Start(o Options) (*Cache, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
-		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience}
+		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience, crowd: newCrowd()}
 	if o.Anonymous {
 		c.cmd.Env = anonymous(os.Environ())
 	}
@@ -209,8 +210,28 @@ func (c *Cache) isOff() bool {
 	}
 }
 
-// call is ask with patience.
-func (c *Cache) call(ctx context.Context, r Request) (Answer, error) {
+// call is ask as soon as there are not too many, and again where the server says that there are.
+func (c *Cache) call(ctx context.Context, r Request) (a Answer, err error) {
+	learned := r.Operation
+	if learned != Records && learned != Has {
+		learned = "" // it takes as long as its content
+	}
+	for range tries {
+		turn, err := c.crowd.enter(ctx, c.off)
+		if err != nil {
+			return Answer{}, err
+		}
+		begun := time.Now()
+		a, err = c.patiently(ctx, r)
+		if c.crowd.leave(turn, learned, time.Since(begun), a.Busy); !a.Busy {
+			return a, err
+		}
+	}
+	return a, errors.New(a.Error)
+}
+
+// patiently is ask with patience.
+func (c *Cache) patiently(ctx context.Context, r Request) (Answer, error) {
 	w := &waiting{answer: make(chan Answer, 1)}
 	c.mu.Lock()
 	w.impatient = time.AfterFunc(free, func() { c.impatient(w) })
@@ -370,7 +391,7 @@ func (c *Cache) Store(r *cache.Record) {
 		if readOnly {
 			return
 		}
-		a, err := c.ask(context.Background(), Request{Operation: Store, Record: &mine}, &waiting{answer: make(chan Answer, 1)}) // nobody waits for it
+		a, err := c.send(&mine)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stats.Sent += a.Bytes
@@ -388,6 +409,19 @@ func (c *Cache) Store(r *cache.Record) {
 			go c.warnOnce(text)
 		}
 	}()
+}
+
+// send stores a record, for which nobody waits. kbuild-remote sends few at once, so they take no place in the crowd; where one is refused, the crowd
+// makes room.
+func (c *Cache) send(r *cache.Record) (a Answer, err error) {
+	for range tries {
+		a, err = c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)})
+		if !a.Busy {
+			break
+		}
+		c.crowd.makeRoom()
+	}
+	return a, err
 }
 
 // trouble says once what goes wrong; the build goes on without this answer.

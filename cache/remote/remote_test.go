@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,13 +31,17 @@ var sample = &cache.Record{Command: cache.Key{1}, Outputs: []cache.Output{{Path:
 // pretend answers as a program does that has a record, or in a way named.
 func pretend(how string) {
 	enc, dec := json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)
+	asked := 0
 	for {
 		var r Request
 		if dec.Decode(&r) != nil {
 			return
 		}
 		a := Answer{ID: r.ID, Found: true}
+		asked++
 		switch {
+		case r.Operation != Hello && (how == "busy" || how == "busy each other time" && asked%2 == 0):
+			a = Answer{ID: r.ID, Error: fmt.Sprintf("too many calls, %d by now", asked-1), Busy: true}
 		case r.Operation == Hello && how == "refused":
 			a = Answer{ID: r.ID, Error: "connection refused"}
 		case r.Operation == Hello && how == "told":
