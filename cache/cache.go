@@ -109,7 +109,7 @@ type Output struct {
 	Digest Digest `json:"d"`
 	Size   int64  `json:"s"`
 	Exec   bool   `json:"x,omitempty"` // the executable bit
-	Unkept bool   `json:"u,omitempty"` // no store has the content; who needs it runs the action again
+	Unkept bool   `json:"u,omitempty"` // the store that has the record may lack the content; who needs it runs the action again
 }
 
 // Record is one successful run of an action.

@@ -234,3 +234,98 @@ func TestSharedID(t *testing.T) {
 		t.Errorf("%d hits by records from there, want 3", n)
 	}
 }
+
+// passed is a project with passes that hand much to each other.
+func passed(t *testing.T) *project {
+	return newProject(t, map[string]string{
+		"kernels.hcl": `
+variable "def" {
+  type = string
+}
+
+executable "app" {
+  sources = ["a.cu", "b.cu"]
+  code    = ["sm_80", "sm_90"]
+  mode    = "rdc"
+}
+`,
+		"a.cu": "__global__ void a() {}\nint main() {}\n", "b.cu": "__global__ void b() {}\n",
+	})
+}
+
+// What came from a server is found again without it, though the content between passes never came; where that is wanted, passes run again. With the
+// server it is taken from there.
+func TestWithoutServer(t *testing.T) {
+	p := passed(t)
+	s := p.server()
+	address := pretended
+	with, without := func(w *Workspace) { w.Remote = &address }, func(*Workspace) {}
+	p.workspace = with
+	n := p.build().sum.Actions
+	p.machine()
+	if f := p.build(); f.sum.Cached != n {
+		t.Fatalf("another machine: %s", f)
+	}
+	p.workspace = without
+	p.remove("build")
+	if f := p.build(); f.sum.Cached != n {
+		t.Errorf("without the server: %s", f)
+	}
+	if res := p.verify(); res.Problems > 0 {
+		t.Errorf("the cache: %+v", res)
+	}
+	const mode, edited = "mode    = \"rdc\"", "mode    = \"rdc\"\n  flags   = { ptxas = [\"-O1\"] }" // assembles again what cicc has made
+	p.replace("kernels.hcl", mode, edited)
+	edit := p.build()
+	if edit.err != nil || edit.sum.Failed > 0 {
+		t.Fatalf("an edit without the server: %s", edit)
+	}
+	got := read(t, p.path("build/bin/app"))
+	p.remove("build")
+	p.workspace = func(w *Workspace) { w.NoCache = true }
+	if p.build(); read(t, p.path("build/bin/app")) != got {
+		t.Error("an edit without the server makes another program")
+	}
+
+	p.replace("kernels.hcl", edited, mode)
+	p.workspace = with
+	p.machine()
+	p.build()
+	p.remove("build")
+	p.build() // by the records here
+	p.replace("kernels.hcl", mode, edited)
+	before := p.counters()
+	if f := p.build(); f.sum.Failed > 0 || f.sum.Ran != edit.sum.Ran || read(t, p.path("build/bin/app")) != got {
+		t.Errorf("an edit with the server: %s", f)
+	}
+	if c := p.counters(); c.Received == before.Received {
+		t.Errorf("nothing was taken from the server that another pass needs: %+v", c)
+	}
+	os.RemoveAll(s.dir)
+	p.replace("kernels.hcl", "-O1", "-O2")
+	if f := p.build(); f.err != nil || f.sum.Failed > 0 {
+		t.Errorf("the server is gone: %s", f)
+	}
+}
+
+func (p *project) verify() disk.VerifyResult {
+	p.t.Helper()
+	store, err := disk.Open(p.path("../cache"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res, err := store.Verify(p.t.Context(), false, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return res
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -144,8 +144,18 @@ func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.
 	return err
 }
 
+// passes is the store for what passes hand to each other. A record of a pass is of use without what the pass made: by it others are found, and as
+// a rule all of them, so that nothing needs the content.
+type passes struct{ *sharedStore }
+
 // Used implements cache.Store.
-func (s *sharedStore) Used(r *cache.Record) {
+func (p passes) Used(r *cache.Record) { p.used(r, p.Store.KeepWithout) }
+
+// Used implements cache.Store.
+func (s *sharedStore) Used(r *cache.Record) { s.used(r, s.Store.Keep) }
+
+// used notes that r was used. Without keeping one that came, this machine would ask again.
+func (s *sharedStore) used(r *cache.Record, keep func(*cache.Record) error) {
 	name := nameOf(r)
 	s.mu.Lock()
 	other := s.other[name] > 0
@@ -155,7 +165,7 @@ func (s *sharedStore) Used(r *cache.Record) {
 	s.mu.Unlock()
 	if other {
 		s.taken.Add(1)
-		s.Store.Keep(r) // without it this machine asks again
+		keep(r)
 		return
 	}
 	s.Store.Used(r)

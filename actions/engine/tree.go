@@ -97,7 +97,7 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 		return err
 	}
 	if t.shared != nil {
-		c.Store, c.IntermediateStore = t.shared, t.shared
+		c.Store, c.IntermediateStore = t.shared, passes{t.shared}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -30,6 +31,17 @@ func (s *Store) Keep(r *cache.Record) error {
 		return err
 	}
 	return s.unwritable(s.putRecord(r, content))
+}
+
+// KeepWithout is Keep, with those outputs marked that the store does not have: who needs one runs the action again.
+func (s *Store) KeepWithout(r *cache.Record) error {
+	mine := *r
+	mine.Outputs = slices.Clone(r.Outputs)
+	for i := range mine.Outputs {
+		o := &mine.Outputs[i]
+		o.Unkept = o.Unkept || !s.reuse(*o)
+	}
+	return s.Keep(&mine)
 }
 
 // Content is what an output holds. Whoever reads it checks it.

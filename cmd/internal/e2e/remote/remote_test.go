@@ -78,6 +78,9 @@ func TestShared(t *testing.T) {
 			if why, _ := q.Run("kbuild", "why", "app"); strings.Contains(why, "its record is from the cache of this machine") {
 				t.Errorf("another checkout, after clean: %s", why)
 			}
+			if c := q.Kbuild(); c.Cached != c.Actions || !bytes.Equal(p.Read("build/bin/app"), q.Read("build/bin/app")) {
+				t.Errorf("another checkout, without the server: %+v", c)
+			}
 			p.Run("kbuild", "clean")
 			if why, _ := p.Run("kbuild", "why", "app"); !strings.Contains(why, "  its record is from the cache of this machine\n") || strings.Contains(why, address) {
 				t.Errorf("the first, after clean: %s", why)
