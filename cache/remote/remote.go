@@ -411,15 +411,22 @@ func (c *Cache) Store(r *cache.Record) {
 	}()
 }
 
-// send stores a record, for which nobody waits. kbuild-remote sends few at once, so they take no place in the crowd; where one is refused, the crowd
-// makes room.
-func (c *Cache) send(r *cache.Record) (a Answer, err error) {
-	for range tries {
-		a, err = c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)})
-		if !a.Busy {
-			break
-		}
+// send stores a record, for which nobody waits. kbuild-remote sends a few at once, whoever else asks; one that is refused takes its turn with those.
+func (c *Cache) send(r *cache.Record) (Answer, error) {
+	store := func() (Answer, error) {
+		return c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)})
+	}
+	a, err := store()
+	if a.Busy {
 		c.crowd.makeRoom()
+	}
+	for n := 1; a.Busy && n < tries; n++ {
+		turn, off := c.crowd.enter(context.Background(), c.off)
+		if off != nil {
+			return Answer{}, off
+		}
+		a, err = store()
+		c.crowd.leave(turn, "", 0, a.Busy)
 	}
 	return a, err
 }
