@@ -109,7 +109,7 @@ type Output struct {
 	Digest Digest `json:"d"`
 	Size   int64  `json:"s"`
 	Exec   bool   `json:"x,omitempty"` // the executable bit
-	Unkept bool   `json:"u,omitempty"` // no store has the content; who needs it runs the action again
+	Unkept bool   `json:"u,omitempty"` // the store that has the record may lack the content; who needs it runs the action again
 }
 
 // Record is one successful run of an action.
@@ -127,6 +127,7 @@ type Record struct {
 	CPU        time.Duration `json:"cpu"`
 	MaxRSS     int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
 	Made       time.Time     `json:"made"`
+	Origin     string        `json:"origin,omitempty"` // address of the remote cache that it came from, as this machine knows; "" for all that leaves it
 }
 
 // Function is what ptxas says of a function in device code. Sizes are in bytes, for each thread but for Shared, which is for
@@ -203,8 +204,11 @@ type Distant interface {
 	// Elsewhere gives records under a command key that the store itself does not have. Whatever is wrong, there are none.
 	Elsewhere(ctx context.Context, command Key) []*Record
 
-	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had. nil says that none did hold.
+	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had.
 	Confirm(ctx context.Context, r *Record) bool
+
+	// Missed notes that none of the records from elsewhere holds, or that there are none.
+	Missed()
 }
 
 // ParseDigest reads 64 hex digits.

@@ -7,6 +7,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/execute"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -175,6 +176,9 @@ func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
 	if t.Runner.Elsewhere != nil {
 		r.Options.Elsewhere, r.Options.Overdue = w.RemoteJobs, t.overdue
+	}
+	if t.shared != nil {
+		r.Options.Checks = remote.Checks // which wait for the server, most of the time
 	}
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
 	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}

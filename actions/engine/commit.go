@@ -50,7 +50,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	if o.unsure {
 		return false
 	}
-	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, misparses: string(t.db.Text(misparsesText)), whole: strings.Join(p.Fallbacks(closure), "\n")}
+	n := note{actions: len(closure), dirty: packed, gpus: gpus, cpu: cpu, misparses: string(t.db.Text(misparsesText)), whole: strings.Join(p.Fallbacks(closure), "\n"), cache: p.Cache}
 	if len(p.w.diagnosed) > 0 {
 		text, err := json.Marshal(p.w.diagnosed)
 		if err != nil {

@@ -139,7 +139,7 @@ func exists(path string) bool {
 
 // openTree opens the build tree for the part.
 func (p *partialPlan) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
-	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools})
+	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools}, p.cache)
 }
 
 // commit brings the view up to what the build of the part left.

@@ -25,6 +25,10 @@ import (
 var toolsDir string
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "kbuild-remote" {
+		pretendRemote()
+		return
+	}
 	var err error
 	if toolsDir, err = os.MkdirTemp("", "engine-"); err != nil {
 		panic(err)
@@ -195,6 +199,7 @@ type front struct {
 	say      func(text string)
 	finished func(output string)
 	stop     context.CancelFunc
+	run      *Run // as the engine left it
 }
 
 func (f *front) Enter() {}
@@ -223,9 +228,10 @@ func (f *front) Begin(t *Tree, want []graph.ActionID) *Run {
 	if f.stop = stop; f.begun != nil {
 		f.begun()
 	}
-	return &Run{Context: ctx, Options: sched.Options{Jobs: 1}, Observer: f, End: stop,
+	f.run = &Run{Context: ctx, Options: sched.Options{Jobs: 1}, Observer: f, End: stop,
 		Diagnose: func(d manifest.Diagnostic) { f.Diagnose(manifest.Diagnostics{d}) },
 		Finish:   func(sched.Summary) { f.finishes++ }}
+	return f.run
 }
 
 func (f *front) Start(int)             {}

@@ -12,6 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // Tree is an open build tree. Nobody else builds in it until it is closed.
@@ -49,18 +50,18 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Misparsed: p.w.distrustedQuestions()})
+	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Misparsed: p.w.distrustedQuestions()}, p.Cache)
 }
 
-// openTree opens the build tree with its files in the folder c.State. The lock and the database go with the tree, or are released.
-func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config) (*Tree, error) {
+// openTree opens the build tree with its files in the folder c.State. named is what the manifest says of a remote cache. The lock and the database go with the tree, or are released.
+func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, named manifest.Cache) (*Tree, error) {
 	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(c.Root, db.Known)}
 	os.RemoveAll(filepath.Join(c.State, "parts"))
 	c.Env, c.KeyEnv = environ()
 	c.Begun, c.Files, c.Listing, c.Records = w.Begun, t.files, cache.NewListing(c.Root), db
 	var err error
 	if t.limit, err = w.CacheSize(); err == nil {
-		err = t.openStore(&c)
+		err = t.openStore(&c, named)
 	}
 	t.Runner = execute.New(c)
 	if err != nil {
@@ -71,7 +72,7 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config) (*Tr
 }
 
 // openStore opens the shared cache. A build tree without it gets a small one of its own, for what is between the passes of nvcc.
-func (t *Tree) openStore(c *execute.Config) error {
+func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	if t.w.NoCache {
 		store, err := disk.Open(filepath.Join(c.State, "cache"))
 		if err != nil {
@@ -89,14 +90,16 @@ func (t *Tree) openStore(c *execute.Config) error {
 		return fmt.Errorf("%w; build without it: --no-cache", err)
 	}
 	t.Store, c.Store, c.IntermediateStore = store, store, store
-	if t.w.Remote == "" || t.w.DryRun {
+	if t.w.DryRun {
 		return nil
 	}
-	if t.shared, err = t.w.openRemote(store); err != nil {
+	if t.shared, err = t.w.openRemote(store, named); err != nil {
 		return err
 	}
-	c.Store, c.IntermediateStore = t.shared, t.shared
-	if t.w.RemoteExec {
+	if t.shared != nil {
+		c.Store, c.IntermediateStore = t.shared, passes{t.shared}
+	}
+	if t.shared != nil && t.w.RemoteExec {
 		c.Elsewhere, c.Platform, c.Cost, c.Memory = t.shared.remote, t.w.Platform, t.cost, t.peaks().of
 	}
 	return nil
@@ -108,11 +111,14 @@ func (t *Tree) Close() {
 		t.db.Optimize()
 	}
 	t.db.Close()
+	counters := t.Runner.Counters()
 	if t.shared != nil {
-		t.w.tell(t.shared.remote.Close())
+		s := t.shared.remote.Close()
+		t.w.tell(s)
+		counters.Remote, counters.Received, counters.Sent = t.shared.taken.Load(), s.Received, s.Sent
 	}
 	if t.Store != nil && !t.w.DryRun {
-		t.Store.Count(t.Runner.Counters())
+		t.Store.Count(counters)
 		t.collect(t.Store)
 	}
 	if t.own != nil && !t.w.DryRun {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,6 +100,7 @@ type note struct {
 	said      string           // diagnostics of the plan, as JSON
 	misparses string           // the verdicts that the plan was made with, see misparse.go
 	whole     string           // fallbacks, a line each
+	cache     manifest.Cache   // of the manifest, which a build of a part does not read
 }
 
 func (n note) encode() []byte {
@@ -109,7 +111,7 @@ func (n note) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, uint32(id))
 		}
 	}
-	for _, text := range [5]string{n.gpus, n.cpu, n.said, n.misparses, n.whole} {
+	for _, text := range [7]string{n.gpus, n.cpu, n.said, n.misparses, n.whole, n.cache.Remote, strconv.FormatBool(n.cache.ReadOnly)} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 		b = append(b, text...)
 	}
@@ -128,10 +130,12 @@ func decodeNote(b []byte) note {
 			*ids = append(*ids, graph.ActionID(u32()))
 		}
 	}
-	for _, text := range [5]*string{&n.gpus, &n.cpu, &n.said, &n.misparses, &n.whole} {
+	var readOnly string
+	for _, text := range [7]*string{&n.gpus, &n.cpu, &n.said, &n.misparses, &n.whole, &n.cache.Remote, &readOnly} {
 		size := u32()
 		*text, b = string(b[:size]), b[size:]
 	}
+	n.cache.ReadOnly = readOnly != "false"
 	return n
 }
 

@@ -26,8 +26,9 @@ type Workspace struct {
 	CacheDir     string                // the action cache; "" is that of the user
 	CacheSize    func() (int64, error) // how large the cache may grow, in bytes; it is asked when a tree is opened
 	NoCache      bool                  // neither reads nor writes the action cache
-	Remote       string                // address of a cache on another machine; "" is none
-	ReadOnly     bool                  // nothing is sent there
+	Remote       *string               // address of a cache on another machine, "" is none; nil: the manifest says
+	RemoteHosts  []string              // servers that may learn who asks, HOST:PORT, see remoteCache
+	ReadOnly     bool                  // nothing is sent to a remote cache
 	RemoteExec   bool                  // commands may run there
 	RemoteJobs   int                   // so many at once
 	Platform     [][2]string           // properties of the machines that they run on, in the server's words

@@ -179,7 +179,8 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 	p.mu.Lock()
 	here, o := p.present[file], p.outputs[file]
 	p.mu.Unlock()
-	if here || !o.Unkept && p.store != nil && p.fetch(ctx, o) == nil {
+	// Unkept does not decide: a store may have got the content since, or may get it from far away.
+	if here || !a.Transient && p.store != nil && p.fetch(ctx, o) == nil {
 		return nil
 	}
 	p.mu.Lock()

@@ -62,7 +62,10 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 	}
 	rec := r.firstToHold(a, recs)
 	if distant, ok := store.(cache.Distant); ok && rec == nil {
-		if rec = r.firstToHold(a, distant.Elsewhere(ctx, key)); !distant.Confirm(ctx, rec) {
+		rec = r.firstToHold(a, distant.Elsewhere(ctx, key))
+		if rec == nil {
+			distant.Missed()
+		} else if !distant.Confirm(ctx, rec) {
 			rec = nil
 		}
 	}

@@ -137,6 +137,7 @@ type Explanation struct {
 	Action   *graph.Action
 	State    string // "up_to_date", "cached", "run", "failed"
 	Why      []string
+	Origin   string   // of one that is up to date or cached: address of the remote cache that its record came from, ""
 	Imported []string // of one that would run: what is unlike the record of a bundle that was imported
 }
 
@@ -152,6 +153,7 @@ func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cac
 		case v.err != nil:
 			e.State, e.Why = "failed", []string{v.err.Error()}
 		case v.record != nil:
+			e.Origin = v.record.Origin
 			if e.State = string(v.status); v.status == sched.Cached {
 				e.Why = r.differences(a, v.key)
 			}

@@ -29,13 +29,16 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := &loop{core: c, ctx: ctx, cancel: cancel, opts: opts, runner: r, observer: o,
-		events: make(chan event, 64), maxChecks: max(4, runtime.GOMAXPROCS(0)),
+		events: make(chan event, 64), maxChecks: opts.Checks,
 		tokens:   tokens{server: opts.Jobserver, arrived: make(chan tokenAnswer, 1)},
 		solo:     nobody,
 		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if c.distributed {
 		l.distributor, l.raced, l.overdue = distributor, map[int32]chan struct{}{}, make(chan int32, 64)
+	}
+	if l.maxChecks <= 0 {
+		l.maxChecks = max(4, runtime.GOMAXPROCS(0)) // more than there are processors helps a little
 	}
 	if l.opts.Load == nil {
 		l.opts.Load = systemLoad
@@ -67,7 +70,7 @@ type loop struct {
 	runner    Runner
 	observer  Observer
 	events    chan event
-	maxChecks int // checks at once; they read and hash files, so more than there are processors helps a little
+	maxChecks int // at once
 
 	distributor Distributor             // nil where nothing runs elsewhere
 	raced       map[int32]chan struct{} // of nodes that run elsewhere: closed when they have a slot here too
@@ -131,6 +134,9 @@ func (l *loop) start() {
 	}
 	if !l.stopping {
 		l.startChecks()
+		if l.queued.count > l.ports.count || l.ready.count+l.count[checking] > 0 {
+			l.startElsewhere()
+		}
 		l.startCommands()
 		l.startElsewhere()
 		l.startAlone()

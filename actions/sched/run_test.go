@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,6 +154,31 @@ func TestChecksNeedNoSlot(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(time.Hour)
 	})
+}
+
+// Checks that wait for another machine go on beside each other, as many as are asked for.
+func TestChecksAtOnce(t *testing.T) {
+	for checks, want := range map[int]int{0: max(4, runtime.GOMAXPROCS(0)), 1: 1, 64: 64, 1000: 200} {
+		bubble(t, func(t *testing.T) {
+			g, all := independent(200)
+			fates := make([]fate, 200)
+			for i := range fates {
+				fates[i] = fate{check: Cached, checks: time.Minute}
+			}
+			w := newWorld(t, g, fates, Options{Jobs: 1, Checks: checks})
+			ended := make(chan Summary)
+			go func() { sum, _ := Run(t.Context(), g, all, w.opts, w, w); ended <- sum }()
+			synctest.Wait()
+			w.mu.Lock()
+			if len(w.checked) != want {
+				t.Errorf("%d checks: %d at once, want %d", checks, len(w.checked), want)
+			}
+			w.mu.Unlock()
+			if sum := <-ended; sum.Cached != 200 {
+				t.Errorf("%+v", sum)
+			}
+		})
+	}
 }
 
 func TestPanicOfRunnerStopsTheOthers(t *testing.T) {

@@ -72,6 +72,7 @@ type Jobserver interface {
 // Options bound a run.
 type Options struct {
 	Jobs      int                                 // processes at once; at least 1
+	Checks    int                                 // checks at once; 0 is for those that only read and hash files
 	KeepGoing int                                 // stop after this many failures; 0 is never stop
 	Pools     map[string]int                      // processes at once in each pool
 	Jobserver Jobserver                           // nil if there is none

@@ -140,7 +140,9 @@ func (b *bundler) json(name string, v any) {
 }
 
 func (b *bundler) record(r *cache.Record) {
-	content, err := EncodeRecord(r)
+	mine := *r
+	mine.Origin = "" // which is of this machine
+	content, err := EncodeRecord(&mine)
 	if err != nil {
 		b.err = errors.Join(b.err, err)
 	}
@@ -314,6 +316,12 @@ func (b *unbundler) record(name string) error {
 	for _, d := range kept(r) {
 		if _, _, _, err := b.s.findBlob(d); err != nil {
 			return fmt.Errorf("%w: it lacks the content of %s: %w", cache.ErrCorrupt, r.Outputs[0].Path, err)
+		}
+	}
+	if r.Origin != "" {
+		r.Origin = "" // no bundle knows where this machine has records from
+		if text, err = EncodeRecord(r); err != nil {
+			return err
 		}
 	}
 	if !exists(b.s.record(r)) {

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"archive/tar"
 	"bytes"
 	"errors"
 	"path/filepath"
@@ -84,6 +85,39 @@ func TestExportAndImport(t *testing.T) {
 	}
 	if v, err := to.Verify(t.Context(), false, nil); err != nil || v.Problems > 0 || v.Records != 2 {
 		t.Error(v, err)
+	}
+}
+
+// Where records came from is known to one machine alone: no bundle has it, and what a bundle says of it does not count.
+func TestOriginOfBundle(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	r := entry(t, from, "a", "x")
+	packed := bundle(t, from, r)
+	forged := *r
+	forged.Origin = "grpcs://cache.example"
+	if forged.ID() != r.ID() || !bytes.Equal(bundle(t, from, &forged), packed) {
+		t.Error("another origin is another record")
+	}
+	content, err := EncodeRecord(&forged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Manifest{Format: bundleFormat, Entries: []BundleEntry{Entry("a", r)}}
+	var packedForged bytes.Buffer
+	z, _ := zstd.NewWriter(&packedForged)
+	b := bundler{s: from, ctx: t.Context(), w: tar.NewWriter(z)}
+	steps := m.count()
+	b.json(bundleManifest, m)
+	b.content(steps[0].contents[0])
+	b.file("records/"+recordName(r.Command, r.ID()), content)
+	if err := errors.Join(b.err, b.w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.Import(t.Context(), &packedForged, anyone); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]*cache.Record{r}, records(t, to, r.Command)); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// The counters file has a line for each build: five numbers and their check sum, "+" at its end. Lines
-// are appended under a lock, in one write; a line that does not parse counts nothing. A file past
+// The counters file has a line for each build: five numbers, three more where there was a remote cache, and
+// their check sum, "+" at its end. Lines are appended under a lock, in one write; a line that does not parse counts nothing. A file past
 // maxCounters is folded into one line.
 
 const maxCounters = 64 << 10
@@ -59,18 +61,37 @@ func (s *Store) counted() (sum cache.Counters, err error) {
 		return sum, nil
 	}
 	for line := range bytes.SplitSeq(b, []byte("\n")) {
-		var c cache.Counters
-		var saved, check int64
-		n, _ := fmt.Sscanf(string(line), "%d %d %d %d %d %d+", &c.Direct, &c.Stage, &c.Misses, &c.Bytes, &saved, &check)
-		c.Saved = time.Duration(saved)
-		if n == 6 && string(line) == countersLine(c)+"+" {
+		if c := parseCounters(string(line)); string(line) == countersLine(c)+"+" {
 			sum = sum.Add(c)
 		}
 	}
 	return sum, err
 }
 
+// parseCounters gives what the line of some counters says, and anything for other lines.
+func parseCounters(line string) (c cache.Counters) {
+	var n [9]int64 // the last one of a line is the check
+	count := 0
+	for word := range strings.FieldsSeq(line) {
+		if count == len(n) {
+			return c
+		}
+		n[count], _ = strconv.ParseInt(word, 10, 64)
+		count++
+	}
+	c = cache.Counters{Direct: n[0], Stage: n[1], Misses: n[2], Bytes: n[3], Saved: time.Duration(n[4])}
+	if count == len(n) {
+		c.Remote, c.Received, c.Sent = n[5], n[6], n[7]
+	}
+	return c
+}
+
+// countersLine has five numbers where there was no remote cache: as older versions, which share the file, write and read them.
 func countersLine(c cache.Counters) string {
-	check := c.Direct ^ c.Stage<<1 ^ c.Misses<<2 ^ c.Bytes<<3 ^ int64(c.Saved)<<4
-	return fmt.Sprintf("%d %d %d %d %d %d", c.Direct, c.Stage, c.Misses, c.Bytes, int64(c.Saved), check)
+	check := c.Direct ^ c.Stage<<1 ^ c.Misses<<2 ^ c.Bytes<<3 ^ int64(c.Saved)<<4 ^ c.Remote<<5 ^ c.Received<<6 ^ c.Sent<<7
+	more := ""
+	if c.Remote|c.Received|c.Sent != 0 {
+		more = fmt.Sprintf("%d %d %d ", c.Remote, c.Received, c.Sent)
+	}
+	return fmt.Sprintf("%d %d %d %d %d %s%d", c.Direct, c.Stage, c.Misses, c.Bytes, int64(c.Saved), more, check)
 }

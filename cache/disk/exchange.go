@@ -3,13 +3,15 @@ package disk
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Receive stores the content of an output that comes from elsewhere. It is checked.
+// Receive stores the content of an output that comes from elsewhere. It is checked. An error is a WriteError where not the content is at fault, but the
+// store.
 func (s *Store) Receive(ctx context.Context, o cache.Output, src io.Reader) error {
 	if s.reuse(o) {
 		return nil
@@ -29,6 +31,17 @@ func (s *Store) Keep(r *cache.Record) error {
 		return err
 	}
 	return s.unwritable(s.putRecord(r, content))
+}
+
+// KeepWithout is Keep, with those outputs marked that the store does not have: who needs one runs the action again.
+func (s *Store) KeepWithout(r *cache.Record) error {
+	mine := *r
+	mine.Outputs = slices.Clone(r.Outputs)
+	for i := range mine.Outputs {
+		o := &mine.Outputs[i]
+		o.Unkept = o.Unkept || !s.reuse(*o)
+	}
+	return s.Keep(&mine)
 }
 
 // Content is what an output holds. Whoever reads it checks it.

@@ -161,11 +161,22 @@ func (s *Store) step(name string) error {
 	return s.fault(name)
 }
 
-// unwritable says what to do about an error of a write into the store.
+// WriteError is trouble with writing into a store, such as a full disk, and says what to do about it.
+type WriteError struct{ error }
+
+// Unwrap gives the cause.
+func (e WriteError) Unwrap() error { return e.error }
+
+// unwritable makes an error of a write into the store a WriteError.
 func (s *Store) unwritable(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	return WriteError{s.writing(err)}
+}
+
+func (s *Store) writing(err error) error {
+	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("no space left for the cache in %s: %w; run `kbuild cache gc`, or set %s to another folder", s.dir, err, EnvDir)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

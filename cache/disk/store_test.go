@@ -354,7 +354,15 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "no space left for the cache") || !strings.Contains(err.Error(), s.dir) {
 		t.Error(err)
 	}
+	o := cache.Output{Path: "x", Digest: r.Outputs[0].Digest, Size: r.Outputs[0].Size}
+	var local WriteError
+	if err := s.Receive(t.Context(), o, strings.NewReader("x")); !errors.As(err, &local) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("receiving: %v", err)
+	}
 	s.fault = nil
+	if err := s.Receive(t.Context(), o, strings.NewReader("y")); err == nil || errors.As(err, &local) {
+		t.Errorf("receiving what is wrong: %v", err)
+	}
 	put(t, s, "a", "x")
 	s.fault = func(string) error { return syscall.ENOSPC }
 	dst := filepath.Join(t.TempDir(), "x")

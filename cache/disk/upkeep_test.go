@@ -247,9 +247,18 @@ func TestCounters(t *testing.T) {
 		}
 	}
 	check()
+	far := cache.Counters{Direct: 3, Remote: 2, Received: 1 << 20, Sent: 7}
+	if err := s.Count(far); err != nil {
+		t.Fatal(err)
+	}
+	want = want.Add(far)
+	check()
 	f, _ := os.OpenFile(s.path("counters"), os.O_APPEND|os.O_WRONLY, 0)
 	f.WriteString("\n7 7 7 7") // torn
 	f.WriteString("\n7 7 7 7 1+")
+	f.WriteString("\n7 7 7 7 7 7 7 7 1+\n7 7 7 7 7 7 7 7 7 7+")
+	f.WriteString("\n2 0 0 0 0 2+") // of a version that knew no remote cache
+	want.Direct += 2
 	f.WriteString(strings.Repeat("\njunk", maxCounters/5))
 	f.Close()
 	check()

@@ -179,7 +179,7 @@ func TestAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"grpc://cache:8980/team": "", "grpcs://cache": "", "https://cache/a/b": "", "http://[::1]:80": "",
 		"cache:8980":         `"cache:8980" is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH`,
-		"https://me:pw@host": `"https://me:pw@host" is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH`,
+		"https://me:pw@host": `"https://me:xxxxx@host" names a user, and an address is for all to read: say who asks by KBUILD_REMOTE_PASSWORD_FILE`,
 		"ftp://host":         `"ftp://host": a remote cache is reached by grpc, grpcs, http or https`,
 	} {
 		c, err := Open(address, noEnv)

@@ -5,20 +5,16 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Open makes a client of the server at an address, and sends nothing yet:
-//
-//	grpc://HOST:PORT/INSTANCE     REAPI without TLS
-//	grpcs://HOST:PORT/INSTANCE    REAPI with TLS
-//	http://HOST:PORT/PATH, https://HOST/PATH
-//
-// The name of the instance and the path may be left out. Who asks is in the environment, see credentials.go.
+// Open makes a client of the server at an address, see cache.ParseAddress, and sends nothing yet. Who asks is in the environment, see
+// credentials.go.
 func Open(address string, env func(string) string) (*Client, error) {
 	who, err := credentialsOf(env)
 	if err != nil {
@@ -28,17 +24,15 @@ func Open(address string, env func(string) string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(address)
+	u, err := cache.ParseAddress(address)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the remote cache: %w", err)
+		return nil, err
 	}
 	secure := u.Scheme == "grpcs" || u.Scheme == "https"
 	if !secure && who != nil && !loopback(u.Hostname()) {
 		return nil, fmt.Errorf("%s sends credentials as they are, for all to read: use %ss://", address, u.Scheme)
 	}
 	switch {
-	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q is no address of a remote cache: write grpcs://HOST:PORT/INSTANCE or https://HOST/PATH", address)
 	case u.Scheme == "grpc" || u.Scheme == "grpcs":
 		transport := insecure.NewCredentials()
 		if secure {
@@ -57,7 +51,7 @@ func Open(address string, env func(string) string) (*Client, error) {
 			return nil, err
 		}
 		return &Client{s: s}, nil
-	case u.Scheme == "http" || u.Scheme == "https":
+	default:
 		var header func(context.Context, *http.Request) error
 		if who != nil {
 			header = func(ctx context.Context, req *http.Request) error {
@@ -70,7 +64,6 @@ func Open(address string, env func(string) string) (*Client, error) {
 		}
 		return &Client{s: newHTTP(address, &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSClientConfig: trust}, header)}, nil
 	}
-	return nil, fmt.Errorf("%q: a remote cache is reached by grpc, grpcs, http or https", address)
 }
 
 // perCall implements credentials.PerRPCCredentials.

@@ -18,8 +18,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// uploads is how many records are sent at once: what a build has just made must not take the line from what it waits for.
-const uploads = 4
+// uploads is how many records are sent at once. Each takes a dozen round trips: with few at once, the end of a build waits for a server that is far
+// away. With very many, what a build has just made takes the line from what it waits for.
+const uploads = 16
 
 // Serve answers the requests of kbuild until there are no more.
 func Serve(in io.Reader, out io.Writer) error {
@@ -190,5 +191,6 @@ func failed(err error) remote.Answer {
 	var web StatusError
 	code := status.Code(err)
 	denied := code == codes.PermissionDenied || code == codes.Unauthenticated || errors.As(err, &web) && (web.Code == 401 || web.Code == 403)
-	return remote.Answer{Error: err.Error(), Denied: denied, Fatal: errors.Is(err, errFatal)}
+	return remote.Answer{Error: err.Error(), Denied: denied, Fatal: errors.Is(err, errFatal), Local: errors.As(err, new(disk.WriteError)),
+		Busy: code == codes.ResourceExhausted || web.Code == 429 || web.Code == 503}
 }

@@ -1,13 +1,18 @@
 package reapi
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
@@ -29,7 +34,8 @@ func talk(t *testing.T, requests ...remote.Request) (answers []remote.Answer) {
 			t.Fatal(err)
 		}
 		var a remote.Answer
-		for a.ID != r.ID {
+		for a.ID != r.ID || a.Moves {
+			a = remote.Answer{}
 			if err := dec.Decode(&a); err != nil {
 				t.Fatal(err)
 			}
@@ -41,6 +47,35 @@ func talk(t *testing.T, requests ...remote.Request) (answers []remote.Answer) {
 		t.Error(err)
 	}
 	return answers
+}
+
+// A store that cannot keep what comes is no fault of the server.
+func TestServeUnwritable(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/cas/") {
+			io.WriteString(w, "text")
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	if _, err := disk.Open(dir); err != nil {
+		t.Fatal(err)
+	}
+	tmp := filepath.Join(dir, "v2", "tmp")
+	if err := errors.Join(os.Remove(tmp), os.WriteFile(tmp, nil, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	o, wrong := cache.Output{Path: "a", Digest: sha256.Sum256([]byte("text")), Size: 4}, cache.Output{Path: "a", Digest: cache.Digest{1}, Size: 4}
+	hello := remote.Request{Operation: remote.Hello, Protocol: remote.Protocol, Address: server.URL, Dir: dir}
+	if a := talk(t, hello, remote.Request{Operation: remote.Fetch, Output: &o})[1]; !a.Local || !strings.Contains(a.Error, dir) || a.Found {
+		t.Errorf("%+v", a)
+	}
+	if a := talk(t, remote.Request{Operation: remote.Hello, Protocol: remote.Protocol, Address: server.URL, Dir: t.TempDir()},
+		remote.Request{Operation: remote.Fetch, Output: &wrong})[1]; a.Local || a.Error == "" {
+		t.Errorf("wrong content: %+v", a)
+	}
 }
 
 // Servers answer in their own ways; kbuild hears what matters of them.
@@ -77,9 +112,13 @@ func TestServe(t *testing.T) {
 	if a := all[3]; !strings.Contains(a.Error, "does not know") {
 		t.Errorf("of no operation: %+v", a)
 	}
+	status = 429
+	if a := talk(t, hello)[0]; !a.Busy || a.Error == "" {
+		t.Errorf("of a server that is asked too much: %+v", a)
+	}
 	for code, want := range map[int]string{500: "the server answers 500 Internal Server Error", 401: "the server answers 401 Unauthorized", 302: "the server answers 302 Found"} {
 		status = code
-		if a := talk(t, hello)[0]; a.Error != want {
+		if a := talk(t, hello)[0]; a.Error != want || a.Busy {
 			t.Errorf("%d: %+v", code, a)
 		}
 	}

@@ -42,6 +42,8 @@ type Answer struct {
 	ID       int             `json:"id"`
 	Error    string          `json:"error,omitempty"`
 	Denied   bool            `json:"denied,omitempty"` // Error is the server's answer to a writer that may not write
+	Local    bool            `json:"local,omitempty"`  // Error is of the local store, such as a full disk, and no fault of the server
+	Busy     bool            `json:"busy,omitempty"`   // Error is the server's answer where it is asked too much at once
 	Server   string          `json:"server,omitempty"`
 	ReadOnly bool            `json:"read_only,omitempty"`
 	Records  []*cache.Record `json:"records,omitempty"`

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +37,9 @@ type Options struct {
 	Execute  bool          // commands may run there
 	Patience time.Duration // for how long a build may wait in vain; 0 is the default
 	Warn     func(text string)
+
+	Anonymous bool   // the server is not to learn who asks
+	Server    string // HOST:PORT of Address, to say so
 }
 
 // Cache is a remote cache. All methods may be called concurrently.
@@ -46,6 +52,7 @@ type Cache struct {
 	ready   chan struct{}  // closed when hello was answered, or the cache is off
 	sending sync.WaitGroup // records on their way
 	said    sync.Once
+	crowd   *crowd
 
 	mu       sync.Mutex
 	calls    map[int]*waiting
@@ -80,7 +87,10 @@ type Stats struct {
 func Start(o Options) (*Cache, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
-		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience}
+		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience, crowd: newCrowd()}
+	if o.Anonymous {
+		c.cmd.Env = anonymous(os.Environ())
+	}
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -96,6 +106,14 @@ func Start(o Options) (*Cache, error) {
 	go c.receive(out)
 	go c.hello()
 	return c, nil
+}
+
+// anonymous takes out of an environment what says who asks, also by variables that only a later kbuild-remote knows.
+func anonymous(env []string) []string {
+	return slices.DeleteFunc(env, func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return strings.HasPrefix(name, "KBUILD_REMOTE_") && name != "KBUILD_REMOTE_CA"
+	})
 }
 
 // transmit writes requests until the cache is off, and what was queued before.
@@ -167,10 +185,18 @@ func (c *Cache) hello() {
 	c.mu.Unlock()
 	switch {
 	case err != nil && a.Denied:
-		c.giveUp(err.Error() + "; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER")
+		c.giveUp(err.Error() + c.whoAsks())
 	case err != nil:
 		c.giveUp(err.Error())
 	}
+}
+
+// whoAsks says what to do about a server that refuses one whom it does not know.
+func (c *Cache) whoAsks() string {
+	if c.opts.Anonymous {
+		return "; credentials are sent to the servers in KBUILD_REMOTE_HOSTS alone, and " + c.opts.Server + " is none of them"
+	}
+	return "; it wants to know who asks: set KBUILD_REMOTE_TOKEN_FILE, KBUILD_REMOTE_PASSWORD_FILE or KBUILD_REMOTE_CREDENTIAL_HELPER"
 }
 
 // giveUp ends all use of the cache in this build, and says so once.
@@ -194,8 +220,28 @@ func (c *Cache) isOff() bool {
 	}
 }
 
-// call is ask with patience.
-func (c *Cache) call(ctx context.Context, r Request) (Answer, error) {
+// call is ask as soon as there are not too many, and again where the server says that there are.
+func (c *Cache) call(ctx context.Context, r Request) (a Answer, err error) {
+	learned := r.Operation
+	if learned != Records && learned != Has {
+		learned = "" // it takes as long as its content
+	}
+	for range tries {
+		turn, err := c.crowd.enter(ctx, c.off)
+		if err != nil {
+			return Answer{}, err
+		}
+		begun := time.Now()
+		a, err = c.patiently(ctx, r)
+		if c.crowd.leave(turn, learned, time.Since(begun), a.Busy); !a.Busy {
+			return a, err
+		}
+	}
+	return a, errors.New(a.Error)
+}
+
+// patiently is ask with patience.
+func (c *Cache) patiently(ctx context.Context, r Request) (Answer, error) {
 	w := &waiting{answer: make(chan Answer, 1)}
 	c.mu.Lock()
 	w.impatient = time.AfterFunc(free, func() { c.impatient(w) })
@@ -288,13 +334,16 @@ func (c *Cache) saved(d time.Duration) {
 	c.stats.Hits++
 }
 
-// Records gives the records under a key. Whatever is wrong, there are none.
+// Records gives the records under a key, with the address as their origin, whatever the server says of that. Whatever is wrong, there are none.
 func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Records, Command: command})
 	if err != nil {
 		c.trouble(err)
 		return nil
+	}
+	for _, r := range a.Records {
+		r.Origin = c.opts.Address
 	}
 	return a.Records
 }
@@ -324,7 +373,11 @@ func (c *Cache) Missed() {
 func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Fetch, Output: &o})
-	if err != nil {
+	switch {
+	case err != nil && a.Local:
+		c.warnOnce(fmt.Sprintf("what the remote cache %s has cannot be kept here, and is built instead: %v", c.opts.Address, err))
+		return false
+	case err != nil:
 		c.trouble(err)
 		return false
 	}
@@ -336,6 +389,8 @@ func (c *Cache) Fetch(ctx context.Context, o cache.Output) (ok bool) {
 
 // Store sends a record, which the local store must have, and its outputs. It returns at once.
 func (c *Cache) Store(r *cache.Record) {
+	mine := *r
+	mine.Origin = ""
 	c.sending.Add(1)
 	go func() {
 		defer c.sending.Done()
@@ -346,7 +401,7 @@ func (c *Cache) Store(r *cache.Record) {
 		if readOnly {
 			return
 		}
-		a, err := c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)}) // nobody waits for it
+		a, err := c.send(&mine)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.stats.Sent += a.Bytes
@@ -357,9 +412,33 @@ func (c *Cache) Store(r *cache.Record) {
 		c.stats.Unsent++
 		if a.Denied && !c.readOnly {
 			c.readOnly = true
-			go c.warnOnce("the remote cache " + c.opts.Address + " is read only for this user: " + a.Error)
+			text := "the remote cache " + c.opts.Address + " is read only for this user: " + a.Error
+			if c.opts.Anonymous {
+				text += c.whoAsks()
+			}
+			go c.warnOnce(text)
 		}
 	}()
+}
+
+// send stores a record, for which nobody waits. kbuild-remote sends a few at once, whoever else asks; one that is refused takes its turn with those.
+func (c *Cache) send(r *cache.Record) (Answer, error) {
+	store := func() (Answer, error) {
+		return c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)})
+	}
+	a, err := store()
+	if a.Busy {
+		c.crowd.makeRoom()
+	}
+	for n := 1; a.Busy && n < tries; n++ {
+		turn, off := c.crowd.enter(context.Background(), c.off)
+		if off != nil {
+			return Answer{}, off
+		}
+		a, err = store()
+		c.crowd.leave(turn, "", 0, a.Busy)
+	}
+	return a, err
 }
 
 // trouble says once what goes wrong; the build goes on without this answer.

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,15 +31,21 @@ var sample = &cache.Record{Command: cache.Key{1}, Outputs: []cache.Output{{Path:
 // pretend answers as a program does that has a record, or in a way named.
 func pretend(how string) {
 	enc, dec := json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)
+	asked := 0
 	for {
 		var r Request
 		if dec.Decode(&r) != nil {
 			return
 		}
 		a := Answer{ID: r.ID, Found: true}
+		asked++
 		switch {
+		case r.Operation != Hello && (how == "busy" || how == "busy each other time" && asked%2 == 0):
+			a = Answer{ID: r.ID, Error: fmt.Sprintf("too many calls, %d by now", asked-1), Busy: true}
 		case r.Operation == Hello && how == "refused":
 			a = Answer{ID: r.ID, Error: "connection refused"}
+		case r.Operation == Hello && how == "told":
+			a = Answer{ID: r.ID, Error: strings.Join(slices.DeleteFunc(os.Environ(), func(e string) bool { return !strings.HasPrefix(e, "KBUILD_REMOTE") }), " ")}
 		case r.Operation == Hello && how == "unknown":
 			a = Answer{ID: r.ID, Error: "who are you", Denied: true}
 		case r.Operation == Hello && how == "silent", r.Operation == Records && how == "stops":
@@ -57,6 +64,10 @@ func pretend(how string) {
 			a.Found = false
 		case r.Operation == Has && how == "cannot say":
 			a = Answer{ID: r.ID, Error: "wrong answer"}
+		case r.Operation == Fetch && how == "full":
+			a = Answer{ID: r.ID, Error: "no space left", Local: true}
+		case r.Operation == Fetch && how == "cannot give":
+			a = Answer{ID: r.ID, Error: "wrong answer"}
 		case r.Operation == Store && how == "denied":
 			a = Answer{ID: r.ID, Error: "not you", Denied: true}
 		case r.Operation == Store && how == "takes nothing":
@@ -66,8 +77,12 @@ func pretend(how string) {
 				enc.Encode(Answer{Moves: true})
 			}
 			a.Bytes = 7
+		case r.Operation == Store && r.Record.Origin != "":
+			a = Answer{ID: r.ID, Error: "the origin of a record is for this machine alone"}
 		case r.Operation == Records:
-			a.Records = []*cache.Record{sample}
+			forged := *sample
+			forged.Origin = os.Getenv("FORGED")
+			a.Records = []*cache.Record{&forged}
 		case r.Operation == Fetch, r.Operation == Store:
 			a.Bytes = 7
 		case r.Operation == Cancel:
@@ -116,17 +131,29 @@ func start(t *testing.T, how string, readOnly bool, patience time.Duration) (*Ca
 func TestHit(t *testing.T) {
 	c, s := start(t, "well", false, time.Hour)
 	recs := c.Records(t.Context(), sample.Command)
-	if diff := cmp.Diff([]*cache.Record{sample}, recs); diff != "" {
+	from := *sample
+	from.Origin = "grpc://cache"
+	if diff := cmp.Diff([]*cache.Record{&from}, recs); diff != "" {
 		t.Fatal(diff)
 	}
 	if !c.Has(t.Context(), recs[0]) || !c.Fetch(t.Context(), recs[0].Outputs[0]) {
 		t.Error("what the server has cannot be had")
 	}
 	c.Missed()
-	c.Store(sample)
+	c.Store(recs[0])
 	want := Stats{Hits: 1, Misses: 1, Received: 7, Sent: 7, Stored: 1}
 	if got := c.Close(); got != want || s.all() != "" {
 		t.Errorf("%+v, want %+v; %s", got, want, s.all())
+	}
+}
+
+// Where a record came from is for this machine to say, whatever the server says.
+func TestForgedOrigin(t *testing.T) {
+	t.Setenv("FORGED", "grpc://another")
+	c, _ := start(t, "well", false, time.Hour)
+	defer c.Close()
+	if r := c.Records(t.Context(), sample.Command)[0]; r.Origin != "grpc://cache" {
+		t.Errorf("it comes from %q", r.Origin)
 	}
 }
 
@@ -176,12 +203,56 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// What cannot be fetched is told as trouble of this machine, where it is, and else as that of the server.
+func TestFetchFails(t *testing.T) {
+	for how, want := range map[string]string{
+		"full":        "what the remote cache grpc://cache has cannot be kept here, and is built instead: no space left",
+		"cannot give": "taking from the remote cache grpc://cache: wrong answer; building goes on",
+	} {
+		c, s := start(t, how, false, time.Hour)
+		for range 2 {
+			if c.Fetch(t.Context(), sample.Outputs[0]) {
+				t.Errorf("%s: fetched", how)
+			}
+		}
+		if c.Close(); s.all() != want {
+			t.Errorf("%s: %q, want %q", how, s.all(), want)
+		}
+	}
+}
+
 // A record may claim any time: no claim takes patience away.
 func TestSavedNonsense(t *testing.T) {
 	for _, d := range []time.Duration{1<<63 - 1, -time.Hour} {
 		c := &Cache{opts: Options{Patience: patience}, left: time.Millisecond}
 		if c.saved(d); c.left < time.Millisecond || c.left > patience {
 			t.Errorf("after a hit that claims %v, patience is %v", d, c.left)
+		}
+	}
+}
+
+// A server that is not to learn who asks does not, and who asks learns why it refuses him.
+func TestAnonymous(t *testing.T) {
+	const listed = "; credentials are sent to the servers in KBUILD_REMOTE_HOSTS alone, and cache:80 is none of them"
+	for _, name := range []string{"TOKEN_FILE", "PASSWORD_FILE", "CREDENTIAL_HELPER", "CERT", "KEY", "CA", "OF_LATER"} {
+		t.Setenv("KBUILD_REMOTE_"+name, "x")
+	}
+	for how, want := range map[string]string{
+		"told":    "the remote cache grpc://cache is not used for the rest of this build: KBUILD_REMOTE_CA=x",
+		"unknown": "the remote cache grpc://cache is not used for the rest of this build: who are you" + listed,
+		"denied":  "the remote cache grpc://cache is read only for this user: not you" + listed,
+	} {
+		t.Setenv("PRETEND", how)
+		s := &said{}
+		c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Server: "cache:80", Anonymous: true, Patience: time.Hour, Warn: s.warn})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Store(sample)
+		c.sending.Wait()
+		c.Close()
+		if got := s.all(); got != want {
+			t.Errorf("%s: %q, want %q", how, got, want)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (w *writer) removal(output string) int64 {
 //	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent, search and
 //	passed (counts, numbers of strings), outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
-//	1970, or the smallest integer for no time)
+//	1970, or the smallest integer for no time); number of the origin, where there is one
 func (w *writer) record(r *cache.Record) int64 {
 	b := append([]byte{kindRecord}, r.Command[:]...)
 	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
@@ -94,6 +94,9 @@ func (w *writer) record(r *cache.Record) int64 {
 	for _, v := range []int64{int64(r.Elapsed), int64(r.CPU), r.MaxRSS, nanos(r.Made)} {
 		b = binary.AppendVarint(b, v)
 	}
+	if r.Origin != "" {
+		b = binary.AppendUvarint(b, w.str(r.Origin))
+	}
 	return w.add(b)
 }
 
@@ -131,6 +134,9 @@ func (t *tables) parseRecord(b []byte, fields bool) *cache.Record {
 	})
 	rec.Elapsed, rec.CPU = time.Duration(r.varint()), time.Duration(r.varint())
 	rec.MaxRSS, rec.Made = r.varint(), moment(r.varint())
+	if len(r.b) > 0 {
+		rec.Origin = t.strings.at(r)
+	}
 	if r.bad || len(r.b) != 0 || len(rec.Outputs) == 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ func sampleRecord(i int) *cache.Record {
 		},
 		Absent:  []string{"a/b.h"},
 		Text:    "warning: ä\n",
-		Elapsed: time.Second, CPU: 2 * time.Second, MaxRSS: 1 << 33,
+		Elapsed: time.Second, CPU: 2 * time.Second, MaxRSS: 1 << 33, Origin: "grpcs://cache",
 		Made: time.Unix(1700000000, int64(i)).UTC(),
 	}
 	for f := range i % 3 {

@@ -43,10 +43,12 @@ func (cacheStatsCmd) Run(c *cli) error {
 		return json.NewEncoder(c.out).Encode(st)
 	}
 	n := st.Counters
-	asked := n.Asked()
+	asked, local := n.Asked(), n.Hits()-n.Remote
 	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\nlookups      %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
 		st.Records, st.Blobs, engine.Size(st.Bytes), asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
 		n.Misses, percent(n.Misses, asked), engine.Size(n.Bytes), n.Saved.Round(time.Second))
+	fmt.Fprintf(c.out, "local hits   %d (%s)\nremote hits  %d (%s)\nreceived     %s\nsent         %s\n",
+		local, percent(local, asked), n.Remote, percent(n.Remote, asked), engine.Size(n.Received), engine.Size(n.Sent))
 	return nil
 }
 

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -31,7 +31,7 @@ func (c *cli) workspace() *engine.Workspace {
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
 		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
-		Remote: cmp.Or(c.Remote, os.Getenv("KBUILD_REMOTE")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
+		Remote: c.remote(), RemoteHosts: remoteHosts(os.Getenv("KBUILD_REMOTE_HOSTS")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
 		RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),
 		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
 	}
@@ -43,6 +43,25 @@ func (c *cli) platform() (properties [][2]string) {
 		properties = append(properties, [2]string{name, c.Platform[name]})
 	}
 	return properties
+}
+
+// remote is the remote cache that the user names, which may be none; nil if he leaves it to the manifest.
+func (c *cli) remote() *string {
+	if address, ok := os.LookupEnv("KBUILD_REMOTE"); ok && c.Remote == nil {
+		return &address
+	}
+	return c.Remote
+}
+
+// remoteHosts reads HOST:PORT,HOST: one without a port means that of TLS.
+func remoteHosts(list string) (hosts []string) {
+	for host := range strings.FieldsFuncSeq(list, func(c rune) bool { return c == ',' || c == ' ' }) {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "443")
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts
 }
 
 // cacheSize is how large the cache may grow, in bytes.

@@ -31,7 +31,7 @@ type cli struct {
 	BuildDir     string            `placeholder:"DIR" help:"The build tree (default: build). It is refused where the project, its manifest or a source would be in it."`
 	CacheDir     string            `placeholder:"DIR" help:"The action cache (default: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder)."`
 	NoCache      bool              `help:"Neither read nor write the action cache."`
-	Remote       string            `placeholder:"URL" help:"A cache on another machine, such as grpcs://HOST:PORT/INSTANCE or https://HOST/PATH (default: $KBUILD_REMOTE)."`
+	Remote       *string           `placeholder:"URL" help:"A cache on another machine, such as grpcs://HOST:PORT/INSTANCE or https://HOST/PATH; an empty one is none (default: $KBUILD_REMOTE, else what the manifest names)."`
 	ReadOnly     bool              `name:"remote-read-only" help:"Send nothing to the remote cache."`
 	RemoteExec   bool              `help:"Run passes of compilers on the machines of the remote cache too (default: $KBUILD_REMOTE_EXEC)."`
 	RemoteJobs   int               `placeholder:"N" default:"64" help:"Run at most N actions at once there (default: 64)."`

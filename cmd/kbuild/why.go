@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kbuild-dev/kbuild/actions/execute"
+)
 
 type whyCmd struct {
 	What []string `arg:"" optional:"" help:"Targets, outputs or sources (default: everything)."`
@@ -14,6 +18,7 @@ type whyEntry struct {
 	Output   string   `json:"output"`
 	State    string   `json:"state"` // "up_to_date", "cached", "run", "failed"
 	Why      []string `json:"why"`
+	Origin   string   `json:"origin,omitempty"`   // of one that is up to date or cached: address of the remote cache that its record came from
 	Imported []string `json:"imported,omitempty"` // of one that would run: what is unlike the imported cache
 	Whole    string   `json:"whole,omitempty"`    // why nvcc runs as one command
 	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
@@ -32,7 +37,7 @@ func (cmd whyCmd) Run(c *cli) error {
 	quiet := 0
 	for _, v := range t.Runner.Explain(ids, t.Imported()) {
 		a := v.Action
-		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Imported, a.Driver().UnsplitReason, nil}
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Origin, v.Imported, a.Driver().UnsplitReason, nil}
 		isQuiet := v.State == "up_to_date" && len(cmd.What) == 0 && !c.JSON
 		if !isQuiet {
 			e.Kept = t.Runner.Kept(a)
@@ -52,6 +57,9 @@ func (cmd whyCmd) Run(c *cli) error {
 			fmt.Fprintf(c.out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
 			for _, w := range v.Why {
 				fmt.Fprintf(c.out, "  %s\n", w)
+			}
+			if from := origin(v); from != "" {
+				fmt.Fprintf(c.out, "  %s\n", from)
 			}
 			for _, w := range v.Imported {
 				fmt.Fprintf(c.out, "  unlike the imported cache: %s\n", w)
@@ -73,6 +81,17 @@ func (cmd whyCmd) Run(c *cli) error {
 		}
 	}
 	return nil
+}
+
+// origin says where the record came from by which nothing has to run. Of what is up to date it may also be that of a run.
+func origin(v execute.Explanation) string {
+	switch {
+	case v.Origin != "":
+		return "its record came from the remote cache " + v.Origin
+	case v.State == "cached":
+		return "its record is from the cache of this machine"
+	}
+	return ""
 }
 
 var stateWords = map[string]string{

@@ -1,5 +1,7 @@
 package manifest
 
+import "github.com/kbuild-dev/kbuild/cache"
+
 // kbuild { required_version } says which kbuild the manifest was written for.
 
 func (l *loader) decodeKbuild() {
@@ -20,6 +22,24 @@ func (l *loader) decodeKbuild() {
 	case !c.Allows(l.opts.Version):
 		l.errorAt(rng, "Install a kbuild that meets the constraint.", "this manifest needs kbuild %s, and this is kbuild %s", text, l.opts.Version)
 	}
+}
+
+// cache { remote, read_only } names a cache on another machine. Who asks it is not said here: a project must not be able to have a user's
+// credentials sent to a server of its choice.
+
+func (l *loader) decodeCache() {
+	b := l.named["cache"]
+	if b == nil {
+		return
+	}
+	r := l.reader(b, nil)
+	address, ok := r.text("remote")
+	if ok {
+		if _, err := cache.ParseAddress(address); err != nil {
+			l.errorAt(r.find("remote").Expr.Range(), "Where there is none, write null.", "remote: %v", err)
+		}
+	}
+	l.project.Cache = Cache{Remote: address, ReadOnly: r.isTrue("read_only")}
 }
 
 // A profile is a named set of values for variables; anything else in it is an error, also in a

@@ -18,7 +18,8 @@ type Project struct {
 	BuildDir   string                   // of this run: relative to Root and slash-separated when inside, else absolute
 	Variables  []Variable               // in order of declaration, with the value in force
 	Toolchains map[string]Toolchain     // "cuda", "hip"
-	Targets    []*Target                // in order of declaration; matrix instances in order of the matrix
+	Cache      Cache
+	Targets    []*Target // in order of declaration; matrix instances in order of the matrix
 	Groups     []Group
 
 	sources map[string][]byte // text of Files, for diagnostics
@@ -50,6 +51,12 @@ type Toolchain struct {
 	Pinned       bool   // from = "pypi": the toolkit is that of LockFile
 	LockFile     string // relative to Root; Project.Text has what is in it, nothing if it is not there
 	Parts        []string
+}
+
+// Cache is the cache block: the cache on another machine that a project names for all who build it.
+type Cache struct {
+	Remote   string // address; "" is none
+	ReadOnly bool   // nothing is sent there
 }
 
 // Kind of a target.

@@ -10,7 +10,7 @@ var Schema = sync.OnceValue(manifestBlock)
 
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
-		kbuildBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
+		kbuildBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
 		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), groupBlock(),
 	}}
 }
@@ -25,6 +25,24 @@ func kbuildBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "required_version", Type: StringType, Example: `required_version = ">= 0.1, < 2"`,
 				Text: "The versions of kbuild that the manifest was written for. Another kbuild refuses it. " + constraintText},
+		},
+	}
+}
+
+func cacheBlock() *Block {
+	return &Block{
+		Name: "cache", Once: true, See: "remote.md#in-kernelshcl",
+		Text: "A cache on another machine, for all who build the project.",
+		Example: `cache {
+  remote = "grpcs://cache.example:8980/instance"
+}`,
+		Attributes: []Attribute{
+			{Name: "remote", Type: StringType, Default: "none", Example: `remote = "grpcs://cache.example:8980/instance"`, See: "remote.md",
+				Text: "The address of the cache: `grpc://`, `grpcs://`, `http://` or `https://`. `--remote` and `KBUILD_REMOTE` name another, or with an " +
+					"empty value none. Credentials are sent there only if the user's `KBUILD_REMOTE_HOSTS` lists the server."},
+			{Name: "read_only", Type: BoolType, Default: "false", Example: `read_only = true`, See: "remote.md#who-can-poison-whom",
+				Text: "Whether builds send nothing to a remote cache, whoever names it. `--remote-read-only` and `KBUILD_REMOTE_READ_ONLY` add to this, and " +
+					"nothing takes it back; where some may write, let a variable decide."},
 		},
 	}
 }

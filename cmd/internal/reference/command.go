@@ -71,10 +71,11 @@ func option(f *kong.Flag) string {
 
 var environment = [][2]string{
 	{"KBUILD_CACHE_DIR", "The action cache, if `--cache-dir` is not given."},
-	{"KBUILD_REMOTE", "A cache on another machine, if `--remote` is not given."},
+	{"KBUILD_REMOTE", "A cache on another machine, if `--remote` is not given; an empty value is none, whatever the manifest names."},
 	{"KBUILD_REMOTE_CA", "Certificates by which the server of a remote cache is believed, besides the system's."},
 	{"KBUILD_REMOTE_CERT", "The certificate of the client for a remote cache; `KBUILD_REMOTE_KEY` is its key."},
 	{"KBUILD_REMOTE_CREDENTIAL_HELPER", "A program that says who asks a remote cache, of Bazel's protocol."},
+	{"KBUILD_REMOTE_HOSTS", "Servers that credentials are sent to, HOST:PORT separated by commas. One that the manifest names gets them only if it is listed."},
 	{"KBUILD_REMOTE_KEY", "See `KBUILD_REMOTE_CERT`."},
 	{"KBUILD_REMOTE_PASSWORD_FILE", "A file with USER:PASSWORD for a remote cache."},
 	{"KBUILD_REMOTE_TOKEN_FILE", "A file with a bearer token for a remote cache."},

@@ -63,9 +63,27 @@ func TestShared(t *testing.T) {
 			if !bytes.Equal(p.Read("build/bin/app"), q.Read("build/bin/app")) {
 				t.Error("another program")
 			}
+			why, _ := q.Run("kbuild", "why", "app")
+			if want := "\n  its record came from the remote cache " + address + "\n"; !strings.Contains(why, want) {
+				t.Errorf("%s\n... does not say: %s", why, want)
+			}
+			if stats, _ := q.Run("kbuild", "cache", "stats"); !strings.Contains(stats, "\nlocal hits   0 (0.0 %)\nremote hits  28 (100.0 %)\nreceived     ") {
+				t.Errorf("%s", stats)
+			}
 			blobs, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(q.Dir)), "cache", "v2", "blobs", "*", "*"))
 			if kept := outputs(t, q.Dir); len(blobs) == 0 || len(blobs) > len(kept) {
 				t.Errorf("%d files were received, and the build tree has %q", len(blobs), kept)
+			}
+			q.Run("kbuild", "clean")
+			if why, _ := q.Run("kbuild", "why", "app"); strings.Contains(why, "its record is from the cache of this machine") {
+				t.Errorf("another checkout, after clean: %s", why)
+			}
+			if c := q.Kbuild(); c.Cached != c.Actions || !bytes.Equal(p.Read("build/bin/app"), q.Read("build/bin/app")) {
+				t.Errorf("another checkout, without the server: %+v", c)
+			}
+			p.Run("kbuild", "clean")
+			if why, _ := p.Run("kbuild", "why", "app"); !strings.Contains(why, "  its record is from the cache of this machine\n") || strings.Contains(why, address) {
+				t.Errorf("the first, after clean: %s", why)
 			}
 			q.Write("src/main.cu", string(q.Read("src/main.cu"))+"\n// edited\n")
 			if c := q.Kbuild("--remote", address); c.Ran == 0 || c.Failed > 0 {
