@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -24,7 +25,7 @@ type session struct {
 type lease struct {
 	id     string
 	state  uint64
-	code   uint64 // of the status
+	status *spb.Status
 	action []byte // the payload, a packed Action
 	result proto.Message
 }
@@ -50,8 +51,14 @@ func (s *session) encode() (b []byte, err error) {
 	b = number(b, 3, ok)
 	for _, l := range s.leases {
 		m := number(nil, 2, l.state)
-		m = field(m, 3, number(nil, 1, l.code))
 		m = field(m, 7, []byte(l.id))
+		if l.status != nil {
+			text, err := proto.Marshal(l.status)
+			if err != nil {
+				return nil, err
+			}
+			m = field(m, 3, text)
+		}
 		if l.result != nil {
 			packed, err := anypb.New(l.result)
 			if err != nil {

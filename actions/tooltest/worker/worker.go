@@ -20,9 +20,12 @@ import (
 	"testing"
 
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -116,14 +119,26 @@ func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
 				return
 			case err != nil:
 				w.t.Logf("a worker cannot run a command: %v", err)
-				l.code = uint64(codes.FailedPrecondition)
+				l.status = statusOf(err)
 			default:
 				w.ran.Add(1)
-				l.result = result
+				l.result, l.status = result, &spb.Status{}
 			}
 			l.state = completed
 		}
 	}
+}
+
+// statusOf is what the API wants to be said of an error: what is not in the server's store any more may be sent again.
+func statusOf(err error) *spb.Status {
+	s := status.New(codes.FailedPrecondition, err.Error())
+	if status.Code(err) == codes.NotFound {
+		missing := &errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{{Type: "MISSING", Description: err.Error()}}}
+		if detailed, err := s.WithDetails(missing); err == nil {
+			s = detailed
+		}
+	}
+	return s.Proto()
 }
 
 // lease runs the command of a lease.
@@ -167,11 +182,11 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 		}
 	}
 	begun := timestamppb.Now()
-	said, status, err := w.start(ctx, c, root, filepath.Join(base, "trace"))
+	said, exit, err := w.start(ctx, c, root, filepath.Join(base, "trace"))
 	if err != nil {
 		return nil, err
 	}
-	r := &re.ActionResult{ExitCode: int32(status), StdoutRaw: said[0], ExecutionMetadata: &re.ExecutedActionMetadata{
+	r := &re.ActionResult{ExitCode: int32(exit), StdoutRaw: said[0], ExecutionMetadata: &re.ExecutedActionMetadata{
 		Worker: "double", ExecutionStartTimestamp: begun, ExecutionCompletedTimestamp: timestamppb.Now()}}
 	if r.StderrDigest, err = w.files.put(ctx, said[1]); err != nil {
 		return nil, err
@@ -181,7 +196,7 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 }
 
 // start runs the program of a command, and gives what it says at both its outputs.
-func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (said [2][]byte, status int, err error) {
+func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (said [2][]byte, exitCode int, err error) {
 	cmd := exec.CommandContext(ctx, w.tracer, strace.Args(trace, c.GetArguments())[1:]...)
 	cmd.Dir, cmd.Env = root, []string{} // nil would be that of the test
 	for _, e := range c.GetEnvironmentVariables() {
@@ -199,9 +214,9 @@ func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) 
 	return [2][]byte{out.Bytes(), errs.Bytes()}, cmd.ProcessState.ExitCode(), err
 }
 
-// machine is what every program may look at on every machine: what the kernel makes up, what is loaded into all programs, and the time. Where
-// TZ is UTC it is the same with no file at all.
-var machine = []string{"/proc/", "/sys/", "/dev/", "/etc/ld.so.preload", "/etc/localtime", "/usr/share/zoneinfo/"}
+// machine is what every program may look at on every machine: what the kernel makes up, what is loaded into all programs, how memory is to be
+// had (the jemalloc in cicc 13.5), and the time. Where TZ is UTC it is the same with no file at all.
+var machine = []string{"/proc/", "/sys/", "/dev/", "/etc/ld.so.preload", "/etc/malloc.conf", "/etc/localtime", "/usr/share/zoneinfo/"}
 
 // examine has the test fail for each file outside of root that a command took content from, or would have, had it been there.
 func (w *Workers) examine(trace, root string, c *re.Command) {
