@@ -38,7 +38,8 @@ const (
 type grpcServer struct {
 	conn     *grpc.ClientConn
 	instance string
-	batch    int64 // bytes of blobs in a batch
+	batch    int64         // bytes of blobs in a batch
+	backoff  time.Duration // before a broken stream is taken up
 	caps     re.CapabilitiesClient
 	cas      re.ContentAddressableStorageClient
 	ac       re.ActionCacheClient
@@ -60,7 +61,7 @@ func dial(address, instance string, tls credentials.TransportCredentials, auth c
 	if err != nil {
 		return nil, err
 	}
-	return &grpcServer{conn: conn, instance: instance, batch: maxBatch, caps: re.NewCapabilitiesClient(conn),
+	return &grpcServer{conn: conn, instance: instance, batch: maxBatch, backoff: backoff, caps: re.NewCapabilitiesClient(conn),
 		cas: re.NewContentAddressableStorageClient(conn), ac: re.NewActionCacheClient(conn), bytes: bytestream.NewByteStreamClient(conn)}, nil
 }
 
