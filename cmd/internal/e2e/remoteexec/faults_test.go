@@ -138,7 +138,7 @@ func TestServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			farm := tooltest.StartFarm(t, 1)[0]
-			f.build(t, farm, "", func(*worker.Job) (*re.ActionResult, error) {
+			f.build(t, farm, farm.Address, func(*worker.Job) (*re.ActionResult, error) {
 				fault(t, farm)
 				return nil, worker.ErrDead
 			})
