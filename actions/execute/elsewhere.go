@@ -22,7 +22,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// The passes behind the preprocessor read little: cicc a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on
+// The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on
 // it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like any other, and the command begins
 // with that loader. All files of the project have the names there that they have here, relative to the root, which is the folder that the command
 // runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
@@ -82,6 +82,14 @@ func (r *Runner) Portable(a *graph.Action) bool {
 			bytes += r.intermediates.size(in)
 		}
 	}
+	back := bytes // if nothing is known
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
+		back = 0
+		for _, o := range rec.Outputs {
+			back += o.Size
+		}
+	}
+	bytes += back
 	return c.cost(a) > c.elsewhere.Overhead(bytes)
 }
 
