@@ -61,6 +61,15 @@ find_hip() {
 	[ -e "$(c++ -print-file-name=libamdhip64.so)" ] || [ -e "${ROCM_PATH:-/opt/rocm}/lib/libamdhip64.so" ]
 }
 
+# The server programs of PostgreSQL, which Debian has in no folder of PATH.
+find_postgresql() {
+	command -v initdb >/dev/null 2>&1 && return
+	for i in "$bin"/../lib/postgresql/*/bin/initdb; do
+		[ -x "$i" ] && return
+	done
+	return 1
+}
+
 # Debian keeps the CUDA toolkit in its component "non-free".
 enable_non_free() {
 	[ -f /etc/debian_version ] || return 0
@@ -125,6 +134,7 @@ if [ "${1:-}" = test ]; then
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	find_pip || missing="$missing python3-pip"
 	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
+	find_postgresql || missing="$missing postgresql"
 	find_clangd || missing="$missing clangd"
 	find_clang || missing="$missing clang"
 	find_hip || missing="$missing hipcc"
@@ -145,15 +155,15 @@ if [ "${1:-}" = test ]; then
 		install $packages
 	fi
 	# A server of the Remote Execution API, at a version of which the tests know how it behaves: in a venv, or else as a mere folder, since
-	# Debian has what makes a venv as a package of its own.
-	if [ ! -x bin/buildgrid/bin/bgd ]; then
+	# Debian has what makes a venv as a package of its own. psycopg2 is what its queue speaks to PostgreSQL with: with psycopg 3 it does not work.
+	if [ ! -x bin/buildgrid/bin/bgd ] || [ -z "$(ls -d bin/buildgrid/psycopg2 bin/buildgrid/lib/python3*/site-packages/psycopg2 2>/dev/null)" ]; then
 		say "installing BuildGrid with pip (200 MB on disk)"
 		rm -rf bin/buildgrid
 		if python3 -m venv bin/buildgrid >/dev/null 2>&1; then
-			bin/buildgrid/bin/python -m pip install -q --no-input buildgrid==0.4.4
+			bin/buildgrid/bin/python -m pip install -q --no-input buildgrid==0.4.4 psycopg2-binary
 		else
 			rm -rf bin/buildgrid
-			python3 -m pip install -q --no-input --target bin/buildgrid buildgrid==0.4.4
+			python3 -m pip install -q --no-input --target bin/buildgrid buildgrid==0.4.4 psycopg2-binary
 		fi
 	fi
 	# Besides the toolkit of the system, two that kbuild installs.

@@ -382,6 +382,8 @@ func (p *parcel) argument(ctx context.Context, before, arg string) (string, erro
 	info, err := os.Stat(file)
 	switch {
 	case before == "--host-ccbin": // nvlink does not start it
+	case before == "--stub_file_name": // cicc writes it into that file, which is not the same with a name of another machine
+		return "", fmt.Errorf("%s names itself", file)
 	case err != nil || p.inputs[name]: // it will be written, or is one of the inputs
 	case option == "-nvvmpath=":
 		return option + name, p.addNVVM(ctx, file)

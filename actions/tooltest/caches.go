@@ -13,11 +13,7 @@ import (
 // BuildGrid starts a server of the Remote Execution API with a cache, which ends with the test, and gives its address.
 func BuildGrid(t testing.TB) (address string) {
 	t.Helper()
-	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // where pip has put it
-	program := filepath.Join(dir, "bin", "bgd")
-	if _, err := os.Stat(program); err != nil || dir == "" {
-		Missing(t, "BuildGrid, whose folder is KBUILD_TEST_BUILDGRID")
-	}
+	program, env := bgd(t)
 	host := freePort(t)
 	config := filepath.Join(t.TempDir(), "buildgrid.yml")
 	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
@@ -27,9 +23,20 @@ instances: [{name: "", services: [!cas {storage: *cas}, !bytestream {storage: *c
 thread-pool-size: 20
 `, host))
 	cmd := exec.Command(program, "server", "start", config)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
+	cmd.Env = env
 	serve(t, cmd, host)
 	return "grpc://" + host
+}
+
+// bgd is BuildGrid's program, and the environment that it needs.
+func bgd(t testing.TB) (program string, env []string) {
+	t.Helper()
+	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // where pip has put it
+	program = filepath.Join(dir, "bin", "bgd")
+	if _, err := os.Stat(program); err != nil || dir == "" {
+		Missing(t, "BuildGrid, whose folder is KBUILD_TEST_BUILDGRID")
+	}
+	return program, append(os.Environ(), "PYTHONPATH="+dir)
 }
 
 // Nginx starts a web server that keeps what is put into /NAME/ac and /NAME/cas below the folder data, which ends with the test, and gives its

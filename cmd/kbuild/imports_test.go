@@ -37,6 +37,7 @@ var allowed = map[string]string{
 	"graph/modinfo":                "graph/gencode",
 	"graph/plan":                   "hcl/manifest graph graph/gencode graph/modinfo graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip graph/compiler/clangcuda",
 	"actions/tooltest":             "",
+	"actions/tooltest/worker":      "actions/tooltest actions/strace",
 	"actions/strace":               "",
 	"actions/toolkit":              "graph/compiler actions/run cache/regular",
 	"actions/probe":                "graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip graph/compiler/clangcuda actions/fatbin cache cache/regular",

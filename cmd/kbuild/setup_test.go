@@ -66,6 +66,9 @@ func TestSetUpInstallsOneLLVM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			packages := setUp(t, c.aptCache)
+			if !slices.Contains(packages, "postgresql") {
+				t.Errorf("no PostgreSQL is installed, but %q", packages)
+			}
 			for _, want := range []string{"clang-", "lld-", "llvm-", "clangd-"} {
 				if !slices.Contains(packages, want+c.version) {
 					t.Errorf("%s%s is not installed, but %q", want, c.version, packages)

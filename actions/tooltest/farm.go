@@ -1,0 +1,128 @@
+package tooltest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Farm is a server of the Remote Execution API that runs commands, as soon as there are workers: BuildGrid, whose queue is in PostgreSQL.
+type Farm struct {
+	Address string // of the server, as kbuild wants it
+	Host    string // the same as HOST:PORT
+	server  *os.Process
+}
+
+// StartFarm starts one, which ends with the test. It has a cache too, in which no result of a command is kept: each runs that is asked for.
+func StartFarm(t testing.TB) *Farm {
+	t.Helper()
+	program, env := bgd(t)
+	sql := postgres(t)
+	host := freePort(t)
+	config := filepath.Join(t.TempDir(), "buildgrid.yml")
+	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
+connections: [!sql-connection &sql {connection-string: %q, pool-size: 10, max-overflow: 80}]
+storages: [!lru-storage &cas {size: 2GB}]
+caches: [!lru-action-cache &ac {storage: *cas, max-cached-refs: 10000, cache-failed-actions: false, allow-updates: true}]
+schedulers: [!sql-scheduler &queue {sql: *sql, storage: *cas, poll-interval: 0.1, assigners: [!priority-age-assigner {interval: 0.02, jitter-factor: 0}]}]
+instances: [{name: "", services: [!cas {storage: *cas}, !bytestream {storage: *cas}, !action-cache {cache: *ac}, !execution {scheduler: *queue}]}]
+thread-pool-size: 100
+`, host, sql))
+	migrate := exec.Command(program, "migrate", "apply", sql)
+	migrate.Env = env
+	if out, err := migrate.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", migrate, err, out)
+	}
+	cmd := exec.Command(program, "server", "start", config)
+	cmd.Env = env
+	serve(t, cmd, host)
+	return &Farm{"grpc://" + host, host, cmd.Process}
+}
+
+// Kill ends the server at once. Nobody listens at its address from then on.
+func (f *Farm) Kill() { f.server.Kill() }
+
+// Freeze stops the server, which then takes connections and answers nothing, until it thaws or the test ends.
+func (f *Farm) Freeze(t testing.TB) (thaw func()) {
+	t.Helper()
+	if err := f.server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	thaw = func() { f.server.Signal(syscall.SIGCONT) }
+	t.Cleanup(thaw)
+	return thaw
+}
+
+// postgres starts a database server with an empty database, which listens at a socket alone and ends with the test, and says how to reach it.
+func postgres(t testing.TB) (connection string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kbuild-pg") // not t.TempDir: the name of a socket has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	who := serverUser(t, dir)
+	run := func(program string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(postgresProgram(t, program), args...)
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, append(os.Environ(), "LC_ALL=C"), &syscall.SysProcAttr{Credential: who}
+		out, err := os.CreateTemp(t.TempDir(), program) // not a pipe, which the server would keep open
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Run(); err != nil {
+			said, _ := os.ReadFile(out.Name())
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Fatalf("%s: %v\n%s%s", cmd, err, said, log)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	run("initdb", "--pgdata", data, "--username", "bgd", "--auth", "trust", "--no-sync", "--no-locale", "--encoding", "UTF8")
+	// Nothing of it outlives the test: it need not wait for the disk.
+	options := "-c listen_addresses= -c max_connections=150 -c fsync=off -c synchronous_commit=off -c full_page_writes=off -k '" + dir + "'"
+	t.Cleanup(func() { run("pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop") })
+	run("pg_ctl", "--pgdata", data, "--log", filepath.Join(dir, "log"), "--options", options, "--wait", "start")
+	return "postgresql+psycopg2://bgd@/postgres?host=" + dir
+}
+
+// serverUser is who runs a database server in dir, nil for who tests: PostgreSQL refuses root.
+func serverUser(t testing.TB, dir string) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		Missing(t, "the user postgres, for PostgreSQL refuses root,")
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	for _, err := range []error{err1, err2, os.Chown(dir, uid, gid)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// postgresProgram finds a program of PostgreSQL. Debian has those of the server in no folder of PATH.
+func postgresProgram(t testing.TB, name string) string {
+	t.Helper()
+	found, _ := filepath.Glob(filepath.Join("/usr/lib/postgresql/*/bin", name))
+	if len(found) > 0 {
+		return slices.Max(found)
+	}
+	program, err := exec.LookPath(name)
+	if err != nil {
+		Missing(t, "PostgreSQL ("+name+")")
+	}
+	return program
+}
