@@ -36,7 +36,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 		}
 	}
 	var e *ended
-	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) {
+	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, errLost) {
 		return res, functions
 	}
 	return r.performAgain(ctx, a, res, dir)
