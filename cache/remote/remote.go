@@ -62,7 +62,7 @@ type Cache struct {
 type Stats struct {
 	Server         string
 	Hits, Misses   int
-	Received, Sent int64 // bytes of outputs
+	Received, Sent int64 // bytes on the wire: of outputs and records, compressed as they were
 	Stored         int   // records
 	Unsent         int   // records that were not stored
 	Off            bool
@@ -286,6 +286,9 @@ func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record 
 		c.trouble(err)
 		return nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Received += a.Bytes
 	return a.Records
 }
 
