@@ -370,8 +370,9 @@ func (c *Cache) warnOnce(text string) {
 	})
 }
 
-// Close waits until what is to be sent has been sent, as long as it moves, and ends the program.
+// Close waits until what is to be sent has been sent, as long as it moves, and ends the program. What was waited in vain before counts.
 func (c *Cache) Close() Stats {
+	off := c.isOff()
 	sent := make(chan struct{})
 	go func() { c.sending.Wait(); close(sent) }()
 	begun := time.Now()
@@ -383,12 +384,12 @@ func (c *Cache) Close() Stats {
 			moving = false
 		case <-time.After(free):
 			c.mu.Lock()
-			last := c.moved
+			last, left := c.moved, max(free, c.left)
 			c.mu.Unlock()
 			if last.Before(begun) {
 				last = begun
 			}
-			moving = time.Since(last) < c.opts.Patience
+			moving = time.Since(last) < left
 		}
 	}
 	c.mu.Lock()
@@ -397,6 +398,9 @@ func (c *Cache) Close() Stats {
 		close(c.off)
 	}
 	c.mu.Unlock()
+	if off { // it waits for a server that does not answer, as a rule
+		c.cmd.Process.Kill()
+	}
 	select {
 	case <-c.ended:
 	case <-time.After(free):

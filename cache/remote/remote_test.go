@@ -221,6 +221,15 @@ func TestFlush(t *testing.T) {
 	if got := c.Close(); got.Stored != 0 {
 		t.Errorf("%+v", got)
 	}
+	c, _ = start(t, "takes nothing", false, time.Hour)
+	c.Store(sample)
+	<-c.ready
+	c.mu.Lock()
+	c.left = 0 // the build has waited for an hour
+	c.mu.Unlock()
+	if got := c.Close(); got.Stored != 0 {
+		t.Errorf("%+v", got)
+	}
 	c, _ = start(t, "takes it slowly", false, time.Hour)
 	c.Store(sample)
 	if got := c.Close(); got.Stored != 1 || got.Sent != 7 {
