@@ -340,19 +340,28 @@ func (c *Cache) Store(r *cache.Record) {
 			return
 		}
 		a, err := c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)}) // nobody waits for it
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.stats.Sent += a.Bytes
-		if err == nil {
-			c.stats.Stored++
-			return
-		}
-		c.stats.Unsent++
-		if a.Denied && !c.readOnly {
-			c.readOnly = true
-			go c.warnOnce("the remote cache " + c.opts.Address + " is read only for this user: " + a.Error)
-		}
+		c.stored(a, err)
 	}()
+}
+
+// stored takes the answer to a record that was sent.
+func (c *Cache) stored(a Answer, err error) {
+	c.mu.Lock()
+	c.stats.Sent += a.Bytes
+	if err == nil {
+		c.stats.Stored++
+	} else {
+		c.stats.Unsent++
+	}
+	first := a.Denied && !c.readOnly
+	c.readOnly = c.readOnly || a.Denied
+	c.mu.Unlock()
+	switch {
+	case first:
+		c.warnOnce("the remote cache " + c.opts.Address + " is read only for this user: " + a.Error)
+	case err != nil && !a.Denied && !errors.Is(err, ErrOff):
+		c.warnOnce(fmt.Sprintf("sending to the remote cache %s: %v; building goes on", c.opts.Address, err))
+	}
 }
 
 // trouble says once what goes wrong; the build goes on without this answer.

@@ -59,6 +59,8 @@ func pretend(how string) {
 			a = Answer{ID: r.ID, Error: "wrong answer"}
 		case r.Operation == Store && how == "denied":
 			a = Answer{ID: r.ID, Error: "not you", Denied: true}
+		case r.Operation == Store && how == "full":
+			a = Answer{ID: r.ID, Error: "no space left"}
 		case r.Operation == Store && how == "takes nothing":
 			continue
 		case r.Operation == Store && how == "takes it slowly":
@@ -194,6 +196,12 @@ func TestReadOnly(t *testing.T) {
 	}
 	if got := c.Close(); got.Unsent != 1 || s.all() != "the remote cache grpc://cache is read only for this user: not you" {
 		t.Errorf("refused: %+v; %s", got, s.all())
+	}
+	c, s = start(t, "full", false, time.Hour)
+	c.Store(sample)
+	c.Store(sample)
+	if got := c.Close(); got.Unsent != 2 || s.all() != "sending to the remote cache grpc://cache: no space left; building goes on" {
+		t.Errorf("full: %+v; %s", got, s.all())
 	}
 	c, s = start(t, "well", true, time.Hour)
 	c.Store(sample)
