@@ -59,7 +59,7 @@ func (s *grpcServer) readStream(ctx context.Context, b Blob, w io.Writer, compre
 	}
 	from := &counter{from: &download{stream: stream, alive: alive}}
 	if compressed {
-		err = decode(w, from, b.Size)
+		err = decode(w, from, b)
 	} else {
 		_, err = io.Copy(w, from)
 	}

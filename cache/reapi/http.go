@@ -134,7 +134,7 @@ func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Wri
 	}
 	body := &counter{from: &ticking{res.Body, alive}}
 	if res.Header.Get("Content-Encoding") == "zstd" {
-		err = decode(w, body, b.Size)
+		err = decode(w, body, b)
 	} else {
 		_, err = io.Copy(w, body)
 	}

@@ -59,21 +59,23 @@ func encode(dst io.Writer, src io.Reader, check func() error) error {
 	return e.Close()
 }
 
-// decode writes to dst what src decodes to. It ends with the first byte more than size: a few bytes can decode to more than any disk holds.
-func decode(dst io.Writer, src io.Reader, size int64) error {
+// decode writes to dst what src decodes to, which should be a blob. It ends with the first byte more: a few bytes can decode to more than any disk
+// holds.
+func decode(dst io.Writer, src io.Reader, b Blob) error {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
-	from := &decoding{from: src, d: d}
+	from := &decoding{of: b, from: src, d: d}
 	if err := d.Reset(readerFunc(from.source)); err != nil {
 		return from.why(err)
 	}
 	defer d.Reset(nil)
-	_, err := io.Copy(dst, io.LimitReader(from, size+1))
+	_, err := io.Copy(dst, io.LimitReader(from, b.Size+1))
 	return err
 }
 
 // decoding tells the errors of what is decoded from those of where it comes from.
 type decoding struct {
+	of   Blob
 	from io.Reader
 	err  error // of from
 	d    *zstd.Decoder
@@ -92,7 +94,7 @@ func (r *decoding) why(err error) error {
 	case r.err != nil:
 		return r.err
 	}
-	return fmt.Errorf("%w: content that is no zstd: %w", ErrWrong, err)
+	return fmt.Errorf("%w: what comes as %s is no zstd: %w", ErrWrong, r.of.Digest, err)
 }
 
 func (r *decoding) source(p []byte) (int, error) {

@@ -124,7 +124,7 @@ func TestDamagedFrames(t *testing.T) {
 		c := f.serve(t, 4<<20)
 		f.keep(BlobOf(data).Digest.String(), data)
 		var b bytes.Buffer
-		if _, err := c.Fetch(t.Context(), record(name, "", data).Outputs[0], &b); !errors.Is(err, ErrWrong) || b.Len() > len(data) {
+		if _, err := c.Fetch(t.Context(), record(name, "", data).Outputs[0], &b); !errors.Is(err, ErrWrong) || b.Len() > len(data) || !strings.Contains(err.Error(), BlobOf(data).Digest.String()) {
 			t.Errorf("%s: %d bytes, %v", name, b.Len(), err)
 		}
 	}
@@ -180,14 +180,14 @@ func TestEncodeChecks(t *testing.T) {
 	if err := encode(&b, bytes.NewReader(noise(2<<20)), func() error { return bad }); err != bad {
 		t.Fatal(err)
 	}
-	if err := decode(io.Discard, &b, 2<<20); !errors.Is(err, ErrWrong) {
+	if err := decode(io.Discard, &b, Blob{Size: 2 << 20}); !errors.Is(err, ErrWrong) {
 		t.Errorf("it decodes: %v", err)
 	}
 	b.Reset()
-	if err := decode(&b, bytes.NewReader(frame(make([]byte, 8<<20))), 10); err != nil || b.Len() != 11 {
+	if err := decode(&b, bytes.NewReader(frame(make([]byte, 8<<20))), Blob{Size: 10}); err != nil || b.Len() != 11 {
 		t.Errorf("of a frame that is larger than what it is of: %d bytes, %v", b.Len(), err)
 	}
-	if err := decode(io.Discard, readerFunc(func([]byte) (int, error) { return 0, context.Canceled }), 1); err != context.Canceled {
+	if err := decode(io.Discard, readerFunc(func([]byte) (int, error) { return 0, context.Canceled }), Blob{Size: 1}); err != context.Canceled {
 		t.Errorf("of the source: %v", err)
 	}
 }
