@@ -15,7 +15,9 @@ import (
 	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/kbuild-dev/kbuild/cache"
 )
@@ -41,6 +43,18 @@ type fake struct {
 	entries map[string]*re.ActionResult
 	calls   []string // kinds of calls with blobs, in the order of their ends
 	digests []int    // in each call of FindMissingBlobs
+	builds  []string // whose calls they are, of each call
+}
+
+// asked notes whose call it is.
+func (f *fake) asked(ctx context.Context) {
+	m := &re.RequestMetadata{}
+	for _, v := range metadata.ValueFromIncomingContext(ctx, requestMetadata) {
+		proto.Unmarshal([]byte(v), m)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.builds = append(f.builds, m.GetToolDetails().GetToolName()+" "+m.GetToolInvocationId())
 }
 
 // skippable is the frame with which bazel-remote begins over HTTP.
@@ -59,7 +73,15 @@ func frame(data []byte, opts ...zstd.EOption) []byte {
 func (f *fake) serve(t *testing.T, message int) *Client {
 	t.Helper()
 	f.blobs, f.entries = map[string][]byte{}, map[string]*re.ActionResult{}
-	s := grpc.NewServer(grpc.MaxRecvMsgSize(message))
+	s := grpc.NewServer(grpc.MaxRecvMsgSize(message),
+		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			f.asked(ctx)
+			return h(ctx, req)
+		}),
+		grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			f.asked(ss.Context())
+			return h(srv, ss)
+		}))
 	re.RegisterCapabilitiesServer(s, f)
 	re.RegisterActionCacheServer(s, f)
 	re.RegisterContentAddressableStorageServer(s, f)

@@ -56,6 +56,7 @@ func dial(address, instance string, tls credentials.TransportCredentials, auth c
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(received)),
 		grpc.WithDisableServiceConfig(), // no settings from DNS
 	}
+	opts = append(opts, ofOneBuild()...)
 	if auth != nil {
 		opts = append(opts, grpc.WithPerRPCCredentials(auth))
 	}
