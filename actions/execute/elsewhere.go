@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -161,7 +162,7 @@ func (c *carrier) execute(ctx context.Context, cmd remote.Command) (run.Result, 
 	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
 		return run.Result{}, errLost
 	}
-	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS}
+	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS, Worker: cmp.Or(out.Worker, "another machine")}
 	if res.Elapsed <= 0 {
 		res.Elapsed = time.Since(begun)
 	}
