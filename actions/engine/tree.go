@@ -99,7 +99,11 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	if t.shared != nil {
 		c.Store, c.IntermediateStore = t.shared, passes{t.shared}
 	}
-	if t.shared != nil && t.w.RemoteExec {
+	switch {
+	case !t.w.RemoteExec:
+	case t.shared == nil:
+		t.w.Front.Note("warning: --remote-exec needs a server, and there is none: name it with --remote, KBUILD_REMOTE or a cache block of the manifest")
+	default:
 		c.Elsewhere, c.Platform, c.Cost, c.Memory = t.shared.remote, t.w.Platform, t.cost, t.peaks().of
 	}
 	return nil

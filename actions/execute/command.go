@@ -36,7 +36,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 		}
 	}
 	var e *ended
-	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) {
+	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, errLost) {
 		return res, functions
 	}
 	return r.performAgain(ctx, a, res, dir)
@@ -81,7 +81,7 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	if discover.IsTraced(a) && discover.TellsUser(a) {
 		out.Output = append(out.Output, r.discovery.Trace(dir.traceFile()).Rest...)
 	}
-	res := sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a), Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS}
+	res := sched.Result{Status: sched.Ran, Output: out.Output, Argv: refs.shown(a), Elapsed: out.Elapsed, CPU: out.UserCPU + out.SysCPU, MaxRSS: out.MaxRSS, Worker: out.Worker}
 	var functions []cache.Function
 	if err == nil {
 		res.Output, functions, err = r.readOutput(a, out, refs, dir)

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -22,7 +23,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// The passes behind the preprocessor read little: cicc a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on
+// The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on
 // it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like any other, and the command begins
 // with that loader. All files of the project have the names there that they have here, relative to the root, which is the folder that the command
 // runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
@@ -82,6 +83,14 @@ func (r *Runner) Portable(a *graph.Action) bool {
 			bytes += r.intermediates.size(in)
 		}
 	}
+	back := bytes // if nothing is known
+	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
+		back = 0
+		for _, o := range rec.Outputs {
+			back += o.Size
+		}
+	}
+	bytes += back
 	return c.cost(a) > c.elsewhere.Overhead(bytes)
 }
 
@@ -153,7 +162,7 @@ func (c *carrier) execute(ctx context.Context, cmd remote.Command) (run.Result, 
 	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
 		return run.Result{}, errLost
 	}
-	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS}
+	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS, Worker: cmp.Or(out.Worker, "another machine")}
 	if res.Elapsed <= 0 {
 		res.Elapsed = time.Since(begun)
 	}

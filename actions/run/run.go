@@ -42,6 +42,7 @@ type Result struct {
 	OOM             bool          // it or a child was ended by SIGKILL that we did not send: most likely for memory
 	NoMemory        bool          // it or a child said that it got no memory
 	Killed          bool          // it or a child was ended by a signal
+	Worker          string        // the other machine that it ran on; "" is this one
 }
 
 // Run starts c in a process group of its own and waits for it. A process that ends with a status

@@ -29,9 +29,10 @@ type Result struct {
 	Argv    []string      // what was executed
 	Elapsed time.Duration // wall time of the process
 	CPU     time.Duration
-	MaxRSS  int64 // bytes, of the largest process; 0 is unknown
-	Short   bool  // of Failed: memory was short, so that it may succeed with nothing beside it
-	Lost    bool  // of Failed, elsewhere: it says nothing of the action, which must be executed here
+	MaxRSS  int64  // bytes, of the largest process; 0 is unknown
+	Worker  string // the other machine that it ran on; "" is this one
+	Short   bool   // of Failed: memory was short, so that it may succeed with nothing beside it
+	Lost    bool   // of Failed, elsewhere: it says nothing of the action, which must be executed here
 }
 
 // Runner does the work of actions. Both methods are called concurrently for different actions, never

@@ -32,7 +32,7 @@ type Client struct {
 	s     server
 	known known
 	pulse pulse
-	wrong sync.Map // Blob: what came with other content. A server that does not look at it says that it has it, and would keep it for ever
+	wrong sync.Map // Blob: what came with other content, or not at all. A server that does not look says that it has it, and would keep it so for ever
 }
 
 // Close ends the connection.
@@ -41,33 +41,35 @@ func (c *Client) Close() error { return c.s.Close() }
 // Connect asks the server what it can do. It must be called first.
 func (c *Client) Connect(ctx context.Context) (Abilities, error) { return c.s.connect(ctx) }
 
-// Records gives the records under a command key, the last written first. One that is damaged or is of another key is left out.
-func (c *Client) Records(ctx context.Context, command cache.Key) ([]*cache.Record, error) {
+// Records gives the records under a command key, the last written first, and the bytes that came for them. One that is damaged or is of another
+// key is left out.
+func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.Record, wire int64, err error) {
 	e, err := c.s.get(ctx, recordsKey(command))
 	if errors.Is(err, ErrMiss) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []*cache.Record
-	for _, f := range e.Files[:min(len(e.Files), maxRecords)] {
-		if f.Size > disk.MaxRecord {
-			continue
+	files := e.Files[:min(len(e.Files), maxRecords)]
+	texts, wires, errs := make([]bytes.Buffer, len(files)), make([]int64, len(files)), make([]error, len(files))
+	var reading sync.WaitGroup
+	for i, f := range files { // all at once: a build waits for the last
+		if f.Size <= disk.MaxRecord {
+			reading.Go(func() { wires[i], errs[i] = c.read(ctx, f.Blob, &texts[i]) })
 		}
-		var b bytes.Buffer
-		err := c.read(ctx, f.Blob, &b)
-		if errors.Is(err, ErrMiss) || errors.Is(err, ErrWrong) {
-			continue
+	}
+	reading.Wait()
+	for i, f := range files {
+		wire += wires[i]
+		if errs[i] != nil && !errors.Is(errs[i], ErrMiss) && !errors.Is(errs[i], ErrWrong) {
+			err = errs[i]
 		}
-		if err != nil {
-			return all, err
-		}
-		if r, err := disk.DecodeRecord(b.Bytes()); err == nil && r.Command == command && r.ID().String() == f.Name {
+		if r, bad := disk.DecodeRecord(texts[i].Bytes()); errs[i] == nil && bad == nil && r.Command == command && r.ID().String() == f.Name {
 			all = append(all, r)
 		}
 	}
-	return all, nil
+	return all, wire, err
 }
 
 // Has reports whether the server says that it has all outputs of a record.
@@ -80,22 +82,25 @@ func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
 	return err == nil && slices.Equal(e.Files, outputs(r)), err
 }
 
-// Fetch writes the content of an output to w, which may have got something where there is an error. ErrMiss is one.
-func (c *Client) Fetch(ctx context.Context, o cache.Output, w io.Writer) error {
+// Fetch writes the content of an output to w, which may have got something where there is an error, and gives the bytes that came. ErrMiss is an
+// error.
+func (c *Client) Fetch(ctx context.Context, o cache.Output, w io.Writer) (wire int64, err error) {
 	return c.read(ctx, Blob{o.Digest, o.Size}, w)
 }
 
 // read reads a blob and checks it.
-func (c *Client) read(ctx context.Context, b Blob, w io.Writer) error {
+func (c *Client) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
 	check := newChecked(b, w)
-	err := c.s.read(ctx, b, check)
+	if b.Size > 0 { // some servers do not have what is empty
+		wire, err = c.s.read(ctx, b, check)
+	}
 	if err == nil {
 		err = check.check()
 	}
-	if errors.Is(err, ErrWrong) {
+	if errors.Is(err, ErrWrong) || errors.Is(err, ErrMiss) {
 		c.wrong.Store(b, true)
 	}
-	return err
+	return wire, err
 }
 
 // Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that of the records. It gives the bytes that were sent.
@@ -134,6 +139,7 @@ func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Out
 	return sent, c.s.set(ctx, ofRecords, e)
 }
 
+// upload sends what the server lacks.
 func (c *Client) upload(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
 	all := make([]Blob, 0, len(blobs))
 	for b := range blobs {
@@ -149,16 +155,19 @@ func (c *Client) upload(ctx context.Context, blobs map[Blob]func() (io.ReadClose
 			missing = append(missing, b)
 		}
 	}
+	var contents []content
 	for _, b := range missing {
 		open, ok := blobs[b]
 		if !ok {
-			return sent, fmt.Errorf("%w: it lacks the blob %s, which it was not asked for", ErrWrong, b.Digest)
+			return 0, fmt.Errorf("%w: it lacks the blob %s, which it was not asked for", ErrWrong, b.Digest)
 		}
-		if err := c.s.write(ctx, b, open); err != nil {
-			return sent, err
-		}
+		contents = append(contents, content{b, open})
+	}
+	if sent, err = c.s.write(ctx, contents); err != nil {
+		return sent, err
+	}
+	for _, b := range missing {
 		c.wrong.Delete(b)
-		sent += b.Size
 	}
 	return sent, nil
 }

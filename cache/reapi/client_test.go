@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,8 +19,11 @@ import (
 
 func noEnv(string) string { return "" }
 
+// run is in every key: a server that runs already may have what an earlier test has stored.
+var run = uuid()
+
 func record(command, header string, outputs ...[]byte) *cache.Record {
-	fields := []cache.Field{{Name: "argv", Value: command}}
+	fields := []cache.Field{{Name: "argv", Value: command + run}}
 	r := &cache.Record{Command: cache.KeyOf(fields), Fields: fields, Discovered: []cache.FileDigest{{Path: "a.h", Digest: sha256.Sum256([]byte(header))}}}
 	for i, b := range outputs {
 		r.Outputs = append(r.Outputs, cache.Output{Path: fmt.Sprintf("out/%d", i), Digest: sha256.Sum256(b), Size: int64(len(b)), Exec: i == 1})
@@ -38,12 +42,17 @@ func opener(outputs ...[]byte) func(cache.Output) (io.ReadCloser, error) {
 	}
 }
 
-// eachServer runs a test with real servers: one that knows what it keeps, and one that keeps what it is given.
+// eachServer runs a test with real servers: one that knows what it keeps, and one that keeps what it is given. The variable KBUILD_TEST_SERVERS may
+// have the addresses of others that run already.
 func eachServer(t *testing.T, test func(t *testing.T, c *Client)) {
-	for name, start := range map[string]func(testing.TB) string{
+	servers := map[string]func(testing.TB) string{
 		"BuildGrid": tooltest.BuildGrid,
 		"nginx":     func(t testing.TB) string { address, _ := tooltest.Nginx(t); return address + "/team" },
-	} {
+	}
+	for _, address := range strings.Fields(os.Getenv("KBUILD_TEST_SERVERS")) {
+		servers[address] = func(testing.TB) string { return address }
+	}
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := Open(start(t), noEnv)
@@ -63,8 +72,8 @@ func eachServer(t *testing.T, test func(t *testing.T, c *Client)) {
 func TestStored(t *testing.T) {
 	eachServer(t, func(t *testing.T, c *Client) {
 		small, large, empty := []byte("small"), bytes.Repeat([]byte("large"), 1<<20), []byte{}
-		first, second := record("one", "1", small, large, empty), record("one", "2", small)
-		if all, err := c.Records(t.Context(), first.Command); err != nil || len(all) != 0 {
+		first, second := record(t.Name(), "1", small, large, empty), record(t.Name(), "2", small)
+		if all, _, err := c.Records(t.Context(), first.Command); err != nil || len(all) != 0 {
 			t.Fatalf("before: %v, %v", all, err)
 		}
 		for i, store := range []struct {
@@ -76,13 +85,13 @@ func TestStored(t *testing.T) {
 				t.Fatalf("store %d: %d bytes were sent, %v", i, sent, err)
 			}
 		}
-		all, err := c.Records(t.Context(), first.Command)
+		all, _, err := c.Records(t.Context(), first.Command)
 		if diff := cmp.Diff([]*cache.Record{second, first}, all); diff != "" || err != nil {
 			t.Fatal(err, diff)
 		}
 		for i, want := range [][]byte{small, large, empty} {
 			var b bytes.Buffer
-			if err := c.Fetch(t.Context(), first.Outputs[i], &b); err != nil || !bytes.Equal(b.Bytes(), want) {
+			if _, err := c.Fetch(t.Context(), first.Outputs[i], &b); err != nil || !bytes.Equal(b.Bytes(), want) {
 				t.Errorf("output %d comes back with %d bytes, %v", i, b.Len(), err)
 			}
 		}
@@ -97,7 +106,7 @@ func TestMiss(t *testing.T) {
 			t.Errorf("the server has a record that was never stored: %v, %v", ok, err)
 		}
 		for _, o := range r.Outputs {
-			if err := c.Fetch(t.Context(), o, io.Discard); !errors.Is(err, ErrMiss) {
+			if _, err := c.Fetch(t.Context(), o, io.Discard); !errors.Is(err, ErrMiss) {
 				t.Errorf("%s: %v", o.Path, err)
 			}
 		}
@@ -112,10 +121,10 @@ func TestChangedMeanwhile(t *testing.T) {
 			if _, err := c.Store(t.Context(), r, func(cache.Output) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(now)), nil }); err == nil {
 				t.Errorf("a file that is now %s is stored", name)
 			}
-			if all, err := c.Records(t.Context(), r.Command); len(all) != 0 || err != nil {
+			if all, _, err := c.Records(t.Context(), r.Command); len(all) != 0 || err != nil {
 				t.Errorf("%s: %d records, %v", name, len(all), err)
 			}
-			if err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); !errors.Is(err, ErrMiss) {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); !errors.Is(err, ErrMiss) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -154,20 +163,20 @@ func TestDamage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if all, err := c.Records(t.Context(), r.Command); len(all) != 0 && kind == "ac" && !cmp.Equal(all[0], r) {
+			if all, _, err := c.Records(t.Context(), r.Command); len(all) != 0 && kind == "ac" && !cmp.Equal(all[0], r) {
 				t.Errorf("%s %s: %v, %v", name, kind, all, err)
 			}
 			var b bytes.Buffer
-			if err := c.Fetch(t.Context(), r.Outputs[0], &b); err == nil && !bytes.Equal(b.Bytes(), content) {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], &b); err == nil && !bytes.Equal(b.Bytes(), content) {
 				t.Errorf("%s %s: the content is %q", name, kind, b.Bytes())
 			}
 			if _, err := c.Store(t.Context(), r, opener(content)); err != nil {
 				t.Errorf("%s %s: %v", name, kind, err)
 			}
-			if all, err := c.Records(t.Context(), r.Command); err != nil || !cmp.Equal(all, []*cache.Record{r}) {
+			if all, _, err := c.Records(t.Context(), r.Command); err != nil || !cmp.Equal(all, []*cache.Record{r}) {
 				t.Errorf("%s %s: not healed: %v, %v", name, kind, all, err)
 			}
-			if err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
 				t.Errorf("%s %s: not healed: %v", name, kind, err)
 			}
 		}

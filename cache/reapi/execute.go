@@ -117,8 +117,8 @@ func newJob(cmd *remote.Command) (*job, error) {
 	}
 	slices.Sort(m.OutputPaths)
 	m.OutputFiles = m.OutputPaths // for servers before 2.1
-	command := encode(m)
-	action := encode(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(root), Platform: platform})
+	command := marshal(m)
+	action := marshal(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(root), Platform: platform})
 	j := &job{BlobOf(action), map[Blob]func() (io.ReadCloser, error){}}
 	for _, in := range cmd.Inputs {
 		j.blobs[Blob{in.Digest, in.Size}] = func() (io.ReadCloser, error) { return os.Open(in.File) }
@@ -158,30 +158,30 @@ func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResu
 		if err != nil {
 			return err
 		}
-		if err := c.bring(ctx, b, o.File, f.GetIsExecutable()); err != nil {
+		received, err := c.bring(ctx, b, o.File, f.GetIsExecutable())
+		if out.Received += received; err != nil {
 			return fmt.Errorf("%s: %w", o.Path, err)
 		}
 		c.known.is(b)
-		out.Received += b.Size
 	}
 	return nil
 }
 
-// bring writes a blob to a new file.
-func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) error {
+// bring writes a blob to a new file, and gives the bytes that came.
+func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) (received int64, err error) {
 	mode := os.FileMode(0o666)
 	if exec {
 		mode = 0o777
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := errors.Join(c.read(ctx, b, movedWriter{f, c.pulse.moved}), f.Close()); err != nil {
+	received, err = c.read(ctx, b, movedWriter{f, c.pulse.moved})
+	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(file)
-		return err
 	}
-	return nil
+	return received, err
 }
 
 // said is what a command has written, which comes with the result or as a blob.
@@ -197,7 +197,7 @@ func (c *Client) said(ctx context.Context, raw []byte, d *re.Digest) ([]byte, er
 		return nil, fmt.Errorf("the command says %d bytes", b.Size)
 	}
 	var text bytes.Buffer
-	err = c.read(ctx, b, &text)
+	_, err = c.read(ctx, b, &text)
 	return text.Bytes(), err
 }
 

@@ -450,9 +450,11 @@ type shelf struct {
 
 func (s *shelf) missing(_ context.Context, blobs []Blob) ([]Blob, error) { return blobs, nil }
 
-func (s *shelf) write(_ context.Context, b Blob, _ func() (io.ReadCloser, error)) error {
-	s.sent = append(s.sent, b)
-	return nil
+func (s *shelf) write(_ context.Context, blobs []content) (int64, error) {
+	for _, b := range blobs {
+		s.sent = append(s.sent, b.Blob)
+	}
+	return 0, nil
 }
 
 // What two commands read is sent once. If the one that sends it gives up, the other one sends it.

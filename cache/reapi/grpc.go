@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
@@ -17,12 +19,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Limits. Servers refuse a message of more than 4 MiB, its framing included, also those that announce no limit of their own (0), and those
-// that announce one mean the sum of the blobs.
+// Limits. Most servers refuse a message of more than 4 MiB, its framing included, also those that announce no limit of their own (0).
 const (
-	maxMessage = 4 << 20
-	maxBatch   = 3 << 20   // bytes of the blobs in one message
-	chunk      = 256 << 10 // bytes of a message of a stream
+	maxBatch   = 3 << 20   // bytes of one message with blobs
+	small      = 256 << 10 // a blob of more bytes has a stream of its own, on which it is seen to move
+	chunk      = 64 << 10  // bytes of a message of a stream
 	maxDigests = 10_000    // in one FindMissingBlobs
 	received   = 64 << 20  // what may come in one message: a server's limit is for the server to keep
 )
@@ -38,7 +39,9 @@ const (
 type grpcServer struct {
 	conn     *grpc.ClientConn
 	instance string
-	batch    int64         // bytes of blobs in a batch
+	batch    atomic.Int64  // bytes of one message with blobs
+	zstd     atomic.Bool   // streams may be compressed
+	maxBlob  int64         // bytes of a blob that may be written; 0 is any
 	backoff  time.Duration // before a broken stream is taken up
 	caps     re.CapabilitiesClient
 	cas      re.ContentAddressableStorageClient
@@ -54,6 +57,7 @@ func dial(address, instance string, tls credentials.TransportCredentials, auth c
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(received)),
 		grpc.WithDisableServiceConfig(), // no settings from DNS
 	}
+	opts = append(opts, ofOneBuild()...)
 	if auth != nil {
 		opts = append(opts, grpc.WithPerRPCCredentials(auth))
 	}
@@ -61,8 +65,10 @@ func dial(address, instance string, tls credentials.TransportCredentials, auth c
 	if err != nil {
 		return nil, err
 	}
-	return &grpcServer{conn: conn, instance: instance, batch: maxBatch, backoff: backoff, caps: re.NewCapabilitiesClient(conn),
-		cas: re.NewContentAddressableStorageClient(conn), ac: re.NewActionCacheClient(conn), bytes: bytestream.NewByteStreamClient(conn)}, nil
+	s := &grpcServer{conn: conn, instance: instance, backoff: backoff, caps: re.NewCapabilitiesClient(conn),
+		cas: re.NewContentAddressableStorageClient(conn), ac: re.NewActionCacheClient(conn), bytes: bytestream.NewByteStreamClient(conn)}
+	s.batch.Store(maxBatch)
+	return s, nil
 }
 
 // Close implements io.Closer.
@@ -86,16 +92,14 @@ func (s *grpcServer) connect(ctx context.Context) (Abilities, error) {
 	if k == nil {
 		return Abilities{}, errors.New("the server keeps no cache")
 	}
-	sha256 := len(k.DigestFunctions) == 0
-	for _, f := range k.DigestFunctions {
-		sha256 = sha256 || f == re.DigestFunction_SHA256
-	}
-	if !sha256 {
+	if len(k.DigestFunctions) > 0 && !slices.Contains(k.DigestFunctions, re.DigestFunction_SHA256) {
 		return Abilities{}, fmt.Errorf("the server does not know SHA-256, which kbuild's digests are (it knows %v)", k.DigestFunctions)
 	}
 	if n := k.MaxBatchTotalSizeBytes; n > 0 {
-		s.batch = min(s.batch, n*3/4)
+		s.batch.Store(min(maxBatch, n))
 	}
+	s.zstd.Store(slices.Contains(k.SupportedCompressors, re.Compressor_ZSTD))
+	s.maxBlob = k.MaxCasBlobSizeBytes
 	return Abilities{Server: fmt.Sprintf("REAPI %d.%d", max(high.GetMajor(), 2), high.GetMinor()), Executes: executes(c), Updates: k.GetActionCacheUpdateCapabilities().GetUpdateEnabled()}, nil
 }
 
@@ -117,161 +121,40 @@ func (s *grpcServer) set(ctx context.Context, key Blob, e *Entry) error {
 }
 
 func (s *grpcServer) missing(ctx context.Context, blobs []Blob) (out []Blob, err error) {
-	for len(blobs) > 0 {
-		n := min(len(blobs), maxDigests)
-		req := &re.FindMissingBlobsRequest{InstanceName: s.instance}
-		for _, b := range blobs[:n] {
-			req.BlobDigests = append(req.BlobDigests, digestOf(b))
+	for most := maxDigests; len(blobs) > 0; {
+		n := min(len(blobs), most)
+		found, err := s.missingOf(ctx, blobs[:n])
+		if tooLarge(err) && n > 1 {
+			most = n / 2
+			continue
 		}
-		blobs = blobs[n:]
-		ctx, cancel := context.WithTimeout(ctx, call)
-		res, err := s.cas.FindMissingBlobs(ctx, req)
-		cancel()
 		if err != nil {
 			return nil, s.fault(err)
 		}
-		for _, d := range res.MissingBlobDigests {
-			b, err := blobOf(d)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, b)
-		}
+		out, blobs = append(out, found...), blobs[n:]
 	}
 	return out, nil
 }
 
-// read takes a small blob in one message, and a large one as a stream of messages.
-func (s *grpcServer) read(ctx context.Context, b Blob, w io.Writer) error {
-	if b.Size <= s.batch {
-		return s.readSmall(ctx, b, w)
+func (s *grpcServer) missingOf(ctx context.Context, blobs []Blob) (out []Blob, err error) {
+	req := &re.FindMissingBlobsRequest{InstanceName: s.instance}
+	for _, b := range blobs {
+		req.BlobDigests = append(req.BlobDigests, digestOf(b))
 	}
-	ctx, alive, cancel := withIdle(ctx, idle)
-	defer cancel()
-	stream, err := s.bytes.Read(ctx, &bytestream.ReadRequest{ResourceName: s.resource("blobs", b)})
-	if err != nil {
-		return s.fault(err)
-	}
-	for {
-		m, err := stream.Recv()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return s.fault(err)
-		}
-		alive()
-		if _, err := w.Write(m.Data); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *grpcServer) readSmall(ctx context.Context, b Blob, w io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
-	res, err := s.cas.BatchReadBlobs(ctx, &re.BatchReadBlobsRequest{InstanceName: s.instance, Digests: []*re.Digest{digestOf(b)}})
+	res, err := s.cas.FindMissingBlobs(ctx, req)
 	if err != nil {
-		return s.fault(err)
+		return nil, err
 	}
-	for _, r := range res.Responses {
-		if got, err := blobOf(r.GetDigest()); err != nil || got.Digest != b.Digest {
-			continue
-		}
-		if err := status.ErrorProto(r.GetStatus()); err != nil {
-			return s.fault(err)
-		}
-		_, err := w.Write(r.Data)
-		return err
-	}
-	return fmt.Errorf("%w: a batch without the blob %s", ErrWrong, b.Digest)
-}
-
-func (s *grpcServer) write(ctx context.Context, b Blob, open func() (io.ReadCloser, error)) error {
-	src, err := open()
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	if b.Size <= s.batch {
-		data, err := io.ReadAll(io.LimitReader(src, b.Size+1))
+	for _, d := range res.MissingBlobDigests {
+		b, err := blobOf(d)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if BlobOf(data) != b {
-			return fmt.Errorf("the file is not what the action wrote (%d bytes, expected %d with digest %s)", len(data), b.Size, b.Digest)
-		}
-		return s.writeSmall(ctx, b, data)
+		out = append(out, b)
 	}
-	return s.writeStream(ctx, b, src)
-}
-
-func (s *grpcServer) writeSmall(ctx context.Context, b Blob, data []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, call)
-	defer cancel()
-	res, err := s.cas.BatchUpdateBlobs(ctx, &re.BatchUpdateBlobsRequest{InstanceName: s.instance,
-		Requests: []*re.BatchUpdateBlobsRequest_Request{{Digest: digestOf(b), Data: data}}})
-	if err != nil {
-		return s.fault(err)
-	}
-	if len(res.Responses) != 1 {
-		return fmt.Errorf("%w: %d answers to one blob", ErrWrong, len(res.Responses))
-	}
-	return s.fault(status.ErrorProto(res.Responses[0].GetStatus()))
-}
-
-// writeStream sends a blob. A server that has it already may end the stream early: Send gives io.EOF then, and what that means stands in
-// the answer, which may also be an error.
-func (s *grpcServer) writeStream(ctx context.Context, b Blob, src io.Reader) error {
-	ctx, alive, cancel := withIdle(ctx, idle)
-	defer cancel()
-	stream, err := s.bytes.Write(ctx)
-	if err != nil {
-		return s.fault(err)
-	}
-	sum := newChecked(b, io.Discard)
-	req := &bytestream.WriteRequest{ResourceName: s.resource("uploads/"+uuid()+"/blobs", b)}
-	buf := make([]byte, chunk)
-	for at, done := int64(0), false; !done; {
-		n, err := io.ReadFull(src, buf)
-		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-			return err
-		}
-		if _, err := sum.Write(buf[:n]); err != nil {
-			return err
-		}
-		done = at+int64(n) >= b.Size || err != nil
-		if done {
-			if err := sum.check(); err != nil { // before the last message: what is not finished is not kept
-				return err
-			}
-		}
-		req.Data, req.WriteOffset, req.FinishWrite = buf[:n], at, done
-		if err := stream.Send(req); err == io.EOF {
-			break
-		} else if err != nil {
-			return s.fault(err)
-		}
-		alive()
-		at += int64(n)
-		req.ResourceName = ""
-	}
-	res, err := stream.CloseAndRecv()
-	if err != nil {
-		return s.fault(err)
-	}
-	if res.CommittedSize != b.Size && res.CommittedSize != -1 {
-		return fmt.Errorf("%w: %d bytes of %d were stored", ErrWrong, res.CommittedSize, b.Size)
-	}
-	return nil
-}
-
-func (s *grpcServer) resource(kind string, b Blob) string {
-	name := fmt.Sprintf("%s/%s/%d", kind, b.Digest, b.Size)
-	if s.instance != "" {
-		name = s.instance + "/" + name
-	}
-	return name
+	return out, nil
 }
 
 // fault is an error in words; NOT_FOUND is ErrMiss.
@@ -296,7 +179,7 @@ func blobOf(d *re.Digest) (Blob, error) {
 }
 
 func resultOf(e *Entry) *re.ActionResult {
-	r := &re.ActionResult{}
+	r := &re.ActionResult{ExecutionMetadata: &re.ExecutedActionMetadata{Worker: "kbuild"}} // bazel-remote takes no empty entry
 	for _, f := range e.Files {
 		r.OutputFiles = append(r.OutputFiles, &re.OutputFile{Path: f.Name, Digest: digestOf(f.Blob), IsExecutable: f.Exec})
 	}
@@ -318,12 +201,20 @@ func entryOf(r *re.ActionResult) (*Entry, error) {
 	return e, nil
 }
 
+// tooLarge reports whether a server or a library refuses a message for its size. gRPC's libraries in Go, C and Java say so in words, and use the
+// code for other things too; some servers say that the argument is invalid.
+func tooLarge(err error) bool {
+	text := status.Convert(err).Message()
+	return status.Code(err) == codes.InvalidArgument ||
+		status.Code(err) == codes.ResourceExhausted && (strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size"))
+}
+
 // action is the key of an entry with some words, as servers and their tools know keys: the digest of an action, whose command is the words.
 // Both messages are blobs of their own.
 func action(words ...string) (key Blob, messages [][]byte) {
-	command := encode(&re.Command{Arguments: words})
-	root := encode(&re.Directory{})
-	a := encode(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(BlobOf(root))})
+	command := marshal(&re.Command{Arguments: words})
+	root := marshal(&re.Directory{})
+	a := marshal(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(BlobOf(root))})
 	return BlobOf(a), [][]byte{root, command, a}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
@@ -53,7 +54,7 @@ func (s *httpServer) connect(ctx context.Context) (Abilities, error) {
 
 func (s *httpServer) get(ctx context.Context, key Blob) (*Entry, error) {
 	var text bytes.Buffer
-	if err := s.download(ctx, "ac", key, &limited{&text, maxEntry}); err != nil {
+	if _, err := s.download(ctx, "ac", key, &limited{&text, maxEntry}); err != nil {
 		return nil, err
 	}
 	r := &re.ActionResult{}
@@ -68,12 +69,17 @@ func (s *httpServer) set(ctx context.Context, key Blob, e *Entry) error {
 	if err != nil {
 		return err
 	}
-	return s.upload(ctx, "ac", Blob{key.Digest, int64(len(text))}, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil })
+	_, err = s.upload(ctx, "ac", content{Blob{key.Digest, int64(len(text))}, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }})
+	return err
 }
 
 func (s *httpServer) missing(ctx context.Context, blobs []Blob) (out []Blob, err error) {
 	for _, b := range blobs {
-		res, err := s.do(ctx, http.MethodHead, "cas", b, nil)
+		req, err := s.request(ctx, http.MethodHead, "cas", b)
+		if err != nil {
+			return nil, err
+		}
+		res, err := s.client.Do(req)
 		if err != nil {
 			return nil, err
 		}
@@ -89,75 +95,111 @@ func (s *httpServer) missing(ctx context.Context, blobs []Blob) (out []Blob, err
 	return out, nil
 }
 
-func (s *httpServer) read(ctx context.Context, b Blob, w io.Writer) error {
+func (s *httpServer) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
 	return s.download(ctx, "cas", b, w)
 }
 
-func (s *httpServer) write(ctx context.Context, b Blob, open func() (io.ReadCloser, error)) error {
-	return s.upload(ctx, "cas", b, open)
+func (s *httpServer) write(ctx context.Context, contents []content) (wire int64, err error) {
+	for _, c := range contents {
+		n, err := s.upload(ctx, "cas", c)
+		if wire += n; err != nil {
+			return wire, err
+		}
+	}
+	return wire, nil
 }
 
-func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Writer) error {
+// download takes what a server keeps, compressed if it likes.
+func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Writer) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
-	res, err := s.do(ctx, http.MethodGet, kind, b, nil)
+	req, err := s.request(ctx, http.MethodGet, kind, b)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if kind == "cas" && b.Size >= compressFrom {
+		req.Header.Set("Accept-Encoding", "zstd")
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		return 0, err
 	}
 	defer res.Body.Close()
 	switch res.StatusCode {
 	case http.StatusOK:
-		_, err = io.Copy(w, &ticking{res.Body, alive})
-		return err
 	case http.StatusNotFound:
-		return ErrMiss
+		return 0, ErrMiss
+	default:
+		return 0, refused(res)
 	}
-	return refused(res)
+	body := &counter{from: &ticking{res.Body, alive}}
+	if res.Header.Get("Content-Encoding") == "zstd" {
+		err = decode(w, body, b)
+	} else {
+		_, err = io.Copy(w, body)
+	}
+	return body.n, err
 }
 
 // upload sends content, checked while it is sent: the server cannot, as a rule. What turns out to be wrong ends before its last byte, and the
-// server, which was told the length, drops it.
-func (s *httpServer) upload(ctx context.Context, kind string, b Blob, open func() (io.ReadCloser, error)) error {
+// server, which was told the length, drops it. It is never compressed: nothing tells a server that would decode it from one that would keep it
+// as it comes, and give it to others so.
+func (s *httpServer) upload(ctx context.Context, kind string, c content) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
-	src, err := open()
+	req, err := s.request(ctx, http.MethodPut, kind, c.Blob)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer src.Close()
-	body := io.Reader(&ticking{src, alive})
-	if kind == "cas" {
-		body = &verified{from: body, sum: newChecked(b, io.Discard)}
+	var sent atomic.Int64 // of a body that may still be read when the server has answered
+	req.GetBody = func() (io.ReadCloser, error) {
+		src, err := c.open()
+		if err != nil {
+			return nil, err
+		}
+		body := io.Reader(readerFunc(func(p []byte) (int, error) {
+			n, err := src.Read(p)
+			sent.Add(int64(n))
+			alive()
+			return n, err
+		}))
+		if kind == "cas" {
+			body = &verified{from: body, sum: newChecked(c.Blob, io.Discard)}
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{body, src}, nil
 	}
-	res, err := s.do(ctx, http.MethodPut, kind, b, body)
+	if req.Body, err = req.GetBody(); err != nil {
+		return 0, err
+	}
+	req.ContentLength = c.Size
+	req.Header.Set("Content-Type", "application/octet-stream")
+	req.Header.Set("Expect", "100-continue")
+	req.Header["Idempotency-Key"] = nil // not sent; net/http then sends again what a server did not read that was just closing the connection
+	res, err := s.client.Do(req)
 	if err != nil {
-		return err
+		return sent.Load(), err
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 != 2 {
-		return refused(res)
+		return sent.Load(), refused(res)
 	}
-	return nil
+	return sent.Load(), nil
 }
 
-func (s *httpServer) do(ctx context.Context, method, kind string, b Blob, body io.Reader) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, s.base+"/"+kind+"/"+b.Digest.String(), body)
+func (s *httpServer) request(ctx context.Context, method, kind string, b Blob) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.base+"/"+kind+"/"+b.Digest.String(), nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "kbuild")
 	req.Header.Set("Accept-Encoding", "identity")
-	if body != nil {
-		req.ContentLength = b.Size
-		req.Header.Set("Content-Type", "application/octet-stream")
-		req.Header.Set("Expect", "100-continue")
-	}
 	if s.header != nil {
-		if err := s.header(ctx, req); err != nil {
-			return nil, err
-		}
+		err = s.header(ctx, req)
 	}
-	return s.client.Do(req)
+	return req, err
 }
 
 // StatusError is an answer that is neither what was asked for nor a miss.

@@ -104,14 +104,11 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 	var err error
 	switch r.Operation {
 	case remote.Records:
-		a.Records, err = s.client.Records(ctx, r.Command)
+		a.Records, a.Bytes, err = s.client.Records(ctx, r.Command)
 	case remote.Has:
 		a.Found, err = s.client.Has(ctx, r.Record)
 	case remote.Fetch:
-		a.Found, err = s.fetch(ctx, r.ID, *r.Output)
-		if a.Found {
-			a.Bytes = r.Output.Size
-		}
+		a.Found, a.Bytes, err = s.fetch(ctx, r.ID, *r.Output)
 	case remote.Store:
 		s.slots <- struct{}{}
 		a.Bytes, err = s.client.Store(ctx, r.Record, func(o cache.Output) (io.ReadCloser, error) {
@@ -132,16 +129,26 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 	return a
 }
 
-// fetch brings an output into the local store, checked twice: as it comes, and by the store.
-func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool, err error) {
+// fetch brings an output into the local store, checked twice: as it comes, and by the store. It gives the bytes that came.
+func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool, wire int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	pr, pw := io.Pipe()
-	go func() { pw.CloseWithError(s.client.Fetch(ctx, o, movingWriter{pw, &moving{s: s, id: id}})) }()
+	fetched := make(chan struct{})
+	go func() {
+		defer close(fetched)
+		var err error
+		wire, err = s.client.Fetch(ctx, o, movingWriter{pw, &moving{s: s, id: id}})
+		pw.CloseWithError(err)
+	}()
 	err = s.store.Receive(ctx, o, pr)
 	pr.CloseWithError(errors.New("nobody reads"))
+	cancel()
+	<-fetched
 	if errors.Is(err, ErrMiss) {
-		return false, nil
+		return false, wire, nil
 	}
-	return err == nil, err
+	return err == nil, wire, err
 }
 
 // moving tells kbuild, of a request, that content is on its way.

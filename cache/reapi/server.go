@@ -34,6 +34,12 @@ type File struct {
 	Exec bool
 }
 
+// content is a blob that is sent. It is opened again where it must be sent again.
+type content struct {
+	Blob
+	open func() (io.ReadCloser, error)
+}
+
 // ErrMiss is what a server says that does not have something.
 var ErrMiss = errors.New("not in the remote cache")
 
@@ -50,10 +56,10 @@ type server interface {
 	set(ctx context.Context, key Blob, e *Entry) error
 	// missing gives those of some blobs that the server lacks. A server that cannot say lacks all.
 	missing(ctx context.Context, blobs []Blob) ([]Blob, error)
-	// read writes the content of a blob, which may be wrong, to w; ErrMiss if there is none.
-	read(ctx context.Context, b Blob, w io.Writer) error
-	// write stores a blob, which is read again from its beginning where it must be sent again.
-	write(ctx context.Context, b Blob, open func() (io.ReadCloser, error)) error
+	// read writes the content of a blob, which may be wrong, to w, and gives the bytes that came; ErrMiss if there is none.
+	read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error)
+	// write stores blobs, each checked before it is complete, and gives the bytes that were sent.
+	write(ctx context.Context, contents []content) (wire int64, err error)
 	io.Closer
 }
 

@@ -79,12 +79,12 @@ func (f *folder) encode(messages [][]byte) (Blob, [][]byte) {
 	}
 	slices.SortFunc(m.Files, func(a, b *re.FileNode) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(m.Directories, func(a, b *re.DirectoryNode) int { return strings.Compare(a.Name, b.Name) })
-	text := encode(m)
+	text := marshal(m)
 	return BlobOf(text), append(messages, text)
 }
 
-// encode gives one and the same bytes for one message.
-func encode(m proto.Message) []byte {
+// marshal gives one and the same bytes for one message.
+func marshal(m proto.Message) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		panic("BUG: " + err.Error())

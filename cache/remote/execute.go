@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -50,24 +51,36 @@ func (c *Cache) Execute(ctx context.Context, cmd Command) (*Outcome, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case err == nil:
-		c.exec.lost = 0
+	if err == nil {
 		c.exec.bytes += a.Ran.Sent + a.Ran.Received
 		c.exec.took += a.Ran.Moving
 		c.stats.Submitted += a.Ran.Sent
 		c.stats.Returned += a.Ran.Received
+	}
+	switch {
+	case err == nil && a.Ran.ExitCode == 0:
+		c.exec.lost = 0
 	case errors.Is(context.Cause(ctx), ErrBeaten):
 		c.stats.Beaten++
 	case ctx.Err() == nil:
-		c.exec.lost++
-		c.stats.Lost++
-		if c.exec.on && (a.Fatal || c.exec.lost >= mostLost) {
-			c.exec.on = false
-			go c.warnOnce(fmt.Sprintf("running commands by %s: %v; from now on all of them run here", c.opts.Address, err))
-		}
+		c.lose(a, err)
 	}
 	return a.Ran, err
+}
+
+// lose counts a command that must run here: it was lost, or failed, which may be the machine's fault. c.mu is held.
+func (c *Cache) lose(a Answer, err error) {
+	c.exec.lost++
+	c.stats.Lost++
+	if !c.exec.on || !a.Fatal && c.exec.lost < mostLost {
+		return
+	}
+	c.exec.on = false
+	if err == nil {
+		said, _, _ := strings.Cut(strings.TrimSpace(string(append(a.Ran.Stdout, a.Ran.Stderr...))), "\n")
+		err = fmt.Errorf("%d commands, one after the other, ended there with a status that is not 0, the last with %d (%q)", c.exec.lost, a.Ran.ExitCode, said)
+	}
+	go c.warnOnce(fmt.Sprintf("running commands by %s: %v; from now on all of them run here", c.opts.Address, err))
 }
 
 // Used counts a command whose outputs were used.

@@ -14,7 +14,7 @@ const Protocol = 2
 // Operations of kbuild-remote. Hello comes first; all others may be under way at once, and are answered in any order.
 const (
 	Hello   = "hello"   // connects to Address. Answer: Server, ReadOnly
-	Records = "records" // of Command. Answer: Records
+	Records = "records" // of Command. Answer: Records, Bytes
 	Has     = "has"     // asks whether all outputs of Record are there. Answer: Found
 	Fetch   = "fetch"   // brings the content of Output into the store. Answer: Found, Bytes
 	Store   = "store"   // sends Record, which the store has. Answer: Bytes
@@ -48,7 +48,7 @@ type Answer struct {
 	ReadOnly bool            `json:"read_only,omitempty"`
 	Records  []*cache.Record `json:"records,omitempty"`
 	Found    bool            `json:"found,omitempty"`
-	Bytes    int64           `json:"bytes,omitempty"`
+	Bytes    int64           `json:"bytes,omitempty"`    // on the wire
 	Moves    bool            `json:"moves,omitempty"`    // no answer yet: content of the request is on its way
 	Executes bool            `json:"executes,omitempty"` // the server runs commands
 	Ran      *Outcome        `json:"ran,omitempty"`

@@ -71,7 +71,7 @@ type Cache struct {
 type Stats struct {
 	Server         string
 	Hits, Misses   int
-	Received, Sent int64 // bytes of outputs
+	Received, Sent int64 // bytes on the wire: of outputs and records, compressed as they were
 	Stored         int   // records
 	Unsent         int   // records that were not stored
 	Off            bool
@@ -345,6 +345,9 @@ func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record 
 	for _, r := range a.Records {
 		r.Origin = c.opts.Address
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Received += a.Bytes
 	return a.Records
 }
 
@@ -402,23 +405,32 @@ func (c *Cache) Store(r *cache.Record) {
 			return
 		}
 		a, err := c.send(&mine)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.stats.Sent += a.Bytes
-		if err == nil {
-			c.stats.Stored++
-			return
-		}
-		c.stats.Unsent++
-		if a.Denied && !c.readOnly {
-			c.readOnly = true
-			text := "the remote cache " + c.opts.Address + " is read only for this user: " + a.Error
-			if c.opts.Anonymous {
-				text += c.whoAsks()
-			}
-			go c.warnOnce(text)
-		}
+		c.stored(a, err)
 	}()
+}
+
+// stored takes the answer to a record that was sent.
+func (c *Cache) stored(a Answer, err error) {
+	c.mu.Lock()
+	c.stats.Sent += a.Bytes
+	if err == nil {
+		c.stats.Stored++
+	} else {
+		c.stats.Unsent++
+	}
+	first := a.Denied && !c.readOnly
+	c.readOnly = c.readOnly || a.Denied
+	c.mu.Unlock()
+	switch {
+	case first:
+		text := "the remote cache " + c.opts.Address + " is read only for this user: " + a.Error
+		if c.opts.Anonymous {
+			text += c.whoAsks()
+		}
+		c.warnOnce(text)
+	case err != nil && !a.Denied && !errors.Is(err, ErrOff):
+		c.warnOnce(fmt.Sprintf("sending to the remote cache %s: %v; building goes on", c.opts.Address, err))
+	}
 }
 
 // send stores a record, for which nobody waits. kbuild-remote sends a few at once, whoever else asks; one that is refused takes its turn with those.
@@ -457,8 +469,9 @@ func (c *Cache) warnOnce(text string) {
 	})
 }
 
-// Close waits until what is to be sent has been sent, as long as it moves, and ends the program.
+// Close waits until what is to be sent has been sent, as long as it moves, and ends the program. What was waited in vain before counts.
 func (c *Cache) Close() Stats {
+	off := c.isOff()
 	sent := make(chan struct{})
 	go func() { c.sending.Wait(); close(sent) }()
 	begun := time.Now()
@@ -470,12 +483,12 @@ func (c *Cache) Close() Stats {
 			moving = false
 		case <-time.After(free):
 			c.mu.Lock()
-			last := c.moved
+			last, left := c.moved, max(free, c.left)
 			c.mu.Unlock()
 			if last.Before(begun) {
 				last = begun
 			}
-			moving = time.Since(last) < c.opts.Patience
+			moving = time.Since(last) < left
 		}
 	}
 	c.mu.Lock()
@@ -484,6 +497,9 @@ func (c *Cache) Close() Stats {
 		close(c.off)
 	}
 	c.mu.Unlock()
+	if off { // it waits for a server that does not answer, as a rule
+		c.cmd.Process.Kill()
+	}
 	select {
 	case <-c.ended:
 	case <-time.After(free):

@@ -70,6 +70,8 @@ func pretend(how string) {
 			a = Answer{ID: r.ID, Error: "wrong answer"}
 		case r.Operation == Store && how == "denied":
 			a = Answer{ID: r.ID, Error: "not you", Denied: true}
+		case r.Operation == Store && how == "full":
+			a = Answer{ID: r.ID, Error: "no space left"}
 		case r.Operation == Store && how == "takes nothing":
 			continue
 		case r.Operation == Store && how == "takes it slowly":
@@ -266,6 +268,12 @@ func TestReadOnly(t *testing.T) {
 	if got := c.Close(); got.Unsent != 1 || s.all() != "the remote cache grpc://cache is read only for this user: not you" {
 		t.Errorf("refused: %+v; %s", got, s.all())
 	}
+	c, s = start(t, "full", false, time.Hour)
+	c.Store(sample)
+	c.Store(sample)
+	if got := c.Close(); got.Unsent != 2 || s.all() != "sending to the remote cache grpc://cache: no space left; building goes on" {
+		t.Errorf("full: %+v; %s", got, s.all())
+	}
 	c, s = start(t, "well", true, time.Hour)
 	c.Store(sample)
 	if got := c.Close(); got != (Stats{}) || s.all() != "" {
@@ -289,6 +297,15 @@ func TestFlush(t *testing.T) {
 	c, _ := start(t, "takes nothing", false, time.Nanosecond)
 	c.Store(sample)
 	<-c.ready
+	if got := c.Close(); got.Stored != 0 {
+		t.Errorf("%+v", got)
+	}
+	c, _ = start(t, "takes nothing", false, time.Hour)
+	c.Store(sample)
+	<-c.ready
+	c.mu.Lock()
+	c.left = 0 // the build has waited for an hour
+	c.mu.Unlock()
 	if got := c.Close(); got.Stored != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -44,6 +44,7 @@ type actionFinishedEvent struct {
 	ElapsedMS int64        `json:"elapsed_ms"`
 	CPUMS     int64        `json:"cpu_ms"`
 	MaxRSS    int64        `json:"max_rss"`          // bytes; 0 is unknown
+	Worker    string       `json:"worker,omitempty"` // the other machine that it ran on
 	Reason    string       `json:"reason,omitempty"` // why it ran
 	Output    string       `json:"output,omitempty"` // what the command said, invalid UTF-8 replaced
 	Error     string       `json:"error,omitempty"`
@@ -93,7 +94,7 @@ func actionEventOf(event string, a *graph.Action) actionEvent {
 func (e *events) actionFinished(a *graph.Action, r sched.Result) {
 	ev := actionFinishedEvent{
 		actionEvent: actionEventOf("action_finished", a),
-		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS,
+		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS, Worker: r.Worker,
 		Reason: r.Reason, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"), Whole: a.Driver().UnsplitReason,
 	}
 	if e != nil && e.dry {

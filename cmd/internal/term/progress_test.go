@@ -50,7 +50,7 @@ func drama(o sched.Observer) sched.Summary {
 	o.Started(a[0])
 	o.Started(a[1])
 	time.Sleep(1500 * time.Millisecond)
-	o.Finished(a[0], sched.Result{Status: sched.Ran, Reason: "no record", Argv: a[0].Argv, Elapsed: 1500 * time.Millisecond, CPU: 1400 * time.Millisecond, MaxRSS: 300 << 20}, 3, 7)
+	o.Finished(a[0], sched.Result{Status: sched.Ran, Reason: "no record", Argv: a[0].Argv, Elapsed: 1500 * time.Millisecond, CPU: 1400 * time.Millisecond, MaxRSS: 300 << 20, Worker: "node7"}, 3, 7)
 	time.Sleep(time.Second)
 	o.Finished(a[1], sched.Result{Status: sched.Failed, Err: errors.New("exit status 2"), Reason: "input src/b.cu changed", Argv: a[1].Argv,
 		Output: []byte("src/b.cu(3): error: identifier \"foo\" is undefined\n1 error detected"), Elapsed: 2500 * time.Millisecond, CPU: 2 * time.Second, MaxRSS: 1 << 20}, 4, 7)

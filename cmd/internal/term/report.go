@@ -35,7 +35,7 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 		return nil
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status, p.opts.DryRun))
+	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status, r.Worker, p.opts.DryRun))
 	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", Visible(ShellQuote(r.Argv)))
 		if a.Driver().UnsplitReason != "" {
@@ -55,12 +55,15 @@ func (p *Progress) hasLine(s sched.Status) bool {
 	return p.mode == Plain && s == sched.Ran
 }
 
-// settled says how an action came by its outputs without a process, or would come by them.
-func settled(s sched.Status, dry bool) string {
+// settled says how an action came by its outputs without a process of this machine, or would come by them.
+func settled(s sched.Status, worker string, dry bool) string {
 	switch s {
 	case sched.Ran:
 		if dry {
 			return ": would run"
+		}
+		if worker != "" {
+			return ": ran elsewhere"
 		}
 	case sched.Cached:
 		if dry {

@@ -101,6 +101,9 @@ func (t *Trace) Finished(a *graph.Action, r sched.Result, _, _ int) {
 		e.Args["argv"] = r.Argv
 	}
 	e.Args["cpu_ms"], e.Args["max_rss"] = r.CPU.Milliseconds(), r.MaxRSS
+	if r.Worker != "" {
+		e.Args["worker"] = r.Worker
+	}
 	if r.Reason != "" {
 		e.Args["reason"] = r.Reason
 	}

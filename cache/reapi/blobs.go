@@ -1,0 +1,321 @@
+package reapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/genproto/googleapis/bytestream"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Blobs over gRPC. Small ones go in batches, several in one message; the others, and what is compressed, have a stream each. A server lists
+// apart what it takes compressed on streams and in batches; only streams are used so.
+
+// read takes a small blob in one message, and a large one as a stream of messages.
+func (s *grpcServer) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
+	if s.zstd.Load() && b.Size >= compressFrom {
+		to := &counter{to: w}
+		wire, err = s.readStream(ctx, b, to, true)
+		if to.n > 0 || !s.refusesZstd(err) {
+			return wire, s.fault(err)
+		}
+	}
+	if b.Size <= min(small, s.batch.Load()) {
+		if wire, err = s.readSmall(ctx, b, w); !tooLarge(err) {
+			return wire, s.fault(err)
+		}
+	}
+	wire, err = s.readStream(ctx, b, w, false)
+	return wire, s.fault(err)
+}
+
+// refusesZstd reports whether an error is that of a server that does not do what it says, or not within our bounds. It is not asked again.
+func (s *grpcServer) refusesZstd(err error) bool {
+	code := status.Code(err)
+	refuses := code == codes.Unimplemented || code == codes.InvalidArgument || errors.Is(err, zstd.ErrWindowSizeExceeded)
+	if refuses {
+		s.zstd.Store(false)
+	}
+	return refuses
+}
+
+// readStream takes a blob from its beginning. It is never gone on with in the middle: at which byte a compressed stream would go on is taken
+// in two ways by servers.
+func (s *grpcServer) readStream(ctx context.Context, b Blob, w io.Writer, compressed bool) (wire int64, err error) {
+	ctx, alive, cancel := withIdle(ctx, idle)
+	defer cancel()
+	stream, err := s.bytes.Read(ctx, &bytestream.ReadRequest{ResourceName: s.resource("", compressed, b)})
+	if err != nil {
+		return 0, err
+	}
+	from := &counter{from: &download{stream: stream, alive: alive}}
+	if compressed {
+		err = decode(w, from, b)
+	} else {
+		_, err = io.Copy(w, from)
+	}
+	return from.n, err
+}
+
+// download is what comes on a stream.
+type download struct {
+	stream bytestream.ByteStream_ReadClient
+	alive  func()
+	rest   []byte
+}
+
+// Read implements io.Reader.
+func (d *download) Read(p []byte) (int, error) {
+	for len(d.rest) == 0 {
+		m, err := d.stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		d.alive()
+		d.rest = m.Data
+	}
+	n := copy(p, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
+}
+
+func (s *grpcServer) readSmall(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, call)
+	defer cancel()
+	res, err := s.cas.BatchReadBlobs(ctx, &re.BatchReadBlobsRequest{InstanceName: s.instance, Digests: []*re.Digest{digestOf(b)}})
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range res.Responses {
+		if got, err := blobOf(r.GetDigest()); err != nil || got.Digest != b.Digest {
+			continue
+		}
+		if err := status.ErrorProto(r.GetStatus()); err != nil {
+			return 0, err
+		}
+		n, err := w.Write(r.Data)
+		return int64(n), err
+	}
+	return 0, fmt.Errorf("%w: a batch without the blob %s", ErrWrong, b.Digest)
+}
+
+// write sends large blobs one by one, and small ones together.
+func (s *grpcServer) write(ctx context.Context, contents []content) (wire int64, err error) {
+	var batch []*re.BatchUpdateBlobsRequest_Request
+	size := int64(0)
+	flush := func() error {
+		n, err := s.writeBatch(ctx, batch)
+		batch, size, wire = nil, 0, wire+n
+		return err
+	}
+	for _, c := range contents {
+		if s.maxBlob > 0 && c.Size > s.maxBlob {
+			return wire, fmt.Errorf("the server takes blobs of %d bytes at most, and this has %d", s.maxBlob, c.Size)
+		}
+		if c.Size > min(small, s.batch.Load()) || s.zstd.Load() && c.Size >= compressFrom {
+			n, err := s.writeLarge(ctx, c)
+			if wire += n; err != nil {
+				return wire, err
+			}
+			continue
+		}
+		r, err := requestOf(c)
+		if err != nil {
+			return wire, err
+		}
+		n := int64(proto.Size(r)) + framing
+		if size+n > s.batch.Load() {
+			if err := flush(); err != nil {
+				return wire, err
+			}
+		}
+		batch, size = append(batch, r), size+n
+	}
+	return wire, flush()
+}
+
+// framing is at most what a blob's request takes in its message beyond its own bytes.
+const framing = 8
+
+// requestOf reads a blob, and checks it.
+func requestOf(c content) (*re.BatchUpdateBlobsRequest_Request, error) {
+	src, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	data, err := io.ReadAll(io.LimitReader(src, c.Size+1))
+	if err != nil {
+		return nil, err
+	}
+	if BlobOf(data) != c.Blob {
+		return nil, fmt.Errorf("the file is not what the action wrote (%d bytes, expected %d with digest %s)", len(data), c.Size, c.Digest)
+	}
+	return &re.BatchUpdateBlobsRequest_Request{Digest: digestOf(c.Blob), Data: data}, nil
+}
+
+// writeBatch sends blobs in one message. One that is too large for the server is halved, down to a blob, which then gets a stream.
+func (s *grpcServer) writeBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) (wire int64, err error) {
+	if len(batch) == 0 {
+		return 0, nil
+	}
+	err = s.sendBatch(ctx, batch)
+	switch {
+	case err == nil:
+		for _, r := range batch {
+			wire += int64(len(r.Data))
+		}
+		return wire, nil
+	case !tooLarge(err):
+		return 0, s.fault(err)
+	case len(batch) > 1:
+		half := len(batch) / 2
+		if wire, err = s.writeBatch(ctx, batch[:half]); err != nil {
+			return wire, err
+		}
+		n, err := s.writeBatch(ctx, batch[half:])
+		return wire + n, err
+	}
+	b, err := blobOf(batch[0].Digest)
+	if err != nil {
+		return 0, err
+	}
+	wire, err = s.writeStream(ctx, b, bytes.NewReader(batch[0].Data), false)
+	return wire, s.fault(err)
+}
+
+// slowest is the speed in bytes a second at which what is sent in one message, and so cannot be seen to move, must arrive.
+const slowest = 64 << 10
+
+func (s *grpcServer) sendBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) error {
+	req := &re.BatchUpdateBlobsRequest{InstanceName: s.instance, Requests: batch}
+	ctx, cancel := context.WithTimeout(ctx, call+time.Duration(proto.Size(req))*time.Second/slowest)
+	defer cancel()
+	res, err := s.cas.BatchUpdateBlobs(ctx, req)
+	if err != nil {
+		return err
+	}
+	stored := map[string]bool{}
+	for _, r := range res.Responses {
+		if err := status.ErrorProto(r.GetStatus()); err != nil {
+			return fmt.Errorf("the blob %s is refused: %w", r.GetDigest().GetHash(), err)
+		}
+		stored[r.GetDigest().GetHash()] = true
+	}
+	for _, r := range batch {
+		if !stored[r.Digest.Hash] {
+			return fmt.Errorf("%w: no answer to the blob %s", ErrWrong, r.Digest.Hash)
+		}
+	}
+	return nil
+}
+
+// writeLarge sends a blob as a stream, compressed if that is worth it.
+func (s *grpcServer) writeLarge(ctx context.Context, c content) (wire int64, err error) {
+	send := func(compressed bool) (bool, error) {
+		src, err := c.open()
+		if err != nil {
+			return false, err
+		}
+		defer src.Close()
+		ahead := bufio.NewReaderSize(src, sampleSize)
+		compressed = compressed && shrinks(ahead)
+		n, err := s.writeStream(ctx, c.Blob, ahead, compressed)
+		wire += n
+		return compressed, err
+	}
+	compressed, err := send(s.zstd.Load() && c.Size >= compressFrom)
+	if compressed && s.refusesZstd(err) {
+		_, err = send(false)
+	}
+	return wire, s.fault(err)
+}
+
+// errEnded is what sending meets that a server has ended. One that has the blob already does so; what it means stands in its answer.
+var errEnded = errors.New("the server has ended the stream")
+
+// writeStream sends a blob.
+func (s *grpcServer) writeStream(ctx context.Context, b Blob, src io.Reader, compressed bool) (wire int64, err error) {
+	ctx, alive, cancel := withIdle(ctx, idle)
+	defer cancel()
+	stream, err := s.bytes.Write(ctx)
+	if err != nil {
+		return 0, err
+	}
+	to := &upload{stream: stream, alive: alive, req: bytestream.WriteRequest{ResourceName: s.resource("uploads/"+uuid(), compressed, b)}, buf: make([]byte, 0, chunk)}
+	sum := newChecked(b, io.Discard)
+	checked := io.TeeReader(src, sum)
+	if compressed {
+		err = encode(to, checked, sum.check)
+	} else if _, err = io.Copy(to, checked); err == nil {
+		err = sum.check()
+	}
+	if err == nil { // before the last message: what is not finished is not kept
+		err = to.send(true)
+	}
+	if err != nil && !errors.Is(err, errEnded) {
+		return to.req.WriteOffset, err
+	}
+	res, err := stream.CloseAndRecv()
+	if err == nil && !compressed && res.CommittedSize != b.Size && res.CommittedSize != -1 { // of what is compressed, servers count this or that
+		err = fmt.Errorf("%w: %d bytes of %d were stored", ErrWrong, res.CommittedSize, b.Size)
+	}
+	return to.req.WriteOffset, err
+}
+
+// upload is what is sent on a stream.
+type upload struct {
+	stream bytestream.ByteStream_WriteClient
+	alive  func()
+	req    bytestream.WriteRequest // the next; its offset is what was sent
+	buf    []byte
+}
+
+// Write implements io.Writer.
+func (u *upload) Write(p []byte) (n int, err error) {
+	for len(p) > 0 {
+		if len(u.buf) == cap(u.buf) {
+			if err := u.send(false); err != nil {
+				return n, err
+			}
+		}
+		more := min(len(p), cap(u.buf)-len(u.buf))
+		u.buf = append(u.buf, p[:more]...)
+		n, p = n+more, p[more:]
+	}
+	return n, nil
+}
+
+func (u *upload) send(last bool) error {
+	u.req.Data, u.req.FinishWrite = u.buf, last
+	if err := u.stream.Send(&u.req); err == io.EOF {
+		return errEnded
+	} else if err != nil {
+		return err
+	}
+	u.alive()
+	u.req.WriteOffset += int64(len(u.buf))
+	u.req.ResourceName, u.buf = "", u.buf[:0]
+	return nil
+}
+
+// resource names a blob on a stream; upload is how it is written, or empty.
+func (s *grpcServer) resource(upload string, compressed bool, b Blob) string {
+	name := s.instance
+	for _, part := range []string{upload, map[bool]string{false: "blobs", true: "compressed-blobs/zstd"}[compressed], b.Digest.String(), fmt.Sprint(b.Size)} {
+		if name != "" && part != "" {
+			name += "/"
+		}
+		name += part
+	}
+	return name
+}
