@@ -87,6 +87,12 @@ func pretend(how string) {
 			a.Records = []*cache.Record{&forged}
 		case r.Operation == Fetch, r.Operation == Store:
 			a.Bytes = 7
+		case r.Operation == Hello && how == "executes":
+			a.Executes = true
+		case r.Operation == Execute && r.Run.Argv[0] == "hangs":
+			continue
+		case r.Operation == Execute:
+			a = ended(r.ID, r.Run.Argv[0])
 		case r.Operation == Cancel:
 			continue
 		}
