@@ -388,12 +388,10 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// A server that answers nothing any more ends all commands that run there; one that says nothing of a command, but lives, does not.
+// A server that answers nothing any more ends all commands that run there.
 func TestPulse(t *testing.T) {
 	f := &farm{gate: make(chan struct{})}
-	running := make(chan struct{}, 2)
 	f.run = func(int, string, *re.Digest, func(*longrunningpb.Operation) error) error {
-		running <- struct{}{}
 		<-f.gate
 		return nil
 	}
@@ -412,17 +410,18 @@ func TestPulse(t *testing.T) {
 		}
 	}
 	close(f.gate)
+}
 
-	f = &farm{}
-	asked := make(chan struct{})
+// A server that says nothing of a command for long, but lives, is waited for.
+func TestPulseOfSilent(t *testing.T) {
+	f, asked := &farm{}, make(chan struct{})
 	f.run = func(_ int, _ string, _ *re.Digest, send func(*longrunningpb.Operation) error) error {
 		<-asked
 		return send(done(t, &re.ExecuteResponse{Result: f.made("made")}))
 	}
-	c = f.client(t)
-	c.pulse.beat, c.pulse.limit = time.Millisecond, 10*time.Second
-	ask := c.s.(*grpcServer)
-	c.s = &counted{ask, asked, 0}
+	c := f.client(t)
+	c.pulse.beat, c.pulse.limit = time.Millisecond, time.Hour
+	c.s = &counted{c.s.(*grpcServer), asked, 0}
 	if _, err := c.Execute(t.Context(), command(t)); err != nil {
 		t.Error(err)
 	}
