@@ -8,32 +8,39 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
 
 // Farm is a server of the Remote Execution API that runs commands, as soon as there are workers: BuildGrid, whose queue is in PostgreSQL.
 type Farm struct {
-	Address string // of the server, as kbuild wants it
-	Host    string // the same as HOST:PORT
-	server  *os.Process
+	Address  string // of an instance of the server, as kbuild wants it
+	Host     string // HOST:PORT of the server
+	Instance string // its name
+	server   *os.Process
 }
 
-// StartFarm starts one, which ends with the test. It has a cache too, in which no result of a command is kept: each runs that is asked for.
-func StartFarm(t testing.TB) *Farm {
+// StartFarm starts one, which ends with the test, with n instances. Each has a queue and workers of its own: a worker that has died is known to
+// its instance for ten minutes, and given commands. All have one cache, in which no result of a command is kept: each runs that is asked for.
+func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	t.Helper()
 	program, env := bgd(t)
 	sql := postgres(t)
 	host := freePort(t)
 	config := filepath.Join(t.TempDir(), "buildgrid.yml")
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, "- {name: farm%d, services: [!cas {storage: *cas}, !bytestream {storage: *cas}, !action-cache {cache: *ac}, !execution {scheduler: *queue}]}\n", i)
+	}
 	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
 connections: [!sql-connection &sql {connection-string: %q, pool-size: 10, max-overflow: 80}]
 storages: [!lru-storage &cas {size: 2GB}]
 caches: [!lru-action-cache &ac {storage: *cas, max-cached-refs: 10000, cache-failed-actions: false, allow-updates: true}]
 schedulers: [!sql-scheduler &queue {sql: *sql, storage: *cas, poll-interval: 0.1, assigners: [!priority-age-assigner {interval: 0.02, jitter-factor: 0}]}]
-instances: [{name: "", services: [!cas {storage: *cas}, !bytestream {storage: *cas}, !action-cache {cache: *ac}, !execution {scheduler: *queue}]}]
-thread-pool-size: 100
-`, host, sql))
+instances:
+%sthread-pool-size: 100
+`, host, sql, &list))
 	migrate := exec.Command(program, "migrate", "apply", sql)
 	migrate.Env = env
 	if out, err := migrate.CombinedOutput(); err != nil {
@@ -42,7 +49,11 @@ thread-pool-size: 100
 	cmd := exec.Command(program, "server", "start", config)
 	cmd.Env = env
 	serve(t, cmd, host)
-	return &Farm{"grpc://" + host, host, cmd.Process}
+	for i := range n {
+		name := fmt.Sprint("farm", i)
+		instances = append(instances, &Farm{"grpc://" + host + "/" + name, host, name, cmd.Process})
+	}
+	return instances
 }
 
 // Kill ends the server at once. Nobody listens at its address from then on.

@@ -2,6 +2,7 @@ package reapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -265,6 +266,20 @@ func (k *known) claim(blobs map[Blob]func() (io.ReadCloser, error)) (mine []Blob
 	return mine, others
 }
 
+// has reports whether all of some blobs are there.
+func (k *known) has(blobs map[Blob]func() (io.ReadCloser, error)) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for b := range blobs {
+		select {
+		case <-k.blobs[b]:
+		default: // it is on its way, or nobody has sent it
+			return false
+		}
+	}
+	return true
+}
+
 // settle ends a claim: the blobs are there, or are not.
 func (k *known) settle(blobs []Blob, there bool) {
 	k.mu.Lock()
@@ -277,10 +292,36 @@ func (k *known) settle(blobs []Blob, there bool) {
 	}
 }
 
-// provide sees to it that the server has some blobs, and gives the bytes that were sent. What another command is sending is waited for; if that
-// fails the server will say so.
+// provide sees to it that the server has some blobs, and gives the bytes that were sent. What another command is sending is waited for, and sent
+// if that one gives up, as it does when it ends here first: servers hand out commands whose inputs they lack.
 func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
-	mine, others := c.known.claim(blobs)
+	for {
+		mine, others := c.known.claim(blobs)
+		n, err := c.send(ctx, mine, blobs)
+		if sent += n; err != nil {
+			return sent, err
+		}
+		if len(others) == 0 {
+			return sent, nil
+		}
+		for _, there := range others {
+			select {
+			case <-there:
+			case <-ctx.Done():
+				return sent, ctx.Err()
+			}
+		}
+		if c.known.has(blobs) {
+			return sent, nil
+		}
+	}
+}
+
+// send sends those of some blobs that were claimed, and settles that.
+func (c *Client) send(ctx context.Context, mine []Blob, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
+	if len(mine) == 0 {
+		return 0, nil
+	}
 	want := map[Blob]func() (io.ReadCloser, error){}
 	for _, b := range mine {
 		want[b] = func() (io.ReadCloser, error) {
@@ -288,21 +329,9 @@ func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadClos
 			return movedReader{content, c.pulse.moved}, err
 		}
 	}
-	if len(want) > 0 {
-		sent, err = c.upload(ctx, want)
-		c.known.settle(mine, err == nil)
-	}
-	if err != nil {
-		return sent, err
-	}
-	for _, there := range others {
-		select {
-		case <-there:
-		case <-ctx.Done():
-			return sent, ctx.Err()
-		}
-	}
-	return sent, nil
+	sent, err = c.upload(ctx, want)
+	c.known.settle(mine, err == nil)
+	return sent, err
 }
 
 // pulse watches a server while commands run on it: a stopped one answers nothing for ever, and no keepalive can be sent. While something moves
@@ -313,6 +342,8 @@ type pulse struct {
 	stop  context.CancelFunc // of who asks
 	dead  context.Context    // ends with the server
 	last  atomic.Int64       // when something moved last, in Unix nanoseconds
+
+	beat, limit time.Duration // 0 is as below
 }
 
 // How often the server is asked, and how long an answer may take.
@@ -350,6 +381,7 @@ func (p *pulse) watch(parent context.Context, s executor) (ctx context.Context, 
 }
 
 func (p *pulse) ask(ctx context.Context, s executor, die context.CancelCauseFunc) {
+	beat, limit := cmp.Or(p.beat, beat), cmp.Or(p.limit, limit)
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {

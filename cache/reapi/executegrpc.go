@@ -66,7 +66,7 @@ func (s *grpcServer) execute(ctx context.Context, action Blob, moved func()) (*r
 			return nil, err
 		}
 		select {
-		case <-time.After(backoff << try):
+		case <-time.After(s.backoff << try):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

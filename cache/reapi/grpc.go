@@ -39,9 +39,10 @@ const (
 type grpcServer struct {
 	conn     *grpc.ClientConn
 	instance string
-	batch    atomic.Int64 // bytes of one message with blobs
-	zstd     atomic.Bool  // streams may be compressed
-	maxBlob  int64        // bytes of a blob that may be written; 0 is any
+	batch    atomic.Int64  // bytes of one message with blobs
+	zstd     atomic.Bool   // streams may be compressed
+	maxBlob  int64         // bytes of a blob that may be written; 0 is any
+	backoff  time.Duration // before a broken stream is taken up
 	caps     re.CapabilitiesClient
 	cas      re.ContentAddressableStorageClient
 	ac       re.ActionCacheClient
@@ -64,7 +65,7 @@ func dial(address, instance string, tls credentials.TransportCredentials, auth c
 	if err != nil {
 		return nil, err
 	}
-	s := &grpcServer{conn: conn, instance: instance, caps: re.NewCapabilitiesClient(conn),
+	s := &grpcServer{conn: conn, instance: instance, backoff: backoff, caps: re.NewCapabilitiesClient(conn),
 		cas: re.NewContentAddressableStorageClient(conn), ac: re.NewActionCacheClient(conn), bytes: bytestream.NewByteStreamClient(conn)}
 	s.batch.Store(maxBatch)
 	return s, nil

@@ -20,14 +20,15 @@ import (
 // store is the server's content, of which a worker keeps what it had as files. It is written without kbuild's own client, whose faults it would
 // have.
 type store struct {
-	conn *grpc.ClientConn
-	dir  string
-	mu   sync.Mutex // two that want one file wait for each other
+	conn     *grpc.ClientConn
+	instance string // of the server
+	dir      string
+	mu       sync.Mutex // two that want one file wait for each other
 }
 
 // read writes a blob to w.
 func (s *store) read(ctx context.Context, d *re.Digest, w io.Writer) error {
-	stream, err := bytestream.NewByteStreamClient(s.conn).Read(ctx, &bytestream.ReadRequest{ResourceName: fmt.Sprintf("blobs/%s/%d", d.GetHash(), d.GetSizeBytes())})
+	stream, err := bytestream.NewByteStreamClient(s.conn).Read(ctx, &bytestream.ReadRequest{ResourceName: fmt.Sprintf("%s/blobs/%s/%d", s.instance, d.GetHash(), d.GetSizeBytes())})
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (s *store) put(ctx context.Context, content []byte) (*re.Digest, error) {
 		return nil, err
 	}
 	const most = 1 << 20
-	req := &bytestream.WriteRequest{ResourceName: fmt.Sprintf("uploads/2f1c6a1e-7a80-4d0f-9a63-0d6b1f0f6c11/blobs/%s/%d", d.Hash, d.SizeBytes)}
+	req := &bytestream.WriteRequest{ResourceName: fmt.Sprintf("%s/uploads/2f1c6a1e-7a80-4d0f-9a63-0d6b1f0f6c11/blobs/%s/%d", s.instance, d.Hash, d.SizeBytes)}
 	for !req.FinishWrite {
 		n := min(most, len(content)-int(req.WriteOffset))
 		req.Data = content[req.WriteOffset:][:n]

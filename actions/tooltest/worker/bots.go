@@ -17,8 +17,8 @@ import (
 
 // session is a BotSession.
 type session struct {
-	name, bot, version string
-	leases             []lease
+	instance, name, bot, version string
+	leases                       []lease
 }
 
 // lease is a Lease.
@@ -105,7 +105,7 @@ func fields(b []byte, f func(n protowire.Number, text []byte, value uint64) erro
 }
 
 func (s *session) decode(b []byte) error {
-	*s = session{bot: s.bot}
+	*s = session{instance: s.instance, bot: s.bot}
 	return fields(b, func(n protowire.Number, text []byte, _ uint64) error {
 		switch n {
 		case 1:
@@ -154,7 +154,7 @@ func (s *session) exchange(ctx context.Context, conn *grpc.ClientConn) error {
 	if err != nil {
 		return err
 	}
-	method, request := "CreateBotSession", field(nil, 2, text)
+	method, request := "CreateBotSession", field(field(nil, 1, []byte(s.instance)), 2, text)
 	if s.name != "" {
 		method, request = "UpdateBotSession", field(field(nil, 1, []byte(s.name)), 2, text)
 	}

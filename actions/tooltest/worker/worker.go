@@ -59,8 +59,8 @@ type Job struct {
 	Put func(content []byte) (*re.Digest, error)
 }
 
-// Start has n workers run the commands of the server at an address, HOST:PORT. do does with them something else than to run them, unless it is nil.
-func Start(t testing.TB, host string, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
+// Start has n workers run the commands of an instance of a server. do does with them something else than to run them, unless it is nil.
+func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
 	t.Helper()
 	if do == nil {
 		do = func(j *Job) (*re.ActionResult, error) { return j.Run() }
@@ -74,13 +74,13 @@ func Start(t testing.TB, host string, n int, do func(*Job) (*re.ActionResult, er
 		t.Fatal(err)
 	}
 	dial := func() *grpc.ClientConn {
-		conn, err := grpc.NewClient(host, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(farm.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return conn
 	}
-	all := &Workers{t: t, do: do, tracer: tracer, dir: dir, files: &store{conn: dial(), dir: filepath.Join(dir, "kept")}}
+	all := &Workers{t: t, do: do, tracer: tracer, dir: dir, files: &store{conn: dial(), instance: farm.Instance, dir: filepath.Join(dir, "kept")}}
 	if err := os.Mkdir(all.files.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func Start(t testing.TB, host string, n int, do func(*Job) (*re.ActionResult, er
 
 // serve is one worker. It ends with the context, with the server, and when it dies.
 func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
-	s := session{bot: rand.Text()}
+	s := session{instance: w.files.instance, bot: rand.Text()}
 	for {
 		if err := s.exchange(ctx, conn); err != nil {
 			if ctx.Err() == nil {

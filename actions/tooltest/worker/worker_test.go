@@ -30,15 +30,15 @@ func (o *overheard) Errorf(format string, args ...any) {
 }
 
 // execute runs a command with one input, the file sub/in, and gives its result.
-func execute(t *testing.T, host string, argv []string, outputs ...string) *re.ActionResult {
+func execute(t *testing.T, farm *tooltest.Farm, argv []string, outputs ...string) *re.ActionResult {
 	t.Helper()
-	conn, err := grpc.NewClient(host, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(farm.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	ctx := context.Background()
-	s := &store{conn: conn}
+	s := &store{conn: conn, instance: farm.Instance}
 	put := func(m proto.Message) *re.Digest {
 		t.Helper()
 		text, err := proto.Marshal(m)
@@ -61,7 +61,7 @@ func execute(t *testing.T, host string, argv []string, outputs ...string) *re.Ac
 			EnvironmentVariables: []*re.Command_EnvironmentVariable{{Name: "PATH", Value: "/usr/bin:/bin"}}}),
 		InputRootDigest: put(&re.Directory{Directories: []*re.DirectoryNode{{Name: "sub", Digest: sub}}}),
 	})
-	stream, err := re.NewExecutionClient(conn).Execute(ctx, &re.ExecuteRequest{ActionDigest: action})
+	stream, err := re.NewExecutionClient(conn).Execute(ctx, &re.ExecuteRequest{InstanceName: farm.Instance, ActionDigest: action})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,18 +84,18 @@ func execute(t *testing.T, host string, argv []string, outputs ...string) *re.Ac
 // The worker runs a command in its input tree, and tells of each file that it takes from elsewhere.
 func TestWorker(t *testing.T) {
 	tooltest.Need(t, "strace")
-	farm := tooltest.StartFarm(t)
+	farm := tooltest.StartFarm(t, 1)[0]
 	o := &overheard{TB: t}
-	w := Start(o, farm.Host, 1, nil)
+	w := Start(o, farm, 1, nil)
 	script := `cat sub/in >out/made; env; echo no good >&2; exit 3`
-	r := execute(t, farm.Host, []string{"/bin/sh", "-c", script}, "out/made", "out/not/made")
+	r := execute(t, farm, []string{"/bin/sh", "-c", script}, "out/made", "out/not/made")
 	if env := string(r.GetStdoutRaw()); r.GetExitCode() != 3 || !strings.Contains(env, "PATH=/usr/bin:/bin\n") || strings.Contains(env, "HOME=") || r.GetStderrDigest().GetSizeBytes() != 8 {
 		t.Errorf("exit %d, environment and output %q, %v", r.GetExitCode(), env, r.GetStderrDigest())
 	}
 	if files := r.GetOutputFiles(); len(files) != 1 || files[0].GetPath() != "out/made" || files[0].GetDigest().GetSizeBytes() != 13 {
 		t.Errorf("outputs %v", files)
 	}
-	execute(t, farm.Host, []string{"/bin/cat", "/etc/hostname", "/etc/not there"})
+	execute(t, farm, []string{"/bin/cat", "/etc/hostname", "/etc/not there"})
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, want := range []string{"it ran /bin/sh,", "it ran /usr/bin/env,", "it read /etc/hostname,", "it looked for /etc/not there,"} {

@@ -166,6 +166,9 @@ func build(p *e2e.Project, args ...string) built {
 	p.T.Helper()
 	out, said, status := p.Fails(append([]string{"--json"}, args...)...)
 	b := built{status: status, messages: map[string]string{}}
+	if status > 1 {
+		p.T.Logf("exit status %d: %s", status, said)
+	}
 	if m := summary.FindStringSubmatch(said); m != nil {
 		b.elsewhere, _ = strconv.Atoi(m[1])
 	}
@@ -202,7 +205,7 @@ func elsewhere(farm *tooltest.Farm, args ...string) []string {
 
 // What other machines make is what this one makes, and so is what they say. They read nothing that was not sent to them.
 func TestSame(t *testing.T) {
-	farm := tooltest.StartFarm(t)
+	farms := tooltest.StartFarm(t, 3)
 	all := tooltest.Toolkits(t)
 	if len(all) > 2 {
 		all = []tooltest.Toolkit{all[0], all[len(all)-1]}
@@ -220,12 +223,12 @@ func TestSame(t *testing.T) {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
-					p := checkout(t, &local)
+					p, farm := checkout(t, &local), farms[i]
 					g, dir := newGates(t, p), filepath.Join(p.Dir, "build")
 					if outside { // what cicc writes has its name in it, which others do not have
-						g.compiles, dir = false, filepath.Join(t.TempDir(), "out side")
+						farm, g.compiles, dir = farms[2], false, filepath.Join(t.TempDir(), "out side")
 					}
-					worker.Start(t, farm.Host, 2, g.passing)
+					worker.Start(t, farm, 2, g.passing)
 					there := build(p, elsewhere(farm, "--build-dir", dir, "--remote-read-only")...)
 					if there.status != 0 || there.elsewhere < 1 || len(there.warnings) > 0 {
 						t.Errorf("%+v", there)

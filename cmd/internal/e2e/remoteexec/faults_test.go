@@ -1,0 +1,186 @@
+package remoteexec_test
+
+import (
+	"bytes"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
+	"github.com/kbuild-dev/kbuild/actions/tooltest/worker"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+// part is what the tests of faults build: compiles and links, and a gate at which compiles run elsewhere.
+var part = []string{"plain", "early"}
+
+// What fails elsewhere fails here too, and what is said of it is what is said without other machines.
+func TestFailure(t *testing.T) {
+	farm := tooltest.StartFarm(t, 1)[0]
+	local := e2e.Unpack(t, "project")
+	local.Write("src/half.cu", "__device__ float half_of(float x) {\n  asm(\"no.such.instruction;\");\n  return x / 2;\n}\n")
+	local.Write("src/twice.cu", "__device__ float twice(float x) {\n#if __CUDA_ARCH__ == 900\n  return nothing_of_that_name;\n#endif\n  return x + x;\n}\n")
+	p := checkout(t, &local)
+	here := build(&local, "-k", "0", "-j2")
+	worker.Start(t, farm, 2, newGates(t, p).passing)
+	there := build(p, elsewhere(farm, "-k", "0")...)
+	for name, text := range map[string]string{"ptxas src/half.cu": "Not a name of any known instruction", "cicc src/twice.cu": `src/twice.cu(3): error: identifier "nothing_of_that_name" is undefined`} {
+		if !strings.HasPrefix(here.messages[name], "failed") || !strings.Contains(here.messages[name], text) {
+			t.Fatalf("%s here: %q", name, here.messages[name])
+		}
+	}
+	if here.status != e2e.ExitFailed || there.status != e2e.ExitFailed || there.elsewhere == 0 || len(there.warnings) > 0 {
+		t.Errorf("%+v, and here %+v", there, here)
+	}
+	if !maps.Equal(there.messages, here.messages) {
+		t.Errorf("it says %q, and here %q", there.messages, here.messages)
+	}
+}
+
+// faults are a project and what is made of it here.
+type faults struct {
+	project e2e.Project
+	want    map[string][]byte
+}
+
+func newFaults(t *testing.T) *faults {
+	t.Helper()
+	f := &faults{project: e2e.Unpack(t, "project")}
+	f.project.Kbuild(append([]string{"-j2"}, part...)...)
+	f.want = files(t, filepath.Join(f.project.Dir, "build"))
+	return f
+}
+
+// build builds with workers that do something wrong, of which do tells with the first command. Nothing else is built than here, and there is one
+// warning at most, with text, or none where that is "".
+func (f *faults) build(t *testing.T, farm *tooltest.Farm, text string, do func(*worker.Job) (*re.ActionResult, error)) built {
+	t.Helper()
+	p := checkout(t, &f.project)
+	g := newGate(t, p, "early")
+	worker.Start(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
+		r, err := do(j)
+		g.open()
+		return r, err
+	})
+	b := build(p, elsewhere(farm, append([]string{"--remote-read-only"}, part...)...)...)
+	if b.status != 0 || len(b.warnings) > 1 || len(b.warnings) == 1 && (text == "" || !strings.Contains(b.warnings[0], text)) {
+		t.Errorf("%+v", b)
+	}
+	same(t, files(t, filepath.Join(p.Dir, "build")), f.want)
+	return b
+}
+
+// Workers that fail make no build fail, and none wrong.
+func TestWorkers(t *testing.T) {
+	f := newFaults(t)
+	spoil := func(to func(j *worker.Job, r *re.ActionResult)) func(*worker.Job) (*re.ActionResult, error) {
+		return func(j *worker.Job) (*re.ActionResult, error) {
+			r, err := j.Run()
+			if err == nil {
+				to(j, r)
+			}
+			return r, err
+		}
+	}
+	tests := []struct {
+		name, warning string
+		do            func(*worker.Job) (*re.ActionResult, error)
+	}{
+		{"all commands fail", "running commands by", func(*worker.Job) (*re.ActionResult, error) {
+			return &re.ActionResult{ExitCode: 1, StderrRaw: []byte("this is no computer\n")}, nil
+		}},
+		{"no output", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) { r.OutputFiles = nil })},
+		{"an output that the server does not have", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
+			for _, o := range r.OutputFiles {
+				o.Digest.Hash = strings.Repeat("0", 64)
+			}
+		})},
+		{"no digest", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
+			for _, o := range r.OutputFiles {
+				o.Digest = &re.Digest{Hash: "../../etc/passwd", SizeBytes: -1}
+			}
+		})},
+		{"both outputs say something", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
+			r.StdoutRaw, r.StderrRaw, r.StderrDigest = []byte("one\n"), []byte("two\n"), nil
+		})},
+		{"they die", "", func(*worker.Job) (*re.ActionResult, error) { return nil, worker.ErrDead }},
+		{"there is none", "", nil},
+	}
+	farms := tooltest.StartFarm(t, len(tests))
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			farm := farms[i]
+			if tt.do == nil {
+				p := checkout(t, &f.project)
+				if b := build(p, elsewhere(farm, part...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) > 0 {
+					t.Errorf("%+v", b)
+				}
+				same(t, files(t, filepath.Join(p.Dir, "build")), f.want)
+				return
+			}
+			if b := f.build(t, farm, tt.warning, tt.do); b.elsewhere > 0 {
+				t.Errorf("%d actions used that", b.elsewhere)
+			}
+		})
+	}
+}
+
+// A server that is killed, or stops, while commands run holds nobody up. One that only keeps a cache is used as that.
+func TestServers(t *testing.T) {
+	f := newFaults(t)
+	for name, fault := range map[string]func(*testing.T, *tooltest.Farm){
+		"killed": func(_ *testing.T, farm *tooltest.Farm) { farm.Kill() },
+		"stops":  func(t *testing.T, farm *tooltest.Farm) { farm.Freeze(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			farm := tooltest.StartFarm(t, 1)[0]
+			f.build(t, farm, farm.Address, func(*worker.Job) (*re.ActionResult, error) {
+				fault(t, farm)
+				return nil, worker.ErrDead
+			})
+		})
+	}
+	t.Run("keeps a cache", func(t *testing.T) {
+		farm := &tooltest.Farm{Address: tooltest.BuildGrid(t)}
+		p := checkout(t, &f.project)
+		if b := build(p, elsewhere(farm, part...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) > 1 {
+			t.Errorf("%+v", b)
+		}
+		same(t, files(t, filepath.Join(p.Dir, "build")), f.want)
+	})
+}
+
+// Who runs workers is believed, as compilers are: what a command is said to have made is taken, whatever it is.
+func TestTrust(t *testing.T) {
+	farm, f := tooltest.StartFarm(t, 1)[0], newFaults(t)
+	p := checkout(t, &f.project)
+	g := newGates(t, p)
+	lie := []byte("// not what cicc makes\n")
+	worker.Start(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
+		r, err := j.Run()
+		if err != nil || tool(j.Command) != "cicc" {
+			return r, err
+		}
+		defer g.early.open()
+		for _, o := range r.OutputFiles {
+			if strings.HasSuffix(o.Path, ".stub.c") {
+				continue
+			}
+			if o.Digest, err = j.Put(slices.Concat(lie, []byte(".version 7.8\n.target sm_80\n.address_size 64\n"))); err != nil {
+				return nil, err
+			}
+		}
+		return r, nil
+	})
+	b := build(p, elsewhere(farm, append([]string{"-k", "0"}, part...)...)...)
+	if b.elsewhere == 0 || len(b.warnings) > 0 {
+		t.Errorf("%+v", b)
+	}
+	if bytes.Equal(files(t, filepath.Join(p.Dir, "build"))["bin/plain"], f.want["bin/plain"]) {
+		t.Error("the program is what it would be without the lie")
+	}
+}
