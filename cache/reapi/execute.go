@@ -107,6 +107,7 @@ func newJob(cmd *remote.Command) (*job, error) {
 	for _, p := range cmd.Platform {
 		platform.Properties = append(platform.Properties, &re.Platform_Property{Name: p[0], Value: p[1]})
 	}
+	//lint:ignore SA1019 servers before 2.2 look at it here
 	m := &re.Command{Arguments: cmd.Argv, Platform: platform}
 	for _, e := range cmd.Env {
 		name, value, _ := bytes.Cut([]byte(e), []byte("="))
@@ -116,7 +117,8 @@ func newJob(cmd *remote.Command) (*job, error) {
 		m.OutputPaths = append(m.OutputPaths, o.Path)
 	}
 	slices.Sort(m.OutputPaths)
-	m.OutputFiles = m.OutputPaths // for servers before 2.1
+	//lint:ignore SA1019 servers before 2.1 look at it
+	m.OutputFiles = m.OutputPaths
 	command := marshal(m)
 	action := marshal(&re.Action{CommandDigest: digestOf(BlobOf(command)), InputRootDigest: digestOf(root), Platform: platform})
 	j := &job{BlobOf(action), map[Blob]func() (io.ReadCloser, error){}}
