@@ -32,7 +32,7 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 			stable = d.includes(ctx, ran, rec, dotDot) && stable
 		}
 	}
-	d.libraries(ctx, ran, rec)
+	stable = d.libraries(ctx, ran, rec) && stable
 	return d.linkStub(ctx, ran, rec) && stable, nil
 }
 

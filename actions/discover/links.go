@@ -9,6 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
@@ -45,15 +46,37 @@ func TellsUser(a *graph.Action) bool {
 	})
 }
 
-// libraries fills in what a link looked for. nvlink, too, looks for a shared library before a static one.
-func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) {
+// deviceLibraries fills in what -l means in argv, a command of a device link. stable is false if that changed meanwhile.
+func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache.Record) (stable bool) {
+	stable = true
+	for _, candidates := range compiler.DeviceLibraries(argv, lld) {
+		for _, file := range candidates {
+			file = d.Name(file)
+			if d.hasFile(file) {
+				digest, err := d.Digest(file)
+				Add(rec, cache.FileDigest{Path: file, Digest: digest})
+				stable = stable && err == nil && (d.Made(file) || !ran.Changed(file, digest))
+				break
+			}
+			if d.Listing.Exists(file) { // a folder where a file is wanted
+				file += "/"
+			}
+			rec.Absent = append(rec.Absent, file)
+		}
+	}
+	rec.Absent = compact(rec.Absent)
+	return stable
+}
+
+// libraries fills in what a link looked for. stable is false if that changed meanwhile.
+func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
 	var missing []string
-	if a.Kind == graph.NVLink {
-		rec.Absent = compact(append(rec.Absent, d.links.absentLibs(a.Argv)...))
+	if a.Kind == graph.NVLink || a.Kind == graph.LLD {
+		return d.deviceLibraries(ran, a.Argv, a.Kind == graph.LLD, rec)
 	}
 	if !isLink(a) {
-		return
+		return true
 	}
 	switch trace := d.Trace(ran.Trace); {
 	case !IsTraced(a):
@@ -84,6 +107,7 @@ func (d *Discovery) libraries(ctx context.Context, ran Ran, rec *cache.Record) {
 		rec.Absent = append(rec.Absent, p)
 	}
 	rec.Absent = compact(rec.Absent)
+	return true
 }
 
 // untraced says what a linker that does not tell what it opens may look for unseen.

@@ -25,10 +25,11 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	said, _ := d.Ask(ctx, a, slices.Insert(slices.Clone(a.Argv), 1, "--dryrun"), false)
 	trace, err := nvcc.ParseDryRun(said)
 	ok := err == nil
+	stable = true
 	for _, step := range trace.Steps {
 		switch {
 		case step.Tool == "nvlink":
-			rec.Absent = append(rec.Absent, d.links.absentLibs(step.Argv)...)
+			stable = d.deviceLibraries(ran, step.Argv, false, rec) && stable
 		case step.Tool == "gcc" && ok:
 			ok = d.stub(ctx, a, step.Argv, rec)
 		}
@@ -36,7 +37,7 @@ func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (s
 	if !ok {
 		rec.Discovered = append(rec.Discovered, Never("nvcc does not say what it compiles to link device code"))
 	}
-	return d.shadows(ran, rec)
+	return d.shadows(ran, rec) && stable
 }
 
 // stub notes the headers of the stub that argv compiles, and where they are searched.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
@@ -23,6 +24,9 @@ func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]st
 		names := passNames(root, a, dir)
 		for i, arg := range argv {
 			argv[i] = names.Replace(arg)
+		}
+		if a.Step().EmptyCwd && a.Kind == graph.NVLink {
+			argv = compiler.MapLibraryFolders(argv, func(dir string) string { return cache.Absolute(root, dir) })
 		}
 	default:
 		names, err := tempNames(a, dir)

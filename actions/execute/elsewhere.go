@@ -232,7 +232,7 @@ func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir 
 		p.cmd.Argv = append(p.cmd.Argv, arg)
 	}
 	if a.Kind.Info().Lane == graph.LaneDevLink {
-		if err := p.addLibraries(argv); err != nil {
+		if err := p.addLibraries(a, argv); err != nil {
 			return p.cmd, err
 		}
 	}
@@ -370,6 +370,8 @@ func (p *parcel) argument(ctx context.Context, before, arg string) (string, erro
 	option, file := "", arg
 	switch at := strings.Index(arg, "=/"); {
 	case strings.HasPrefix(arg, "/"):
+	case strings.HasPrefix(arg, "-L/") && strings.Contains(arg, ","): // several, to nvlink
+		return "", fmt.Errorf("nobody knows what %s names", arg)
 	case strings.HasPrefix(arg, "-L/"):
 		option, file = "-L", arg[2:]
 	case at > 0:
@@ -421,29 +423,20 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// addLibraries adds what -l may stand for: nvlink looks for lib*.so in all folders, then for lib*.a; lld for both in each.
-func (p *parcel) addLibraries(argv []string) error {
-	for _, arg := range argv[1:] {
-		name, ok := strings.CutPrefix(arg, "-l")
-		if !ok {
-			continue
-		}
+// addLibraries adds what -l may stand for.
+func (p *parcel) addLibraries(a *graph.Action, argv []string) error {
+	for _, candidates := range compiler.DeviceLibraries(argv, a.Kind == graph.LLD) {
 		found := false
-		for _, dir := range argv[1:] {
-			if dir, ok = strings.CutPrefix(dir, "-L"); !ok {
-				continue
-			}
-			for _, file := range []string{"lib" + name + ".so", "lib" + name + ".a"} {
-				if file = filepath.Join(cache.Absolute(p.root, dir), file); exists(file) {
-					found = true
-					if err := p.add(file, p.name(file), nil); err != nil {
-						return err
-					}
+		for _, file := range candidates {
+			if file = cache.Absolute(p.root, file); exists(file) {
+				found = true
+				if err := p.add(file, p.name(file), nil); err != nil {
+					return err
 				}
 			}
 		}
 		if !found {
-			return fmt.Errorf("no folder of the command has %s", arg)
+			return fmt.Errorf("no folder of the command has one of %s", candidates)
 		}
 	}
 	return nil

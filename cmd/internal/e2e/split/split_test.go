@@ -295,3 +295,47 @@ func TestSplitMisparsed(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
+
+// nvlink runs in an empty folder, and finds the libraries that nvcc would. A library is an input like any other.
+func TestSplitDeviceLibraries(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	e.Need("nvcc")
+	library := func(dir, factor string) {
+		e.Write("lib.cu", "__device__ int times(int x) { return x * "+factor+"; }\n")
+		e.Run("nvcc", "-rdc=true", "-arch=sm_80", "-lib", "-o", dir+"/libtimes.a", "lib.cu")
+	}
+	second := t.TempDir()
+	if err := os.Mkdir(filepath.Join(e.Dir, "first"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	library("first", "3")
+	library(second, "5")
+	e.Write("main.cu", "extern __device__ int times(int);\n__global__ void k(int *p) { *p = times(*p); }\nint main() { k<<<1, 1>>>(nullptr); }\n")
+	e.Write("kernels.hcl", `executable "app" {
+  sources = ["main.cu"]
+  code    = ["sm_80"]
+  mode    = "rdc"
+  flags   = { nvlink = ["-Lfirst", "-L`+second+`", "-ltimes"], link = ["first/libtimes.a"] }
+}
+`)
+	same := func(what string) {
+		t.Helper()
+		split := e.DeviceCode("build/bin/app")
+		e.Kbuild("--no-split", "--build-dir", "build-whole")
+		if split != e.DeviceCode("build-whole/bin/app") {
+			t.Errorf("%s: not what nvcc links", what)
+		}
+	}
+	e.Kbuild()
+	same("a relative folder first")
+	library("first", "7")
+	e.Ran("another library", "fatbinary 1, host-part 1, link 1, nvlink 1")
+	same("another library")
+	if err := os.WriteFile(filepath.Join(second, "libtimes.so"), []byte("no library"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, said, status := e.Fails(); status == 0 || !strings.Contains(said, "libtimes.so") {
+		t.Errorf("a shared library appears, which nvlink prefers: status %d\n%s", status, said)
+	}
+}
