@@ -97,7 +97,7 @@ func New(c Config) *Runner {
 	r.keys = &keys{makers: r.makers, root: c.Root, tools: c.Tools, env: c.Env, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named,
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead}
-	r.stability = &stability{makers: r.makers, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
+	r.stability = &stability{makers: r.makers, root: c.Root, env: c.Env, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
 	if c.Elsewhere != nil {
 		r.carrier = &carrier{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,
 			digest: r.digest, named: r.discovery.Named}

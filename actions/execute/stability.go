@@ -4,7 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/actions/discover"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -49,6 +52,8 @@ func (c fileClock) after(t time.Time) cache.Moment {
 // stability tells whether what a command read is what was there when it started.
 type stability struct {
 	makers
+	root      string
+	env       []string
 	discovery *discover.Discovery
 	files     *cache.Files
 	last      func(output string) *cache.Record // of an action, by its first output
@@ -86,8 +91,28 @@ func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) b
 	return s.files.Unchanged(file, d, start)
 }
 
-// inputs reports that the inputs of a are what its key says.
+// tool reports that the program of a is the one that this kbuild has identified: it was neither written nor moved into place since. A toolkit that is
+// upgraded during a build would leave what the new one makes under the keys of the old. Of programs that it starts in turn nothing is known.
+func (s *stability) tool(a *graph.Action) bool {
+	if len(a.Tools) == 0 || len(a.Argv) == 0 || s.isMade(a.Argv[0]) {
+		return true
+	}
+	file, err := run.LookPath(a.Argv[0], s.root, s.env)
+	if err != nil {
+		return false
+	}
+	var link, program unix.Stat_t
+	if unix.Lstat(file, &link) != nil || unix.Stat(file, &program) != nil {
+		return false
+	}
+	return !time.Unix(link.Ctim.Unix()).After(s.begun) && !time.Unix(program.Ctim.Unix()).After(s.begun)
+}
+
+// inputs reports that the tool and the inputs of a are what its key says.
 func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cache.Moment) bool {
+	if !s.tool(a) {
+		return false
+	}
 	for _, in := range inputs {
 		if !s.unchanged(in.Path, in.Digest, start) {
 			return false

@@ -3,6 +3,7 @@ package execute
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,31 @@ func (l *lab) build(r *Runner) (res sched.Result, recorded bool) {
 		l.t.Fatal(res.Err)
 	}
 	return res, l.db.Last("a.o") != nil
+}
+
+// What a tool makes that was replaced since kbuild looked at it is not what its key says.
+func TestToolReplaced(t *testing.T) {
+	for replace, want := range map[string]bool{"": true, "cp cc next; mv next cc": false, "ln -sf other link.new; mv link.new link": false, "touch -d yesterday other": false} {
+		l := newLab(t, "")
+		l.write("a.c", "")
+		l.write("other", "#!/bin/sh\n: >\"$1\"; echo \"a.o: a.c\" >\"$2\"\n"+replace+"\n")
+		l.compile.Argv = []string{"./cc", "a.o", "a.d"}
+		for _, err := range []error{os.Chmod(filepath.Join(l.root, "other"), 0o777), os.Link(filepath.Join(l.root, "other"), filepath.Join(l.root, "cc"))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Contains(replace, "link") {
+			l.compile.Argv[0] = "./link"
+			if err := os.Symlink("cc", filepath.Join(l.root, "link")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fileClock{}.after(time.Now().Add(cache.FileTick))
+		if _, recorded := l.build(l.runner()); recorded != want {
+			t.Errorf("%q while it runs: recorded %v", replace, recorded)
+		}
+	}
 }
 
 // A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
