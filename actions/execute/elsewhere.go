@@ -38,8 +38,9 @@ const (
 
 // Elsewhere runs commands on other machines.
 type Elsewhere interface {
-	// Executes reports whether it does so now.
+	// Executes reports whether it does so now. Ready is closed when that is first known.
 	Executes() bool
+	Ready() <-chan struct{}
 	// Overhead is how much longer a command takes there, by the bytes that move for it.
 	Overhead(bytes int64) time.Duration
 	Execute(ctx context.Context, cmd remote.Command) (*remote.Outcome, error)
@@ -73,7 +74,7 @@ func travels(a *graph.Action) bool {
 // Portable implements sched.Distributor. What takes less time here than its files take to move is not worth it.
 func (r *Runner) Portable(a *graph.Action) bool {
 	c := r.carrier
-	if c == nil || !travels(a) || !c.elsewhere.Executes() {
+	if c == nil || !travels(a) {
 		return false
 	}
 	var bytes int64
@@ -92,6 +93,17 @@ func (r *Runner) Portable(a *graph.Action) bool {
 	}
 	bytes += back
 	return c.cost(a) > c.elsewhere.Overhead(bytes)
+}
+
+// Open implements sched.Distributor.
+func (r *Runner) Open() bool { return r.carrier != nil && r.carrier.elsewhere.Executes() }
+
+// Opened implements sched.Distributor.
+func (r *Runner) Opened() <-chan struct{} {
+	if r.carrier == nil {
+		return nil
+	}
+	return r.carrier.elsewhere.Ready()
 }
 
 // ExecuteElsewhere implements sched.Distributor.

@@ -17,6 +17,7 @@ import (
 type unsteady struct{ commands []remote.Command }
 
 func (u *unsteady) Executes() bool               { return true }
+func (u *unsteady) Ready() <-chan struct{}       { return nil }
 func (u *unsteady) Overhead(int64) time.Duration { return 0 }
 func (u *unsteady) Used()                        {}
 

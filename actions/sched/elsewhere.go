@@ -14,7 +14,7 @@ import (
 
 // startElsewhere sends queued actions to other machines, best first.
 func (l *loop) startElsewhere() {
-	for from := int32(0); l.distributor != nil && l.away.count < l.opts.Elsewhere; {
+	for from := int32(0); l.distributor != nil && l.ports.count > 0 && l.away.count < l.opts.Elsewhere && l.distributor.Open(); {
 		rank, ok := l.ports.first(from, all)
 		if !ok {
 			return

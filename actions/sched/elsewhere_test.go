@@ -15,11 +15,12 @@ import (
 // machines are a world with other machines.
 type machines struct {
 	*world
-	away []fateAway
-	out  map[graph.ActionID]<-chan struct{} // actions that are elsewhere; closed where they are here too
-	most int
-	lost int
-	won  map[bool]int // races, by whether the other machine was first
+	away  []fateAway
+	opens time.Time                          // when they are there
+	out   map[graph.ActionID]<-chan struct{} // actions that are elsewhere; closed where they are here too
+	most  int
+	lost  int
+	won   map[bool]int // races, by whether the other machine was first
 }
 
 // fateAway is what becomes of an action elsewhere.
@@ -27,6 +28,14 @@ type fateAway struct {
 	portable bool
 	takes    time.Duration
 	lost     bool
+}
+
+func (m *machines) Open() bool { return !time.Now().Before(m.opens) }
+
+func (m *machines) Opened() <-chan struct{} {
+	c := make(chan struct{})
+	time.AfterFunc(time.Until(m.opens), func() { close(c) })
+	return c
 }
 
 func (m *machines) Portable(a *graph.Action) bool { return m.away[a.ID].portable }
@@ -136,6 +145,7 @@ func TestRandomElsewhere(t *testing.T) {
 			opts.Overdue = func(*graph.Action) time.Duration { return 5 * time.Millisecond }
 		}
 		m := randomMachines(rng, newWorld(t, g, randomFates(rng, len(g.Actions), 0.1*float64(rng.IntN(2))), opts))
+		m.opens = time.Now().Add(time.Duration(rng.IntN(20)) * time.Millisecond)
 		want := randomWant(rng, len(g.Actions))
 		sum, err := Run(t.Context(), g, want, m.opts, m, m)
 		if err != nil {
@@ -239,6 +249,22 @@ func TestOverdue(t *testing.T) {
 			if name := g.Actions[id].Name; name == "end" && i > 6 {
 				t.Errorf("what needs the action that is elsewhere starts as number %d", i)
 			}
+		}
+	})
+}
+
+// What waits for a slot here goes elsewhere as soon as there is an elsewhere, though nothing else happens then.
+func TestOpensLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := makeGraph([]string{"long"}, []string{"a"}, []string{"b"})
+		m := &machines{world: newWorld(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
+			away: []fateAway{{}, {portable: true}, {portable: true}}, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}, opens: time.Now().Add(100 * time.Millisecond)}
+		begun := time.Now()
+		if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2}, m.opts, m, m); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took != time.Second || m.most != 2 {
+			t.Errorf("it took %v, with %d elsewhere", took, m.most)
 		}
 	})
 }

@@ -76,6 +76,9 @@ func (c *cluster) Execute(ctx context.Context, a *graph.Action) Result {
 	return Result{Status: Ran}
 }
 
+func (c *cluster) Open() bool              { return true }
+func (c *cluster) Opened() <-chan struct{} { return nil }
+
 func (c *cluster) Portable(a *graph.Action) bool {
 	b := c.build[a.ID]
 	return b.travels && b.cpu > 100*time.Millisecond+c.moves(b.in+b.out)

@@ -90,6 +90,10 @@ type loop struct {
 // what is queued: there is nothing left to start, or stopping is set.
 func (l *loop) run() {
 	cancelled := l.ctx.Done()
+	var opened <-chan struct{}
+	if l.distributor != nil {
+		opened = l.distributor.Opened()
+	}
 	for {
 		l.start()
 		if l.count[checking]+l.count[running] == 0 && !l.tokens.asking {
@@ -105,6 +109,8 @@ func (l *loop) run() {
 			l.loadTimer = nil
 		case i := <-l.overdue:
 			l.isOverdue(i)
+		case <-opened:
+			opened = nil
 		case <-cancelled:
 			cancelled = nil
 		}

@@ -51,6 +51,9 @@ type Distributor interface {
 	Runner
 	// Portable reports whether an action may be executed elsewhere, and is worth it. It is asked once, when the action must run.
 	Portable(a *graph.Action) bool
+	// Open reports whether other machines take actions now, and Opened is closed when that is first known.
+	Open() bool
+	Opened() <-chan struct{}
 	// ExecuteElsewhere is Execute for an action that holds one of Options.Elsewhere. When here is closed it has one of Options.Jobs as
 	// well: nothing else wants that one, so the action may be executed here too, and whichever ends well first decides.
 	ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result

@@ -35,6 +35,9 @@ func (c *Cache) Executes() bool {
 	return c.exec.on && !c.isOff()
 }
 
+// Ready is closed when the server has said what it does, or was given up.
+func (c *Cache) Ready() <-chan struct{} { return c.ready }
+
 // Overhead is how much longer a command takes elsewhere than here, by the bytes that move for it.
 func (c *Cache) Overhead(bytes int64) time.Duration {
 	c.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
 
@@ -57,7 +58,11 @@ func newGate(t *testing.T, p *e2e.Project, name string) *gate {
 	if g.fifo, err = os.OpenFile(g.file, os.O_RDWR, 0); err != nil { // for reading too: it need not wait for the reader
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { g.fifo.Close() })
+	guard := time.AfterFunc(5*time.Minute, g.open) // where nothing goes elsewhere the test is to fail, and not to wait for ever
+	t.Cleanup(func() {
+		guard.Stop()
+		g.fifo.Close()
+	})
 	return g
 }
 
