@@ -258,7 +258,7 @@ func TestOpensLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"long"}, []string{"a"}, []string{"b"})
 		m := &machines{world: newWorld(t, g, []fate{{execute: Ran, takes: time.Second}, {execute: Ran, takes: time.Second, checks: 1}, {execute: Ran, takes: time.Second, checks: 1}}, Options{Jobs: 1, Elsewhere: 9}),
-			away: []fateAway{{}, {portable: true}, {portable: true}}, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}, opens: time.Now().Add(100 * time.Millisecond)}
+			away: []fateAway{{}, {portable: true, takes: time.Millisecond}, {portable: true, takes: time.Millisecond}}, won: map[bool]int{}, out: map[graph.ActionID]<-chan struct{}{}, opens: time.Now().Add(100 * time.Millisecond)}
 		begun := time.Now()
 		if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2}, m.opts, m, m); err != nil {
 			t.Fatal(err)
