@@ -179,10 +179,10 @@ func (c *Cache) hello() {
 	c.mu.Lock()
 	c.readOnly, c.stats.Server = c.opts.ReadOnly || a.ReadOnly, a.Server
 	c.exec.on = a.Executes && c.opts.Execute
-	if c.opts.Execute && err == nil && !a.Executes {
-		go c.warnOnce("the server " + c.opts.Address + " runs no commands: all of them run here")
-	}
 	c.mu.Unlock()
+	if c.opts.Execute && err == nil && !a.Executes && c.opts.Warn != nil { // which is no reason to be silent about what goes wrong then
+		c.opts.Warn("the server " + c.opts.Address + " runs no commands: all of them run here")
+	}
 	switch {
 	case err != nil && a.Denied:
 		c.giveUp(err.Error() + c.whoAsks())

@@ -198,6 +198,22 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// That a server only keeps things is one warning, and what goes wrong with it another.
+func TestRunsNothing(t *testing.T) {
+	t.Setenv("PRETEND", "full")
+	s := &said{}
+	c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Execute: true, Patience: time.Hour, Warn: s.warn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Store(sample)
+	c.Close()
+	want := "the server grpc://cache runs no commands: all of them run here; sending to the remote cache grpc://cache: no space left; building goes on"
+	if got := s.all(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A record whose outputs are gone is a miss, and is counted as one.
 func TestForgotten(t *testing.T) {
 	for _, how := range []string{"forgot", "cannot say"} {
