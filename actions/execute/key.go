@@ -121,6 +121,9 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	} else if len(a.Step().CanonicalForms) > 0 || a.Link().HostRefs != "" {
 		w.Field("method", Method)
 	}
+	if a.Kind == graph.NVLink || a.Kind == graph.LLD || a.Kind == graph.DeviceLink {
+		w.Field("libraries", "recorded") // records of a kbuild before do not say what -l meant
+	}
 	k.writeCommand(w, a)
 	a.Work.Manifest.WriteKey(w)
 	a.Work.Step.WriteKey(w)

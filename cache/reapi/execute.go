@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,10 +111,7 @@ func newJob(cmd *remote.Command) (*job, error) {
 	}
 	//lint:ignore SA1019 servers before 2.2 look at it here
 	m := &re.Command{Arguments: cmd.Argv, Platform: platform}
-	for _, e := range cmd.Env {
-		name, value, _ := bytes.Cut([]byte(e), []byte("="))
-		m.EnvironmentVariables = append(m.EnvironmentVariables, &re.Command_EnvironmentVariable{Name: string(name), Value: string(value)})
-	}
+	m.EnvironmentVariables = variables(cmd.Env)
 	for _, o := range cmd.Outputs {
 		m.OutputPaths = append(m.OutputPaths, o.Path)
 	}
@@ -129,6 +128,19 @@ func newJob(cmd *remote.Command) (*job, error) {
 		j.blobs[BlobOf(b)] = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 	}
 	return j, nil
+}
+
+// variables are those of an environment, each once with its last value, sorted as the specification wants them.
+func variables(env []string) (out []*re.Command_EnvironmentVariable) {
+	values := map[string]string{}
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		values[name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, &re.Command_EnvironmentVariable{Name: name, Value: values[name]})
+	}
+	return out
 }
 
 // take brings home what a command has made and said.

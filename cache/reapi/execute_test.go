@@ -514,3 +514,14 @@ func TestInputTree(t *testing.T) {
 		t.Error("a folder does not show")
 	}
 }
+
+// A command's variables are sorted, and each is there once.
+func TestVariables(t *testing.T) {
+	var got []string
+	for _, v := range variables([]string{"TZ=Europe/Berlin", "LC_ALL=C", "A=b=c", "TZ=UTC", "EMPTY="}) {
+		got = append(got, v.GetName()+"="+v.GetValue())
+	}
+	if want := "A=b=c EMPTY= LC_ALL=C TZ=UTC"; strings.Join(got, " ") != want {
+		t.Errorf("%q", got)
+	}
+}
