@@ -85,7 +85,7 @@ func postgres(t testing.TB) (connection string) {
 	run := func(program string, args ...string) {
 		t.Helper()
 		cmd := exec.Command(postgresProgram(t, program), args...)
-		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, append(os.Environ(), "LC_ALL=C"), &syscall.SysProcAttr{Credential: who}
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = dir, append(os.Environ(), "LC_ALL=C"), who
 		out, err := os.CreateTemp(t.TempDir(), program) // not a pipe, which the server would keep open
 		if err != nil {
 			t.Fatal(err)
@@ -107,11 +107,12 @@ func postgres(t testing.TB) (connection string) {
 	return "postgresql+psycopg2://bgd@/postgres?host=" + dir
 }
 
-// serverUser is who runs a database server in dir, nil for who tests: PostgreSQL refuses root.
-func serverUser(t testing.TB, dir string) *syscall.Credential {
+// serverUser is who runs a database server in dir, if it is not who tests: PostgreSQL refuses root. Nobody else can run anything
+// where the root of the file system is closed to others, as it is for who has changed root to a folder of mktemp's: there is no such test there.
+func serverUser(t testing.TB, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Getuid() != 0 {
-		return nil
+		return &syscall.SysProcAttr{}
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
@@ -124,7 +125,13 @@ func serverUser(t testing.TB, dir string) *syscall.Credential {
 			t.Fatal(err)
 		}
 	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	who := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	try := exec.Command("/bin/true")
+	try.SysProcAttr = &syscall.SysProcAttr{Credential: who}
+	if err := try.Run(); err != nil {
+		t.Skipf("PostgreSQL refuses root, and the user postgres can start nothing here: %v", err)
+	}
+	return try.SysProcAttr
 }
 
 // postgresProgram finds a program of PostgreSQL. Debian has those of the server in no folder of PATH.
