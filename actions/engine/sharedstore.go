@@ -51,7 +51,7 @@ func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*shared
 	if err == nil {
 		var c *remote.Cache
 		if c, err = remote.Start(remote.Options{Program: program, Address: r.address, Dir: store.Folder(), ReadOnly: r.readOnly, Anonymous: r.anonymous, Execute: w.RemoteExec,
-			Server: r.server, Warn: warn}); err == nil {
+			Patience: w.Patience, Server: r.server, Warn: warn}); err == nil {
 			return &sharedStore{Store: store, remote: c, other: map[recordName]int{}}, nil
 		}
 	}

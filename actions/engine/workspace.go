@@ -29,6 +29,7 @@ type Workspace struct {
 	Remote       *string               // address of a cache on another machine, "" is none; nil: the manifest says
 	RemoteHosts  []string              // servers that may learn who asks, HOST:PORT, see remoteCache
 	ReadOnly     bool                  // nothing is sent to a remote cache
+	Patience     time.Duration         // for how long a build may wait for a remote cache in vain; 0 is the default
 	RemoteExec   bool                  // commands may run there
 	RemoteJobs   int                   // so many at once
 	Platform     [][2]string           // properties of the machines that they run on, in the server's words

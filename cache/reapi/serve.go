@@ -93,6 +93,7 @@ func (s *session) hello(ctx context.Context, r remote.Request) (a remote.Answer)
 	if s.client, err = Open(r.Address, os.Getenv); err != nil {
 		return failed(err)
 	}
+	s.client.pulse.limit = r.Patience
 	can, err := s.client.Connect(ctx)
 	if err != nil {
 		return failed(err)

@@ -35,6 +35,7 @@ type Request struct {
 	Output    *cache.Output `json:"output,omitempty"`
 	Cancels   int           `json:"cancels,omitempty"`
 	Run       *Command      `json:"run,omitempty"`
+	Patience  time.Duration `json:"patience,omitempty"` // of Hello: for how long a server may answer nothing while commands run; 0 is the default
 }
 
 // Answer is what kbuild-remote sends.

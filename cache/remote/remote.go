@@ -175,7 +175,11 @@ type waiting struct {
 
 func (c *Cache) hello() {
 	defer close(c.ready)
-	a, err := c.call(context.Background(), Request{Operation: Hello, Protocol: Protocol, Address: c.opts.Address, Dir: c.opts.Dir, ReadOnly: c.opts.ReadOnly})
+	r := Request{Operation: Hello, Protocol: Protocol, Address: c.opts.Address, Dir: c.opts.Dir, ReadOnly: c.opts.ReadOnly}
+	if c.opts.Patience != patience {
+		r.Patience = c.opts.Patience
+	}
+	a, err := c.call(context.Background(), r)
 	c.mu.Lock()
 	c.readOnly, c.stats.Server = c.opts.ReadOnly || a.ReadOnly, a.Server
 	c.exec.on = a.Executes && c.opts.Execute

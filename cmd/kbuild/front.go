@@ -32,7 +32,7 @@ func (c *cli) workspace() *engine.Workspace {
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
 		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
 		Remote: c.remote(), RemoteHosts: remoteHosts(os.Getenv("KBUILD_REMOTE_HOSTS")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
-		RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),
+		Patience: c.patience(), RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),
 		NoSplit: c.NoSplit, RequireSplit: c.RequireSplit, NoWait: c.NoWait, DryRun: c.DryRun, Begun: c.begun, Front: c,
 	}
 }
@@ -43,6 +43,21 @@ func (c *cli) platform() (properties [][2]string) {
 		properties = append(properties, [2]string{name, c.Platform[name]})
 	}
 	return properties
+}
+
+// patience is how long a build may wait for a remote cache in vain; 0 is the default.
+func (c *cli) patience() time.Duration {
+	const name = "KBUILD_REMOTE_PATIENCE"
+	text := os.Getenv(name)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		c.say("kbuild: warning: %s: %q is no time, such as 1.5s or 1m; taking what is usual", name, text)
+		return 0
+	}
+	return d
 }
 
 // remote is the remote cache that the user names, which may be none; nil if he leaves it to the manifest.

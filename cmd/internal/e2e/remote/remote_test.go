@@ -14,7 +14,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-func TestMain(m *testing.M) { e2e.Main(m) }
+func TestMain(m *testing.M) {
+	os.Setenv("KBUILD_REMOTE_PATIENCE", "1m") // a machine that has much to do is no fault of the server's
+	e2e.Main(m)
+}
 
 // checkout is the same project in another folder, with an empty cache of its own.
 func checkout(t *testing.T, p *e2e.Project) *e2e.Project {

@@ -132,6 +132,7 @@ func TestWorkers(t *testing.T) {
 // A server that is killed, or stops, while commands run holds nobody up. One that only keeps a cache is used as that.
 func TestServers(t *testing.T) {
 	f := newFaults(t)
+	f.project.Env = append(f.project.Env, "KBUILD_REMOTE_PATIENCE=")
 	for name, fault := range map[string]func(*testing.T, *tooltest.Farm){
 		"killed": func(_ *testing.T, farm *tooltest.Farm) { farm.Kill() },
 		"stops":  func(t *testing.T, farm *tooltest.Farm) { farm.Freeze(t) },
