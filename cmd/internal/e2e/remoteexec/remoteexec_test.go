@@ -243,9 +243,11 @@ func TestSame(t *testing.T) {
 					if b := build(p, elsewhere(farm, "--build-dir", dir)...); b.status != 0 || b.upToDate != b.actions {
 						t.Errorf("a second build: %+v", b)
 					}
-					g.early.remove()
-					g.late.remove()
-					p.Run("kbuild", "-j2", "--build-dir", dir, "cache", "verify", "--rebuild")
+					if i == 0 { // what passes hand to each other too; with one toolkit, for the time that it takes
+						g.early.remove()
+						g.late.remove()
+						p.Run("kbuild", "-j2", "--build-dir", dir, "cache", "verify", "--rebuild")
+					}
 					t.Logf("elsewhere: %d of %d, %v", there.elsewhere, there.actions, g.ran)
 				})
 			}
