@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,17 +17,16 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/run"
-	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on
-// it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like any other, and the command begins
-// with that loader. All files of the project have the names there that they have here, relative to the root, which is the folder that the command
-// runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
+// The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any
+// Linux machine, without a toolkit on it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like
+// any other, and the command begins with that loader. All files of the project have the names there that they have here, relative to the root,
+// which is the folder that the command runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
 //
 // Names that this machine alone has must not show in what is made. Passes whose outputs hold names, as debug information does, do not travel.
 const (
@@ -63,7 +63,7 @@ type carrier struct {
 	files     *cache.Files
 	digest    func(file string) (cache.Digest, error)
 	named     func(a *graph.Action) []string
-	programs  sync.Map // of func() (*program, error), by file
+	programs  sync.Map // see once
 }
 
 // travels reports whether a may run on another machine.
@@ -104,15 +104,6 @@ func (r *Runner) Opened() <-chan struct{} {
 		return nil
 	}
 	return r.carrier.elsewhere.Ready()
-}
-
-// ExecuteElsewhere implements sched.Distributor.
-func (r *Runner) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
-	res := r.executeChecked(ctx, a, here)
-	if !res.Short && !res.Lost {
-		r.intermediates.release(a)
-	}
-	return res
 }
 
 // runElsewhere runs the command of a on another machine, and from the time when dir.here is closed also on this one, by locally. What ends well
@@ -269,10 +260,8 @@ func (p *parcel) addEnv(a *graph.Action) error {
 			if err != nil {
 				return err
 			}
-			for _, f := range files {
-				if err := p.add(f, p.name(f), nil); err != nil {
-					return err
-				}
+			if err := p.addFiles(files...); err != nil {
+				return err
 			}
 			e = name + "=" + p.name(value)
 		case strings.Contains(value, "/") && e != compiler.Anywhere:
@@ -322,6 +311,17 @@ func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) err
 	return err
 }
 
+// addFiles adds files under the names that they have there.
+func (p *parcel) addFiles(files ...string) error {
+	for _, file := range files {
+		if err := p.add(file, p.name(file), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAll adds files by the paths that they get there.
 func (p *parcel) addAll(files map[string]string) error {
 	for path, file := range files {
 		if err := p.add(file, path, nil); err != nil {
@@ -405,29 +405,22 @@ func (p *parcel) argument(ctx context.Context, before, arg string) (string, erro
 	case info.IsDir() && option != "-L":
 		return "", fmt.Errorf("nobody knows what is read in %s", file)
 	case !info.IsDir():
-		return option + name, p.add(file, name, nil)
+		return option + name, p.addFiles(file)
 	}
 	return option + name, nil
 }
 
 // addNVVM adds what nvlink loads by itself.
 func (p *parcel) addNVVM(ctx context.Context, dir string) error {
-	lib := filepath.Join(dir, "lib64/libnvvm.so")
-	libs, err := p.libraries(ctx, p.prog.loader, lib, p.prog.env)
+	files := []string{filepath.Join(dir, "lib64/libnvvm.so")}
+	libs, err := once(&p.prog.loads, files[0], func() (map[string]string, error) { return p.libraries(ctx, p.prog.loader, files[0], p.prog.env) })
 	if err != nil {
 		return err
 	}
-	for name, file := range libs {
-		if err := p.add(file, awayLib+"/"+name, nil); err != nil {
-			return err
-		}
-	}
 	if device := filepath.Join(dir, "libdevice/libdevice.10.bc"); exists(device) {
-		if err := p.add(device, p.name(device), nil); err != nil {
-			return err
-		}
+		files = append(files, device)
 	}
-	return p.add(lib, p.name(lib), nil)
+	return errors.Join(p.addAll(libs), p.addFiles(files...))
 }
 
 func exists(file string) bool {
@@ -442,7 +435,7 @@ func (p *parcel) addLibraries(a *graph.Action, argv []string) error {
 		for _, file := range candidates {
 			if file = cache.Absolute(p.root, file); exists(file) {
 				found = true
-				if err := p.add(file, p.name(file), nil); err != nil {
+				if err := p.addFiles(file); err != nil {
 					return err
 				}
 			}
@@ -460,6 +453,7 @@ type program struct {
 	loader string            // absolute
 	env    []string          // in which the loader was asked
 	files  map[string]string // by path there: the program, its libraries, the loader
+	loads  sync.Map          // what libraries need that it loads by itself, by their names; see once
 }
 
 // program finds what it takes to run a file.
@@ -470,8 +464,13 @@ func (c *carrier) program(ctx context.Context, file string, env []string) (*prog
 			key = file + "\x00" + e
 		}
 	}
-	find, _ := c.programs.LoadOrStore(key, sync.OnceValues(func() (*program, error) { return c.findProgram(ctx, file, env) }))
-	return find.(func() (*program, error))()
+	return once(&c.programs, key, func() (*program, error) { return c.findProgram(ctx, file, env) })
+}
+
+// once gives what find has found under a key the first time.
+func once[T any](found *sync.Map, key string, find func() (T, error)) (T, error) {
+	f, _ := found.LoadOrStore(key, sync.OnceValues(find))
+	return f.(func() (T, error))()
 }
 
 func (c *carrier) findProgram(ctx context.Context, file string, env []string) (*program, error) {
@@ -487,10 +486,8 @@ func (c *carrier) findProgram(ctx context.Context, file string, env []string) (*
 	if err != nil {
 		return nil, err
 	}
-	p.files = map[string]string{c.name(real): real, awayLib + "/" + filepath.Base(p.loader): p.loader}
-	for name, lib := range libs {
-		p.files[awayLib+"/"+name] = lib
-	}
+	p.files = maps.Clone(libs)
+	p.files[c.name(real)], p.files[awayLib+"/"+filepath.Base(p.loader)] = real, p.loader
 	return p, nil
 }
 
@@ -514,8 +511,7 @@ func loaderOf(file string) (string, error) {
 	return "", fmt.Errorf("%s has no loader", file)
 }
 
-// libraries are the shared libraries that a loader takes for a program or a library here, by the names that they are asked for. It does not start
-// the program.
+// libraries are the shared libraries that a loader takes for a program or a library here, by their paths there. It does not start the program.
 func (c *carrier) libraries(ctx context.Context, loader, file string, env []string) (map[string]string, error) {
 	res, err := run.Run(ctx, run.Command{Argv: []string{loader, "--list", file}, Dir: c.root, Env: env})
 	if err == nil && res.ExitCode != 0 {
@@ -534,7 +530,7 @@ func (c *carrier) libraries(ctx context.Context, loader, file string, env []stri
 		if !ok || !filepath.IsAbs(lib) {
 			return nil, fmt.Errorf("%s needs %s, which is not found", file, name)
 		}
-		libs[filepath.Base(name)] = lib
+		libs[awayLib+"/"+filepath.Base(name)] = lib
 	}
 	return libs, nil
 }

@@ -179,8 +179,13 @@ func failed(err error) sched.Result { return sched.Result{Status: sched.Failed, 
 
 // Execute implements sched.Runner.
 func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
-	res := r.executeChecked(ctx, a, nil)
-	if !res.Short { // else it may be executed again
+	return r.ExecuteElsewhere(ctx, a, nil)
+}
+
+// ExecuteElsewhere implements sched.Distributor. If here is nil a runs on this machine alone.
+func (r *Runner) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
+	res := r.executeChecked(ctx, a, here)
+	if !res.Short && !res.Lost { // else it may be executed again
 		r.intermediates.release(a)
 	}
 	return res

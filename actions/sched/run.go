@@ -257,15 +257,12 @@ func (l *loop) handle(e event) {
 		l.set(e.node, queued)
 		return
 	}
-	if e.result.Status == Failed && l.ctx.Err() != nil {
-		e.result.Status = Skipped // it was stopped, it did not fail
-	}
-	if e.result.Lost && l.stopping {
-		e.result.Status = Skipped
-	}
 	if e.result.Lost && !l.stopping {
 		l.set(e.node, queued)
 		return
+	}
+	if e.result.Status == Failed && (e.result.Lost || l.ctx.Err() != nil) {
+		e.result.Status = Skipped // it was stopped, it did not fail
 	}
 	if e.result.Status == Failed && e.result.Short && n.beside && !n.alone && !l.stopping {
 		n.alone = true

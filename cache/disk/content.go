@@ -78,12 +78,16 @@ var encoders = sync.Pool{New: func() any {
 }}
 
 var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	d, err := newDecoder(nil)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
 	return d
 }}
+
+func newDecoder(src io.Reader) (*zstd.Decoder, error) {
+	return zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+}
 
 // write gives dst the content of src, about size bytes, in the form that it returns, and hashes it. dst is empty.
 func (t *transfer) write(dst *os.File, src io.Reader, size int64) (d cache.Digest, n int64, compressed bool, err error) {

@@ -5,8 +5,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
@@ -51,7 +49,7 @@ func (s *Store) Content(o cache.Output) (io.ReadCloser, error) {
 		return f, err
 	}
 	// A decoder of its own, not one of decoders: an HTTP client may still read from it when the server has answered and it is closed.
-	d, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	d, err := newDecoder(f)
 	if err != nil {
 		f.Close()
 		return nil, err

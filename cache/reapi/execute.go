@@ -191,7 +191,7 @@ func (c *Client) bring(ctx context.Context, b Blob, file string, exec bool) (rec
 	if err != nil {
 		return 0, err
 	}
-	received, err = c.read(ctx, b, movedWriter{f, c.pulse.moved})
+	received, err = c.read(ctx, b, movingWriter{f, c.pulse.moved})
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(file)
 	}
@@ -340,7 +340,7 @@ func (c *Client) send(ctx context.Context, mine []Blob, blobs map[Blob]func() (i
 	for _, b := range mine {
 		want[b] = func() (io.ReadCloser, error) {
 			content, err := blobs[b]()
-			return movedReader{content, c.pulse.moved}, err
+			return movingReader{content, c.pulse.moved}, err
 		}
 	}
 	sent, err = c.upload(ctx, want)
@@ -413,25 +413,4 @@ func (p *pulse) ask(ctx context.Context, s executor, die context.CancelCauseFunc
 			return
 		}
 	}
-}
-
-// movedWriter and movedReader tell when content moves.
-type movedWriter struct {
-	io.Writer
-	moved func()
-}
-
-func (m movedWriter) Write(p []byte) (int, error) {
-	m.moved()
-	return m.Writer.Write(p)
-}
-
-type movedReader struct {
-	io.ReadCloser
-	moved func()
-}
-
-func (m movedReader) Read(p []byte) (int, error) {
-	m.moved()
-	return m.ReadCloser.Read(p)
 }

@@ -65,11 +65,8 @@ func (s *httpServer) get(ctx context.Context, key Blob) (*Entry, error) {
 }
 
 func (s *httpServer) set(ctx context.Context, key Blob, e *Entry) error {
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(resultOf(e))
-	if err != nil {
-		return err
-	}
-	_, err = s.upload(ctx, "ac", content{Blob{key.Digest, int64(len(text))}, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }})
+	text := marshal(resultOf(e))
+	_, err := s.upload(ctx, "ac", content{Blob{key.Digest, int64(len(text))}, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }})
 	return err
 }
 
@@ -132,7 +129,7 @@ func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Wri
 	default:
 		return 0, refused(res)
 	}
-	body := &counter{from: &ticking{res.Body, alive}}
+	body := &counter{from: movingReader{res.Body, alive}}
 	if res.Header.Get("Content-Encoding") == "zstd" {
 		err = decode(w, body, b)
 	} else {
@@ -222,18 +219,6 @@ func (l *limited) Write(p []byte) (int, error) {
 		return 0, fmt.Errorf("%w: an entry without an end", ErrWrong)
 	}
 	return l.to.Write(p)
-}
-
-// ticking tells of every read.
-type ticking struct {
-	from io.Reader
-	tick func()
-}
-
-func (t *ticking) Read(p []byte) (int, error) {
-	n, err := t.from.Read(p)
-	t.tick()
-	return n, err
 }
 
 // verified gives the bytes of a blob, the last of them only if all are right.

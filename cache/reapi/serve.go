@@ -114,7 +114,7 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 		s.slots <- struct{}{}
 		a.Bytes, err = s.client.Store(ctx, r.Record, func(o cache.Output) (io.ReadCloser, error) {
 			content, err := s.store.Content(o)
-			return movingReader{content, &moving{s: s, id: r.ID}}, err
+			return movingReader{content, (&moving{s: s, id: r.ID}).tell}, err
 		})
 		<-s.slots
 	case remote.Execute:
@@ -139,7 +139,7 @@ func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool
 	go func() {
 		defer close(fetched)
 		var err error
-		wire, err = s.client.Fetch(ctx, o, movingWriter{pw, &moving{s: s, id: id}})
+		wire, err = s.client.Fetch(ctx, o, movingWriter{pw, (&moving{s: s, id: id}).tell})
 		pw.CloseWithError(err)
 	}()
 	err = s.store.Receive(ctx, o, pr)
@@ -172,26 +172,26 @@ func (m *moving) tell() {
 	m.s.enc.Encode(remote.Answer{ID: m.id, Moves: true})
 }
 
-// movingReader is content that is sent.
+// movingReader tells of all that is read.
 type movingReader struct {
 	io.ReadCloser
-	*moving
+	moved func()
 }
 
 func (m movingReader) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
-	m.tell()
+	m.moved()
 	return n, err
 }
 
-// movingWriter takes content that comes.
+// movingWriter tells of all that is written.
 type movingWriter struct {
 	io.Writer
-	*moving
+	moved func()
 }
 
 func (m movingWriter) Write(p []byte) (int, error) {
-	m.tell()
+	m.moved()
 	return m.Writer.Write(p)
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // Exit statuses of kbuild.
@@ -144,13 +145,20 @@ func (p *Project) Settled(outputs ...string) {
 	}
 }
 
+// Checkout is the same project in a folder of the test t, below which its path goes on with some names, with an empty cache of its own.
+func (p *Project) Checkout(t *testing.T, names ...string) *Project {
+	t.Helper()
+	base := t.TempDir()
+	q := p.In(filepath.Join(append([]string{base}, names...)...))
+	q.T, q.Env = t, append(slices.Clone(p.Env), "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"))
+	CopyTree(t, p.Dir, q.Dir)
+	return q
+}
+
 // Elsewhere builds the same project in another folder, with another cache, and compares what was made.
 func (p *Project) Elsewhere(args []string, files ...string) {
 	p.T.Helper()
-	base := p.T.TempDir()
-	other := p.In(filepath.Join(base, "at", "another", "depth"))
-	other.Env = append(slices.Clone(p.Env), "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"))
-	CopyTree(p.T, p.Dir, other.Dir)
+	other := p.Checkout(p.T, "at", "another", "depth")
 	if c := other.Kbuild(args...); c.Cached != 0 {
 		p.T.Fatalf("another cache: %+v", c)
 	}

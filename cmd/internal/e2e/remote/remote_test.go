@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,15 +16,6 @@ import (
 func TestMain(m *testing.M) {
 	os.Setenv("KBUILD_REMOTE_PATIENCE", "1m") // a machine that has much to do is no fault of the server's
 	e2e.Main(m)
-}
-
-// checkout is the same project in another folder, with an empty cache of its own.
-func checkout(t *testing.T, p *e2e.Project) *e2e.Project {
-	base := t.TempDir()
-	q := p.In(filepath.Join(base, "another", "check out"))
-	q.Env = append(slices.Clone(p.Env), "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"))
-	e2e.CopyTree(t, p.Dir, q.Dir)
-	return q
 }
 
 // outputs are the files of a build tree that are not kbuild's own.
@@ -59,7 +49,7 @@ func TestShared(t *testing.T) {
 			if c := p.Kbuild("--remote", address); c.Ran != c.Actions {
 				t.Fatalf("the first: %+v", c)
 			}
-			q := checkout(t, &p)
+			q := p.Checkout(t, "another", "check out")
 			if c := q.Kbuild("--remote", address); c.Cached != c.Actions {
 				t.Fatalf("another checkout: %+v", c)
 			}
@@ -130,7 +120,7 @@ func TestFaults(t *testing.T) {
 		{"what that build has mended again", address + "/team", func() {}, false},
 	} {
 		tt.fault()
-		q := checkout(t, &p)
+		q := p.Checkout(t, "another", "check out")
 		if c := q.Kbuild("--remote", tt.address); c.Failed+c.Skipped > 0 || (c.Ran > 0) != tt.ran {
 			t.Errorf("%s: %+v", tt.name, c)
 		}

@@ -24,7 +24,7 @@ func TestFailure(t *testing.T) {
 	local := e2e.Unpack(t, "project")
 	local.Write("src/half.cu", "__device__ float half_of(float x) {\n  asm(\"no.such.instruction;\");\n  return x / 2;\n}\n")
 	local.Write("src/twice.cu", "__device__ float twice(float x) {\n#if __CUDA_ARCH__ == 900\n  return nothing_of_that_name;\n#endif\n  return x + x;\n}\n")
-	p := checkout(t, &local)
+	p := local.Checkout(t, "another", "check out")
 	here := build(&local, "-k", "0", "-j2")
 	worker.Start(t, farm, 2, newGates(t, p).passing)
 	there := build(p, elsewhere(farm, "-k", "0")...)
@@ -59,7 +59,7 @@ func newFaults(t *testing.T) *faults {
 // warning at most, with text, or none where that is "".
 func (f *faults) build(t *testing.T, farm *tooltest.Farm, text string, do func(*worker.Job) (*re.ActionResult, error)) built {
 	t.Helper()
-	p := checkout(t, &f.project)
+	p := f.project.Checkout(t, "another", "check out")
 	g := newGate(t, p, "early")
 	worker.Start(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
 		r, err := do(j)
@@ -115,7 +115,7 @@ func TestWorkers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			farm := farms[i]
 			if tt.do == nil {
-				p := checkout(t, &f.project)
+				p := f.project.Checkout(t, "another", "check out")
 				if b := build(p, elsewhere(farm, part...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) > 0 {
 					t.Errorf("%+v", b)
 				}
@@ -147,7 +147,7 @@ func TestServers(t *testing.T) {
 	}
 	t.Run("keeps a cache", func(t *testing.T) {
 		farm := &tooltest.Farm{Address: tooltest.BuildGrid(t)}
-		p := checkout(t, &f.project)
+		p := f.project.Checkout(t, "another", "check out")
 		if b := build(p, elsewhere(farm, part...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) > 1 {
 			t.Errorf("%+v", b)
 		}
@@ -158,7 +158,7 @@ func TestServers(t *testing.T) {
 // Who runs workers is believed, as compilers are: what a command is said to have made is taken, whatever it is.
 func TestTrust(t *testing.T) {
 	farm, f := tooltest.StartFarm(t, 1)[0], newFaults(t)
-	p := checkout(t, &f.project)
+	p := f.project.Checkout(t, "another", "check out")
 	g := newGates(t, p)
 	lie := []byte("// not what cicc makes\n")
 	worker.Start(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {

@@ -15,7 +15,7 @@ func TestHIP(t *testing.T) {
 	local := e2e.Example(t, "two-vendors")
 	local.Need("hipcc")
 	here := build(&local, "-j2", "reduce_hip")
-	farm, p := tooltest.StartFarm(t, 1)[0], checkout(t, &local)
+	farm, p := tooltest.StartFarm(t, 1)[0], local.Checkout(t, "another", "check out")
 	w := worker.Start(t, farm, 2, nil)
 	there := build(p, elsewhere(farm, "reduce_hip")...)
 	if here.status != 0 || there.status != 0 || len(there.warnings) > 0 || !maps.Equal(there.messages, here.messages) {

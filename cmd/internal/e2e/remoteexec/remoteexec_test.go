@@ -30,16 +30,6 @@ func TestMain(m *testing.M) {
 	e2e.Main(m)
 }
 
-// checkout is the same project in another folder, whose path has a blank, with an empty cache of its own.
-func checkout(t *testing.T, p *e2e.Project) *e2e.Project {
-	t.Helper()
-	base := t.TempDir()
-	q := p.In(filepath.Join(base, "another", "check out"))
-	q.T, q.Env = t, append(slices.Clone(p.Env), "KBUILD_CACHE_DIR="+filepath.Join(base, "cache"))
-	e2e.CopyTree(t, p.Dir, q.Dir)
-	return q
-}
-
 // gate is a file of a project at which a build waits with all that this machine may run at once.
 type gate struct {
 	t    *testing.T
@@ -226,7 +216,7 @@ func TestSame(t *testing.T) {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
-					p, farm := checkout(t, &local), farms[i]
+					p, farm := local.Checkout(t, "another", "check out"), farms[i]
 					g, dir := newGates(t, p), filepath.Join(p.Dir, "build")
 					if outside {
 						farm, dir = farms[2], filepath.Join(t.TempDir(), "out side")
