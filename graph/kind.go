@@ -100,7 +100,7 @@ var kinds = []KindInfo{
 	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true, Portable: true},
 	{Kind: PTXAS, Does: "PTX to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true, Portable: true},
 	{Kind: TileIRAS, Does: "tile IR to machine code", Lane: LaneDevice, Cost: time.Second, Memory: 512 * mib, Unnamed: true},
-	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
+	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Portable: true},
 	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: HostPart, Does: "host code that the compiler of device code made, to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true},
 	{Kind: HostCompile, Does: "C or C++ to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib},

@@ -63,11 +63,17 @@ type carrier struct {
 	files     *cache.Files
 	digest    func(file string) (cache.Digest, error)
 	named     func(a *graph.Action) []string
-	programs  sync.Map // see once
+	ask       func(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool)
+	here      func(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error)
+	bring     func(ctx context.Context, file string) error // a text into the build tree
+	programs  sync.Map                                     // see once
 }
 
 // travels reports whether a may run on another machine.
 func travels(a *graph.Action) bool {
+	if a.Kind == graph.DeviceCode && textThere(a) == "" {
+		return false
+	}
 	return a.Kind.Info().Portable && a.Depfile == "" && !a.CwdInKey && !a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
 }
 
@@ -79,8 +85,9 @@ func (r *Runner) Portable(a *graph.Action) bool {
 	}
 	var bytes int64
 	reads := commandReads(a, a.Argv)
+	text := textThere(a)
 	for _, in := range a.Reads() {
-		if reads(in) {
+		if in == text || text == "" && reads(in) {
 			bytes += r.intermediates.size(in)
 		}
 	}
@@ -109,7 +116,7 @@ func (r *Runner) Opened() <-chan struct{} {
 // runElsewhere runs the command of a on another machine, and from the time when dir.here is closed also on this one, by locally. What ends well
 // first counts; what ends badly elsewhere does not.
 func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []string, dir scratch, locally func(context.Context) (run.Result, error)) (run.Result, error) {
-	cmd, err := c.pack(ctx, a, argv, dir)
+	p, err := c.pack(ctx, a, argv, dir)
 	if err != nil {
 		return run.Result{}, errLost
 	}
@@ -121,13 +128,13 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 	away, beaten := context.WithCancelCause(ctx)
 	defer beaten(nil)
 	go func() {
-		res, err := c.execute(away, cmd)
+		res, err := c.execute(away, p)
 		there <- outcome{res, err}
 	}()
 	select {
 	case o := <-there:
 		if o.err == nil {
-			o.err = c.accept(cmd, a, dir)
+			o.err = c.accept(p)
 		}
 		return o.Result, o.err
 	case <-dir.here:
@@ -148,24 +155,31 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 			if l := <-here; ctx.Err() != nil {
 				return l.Result, l.err
 			}
-			return o.Result, c.accept(cmd, a, dir)
+			return o.Result, c.accept(p)
 		}
 		o = <-here
 		return o.Result, o.err
 	}
 }
 
-// execute runs a packed command.
-func (c *carrier) execute(ctx context.Context, cmd remote.Command) (run.Result, error) {
+// execute runs a packed command, and here what is left to do after it.
+func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
 	begun := time.Now()
-	out, err := c.elsewhere.Execute(ctx, cmd)
+	out, err := c.elsewhere.Execute(ctx, p.cmd)
 	switch {
-	case err != nil, out.ExitCode != 0:
+	case err != nil, out.ExitCode != 0, p.silent && len(out.Stdout)+len(out.Stderr) > 0:
 		return run.Result{}, errLost
 	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
 		return run.Result{}, errLost
 	}
 	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS, Worker: cmp.Or(out.Worker, "another machine")}
+	if p.then != nil {
+		last, err := p.then(ctx)
+		if err != nil || last.ExitCode != 0 || len(last.Output) > 0 {
+			return run.Result{}, errLost
+		}
+		res.UserCPU += last.UserCPU + last.SysCPU
+	}
 	if res.Elapsed <= 0 {
 		res.Elapsed = time.Since(begun)
 	}
@@ -173,14 +187,10 @@ func (c *carrier) execute(ctx context.Context, cmd remote.Command) (run.Result, 
 }
 
 // accept moves what came back to where the command would have written it here.
-func (c *carrier) accept(cmd remote.Command, a *graph.Action, dir scratch) error {
-	at := 0
-	for i, o := range a.Outputs {
-		if at < len(cmd.Outputs) && cmd.Outputs[at].Path == c.name(dir.output(i, o)) {
-			if err := os.Rename(cmd.Outputs[at].File, dir.output(i, o)); err != nil {
-				return errLost
-			}
-			at++
+func (c *carrier) accept(p *parcel) error {
+	for from, to := range p.moves {
+		if err := os.Rename(from, to); err != nil {
+			return errLost
 		}
 	}
 	c.elsewhere.Used()
@@ -202,49 +212,64 @@ func (c *carrier) name(file string) string {
 type parcel struct {
 	*carrier
 	cmd    remote.Command
-	inputs map[string]bool // by path
+	inputs map[string]bool   // by path
+	moves  map[string]string // files that come back, and where the command would have written them here
 	prog   *program
+
+	silent bool                                          // what it says would not be what the command says here
+	then   func(ctx context.Context) (run.Result, error) // what is left to do here
 }
 
 // pack makes the command argv of a ready for another machine. An error says why it must stay here.
-func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir scratch) (remote.Command, error) {
-	file, err := run.LookPath(argv[0], c.root, c.env)
-	if err != nil {
-		return remote.Command{}, err
-	}
-	p := &parcel{carrier: c, inputs: map[string]bool{}}
+func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir scratch) (*parcel, error) {
+	p := &parcel{carrier: c, inputs: map[string]bool{}, moves: map[string]string{}}
 	p.cmd.Folders = []string{awayTemp}
-	prog, err := c.program(ctx, file, append(slices.Clone(c.env), a.Env...))
-	if err != nil {
-		return p.cmd, err
+	fill := p.fill
+	if textThere(a) != "" {
+		fill = p.fillText
 	}
-	p.prog = prog
-	if err := errors.Join(p.addAll(prog.files), p.addInputs(a, argv), p.addScratch(dir)); err != nil {
-		return p.cmd, err
+	if err := fill(ctx, a, argv, dir); err != nil {
+		return nil, err
 	}
-	p.cmd.Argv = []string{awayLib + "/" + filepath.Base(prog.loader), "--inhibit-cache", "--library-path", awayLib, c.name(prog.file)}
+	p.cmd.Platform = c.platformOf(a)
+	return p, p.addEnv(a)
+}
+
+// fill packs a command that runs there as it runs here.
+func (p *parcel) fill(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
+	if err := p.addProgram(ctx, a, argv[0]); err != nil {
+		return err
+	}
+	if err := errors.Join(p.addInputs(a, argv), p.addScratch(dir)); err != nil {
+		return err
+	}
 	for i, arg := range argv[1:] {
-		if slices.Contains(a.Step().UnkeyedPaths, arg) { // for messages
-			p.cmd.Argv = append(p.cmd.Argv, arg)
-			continue
-		}
-		arg, err := p.argument(ctx, argv[i], arg)
-		if err != nil {
-			return p.cmd, err
+		if !slices.Contains(a.Step().UnkeyedPaths, arg) { // that is for messages
+			var err error
+			if arg, err = p.argument(ctx, argv[i], arg); err != nil {
+				return err
+			}
 		}
 		p.cmd.Argv = append(p.cmd.Argv, arg)
 	}
-	if a.Kind.Info().Lane == graph.LaneDevLink {
-		if err := p.addLibraries(a, argv); err != nil {
-			return p.cmd, err
-		}
-	}
 	p.addOutputs(a, argv, dir)
-	if err := p.addEnv(a); err != nil {
-		return p.cmd, err
+	if a.Kind.Info().Lane == graph.LaneDevLink {
+		return p.addLibraries(a, argv)
 	}
-	p.cmd.Platform = c.platformOf(a)
-	return p.cmd, nil
+	return nil
+}
+
+// addProgram adds a program of a with all that it takes to run, and begins the command with it.
+func (p *parcel) addProgram(ctx context.Context, a *graph.Action, name string) error {
+	file, err := run.LookPath(name, p.root, p.env)
+	if err != nil {
+		return err
+	}
+	if p.prog, err = p.program(ctx, file, append(slices.Clone(p.env), a.Env...)); err != nil {
+		return err
+	}
+	p.cmd.Argv = []string{awayLib + "/" + filepath.Base(p.prog.loader), "--inhibit-cache", "--library-path", awayLib, p.name(p.prog.file)}
+	return p.addAll(p.prog.files)
 }
 
 // addEnv sets the variables of the command. Those of the user are for host compilers; the loader is told where libraries are.
@@ -371,9 +396,16 @@ func (p *parcel) addOutputs(a *graph.Action, argv []string, dir scratch) {
 		}) {
 			continue
 		}
-		p.cmd.Outputs = append(p.cmd.Outputs, remote.Output{Path: p.name(file), File: dir.file(fmt.Sprintf("away%d", i))})
-		p.cmd.Folders = append(p.cmd.Folders, filepath.Dir(p.name(file)))
+		back := dir.file(fmt.Sprintf("away%d", i))
+		p.addOutput(file, back)
+		p.moves[back] = file
 	}
+}
+
+// addOutput says that the command writes a file, and where that is wanted.
+func (p *parcel) addOutput(file, back string) {
+	p.cmd.Outputs = append(p.cmd.Outputs, remote.Output{Path: p.name(file), File: back})
+	p.cmd.Folders = append(p.cmd.Folders, filepath.Dir(p.name(file)))
 }
 
 // argument is an argument as it is there. What it names outside of the project comes along, if that is a file; folders only where it is known what

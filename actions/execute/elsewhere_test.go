@@ -25,7 +25,11 @@ func parcelOf(t *testing.T, l *lab, env []string, args ...string) (remote.Comman
 	}
 	argv := append([]string{"cat", "in put"}, args...)
 	a := &graph.Action{Kind: graph.PTXAS, Inputs: []string{"in put"}, Outputs: []string{"build/out"}, Argv: argv, Env: env}
-	return New(c).carrier.pack(t.Context(), a, argv, scratch{dir: dir, rel: ".kbuild/tmp/x"})
+	p, err := New(c).carrier.pack(t.Context(), a, argv, scratch{dir: dir, rel: ".kbuild/tmp/x"})
+	if err != nil {
+		return remote.Command{}, err
+	}
+	return p.cmd, nil
 }
 
 // travelled reports an input by its name there.

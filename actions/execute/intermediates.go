@@ -21,9 +21,10 @@ import (
 // quickly made) by running their pass again. A file goes when the last action that may read it has ended.
 type intermediates struct {
 	makers
-	root   string
-	store  cache.Store                                      // keeps them; nil without
-	remake func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
+	root    string
+	store   cache.Store                                      // keeps them; nil without
+	remake  func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
+	travels func(a *graph.Action) bool                       // whether a may run on another machine; nil is no
 
 	mu      sync.Mutex
 	outputs map[string]cache.Output // of the passes that have been settled or run, by path
@@ -111,12 +112,15 @@ func (p *intermediates) count() {
 		if len(files) == 0 {
 			continue
 		}
-		reads := commandReads(b, b.Argv)
+		reads, text := commandReads(b, b.Argv), ""
+		if p.travels != nil && p.travels(b) {
+			text = textThere(b)
+		}
 		for _, in := range files {
 			if !p.ended[b.ID] {
 				p.users[in]++
 			}
-			p.read[in] = p.read[in] || reads(in)
+			p.read[in] = p.read[in] || reads(in) || in == text
 		}
 	}
 	p.ended = nil

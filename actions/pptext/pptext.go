@@ -64,7 +64,7 @@ type Canon struct {
 func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
 	var c Canon
 	out := src
-	c.Lines = asksPosition(src) || o.Clang && bytes.Contains(src, []byte("__PRETTY_FUNCTION__"))
+	c.Lines = AsksPosition(src, o)
 	c.Copied = c.Lines
 	if !c.Lines {
 		if text, ok := canonical(src, o.DropFalse); ok {
@@ -75,6 +75,11 @@ func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
 	}
 	_, err := dst.Write(out)
 	return c, err
+}
+
+// AsksPosition reports whether a preprocessed text asks for its own position: see Canon.Lines.
+func AsksPosition(src []byte, o Options) bool {
+	return asksPosition(src) || o.Clang && bytes.Contains(src, []byte("__PRETTY_FUNCTION__"))
 }
 
 // asksPosition says whether the text holds a name that stands for a position, as a whole name or within a longer one,
