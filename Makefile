@@ -9,7 +9,7 @@ all: $(BIN)
 
 $(BIN): FORCE
 	@command -v $(GO) >/dev/null || { echo "make: Go 1.26 or newer is needed: https://go.dev/dl" >&2; exit 1; }
-	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/kbuild ./cmd/kbuild-remote # without cgo it starts in a millisecond less
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/kbuild ./cmd/kbuild-cc ./cmd/kbuild-remote # without cgo it starts in a millisecond less
 
 demo: $(BIN)
 	@.ci/toolkit.sh
@@ -40,7 +40,7 @@ bench:
 	$(GO) test -timeout 0 -run - -bench . ./...
 
 install: $(BIN)
-	install -D -m 755 -t $(DESTDIR)$(or $(PREFIX),/usr/local)/bin $(BIN) bin/kbuild-remote
+	install -D -m 755 -t $(DESTDIR)$(or $(PREFIX),/usr/local)/bin $(BIN) bin/kbuild-cc bin/kbuild-remote
 
 # Static binaries, with shell completions and man pages. The same commit gives the same bytes wherever it is built with the same Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -48,7 +48,7 @@ dist: $(BIN)
 	@rm -rf dist && mkdir -p dist
 	@for arch in amd64 arm64; do \
 		d=dist/kbuild-$(VERSION)-linux-$$arch && mkdir -p $$d/completion $$d/man && \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/ ./cmd/kbuild ./cmd/kbuild-remote && \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/ ./cmd/kbuild ./cmd/kbuild-cc ./cmd/kbuild-remote && \
 		for sh in bash zsh fish; do $(BIN) completion $$sh >$$d/completion/kbuild.$$sh || exit 1; done && \
 		$(BIN) man $$d/man >/dev/null && \
 		cp LICENSE README.md CHANGELOG.md $$d && \

@@ -64,6 +64,11 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		if err := c.finish(a, m, name, o, text, changed); err != nil {
 			return m, err
 		}
+		if f := a.Step().FilesOutput; raw && f != "" {
+			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(strings.Join(pptext.Files(text), "\n")), 0o666); err != nil {
+				return m, err
+			}
+		}
 		if canon >= 0 {
 			t := a.Step().CanonicalForms[canon]
 			buf := bytes.NewBuffer(c.buffer())

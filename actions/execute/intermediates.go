@@ -184,7 +184,7 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 	here, o := p.present[file], p.outputs[file]
 	p.mu.Unlock()
 	// Unkept does not decide: a store may have got the content since, or may get it from far away.
-	if here || !a.Transient && p.store != nil && p.fetch(ctx, o) == nil {
+	if here || kept(a, file) && p.store != nil && p.fetch(ctx, o) == nil {
 		return nil
 	}
 	p.mu.Lock()
@@ -194,6 +194,11 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 	}
 	p.mu.Unlock()
 	return p.remake(ctx, a)
+}
+
+// kept reports whether the store keeps the content of an output of a.
+func kept(a *graph.Action, output string) bool {
+	return !a.Transient || output == a.Step().FilesOutput
 }
 
 // fetch restores a file.
@@ -214,7 +219,7 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 	var moved []string
 	for i := range rec.Outputs {
 		o := &rec.Outputs[i]
-		o.Unkept = a.Transient || p.store == nil
+		o.Unkept = !kept(a, o.Path) || p.store == nil
 		err := move(dir.output(i, o.Path), cache.Absolute(p.root, o.Path))
 		if errors.Is(err, fs.ErrNotExist) && a.Transient {
 			continue // nobody reads it

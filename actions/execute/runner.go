@@ -45,6 +45,7 @@ type Config struct {
 	Env               []string          // the complete environment of commands
 	KeyEnv            []string          // the part of Env that can change an output
 	Begun             time.Time         // when this kbuild started
+	Verbatim          bool              // every pass says what it has to say, though another pass of its command has said it
 	Warn              func(string)      // told once of what is wrong with the cache
 
 	Elsewhere Elsewhere                         // runs commands on other machines; nil without
@@ -126,7 +127,7 @@ type pending struct {
 func (r *Runner) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
 	res, settled := r.check(ctx, a)
 	if settled {
-		r.repeated.drop(a, &res)
+		r.drop(a, &res)
 		r.intermediates.release(a)
 	}
 	return res, settled
@@ -208,7 +209,7 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 		return res
 	}
 	r.retryAlone(a, p, &res)
-	r.repeated.drop(a, &res)
+	r.drop(a, &res)
 	if res.Status == sched.Failed {
 		r.tree.forget(a)
 		r.misparses.confirm(ctx, a, res)
@@ -272,6 +273,13 @@ func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) erro
 
 // RemoveTemp removes the folder for temporary files, at the end of a build.
 func (r *Runner) RemoveTemp() { r.scratches.remove() }
+
+// drop drops what was said before.
+func (r *Runner) drop(a *graph.Action, res *sched.Result) {
+	if !r.Verbatim {
+		r.repeated.drop(a, res)
+	}
+}
 
 // repeatedOutput is what was said in this run by passes of one command.
 type repeatedOutput struct{ seen sync.Map }

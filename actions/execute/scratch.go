@@ -69,6 +69,9 @@ func oneFile(a *graph.Action) bool {
 	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
+// shortEnough is how long the name of the folder may be for TMPDIR of all programs: see shortName.
+const shortEnough = 32
+
 // open makes the folder, once.
 func (t *scratches) open() error {
 	t.once.Do(func() {
@@ -76,7 +79,9 @@ func (t *scratches) open() error {
 			t.err = fmt.Errorf("making a temporary folder: %w", err)
 			return
 		}
-		t.short = run.ShortTemp(t.dir)
+		if t.short = t.dir; len(t.dir) > shortEnough {
+			t.short = run.ShortTemp(t.dir)
+		}
 	})
 	return t.err
 }

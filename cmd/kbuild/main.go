@@ -45,6 +45,9 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 // Main runs kbuild and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) int {
 	c := cli{out: &term.Output{To: stdout}, err: stderr, begun: time.Now()}
+	if compiler, ok := launched(os.Args[0], args); ok {
+		return c.launchCompiler(compiler)
+	}
 	status := c.run(args)
 	if err := c.out.Close(); err != nil {
 		c.say("kbuild: %v", err)

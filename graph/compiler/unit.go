@@ -18,6 +18,7 @@ type Unit struct {
 	Dir   string              // of what only passes read
 	ID    string              // of the source within any program, as the compiler spells it
 	Lines bool                // outputs record line numbers
+	Files bool                // each text gets a list of the files that it is of: see FilesOf
 	Emit  func(*graph.Action) // takes an action, producers first
 
 	driver *graph.Driver
@@ -48,6 +49,9 @@ func (u *Unit) Preprocess(arch string, argv []string, text string, form graph.Ca
 	u.AddCanonical(a, text, form)
 	return a
 }
+
+// FilesOf is the list of the files that a text is of, in the order in which they begin in it.
+func FilesOf(text string) string { return text + ".files" }
 
 // AddCanonical adds the canonical form of an output, unless the outputs record lines.
 func (u *Unit) AddCanonical(a *graph.Action, raw string, form graph.CanonicalForm) {

@@ -222,6 +222,10 @@ func (s *Split) preprocess(pass *Pass) {
 		a.Work.Step.Macros = []string{ListMacro}
 	}
 	depends(a)
+	if s.Files {
+		a.Work.Step.FilesOutput = compiler.FilesOf(a.Outputs[0])
+		a.Outputs = append(a.Outputs, a.Work.Step.FilesOutput)
+	}
 	s.once(a)
 }
 

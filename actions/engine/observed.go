@@ -1,0 +1,26 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Observed are all paths that the actions of a graph that r has run looked at, and others that the plan of it depends on, for who keeps them without a
+// build tree. began is when the first of them was looked at. ok is false where they may not be what the actions have seen.
+func Observed(r *execute.Runner, others []cache.Observation, began time.Time) (list []cache.Observation, ok bool) {
+	t := &Tree{Runner: r, files: r.Files, db: r.Records}
+	o := newObserver(&view{root: r.Root, began: began}, t)
+	var ids []graph.ActionID
+	for _, a := range r.Graph.Actions {
+		ids = append(ids, a.ID)
+	}
+	observed, ok := r.Observed(ids)
+	o.files(t)
+	for _, e := range append(observed, others...) {
+		o.observe(nil, e)
+	}
+	return o.list, ok && !o.unsure
+}

@@ -1,0 +1,486 @@
+// Package launch runs one command line of a compiler as `kbuild cc` is given it: taken apart into the passes that a build from kernels.hcl has, with
+// their keys and records. What it does not understand it leaves to the compiler.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/command"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/tree"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// Launch is a command line of a compiler.
+type Launch struct {
+	*quick.Call
+	Store *disk.Store
+}
+
+// Left is why a command is left to the compiler.
+type Left struct{ Why string }
+
+func (l Left) Error() string { return l.Why }
+
+func leave(format string, args ...any) error { return Left{fmt.Sprintf(format, args...)} }
+
+// Result is how a command ended that was taken apart.
+type Result struct {
+	Made      *command.Made
+	Ran, Hits int // passes
+}
+
+// Place puts the outputs where the command has them.
+func (r *Result) Place(ctx context.Context, call *quick.Call, store *disk.Store) error {
+	return command.Open(store).Place(ctx, r.Made, call.Dir)
+}
+
+// Stands reports the name of a compiler that kbuild may stand for, as a link to it.
+func Stands(name string) bool {
+	return slices.Contains([]string{"nvcc", "hipcc", "clang", "clang++", "g++", "gcc", "c++", "cc"}, name)
+}
+
+// Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
+// compiler is to be run instead; so does any other, which is trouble of kbuild's own.
+func (l *Launch) Compile(ctx context.Context) (*Result, error) {
+	c, files, err := l.read()
+	if err != nil {
+		return nil, err
+	}
+	f := &facts{launch: l, command: c, env: quick.Commands(), files: files}
+	if err := f.collect(ctx); err != nil {
+		return nil, err
+	}
+	place, err := newPlace()
+	if err != nil {
+		return nil, err
+	}
+	defer place.remove()
+	b := &build{facts: f, place: place}
+	return b.run(ctx)
+}
+
+// read reads the command line, with the files of options written out.
+func (l *Launch) read() (*nvcc.Command, []string, error) {
+	argv, files, err := writeOut(l.Argv, l.Dir)
+	if err != nil {
+		return nil, nil, Left{err.Error()}
+	}
+	for _, arg := range argv {
+		if strings.ContainsAny(arg, "$`") {
+			return nil, nil, leave("%s: nvcc has a shell expand it", arg)
+		}
+	}
+	for _, name := range []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"} {
+		if err := plainFlags(strings.Fields(os.Getenv(name))); err != nil {
+			return nil, nil, leave("%s: %v", name, err)
+		}
+	}
+	c, err := nvcc.ReadCommand(argv)
+	if err != nil {
+		return nil, nil, Left{err.Error()}
+	}
+	return c, files, nil
+}
+
+// plainFlags wants flags of the environment that say nothing about files.
+func plainFlags(flags []string) error {
+	if len(flags) == 0 {
+		return nil
+	}
+	c, err := nvcc.ReadCommand(slices.Concat([]string{"nvcc", "-c", "kbuild.cu"}, flags))
+	switch {
+	case err != nil:
+		return err
+	case c.Output != "kbuild.o" || c.Deps != nil || c.CCBin != "" || c.Mode == "lto":
+		return errors.New("it names files, or a compiler")
+	}
+	return nil
+}
+
+// facts are what is known of the toolkit and the command.
+type facts struct {
+	launch  *Launch
+	command *nvcc.Command
+	files   []string // of options
+	env     quick.Environment
+	request probe.Request
+	plan.Facts
+	steps   *probe.Steps
+	passes  *nvcc.CompilePasses
+	dryRun  nvcc.DryRun
+	options []string // of the host compiler
+}
+
+// collect asks the world and nvcc.
+func (f *facts) collect(ctx context.Context) error {
+	l := f.launch
+	f.request = probe.Request{Root: "/", Compiler: l.Argv[0], NeedCUDA: true, Env: os.Getenv, MemoPath: filepath.Join(l.Store.Folder(), "..", "tools")}
+	if f.command.CCBin != "" {
+		f.request.HostCompiler = f.namedCompiler()
+	}
+	run, err := f.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if f.command.CCBin == "" {
+		file, err := ownCompiler(run.Text)
+		if err != nil {
+			return err
+		}
+		if file != f.CUDA.HostCXX.Path {
+			f.request.HostCompiler = file
+			if run, err = f.ask(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return f.learn(run)
+}
+
+// ask collects facts with a host compiler, and what nvcc says that it would run.
+func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
+	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
+		return run, err
+	}
+	if f.CUDA == nil {
+		return run, leave("%s", f.CUDAError)
+	}
+	for _, flag := range slices.Concat(f.command.Argv, f.NVCCFlags) {
+		if host.NativeCPU([]string{flag}) {
+			return run, leave("%s depends on the processor of this machine", flag)
+		}
+	}
+	if missing := nvcc.Missing(f.CUDA.Programs); missing != "" {
+		return run, leave("%s", missing)
+	}
+	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, f.env.Key)
+	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(f.wholeArgv(), f.command.Source, f.output(), depfile)}
+	if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
+		return run, err
+	}
+	run = f.steps.Runs[q.Key()]
+	if run.Misparsed != "" || run.Error != "" {
+		return run, leave("nvcc --dryrun: %s%s", run.Misparsed, run.Error)
+	}
+	return run, nil
+}
+
+// namedCompiler is what -ccbin names: a program, or a folder that holds gcc.
+func (f *facts) namedCompiler() string {
+	name := f.command.CCBin
+	if info, err := os.Stat(cache.Absolute(f.launch.Dir, name)); err == nil && info.IsDir() {
+		name = filepath.Join(name, "gcc")
+	}
+	if strings.Contains(name, "/") {
+		return cache.Absolute(f.launch.Dir, name)
+	}
+	return name
+}
+
+// ownCompiler is the gcc that nvcc finds by itself, in the PATH of its steps.
+func ownCompiler(dryRun string) (string, error) {
+	for line := range strings.Lines(dryRun) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "#$ PATH="); ok {
+			return quick.LookIn(path, "gcc")
+		}
+	}
+	return "", leave("nvcc --dryrun does not say where it finds gcc")
+}
+
+// The files of a compile have the same names in every compile: a compiler may write them into what it makes. place.go says how.
+const (
+	partsDir = placeDir + "/" + graph.PartsDir
+	output   = placeDir + "/made"
+	depfile  = placeDir + "/made.d"
+)
+
+// wholeArgv is the command as the planner writes its own.
+func (f *facts) wholeArgv() []string {
+	return append(slices.Clone(f.command.Argv), "-MD", "-MF", depfile, "-o", f.output(), f.command.Source)
+}
+
+// output is where what the command makes is first.
+func (f *facts) output() string { return output + filepath.Ext(f.command.Output) }
+
+// learn finds the passes in what nvcc says that it would run.
+func (f *facts) learn(run plan.DryRun) error {
+	var err error
+	if f.passes, err = nvcc.LearnCompile(run.Text); err != nil {
+		return leave("nvcc --dryrun: %v", err)
+	}
+	if f.dryRun, err = nvcc.ParseDryRun(run.Text); err != nil {
+		return leave("nvcc --dryrun: %v", err)
+	}
+	p := f.passes
+	switch {
+	case p.Said != "":
+		return leave("nvcc warns: %s", strings.TrimSpace(p.Said))
+	case len(p.TileIRAS) > 0:
+		return leave("it compiles tile code")
+	case p.Host == nil && f.command.Deps != nil:
+		return leave("it writes a dependency file and no object")
+	case p.Host == nil:
+		return nil
+	}
+	if f.CUDA.FatbinC[p.Placeholder()] == "" {
+		return leave("fatbinary was not asked for the form of its output")
+	}
+	options := p.Host.Unplaced()
+	f.options = options
+	if o := host.IntermediateCode(options); o != "" {
+		return leave("%s makes intermediate code of the host code", o)
+	}
+	if i := slices.IndexFunc(options, host.IsSpecs); i >= 0 {
+		return leave("%s may have the host compiler do anything", options[i])
+	}
+	beside := host.BesideObject(f.CUDA.HostCXX.Family, options, f.command.Output)
+	if beside.Named || beside.Unkept != "" {
+		return leave("the host compiler writes or reads files beside the object")
+	}
+	if i := slices.IndexFunc(options, func(o string) bool {
+		return o == "-v" || o == "-###" || strings.HasPrefix(o, "-M") || strings.HasPrefix(o, "-Wp,")
+	}); i >= 0 {
+		return leave("%s is for the host compiler", options[i])
+	}
+	return nil
+}
+
+// build is a compile that is taken apart.
+type build struct {
+	*facts
+	place *place
+	graph *graph.Graph
+	debug bool // the outputs hold lines, and the folder
+
+	runner *execute.Runner
+	db     *tree.DB
+	said   map[graph.ActionID][]byte
+	sum    sched.Summary
+	failed error
+}
+
+// plan makes the graph of the passes.
+func (b *build) plan() error {
+	b.graph = &graph.Graph{BuildDir: placeDir, Pools: map[string]int{}}
+	c, k := b.command, b.CUDA
+	b.debug = host.RecordsLines(b.passes.Options())
+	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
+		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
+	u := compiler.Unit{Whole: whole, Env: whole.Env, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil}
+	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
+	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
+	s := nvcc.NewSplit(u, kit, b.passes.Env)
+	if b.debug { // what is recorded is the folder, as without kbuild
+		s.Env = append(slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return e == compiler.Anywhere }), "PWD="+os.Getenv("PWD"))
+	}
+	s.Compile(b.passes)
+	return b.graph.Seal()
+}
+
+// moduleID names the source within any program: two objects of one source may be linked together, with other options.
+func (b *build) moduleID() string {
+	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output))
+}
+
+func (b *build) emit(a *graph.Action) {
+	a.CwdInKey = b.debug && !a.Kind.InProcess()
+	b.graph.Add(a)
+}
+
+// run brings the passes up to date, and remembers what came of them.
+func (b *build) run(ctx context.Context) (*Result, error) {
+	if err := b.plan(); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.db, err = tree.Open(placeDir + "/tree.db"); err != nil {
+		return nil, err
+	}
+	defer b.db.Close()
+	l := b.launch
+	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: map[string]string{"nvcc": b.CUDA.NVCC.ID}, Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true})
+	b.said = map[graph.ActionID][]byte{}
+	var want []graph.ActionID
+	for _, a := range b.graph.Actions {
+		want = append(want, a.ID)
+	}
+	b.sum, err = sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1}, b.runner, b)
+	l.Store.Count(b.runner.Counters())
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case b.failed != nil:
+		return nil, leave("a pass failed: %v", b.failed)
+	}
+	made, err := b.made(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.keep(made)
+	return &Result{Made: made, Ran: b.sum.Ran, Hits: b.sum.Cached}, nil
+}
+
+// made describes what the command made.
+func (b *build) made(ctx context.Context) (*command.Made, error) {
+	rec := b.db.LastRun(b.output())
+	if rec == nil {
+		return nil, leave("an input changed while it was compiled")
+	}
+	o := rec.Outputs[0]
+	o.Path = b.command.Output
+	m := &command.Made{Outputs: []cache.Output{o}}
+	if d := b.command.Deps; d != nil {
+		files, err := b.sources(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m.Files = append(m.Files, command.Text{Path: d.File, Text: d.Content(files)})
+	}
+	m.Stderr = b.inOrder()
+	return m, nil
+}
+
+// keep remembers the command for the next time.
+func (b *build) keep(made *command.Made) {
+	others, ok := probe.Observed(b.request, b.Facts)
+	if !ok {
+		return
+	}
+	for _, f := range b.files {
+		if _, err := b.runner.Files.Digest(f); err != nil {
+			return
+		}
+	}
+	observed, ok := engine.Observed(b.runner, others, b.launch.Begun)
+	if !ok {
+		return
+	}
+	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool { return strings.HasPrefix(o.Path, placeDir) })
+	command.Open(b.launch.Store).Keep(b.launch.Key, observed, *made)
+}
+
+// Start, Started and Finished make build a sched.Observer.
+func (b *build) Start(int)             {}
+func (b *build) Started(*graph.Action) {}
+func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
+	b.said[a.ID] = r.Output
+	if r.Status == sched.Failed && b.failed == nil {
+		b.failed = fmt.Errorf("%s: %w: %s", a.Kind, r.Err, r.Output)
+	}
+}
+
+// firstLine is how a text begins.
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return line
+}
+
+// sources are the files that the texts of all passes are of, in the order of the passes.
+func (b *build) sources(ctx context.Context) (files []string, err error) {
+	name := placeDir + "/files"
+	for _, a := range b.ordered() {
+		if a.Step().FilesOutput == "" {
+			continue
+		}
+		if err := b.runner.CopyIntermediate(ctx, a.Step().FilesOutput, name); err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, strings.Split(string(text), "\n")...)
+	}
+	if len(files) == 0 {
+		return nil, leave("no pass says which files it read")
+	}
+	return files, nil
+}
+
+// inOrder is what the passes said.
+func (b *build) inOrder() string {
+	var text strings.Builder
+	for _, a := range b.ordered() {
+		text.Write(b.said[a.ID])
+	}
+	return text.String()
+}
+
+// ordered are the actions in the order in which nvcc runs the passes, and then what it does not run.
+func (b *build) ordered() (actions []*graph.Action) {
+	rest := slices.Clone(b.graph.Actions)
+	take := func(is func(*graph.Action) bool) {
+		if i := slices.IndexFunc(rest, is); i >= 0 {
+			actions = append(actions, rest[i])
+			rest = slices.Delete(rest, i, i+1)
+		}
+	}
+	if b.command.Deps != nil { // then nvcc preprocesses first, and in the order of the command
+		for _, arch := range append(b.command.Archs(), "host") {
+			take(func(a *graph.Action) bool { return a.Kind == graph.Preprocess && slices.Contains(a.Archs, arch) })
+		}
+	}
+	for _, step := range b.dryRun.Steps {
+		take(func(a *graph.Action) bool { return matches(a, step) })
+	}
+	return append(actions, rest...)
+}
+
+// matches reports whether an action is for a step of nvcc.
+func matches(a *graph.Action, s nvcc.Step) bool {
+	arch := stepArch(s)
+	of := len(a.Archs) == 1 && strings.TrimPrefix(strings.TrimPrefix(a.Archs[0], "compute_"), "sm_") == arch
+	switch s.Tool {
+	case "gcc":
+		if slices.Contains(s.Argv, "-E") {
+			return a.Kind == graph.Preprocess && (of || arch == "" && slices.Contains(a.Archs, "host"))
+		}
+		return a.Kind == graph.HostPart
+	case "cicc":
+		return a.Kind == graph.CICC && of
+	case "ptxas":
+		return a.Kind == graph.PTXAS && of
+	case "cudafe++":
+		return a.Kind == graph.Cudafe
+	case "fatbinary":
+		return a.Kind == graph.Fatbinary
+	}
+	return false
+}
+
+// stepArch is the architecture that a step is for, "90a".
+func stepArch(s nvcc.Step) string {
+	for i, w := range s.Argv {
+		if v, ok := strings.CutPrefix(w, "-D__CUDA_ARCH__="); ok { // 900; of 90a, too
+			return strings.TrimSuffix(v, "0")
+		}
+		v, joined := strings.CutPrefix(w, "-arch=")
+		if w == "-arch" && i+1 < len(s.Argv) {
+			v, joined = s.Argv[i+1], true
+		}
+		if joined {
+			return strings.TrimPrefix(strings.TrimPrefix(v, "compute_"), "sm_")
+		}
+	}
+	return ""
+}

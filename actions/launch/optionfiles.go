@@ -1,0 +1,33 @@
+package launch
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
+)
+
+// writeOut writes out the files of options in a command line of nvcc, and gives their names.
+func writeOut(argv []string, dir string) (out, files []string, err error) {
+	f := optfile.Files{Read: func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		files = append(files, name)
+		return regular.ReadAtMost(name, 16<<20)
+	}}
+	words, err := f.NVIDIA(argv[1:])
+	var fault *optfile.Error
+	if errors.As(err, &fault) {
+		return nil, nil, errors.New(fault.Say)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	out = argv[:1:1]
+	for _, w := range words {
+		out = append(out, w.Text)
+	}
+	return out, files, nil
+}

@@ -1,0 +1,44 @@
+package quick
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/run"
+)
+
+// Environment is what commands get, and what of it is in keys.
+type Environment struct{ All, Key []string }
+
+// language has the variables by which compilers choose the language of what they say, and its quotation marks.
+var language = []string{"LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LC_CTYPE", "TZ"}
+
+// Commands is the environment of commands. It leaves to compilers the language of the user, unlike a build from a manifest: whoever calls the launcher reads what it says as the
+// compiler's.
+func Commands() Environment {
+	all := slices.DeleteFunc(run.Environ(os.Environ(), nil), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains(language, name)
+	})
+	e := Environment{Key: run.KeyEnviron(all)}
+	for _, name := range language {
+		if value, ok := os.LookupEnv(name); ok {
+			all = append(all, name+"="+value)
+		}
+	}
+	e.All = all
+	return e
+}
+
+// environ has the variables that may change what a command makes or says. PATH is among them, and so are the places of kbuild's own.
+func environ() []string {
+	env := Commands().All
+	for _, e := range os.Environ() {
+		if strings.HasPrefix(e, "KBUILD_") || strings.HasPrefix(e, "CUDA_") || strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "PWD=") {
+			env = append(env, e)
+		}
+	}
+	slices.Sort(env)
+	return slices.Compact(env)
+}

@@ -1,0 +1,57 @@
+package quick
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cache/disk"
+)
+
+// Entry is a line of the log, of one call.
+type Entry struct {
+	Time    time.Time     `json:"time"`
+	Result  string        `json:"result"` // Hit, Miss or Left
+	Dir     string        `json:"dir"`
+	Argv    []string      `json:"argv"`
+	Why     string        `json:"why,omitempty"`     // of Left: why; of Miss: what has changed
+	Ran     int           `json:"ran,omitempty"`     // passes
+	Taken   int           `json:"taken,omitempty"`   // passes, from the cache
+	Elapsed time.Duration `json:"elapsed,omitempty"` // of Hit and Miss, ns
+}
+
+// Results of calls.
+const (
+	Hit  = "hit"  // nothing ran
+	Miss = "miss" // some passes ran
+	Left = "left" // the compiler ran as it is
+)
+
+// LogFile is where calls are logged.
+func LogFile(store *disk.Store) string { return filepath.Join(store.Folder(), "commands", "log") }
+
+// mostLog is how large the log grows, in bytes, before it is begun again; the one before is kept.
+const mostLog = 16 << 20
+
+// Log writes a line. What cannot be written is not.
+func (c *Call) Log(store *disk.Store, e Entry) {
+	e.Time, e.Dir, e.Argv, e.Elapsed = c.Begun, c.Dir, c.Argv, time.Since(c.Begun)
+	line, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	name := LogFile(store)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	if os.IsNotExist(err) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	}
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	f.Write(append(line, '\n'))
+	if info, err := f.Stat(); err == nil && info.Size() > mostLog {
+		os.Rename(name, name+".1")
+	}
+}

@@ -1,0 +1,110 @@
+// Package quick is the fast way of `kbuild cc`: it finds what a command line made the last time, if nothing that it depends on has changed. A program
+// of its own has little besides it, since starting a large one costs more than all that is done here.
+package quick
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/command"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+)
+
+// Off is the variable that has the launcher do nothing but run the compiler: the compilers that such a one starts are not asked for.
+const Off = "KBUILD_CC=off"
+
+// Call is one call of the launcher.
+type Call struct {
+	Argv  []string // the first is the compiler's file, absolute
+	Dir   string   // the folder that it runs in, absolute
+	Key   cache.Key
+	Begun time.Time
+}
+
+// Read makes a call of a compiler with its arguments.
+func Read(args []string) (*Call, error) {
+	begun := time.Now()
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	file := args[0]
+	if strings.Contains(file, "/") {
+		file = cache.Absolute(dir, file)
+	} else if file, err = LookPath(file); err != nil {
+		return nil, err
+	}
+	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun}
+	c.Key = command.Key(c.Argv, dir, environ())
+	return c, nil
+}
+
+// LookPath finds a program in PATH that is not kbuild under another name.
+func LookPath(name string) (string, error) { return LookIn(os.Getenv("PATH"), name) }
+
+// LookIn is LookPath with another PATH.
+func LookIn(path, name string) (string, error) {
+	self, _ := os.Stat("/proc/self/exe")
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 || os.SameFile(info, self) || isOurs(file) {
+			continue
+		}
+		return filepath.Abs(file)
+	}
+	return "", fmt.Errorf("%s was not found in PATH", name)
+}
+
+// isOurs reports a link to a program of kbuild's.
+func isOurs(file string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	return err == nil && (filepath.Base(real) == "kbuild" || filepath.Base(real) == "kbuild-cc") && filepath.Base(real) != filepath.Base(file)
+}
+
+// Disabled reports that the launcher is to run the compiler and nothing else.
+func Disabled() bool {
+	name, value, _ := strings.Cut(Off, "=")
+	return os.Getenv(name) == value
+}
+
+// OpenStore opens the action cache.
+func OpenStore() (*disk.Store, error) {
+	dir, err := disk.Dir(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	return disk.Open(dir)
+}
+
+// Try brings what the command made the last time. done is false if that is not known, or not what it would make now; changed are paths for which it
+// is not.
+func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
+	memory := command.Open(store)
+	made, changed := memory.Find(c.Key, c.Dir)
+	if made == nil {
+		return false, changed
+	}
+	if err := memory.Place(ctx, made, c.Dir); err != nil {
+		return false, nil
+	}
+	os.Stderr.WriteString(made.Stderr)
+	return true, nil
+}
+
+// Exec runs the compiler in place of this process. It gives back only an error.
+func (c *Call) Exec() error {
+	err := unix.Exec(c.Argv[0], c.Argv, append(os.Environ(), Off))
+	return errors.Join(errors.New("starting "+c.Argv[0]), err)
+}

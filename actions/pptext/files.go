@@ -1,0 +1,43 @@
+package pptext
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Files are the files that a preprocessed text is of, as its line markers spell them, each once, in the order in which they begin.
+func Files(text []byte) (files []string) {
+	seen := map[string]bool{}
+	for len(text) > 0 {
+		line := text
+		if end := bytes.IndexByte(text, '\n'); end >= 0 {
+			line, text = text[:end], text[end+1:]
+		} else {
+			text = nil
+		}
+		if name := markedFile(line); name != "" && name[0] != '<' && !seen[name] {
+			seen[name] = true
+			files = append(files, name)
+		}
+	}
+	return files
+}
+
+// markedFile is the file of a line marker, # 12 "a.h" 1; "" of any other line.
+func markedFile(line []byte) string {
+	rest, ok := bytes.CutPrefix(line, []byte("# "))
+	if !ok {
+		return ""
+	}
+	at := bytes.IndexByte(rest, '"')
+	if _, err := strconv.Atoi(string(bytes.TrimSpace(rest[:max(at, 0)]))); at < 0 || err != nil {
+		return ""
+	}
+	quoted := rest[at:]
+	end := bytes.LastIndexByte(quoted, '"')
+	name, err := strconv.Unquote(string(quoted[:end+1]))
+	if err != nil {
+		return ""
+	}
+	return name
+}

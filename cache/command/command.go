@@ -1,0 +1,216 @@
+// Package command remembers what command lines of compilers made, and all that they depended on: the fast way of `kbuild cc`. A command line in a
+// folder, with an environment, has a file: a view of the paths that its compile looked at, as a build tree has one of a whole build (cache/tree), and
+// what came of it. Where each path is what it was, by stat or else by content, the outputs are taken from the action cache, and no process starts.
+//
+// The file is written whole and renamed into place, so any number of processes use it without a lock. Losing one costs time: behind it stand the
+// records of the passes.
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/tree"
+)
+
+// format stands in keys: what is remembered is of other use to another kbuild.
+const format = "command-1"
+
+// Made is what a command made.
+type Made struct {
+	Outputs []cache.Output `json:"outputs"`          // names as in the command; the content is in the action cache
+	Files   []Text         `json:"files,omitempty"`  // more outputs, which are small
+	Stderr  string         `json:"stderr,omitempty"` // what it said
+}
+
+// Text is an output with its content.
+type Text struct {
+	Path string `json:"path"`
+	Text []byte `json:"text"`
+}
+
+// Key names a command line in a folder, which is absolute. env has all variables that may change what it makes or says.
+func Key(argv []string, dir string, env []string) cache.Key {
+	h := cache.NewHasher()
+	h.Field("format", format)
+	h.Field("method", cache.KeyVersion)
+	h.Field("folder", dir)
+	for _, e := range env {
+		h.Field("env", e)
+	}
+	for _, a := range argv {
+		h.Field("arg", a)
+	}
+	return h.Sum()
+}
+
+// Memory is the folder of an action cache where command lines are remembered.
+type Memory struct {
+	dir   string
+	store *disk.Store
+}
+
+// Open gives the memory beside a store.
+func Open(store *disk.Store) *Memory {
+	return &Memory{filepath.Join(store.Folder(), "commands"), store}
+}
+
+func (m *Memory) file(key cache.Key) string {
+	name := key.String()
+	return filepath.Join(m.dir, name[:2], name[2:])
+}
+
+// Find gives what a command made if all that it depended on is what it was. dir is its folder. changed are paths that are not, of a command that
+// is remembered.
+func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) {
+	name := m.file(key)
+	if _, err := os.Stat(name); err != nil {
+		return nil, nil
+	}
+	db, err := tree.Open(name)
+	if err != nil {
+		return nil, nil
+	}
+	defer db.Close()
+	v := db.View([32]byte(key))
+	if v == nil {
+		return nil, nil
+	}
+	doubts, err := v.Changed(dir)
+	if err != nil {
+		return nil, nil
+	}
+	for _, i := range doubts {
+		if _, ok := v.Rehash(dir, i); !ok {
+			changed = append(changed, v.Broken(dir, i)...)
+		}
+	}
+	if len(changed) > 0 {
+		return nil, changed
+	}
+	made = &Made{}
+	if json.Unmarshal(v.Note(), made) != nil {
+		return nil, nil
+	}
+	return made, nil
+}
+
+// Keep remembers a command.
+func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) error {
+	note, err := json.Marshal(made)
+	if err != nil {
+		return err
+	}
+	name := m.file(key)
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	tmp := name + "." + strconv.Itoa(os.Getpid())
+	defer os.Remove(tmp)
+	db, err := tree.Open(tmp)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	plan, err := db.WritePlan([]byte{0})
+	if err != nil {
+		return err
+	}
+	if err := db.SetView([32]byte(key), note, plan, observed); err != nil {
+		return err
+	}
+	return os.Rename(tmp, name)
+}
+
+// Place writes the outputs of a command, which dir is the folder of. They are new files: whoever waits for them goes by their times.
+func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
+	for _, o := range made.Outputs {
+		err := WriteFile(cache.Absolute(dir, o.Path), o.Exec, func(w io.Writer) error { return m.copy(o, w) })
+		if err != nil {
+			return err
+		}
+	}
+	for _, t := range made.Files {
+		err := WriteFile(cache.Absolute(dir, t.Path), false, func(w io.Writer) error {
+			_, err := w.Write(t.Text)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy writes the content of an output, and checks it.
+func (m *Memory) copy(o cache.Output, w io.Writer) error {
+	r, err := m.store.Content(o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	d, _, err := cache.DigestReader(io.TeeReader(r, w))
+	if err == nil && d != o.Digest {
+		err = fmt.Errorf("%s: %w", o.Path, cache.ErrCorrupt)
+	}
+	return err
+}
+
+// WriteFile makes a new file of that name. Until it is whole it has no name, where the file system can do that, so that a process that is killed
+// leaves nothing.
+func WriteFile(name string, exec bool, write func(io.Writer) error) error {
+	mode := uint32(0o666)
+	if exec {
+		mode = 0o777
+	}
+	fd, err := unix.Open(filepath.Dir(name), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return writeNamed(name, fs.FileMode(mode), write)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if err := write(f); err != nil {
+		return err
+	}
+	self := "/proc/self/fd/" + strconv.Itoa(fd)
+	for {
+		err := unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+		if !errors.Is(err, unix.EEXIST) {
+			if err != nil {
+				err = &fs.PathError{Op: "link", Path: name, Err: err}
+			}
+			return err
+		}
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+}
+
+// writeNamed is WriteFile with a name beside the file.
+func writeNamed(name string, mode fs.FileMode, write func(io.Writer) error) error {
+	tmp := name + ".kbuild-" + strconv.Itoa(os.Getpid())
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Close())
+	if err == nil {
+		err = os.Rename(tmp, name)
+	}
+	if err != nil {
+		os.Remove(tmp)
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package nvcc
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Command is a compile by nvcc as a user or another build tool writes it, read so far that it can be taken apart.
+type Command struct {
+	Argv   []string      // the same, as kbuild writes its own: options in their order, -MD and -MF, -o, the source
+	Source string        // as it is written
+	Output string        // that, or where nvcc puts it
+	Mode   string        // "whole", "rdc", "lto", as of a target
+	Deps   *Dependencies // the dependency file that is asked for; nil if there is none
+
+	CCBin string // the host compiler that is asked for, a program or a folder; ""
+}
+
+// Dependencies is a dependency file as nvcc writes it.
+type Dependencies struct {
+	File   string
+	Target string // as it stands in the file: nvcc escapes nothing
+	Phony  bool   // with a rule without prerequisites for each header (-MP)
+}
+
+// takesValue are the options of nvcc whose value may be the next argument (--help of 11.8 to 13.5). A value after one that is missing here is
+// taken for a second source, and the command for one that is not understood.
+var takesValue = set(`-o --output-file -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
+	-L --library-path -odir --output-directory -ccbin --compiler-bindir -arbin --archiver-binary -cudart --cudart -cudadevrt --cudadevrt -ldir --libdevice-directory
+	-target-dir --target-directory -opt-info --optimization-info -O --optimize -dopt --dopt -ftemplate-backtrace-limit --ftemplate-backtrace-limit
+	-ftemplate-depth --ftemplate-depth -x --x -std --std -m --machine -Xcompiler --compiler-options -Xlinker --linker-options -Xarchive --archive-options
+	-Xptxas --ptxas-options -Xnvlink --nvlink-options -Xcicc -Xcudafe -Xfatbin -Xnvvm -t --threads -keep-dir --keep-dir -time --time -run-args --run-args
+	-idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -MT --dependency-target-name -MF --dependency-output -arch --gpu-architecture
+	-code --gpu-code -gencode --generate-code -rdc --relocatable-device-code -e --entries -maxrregcount --maxrregcount -ftz --ftz -prec-div --prec-div
+	-prec-sqrt --prec-sqrt -fmad --fmad -default-stream --default-stream -Werror --Werror -qpp-config --qpp-config -dQ --version-ident -diag-error --diag-error
+	-diag-suppress --diag-suppress -diag-warn --diag-warn -hls --host-linker-script -split-compile --split-compile -Ofc --Ofast-compile
+	-jump-table-density --jump-table-density -fdevice-time-trace --fdevice-time-trace -static-global-template-stub --static-global-template-stub
+	-device-entity-has-hidden-visibility --device-entity-has-hidden-visibility -brief-diag --brief-diagnostics -Xtileiras --tileiras-options -stdlib --stdlib
+	-apply-controls --apply-controls -Xnvprune --nvprune-options -fmax-errors --fmax-errors -split-compile-extended --split-compile-extended -jtd
+	-fdevice-time-trace-granularity --fdevice-time-trace-granularity -device-stack-protector --device-stack-protector -frandom-seed --frandom-seed
+	-fdevice-sanitize --fdevice-sanitize -tile-preview --tile-preview`)
+
+// wholeAlone are options whose effect is more than an output and a dependency file, or is not to compile: the compiler runs as it is.
+var wholeAlone = set(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies -MMD --generate-nonsystem-dependencies-with-compile
+	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dlink --device-link -dryrun --dryrun -keep --keep -keep-dir --keep-dir
+	-save-temps --save-temps -clean --clean-targets -time --time -v --verbose -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
+	-odir --output-directory -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -use-local-env --use-local-env -qpp-config --qpp-config
+	-noprof --dont-use-profile -hls --host-linker-script -fdevice-time-trace --fdevice-time-trace -r --host-relocatable-link -optf --options-file
+	-astoolspatch --compile-as-tools-patch -jobserver --jobserver`)
+
+func set(words string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}
+
+// emits are the options that say what is made, and its ending.
+var emits = map[string]string{"-c": ".o", "--compile": ".o", "-dc": ".o", "--device-c": ".o", "-dw": ".o", "--device-w": ".o", "-ptx": ".ptx", "--ptx": ".ptx",
+	"-cubin": ".cubin", "--cubin": ".cubin", "-fatbin": ".fatbin", "--fatbin": ".fatbin"}
+
+// ReadCommand reads the arguments of nvcc, with the files of options written out. The error says why kbuild leaves the command to nvcc.
+func ReadCommand(argv []string) (*Command, error) {
+	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
+	for i := 1; i < len(argv); i++ {
+		name, value, joined := strings.Cut(argv[i], "=")
+		separate := !joined && takesValue[name]
+		if separate {
+			if i++; i == len(argv) {
+				return nil, fmt.Errorf("%s has no value", name)
+			}
+			value = argv[i]
+		}
+		if err := r.option(argv[i], name, value, separate); err != nil {
+			return nil, err
+		}
+	}
+	return r.end()
+}
+
+type commandReader struct {
+	Command
+	emit        string // the ending of what is made
+	deps, phony bool
+	depFile     string
+	depTarget   string
+	cuda        bool // -x cu
+}
+
+// option takes an argument, or an option with its value as the next argument.
+func (r *commandReader) option(arg, name, value string, separate bool) error {
+	once := func(to *string) error {
+		if *to != "" || value == "" {
+			return fmt.Errorf("%s is given twice, or without a value", name)
+		}
+		*to = value
+		return nil
+	}
+	if end := emits[arg]; end != "" && !separate {
+		if r.emit != "" && r.emit != end {
+			return fmt.Errorf("%s does not go with another kind of output", arg)
+		}
+		r.emit = end
+	}
+	switch {
+	case wholeAlone[name]:
+		return fmt.Errorf("%s is not taken apart", name)
+	case name == "-o" || name == "--output-file":
+		return once(&r.Output)
+	case name == "-MF" || name == "--dependency-output":
+		return once(&r.depFile)
+	case name == "-MT" || name == "--dependency-target-name":
+		return once(&r.depTarget)
+	case arg == "-MD" || arg == "--generate-dependencies-with-compile":
+		r.deps = true
+		return nil
+	case arg == "-MP" || arg == "--generate-dependency-targets":
+		r.phony = true
+		return nil
+	case strings.HasPrefix(arg, "@"):
+		return fmt.Errorf("nvcc knows no %s", arg)
+	case arg == "" || arg == "-":
+		return fmt.Errorf("the argument %q is not understood", arg)
+	case !separate && arg[0] != '-':
+		return another(&r.Source, arg)
+	case strings.Contains(value, "native") && slices.Contains([]string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}, name):
+		return fmt.Errorf("%s=native depends on the GPUs of this machine", name)
+	}
+	r.mode(arg, name, value)
+	if separate {
+		r.Argv = append(r.Argv, name)
+	}
+	r.Argv = append(r.Argv, arg)
+	return nil
+}
+
+func another(to *string, arg string) error {
+	if *to != "" {
+		return fmt.Errorf("%s and %s: there is more than one source, or an option that is not known", *to, arg)
+	}
+	*to = arg
+	return nil
+}
+
+// mode notes what options say of the kind of device code, and of the source.
+func (r *commandReader) mode(arg, name, value string) {
+	switch {
+	case name == "-x" || name == "--x":
+		r.cuda = value == "cu"
+	case name == "-ccbin" || name == "--compiler-bindir":
+		r.CCBin = value
+	case arg == "-dlto" || arg == "--dlink-time-opt" || arg == "-lto" || arg == "--lto", strings.Contains(value, "lto_"):
+		r.Mode = "lto"
+	case arg == "-dc" || arg == "--device-c", (name == "-rdc" || name == "--relocatable-device-code") && value == "true":
+		if r.Mode == "whole" {
+			r.Mode = "rdc"
+		}
+	}
+}
+
+// end checks that all is there.
+func (r *commandReader) end() (*Command, error) {
+	switch {
+	case r.Source == "":
+		return nil, fmt.Errorf("no source is named")
+	case r.emit == "":
+		return nil, fmt.Errorf("it is no compile of one source")
+	case !r.cuda && path.Ext(r.Source) != ".cu":
+		return nil, fmt.Errorf("%s is no CUDA source", r.Source)
+	}
+	c := r.Command
+	stem := strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source))
+	if c.Output == "" {
+		c.Output = stem + r.emit
+	}
+	if r.deps {
+		c.Deps = &Dependencies{File: r.depFile, Target: r.depTarget, Phony: r.phony}
+		if c.Deps.File == "" {
+			c.Deps.File = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"
+		}
+		if c.Deps.Target == "" {
+			c.Deps.Target = c.Output
+		}
+	}
+	return &c, nil
+}
+
+// Archs are the virtual architectures that the command names, in its order.
+func (c *Command) Archs() (archs []string) {
+	for _, arg := range c.Argv {
+		for _, word := range strings.FieldsFunc(arg, func(r rune) bool { return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z') }) {
+			if strings.HasPrefix(word, "compute_") && !slices.Contains(archs, word) {
+				archs = append(archs, word)
+			}
+		}
+	}
+	return archs
+}
+
+// Content is the dependency file for the files that the texts of all passes are of, in the order of the passes. Of names nvcc escapes blanks alone.
+func (d *Dependencies) Content(files []string) []byte {
+	var names []string
+	seen := map[string]bool{}
+	for _, f := range files {
+		if f = strings.ReplaceAll(f, " ", `\ `); !seen[f] {
+			seen[f] = true
+			names = append(names, f)
+		}
+	}
+	text := d.Target + " : " + strings.Join(names, " \\\n    ") + "\n"
+	if d.Phony {
+		for _, f := range names[1:] {
+			text += "\n" + f + ":\n"
+		}
+	}
+	return []byte(text)
+}
