@@ -24,6 +24,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
@@ -123,7 +124,8 @@ type facts struct {
 	request probe.Request
 	plan.Facts
 	steps   *probe.Steps
-	passes  *nvcc.CompilePasses
+	passes  *nvcc.CompilePasses // nil for a link
+	link    *nvcc.LinkPasses
 	dryRun  nvcc.DryRun
 	options []string // of the host compiler
 }
@@ -171,7 +173,11 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 		return run, leave("%s", missing)
 	}
 	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, f.env.Key)
-	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(f.wholeArgv(), f.command.Source, f.output(), depfile)}
+	argv, source := f.wholeArgv(), f.command.Source
+	if n := len(f.command.Linked); n > 0 {
+		argv = append(argv[:len(argv)-n], compiler.AskInput)
+	}
+	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(argv, source, f.output(), depfile)}
 	if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
 		return run, err
 	}
@@ -213,6 +219,9 @@ const (
 
 // wholeArgv is the command as the planner writes its own.
 func (f *facts) wholeArgv() []string {
+	if c := f.command; c.Linked != nil {
+		return append(append(slices.Clone(c.Argv), "-o", f.output()), c.Linked...)
+	}
 	return append(slices.Clone(f.command.Argv), "-MD", "-MF", depfile, "-o", f.output(), f.command.Source)
 }
 
@@ -222,10 +231,13 @@ func (f *facts) output() string { return output + filepath.Ext(f.command.Output)
 // learn finds the passes in what nvcc says that it would run.
 func (f *facts) learn(run plan.DryRun) error {
 	var err error
-	if f.passes, err = nvcc.LearnCompile(run.Text); err != nil {
+	if f.dryRun, err = nvcc.ParseDryRun(run.Text); err != nil {
 		return leave("nvcc --dryrun: %v", err)
 	}
-	if f.dryRun, err = nvcc.ParseDryRun(run.Text); err != nil {
+	if f.command.Linked != nil {
+		return f.learnLink(run)
+	}
+	if f.passes, err = nvcc.LearnCompile(run.Text); err != nil {
 		return leave("nvcc --dryrun: %v", err)
 	}
 	p := f.passes
@@ -262,6 +274,20 @@ func (f *facts) learn(run plan.DryRun) error {
 	return nil
 }
 
+// learnLink finds the passes of a device link.
+func (f *facts) learnLink(run plan.DryRun) (err error) {
+	if f.link, err = nvcc.LearnLink(run.Text); err != nil {
+		return leave("nvcc --dryrun: %v", err)
+	}
+	switch {
+	case f.link.Said != "":
+		return leave("nvcc warns: %s", strings.TrimSpace(f.link.Said))
+	case f.link.Host == nil:
+		return leave("the link makes no object")
+	}
+	return nil
+}
+
 // build is a compile that is taken apart.
 type build struct {
 	*facts
@@ -280,18 +306,34 @@ type build struct {
 func (b *build) plan() error {
 	b.graph = &graph.Graph{BuildDir: placeDir, Pools: map[string]int{}}
 	c, k := b.command, b.CUDA
-	b.debug = host.RecordsLines(b.passes.Options())
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := compiler.Unit{Whole: whole, Env: whole.Env, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil}
-	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
+	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil}
 	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
+	if b.link != nil {
+		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
+		if err := nvcc.NewSplit(u, kit, b.link.Env).Link(b.link, c.Linked, b.slice); err != nil {
+			return Left{err.Error()}
+		}
+		return b.graph.Seal()
+	}
+	b.debug = host.RecordsLines(b.passes.Options())
+	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
 	s := nvcc.NewSplit(u, kit, b.passes.Env)
 	if b.debug { // what is recorded is the folder, as without kbuild
 		s.Env = append(slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return e == compiler.Anywhere }), "PWD="+os.Getenv("PWD"))
 	}
 	s.Compile(b.passes)
 	return b.graph.Seal()
+}
+
+// slice plans what the link for an architecture reads of a file.
+func (b *build) slice(in string, code gencode.Code) string {
+	out := fmt.Sprintf("%s/%s/%s/%d%s", placeDir, graph.SlicesDir, code, slices.Index(b.command.Linked, in), filepath.Ext(in))
+	if _, planned := b.graph.Producer(out); !planned {
+		b.emit(&graph.Action{Kind: graph.Slice, Name: in, Archs: []string{code.String()}, Mode: b.command.Mode, Inputs: []string{in}, Outputs: []string{out}, Intermediate: true, Transient: true})
+	}
+	return out
 }
 
 // moduleID names the source within any program: two objects of one source may be linked together, with other options.
@@ -356,7 +398,9 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 		}
 		m.Files = append(m.Files, command.Text{Path: d.File, Text: d.Content(files)})
 	}
-	m.Stderr = b.inOrder()
+	if m.Stderr = b.inOrder(); m.Stderr != "" && b.link != nil {
+		return nil, leave("nvlink has something to say") // and names files as it found them
+	}
 	return m, nil
 }
 

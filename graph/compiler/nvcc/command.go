@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Command is a compile by nvcc as a user or another build tool writes it, read so far that it can be taken apart.
+// Command is a compile by nvcc, or a device link, as a user or another build tool writes it, read so far that it can be taken apart.
 type Command struct {
-	Argv   []string      // the same, as kbuild writes its own: options in their order, -MD and -MF, -o, the source
-	Source string        // as it is written
+	Argv   []string      // without what follows here
+	Source string        // as it is written; of a link ""
+	Linked []string      // objects and archives of a device link, as they are written; nil of a compile
 	Output string        // that, or where nvcc puts it
 	Mode   string        // "whole", "rdc", "lto", as of a target
 	Deps   *Dependencies // the dependency file that is asked for; nil if there is none
@@ -44,7 +45,7 @@ var takesValue = set(`-o --output-file -include --pre-include -l --library -D --
 
 // wholeAlone are options whose effect is more than an output and a dependency file, or is not to compile: the compiler runs as it is.
 var wholeAlone = set(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies -MMD --generate-nonsystem-dependencies-with-compile
-	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dlink --device-link -dryrun --dryrun -keep --keep -keep-dir --keep-dir
+	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dryrun --dryrun -keep --keep -keep-dir --keep-dir
 	-save-temps --save-temps -clean --clean-targets -time --time -v --verbose -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
 	-odir --output-directory -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -use-local-env --use-local-env -qpp-config --qpp-config
 	-noprof --dont-use-profile -hls --host-linker-script -fdevice-time-trace --fdevice-time-trace -r --host-relocatable-link -optf --options-file
@@ -83,7 +84,11 @@ func ReadCommand(argv []string) (*Command, error) {
 
 type commandReader struct {
 	Command
-	emit        string // the ending of what is made
+	link        bool     // -dlink
+	inputs      []string // that are no options
+	libraries   bool     // -l was read
+	mixed       bool     // an input stands behind a library
+	emit        string   // the ending of what is made
 	deps, phony bool
 	depFile     string
 	depTarget   string
@@ -125,23 +130,20 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 	case arg == "" || arg == "-":
 		return fmt.Errorf("the argument %q is not understood", arg)
 	case !separate && arg[0] != '-':
-		return another(&r.Source, arg)
+		r.inputs = append(r.inputs, arg)
+		r.mixed = r.mixed || r.libraries
+		return nil
+	case arg == "-dlink" || arg == "--device-link":
+		r.link = true
 	case strings.Contains(value, "native") && slices.Contains([]string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}, name):
 		return fmt.Errorf("%s=native depends on the GPUs of this machine", name)
 	}
+	r.libraries = r.libraries || strings.HasPrefix(arg, "-l") && !strings.HasPrefix(arg, "-lineinfo") && !strings.HasPrefix(arg, "-lto") || name == "--library"
 	r.mode(arg, name, value)
 	if separate {
 		r.Argv = append(r.Argv, name)
 	}
 	r.Argv = append(r.Argv, arg)
-	return nil
-}
-
-func another(to *string, arg string) error {
-	if *to != "" {
-		return fmt.Errorf("%s and %s: there is more than one source, or an option that is not known", *to, arg)
-	}
-	*to = arg
 	return nil
 }
 
@@ -163,9 +165,17 @@ func (r *commandReader) mode(arg, name, value string) {
 
 // end checks that all is there.
 func (r *commandReader) end() (*Command, error) {
+	if r.link {
+		return r.endLink()
+	}
 	switch {
-	case r.Source == "":
+	case len(r.inputs) == 0:
 		return nil, fmt.Errorf("no source is named")
+	case len(r.inputs) > 1:
+		return nil, fmt.Errorf("%s and %s: there is more than one source, or an option that is not known", r.inputs[0], r.inputs[1])
+	}
+	r.Source = r.inputs[0]
+	switch {
 	case r.emit == "":
 		return nil, fmt.Errorf("it is no compile of one source")
 	case !r.cuda && path.Ext(r.Source) != ".cu":
@@ -184,6 +194,31 @@ func (r *commandReader) end() (*Command, error) {
 		if c.Deps.Target == "" {
 			c.Deps.Target = c.Output
 		}
+	}
+	return &c, nil
+}
+
+// endLink is end for a device link.
+func (r *commandReader) endLink() (*Command, error) {
+	switch {
+	case len(r.inputs) == 0:
+		return nil, fmt.Errorf("nothing is linked")
+	case r.emit != "":
+		return nil, fmt.Errorf("it compiles, too, or makes no object")
+	case r.deps:
+		return nil, fmt.Errorf("it is a link with a dependency file")
+	case r.mixed:
+		return nil, fmt.Errorf("an object stands behind a library")
+	}
+	for _, in := range r.inputs {
+		if ext := path.Ext(in); ext != ".o" && ext != ".a" {
+			return nil, fmt.Errorf("%s is linked, and is no object or archive", in)
+		}
+	}
+	c := r.Command
+	c.Linked = r.inputs
+	if c.Output == "" {
+		c.Output = "a_dlink.o"
 	}
 	return &c, nil
 }
