@@ -52,10 +52,8 @@ func (r *Result) Place(ctx context.Context, call *quick.Call, store *disk.Store)
 	return command.Open(store).Place(ctx, r.Made, call.Dir)
 }
 
-// Stands reports the name of a compiler that kbuild may stand for, as a link to it.
-func Stands(name string) bool {
-	return slices.Contains([]string{"nvcc", "hipcc", "clang", "clang++", "g++", "gcc", "c++", "cc"}, name)
-}
+// Compilers are the names of compilers that kbuild may stand for, as links to it.
+var Compilers = []string{"nvcc"}
 
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
@@ -86,6 +84,16 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 	for _, arg := range argv {
 		if strings.ContainsAny(arg, "$`") {
 			return nil, nil, leave("%s: nvcc has a shell expand it", arg)
+		}
+	}
+	for _, name := range quick.Foreign {
+		if os.Getenv(name) != "" {
+			return nil, nil, leave("%s is set", name)
+		}
+	}
+	for _, name := range []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"} {
+		if value := os.Getenv(name); strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") || strings.Contains(value, "options-file") {
+			return nil, nil, leave("%s names a file of options", name)
 		}
 	}
 	for _, name := range []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"} {
@@ -242,8 +250,6 @@ func (f *facts) learn(run plan.DryRun) error {
 	}
 	p := f.passes
 	switch {
-	case p.Said != "":
-		return leave("nvcc warns: %s", strings.TrimSpace(p.Said))
 	case len(p.TileIRAS) > 0:
 		return leave("it compiles tile code")
 	case p.Host == nil && f.command.Deps != nil:
@@ -279,10 +285,7 @@ func (f *facts) learnLink(run plan.DryRun) (err error) {
 	if f.link, err = nvcc.LearnLink(run.Text); err != nil {
 		return leave("nvcc --dryrun: %v", err)
 	}
-	switch {
-	case f.link.Said != "":
-		return leave("nvcc warns: %s", strings.TrimSpace(f.link.Said))
-	case f.link.Host == nil:
+	if f.link.Host == nil {
 		return leave("the link makes no object")
 	}
 	return nil
@@ -308,7 +311,7 @@ func (b *build) plan() error {
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil}
+	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil, Plain: true}
 	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
 	if b.link != nil {
 		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
@@ -398,8 +401,8 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 		}
 		m.Files = append(m.Files, command.Text{Path: d.File, Text: d.Content(files)})
 	}
-	if m.Stderr = b.inOrder(); m.Stderr != "" && b.link != nil {
-		return nil, leave("nvlink has something to say") // and names files as it found them
+	if m.Stderr = b.inOrder(); b.link != nil && (strings.Contains(m.Stderr, placeDir) || strings.Contains(m.Stderr, b.launch.Dir)) {
+		return nil, leave("nvlink has something to say of a file")
 	}
 	return m, nil
 }
@@ -461,9 +464,10 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 	return files, nil
 }
 
-// inOrder is what the passes said.
+// inOrder is what nvcc says of the command, and then what the passes said.
 func (b *build) inOrder() string {
 	var text strings.Builder
+	text.WriteString(b.dryRun.Said)
 	for _, a := range b.ordered() {
 		text.Write(b.said[a.ID])
 	}
@@ -480,7 +484,13 @@ func (b *build) ordered() (actions []*graph.Action) {
 		}
 	}
 	if b.command.Deps != nil { // then nvcc preprocesses first, and in the order of the command
-		for _, arch := range append(b.command.Archs(), "host") {
+		archs := b.command.Archs()
+		for _, step := range b.dryRun.Steps { // where none is named
+			if arch := stepArch(step); arch != "" && slices.Contains(step.Argv, "-E") {
+				archs = append(archs, "compute_"+arch)
+			}
+		}
+		for _, arch := range append(archs, "host") {
 			take(func(a *graph.Action) bool { return a.Kind == graph.Preprocess && slices.Contains(a.Archs, arch) })
 		}
 	}
@@ -508,6 +518,8 @@ func matches(a *graph.Action, s nvcc.Step) bool {
 		return a.Kind == graph.Cudafe
 	case "fatbinary":
 		return a.Kind == graph.Fatbinary
+	case "nvlink":
+		return a.Kind == graph.NVLink && of
 	}
 	return false
 }

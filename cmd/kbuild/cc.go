@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,7 +23,7 @@ func launched(name string, args []string) (compiler []string, ok bool) {
 		return args[2:], len(args) > 2
 	case len(args) > 1 && args[0] == "cc" && !strings.HasPrefix(args[1], "-"):
 		return args[1:], true
-	case launch.Stands(filepath.Base(name)):
+	case slices.Contains(launch.Compilers, filepath.Base(name)):
 		return append([]string{filepath.Base(name)}, args...), true
 	}
 	return nil, false

@@ -32,6 +32,7 @@ type commandLine struct {
 	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
 	Clean      cleanCmd      `cmd:"" help:"Remove what kbuild has written into the build tree, and into those of profiles in it."`
 	Doctor     doctorCmd     `cmd:"" help:"Check toolkits, compilers and folders."`
+	CC         ccCmd         `cmd:"" name:"cc" help:"Run a compiler of another build tool, with kbuild's cache behind it: kbuild cc -- nvcc -c a.cu -o a.o"`
 	Init       initCmd       `cmd:"" help:"Write a kernels.hcl for the sources of this folder."`
 	Explain    explainCmd    `cmd:"" help:"Explain a block or an attribute of kernels.hcl."`
 	Schema     schemaCmd     `cmd:"" help:"Write a JSON schema of kernels.hcl to standard output."`

@@ -19,6 +19,7 @@ type Unit struct {
 	ID    string              // of the source within any program, as the compiler spells it
 	Lines bool                // outputs record line numbers
 	Files bool                // each text gets a list of the files that it is of: see FilesOf
+	Plain bool                // messages are to be those of the command in one piece
 	Emit  func(*graph.Action) // takes an action, producers first
 
 	driver *graph.Driver

@@ -40,7 +40,7 @@ func buildKbuild() error {
 	if err := noteSources(); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-o", binDir+"/", "./cmd/kbuild", "./cmd/kbuild-remote")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", binDir+"/", "./cmd/kbuild", "./cmd/kbuild-cc", "./cmd/kbuild-remote")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)

@@ -59,8 +59,9 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 	a.Inputs = append(a.Inputs, inputs...)
 	at := slices.Index(a.Argv, Inputs)
 	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
-	// nvcc wants messages to name the architecture where it links several.
-	a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
+	if !s.Plain { // nvcc wants messages to name the architecture where it links several
+		a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
+	}
 	a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
 	a.Work.Link, a.Work.Response = s.Whole.Work.Link, OptionsFile
 	if refs := a.Link().HostRefs; refs != "" {

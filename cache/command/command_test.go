@@ -1,0 +1,154 @@
+package command
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/disk"
+)
+
+// remembered is a command in a folder that read a file and looked for another.
+func remembered(t *testing.T) (m *Memory, key cache.Key, dir string) {
+	t.Helper()
+	store, err := disk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	write(t, dir, "a.cu", "source")
+	old := time.Now().Add(-time.Hour)
+	os.Chtimes(filepath.Join(dir, "a.cu"), old, old)
+	made := write(t, dir, "made", "object")
+	o := cache.Output{Path: "out/a.o", Digest: digest(t, made), Size: 6}
+	rec := &cache.Record{Command: cache.KeyOf(nil), Outputs: []cache.Output{o}}
+	if err := store.Put(t.Context(), rec, func(cache.Output) string { return made }); err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(made)
+	source := filepath.Join(dir, "a.cu")
+	stat, err := cache.StatFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, key = Open(store), Key([]string{"/nvcc", "-c", "a.cu"}, dir, []string{"A=1"})
+	err = m.Keep(key, []cache.Observation{{Path: "a.cu", Kind: cache.KindFile, Stat: stat, Digest: digest(t, source)}, {Path: "absent.h", Kind: cache.KindAbsent}},
+		Made{Outputs: []cache.Output{o}, Files: []Text{{"out/a.d", []byte("a.o : a.cu\n")}}, Stderr: "warning\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, key, dir
+}
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func digest(t *testing.T, file string) cache.Digest {
+	t.Helper()
+	d, err := cache.DigestFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// What is remembered comes back as long as what it depended on is what it was, by content if not by stat.
+func TestFind(t *testing.T) {
+	m, key, dir := remembered(t)
+	made, changed := m.Find(key, dir)
+	if made == nil || len(changed) > 0 || made.Stderr != "warning\n" {
+		t.Fatalf("%+v, %q", made, changed)
+	}
+	write(t, dir, "a.cu", "source")
+	if made, _ := m.Find(key, dir); made == nil {
+		t.Error("a file with the same content counts as changed")
+	}
+	write(t, dir, "a.cu", "SOURCE")
+	if made, changed := m.Find(key, dir); made != nil || !slices.Equal(changed, []string{"a.cu"}) {
+		t.Errorf("of another source: %+v, %q", made, changed)
+	}
+	write(t, dir, "a.cu", "source")
+	write(t, dir, "absent.h", "")
+	if made, changed := m.Find(key, dir); made != nil || len(changed) != 1 {
+		t.Errorf("with a header that came: %+v, %q", made, changed)
+	}
+	if made, _ := m.Find(Key(nil, dir, nil), dir); made != nil {
+		t.Error("another command is remembered")
+	}
+}
+
+// A file that is damaged is forgotten, wherever the damage is.
+func TestFindDamaged(t *testing.T) {
+	m, key, dir := remembered(t)
+	whole, err := os.ReadFile(m.file(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(whole); at += 7 {
+		text := slices.Clone(whole)
+		text[at] ^= 0x55
+		if err := os.WriteFile(m.file(key), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if made, _ := m.Find(key, dir); made != nil && (made.Stderr != "warning\n" || made.Outputs[0].Path != "out/a.o" || string(made.Files[0].Text) != "a.o : a.cu\n") {
+			t.Fatalf("damaged at %d: %+v", at, made)
+		}
+	}
+}
+
+// Outputs are whole, or not there; an older one goes.
+func TestPlace(t *testing.T) {
+	m, key, dir := remembered(t)
+	made, _ := m.Find(key, dir)
+	if err := m.Place(t.Context(), made, dir); err == nil {
+		t.Error("a folder that is not there is no error")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "out"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "out/a.o", "older and longer")
+	if err := m.Place(t.Context(), made, dir); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "out/a.o")); string(text) != "object" {
+		t.Errorf("a.o holds %q", text)
+	}
+	made.Outputs[0].Digest[0] ^= 1
+	if err := m.Place(context.Background(), made, dir); err == nil {
+		t.Error("content that is gone is no error")
+	}
+	entries, _ := os.ReadDir(filepath.Join(dir, "out"))
+	if len(entries) != 2 {
+		t.Errorf("out has %v", entries)
+	}
+}
+
+// Where files need a name from the start, a failure leaves none either.
+func TestWriteNamed(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.o")
+	if err := writeNamed(name, 0o666, func(io.Writer) error { return fs.ErrInvalid }); err == nil {
+		t.Error("no error")
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(name)); len(entries) > 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+	err := writeNamed(name, 0o777, func(w io.Writer) error {
+		_, err := w.Write([]byte("x"))
+		return err
+	})
+	if info, statErr := os.Stat(name); err != nil || statErr != nil || info.Mode()&0o100 == 0 {
+		t.Errorf("%v, %v", err, statErr)
+	}
+}

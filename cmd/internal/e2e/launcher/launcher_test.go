@@ -1,0 +1,298 @@
+// Package launcher_test holds `kbuild cc` against the compilers that it stands before.
+package launcher_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+// project is a folder with sources that are compiled both ways, in turn, at the same place.
+type project struct{ e2e.Project }
+
+func newProject(t *testing.T, tk tooltest.Toolkit) *project {
+	p := &project{e2e.Unpack(t, "sources")}
+	p.Use(tk)
+	p.Env = append(p.Env, "TMPDIR="+t.TempDir())
+	for _, dir := range []string{"plain", "mine"} {
+		if err := os.Mkdir(filepath.Join(p.Dir, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// eachToolkit runs f for every toolkit, two at a time.
+func eachToolkit(t *testing.T, f func(t *testing.T, tk tooltest.Toolkit)) {
+	t.Parallel()
+	for _, tk := range tooltest.Toolkits(t) {
+		t.Run(tk.Release, func(t *testing.T) {
+			t.Parallel()
+			f(t, tk)
+		})
+	}
+}
+
+// run is what a command said, and how it ended.
+type run struct {
+	stdout, stderr string
+	status         int
+	files          map[string][]byte // below out
+}
+
+// times differ from run to run.
+var times = regexp.MustCompile(`Compile time = [0-9.]+ ms|tmpxft_[0-9a-f]{8}_[0-9a-f]{8}`)
+
+// command runs a command and takes what it has made in the folder out.
+func (p *project) command(argv ...string) run {
+	p.T.Helper()
+	out := filepath.Join(p.Dir, "out")
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		p.T.Fatal(err)
+	}
+	cmd := p.Command(argv...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Run()
+	r := run{times.ReplaceAllString(stdout.String(), ""), times.ReplaceAllString(stderr.String(), ""), cmd.ProcessState.ExitCode(), map[string][]byte{}}
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	for _, e := range entries {
+		r.files[e.Name()] = p.Read("out/" + e.Name())
+		if err := os.Remove(filepath.Join(out, e.Name())); err != nil {
+			p.T.Fatal(err)
+		}
+	}
+	return r
+}
+
+// last is the last line of the launcher's log.
+func (p *project) last() (e struct {
+	Result, Why string
+	Ran, Taken  int
+}) {
+	p.T.Helper()
+	var cache string
+	for _, v := range p.Env {
+		if dir, ok := strings.CutPrefix(v, "KBUILD_CACHE_DIR="); ok {
+			cache = dir
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(cache, "commands", "log"))
+	if err != nil {
+		text, err = os.ReadFile(filepath.Join(cache, "v2", "commands", "log"))
+	}
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &e); err != nil {
+		p.T.Fatal(err)
+	}
+	return e
+}
+
+// sameAsPlain runs a command plainly and by the launcher, and gives the result of the call.
+func (p *project) sameAsPlain(argv ...string) string {
+	p.T.Helper()
+	plain := p.command(argv...)
+	mine := p.command(append([]string{"kbuild", "cc", "--"}, argv...)...)
+	p.same(plain, mine)
+	return p.last().Result
+}
+
+// same holds what a command made by the launcher against what it makes plainly. Of an object, what nvcc's module id and the order of
+// its symbols do to it is left aside.
+func (p *project) same(plain, mine run) {
+	p.T.Helper()
+	if mine.status != plain.status || mine.stdout != plain.stdout || mine.stderr != plain.stderr {
+		p.T.Errorf("ends with %d and says %q, %q; plainly with %d, %q, %q", mine.status, mine.stdout, mine.stderr, plain.status, plain.stdout, plain.stderr)
+	}
+	if a, b := slices.Sorted(maps.Keys(plain.files)), slices.Sorted(maps.Keys(mine.files)); !slices.Equal(a, b) {
+		p.T.Errorf("makes %q, plainly %q", b, a)
+	}
+	for name, text := range plain.files {
+		switch filepath.Ext(name) {
+		case ".o":
+			p.sameObject(name, text, mine.files[name])
+		case ".cubin", ".fatbin":
+			p.sameCode(name, text, mine.files[name])
+		default:
+			if a, b := withoutIDs(text), withoutIDs(mine.files[name]); a != b {
+				p.T.Errorf("%s is other than plainly:\n%s", name, cmp.Diff(a, b))
+			}
+		}
+	}
+}
+
+func withoutIDs(text []byte) string { return e2e.ModuleID.ReplaceAllString(string(text), "<id>") }
+
+// sameObject compares the host's code, and the device's.
+func (p *project) sameObject(name string, plain, mine []byte) {
+	p.T.Helper()
+	for _, section := range []string{".text", ".rodata", ".data", ".rodata.str1.1", ".rodata.str1.8"} {
+		if a, b := sectionOf(p.T, plain, section), sectionOf(p.T, mine, section); withoutIDs(a) != withoutIDs(b) {
+			p.T.Errorf("%s: %s is other than plainly:\n%q\n%q", name, section, b, a)
+		}
+	}
+	p.sameCode(name, plain, mine)
+}
+
+func (p *project) sameCode(name string, plain, mine []byte) {
+	p.T.Helper()
+	p.Write("plain/"+name, string(plain))
+	p.Write("mine/"+name, string(mine))
+	if a, b := p.ELFs("plain/"+name), p.ELFs("mine/"+name); a == "" || a != b { // LTO-IR and PTX are held against each other where they are linked
+		if a != b {
+			p.T.Errorf("%s: has code for %s, plainly for %s", name, b, a)
+		}
+		return
+	}
+	if a, b := p.DeviceCode("plain/"+name), p.DeviceCode("mine/"+name); a != b {
+		p.T.Errorf("%s: the device code is other than plainly:\n%s\n%s", name, b, a)
+	}
+}
+
+// sectionOf is the content of a section of an object; nil if it has none.
+func sectionOf(t *testing.T, object []byte, name string) []byte {
+	t.Helper()
+	f, err := elf.NewFile(bytes.NewReader(object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.Section(name)
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return nil
+	}
+	data, err := s.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Commands as build tools write them: see what is said, made and remembered.
+var commands = map[string][]string{
+	"CMake whole":  {"-forward-unknown-to-host-compiler", "-DUSE=1", "-I@/inc", "-O3", "-DNDEBUG", "--generate-code=arch=compute_80,code=[sm_80]", "--generate-code=arch=compute_90,code=[compute_90,sm_90]", "-Xcompiler=-fPIC", "-MD", "-MT", "x/k.cu.o", "-MF", "out/k.cu.o.d", "-x", "cu", "-c", "@/k.cu", "-o", "out/k.cu.o"},
+	"CMake rdc":    {"-forward-unknown-to-host-compiler", "-I@/inc", "-O3", "--generate-code=arch=compute_80,code=[sm_80]", "-MD", "-MT", "x/k.cu.o", "-MF", "out/k.cu.o.d", "-x", "cu", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.cu.o"},
+	"CMake lto":    {"-forward-unknown-to-host-compiler", "-I@/inc", "-O3", "--generate-code=arch=compute_80,code=[lto_80]", "-MD", "-MF", "out/k.d", "-x", "cu", "-rdc=true", "-c", "k.cu", "-o", "out/k.o"},
+	"options file": {"--options-file", "options.rsp", "-MD", "-MF", "out/k.d", "-x", "cu", "-c", "k.cu", "-o", "out/k.o"},
+	"torch":        {"--generate-dependencies-with-compile", "--dependency-output", "out/k.o.d", "-Iinc", "-c", "k.cu", "-o", "out/k.o", "-D__CUDA_NO_HALF_OPERATORS__", "--expt-relaxed-constexpr", "--compiler-options", "'-fPIC'", "-O3", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=compute_90", "-std=c++17"},
+	"phony rules":  {"-MD", "-MP", "-MT", "a b", "-MF", "out/k.d", "-Iinc", "-c", "k.cu", "-o", "out/k k.o"},
+	"no output":    {"-Iinc", "-MD", "-c", "k.cu", "-o", "out/k.o"},
+	"ptx":          {"-Iinc", "-arch=compute_80", "-ptx", "k.cu", "-o", "out/k.ptx"},
+	"cubin":        {"-Iinc", "-arch=sm_80", "-cubin", "k.cu", "-o", "out/k.cubin"},
+	"fatbin":       {"-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=compute_90", "-fatbin", "k.cu", "-o", "out/k.fatbin"},
+	"warnings":     {"-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-DWARN", "-Xcompiler=-Wall,-Wextra", "-Xptxas=-v", "-MD", "-MF", "out/k.d", "-c", "k.cu", "-o", "out/k.o"},
+	"debug":        {"-Iinc", "-g", "-lineinfo", "-arch=sm_80", "-c", "k.cu", "-o", "out/k.o"},
+	"all-major":    {"-Iinc", "-arch=all-major", "-MD", "-MF", "out/k.d", "-c", "k.cu", "-o", "out/k.o"},
+	"split words":  {"-I", "inc", "-D", "USE=1", "-gencode", "arch=compute_80,code=sm_80", "-O", "3", "-x", "cu", "-dc", "./k.cu", "-o", "out/k.o"},
+}
+
+// TestCommands has each command do the same as plainly, and once more from the cache.
+func TestCommands(t *testing.T) {
+	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
+		p := newProject(t, tk)
+		for _, name := range slices.Sorted(maps.Keys(commands)) {
+			var argv []string
+			for _, a := range commands[name] {
+				argv = append(argv, strings.ReplaceAll(a, "@", p.Dir))
+			}
+			p.T = t
+			plain := p.command(append([]string{"nvcc"}, argv...)...)
+			first := p.command(append([]string{"kbuild", "cc", "--", "nvcc"}, argv...)...)
+			p.same(plain, first)
+			if e := p.last(); e.Result != "miss" {
+				t.Errorf("%s: %+v", name, e)
+			}
+			second := p.command(append([]string{"kbuild-cc", "nvcc"}, argv...)...)
+			if e := p.last(); e.Result != "hit" || e.Ran > 0 {
+				t.Errorf("%s, again: %+v", name, e)
+			}
+			if second.status != 0 || second.stdout != first.stdout || second.stderr != first.stderr || !maps.EqualFunc(second.files, first.files, bytes.Equal) {
+				t.Errorf("%s: the cache gives other than what was compiled", name)
+			}
+			if t.Failed() {
+				t.Fatalf("%s: nvcc %q", name, argv)
+			}
+		}
+	})
+}
+
+// What nvcc refuses, or kbuild does not take apart, is nvcc's own.
+func TestLeft(t *testing.T) {
+	p := newProject(t, tooltest.Toolkit{})
+	for _, argv := range [][]string{
+		{"--version"},
+		{"-Iinc", "-DERROR", "-c", "k.cu", "-o", "out/k.o"},
+		{"-c", "missing.cu", "-o", "out/k.o"},
+		{"@options.rsp", "-c", "k.cu", "-o", "out/k.o"},
+		{"-Iinc", "-E", "k.cu", "-o", "out/k.ii"},
+		{"-Iinc", "-M", "k.cu"},
+		{"-Iinc", "-Xcompiler=-aux-info,/dev/null", "-c", "k.cu", "-o", "out/k.o"},
+		{"-Iinc", "--keep", "--keep-dir", "out", "-cubin", "k.cu", "-o", "out/k.cubin"},
+		{"-Iinc", "-arch=native", "-c", "k.cu", "-o", "out/k.o"},
+	} {
+		plain := p.command(append([]string{"nvcc"}, argv...)...)
+		mine := p.command(append([]string{"kbuild", "cc", "nvcc"}, argv...)...)
+		delete(plain.files, "k.module_id") // of --keep
+		delete(mine.files, "k.module_id")
+		if len(plain.files) > 3 { // of --keep
+			plain.files, mine.files = nil, nil
+		}
+		p.same(plain, mine)
+		if e := p.last(); e.Result != "left" || e.Why == "" {
+			t.Errorf("%q: %+v", argv, e)
+		}
+	}
+}
+
+// TestDeviceLink links what was compiled, with messages, and is not run again for a change of host code.
+func TestDeviceLink(t *testing.T) {
+	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
+		for mode, flags := range map[string][3]string{"rdc": {"code=sm_80", "code=sm_90", ""}, "lto": {"code=lto_80", "code=lto_90", "-dlto"}} {
+			p := newProject(t, tk)
+			compile := func(name string) {
+				t.Helper()
+				p.Run("kbuild", "cc", "nvcc", "-Iinc", "-gencode=arch=compute_80,"+flags[0], "-gencode=arch=compute_90,"+flags[1], "-dc", name+".cu", "-o", name+".o")
+			}
+			compile("k")
+			compile("g")
+			p.Run("ar", "rc", "libg.a", "g.o")
+			link := []string{"nvcc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-Xcompiler=-fPIC", "-shared", "-dlink", "k.o", "-o", "out/link.o", "libg.a", "-lcudadevrt", "-lrt"}
+			if flags[2] != "" {
+				link = slices.Insert(link, 1, flags[2])
+			}
+			if r := p.sameAsPlain(link...); r != "miss" {
+				t.Errorf("%s: the link is a %s: %s", mode, r, p.last().Why)
+			}
+			p.Edit("k.cu", "int host() { return 1; }", "int host() { return 2; }")
+			compile("k")
+			if r := p.sameAsPlain(link...); r != "miss" || p.last().Ran > 4 || p.last().Taken == 0 {
+				t.Errorf("%s: after an edit of host code the link is a %s: %+v", mode, r, p.last())
+			}
+			p.Edit("g.cu", "return x * 2", "return x * 3")
+			compile("g")
+			p.Run("ar", "rc", "libg.a", "g.o")
+			if r := p.sameAsPlain(link...); r != "miss" {
+				t.Errorf("%s: after an edit of device code the link is a %s", mode, r)
+			}
+		}
+	})
+}
