@@ -436,12 +436,6 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	}
 }
 
-// firstLine is how a text begins.
-func firstLine(text []byte) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	return line
-}
-
 // sources are the files that the texts of all passes are of, in the order of the passes.
 func (b *build) sources(ctx context.Context) (files []string, err error) {
 	name := placeDir + "/files"
