@@ -141,7 +141,7 @@ type facts struct {
 // collect asks the world and nvcc.
 func (f *facts) collect(ctx context.Context) error {
 	l := f.launch
-	f.request = probe.Request{Root: "/", Compiler: l.Argv[0], NeedCUDA: true, Env: os.Getenv, MemoPath: filepath.Join(l.Store.Folder(), "..", "tools")}
+	f.request = probe.Request{Root: "/", Compiler: l.Argv[0], NeedCUDA: true, Env: os.Getenv, MemoPath: filepath.Join(l.Store.Folder(), "tools")}
 	if f.command.CCBin != "" {
 		f.request.HostCompiler = f.namedCompiler()
 	}
@@ -186,8 +186,10 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 		argv = append(argv[:len(argv)-n], compiler.AskInput)
 	}
 	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(argv, source, f.output(), depfile)}
-	if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
-		return run, err
+	if _, known := f.steps.Runs[q.Key()]; !known {
+		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
+			return run, err
+		}
 	}
 	run = f.steps.Runs[q.Key()]
 	if run.Misparsed != "" || run.Error != "" {
