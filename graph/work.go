@@ -89,7 +89,8 @@ type Step struct {
 	CanonicalForms []CanonicalForm // outputs that the executor makes of other outputs
 	Macros         []string        // macros that Argv defines whose value is in the key only if the text uses them
 
-	FilesOutput string // an output that lists the files which a text, Outputs[0], is of: it is kept where the text is not
+	FilesOutput   string // an output that lists the files which a text, Outputs[0], is of: it is kept where the text is not
+	DepfileOutput string // an output that is a copy of the dependency file
 
 	Staged     []StagedFile // files that the executor puts into a folder of the action's own
 	StageInKey bool         // debug information holds the names that the staged files have while the command runs

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/sched"
@@ -77,6 +78,11 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 			if err := os.Rename(filepath.Join(dir.file("keep"), kept), dir.output(i, a.Outputs[i])); err != nil {
 				return nil, false, fmt.Errorf("the command ended well and did not leave %s: %w", kept, err)
 			}
+		}
+	}
+	if d := a.Step().DepfileOutput; d != "" {
+		if err := copyFile(dir.depfile(), dir.output(slices.Index(a.Outputs, d), d)); err != nil {
+			return nil, false, fmt.Errorf("the command ended well and did not write its dependency file: %w", err)
 		}
 	}
 	texts, err := r.canonical.of(a, dir)

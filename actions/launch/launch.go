@@ -26,6 +26,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
 // Launch is a command line of a compiler.
@@ -53,17 +54,13 @@ func (r *Result) Place(ctx context.Context, call *quick.Call, store *disk.Store)
 }
 
 // Compilers are the names of compilers that kbuild may stand for, as links to it.
-var Compilers = []string{"nvcc"}
+var Compilers = []string{"nvcc", "g++", "c++", "clang++"}
 
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
 func (l *Launch) Compile(ctx context.Context) (*Result, error) {
-	c, files, err := l.read()
+	f, err := l.facts(ctx)
 	if err != nil {
-		return nil, err
-	}
-	f := &facts{launch: l, command: c, env: quick.Commands(), files: files}
-	if err := f.collect(ctx); err != nil {
 		return nil, err
 	}
 	place, err := newPlace()
@@ -75,20 +72,34 @@ func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 	return b.run(ctx)
 }
 
-// read reads the command line, with the files of options written out.
+// facts reads the command line, and asks the world what it stands for.
+func (l *Launch) facts(ctx context.Context) (*facts, error) {
+	f := &facts{launch: l, env: quick.Commands()}
+	for _, name := range quick.Foreign {
+		if os.Getenv(name) != "" {
+			return nil, leave("%s is set", name)
+		}
+	}
+	f.request = probe.Request{Root: "/", Env: os.Getenv, MemoPath: filepath.Join(l.Store.Folder(), "tools")}
+	var err error
+	if filepath.Base(l.Argv[0]) != "nvcc" {
+		return f, f.collectHost(ctx)
+	}
+	if f.command, f.files, err = l.read(); err != nil {
+		return nil, err
+	}
+	return f, f.collect(ctx)
+}
+
+// read reads the command line of nvcc, with the files of options written out.
 func (l *Launch) read() (*nvcc.Command, []string, error) {
-	argv, files, err := writeOut(l.Argv, l.Dir)
+	argv, files, err := writeOut(optfile.Files.NVIDIA, l.Argv, l.Dir)
 	if err != nil {
 		return nil, nil, Left{err.Error()}
 	}
 	for _, arg := range argv {
 		if strings.ContainsAny(arg, "$`") {
 			return nil, nil, leave("%s: nvcc has a shell expand it", arg)
-		}
-	}
-	for _, name := range quick.Foreign {
-		if os.Getenv(name) != "" {
-			return nil, nil, leave("%s is set", name)
 		}
 	}
 	for _, name := range []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"} {
@@ -126,7 +137,8 @@ func plainFlags(flags []string) error {
 // facts are what is known of the toolkit and the command.
 type facts struct {
 	launch  *Launch
-	command *nvcc.Command
+	command *nvcc.Command // nil of a host compile
+	host    *host.Command
 	files   []string // of options
 	env     quick.Environment
 	request probe.Request
@@ -140,8 +152,7 @@ type facts struct {
 
 // collect asks the world and nvcc.
 func (f *facts) collect(ctx context.Context) error {
-	l := f.launch
-	f.request = probe.Request{Root: "/", Compiler: l.Argv[0], NeedCUDA: true, Env: os.Getenv, MemoPath: filepath.Join(l.Store.Folder(), "tools")}
+	f.request.Compiler, f.request.NeedCUDA = f.launch.Argv[0], true
 	if f.command.CCBin != "" {
 		f.request.HostCompiler = f.namedCompiler()
 	}
@@ -310,6 +321,10 @@ type build struct {
 // plan makes the graph of the passes.
 func (b *build) plan() error {
 	b.graph = &graph.Graph{BuildDir: placeDir, Pools: map[string]int{}}
+	if b.host != nil {
+		b.planHost()
+		return b.graph.Seal()
+	}
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
@@ -341,6 +356,14 @@ func (b *build) slice(in string, code gencode.Code) string {
 	return out
 }
 
+// tools are the identities of what the passes run.
+func (b *build) tools() map[string]string {
+	if b.host != nil {
+		return map[string]string{"cxx": b.CXX.ID}
+	}
+	return map[string]string{"nvcc": b.CUDA.NVCC.ID}
+}
+
 // moduleID names the source within any program: two objects of one source may be linked together, with other options.
 func (b *build) moduleID() string {
 	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output))
@@ -363,7 +386,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	defer b.db.Close()
 	l := b.launch
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
-		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: map[string]string{"nvcc": b.CUDA.NVCC.ID}, Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true})
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true})
 	b.said = map[graph.ActionID][]byte{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
@@ -389,9 +412,12 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 
 // made describes what the command made.
 func (b *build) made(ctx context.Context) (*command.Made, error) {
-	rec := b.db.LastRun(b.output())
+	rec := b.db.LastRun(b.graph.Actions[len(b.graph.Actions)-1].Outputs[0])
 	if rec == nil {
 		return nil, leave("an input changed while it was compiled")
+	}
+	if b.host != nil {
+		return b.madeByHost(rec), nil
 	}
 	o := rec.Outputs[0]
 	o.Path = b.command.Output
@@ -464,6 +490,10 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 func (b *build) inOrder() string {
 	var text strings.Builder
 	text.WriteString(b.dryRun.Said)
+	if b.host != nil {
+		text.Write(b.said[b.graph.Actions[0].ID])
+		return text.String()
+	}
 	for _, a := range b.ordered() {
 		text.Write(b.said[a.ID])
 	}

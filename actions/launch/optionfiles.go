@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// writeOut writes out the files of options in a command line of nvcc, and gives their names.
-func writeOut(argv []string, dir string) (out, files []string, err error) {
+// writeOut writes out the files of options in a command line, as by does, and gives their names.
+func writeOut(by func(optfile.Files, []string) ([]optfile.Word, error), argv []string, dir string) (out, files []string, err error) {
 	f := optfile.Files{Read: func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
@@ -17,7 +17,7 @@ func writeOut(argv []string, dir string) (out, files []string, err error) {
 		files = append(files, name)
 		return regular.ReadAtMost(name, 16<<20)
 	}}
-	words, err := f.NVIDIA(argv[1:])
+	words, err := by(f, argv[1:])
 	var fault *optfile.Error
 	if errors.As(err, &fault) {
 		return nil, nil, errors.New(fault.Say)

@@ -235,6 +235,53 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// hostCommands are compiles of C++, by g++ and clang++.
+var hostCommands = map[string][]string{
+	"CMake":      {"-DUSE=1", "-I@/inc", "-O3", "-DNDEBUG", "-fPIE", "-MD", "-MT", "x/h.cpp.o", "-MF", "out/h.cpp.o.d", "-o", "out/h.cpp.o", "-c", "@/h.cpp"},
+	"dot":        {"-Iinc", "-MD", "-c", "./h.cpp", "-o", "./out/h.o"},
+	"debug":      {"-g", "-I", "inc", "-MD", "-MP", "-MF", "out/d", "-c", "h.cpp", "-o", "out/h.o"},
+	"warnings":   {"-Wall", "-Wextra", "-DWARN", "-Iinc", "-c", "h.cpp", "-o", "out/h.o"},
+	"language":   {"-x", "c++", "-Iinc", "-c", "h.txt", "-o", "out/h.o"},
+	"file":       {"@host.rsp", "-c", "h.cpp", "-o", "out/h.o"},
+	"assertions": {"-Iinc", "-O0", "-UNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"},
+}
+
+// TestHost has compiles of C++ do the same as plainly, byte by byte, and once more from the cache.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	for _, compiler := range []string{"g++", "c++", "clang++-15"} {
+		p := newProject(t, tooltest.Toolkit{})
+		p.Need(compiler)
+		for _, name := range slices.Sorted(maps.Keys(hostCommands)) {
+			argv := []string{compiler}
+			for _, a := range hostCommands[name] {
+				argv = append(argv, strings.ReplaceAll(a, "@/", p.Dir+"/"))
+			}
+			plain, first := p.command(argv...), p.command(append([]string{"kbuild", "cc", "--"}, argv...)...)
+			if e := p.last(); e.Result != "miss" {
+				t.Errorf("%s %s: %+v", compiler, name, e)
+			}
+			second := p.command(append([]string{"kbuild-cc"}, argv...)...)
+			if e := p.last(); e.Result != "hit" {
+				t.Errorf("%s %s, again: %+v", compiler, name, e)
+			}
+			for _, r := range []run{first, second} {
+				if r.status != plain.status || r.stdout != plain.stdout || r.stderr != plain.stderr || !maps.EqualFunc(r.files, plain.files, bytes.Equal) {
+					t.Errorf("%s %q: %d %q %q, plainly %d %q %q; files equal: %v", compiler, argv, r.status, r.stdout, r.stderr, plain.status, plain.stdout, plain.stderr,
+						maps.EqualFunc(r.files, plain.files, bytes.Equal))
+				}
+			}
+		}
+		p.Edit("inc/k.h", "7", "8")
+		argv := []string{compiler, "-Iinc", "-c", "h.cpp", "-o", "out/h.o"}
+		p.command(append([]string{"kbuild-cc"}, argv...)...)
+		p.Edit("inc/k.h", "8", "9")
+		if plain, mine := p.command(argv...), p.command(append([]string{"kbuild-cc"}, argv...)...); !maps.EqualFunc(plain.files, mine.files, bytes.Equal) {
+			t.Errorf("%s: an edit of a header is lost", compiler)
+		}
+	}
+}
+
 // What nvcc refuses, or kbuild does not take apart, is nvcc's own.
 func TestLeft(t *testing.T) {
 	p := newProject(t, tooltest.Toolkit{})
@@ -248,12 +295,16 @@ func TestLeft(t *testing.T) {
 		{"-Iinc", "-Xcompiler=-aux-info,/dev/null", "-c", "k.cu", "-o", "out/k.o"},
 		{"-Iinc", "--keep", "--keep-dir", "out", "-cubin", "k.cu", "-o", "out/k.cubin"},
 		{"-Iinc", "-arch=native", "-c", "k.cu", "-o", "out/k.o"},
+		{"g++", "--coverage", "-c", "h.cpp", "-o", "out/h.o"},
+		{"g++", "-E", "-x", "c++", "/dev/null"},
+		{"gcc", "--version"},
 	} {
-		plain := p.command(append([]string{"nvcc"}, argv...)...)
-		mine := p.command(append([]string{"kbuild", "cc", "nvcc"}, argv...)...)
-		delete(plain.files, "k.module_id") // of --keep
-		delete(mine.files, "k.module_id")
-		if len(plain.files) > 3 { // of --keep
+		if !strings.HasPrefix(argv[0], "g") {
+			argv = append([]string{"nvcc"}, argv...)
+		}
+		plain := p.command(argv...)
+		mine := p.command(append([]string{"kbuild", "cc"}, argv...)...)
+		if slices.Contains(argv, "--keep") || slices.Contains(argv, "--coverage") { // whose files have names and times of their own
 			plain.files, mine.files = nil, nil
 		}
 		p.same(plain, mine)

@@ -1,0 +1,148 @@
+package host
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Command is a compile of one C++ source by gcc or clang, as a user or another build tool writes it.
+type Command struct {
+	Argv   []string // the same, but for the names of what it writes, and with a dependency file of all headers
+	Source string
+	Output string
+	Deps   string // the dependency file that is asked for; "" if there is none
+
+	named bool // the target in the dependency file is
+}
+
+// Target names the target in the dependency file as a compiler of this family does by itself.
+func (c *Command) Target(family string) {
+	if c.named {
+		return
+	}
+	target := c.Output
+	for family == "gcc" && strings.HasPrefix(target, "./") {
+		target = target[2:]
+	}
+	c.Argv = append(c.Argv, "-MQ", target)
+}
+
+// takesValue are the options of gcc and clang whose value is the next argument. A value after one that is missing here is taken for a second
+// source, and the command for one that is not understood.
+var takesValue = words(`-o -I -D -U -isystem -iquote -idirafter -include -imacros -x -MF -MT -MQ -Xpreprocessor -Xassembler -Xlinker -Xclang -L -l -T -u -z -e -A -arch
+	-aux-info -B -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -imultiarch --param -G -target -mllvm --sysroot -cxx-isystem -dumpbase -dumpdir -wrapper`)
+
+// leftWhole are options, by their starts, whose effect is more than an object and a dependency file, or is not to compile, or comes from elsewhere than from files.
+var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--version", "--help", "-print", "-dump", "-wrapper", "-B", "-fplugin", "-fmodule", "-fdeps", "-Wp,", "-Xpreprocessor",
+	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-fmem-report", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
+
+func words(text string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(text) {
+		m[w] = true
+	}
+	return m
+}
+
+// ReadCommand reads the arguments of a compiler, with the files of options written out. The output and the dependency file get the names output and
+// depfile. The error says why the command is left to the compiler.
+func ReadCommand(argv []string, output, depfile string) (*Command, error) {
+	r := commandReader{output: output, depfile: depfile}
+	r.Argv = argv[:1:1]
+	for i := 1; i < len(argv); i++ {
+		arg, value := argv[i], ""
+		if takesValue[arg] {
+			if i++; i == len(argv) {
+				return nil, fmt.Errorf("%s has no value", arg)
+			}
+			value = argv[i]
+		}
+		if err := r.option(arg, value); err != nil {
+			return nil, err
+		}
+	}
+	return r.end()
+}
+
+type commandReader struct {
+	Command
+	output, depfile        string
+	language               string // -x
+	compiles, deps, target bool
+	depsFile               string // -MF
+}
+
+// option takes an argument, and its value if it has one.
+func (r *commandReader) option(arg, value string) error {
+	switch {
+	case arg == "-c":
+		r.compiles = true
+	case arg == "-MD":
+		r.deps = true
+		return nil
+	case arg == "-MF":
+		r.depsFile = value
+		return nil
+	case arg == "-MT", arg == "-MQ":
+		r.target = true
+	case arg == "-MP":
+	case arg == "-o":
+		if r.Output != "" {
+			return fmt.Errorf("-o is given twice")
+		}
+		r.Output, value = value, r.output
+	case arg == "-x":
+		if r.Source != "" || value != "c++" {
+			return fmt.Errorf("-x %s is not taken", value)
+		}
+		r.language = value
+	case slices.ContainsFunc(leftWhole, func(start string) bool { return strings.HasPrefix(arg, start) }), strings.HasPrefix(arg, "@"), IsSpecs(arg), arg == "-", arg == "":
+		return fmt.Errorf("%q is not taken apart", arg)
+	case strings.HasPrefix(arg, "-o"), strings.HasPrefix(arg, "--"):
+		return fmt.Errorf("%s is not known", arg)
+	case NativeCPU([]string{arg}):
+		return fmt.Errorf("%s depends on the processor of this machine", arg)
+	case arg[0] != '-':
+		if r.Source != "" {
+			return fmt.Errorf("%s and %s: there is more than one source, or an option that is not known", r.Source, arg)
+		}
+		r.Source = arg
+	}
+	r.Argv = append(r.Argv, arg)
+	if takesValue[arg] {
+		r.Argv = append(r.Argv, value)
+	}
+	return nil
+}
+
+// cxxEndings are those of C++ sources.
+var cxxEndings = []string{".cc", ".cp", ".cxx", ".cpp", ".c++", ".C", ".CPP"}
+
+func (r *commandReader) end() (*Command, error) {
+	switch {
+	case !r.compiles || r.Source == "":
+		return nil, fmt.Errorf("it is no compile of one source")
+	case r.language == "" && !slices.Contains(cxxEndings, path.Ext(r.Source)):
+		return nil, fmt.Errorf("%s is no C++ source", r.Source)
+	case slices.Contains([]string{".h", ".hh", ".hpp", ".cu", ".hip"}, path.Ext(r.Source)):
+		return nil, fmt.Errorf("%s is no plain C++ source", r.Source)
+	case r.depsFile != "" && !r.deps, r.target && !r.deps:
+		return nil, fmt.Errorf("-MF or -MT without -MD")
+	}
+	c := r.Command
+	stem := strings.TrimSuffix(path.Base(c.Source), path.Ext(c.Source))
+	if c.Output == "" {
+		c.Output = stem + ".o"
+		c.Argv = append(c.Argv, "-o", r.output)
+	}
+	c.Argv = append(c.Argv, "-MD", "-MF", r.depfile)
+	c.named = r.target
+	if r.deps {
+		if c.Deps = r.depsFile; c.Deps == "" {
+			c.Deps = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"
+		}
+	}
+	return &c, nil
+}
