@@ -44,12 +44,30 @@ type Elsewhere interface {
 	// Overhead is how much longer a command takes there, by the bytes that move for it.
 	Overhead(bytes int64) time.Duration
 	Execute(ctx context.Context, cmd remote.Command) (*remote.Outcome, error)
+	// Judge tells of a command that ended there with a status that is not 0 whether it ended well here.
+	Judge(out *remote.Outcome, well bool)
 	// Used tells of a command whose outputs were used.
 	Used()
 }
 
 // errLost is what became of a command elsewhere that says nothing of its action.
 var errLost = errors.New("it was lost on another machine")
+
+// failedThere is a command that ended elsewhere with a status that is not 0. That says nothing of its action before it has run here.
+type failedThere struct{ out *remote.Outcome }
+
+func (f *failedThere) Error() string { return "it failed on another machine" }
+
+// Unwrap says that it is lost.
+func (f *failedThere) Unwrap() error { return errLost }
+
+// judge tells of a command that ended elsewhere with err whether it ended well here.
+func (c *carrier) judge(err error, well bool) {
+	var f *failedThere
+	if errors.As(err, &f) {
+		c.elsewhere.Judge(f.out, well)
+	}
+}
 
 // carrier packs commands for other machines.
 type carrier struct {
@@ -148,6 +166,7 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 	select {
 	case o := <-here:
 		beaten(remote.ErrBeaten)
+		go func() { c.judge((<-there).err, o.err == nil && o.ExitCode == 0) }() // both may have ended
 		return o.Result, o.err
 	case o := <-there:
 		if o.err == nil {
@@ -157,8 +176,9 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 			}
 			return o.Result, c.accept(p)
 		}
-		o = <-here
-		return o.Result, o.err
+		l := <-here
+		c.judge(o.err, l.err == nil && l.ExitCode == 0)
+		return l.Result, l.err
 	}
 }
 
@@ -167,7 +187,9 @@ func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
 	begun := time.Now()
 	out, err := c.elsewhere.Execute(ctx, p.cmd)
 	switch {
-	case err != nil, out.ExitCode != 0, p.silent && len(out.Stdout)+len(out.Stderr) > 0:
+	case err == nil && out.ExitCode != 0:
+		return run.Result{}, &failedThere{out}
+	case err != nil, p.silent && len(out.Stdout)+len(out.Stderr) > 0:
 		return run.Result{}, errLost
 	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
 		return run.Result{}, errLost

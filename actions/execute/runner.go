@@ -121,6 +121,7 @@ func (r *Runner) digest(file string) (cache.Digest, error) {
 type pending struct {
 	actionKey
 	reason string
+	there  error // how it ended on another machine, where it was lost
 }
 
 // Check implements sched.Runner.
@@ -147,7 +148,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 			return res, true
 		}
 	}
-	p := &pending{key, r.reason(a, key)}
+	p := &pending{actionKey: key, reason: r.reason(a, key)}
 	r.mu.Lock()
 	r.pending[a.ID] = p
 	r.counters.Misses++
@@ -205,10 +206,14 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	if res.Lost = errors.Is(res.Err, errLost); res.Lost {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		p.there = res.Err
 		r.pending[a.ID] = p
 		return res
 	}
 	r.retryAlone(a, p, &res)
+	if p.there != nil && !res.Short {
+		r.carrier.judge(p.there, res.Status != sched.Failed)
+	}
 	r.drop(a, &res)
 	if res.Status == sched.Failed {
 		r.tree.forget(a)

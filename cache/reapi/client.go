@@ -32,6 +32,7 @@ type Client struct {
 	s     server
 	known known
 	pulse pulse
+	room  room
 	wrong sync.Map // Blob: what came with other content, or not at all. A server that does not look says that it has it, and would keep it so for ever
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -159,24 +160,21 @@ func (c *Client) take(ctx context.Context, cmd *remote.Command, r *re.ActionResu
 	if out.ExitCode != 0 {
 		return nil
 	}
-	made := map[string]*re.OutputFile{}
-	for _, f := range r.GetOutputFiles() {
-		made[f.GetPath()] = f
+	files, total, err := outputsOf(cmd, r)
+	if err != nil || len(files) == 0 {
+		return err
 	}
-	for _, o := range cmd.Outputs {
-		f := made[o.Path]
-		if f == nil {
-			return fmt.Errorf("%w: the command ended well and did not write %s", ErrWrong, o.Path)
-		}
-		b, err := blobOf(f.GetDigest())
-		if err != nil {
-			return err
-		}
-		received, err := c.bring(ctx, b, o.File, f.GetIsExecutable())
+	back, err := c.room.take(filepath.Dir(cmd.Outputs[0].File), total)
+	if err != nil {
+		return err
+	}
+	defer back()
+	for i, o := range cmd.Outputs {
+		received, err := c.bring(ctx, files[i].Blob, o.File, files[i].Exec)
 		if out.Received += received; err != nil {
 			return fmt.Errorf("%s: %w", o.Path, err)
 		}
-		c.known.is(b)
+		c.known.is(files[i].Blob)
 	}
 	return nil
 }

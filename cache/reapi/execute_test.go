@@ -16,6 +16,7 @@ import (
 
 	"cloud.google.com/go/longrunning/autogen/longrunningpb"
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
+	"google.golang.org/genproto/googleapis/bytestream"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	rpc "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
@@ -36,6 +37,8 @@ type farm struct {
 	run func(n int, name string, action *re.Digest, send func(*longrunningpb.Operation) error) error
 	// gate, if it is there, holds up what asks for abilities once a command runs.
 	gate chan struct{}
+	// stream, if it is there, gives large blobs.
+	stream bytestream.ByteStreamServer
 
 	mu    sync.Mutex
 	calls int
@@ -137,6 +140,9 @@ func (f *farm) client(t *testing.T) *Client {
 	re.RegisterCapabilitiesServer(s, f)
 	re.RegisterContentAddressableStorageServer(s, f)
 	re.RegisterExecutionServer(s, f)
+	if f.stream != nil {
+		bytestream.RegisterByteStreamServer(s, f.stream)
+	}
 	go s.Serve(l)
 	t.Cleanup(s.Stop)
 	c, err := Open("grpc://"+l.Addr().String(), noEnv)

@@ -16,7 +16,7 @@ func ended(id int, command string) Answer {
 		return Answer{ID: id, Error: "the stream broke"}
 	case "cannot be":
 		return Answer{ID: id, Error: "no worker", Fatal: true}
-	case "fails":
+	case "fails", "is wrong":
 		return Answer{ID: id, Ran: &Outcome{ExitCode: 1, Stderr: []byte("no such machine\n")}}
 	case "is not told":
 		return Answer{ID: id}
@@ -24,7 +24,7 @@ func ended(id int, command string) Answer {
 	return Answer{ID: id, Ran: &Outcome{Sent: 40 << 20, Received: 20 << 20, Moving: time.Second}}
 }
 
-// execute starts a cache whose server runs commands, runs some, one after the other, and says whether more may follow.
+// execute starts a cache whose server runs commands, runs some, one after the other, and says whether more may follow. What is wrong fails here too.
 func execute(t *testing.T, commands ...string) (stats Stats, warned string, more bool) {
 	t.Helper()
 	t.Setenv("PRETEND", "executes")
@@ -38,6 +38,9 @@ func execute(t *testing.T, commands ...string) (stats Stats, warned string, more
 		out, err := c.Execute(t.Context(), Command{Argv: []string{command}})
 		if (err == nil) != (out != nil) {
 			t.Errorf("%s: %+v, %v", command, out, err)
+		}
+		if err == nil && out.ExitCode != 0 {
+			c.Judge(out, command != "is wrong")
 		}
 	}
 	if more = c.Executes(); !more {
@@ -55,7 +58,10 @@ func TestLost(t *testing.T) {
 		"all is well":             {"well", "", 0},
 		"two are lost, twice":     {"is lost,is lost,well,is lost,is not told", "", 4},
 		"three are lost":          {"well,is lost,is not told,is lost", "the stream broke; from now on all of them run here", 3},
-		"three fail":              {"fails,is lost,fails", `the last with 1 ("no such machine"); from now on`, 3},
+		"three fail":              {"fails,is lost,fails", `3 commands, one after the other, were lost; the last ended there with status 1 ("no such machine"), and well here; from now on`, 3},
+		"sources are wrong":       {"is wrong,is wrong,is wrong,is wrong", "", 0},
+		"two fail, one is wrong":  {"fails,is wrong,fails", "", 2},
+		"well, and wrong between": {"fails,is wrong,fails,well,fails", "", 3},
 		"none can run there":      {"cannot be", "no worker; from now on all of them run here", 1},
 		"one that was told later": {"cannot be,well,is lost", "no worker; from now on", 2},
 	} {
@@ -63,6 +69,49 @@ func TestLost(t *testing.T) {
 		if stats.Lost != tt.lost || more != (tt.warned == "") || !strings.Contains(warned, tt.warned) {
 			t.Errorf("%s: %+v, %q, more %v", name, stats, warned, more)
 		}
+	}
+}
+
+// While nobody knows whether commands that failed there are wrong, and there are three with none that ended well after them, no more go there.
+func TestDoubtful(t *testing.T) {
+	t.Setenv("PRETEND", "executes")
+	s := &said{}
+	c, err := Start(Options{Program: os.Args[0], Address: "grpc://cache", Patience: time.Hour, Execute: true, Warn: s.warn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-c.ready
+	run := func(command string) *Outcome {
+		t.Helper()
+		out, err := c.Execute(t.Context(), Command{Argv: []string{command}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	want := func(what string, want bool) {
+		t.Helper()
+		if got := c.Executes(); got != want {
+			t.Errorf("%s: more may follow: %v", what, got)
+		}
+	}
+	var all []*Outcome
+	for range mostLost {
+		want("before the third", true)
+		all = append(all, run("is wrong"))
+	}
+	want("three are doubtful", false)
+	c.Judge(all[0], false)
+	want("one is known", true)
+	run("is wrong")
+	want("three again", false)
+	run("well") // which was on its way
+	want("one ended well", true)
+	c.Judge(all[1], true)
+	c.Judge(all[2], true)
+	want("two were lost", true)
+	if got := c.Close(); got.Lost != 2 || s.all() != "" {
+		t.Errorf("%+v, %s", got, s.all())
 	}
 }
 

@@ -87,7 +87,8 @@ type Stats struct {
 func Start(o Options) (*Cache, error) {
 	o.Patience = cmp.Or(o.Patience, patience)
 	c := &Cache{opts: o, cmd: exec.Command(o.Program), queue: make(chan Request, 256), off: make(chan struct{}), ended: make(chan struct{}),
-		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience, crowd: newCrowd()}
+		ready: make(chan struct{}), calls: map[int]*waiting{}, left: o.Patience, crowd: newCrowd(),
+		exec: execution{doubtful: map[*Outcome]struct{}{}}}
 	if o.Anonymous {
 		c.cmd.Env = anonymous(os.Environ())
 	}

@@ -66,14 +66,14 @@ func (s *store) file(ctx context.Context, d *re.Digest, exec bool) (string, erro
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
-	f, err := os.OpenFile(name+".part", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	f, err := os.CreateTemp(s.dir, "part") // others may keep theirs here too
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(s.read(ctx, d, f), f.Close()); err != nil {
+	if err := errors.Join(s.read(ctx, d, f), f.Chmod(mode), f.Close()); err != nil {
 		return "", err
 	}
-	return name, os.Rename(name+".part", name)
+	return name, os.Rename(f.Name(), name)
 }
 
 // tree makes a folder as a Directory says, of links to files that are kept.

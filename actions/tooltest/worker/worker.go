@@ -1,7 +1,7 @@
 // Package worker is a double of the machines that run commands for a server of the Remote Execution API: no package registry has a real one. The
 // server is real, and so are the commands. It does to the letter what the API says of workers, so that what works here works elsewhere:
 // a command runs in a folder whose name nobody knows before, in which is its input tree and nothing else, with the environment that it
-// names and no other. It runs under strace, and the test fails if it takes a file that is not among its inputs.
+// names and no other. It runs under strace, if that is wanted, and the test fails if it takes a file that is not among its inputs.
 package worker
 
 import (
@@ -41,7 +41,7 @@ var ErrDead = errors.New("the worker has died")
 type Workers struct {
 	t      testing.TB
 	do     func(*Job) (*re.ActionResult, error)
-	tracer string // strace
+	tracer string // strace, or "" where nobody looks at what commands read
 	dir    string // of all their files
 	files  *store
 	ran    atomic.Int64
@@ -62,12 +62,23 @@ type Job struct {
 // Start has n workers run the commands of an instance of a server. do does with them something else than to run them, unless it is nil.
 func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
 	t.Helper()
-	if do == nil {
-		do = func(j *Job) (*re.ActionResult, error) { return j.Run() }
-	}
 	tracer, err := exec.LookPath("strace")
 	if err != nil {
 		tooltest.Missing(t, "strace")
+	}
+	return start(t, farm, n, do, tracer)
+}
+
+// StartUntraced is Start where what commands read is not looked at, which takes as long as the commands.
+func StartUntraced(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
+	t.Helper()
+	return start(t, farm, n, do, "")
+}
+
+func start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error), tracer string) *Workers {
+	t.Helper()
+	if do == nil {
+		do = func(j *Job) (*re.ActionResult, error) { return j.Run() }
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -80,10 +91,7 @@ func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 		}
 		return conn
 	}
-	all := &Workers{t: t, do: do, tracer: tracer, dir: dir, files: &store{conn: dial(), instance: farm.Instance, dir: filepath.Join(dir, "kept")}}
-	if err := os.Mkdir(all.files.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	all := &Workers{t: t, do: do, tracer: tracer, dir: dir, files: &store{conn: dial(), instance: farm.Instance, dir: farm.Kept}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for range n {
@@ -191,13 +199,19 @@ func (w *Workers) run(ctx context.Context, input *re.Digest, c *re.Command) (*re
 	if r.StderrDigest, err = w.files.put(ctx, said[1]); err != nil {
 		return nil, err
 	}
-	w.examine(filepath.Join(base, "trace"), root, c)
+	if w.tracer != "" {
+		w.examine(filepath.Join(base, "trace"), root, c)
+	}
 	return r, w.collect(ctx, c, root, r)
 }
 
 // start runs the program of a command, and gives what it says at both its outputs.
 func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) (said [2][]byte, exitCode int, err error) {
-	cmd := exec.CommandContext(ctx, w.tracer, strace.Args(trace, c.GetArguments())[1:]...)
+	argv := c.GetArguments()
+	if w.tracer != "" {
+		argv = append([]string{w.tracer}, strace.Args(trace, argv)[1:]...)
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = root, []string{} // nil would be that of the test
 	for _, e := range c.GetEnvironmentVariables() {
 		cmd.Env = append(cmd.Env, e.GetName()+"="+e.GetValue())

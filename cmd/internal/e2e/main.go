@@ -23,14 +23,17 @@ var (
 	build  = sync.OnceValue(buildKbuild)
 )
 
-// Main is the TestMain of a package of end-to-end tests.
-func Main(m *testing.M) {
+// Main is the TestMain of a package of end-to-end tests. after ends what several of them have used.
+func Main(m *testing.M, after ...func()) {
 	var err error
 	if binDir, err = os.MkdirTemp("", "kbuild-e2e"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	status := m.Run()
+	for _, end := range after {
+		end()
+	}
 	os.RemoveAll(binDir)
 	os.Exit(status)
 }

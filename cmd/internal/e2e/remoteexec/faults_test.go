@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	re "github.com/bazelbuild/remote-apis/build/bazel/remote/execution/v2"
@@ -20,14 +21,15 @@ var part = []string{"plain", "early"}
 
 // What fails elsewhere fails here too, and what is said of it is what is said without other machines.
 func TestFailure(t *testing.T) {
-	farm := tooltest.StartFarm(t, 1)[0]
+	farm := shared.take(t)
 	local := e2e.Unpack(t, "project")
-	local.Write("src/half.cu", "__device__ float half_of(float x) {\n  asm(\"no.such.instruction;\");\n  return x / 2;\n}\n")
+	local.Write("src/half.cu", "__device__ float half_of(float x) {\n#if __CUDA_ARCH__ == 900\n  asm(\"no.such.instruction;\");\n#endif\n  return x / 2;\n}\n")
 	local.Write("src/twice.cu", "__device__ float twice(float x) {\n#if __CUDA_ARCH__ == 900\n  return nothing_of_that_name;\n#endif\n  return x + x;\n}\n")
 	p := local.Checkout(t, "another", "check out")
-	here := build(&local, "-k", "0", "-j2")
-	worker.Start(t, farm, 2, newGates(t, p).passing)
-	there := build(p, elsewhere(farm, "-k", "0")...)
+	args := []string{"-k", "0", "plain", "solver", "early", "late"}
+	here := build(&local, append(args, "-j2")...)
+	worker.StartUntraced(t, farm, 2, newGates(t, p).passing)
+	there := build(p, elsewhere(farm, args...)...)
 	for name, text := range map[string]string{"ptxas src/half.cu": "Not a name of any known instruction", "cicc src/twice.cu": `src/twice.cu(3): error: identifier "nothing_of_that_name" is undefined`} {
 		if !strings.HasPrefix(here.messages[name], "failed") || !strings.Contains(here.messages[name], text) {
 			t.Fatalf("%s here: %q", name, here.messages[name])
@@ -61,17 +63,24 @@ func (f *faults) build(t *testing.T, farm *tooltest.Farm, text string, do func(*
 	t.Helper()
 	p := f.project.Checkout(t, "another", "check out")
 	g := newGate(t, p, "early")
-	worker.Start(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
+	worker.StartUntraced(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
 		r, err := do(j)
 		g.open()
 		return r, err
 	})
-	b := build(p, elsewhere(farm, append([]string{"--remote-read-only"}, part...)...)...)
+	b := build(p, elsewhere(farm, part...)...)
 	if b.status != 0 || len(b.warnings) > 1 || len(b.warnings) == 1 && (text == "" || !strings.Contains(b.warnings[0], text)) {
 		t.Errorf("%+v", b)
 	}
 	same(t, files(t, filepath.Join(p.Dir, "build")), f.want)
 	return b
+}
+
+// digest changes the digests of all outputs.
+func digest(r *re.ActionResult, d *re.Digest) {
+	for _, o := range r.OutputFiles {
+		o.Digest = d
+	}
 }
 
 // Workers that fail make no build fail, and none wrong.
@@ -86,6 +95,12 @@ func TestWorkers(t *testing.T) {
 			return r, err
 		}
 	}
+	var turn atomic.Int64
+	wrong := []func(*re.ActionResult){ // one after the other: after three that are lost in a row none follows
+		func(r *re.ActionResult) { r.OutputFiles = nil },
+		func(r *re.ActionResult) { digest(r, &re.Digest{Hash: strings.Repeat("0", 64), SizeBytes: 1 << 10}) }, // the server does not have it
+		func(r *re.ActionResult) { digest(r, &re.Digest{Hash: "../../etc/passwd", SizeBytes: -1}) },
+	}
 	tests := []struct {
 		name, warning string
 		do            func(*worker.Job) (*re.ActionResult, error)
@@ -93,16 +108,8 @@ func TestWorkers(t *testing.T) {
 		{"all commands fail", "running commands by", func(*worker.Job) (*re.ActionResult, error) {
 			return &re.ActionResult{ExitCode: 1, StderrRaw: []byte("this is no computer\n")}, nil
 		}},
-		{"no output", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) { r.OutputFiles = nil })},
-		{"an output that the server does not have", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
-			for _, o := range r.OutputFiles {
-				o.Digest.Hash = strings.Repeat("0", 64)
-			}
-		})},
-		{"no digest", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
-			for _, o := range r.OutputFiles {
-				o.Digest = &re.Digest{Hash: "../../etc/passwd", SizeBytes: -1}
-			}
+		{"results that cannot be", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
+			wrong[(turn.Add(1)-1)%int64(len(wrong))](r)
 		})},
 		{"both outputs say something", "running commands by", spoil(func(_ *worker.Job, r *re.ActionResult) {
 			r.StdoutRaw, r.StderrRaw, r.StderrDigest = []byte("one\n"), []byte("two\n"), nil
@@ -110,10 +117,9 @@ func TestWorkers(t *testing.T) {
 		{"they die", "", func(*worker.Job) (*re.ActionResult, error) { return nil, worker.ErrDead }},
 		{"there is none", "", nil},
 	}
-	farms := tooltest.StartFarm(t, len(tests))
-	for i, tt := range tests {
+	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			farm := farms[i]
+			farm := shared.take(t)
 			if tt.do == nil {
 				p := f.project.Checkout(t, "another", "check out")
 				if b := build(p, elsewhere(farm, part...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) > 0 {
@@ -138,7 +144,10 @@ func TestServers(t *testing.T) {
 		"stops":  func(t *testing.T, farm *tooltest.Farm) { farm.Freeze(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			farm := tooltest.StartFarm(t, 1)[0]
+			farm := shared.take(t)
+			if name == "killed" { // which others cannot use
+				farm = tooltest.StartFarm(t, 1)[0]
+			}
 			f.build(t, farm, farm.Address, func(*worker.Job) (*re.ActionResult, error) {
 				fault(t, farm)
 				return nil, worker.ErrDead
@@ -146,9 +155,9 @@ func TestServers(t *testing.T) {
 		})
 	}
 	t.Run("keeps a cache", func(t *testing.T) {
-		farm := &tooltest.Farm{Address: tooltest.BuildGrid(t)}
+		farm := &tooltest.Farm{Address: shared.take(t).Cache}
 		p := f.project.Checkout(t, "another", "check out")
-		if b := build(p, elsewhere(farm, part...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) > 1 {
+		if b := build(p, elsewhere(farm, append(part, "--remote-read-only=false")...)...); b.status != 0 || b.elsewhere > 0 || len(b.warnings) != 1 || !strings.Contains(b.warnings[0], "runs no commands") {
 			t.Errorf("%+v", b)
 		}
 		same(t, files(t, filepath.Join(p.Dir, "build")), f.want)
@@ -157,11 +166,11 @@ func TestServers(t *testing.T) {
 
 // Who runs workers is believed, as compilers are: what a command is said to have made is taken, whatever it is.
 func TestTrust(t *testing.T) {
-	farm, f := tooltest.StartFarm(t, 1)[0], newFaults(t)
+	farm, f := shared.take(t), newFaults(t)
 	p := f.project.Checkout(t, "another", "check out")
 	g := newGates(t, p)
 	lie := []byte("// not what cicc makes\n")
-	worker.Start(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
+	worker.StartUntraced(t, farm, 2, func(j *worker.Job) (*re.ActionResult, error) {
 		r, err := j.Run()
 		if err != nil || tool(j.Command) != "cicc" {
 			return r, err

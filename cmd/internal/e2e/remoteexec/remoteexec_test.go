@@ -25,11 +25,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-func TestMain(m *testing.M) {
-	os.Setenv("KBUILD_REMOTE_PATIENCE", "1m") // a machine that has much to do is no fault of the server's
-	e2e.Main(m)
-}
-
 // gate is a file of a project at which a build waits with all that this machine may run at once.
 type gate struct {
 	t    *testing.T
@@ -191,14 +186,14 @@ func build(p *e2e.Project, args ...string) built {
 	return b
 }
 
-// elsewhere are the options of a build that runs what it can on other machines, and the rest here, one by one.
+// elsewhere are the options of a build that runs what it can on other machines, and the rest here, one by one. It leaves nothing on the server that
+// another build could take.
 func elsewhere(farm *tooltest.Farm, args ...string) []string {
-	return append([]string{"-j1", "--remote", farm.Address, "--remote-exec"}, args...)
+	return append([]string{"-j1", "--remote", farm.Address, "--remote-exec", "--remote-read-only"}, args...)
 }
 
 // What other machines make is what this one makes, and so is what they say. They read nothing that was not sent to them.
 func TestSame(t *testing.T) {
-	farms := tooltest.StartFarm(t, 3)
 	all := tooltest.Toolkits(t)
 	if len(all) > 2 {
 		all = []tooltest.Toolkit{all[0], all[len(all)-1]}
@@ -216,13 +211,13 @@ func TestSame(t *testing.T) {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
-					p, farm := local.Checkout(t, "another", "check out"), farms[i]
+					p, farm := local.Checkout(t, "another", "check out"), shared.take(t)
 					g, dir := newGates(t, p), filepath.Join(p.Dir, "build")
 					if outside {
-						farm, dir = farms[2], filepath.Join(t.TempDir(), "out side")
+						dir = filepath.Join(t.TempDir(), "out side")
 					}
 					worker.Start(t, farm, 2, g.passing)
-					there := build(p, elsewhere(farm, "--build-dir", dir, "--remote-read-only")...)
+					there := build(p, elsewhere(farm, "--build-dir", dir)...)
 					if there.status != 0 || there.elsewhere < 1 || len(there.warnings) > 0 {
 						t.Errorf("%+v", there)
 					}
@@ -233,7 +228,7 @@ func TestSame(t *testing.T) {
 					if b := build(p, elsewhere(farm, "--build-dir", dir)...); b.status != 0 || b.upToDate != b.actions {
 						t.Errorf("a second build: %+v", b)
 					}
-					if i == 0 { // what passes hand to each other too; with one toolkit, for the time that it takes
+					if outside { // what passes hand to each other too; once, for the time that it takes
 						g.early.remove()
 						g.late.remove()
 						p.Run("kbuild", "-j2", "--build-dir", dir, "cache", "verify", "--rebuild")
