@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -30,19 +29,18 @@ type Export struct {
 
 // Links is what a link with a static library must add to it. That of a shared library adds nothing.
 type Links struct {
-	CUDA, HIP  bool           // its runtime
-	DeviceLink bool           // there is device code to link
-	Closed     bool           // it was linked already, and that of all that it needs
-	LTO        bool           // with LTO-IR
-	Arithmetic string         // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
-	Toolkit    string         // version of the CUDA toolkit that made the code: an older one does not link it
-	Codes      []gencode.Code // that are to be linked, or are
-	Runtime    string         // attribute cudart
-	HostLTO    string         // host code is that of a compiler's LTO: "thin" or "full"; ""
-	Libs       []string       // -l
-	LibDirs    []string       // -L
-	CUDADirs   []string       // -L of the toolkit
-	CXX        bool           // host code of C++
+	CUDA, HIP  bool     // its runtime
+	DeviceLink bool     // there is device code to link
+	Closed     bool     // it was linked already, and that of all that it needs
+	LTO        bool     // with LTO-IR
+	Arithmetic string   // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
+	Toolkit    string   // version of the CUDA toolkit that made the code: an older one does not link it
+	Runtime    string   // attribute cudart
+	HostLTO    string   // host code is that of a compiler's LTO: "thin" or "full"; ""
+	Libs       []string // -l
+	LibDirs    []string // -L
+	CUDADirs   []string // -L of the toolkit
+	CXX        bool     // host code of C++
 }
 
 // exports says of all targets what others need to use them.
@@ -107,7 +105,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 	e.Links = Links{
 		HIP: t.isHIP() && slices.ContainsFunc(t.Sources, isDevice), CUDA: !t.isHIP() && b.usesCUDA(t, l),
 		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Closed: t.DeviceLink, LTO: own.lto, Runtime: t.CudaRT, HostLTO: hostLTO(t),
-		Libs: t.Libs, LibDirs: t.LibDirs, Codes: t.codes.shipped(),
+		Libs: t.Libs, LibDirs: t.LibDirs,
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" }),
 	}
 	if own.lto {
@@ -153,4 +151,6 @@ func (b *builder) exportPrebuilt(t *target, e *Export) {
 }
 
 // inProject reports a path of the project.
-func (g *given) inProject(p string) bool { return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") }
+func (g *given) inProject(p string) bool {
+	return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../")
+}

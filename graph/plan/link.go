@@ -48,7 +48,7 @@ func (b *builder) sharedLibrary(t *target, plain string) {
 		return
 	}
 	b.link(t, plain+"."+t.SOVersion, graph.SharedLink)
-	b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Argv: []string{"copy"}, Inputs: []string{t.file}, Outputs: []string{plain}})
+	b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Inputs: []string{t.file}, Outputs: []string{plain}})
 	t.node.Outputs = append(t.node.Outputs, plain)
 }
 

@@ -1,0 +1,348 @@
+package install
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// The package of CMake. What CMake 3.25 and 4.4 do with an imported static library that has device code, which is what this is written for:
+//
+//   - With the language CUDA among its IMPORTED_LINK_INTERFACE_LANGUAGES, a program of plain C++ is linked as one of CUDA, with the runtime that its
+//     CUDA_RUNTIME_LIBRARY says, cudadevrt, rt, pthread and dl.
+//   - With CUDA_SEPARABLE_COMPILATION, the link of such a program gets a device link, and the library's file is one of its inputs. With
+//     CUDA_RESOLVE_DEVICE_SYMBOLS it is left out there.
+//   - $<DEVICE_LINK:-dlto> among its INTERFACE_LINK_OPTIONS has that device link read the LTO-IR. CMake itself gives -dlto to programs with
+//     INTERPROCEDURAL_OPTIMIZATION only; those have their own device code as LTO-IR too, and then calls into the library are optimised.
+//   - Equal options are given once, so one of two words would lose its first: -Xnvlink=-Xnvvm=... is one.
+//   - The CUDA::cudart_static of FindCUDAToolkit may be of another toolkit than the compiler's (4.4, with one toolkit in /usr and the compiler's
+//     elsewhere), and two runtimes do not link: it is for projects without the language CUDA.
+
+// cmakeConfig is NAMEConfig.cmake.
+func (k *Package) cmakeConfig() (string, error) {
+	w := &cmakeText{name: k.Name}
+	w.line("# Written by kbuild install: the package %s for find_package of CMake. It finds its files from where it is.", strings.TrimSpace(k.Name+" "+k.Version))
+	w.line("if(CMAKE_VERSION VERSION_LESS 3.18)")
+	w.notFound("  ", "its package is for CMake 3.18 and newer")
+	w.line("endif()")
+	w.line("cmake_policy(VERSION 3.18...4.0)")
+	w.line(`get_filename_component(@prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)`)
+	w.line("get_property(@languages GLOBAL PROPERTY ENABLED_LANGUAGES)")
+	if slices.ContainsFunc(k.exports, func(e plan.Export) bool { return e.Kind == manifest.Module }) {
+		w.line(`set(%s_MODULE_DIR "${@prefix}/%s")`, k.Name, k.moduleDir())
+	}
+	k.cmakeComponents(w)
+	for _, e := range k.libraries() {
+		if err := k.cmakeChecks(w, e); err != nil {
+			return "", err
+		}
+	}
+	k.cmakePackages(w)
+	for _, e := range k.libraries() {
+		if err := k.cmakeTarget(w, e, e.Name); err != nil {
+			return "", err
+		}
+		if k.behindClosed(e) {
+			if err := k.cmakeTarget(w, e, e.Name+linkedSuffix); err != nil {
+				return "", err
+			}
+		}
+	}
+	return w.String(), nil
+}
+
+// cmakeText is a file of CMake. In its lines @x is a variable of this package's own.
+type cmakeText struct {
+	strings.Builder
+	name string
+}
+
+func (w *cmakeText) line(format string, args ...any) {
+	format = strings.ReplaceAll(format, "@", "_"+w.name+"_")
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+// notFound ends find_package.
+func (w *cmakeText) notFound(indent, format string, args ...any) {
+	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)", indent)
+	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE %s)", indent, cmakeQuoted(fmt.Sprintf(format, args...)))
+	w.line("%sreturn()", indent)
+}
+
+// cmakeQuoted is a quoted argument, in which nothing is replaced.
+func cmakeQuoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
+}
+
+// cmakeListed is an element of a list in a quoted argument.
+func cmakeListed(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, `;`, `\;`).Replace(s)
+}
+
+// cmakeComponents finds which libraries are asked for: all, or components and what they need.
+func (k *Package) cmakeComponents(w *cmakeText) {
+	var all []string
+	for _, e := range k.libraries() {
+		all = append(all, e.Name)
+		var behind []string
+		for _, label := range Labels(k.exports, []string{e.Label}) {
+			behind = append(behind, k.named(label).Name)
+		}
+		w.line("set(@needs_%s %s)", e.Name, strings.Join(behind, " "))
+	}
+	w.line("set(@components ${${CMAKE_FIND_PACKAGE_NAME}_FIND_COMPONENTS})")
+	w.line("if(NOT @components)")
+	w.line("  set(@components %s)", strings.Join(all, " "))
+	w.line("endif()")
+	w.line(`set(@wanted "")`)
+	w.line("foreach(@component IN LISTS @components)")
+	w.line("  if(DEFINED @needs_${@component})")
+	w.line("    list(APPEND @wanted ${@needs_${@component}})")
+	w.line("    set(${CMAKE_FIND_PACKAGE_NAME}_${@component}_FOUND TRUE)")
+	w.line("  elseif(${CMAKE_FIND_PACKAGE_NAME}_FIND_REQUIRED_${@component})")
+	w.line("    set(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)")
+	w.line(`    set(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE "it has no component ${@component}; there are: %s")`, strings.Join(all, ", "))
+	w.line("    return()")
+	w.line("  endif()")
+	w.line("endforeach()")
+}
+
+func (k *Package) named(label string) plan.Export {
+	return k.exports[slices.IndexFunc(k.exports, func(e plan.Export) bool { return e.Label == label })]
+}
+
+// cmakeChecks refuses a project that could not link a library.
+func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
+	if !e.Links.DeviceLink {
+		return nil
+	}
+	c, err := k.contentsOf(e)
+	if err != nil {
+		return err
+	}
+	language := "CUDA"
+	if e.Links.HIP {
+		language = "HIP"
+	}
+	w.line(`if("%s" IN_LIST @wanted)`, e.Name)
+	w.line(`  if(NOT "%s" IN_LIST @languages)`, language)
+	w.notFound("    ", "%s::%s has device code that is linked together with the program's: add %s to the LANGUAGES of project(), or name other COMPONENTS", k.Name, e.Name, language)
+	w.line("  endif()")
+	if e.Links.Toolkit != "" {
+		w.line(`  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS "%s")`, e.Links.Toolkit)
+		w.notFound("    ", "the device code of %s::%s was made by CUDA %s, which the linker of an older toolkit does not read", k.Name, e.Name, e.Links.Toolkit)
+		w.line("  endif()")
+	}
+	if known := numbers(k.archs); len(known) > 0 && !e.Links.HIP {
+		w.line("  foreach(@arch IN LISTS CMAKE_CUDA_ARCHITECTURES)")
+		w.line(`    string(REGEX REPLACE "-(real|virtual)$" "" @arch "${@arch}")`)
+		w.line(`    if("${@arch}" MATCHES "^(%s)$" AND NOT "${@arch}" MATCHES "^(%s)$")`, strings.Join(known, "|"), strings.Join(c.links(k.archs), "|"))
+		w.line(`      message(WARNING "%s::%s has no code that links for ${@arch} of CMAKE_CUDA_ARCHITECTURES (it has %s); nvlink leaves out what it lacks")`, k.Name, e.Name, strings.Join(c.open, " "))
+		w.line("    endif()")
+		w.line("  endforeach()")
+	}
+	w.line("endif()")
+	return nil
+}
+
+// cmakePackages finds the packages that the libraries need.
+func (k *Package) cmakePackages(w *cmakeText) {
+	finds := func(ask, pkg string, needs func(l plan.Links) bool) {
+		for _, e := range k.libraries() {
+			if !needs(e.Links) || e.Shared {
+				continue
+			}
+			w.line(`if("%s" IN_LIST @wanted%s)`, e.Name, ask)
+			w.line("  include(CMakeFindDependencyMacro)")
+			w.line("  find_dependency(%s)", pkg)
+			w.line("endif()")
+		}
+	}
+	finds(` AND NOT "CUDA" IN_LIST @languages`, "CUDAToolkit", func(l plan.Links) bool { return l.CUDA && !l.DeviceLink && l.Runtime != "none" })
+	finds(``, "hip", func(l plan.Links) bool { return l.HIP && l.Runtime != "none" })
+}
+
+// linkedSuffix ends the name of a library whose device code one with device_link has linked: whoever needs it for that one must not link it again.
+const linkedSuffix = ".linked"
+
+// behindClosed reports a library whose device code was linked into another one.
+func (k *Package) behindClosed(e plan.Export) bool {
+	return e.Links.DeviceLink && slices.ContainsFunc(k.exports, func(u plan.Export) bool {
+		return u.Links.Closed && slices.Contains(Labels(k.exports, []string{u.Label}), e.Label)
+	})
+}
+
+// cmakeTarget declares a library under a name.
+func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
+	c, err := k.contentsOf(e)
+	if err != nil {
+		return err
+	}
+	sort := "STATIC"
+	if e.Shared {
+		sort = "SHARED"
+	}
+	w.line("")
+	w.line("# Device code: %s.", c)
+	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s::%s)`, e.Name, k.Name, name)
+	w.line("  add_library(%s::%s %s IMPORTED)", k.Name, name, sort)
+	property := func(property, value string) {
+		w.line(`  set_property(TARGET %s::%s PROPERTY %s "%s")`, k.Name, name, property, value)
+	}
+	property("IMPORTED_LOCATION", k.cmakePath(e))
+	if k.hasHeaders() {
+		property("INTERFACE_INCLUDE_DIRECTORIES", "${_"+k.Name+"_prefix}/"+includeDir)
+	}
+	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
+	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
+	if e.Shared {
+		k.cmakeShared(e, property)
+	} else {
+		k.cmakeStatic(w, e, name, property)
+	}
+	w.line("endif()")
+	return nil
+}
+
+func (k *Package) cmakePath(e plan.Export) string {
+	if installs(e) {
+		return "${_" + k.Name + "_prefix}/" + libPath(e)
+	}
+	return cmakeListed(cache.Absolute(k.root, e.File))
+}
+
+// cmakeShared says what a shared library is called and loads.
+func (k *Package) cmakeShared(e plan.Export, property func(name, value string)) {
+	if e.Kind == manifest.Library {
+		property("IMPORTED_SONAME", path.Base(e.File))
+	}
+	if needs := k.cmakeNeeds(e, ""); needs != nil {
+		property("IMPORTED_LINK_DEPENDENT_LIBRARIES", strings.Join(needs, ";"))
+	}
+}
+
+// cmakeNeeds are the targets of what a library needs. Behind one with a device link of its own they are those that were linked.
+func (k *Package) cmakeNeeds(e plan.Export, suffix string) (targets []string) {
+	for _, label := range e.Needs {
+		if need := k.named(label); suffix != "" && k.behindClosed(need) {
+			targets = append(targets, k.Name+"::"+need.Name+suffix)
+		} else {
+			targets = append(targets, k.Name+"::"+need.Name)
+		}
+	}
+	return targets
+}
+
+// cmakeStatic says what a link with a static library adds.
+func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+	l := e.Links
+	suffix := ""
+	if l.Closed || name != e.Name {
+		suffix = linkedSuffix
+	}
+	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
+	libs := k.cmakeNeeds(e, suffix)
+	for _, lib := range l.Libs {
+		libs = append(libs, cmakeListed(lib))
+	}
+	if l.HIP && l.Runtime != "none" {
+		libs = append(libs, "hip::amdhip64")
+	}
+	if libs != nil {
+		property("INTERFACE_LINK_LIBRARIES", strings.Join(libs, ";"))
+	}
+	var dirs []string
+	for _, d := range l.LibDirs {
+		dirs = append(dirs, cmakeListed(cache.Absolute(k.root, d)))
+	}
+	if dirs != nil {
+		property("INTERFACE_LINK_DIRECTORIES", strings.Join(dirs, ";"))
+	}
+	if l.HostLTO != "" {
+		property("KBUILD_HOST_LTO", l.HostLTO)
+	}
+	switch {
+	case l.DeviceLink && !l.HIP:
+		property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA;"+languages)
+	case l.CUDA && l.Runtime != "none":
+		w.line(`  if("CUDA" IN_LIST @languages)`)
+		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "CUDA;%s")`, k.Name, name, languages)
+		w.line("  else()")
+		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "%s")`, k.Name, name, languages)
+		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, k.Name, name, cudaTargets(l))
+		w.line("  endif()")
+	default:
+		property("IMPORTED_LINK_INTERFACE_LANGUAGES", languages)
+	}
+	k.cmakeDeviceLink(w, e, name, property)
+}
+
+// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is there.
+func cudaTargets(l plan.Links) string {
+	runtime := "CUDA::cudart_static"
+	if l.Runtime == "shared" {
+		runtime = "CUDA::cudart"
+	}
+	if l.Closed { // its device code may launch kernels
+		return "CUDA::cudadevrt;" + runtime
+	}
+	return runtime
+}
+
+// cmakeDeviceLink says whether a program's device link takes the library.
+func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+	l := e.Links
+	switch {
+	case !l.DeviceLink && !l.Closed:
+		return
+	case l.Closed || name != e.Name:
+		property("CUDA_RESOLVE_DEVICE_SYMBOLS", "ON")
+		return
+	}
+	property("CUDA_SEPARABLE_COMPILATION", "ON")
+	if !l.LTO {
+		return
+	}
+	property("INTERFACE_LINK_OPTIONS", "$<DEVICE_LINK:-dlto>")
+	if l.Arithmetic != "" {
+		var options []string
+		for option := range strings.SplitSeq(strings.TrimPrefix(l.Arithmetic, "-Xnvvm="), ",") {
+			options = append(options, "-Xnvlink=-Xnvvm="+option)
+		}
+		w.line(`  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13) # its nvlink forgets how LTO-IR was compiled`)
+		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:%s>")`, k.Name, name, strings.Join(options, ";"))
+		w.line("  endif()")
+	}
+}
+
+// cmakeVersion is NAMEConfigVersion.cmake: a version is good for requests of the same first number that are not newer, and for ranges that hold it.
+func (k *Package) cmakeVersion() string {
+	major, _, _ := strings.Cut(k.Version, ".")
+	return fmt.Sprintf(`# Written by kbuild install.
+set(PACKAGE_VERSION "%s")
+if(PACKAGE_FIND_VERSION_RANGE)
+  if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION_MIN OR NOT PACKAGE_FIND_VERSION_MIN_MAJOR STREQUAL "%[2]s"
+     OR (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE" AND PACKAGE_VERSION VERSION_GREATER PACKAGE_FIND_VERSION_MAX)
+     OR (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "EXCLUDE" AND PACKAGE_VERSION VERSION_GREATER_EQUAL PACKAGE_FIND_VERSION_MAX))
+    set(PACKAGE_VERSION_COMPATIBLE FALSE)
+  else()
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+elseif(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION OR (PACKAGE_FIND_VERSION AND NOT PACKAGE_FIND_VERSION_MAJOR STREQUAL "%[2]s"))
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  set(PACKAGE_VERSION_UNSUITABLE TRUE)
+endif()
+`, k.Version, major)
+}
