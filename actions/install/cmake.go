@@ -48,7 +48,7 @@ func (k *Package) cmakeConfig() (string, error) {
 			return "", err
 		}
 		if k.behindClosed(e) {
-			if err := k.cmakeTarget(w, e, e.Name+linkedSuffix); err != nil {
+			if err := k.cmakeTarget(w, e, cmakeName(e, true)); err != nil {
 				return "", err
 			}
 		}
@@ -89,11 +89,7 @@ func (k *Package) cmakeComponents(w *cmakeText) {
 	var all []string
 	for _, e := range k.libraries() {
 		all = append(all, e.Name)
-		var behind []string
-		for _, label := range Labels(k.exports, []string{e.Label}) {
-			behind = append(behind, k.named(label).Name)
-		}
-		w.line("set(@needs_%s %s)", e.Name, strings.Join(behind, " "))
+		w.line("set(@needs_%s %s)", e.Name, strings.Join(k.cmakeBehind(nil, e, e.Links.Closed), " "))
 	}
 	w.line("set(@components ${${CMAKE_FIND_PACKAGE_NAME}_FIND_COMPONENTS})")
 	w.line("if(NOT @components)")
@@ -110,6 +106,29 @@ func (k *Package) cmakeComponents(w *cmakeText) {
 	w.line("    return()")
 	w.line("  endif()")
 	w.line("endforeach()")
+}
+
+// cmakeBehind are the names of the targets that stand for a library and for what it needs. linked says that one with a device link of its own needs it.
+func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []string {
+	name := cmakeName(e, linked)
+	if slices.Contains(names, name) {
+		return names
+	}
+	names = append(names, name)
+	for _, label := range e.Needs {
+		names = k.cmakeBehind(names, k.named(label), linked || e.Links.Closed)
+	}
+	return names
+}
+
+// linkedSuffix ends the name of a library whose device code one with device_link has linked: whoever needs it for that one must not link it again.
+const linkedSuffix = ".linked"
+
+func cmakeName(e plan.Export, linked bool) string {
+	if linked && e.Links.DeviceLink {
+		return e.Name + linkedSuffix
+	}
+	return e.Name
 }
 
 func (k *Package) named(label string) plan.Export {
@@ -152,28 +171,47 @@ func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
 
 // cmakePackages finds the packages that the libraries need.
 func (k *Package) cmakePackages(w *cmakeText) {
-	finds := func(ask, pkg string, needs func(l plan.Links) bool) {
-		for _, e := range k.libraries() {
-			if !needs(e.Links) || e.Shared {
-				continue
-			}
-			w.line(`if("%s" IN_LIST @wanted%s)`, e.Name, ask)
-			w.line("  include(CMakeFindDependencyMacro)")
-			w.line("  find_dependency(%s)", pkg)
+	for _, e := range k.libraries() {
+		l := e.Links
+		needs := func(format string) {
+			w.line("if(%s)", k.cmakeWanted(e))
+			w.line(format)
 			w.line("endif()")
 		}
+		switch {
+		case l.Runtime == "none":
+		case e.Shared && l.CUDA && l.Runtime == "shared":
+			needs("  find_package(CUDAToolkit QUIET) # for the linker, which looks for what libraries load")
+		case e.Shared:
+		case l.CUDA:
+			w.line("include(CMakeFindDependencyMacro)")
+			needs("  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()")
+		case l.HIP:
+			w.line("include(CMakeFindDependencyMacro)")
+			needs(`  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
+    set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
+    find_dependency(hip)
+    unset(CMAKE_POLICY_VERSION_MINIMUM)
+  else()
+    find_dependency(hip)
+  endif()`)
+		}
 	}
-	finds(` AND NOT "CUDA" IN_LIST @languages`, "CUDAToolkit", func(l plan.Links) bool { return l.CUDA && !l.DeviceLink && l.Runtime != "none" })
-	finds(``, "hip", func(l plan.Links) bool { return l.HIP && l.Runtime != "none" })
 }
 
-// linkedSuffix ends the name of a library whose device code one with device_link has linked: whoever needs it for that one must not link it again.
-const linkedSuffix = ".linked"
+// cmakeWanted is the condition under which a library is.
+func (k *Package) cmakeWanted(e plan.Export) string {
+	wanted := fmt.Sprintf(`"%s" IN_LIST _%s_wanted`, e.Name, k.Name)
+	if k.behindClosed(e) {
+		wanted += fmt.Sprintf(` OR "%s" IN_LIST _%s_wanted`, cmakeName(e, true), k.Name)
+	}
+	return wanted
+}
 
 // behindClosed reports a library whose device code was linked into another one.
 func (k *Package) behindClosed(e plan.Export) bool {
 	return e.Links.DeviceLink && slices.ContainsFunc(k.exports, func(u plan.Export) bool {
-		return u.Links.Closed && slices.Contains(Labels(k.exports, []string{u.Label}), e.Label)
+		return u.Links.Closed && slices.Contains(k.cmakeBehind(nil, u, true), cmakeName(e, true))
 	})
 }
 
@@ -189,7 +227,7 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	}
 	w.line("")
 	w.line("# Device code: %s.", c)
-	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s::%s)`, e.Name, k.Name, name)
+	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s::%s)`, name, k.Name, name)
 	w.line("  add_library(%s::%s %s IMPORTED)", k.Name, name, sort)
 	property := func(property, value string) {
 		w.line(`  set_property(TARGET %s::%s PROPERTY %s "%s")`, k.Name, name, property, value)
@@ -201,7 +239,9 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
 	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
 	if e.Shared {
-		k.cmakeShared(e, property)
+		if err := k.cmakeShared(e, property); err != nil {
+			return err
+		}
 	} else {
 		k.cmakeStatic(w, e, name, property)
 	}
@@ -217,23 +257,28 @@ func (k *Package) cmakePath(e plan.Export) string {
 }
 
 // cmakeShared says what a shared library is called and loads.
-func (k *Package) cmakeShared(e plan.Export, property func(name, value string)) {
+func (k *Package) cmakeShared(e plan.Export, property func(name, value string)) error {
+	name, err := k.soname(e)
 	if e.Kind == manifest.Library {
-		property("IMPORTED_SONAME", path.Base(e.File))
+		name = path.Base(e.File)
 	}
-	if needs := k.cmakeNeeds(e, ""); needs != nil {
+	if name != "" {
+		property("IMPORTED_SONAME", name)
+	}
+	needs := k.cmakeNeeds(e, false)
+	if e.Links.CUDA && e.Links.Runtime == "shared" {
+		needs = append(needs, "$<TARGET_NAME_IF_EXISTS:CUDA::cudart>")
+	}
+	if needs != nil {
 		property("IMPORTED_LINK_DEPENDENT_LIBRARIES", strings.Join(needs, ";"))
 	}
+	return err
 }
 
-// cmakeNeeds are the targets of what a library needs. Behind one with a device link of its own they are those that were linked.
-func (k *Package) cmakeNeeds(e plan.Export, suffix string) (targets []string) {
+// cmakeNeeds are the targets of what a library needs.
+func (k *Package) cmakeNeeds(e plan.Export, linked bool) (targets []string) {
 	for _, label := range e.Needs {
-		if need := k.named(label); suffix != "" && k.behindClosed(need) {
-			targets = append(targets, k.Name+"::"+need.Name+suffix)
-		} else {
-			targets = append(targets, k.Name+"::"+need.Name)
-		}
+		targets = append(targets, k.Name+"::"+cmakeName(k.named(label), linked))
 	}
 	return targets
 }
@@ -241,12 +286,8 @@ func (k *Package) cmakeNeeds(e plan.Export, suffix string) (targets []string) {
 // cmakeStatic says what a link with a static library adds.
 func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
 	l := e.Links
-	suffix := ""
-	if l.Closed || name != e.Name {
-		suffix = linkedSuffix
-	}
 	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
-	libs := k.cmakeNeeds(e, suffix)
+	libs := k.cmakeNeeds(e, l.Closed || name != e.Name)
 	for _, lib := range l.Libs {
 		libs = append(libs, cmakeListed(lib))
 	}
@@ -267,7 +308,7 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 		property("KBUILD_HOST_LTO", l.HostLTO)
 	}
 	switch {
-	case l.DeviceLink && !l.HIP:
+	case l.DeviceLink && !l.HIP && name == e.Name:
 		property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA;"+languages)
 	case l.CUDA && l.Runtime != "none":
 		w.line(`  if("CUDA" IN_LIST @languages)`)
@@ -275,6 +316,9 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 		w.line("  else()")
 		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "%s")`, k.Name, name, languages)
 		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, k.Name, name, cudaTargets(l))
+		if l.Closed {
+			w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_DIRECTORIES "${CUDAToolkit_LIBRARY_DIR}")`, k.Name, name)
+		}
 		w.line("  endif()")
 	default:
 		property("IMPORTED_LINK_INTERFACE_LANGUAGES", languages)
@@ -288,8 +332,8 @@ func cudaTargets(l plan.Links) string {
 	if l.Runtime == "shared" {
 		runtime = "CUDA::cudart"
 	}
-	if l.Closed { // its device code may launch kernels
-		return "CUDA::cudadevrt;" + runtime
+	if l.Closed { // its device code may launch kernels; FindCUDAToolkit of 3.25 has no name for what that takes
+		return "cudadevrt;" + runtime
 	}
 	return runtime
 }

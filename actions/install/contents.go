@@ -64,9 +64,9 @@ func spelled(codes []gencode.Code) (names []string) {
 func (c contents) String() string {
 	switch {
 	case len(c.open) > 0 && len(c.final) > 0:
-		return strings.Join(c.final, " ") + "; to be linked: " + strings.Join(c.open, " ")
+		return strings.Join(c.final, " ") + ", and relocatable " + strings.Join(c.open, " ")
 	case len(c.open) > 0:
-		return "to be linked: " + strings.Join(c.open, " ")
+		return "relocatable " + strings.Join(c.open, " ")
 	case len(c.final) > 0:
 		return strings.Join(c.final, " ")
 	}
@@ -74,7 +74,14 @@ func (c contents) String() string {
 }
 
 // all are the codes of both sorts.
-func (c contents) all() []string { return slices.Concat(c.final, c.open) }
+func (c contents) all() (codes []string) {
+	for _, code := range slices.Concat(c.final, c.open) {
+		if !slices.Contains(codes, code) {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
 
 // links are those among known architectures for which every object of the library has code that a device link takes: "80", "90a". nvlink passes
 // over an object without, and says so in a warning at most.

@@ -104,6 +104,10 @@ func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 		if e.Fault != "" {
 			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be installed", Detail: e.Fault})
 		}
+		if _, err := k.soname(e); err != nil {
+			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s cannot be installed: %v", e.Label, err),
+				Detail: "Link it with -Wl,-soname,NAME: programs that were linked with it look for it in a folder of this project."})
+		}
 		if first, twice := names[e.Name]; twice && e.Kind != manifest.Module {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s and %s have one name in the package", first.Label, e.Label),
 				Detail: "Rename one of them.", Also: manifest.Place{Pos: first.Pos, Say: first.Label}})
@@ -166,6 +170,9 @@ func (k *Package) lay() {
 			k.add(e, File{Path: libPath(e), From: e.File, Mode: mode, runPaths: k.runPaths(e)})
 			if e.Plain != "" {
 				k.add(e, File{Path: path.Join(libDir, path.Base(e.Plain)), Link: path.Base(e.File)})
+			}
+			if name, _ := k.soname(e); name != "" && name != path.Base(e.File) {
+				k.add(e, File{Path: path.Join(libDir, name), Link: path.Base(e.File)})
 			}
 		}
 		for _, h := range e.Headers {

@@ -4,12 +4,42 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // A program finds the shared libraries of its project by folders relative to its own. In the build tree a prebuilt one is where the project has it, and
 // here it is beside the others, so the list of folders is rewritten, in the place that it has: as cmake --install does.
+
+// soname is the name that programs load a prebuilt shared library by; "" for what is none, or not installed.
+func (k *Package) soname(e plan.Export) (string, error) {
+	if e.Kind != manifest.Prebuilt || !e.Shared || !installs(e) {
+		return "", nil
+	}
+	content, err := regular.Open(cache.Absolute(k.root, e.File), os.O_RDONLY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer content.Close()
+	f, err := elf.NewFile(content)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", e.File, err)
+	}
+	names, err := f.DynString(elf.DT_SONAME)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading %s: %w", e.File, err)
+	case len(names) == 0 || names[0] == "" || strings.Contains(names[0], "/"):
+		return "", fmt.Errorf("%s has no soname", e.File)
+	}
+	return names[0], nil
+}
 
 // changeRunPaths exchanges folders in the list that the dynamic linker searches for a program.
 func changeRunPaths(name string, program []byte, change map[string]string) error {

@@ -136,9 +136,16 @@ func (c *cli) install(pkg *install.Package, prefix, below string) error {
 func installedNote(changed, same int, below string) string {
 	switch {
 	case changed == 0:
-		return fmt.Sprintf("nothing to install in %s: %d files are there already", below, same)
+		return fmt.Sprintf("nothing to install in %s: all of it is there already", below)
 	case same == 0:
-		return fmt.Sprintf("installed %d files in %s", changed, below)
+		return fmt.Sprintf("installed %s in %s", files(changed), below)
 	}
-	return fmt.Sprintf("installed %d files in %s; %d were there already", changed, below, same)
+	return fmt.Sprintf("installed %s in %s; %d were there already", files(changed), below, same)
+}
+
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
 }

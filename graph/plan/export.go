@@ -27,7 +27,7 @@ type Export struct {
 	FaultPos    manifest.Pos
 }
 
-// Links is what a link with a static library must add to it. That of a shared library adds nothing.
+// Links is what a link with a static library must add to it. That of a shared library adds nothing, and says which runtime it loads.
 type Links struct {
 	CUDA, HIP  bool     // its runtime
 	DeviceLink bool     // there is device code to link
@@ -62,7 +62,9 @@ func (b *builder) export(t *target) Export {
 	case t.Kind == manifest.Module:
 		e.Artifacts = b.artifacts(t)
 	case t.Kind == manifest.Executable || t.Shared:
-		e.Shared = t.Shared
+		if e.Shared = t.Shared; t.Shared {
+			e.Links = Links{Runtime: t.CudaRT, CUDA: !t.isHIP() && b.usesCUDA(t, b.linkage(t))}
+		}
 		if t.SOVersion != "" {
 			e.Plain = strings.TrimSuffix(t.file, "."+t.SOVersion)
 		}
