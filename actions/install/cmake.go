@@ -353,6 +353,9 @@ func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, prop
 		return
 	}
 	property("INTERFACE_LINK_OPTIONS", "$<DEVICE_LINK:-dlto>")
+	if l.Floats != nil {
+		property("KBUILD_LTO_OPTIONS", strings.Join(l.Floats, ";"))
+	}
 	if l.Arithmetic != "" {
 		var options []string
 		for option := range strings.SplitSeq(strings.TrimPrefix(l.Arithmetic, "-Xnvvm="), ",") {

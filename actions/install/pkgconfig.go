@@ -36,6 +36,9 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	set("includedir", "${prefix}/"+includeDir)
 	set("device_code", strings.Join(c.all(), " "))
 	set("device_link", deviceLink(l))
+	if l.Floats != nil {
+		set("lto_options", strings.Join(l.Floats, " "))
+	}
 	if l.CUDA {
 		set("cudart", cmp.Or(l.Runtime, "static"))
 	}

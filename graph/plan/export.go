@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type Links struct {
 	Closed     bool     // it was linked already, and that of all that it needs
 	LTO        bool     // with LTO-IR
 	Arithmetic string   // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
+	Floats     []string // the options of nvcc that the LTO-IR was compiled with, where they are not nvcc's defaults: all of a link must agree
 	Toolkit    string   // version of the CUDA toolkit that made the code: an older one does not link it
 	Runtime    string   // attribute cudart
 	HostLTO    string   // host code is that of a compiler's LTO: "thin" or "full"; ""
@@ -111,7 +113,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" }),
 	}
 	if own.lto {
-		e.Links.Arithmetic = b.exportArithmetic(t)
+		e.Links.Arithmetic, e.Links.Floats = b.exportFloats(t)
 	}
 	if k := b.facts.CUDA; k != nil && e.Links.CUDA {
 		e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
@@ -123,13 +125,20 @@ func (b *builder) exportStatic(t *target, e *Export) {
 	}
 }
 
-// exportArithmetic is what nvlink of CUDA 13 must be told for the LTO-IR of t, whichever toolkit has compiled it.
-func (b *builder) exportArithmetic(t *target) string {
-	f, forgotten := floats(t), defaultFloats
-	if forgotten.precSqrt = f.precSqrt; f == forgotten || t.LTOFloats != nil && !*t.LTOFloats {
-		return ""
+// exportFloats is what nvlink of CUDA 13 must be told for the LTO-IR of t, whichever toolkit has compiled it, and how it was compiled.
+func (b *builder) exportFloats(t *target) (arithmetic string, options []string) {
+	f := floats(t)
+	if f == defaultFloats {
+		return "", nil
 	}
-	return nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad)
+	for i, on := range f.byName() {
+		options = append(options, fmt.Sprintf("-%s=%t", strings.ReplaceAll(floatAttributes[i], "_", "-"), on))
+	}
+	forgotten := defaultFloats
+	if forgotten.precSqrt = f.precSqrt; f == forgotten || t.LTOFloats != nil && !*t.LTOFloats {
+		return "", options
+	}
+	return nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad), options
 }
 
 func (b *builder) exportPrebuilt(t *target, e *Export) {
