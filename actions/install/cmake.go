@@ -32,6 +32,7 @@ func (k *Package) cmakeConfig() (string, error) {
 	w.line("endif()")
 	w.line("cmake_policy(VERSION 3.18...4.0)")
 	w.line(`get_filename_component(@prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)`)
+	w.line("include(CMakeFindDependencyMacro)")
 	w.line("get_property(@languages GLOBAL PROPERTY ENABLED_LANGUAGES)")
 	if slices.ContainsFunc(k.exports, func(e plan.Export) bool { return e.Kind == manifest.Module }) {
 		w.line(`set(%s_MODULE_DIR "${@prefix}/%s")`, k.Name, k.moduleDir())
@@ -184,10 +185,8 @@ func (k *Package) cmakePackages(w *cmakeText) {
 			needs("  find_package(CUDAToolkit QUIET) # for the linker, which looks for what libraries load")
 		case e.Shared:
 		case l.CUDA:
-			w.line("include(CMakeFindDependencyMacro)")
 			needs("  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()")
 		case l.HIP:
-			w.line("include(CMakeFindDependencyMacro)")
 			needs(`  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
     set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
     find_dependency(hip)

@@ -119,7 +119,7 @@ func linkName(file string, e plan.Export) string {
 		base = e.Plain[strings.LastIndex(e.Plain, "/")+1:]
 	}
 	for _, ending := range []string{".a", ".so"} {
-		if name, ok := strings.CutPrefix(strings.TrimSuffix(base, ending), "lib"); ok && strings.HasSuffix(base, ending) {
+		if name, ok := strings.CutPrefix(strings.TrimSuffix(base, ending), "lib"); ok && name != "" && strings.HasSuffix(base, ending) {
 			return name
 		}
 	}
