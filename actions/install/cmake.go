@@ -145,20 +145,22 @@ func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
 	if err != nil {
 		return err
 	}
-	language := "CUDA"
-	if e.Links.HIP {
-		language = "HIP"
-	}
 	w.line(`if("%s" IN_LIST @wanted)`, e.Name)
-	w.line(`  if(NOT "%s" IN_LIST @languages)`, language)
-	w.notFound("    ", "%s::%s has device code that is linked together with the program's: add %s to the LANGUAGES of project(), or name other COMPONENTS", k.Name, e.Name, language)
+	if e.Links.HIP {
+		w.notFound("  ", "%s::%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link and what pkg-config says of %s, or build it with mode = whole",
+			k.Name, e.Name, k.pkgName(e))
+		w.line("endif()")
+		return nil
+	}
+	w.line(`  if(NOT "CUDA" IN_LIST @languages)`)
+	w.notFound("    ", "%s::%s has device code that is linked together with the program's: add CUDA to the LANGUAGES of project(), or name other COMPONENTS", k.Name, e.Name)
 	w.line("  endif()")
 	if e.Links.Toolkit != "" {
 		w.line(`  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS "%s")`, e.Links.Toolkit)
 		w.notFound("    ", "the device code of %s::%s was made by CUDA %s, which the linker of an older toolkit does not read", k.Name, e.Name, e.Links.Toolkit)
 		w.line("  endif()")
 	}
-	if known := numbers(k.archs); len(known) > 0 && !e.Links.HIP {
+	if known := numbers(k.archs); len(known) > 0 {
 		w.line("  foreach(@arch IN LISTS CMAKE_CUDA_ARCHITECTURES)")
 		w.line(`    string(REGEX REPLACE "-(real|virtual)$" "" @arch "${@arch}")`)
 		w.line(`    if("${@arch}" MATCHES "^(%s)$" AND NOT "${@arch}" MATCHES "^(%s)$")`, strings.Join(known, "|"), strings.Join(c.links(k.archs), "|"))

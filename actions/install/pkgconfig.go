@@ -68,11 +68,15 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	return w.String(), nil
 }
 
-// deviceLink is what the device link of a program is told: nothing where there is none to make.
+// deviceLink is what the link of a program tells the compiler of device code: nvcc -dlink, or hipcc --hip-link.
 func deviceLink(l plan.Links) string {
 	switch {
 	case !l.DeviceLink:
 		return "no"
+	case l.HIP && l.LTO:
+		return "-fgpu-rdc -foffload-lto"
+	case l.HIP:
+		return "-fgpu-rdc"
 	case l.LTO:
 		return "-dlto"
 	}

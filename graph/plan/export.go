@@ -112,7 +112,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 		Libs: t.Libs, LibDirs: t.LibDirs,
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" }),
 	}
-	if own.lto {
+	if own.lto && !e.Links.HIP {
 		e.Links.Arithmetic, e.Links.Floats = b.exportFloats(t)
 	}
 	if k := b.facts.CUDA; k != nil && e.Links.CUDA {
