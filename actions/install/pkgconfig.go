@@ -21,7 +21,7 @@ func (k *Package) pkgName(e plan.Export) string {
 }
 
 // pkgConfig is the text of NAME.pc. Libraries of the toolkit are found in cudalibdir, where kbuild found them: pkg-config
-// --define-variable=cudalibdir=DIR says another. pkg-config knows no device links: who makes one reads device_link, device_code and archive.
+// --define-variable=cudalibdir=DIR says another. pkg-config knows no device links: who makes one reads device_link, device_link_options, device_code and archive.
 func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	c, err := k.contentsOf(e)
 	if err != nil {
@@ -35,7 +35,9 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	set("libdir", "${prefix}/"+libDir)
 	set("includedir", "${prefix}/"+includeDir)
 	set("device_code", strings.Join(c.all(), " "))
-	set("device_link", deviceLink(l))
+	if set("device_link", map[bool]string{true: "yes", false: "no"}[l.DeviceLink]); l.DeviceLink {
+		set("device_link_options", deviceLink(l))
+	}
 	if l.Floats != nil {
 		set("lto_options", strings.Join(l.Floats, " "))
 	}
@@ -68,11 +70,9 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	return w.String(), nil
 }
 
-// deviceLink is what the link of a program tells the compiler of device code: nvcc -dlink, or hipcc --hip-link.
+// deviceLink are the options that the link of device code needs: of nvcc -dlink, or of hipcc --hip-link.
 func deviceLink(l plan.Links) string {
 	switch {
-	case !l.DeviceLink:
-		return "no"
 	case l.HIP && l.LTO:
 		return "-fgpu-rdc -foffload-lto"
 	case l.HIP:
@@ -80,7 +80,7 @@ func deviceLink(l plan.Links) string {
 	case l.LTO:
 		return "-dlto"
 	}
-	return "yes"
+	return ""
 }
 
 // pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a file in by itself; in others it wants them quoted.
