@@ -240,7 +240,7 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
 	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
 	if e.Shared {
-		if err := k.cmakeShared(e, property); err != nil {
+		if err := k.cmakeShared(w, e, property); err != nil {
 			return err
 		}
 	} else {
@@ -258,7 +258,7 @@ func (k *Package) cmakePath(e plan.Export) string {
 }
 
 // cmakeShared says what a shared library is called and loads.
-func (k *Package) cmakeShared(e plan.Export, property func(name, value string)) error {
+func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, value string)) error {
 	name, err := k.soname(e)
 	if e.Kind == manifest.Library {
 		name = path.Base(e.File)
@@ -266,12 +266,15 @@ func (k *Package) cmakeShared(e plan.Export, property func(name, value string)) 
 	if name != "" {
 		property("IMPORTED_SONAME", name)
 	}
-	needs := k.cmakeNeeds(e, false)
-	if e.Links.CUDA && e.Links.Runtime == "shared" {
-		needs = append(needs, "$<TARGET_NAME_IF_EXISTS:CUDA::cudart>")
-	}
-	if needs != nil {
+	if needs := k.cmakeNeeds(e, false); needs != nil {
 		property("IMPORTED_LINK_DEPENDENT_LIBRARIES", strings.Join(needs, ";"))
+	}
+	if e.Links.CUDA && e.Links.Runtime == "shared" { // CUDA::cudart is of no kind that CMake would make the option for
+		w.line("  if(TARGET CUDA::cudart)")
+		w.line("    get_target_property(@cudart CUDA::cudart IMPORTED_LOCATION)")
+		w.line(`    get_filename_component(@cudart "${@cudart}" DIRECTORY)`)
+		w.line(`    set_property(TARGET %s::%s PROPERTY INTERFACE_LINK_OPTIONS "LINKER:-rpath-link,${@cudart}")`, k.Name, e.Name)
+		w.line("  endif()")
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func changeRunPaths(name string, program []byte, change map[string]string) error
 		return fmt.Errorf("reading where %s looks for shared libraries: %w", name, err)
 	}
 	dynstr := f.Section(".dynstr")
-	if dynstr == nil || dynstr.Type == elf.SHT_NOBITS || dynstr.Offset+dynstr.Size > uint64(len(program)) {
+	if dynstr == nil || dynstr.Type == elf.SHT_NOBITS || dynstr.Offset > uint64(len(program)) || dynstr.Size > uint64(len(program))-dynstr.Offset {
 		return fmt.Errorf("%s has no strings of the dynamic linker", name)
 	}
 	for _, tag := range []elf.DynTag{elf.DT_RUNPATH, elf.DT_RPATH} {

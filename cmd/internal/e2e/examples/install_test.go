@@ -36,6 +36,10 @@ func TestExampleInstall(t *testing.T) {
 				}
 				e.Run(program)
 			}
+			if said, _ := e.Status(nil, "cmake", "-DCMAKE_CUDA_ARCHITECTURES=75;80", "out"); !strings.Contains(said, "poly::poly has no code that links for 75 of") ||
+				strings.Contains(said, "links for 80") {
+				t.Errorf("for an architecture that the library lacks CMake says\n%s", said)
+			}
 		})
 	}
 }
@@ -78,5 +82,39 @@ func TestInstalledLibraries(t *testing.T) {
 		eval "`+tooltest.HostGCC(t)+` -x c++ app/main.cpp -x none -o linked $(pkg-config --cflags --libs all-closed all-plain all-so) -lstdc++"`)
 	if out, status := e.Status([]string{"LD_LIBRARY_PATH=" + filepath.Join(e.Dir, "pre fix", "lib")}, "./linked"); out != "1 4 0 5\n" {
 		t.Errorf("the program that pkg-config has linked says (%d) %s", status, out)
+	}
+}
+
+// A shared library loads the runtime of a toolkit that is in no folder of the system. The linker of a program finds it.
+func TestInstalledSharedRuntime(t *testing.T) {
+	t.Parallel()
+	for _, tk := range tooltest.Toolkits(t) {
+		if tk.Root == "" {
+			continue
+		}
+		e := e2e.New(t)
+		e.Use(tk)
+		e.Run("mkdir", "app")
+		e.Write("kernels.hcl", `package { name = "so" }
+library "so" {
+  sources = ["so.cu"]
+  code    = ["sm_80"]
+  type    = "shared"
+  cudart  = "shared"
+}
+`)
+		e.Write("so.cu", "__global__ void k(int *v) { *v = 1; }\nint so() {\n  k<<<1, 1>>>(nullptr);\n  return 0;\n}\n")
+		e.Write("app/main.cpp", "int so();\nint main() { return so(); }\n")
+		e.Write("app/CMakeLists.txt", `cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES CXX)
+find_package(so REQUIRED)
+add_executable(app main.cpp)
+target_link_libraries(app PRIVATE so::so)
+`)
+		e.Run("kbuild", "install", "--prefix", "prefix")
+		cmake(t, &e, tk, "app", "prefix", "-DCUDAToolkit_ROOT="+tk.Root)
+		if said, status := e.Status([]string{"LD_LIBRARY_PATH=" + filepath.Join(tk.Root, "lib")}, "out/app"); status != 0 {
+			t.Errorf("%s: the program ends with %d: %s", tk.Release, status, said)
+		}
 	}
 }
