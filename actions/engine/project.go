@@ -19,8 +19,9 @@ import (
 // Project is a planned project.
 type Project struct {
 	*manifest.Project
-	Facts plan.Facts
-	Graph *graph.Graph
+	Facts   plan.Facts
+	Graph   *graph.Graph
+	Exports []plan.Export // of Workspace.Exports
 
 	w       *Workspace
 	steps   *probe.Steps
@@ -75,7 +76,7 @@ func (w *Workspace) Plan() (*Project, error) {
 	if made.Graph == nil {
 		return nil, ErrDiagnosed
 	}
-	p.Graph = made.Graph
+	p.Graph, p.Exports = made.Graph, made.Exports
 	for _, t := range loaded.Targets {
 		t.Sources = nil // nobody asks for them any more: 36 MB of 100,000
 	}
@@ -113,7 +114,7 @@ func (p *Project) make() (plan.Plan, error) {
 	p.distrust(steps)
 	p.Facts.DryRuns, p.steps = steps.Runs, steps
 	for {
-		made := plan.New(p.Project, p.Facts, plan.Options{NoSplit: p.w.NoSplit, RequireSplit: p.w.RequireSplit, CheckLink: p.w.CheckLink})
+		made := plan.New(p.Project, p.Facts, plan.Options{NoSplit: p.w.NoSplit, RequireSplit: p.w.RequireSplit, Exports: p.w.Exports, CheckLink: p.w.CheckLink})
 		if len(made.Questions) == 0 {
 			return made, nil
 		}
@@ -121,6 +122,14 @@ func (p *Project) make() (plan.Plan, error) {
 			return made, err
 		}
 	}
+}
+
+// Archs are the architectures that the CUDA toolkit knows, none where there is no toolkit.
+func (p *Project) Archs() []gencode.Code {
+	if p.Facts.CUDA == nil {
+		return nil
+	}
+	return p.Facts.CUDA.Archs
 }
 
 // Tools are what actions run, by the names that they have for them.

@@ -37,6 +37,7 @@ type Workspace struct {
 	RequireSplit bool                  // refuses to run nvcc as one command where nobody asks for it
 	NoWait       bool                  // fails if another kbuild has the build tree
 	DryRun       bool                  // runs nothing
+	Exports      bool                  // says of the targets what others need to use them
 	CheckLink    *plan.CheckLink       // links the LTO-IR of modules
 	Begun        time.Time             // when this kbuild started
 	Front        Front

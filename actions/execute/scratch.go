@@ -69,9 +69,6 @@ func oneFile(a *graph.Action) bool {
 	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
-// shortEnough is how long the name of the folder may be for TMPDIR of all programs: see shortName.
-const shortEnough = 32
-
 // open makes the folder, once.
 func (t *scratches) open() error {
 	t.once.Do(func() {
@@ -79,7 +76,7 @@ func (t *scratches) open() error {
 			t.err = fmt.Errorf("making a temporary folder: %w", err)
 			return
 		}
-		if t.short = t.dir; len(t.dir) > shortEnough {
+		if t.short = t.dir; !strings.HasPrefix(t.dir, "/proc/self/fd/") {
 			t.short = run.ShortTemp(t.dir)
 		}
 	})

@@ -42,6 +42,7 @@ var allowed = map[string]string{
 	"actions/toolkit":              "graph/compiler actions/run cache/regular",
 	"actions/probe":                "graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip graph/compiler/clangcuda actions/fatbin cache cache/regular",
 	"actions/fatbin":               "graph/gencode cache/regular",
+	"actions/install":              "hcl/manifest graph/gencode graph/plan graph/compiler/nvcc actions/fatbin cache cache/regular",
 	"actions/modules":              "graph/gencode graph/modinfo actions/fatbin cache/regular",
 	"actions/run":                  "graph cache/regular",
 	"actions/jobserver":            "",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -58,12 +59,39 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Symlink(tools, e.WorkDir+"/cache/tools")
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"quick": quickCommand, "settle": settleCommand, "project": projectCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"quick": quickCommand, "settle": settleCommand, "project": projectCommand,
+			"pretend": func(ts *testscript.TestScript, neg bool, args []string) { pretendCommand(t, ts) }},
 		Condition: func(cond string) (bool, error) {
 			_, err := exec.LookPath(cond)
 			return err == nil, nil
 		},
 	})
+}
+
+// pretendCommand is `pretend`: the script goes on with the toolkit of cmd/internal/pretend, which makes archives and objects that kbuild can read.
+func pretendCommand(t *testing.T, ts *testscript.TestScript) {
+	one := filepath.Join(pretendFolder(t), "pretend-1")
+	bin := ts.MkAbs("bin")
+	ts.Check(os.Mkdir(bin, 0o777))
+	for _, name := range pretendTools {
+		ts.Check(os.Symlink(one, filepath.Join(bin, name)))
+	}
+	ts.Check(os.WriteFile(filepath.Join(bin, "link.stub"), []byte("#include REGISTERLINKBINARYFILE\n#include FATBINFILE\nregister all\n"), 0o666))
+	ts.Setenv("PATH", bin+":"+ts.Getenv("PATH"))
+}
+
+var (
+	pretendOnce sync.Once
+	pretendDir  string
+)
+
+// pretendFolder is where the toolkit is built, once for all scripts.
+func pretendFolder(t *testing.T) string {
+	pretendOnce.Do(func() {
+		pretendDir = t.TempDir()
+		buildPretend(t, filepath.Join(pretendDir, "pretend-1"), filepath.Join(pretendDir, "pretend-2"))
+	})
+	return pretendDir
 }
 
 // projectCommand is `project NAME`: the files of testdata/project/NAME.txtar, which several scripts begin with.

@@ -13,6 +13,7 @@ import (
 type Options struct {
 	NoSplit      bool       // run nvcc as one command
 	RequireSplit bool       // refuse to run nvcc as one command where nobody asks for it
+	Exports      bool       // say what others need to use the targets
 	CheckLink    *CheckLink // link the LTO-IR of modules; nil does not
 }
 

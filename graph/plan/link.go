@@ -12,7 +12,7 @@ import (
 func (b *builder) library(t *target) {
 	t.include = t.Includes
 	if t.Shared {
-		b.link(t, b.out("lib", "lib"+t.Name+".so"), graph.SharedLink)
+		b.sharedLibrary(t, b.out("lib", "lib"+t.Name+".so"))
 		return
 	}
 	if b.facts.AR.Path == "" {
@@ -38,6 +38,18 @@ func (b *builder) library(t *target) {
 	b.ltoArchive(t, a, members)
 	b.emit(t, a)
 	t.node.Outputs = []string{t.file}
+}
+
+// sharedLibrary plans the link of t. With a soversion its name has that in it, which is what programs look for; the name without it, which is
+// what links look for, is a copy: no cache keeps links. kbuild install makes a link of it.
+func (b *builder) sharedLibrary(t *target, plain string) {
+	if t.SOVersion == "" {
+		b.link(t, plain, graph.SharedLink)
+		return
+	}
+	b.link(t, plain+"."+t.SOVersion, graph.SharedLink)
+	b.emit(t, &graph.Action{Kind: graph.Copy, Name: path.Base(plain), Inputs: []string{t.file}, Outputs: []string{plain}})
+	t.node.Outputs = append(t.node.Outputs, plain)
 }
 
 // link plans the device link, if any device code needs one, and the host link.

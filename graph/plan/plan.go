@@ -18,6 +18,7 @@ import (
 type Plan struct {
 	Graph       *graph.Graph // nil if a diagnostic is an error
 	Diagnostics manifest.Diagnostics
+	Exports     []Export            // of Options.Exports
 	Questions   []compiler.Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
 }
 
@@ -45,7 +46,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 	if err := b.graph.Seal(); err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return Plan{b.graph, b.list, b.answers.questions}
+	return Plan{Graph: b.graph, Diagnostics: b.list, Exports: b.exports(), Questions: b.answers.questions}
 }
 
 func (b *builder) collect() {

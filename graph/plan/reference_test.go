@@ -50,6 +50,9 @@ func planOfExample(t *testing.T, kind string, a manifest.Attribute) string {
 			text += line + "\n"
 		}
 	}
+	if a.Name == "soversion" {
+		text += "type = \"shared\"\n"
+	}
 	text += "}\n" + `
 gencode "server" { code = ["sm_80"] }
 library "solver" {

@@ -155,6 +155,7 @@ func buildDir(dir, root string, opts Options) string {
 // first: sources of other targets may be among them.
 func (l *loader) decode() {
 	l.decodeKbuild()
+	l.decodePackage()
 	l.decodeCache()
 	l.archs() // reports what is wrong with --arch even if nothing uses it
 	l.decodeDefaults()

@@ -19,6 +19,7 @@ type Project struct {
 	Variables  []Variable               // in order of declaration, with the value in force
 	Toolchains map[string]Toolchain     // "cuda", "hip"
 	Cache      Cache
+	Package    *Package  // nil if there is no such block
 	Targets    []*Target // in order of declaration; matrix instances in order of the matrix
 	Groups     []Group
 
@@ -57,6 +58,20 @@ type Toolchain struct {
 type Cache struct {
 	Remote   string // address; "" is none
 	ReadOnly bool   // nothing is sent there
+}
+
+// Package is the package block: what kbuild install calls what it installs.
+type Package struct {
+	Name, Version, Description string
+	Pos                        Pos
+}
+
+// Header is a header that kbuild install installs.
+type Header struct {
+	Path      string // as Source.Path
+	Generated string // label of the generate block that makes it, "" for a file of the project
+	As        string // where it goes below the folder of headers
+	Pos       Pos
 }
 
 // Kind of a target.
@@ -140,7 +155,11 @@ type Target struct {
 
 	// library
 	Shared     bool
-	DeviceLink bool // device_link = true: close a static library early
+	DeviceLink bool   // device_link = true: close a static library early
+	SOVersion  string // of a shared one, "" is none
+
+	// library, module
+	PublicHeaders []Header
 
 	// prebuilt
 	Archive    string // relative to Root or absolute

@@ -18,7 +18,7 @@ module "heir" { sources = ["src/gemm.cu"] }
 // beside are lines that an attribute needs in its block.
 var beside = map[string]string{
 	"module.exclude": "matrix = { tile = [64, 128] }", "variable.type": `default = ["a"]`, "variable.description": "default = 1",
-	"toolchain.from": `version = "13.5.0"`,
+	"toolchain.from": `version = "13.5.0"`, "library.soversion": `type = "shared"`,
 }
 
 // withAttribute gives a manifest with the line in a block that holds nothing else but what must be there, and the number of the line.

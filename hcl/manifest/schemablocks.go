@@ -10,7 +10,7 @@ var Schema = sync.OnceValue(manifestBlock)
 
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
-		kbuildBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
+		kbuildBlock(), packageBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
 		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), groupBlock(),
 	}}
 }
@@ -25,6 +25,26 @@ func kbuildBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "required_version", Type: StringType, Example: `required_version = ">= 0.1, < 2"`,
 				Text: "The versions of kbuild that the manifest was written for. Another kbuild refuses it. " + constraintText},
+		},
+	}
+}
+
+func packageBlock() *Block {
+	return &Block{
+		Name: "package", Once: true, See: "install.md",
+		Text: "What `kbuild install` calls what it installs: CMake and pkg-config find the libraries and modules of a project by the name of its package.",
+		Example: `package {
+  name    = "solver"
+  version = "1.4.0"
+}`,
+		Attributes: []Attribute{
+			{Name: "name", Type: StringType, Required: true, Example: `name = "solver"`, See: "install.md",
+				Text:    "The name of the package. Its libraries are the targets `NAME::LIBRARY` of CMake.",
+				Becomes: "`solverConfig.cmake` for `find_package(solver)`, and `solver.pc`"},
+			{Name: "version", Type: StringType, Default: "none", Example: `version = "1.4.0"`, See: "install.md",
+				Text: "The version of the package: numbers with dots between them. CMake takes it for every request of the same first number that is not newer."},
+			{Name: "description", Type: StringType, Example: `description = "Sparse solvers for GPUs."`,
+				Text: "What the package is for, in a line."},
 		},
 	}
 }
@@ -185,6 +205,11 @@ func libraryBlock() *Block {
 				Text: "Whether a static library gets a device link of its own, for programs that are linked by other build tools. A " +
 					"shared library always has one.",
 				Becomes: "`nvcc -dlink`, whose object is a member of the archive"},
+			{Name: "soversion", Type: StringType, Default: "none", Example: `soversion = "1"`, See: "install.md#shared-libraries",
+				Text: "The version of the interface of a shared library: programs load `libNAME.so.SOVERSION`, and go on using it where a library of another " +
+					"`soversion` is installed beside it.",
+				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
+			attrPublicHeaders,
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}
@@ -222,6 +247,7 @@ func moduleBlock() *Block {
 				Text: "Axes with their values: the module has an instance for each combination. `matrix.AXIS` is the value in the other attributes."},
 			{Name: "exclude", Type: MapsType, Example: `exclude = [{ tile = 128 }]`, See: "language.md#matrices",
 				Text: "Combinations of the matrix that are left out: each map excludes the instances that agree with it on the axes that it names."},
+			attrPublicHeaders,
 		}, compileAttributes()),
 		Blocks: []*Block{partitionBlock(), {
 			Name: "embed", Once: true, See: "language.md#embedding",

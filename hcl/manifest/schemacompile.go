@@ -27,6 +27,10 @@ var (
 	attrDeps = Attribute{Name: "deps", Type: ReferencesType, Example: `deps = [library.solver]`,
 		Text:    "Targets that are built first. They contribute their include folders, link inputs and libraries.",
 		Becomes: "`-I` of include folders, and files of links"}
+	attrPublicHeaders = Attribute{Name: "public_headers", Type: StringsType, Example: `public_headers = glob("include/**/*.h")`,
+		See: "install.md#headers",
+		Text: "Headers that `kbuild install` installs with the target, mostly from `glob`, or the `outputs` of a `generate` block. Their folders below that of " +
+			"`includes` stay: `include/solver/api.h` becomes `PREFIX/include/solver/api.h`."}
 	attrCode = Attribute{Name: "code", Type: StringsType, Inherited: true, Example: `code = ["sm_80", "compute_80"]`,
 		See: "language.md#device-code",
 		Text: "The device code to ship: `sm_80` is machine code (SASS), `compute_80` PTX, `lto_80` LTO-IR for linking at run time, " +

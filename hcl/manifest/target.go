@@ -20,6 +20,8 @@ func (l *loader) decodeLibrary(b *block) {
 	t := r.compiled(Library)
 	t.Shared = r.enum("type") == "shared"
 	t.DeviceLink = r.isTrue("device_link")
+	t.SOVersion = r.soversion(t.Shared)
+	t.PublicHeaders = r.publicHeaders(t)
 	if t.Shared && t.DeviceLink {
 		l.bothAt(r.find("device_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",
 			"device_link is for a static library; a shared one always has a device link of its own")
@@ -51,6 +53,7 @@ func (l *loader) decodeModule(b *block) {
 func (r *reader) module() *Target {
 	t := r.compiled(Module)
 	t.Emit = r.emit()
+	t.PublicHeaders = r.publicHeaders(t)
 	for _, n := range r.b.nested {
 		if n.kind == "embed" {
 			t.Embed = r.embed(n)

@@ -1,0 +1,399 @@
+package install
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// The package of CMake. What CMake 3.25 and 4.4 do with an imported static library that has device code, which is what this is written for:
+//
+//   - With the language CUDA among its IMPORTED_LINK_INTERFACE_LANGUAGES, a program of plain C++ is linked as one of CUDA, with the runtime that its
+//     CUDA_RUNTIME_LIBRARY says, cudadevrt, rt, pthread and dl.
+//   - With CUDA_SEPARABLE_COMPILATION, the link of such a program gets a device link, and the library's file is one of its inputs. With
+//     CUDA_RESOLVE_DEVICE_SYMBOLS it is left out there.
+//   - $<DEVICE_LINK:-dlto> among its INTERFACE_LINK_OPTIONS has that device link read the LTO-IR. CMake itself gives -dlto to programs with
+//     INTERPROCEDURAL_OPTIMIZATION only; those have their own device code as LTO-IR too, and then calls into the library are optimised.
+//   - Equal options are given once, so one of two words would lose its first: -Xnvlink=-Xnvvm=... is one.
+//   - The CUDA::cudart_static of FindCUDAToolkit may be of another toolkit than the compiler's (4.4, with one toolkit in /usr and the compiler's
+//     elsewhere), and two runtimes do not link: it is for projects without the language CUDA.
+
+// cmakeConfig is NAMEConfig.cmake.
+func (k *Package) cmakeConfig() (string, error) {
+	w := &cmakeText{name: k.Name}
+	w.line("# Written by kbuild install: the package %s for find_package of CMake. It finds its files from where it is.", strings.TrimSpace(k.Name+" "+k.Version))
+	w.line("if(CMAKE_VERSION VERSION_LESS 3.18)")
+	w.notFound("  ", "its package is for CMake 3.18 and newer")
+	w.line("endif()")
+	w.line("cmake_policy(VERSION 3.18...4.0)")
+	w.line(`get_filename_component(@prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)`)
+	w.line("include(CMakeFindDependencyMacro)")
+	w.line("get_property(@languages GLOBAL PROPERTY ENABLED_LANGUAGES)")
+	if slices.ContainsFunc(k.exports, func(e plan.Export) bool { return e.Kind == manifest.Module }) {
+		w.line(`set(%s_MODULE_DIR "${@prefix}/%s")`, k.Name, k.moduleDir())
+	}
+	k.cmakeComponents(w)
+	for _, e := range k.libraries() {
+		if err := k.cmakeChecks(w, e); err != nil {
+			return "", err
+		}
+	}
+	k.cmakePackages(w)
+	for _, e := range k.libraries() {
+		if err := k.cmakeTarget(w, e, e.Name); err != nil {
+			return "", err
+		}
+		if k.behindClosed(e) {
+			if err := k.cmakeTarget(w, e, cmakeName(e, true)); err != nil {
+				return "", err
+			}
+		}
+	}
+	return w.String(), nil
+}
+
+// cmakeText is a file of CMake. In its lines @x is a variable of this package's own.
+type cmakeText struct {
+	strings.Builder
+	name string
+}
+
+func (w *cmakeText) line(format string, args ...any) {
+	format = strings.ReplaceAll(format, "@", "_"+w.name+"_")
+	fmt.Fprintf(w, format+"\n", args...)
+}
+
+// notFound ends find_package.
+func (w *cmakeText) notFound(indent, format string, args ...any) {
+	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)", indent)
+	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE %s)", indent, cmakeQuoted(fmt.Sprintf(format, args...)))
+	w.line("%sreturn()", indent)
+}
+
+// cmakeQuoted is a quoted argument, in which nothing is replaced.
+func cmakeQuoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(s) + `"`
+}
+
+// cmakeListed is an element of a list in a quoted argument.
+func cmakeListed(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, `;`, `\;`).Replace(s)
+}
+
+// cmakeComponents finds which libraries are asked for: all, or components and what they need.
+func (k *Package) cmakeComponents(w *cmakeText) {
+	var all []string
+	for _, e := range k.libraries() {
+		all = append(all, e.Name)
+		w.line("set(@needs_%s %s)", e.Name, strings.Join(k.cmakeBehind(nil, e, e.Links.Closed), " "))
+	}
+	w.line("set(@components ${${CMAKE_FIND_PACKAGE_NAME}_FIND_COMPONENTS})")
+	w.line("if(NOT @components)")
+	w.line("  set(@components %s)", strings.Join(all, " "))
+	w.line("endif()")
+	w.line(`set(@wanted "")`)
+	w.line("foreach(@component IN LISTS @components)")
+	w.line("  if(DEFINED @needs_${@component})")
+	w.line("    list(APPEND @wanted ${@needs_${@component}})")
+	w.line("    set(${CMAKE_FIND_PACKAGE_NAME}_${@component}_FOUND TRUE)")
+	w.line("  elseif(${CMAKE_FIND_PACKAGE_NAME}_FIND_REQUIRED_${@component})")
+	w.line("    set(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)")
+	w.line(`    set(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE "it has no component ${@component}; there are: %s")`, strings.Join(all, ", "))
+	w.line("    return()")
+	w.line("  endif()")
+	w.line("endforeach()")
+}
+
+// cmakeBehind are the names of the targets that stand for a library and for what it needs. linked says that one with a device link of its own needs it.
+func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []string {
+	name := cmakeName(e, linked)
+	if slices.Contains(names, name) {
+		return names
+	}
+	names = append(names, name)
+	for _, label := range e.Needs {
+		names = k.cmakeBehind(names, k.named(label), linked || e.Links.Closed)
+	}
+	return names
+}
+
+// linkedSuffix ends the name of a library whose device code one with device_link has linked: whoever needs it for that one must not link it again.
+const linkedSuffix = ".linked"
+
+func cmakeName(e plan.Export, linked bool) string {
+	if linked && e.Links.DeviceLink {
+		return e.Name + linkedSuffix
+	}
+	return e.Name
+}
+
+func (k *Package) named(label string) plan.Export {
+	return k.exports[slices.IndexFunc(k.exports, func(e plan.Export) bool { return e.Label == label })]
+}
+
+// cmakeChecks refuses a project that could not link a library.
+func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
+	if !e.Links.DeviceLink {
+		return nil
+	}
+	c, err := k.contentsOf(e)
+	if err != nil {
+		return err
+	}
+	w.line(`if("%s" IN_LIST @wanted)`, e.Name)
+	if e.Links.HIP {
+		w.notFound("  ", "%s::%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link and what pkg-config says of %s, or build it with mode = whole",
+			k.Name, e.Name, k.pkgName(e))
+		w.line("endif()")
+		return nil
+	}
+	w.line(`  if(NOT "CUDA" IN_LIST @languages)`)
+	w.notFound("    ", "%s::%s has device code that is linked together with the program's: add CUDA to the LANGUAGES of project(), or name other COMPONENTS", k.Name, e.Name)
+	w.line("  endif()")
+	if e.Links.Toolkit != "" {
+		w.line(`  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS "%s")`, e.Links.Toolkit)
+		w.notFound("    ", "the device code of %s::%s was made by CUDA %s, which the linker of an older toolkit does not read", k.Name, e.Name, e.Links.Toolkit)
+		w.line("  endif()")
+	}
+	if known := numbers(k.archs); len(known) > 0 {
+		w.line("  foreach(@arch IN LISTS CMAKE_CUDA_ARCHITECTURES)")
+		w.line(`    string(REGEX REPLACE "-(real|virtual)$" "" @arch "${@arch}")`)
+		w.line(`    if("${@arch}" MATCHES "^(%s)$" AND NOT "${@arch}" MATCHES "^(%s)$")`, strings.Join(known, "|"), strings.Join(c.links(k.archs), "|"))
+		w.line(`      message(WARNING "%s::%s has no code that links for ${@arch} of CMAKE_CUDA_ARCHITECTURES (it has %s); nvlink leaves out what it lacks")`, k.Name, e.Name, strings.Join(c.open, " "))
+		w.line("    endif()")
+		w.line("  endforeach()")
+	}
+	w.line("endif()")
+	return nil
+}
+
+// cmakePackages finds the packages that the libraries need.
+func (k *Package) cmakePackages(w *cmakeText) {
+	for _, e := range k.libraries() {
+		l := e.Links
+		needs := func(format string) {
+			w.line("if(%s)", k.cmakeWanted(e))
+			w.line(format)
+			w.line("endif()")
+		}
+		switch {
+		case l.Runtime == "none":
+		case e.Shared && l.CUDA && l.Runtime == "shared":
+			needs("  find_package(CUDAToolkit QUIET) # for the linker, which looks for what libraries load")
+		case e.Shared:
+		case l.CUDA:
+			needs("  if(NOT \"CUDA\" IN_LIST @languages)\n    find_dependency(CUDAToolkit)\n  endif()")
+		case l.HIP:
+			needs(`  if(NOT DEFINED CMAKE_POLICY_VERSION_MINIMUM)
+    set(CMAKE_POLICY_VERSION_MINIMUM 3.5) # what ROCm 5 says that it is for, CMake 4 refuses
+    find_dependency(hip)
+    unset(CMAKE_POLICY_VERSION_MINIMUM)
+  else()
+    find_dependency(hip)
+  endif()`)
+		}
+	}
+}
+
+// cmakeWanted is the condition under which a library is.
+func (k *Package) cmakeWanted(e plan.Export) string {
+	wanted := fmt.Sprintf(`"%s" IN_LIST _%s_wanted`, e.Name, k.Name)
+	if k.behindClosed(e) {
+		wanted += fmt.Sprintf(` OR "%s" IN_LIST _%s_wanted`, cmakeName(e, true), k.Name)
+	}
+	return wanted
+}
+
+// behindClosed reports a library whose device code was linked into another one.
+func (k *Package) behindClosed(e plan.Export) bool {
+	return e.Links.DeviceLink && slices.ContainsFunc(k.exports, func(u plan.Export) bool {
+		return u.Links.Closed && slices.Contains(k.cmakeBehind(nil, u, true), cmakeName(e, true))
+	})
+}
+
+// cmakeTarget declares a library under a name.
+func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
+	c, err := k.contentsOf(e)
+	if err != nil {
+		return err
+	}
+	sort := "STATIC"
+	if e.Shared {
+		sort = "SHARED"
+	}
+	w.line("")
+	w.line("# Device code: %s.", c)
+	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s::%s)`, name, k.Name, name)
+	w.line("  add_library(%s::%s %s IMPORTED)", k.Name, name, sort)
+	property := func(property, value string) {
+		w.line(`  set_property(TARGET %s::%s PROPERTY %s "%s")`, k.Name, name, property, value)
+	}
+	property("IMPORTED_LOCATION", k.cmakePath(e))
+	if k.hasHeaders() {
+		property("INTERFACE_INCLUDE_DIRECTORIES", "${_"+k.Name+"_prefix}/"+includeDir)
+	}
+	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
+	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
+	if e.Shared {
+		if err := k.cmakeShared(w, e, property); err != nil {
+			return err
+		}
+	} else {
+		k.cmakeStatic(w, e, name, property)
+	}
+	w.line("endif()")
+	return nil
+}
+
+func (k *Package) cmakePath(e plan.Export) string {
+	if installs(e) {
+		return "${_" + k.Name + "_prefix}/" + libPath(e)
+	}
+	return cmakeListed(cache.Absolute(k.root, e.File))
+}
+
+// cmakeShared says what a shared library is called and loads.
+func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, value string)) error {
+	name, err := k.soname(e)
+	if e.Kind == manifest.Library {
+		name = path.Base(e.File)
+	}
+	if name != "" {
+		property("IMPORTED_SONAME", name)
+	}
+	if needs := k.cmakeNeeds(e, false); needs != nil {
+		property("IMPORTED_LINK_DEPENDENT_LIBRARIES", strings.Join(needs, ";"))
+	}
+	if e.Links.CUDA && e.Links.Runtime == "shared" { // CUDA::cudart is of no kind that CMake would make the option for
+		w.line("  if(TARGET CUDA::cudart)")
+		w.line("    get_target_property(@cudart CUDA::cudart IMPORTED_LOCATION)")
+		w.line(`    get_filename_component(@cudart "${@cudart}" DIRECTORY)`)
+		w.line(`    set_property(TARGET %s::%s PROPERTY INTERFACE_LINK_OPTIONS "LINKER:-rpath-link,${@cudart}")`, k.Name, e.Name)
+		w.line("  endif()")
+	}
+	return err
+}
+
+// cmakeNeeds are the targets of what a library needs.
+func (k *Package) cmakeNeeds(e plan.Export, linked bool) (targets []string) {
+	for _, label := range e.Needs {
+		targets = append(targets, k.Name+"::"+cmakeName(k.named(label), linked))
+	}
+	return targets
+}
+
+// cmakeStatic says what a link with a static library adds.
+func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+	l := e.Links
+	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
+	libs := k.cmakeNeeds(e, l.Closed || name != e.Name)
+	for _, lib := range l.Libs {
+		libs = append(libs, cmakeListed(lib))
+	}
+	if l.HIP && l.Runtime != "none" {
+		libs = append(libs, "hip::amdhip64")
+	}
+	if libs != nil {
+		property("INTERFACE_LINK_LIBRARIES", strings.Join(libs, ";"))
+	}
+	var dirs []string
+	for _, d := range l.LibDirs {
+		dirs = append(dirs, cmakeListed(cache.Absolute(k.root, d)))
+	}
+	if dirs != nil {
+		property("INTERFACE_LINK_DIRECTORIES", strings.Join(dirs, ";"))
+	}
+	if l.HostLTO != "" {
+		property("KBUILD_HOST_LTO", l.HostLTO)
+	}
+	switch {
+	case l.DeviceLink && !l.HIP && name == e.Name:
+		property("IMPORTED_LINK_INTERFACE_LANGUAGES", "CUDA;"+languages)
+	case l.CUDA && l.Runtime != "none":
+		w.line(`  if("CUDA" IN_LIST @languages)`)
+		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "CUDA;%s")`, k.Name, name, languages)
+		w.line("  else()")
+		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "%s")`, k.Name, name, languages)
+		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, k.Name, name, cudaTargets(l))
+		if l.Closed {
+			w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_DIRECTORIES "${CUDAToolkit_LIBRARY_DIR}")`, k.Name, name)
+		}
+		w.line("  endif()")
+	default:
+		property("IMPORTED_LINK_INTERFACE_LANGUAGES", languages)
+	}
+	k.cmakeDeviceLink(w, e, name, property)
+}
+
+// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is there.
+func cudaTargets(l plan.Links) string {
+	runtime := "CUDA::cudart_static"
+	if l.Runtime == "shared" {
+		runtime = "CUDA::cudart"
+	}
+	if l.Closed { // its device code may launch kernels; FindCUDAToolkit of 3.25 has no name for what that takes
+		return "cudadevrt;" + runtime
+	}
+	return runtime
+}
+
+// cmakeDeviceLink says whether a program's device link takes the library.
+func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+	l := e.Links
+	switch {
+	case !l.DeviceLink && !l.Closed:
+		return
+	case l.Closed || name != e.Name:
+		property("CUDA_RESOLVE_DEVICE_SYMBOLS", "ON")
+		return
+	}
+	property("CUDA_SEPARABLE_COMPILATION", "ON")
+	if !l.LTO {
+		return
+	}
+	property("INTERFACE_LINK_OPTIONS", "$<DEVICE_LINK:-dlto>")
+	if l.Floats != nil {
+		property("KBUILD_LTO_OPTIONS", strings.Join(l.Floats, ";"))
+	}
+	if l.Arithmetic != "" {
+		var options []string
+		for option := range strings.SplitSeq(strings.TrimPrefix(l.Arithmetic, "-Xnvvm="), ",") {
+			options = append(options, "-Xnvlink=-Xnvvm="+option)
+		}
+		w.line(`  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13) # its nvlink forgets how LTO-IR was compiled`)
+		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:%s>")`, k.Name, name, strings.Join(options, ";"))
+		w.line("  endif()")
+	}
+}
+
+// cmakeVersion is NAMEConfigVersion.cmake: a version is good for requests of the same first number that are not newer, and for ranges that hold it.
+func (k *Package) cmakeVersion() string {
+	major, _, _ := strings.Cut(k.Version, ".")
+	return fmt.Sprintf(`# Written by kbuild install.
+set(PACKAGE_VERSION "%s")
+if(PACKAGE_FIND_VERSION_RANGE)
+  if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION_MIN OR NOT PACKAGE_FIND_VERSION_MIN_MAJOR STREQUAL "%[2]s"
+     OR (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE" AND PACKAGE_VERSION VERSION_GREATER PACKAGE_FIND_VERSION_MAX)
+     OR (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "EXCLUDE" AND PACKAGE_VERSION VERSION_GREATER_EQUAL PACKAGE_FIND_VERSION_MAX))
+    set(PACKAGE_VERSION_COMPATIBLE FALSE)
+  else()
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  endif()
+elseif(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION OR (PACKAGE_FIND_VERSION AND NOT PACKAGE_FIND_VERSION_MAJOR STREQUAL "%[2]s"))
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
+  set(PACKAGE_VERSION_UNSUITABLE TRUE)
+endif()
+`, k.Version, major)
+}

@@ -1,0 +1,108 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// What is said of a library's device code is what its file holds, not what the manifest asks for.
+
+// contents are the device code of a library.
+type contents struct {
+	open, final []string // code that is to be linked, and that runs, each once and sorted: "lto_80", "sm_80"
+	members     [][]gencode.Image
+}
+
+// contentsOf reads a library that is built.
+func (k *Package) contentsOf(e plan.Export) (contents, error) {
+	if c, ok := k.found[e.Label]; ok {
+		return c, nil
+	}
+	f, err := fatbin.ReadFile(cache.Absolute(k.root, e.File))
+	if err != nil {
+		return contents{}, fmt.Errorf("looking for the device code of %s: %w", e.Label, err)
+	}
+	var c contents
+	var open, final []gencode.Code
+	for _, m := range f.Members {
+		var images []gencode.Image
+		for _, i := range m.Images {
+			images = append(images, i.Image)
+			if m.Relocatable {
+				open = append(open, i.Code())
+			} else {
+				final = append(final, i.Code())
+			}
+		}
+		if m.Relocatable {
+			c.members = append(c.members, images)
+		}
+	}
+	c.open, c.final = spelled(open), spelled(final)
+	if k.found == nil {
+		k.found = map[string]contents{}
+	}
+	k.found[e.Label] = c
+	return c, nil
+}
+
+func spelled(codes []gencode.Code) (names []string) {
+	slices.SortFunc(codes, gencode.Compare)
+	for _, c := range slices.Compact(codes) {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+// String says what there is, for people.
+func (c contents) String() string {
+	switch {
+	case len(c.open) > 0 && len(c.final) > 0:
+		return strings.Join(c.final, " ") + ", and relocatable " + strings.Join(c.open, " ")
+	case len(c.open) > 0:
+		return "relocatable " + strings.Join(c.open, " ")
+	case len(c.final) > 0:
+		return strings.Join(c.final, " ")
+	}
+	return "none"
+}
+
+// all are the codes of both sorts.
+func (c contents) all() (codes []string) {
+	for _, code := range slices.Concat(c.final, c.open) {
+		if !slices.Contains(codes, code) {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
+
+// links are those among known architectures for which every object of the library has code that a device link takes: "80", "90a". nvlink passes
+// over an object without, and says so in a warning at most.
+func (c contents) links(known []gencode.Code) (archs []string) {
+	for _, target := range known {
+		lacks := func(images []gencode.Image) bool {
+			return !slices.ContainsFunc(images, func(i gencode.Image) bool { return gencode.LinksInto(i, target, true) })
+		}
+		if !slices.ContainsFunc(c.members, lacks) {
+			archs = append(archs, number(target))
+		}
+	}
+	return archs
+}
+
+// number is an architecture as CMake has it.
+func number(c gencode.Code) string { return fmt.Sprintf("%d%s", c.Num, c.Suffix) }
+
+func numbers(codes []gencode.Code) (list []string) {
+	for _, c := range codes {
+		list = append(list, number(c))
+	}
+	return list
+}

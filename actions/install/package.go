@@ -1,0 +1,242 @@
+// Package install puts what a build has made where other projects find it: libraries, programs, headers and modules below a prefix, and beside them
+// what CMake and pkg-config ask for. It knows where such files go and how they are written, and nothing of how they were built.
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// Package is what is installed together.
+type Package struct {
+	Name, Version, Description string
+
+	root    string        // of the project
+	exports []plan.Export // dependencies first
+	archs   []gencode.Code
+	files   []File
+	found   map[string]contents // what libraries hold, by label
+}
+
+// File is one of them.
+type File struct {
+	Path string      // below the prefix, slash-separated
+	Mode fs.FileMode // of a file that is no link
+	From string      // the file whose content it has, as actions name it; "" if it has another
+	Link string      // what a symbolic link names; "" for a file
+
+	runPaths map[string]string      // of a program: what stands there in place of folders of the build tree
+	text     func() (string, error) // of a file that is written here
+	pos      manifest.Pos           // of what asks for it
+}
+
+// Folders below the prefix.
+const (
+	binDir     = "bin"
+	includeDir = "include"
+	libDir     = "lib"
+)
+
+// Modes of files: the umask of who installs has no say, as with make and CMake.
+const (
+	plainMode   fs.FileMode = 0o644
+	programMode fs.FileMode = 0o755
+)
+
+// Labels are the targets that are installed where labels are asked for: those, and the libraries that links with them or programs need.
+func Labels(exports []plan.Export, labels []string) []string {
+	want := map[string]bool{}
+	for _, label := range labels {
+		want[label] = true
+	}
+	var out []string
+	for _, e := range slices.Backward(exports) { // dependencies come last so
+		if want[e.Label] {
+			out = append(out, e.Label)
+			for _, need := range e.Needs {
+				want[need] = true
+			}
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// New is the package of what Labels gave. archs are the architectures that the toolkit knows. Nothing needs to be built yet.
+func New(p *manifest.Project, exports []plan.Export, labels []string, archs []gencode.Code) (*Package, manifest.Diagnostics) {
+	k := &Package{root: p.Root, archs: archs}
+	for _, e := range exports {
+		if slices.Contains(labels, e.Label) {
+			k.exports = append(k.exports, e)
+		}
+	}
+	if p.Package != nil {
+		k.Name, k.Version, k.Description = p.Package.Name, p.Package.Version, p.Package.Description
+	}
+	diags := k.check(p)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	k.lay()
+	return k, k.clashes()
+}
+
+// check says what of the package others could not use.
+func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
+	names := map[string]plan.Export{}
+	for _, e := range k.exports {
+		if e.Kind == manifest.Executable {
+			continue
+		}
+		if p.Package == nil {
+			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s is to be installed, and the manifest has no package block", e.Label),
+				Detail: fmt.Sprintf("CMake and pkg-config find it by the name of its package. Write for example: package { name = %q }", e.Name)})
+			return diags
+		}
+		if e.Fault != "" {
+			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be installed", Detail: e.Fault})
+		}
+		if _, err := k.soname(e); err != nil {
+			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s cannot be installed: %v", e.Label, err),
+				Detail: "Link it with -Wl,-soname,NAME: programs that were linked with it look for it in a folder of this project."})
+		}
+		if first, twice := names[e.Name]; twice && e.Kind != manifest.Module {
+			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s and %s have one name in the package", first.Label, e.Label),
+				Detail: "Rename one of them.", Also: manifest.Place{Pos: first.Pos, Say: first.Label}})
+		} else if e.Kind != manifest.Module {
+			names[e.Name] = e
+		}
+	}
+	return diags
+}
+
+// clashes reports two files with one place.
+func (k *Package) clashes() (diags manifest.Diagnostics) {
+	first := map[string]File{}
+	kept := k.files[:0]
+	for _, f := range k.files {
+		other, twice := first[f.Path]
+		if !twice {
+			first[f.Path] = f
+			kept = append(kept, f)
+		} else if f.From == "" || other.From != f.From {
+			diags = append(diags, manifest.Diagnostic{Pos: f.pos, Summary: fmt.Sprintf("%s and %s would both be installed as %s", cmp.Or(other.From, "what kbuild writes"), cmp.Or(f.From, "what kbuild writes"), f.Path),
+				Detail: "Rename one of them, or leave one out.", Also: manifest.Place{Pos: other.pos, Say: "the other one"}})
+		}
+	}
+	k.files = kept
+	return diags
+}
+
+// Files are those of the package, in the order in which they are installed: what others are found by comes last.
+func (k *Package) Files() []File { return k.files }
+
+// Made are the headers of the package that generate blocks make.
+func (k *Package) Made() (files []string) {
+	for _, e := range k.exports {
+		for _, h := range e.Headers {
+			if h.Generated != "" {
+				files = append(files, h.Path)
+			}
+		}
+	}
+	return files
+}
+
+// lay gives every file its place.
+func (k *Package) lay() {
+	for _, e := range k.exports {
+		switch {
+		case e.Kind == manifest.Executable:
+			k.add(e, File{Path: path.Join(binDir, path.Base(e.File)), From: e.File, Mode: programMode, runPaths: k.runPaths(e)})
+		case e.Kind == manifest.Module:
+			dir := path.Dir(e.Artifacts[len(e.Artifacts)-1])
+			for _, f := range e.Artifacts {
+				k.add(e, File{Path: path.Join(k.moduleDir(), strings.TrimPrefix(f, dir+"/")), From: f, Mode: plainMode})
+			}
+		case installs(e):
+			mode := plainMode
+			if e.Shared {
+				mode = programMode
+			}
+			k.add(e, File{Path: libPath(e), From: e.File, Mode: mode, runPaths: k.runPaths(e)})
+			if e.Plain != "" {
+				k.add(e, File{Path: path.Join(libDir, path.Base(e.Plain)), Link: path.Base(e.File)})
+			}
+			if name, _ := k.soname(e); name != "" && name != path.Base(e.File) {
+				k.add(e, File{Path: path.Join(libDir, name), Link: path.Base(e.File)})
+			}
+		}
+		for _, h := range e.Headers {
+			k.files = append(k.files, File{Path: path.Join(includeDir, h.As), From: h.Path, Mode: plainMode, pos: h.Pos})
+		}
+	}
+	k.layConfigs()
+}
+
+// layConfigs gives their places to the files that others are found by.
+func (k *Package) layConfigs() {
+	if k.Name == "" {
+		return
+	}
+	for _, e := range k.libraries() {
+		k.add(e, File{Path: path.Join(libDir, "pkgconfig", k.pkgName(e)+".pc"), Mode: plainMode, text: func() (string, error) { return k.pkgConfig(e) }})
+	}
+	dir := path.Join(libDir, "cmake", k.Name)
+	if k.Version != "" {
+		k.files = append(k.files, File{Path: path.Join(dir, k.Name+"ConfigVersion.cmake"), Mode: plainMode, text: func() (string, error) { return k.cmakeVersion(), nil }})
+	}
+	k.files = append(k.files, File{Path: path.Join(dir, k.Name+"Config.cmake"), Mode: plainMode, text: k.cmakeConfig})
+}
+
+func (k *Package) add(e plan.Export, f File) {
+	f.pos = e.Pos
+	k.files = append(k.files, f)
+}
+
+func (k *Package) moduleDir() string { return path.Join(libDir, k.Name, "modules") }
+
+// libraries are those that links of others name.
+func (k *Package) libraries() (list []plan.Export) {
+	for _, e := range k.exports {
+		if e.Kind == manifest.Library || e.Kind == manifest.Prebuilt {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// hasHeaders reports that there is a folder of headers.
+func (k *Package) hasHeaders() bool {
+	return slices.ContainsFunc(k.exports, func(e plan.Export) bool { return len(e.Headers) > 0 })
+}
+
+// installs reports a library that is installed. One of the system is named where it is.
+func installs(e plan.Export) bool {
+	return e.Kind == manifest.Library || e.Kind == manifest.Prebuilt && !path.IsAbs(e.File) && !strings.HasPrefix(e.File, "../")
+}
+
+func libPath(e plan.Export) string { return path.Join(libDir, path.Base(e.File)) }
+
+// runPaths are the folders of shared libraries in a program, by what they are in the build tree.
+func (k *Package) runPaths(e plan.Export) map[string]string {
+	place := "$ORIGIN/../" + libDir
+	if e.Kind == manifest.Library {
+		place = "$ORIGIN"
+	}
+	change := map[string]string{}
+	for _, p := range e.RunPaths {
+		if strings.HasPrefix(p, "$ORIGIN") && p != place {
+			change[p] = place
+		}
+	}
+	return change
+}

@@ -1,0 +1,131 @@
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/plan"
+)
+
+// pkgName is what pkg-config knows a library by: the name of the package, for the library of that name.
+func (k *Package) pkgName(e plan.Export) string {
+	if e.Name == k.Name {
+		return k.Name
+	}
+	return k.Name + "-" + e.Name
+}
+
+// pkgConfig is the text of NAME.pc. Libraries of the toolkit are found in cudalibdir, where kbuild found them: pkg-config
+// --define-variable=cudalibdir=DIR says another. pkg-config knows no device links: who makes one reads device_link, device_link_options, device_code and archive.
+func (k *Package) pkgConfig(e plan.Export) (string, error) {
+	c, err := k.contentsOf(e)
+	if err != nil {
+		return "", err
+	}
+	l := e.Links
+	w := &strings.Builder{}
+	set := func(name, value string) { fmt.Fprintf(w, "%s=%s\n", name, value) }
+	fmt.Fprintf(w, "# Written by kbuild install. It finds its files from where it is.\n")
+	set("prefix", "${pcfiledir}/../..")
+	set("libdir", "${prefix}/"+libDir)
+	set("includedir", "${prefix}/"+includeDir)
+	set("device_code", strings.Join(c.all(), " "))
+	if set("device_link", map[bool]string{true: "yes", false: "no"}[l.DeviceLink]); l.DeviceLink {
+		set("device_link_options", deviceLink(l))
+	}
+	if l.Floats != nil {
+		set("lto_options", strings.Join(l.Floats, " "))
+	}
+	if l.CUDA {
+		set("cudart", cmp.Or(l.Runtime, "static"))
+	}
+	if l.HostLTO != "" {
+		set("host_lto", l.HostLTO)
+	}
+	if installs(e) && !e.Shared {
+		set("archive", "${prefix}/"+libPath(e))
+	}
+	args := k.pkgLibs(e, set)
+	fmt.Fprintf(w, "\nName: %s\n", k.pkgName(e))
+	fmt.Fprintf(w, "Description: %s\n", cmp.Or(k.Description, "GPU code, built by kbuild"))
+	fmt.Fprintf(w, "Version: %s\n", cmp.Or(k.Version, "0"))
+	var needs []string
+	for _, label := range e.Needs {
+		needs = append(needs, k.pkgName(k.named(label)))
+	}
+	if requires := strings.Join(needs, ", "); requires != "" && e.Shared {
+		fmt.Fprintf(w, "Requires.private: %s\n", requires)
+	} else if requires != "" {
+		fmt.Fprintf(w, "Requires: %s\n", requires)
+	}
+	if k.hasHeaders() {
+		fmt.Fprintf(w, "Cflags: -I${includedir}\n")
+	}
+	fmt.Fprintf(w, "Libs: %s\n", strings.Join(args, " "))
+	return w.String(), nil
+}
+
+// deviceLink are the options that the link of device code needs: of nvcc -dlink, or of hipcc --hip-link.
+func deviceLink(l plan.Links) string {
+	switch {
+	case l.HIP && l.LTO:
+		return "-fgpu-rdc -foffload-lto"
+	case l.HIP:
+		return "-fgpu-rdc"
+	case l.LTO:
+		return "-dlto"
+	}
+	return ""
+}
+
+// pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a file in by itself; in others it wants them quoted.
+func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []string) {
+	quoted := func(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"` }
+	if installs(e) {
+		args = append(args, "-L${libdir}", "-l"+linkName(libPath(e), e))
+	} else {
+		args = append(args, quoted(cache.Absolute(k.root, e.File)))
+	}
+	if e.Shared {
+		return args
+	}
+	for _, d := range e.Links.LibDirs {
+		args = append(args, quoted("-L"+cache.Absolute(k.root, d)))
+	}
+	for _, lib := range e.Links.Libs {
+		args = append(args, "-l"+lib)
+	}
+	switch l := e.Links; {
+	case l.Runtime == "none":
+	case l.CUDA:
+		if i := slices.IndexFunc(l.CUDADirs, func(dir string) bool { return path.Base(dir) != "stubs" }); i >= 0 {
+			set("cudalibdir", l.CUDADirs[i])
+			args = append(args, "-L${cudalibdir}")
+		}
+		for _, lib := range nvcc.RuntimeLibs(l.Runtime, "", l.DeviceLink || l.Closed) {
+			args = append(args, "-l"+lib)
+		}
+	case l.HIP:
+		args = append(args, "-lamdhip64")
+	}
+	return slices.Compact(args)
+}
+
+// linkName is what -l finds a file by.
+func linkName(file string, e plan.Export) string {
+	base := file[strings.LastIndex(file, "/")+1:]
+	if e.Plain != "" {
+		base = e.Plain[strings.LastIndex(e.Plain, "/")+1:]
+	}
+	for _, ending := range []string{".a", ".so"} {
+		if name, ok := strings.CutPrefix(strings.TrimSuffix(base, ending), "lib"); ok && name != "" && strings.HasSuffix(base, ending) {
+			return name
+		}
+	}
+	return ":" + base
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/install"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+type installCmd struct {
+	Targets []string `arg:"" optional:"" help:"Targets to install, with the libraries that they need (default: group default, or everything)."`
+	Prefix  string   `placeholder:"DIR" default:"/usr/local" help:"The folder that bin, include and lib are in (default: /usr/local)."`
+	DestDir string   `name:"destdir" placeholder:"DIR" help:"Put it in front of the prefix, to make a package (default: $DESTDIR)."`
+}
+
+// Run builds targets and puts them below the prefix. What it prints are the names that the files have there, without the folder of --destdir.
+func (cmd installCmd) Run(c *cli) error {
+	c.fromMake(os.Getenv("MAKEFLAGS"))
+	prefix, below, err := cmd.folders(c)
+	if err != nil {
+		return err
+	}
+	w := c.workspace()
+	w.Exports = true
+	var pkg *install.Package
+	choose := func(p *engine.Project) (want []graph.ActionID, err error) {
+		pkg, want, err = c.choose(p, cmd.Targets)
+		return want, err
+	}
+	put := func(*engine.Project, []graph.ActionID) error { return c.install(pkg, prefix, below) }
+	req := engine.Request{Select: choose}
+	if c.JSON {
+		req.Good = put // the finished event is the last
+	} else {
+		req.Done = put
+	}
+	return c.ended(w.Build(req))
+}
+
+// folders are the prefix, and where it is now. Like a make that is told -C, kbuild takes relative ones from the folder that it works in.
+func (cmd installCmd) folders(c *cli) (prefix, below string, err error) {
+	if cmd.Prefix == "" {
+		return "", "", usagef("--prefix wants a folder, such as /usr/local")
+	}
+	if prefix, err = filepath.Abs(c.seen(cmd.Prefix)); err != nil {
+		return "", "", err
+	}
+	dest := cmp.Or(cmd.DestDir, os.Getenv("DESTDIR"))
+	if dest == "" {
+		return prefix, prefix, nil
+	}
+	if dest, err = filepath.Abs(c.seen(dest)); err != nil {
+		return "", "", err
+	}
+	return prefix, filepath.Join(dest, prefix), nil
+}
+
+// choose plans what is installed of the named targets, and gives what has to be built for it.
+func (c *cli) choose(p *engine.Project, names []string) (*install.Package, []graph.ActionID, error) {
+	if _, err := p.Select(names); err != nil {
+		return nil, nil, err
+	}
+	if len(names) == 0 {
+		names = p.Graph.Default
+	}
+	var labels []string
+	for _, name := range names {
+		targets := p.Graph.FindTarget(name)
+		if len(targets) == 0 {
+			return nil, nil, usagef("%s is a file; install wants the names of targets", name)
+		}
+		for _, t := range p.Graph.Expand(targets) {
+			labels = append(labels, t.Label)
+		}
+	}
+	labels = install.Labels(p.Exports, labels)
+	if len(labels) == 0 {
+		return nil, nil, usagef("nothing of this is installed: libraries, executables and modules are")
+	}
+	pkg, diags := install.New(p.Project, p.Exports, labels, p.Archs())
+	p.Quote(diags)
+	c.Diagnose(diags)
+	if diags.HasErrors() {
+		return nil, nil, engine.ErrDiagnosed
+	}
+	want, err := p.Select(append(labels, pkg.Made()...))
+	return pkg, want, err
+}
+
+// installedEvent is a file that is installed.
+type installedEvent struct {
+	Event   string `json:"event"`
+	Path    string `json:"path"` // below the prefix of whoever uses it
+	Link    string `json:"link,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	Changed bool   `json:"changed"` // it was not there, or was another
+}
+
+// install writes the files of a package that is built, or with -n says which.
+func (c *cli) install(pkg *install.Package, prefix, below string) error {
+	changed := 0
+	for _, f := range pkg.Files() {
+		e := installedEvent{Event: "installed", Path: path.Join(prefix, f.Path), Link: f.Link}
+		if f.Link == "" {
+			e.Mode = fmt.Sprintf("%04o", f.Mode.Perm())
+		}
+		var err error
+		if !c.DryRun {
+			if e.Changed, err = pkg.Write(f, below); err != nil {
+				return fmt.Errorf("installing %s: %w", e.Path, err)
+			}
+		}
+		if e.Changed {
+			changed++
+		}
+		if c.JSON {
+			err = c.out.Event(e)
+		} else {
+			_, err = fmt.Fprintln(c.out.Paths(), e.Path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !c.DryRun && !c.JSON {
+		c.Note(installedNote(changed, len(pkg.Files())-changed, below))
+	}
+	return nil
+}
+
+func installedNote(changed, same int, below string) string {
+	switch {
+	case changed == 0:
+		return fmt.Sprintf("nothing to install in %s: all of it is there already", below)
+	case same == 0:
+		return fmt.Sprintf("installed %s in %s", files(changed), below)
+	}
+	return fmt.Sprintf("installed %s in %s; %d were there already", files(changed), below, same)
+}
+
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
+}

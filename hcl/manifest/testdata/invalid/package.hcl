@@ -1,0 +1,7 @@
+package {
+  version = "1.4.0"
+}
+
+package {
+  name = "second"
+}
