@@ -230,6 +230,9 @@ func (c *Client) row(r Request, measured int64) row {
 	return w
 }
 
+// AllMemory is what a request asks for that wants to be alone.
+const AllMemory = unlimited
+
 // unlimited is a limit that no sum of leases reaches.
 const unlimited = int64(1) << 50
 
