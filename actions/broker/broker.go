@@ -94,6 +94,7 @@ type Client struct {
 	ended bool             // Close was called
 	now   func() time.Time // for people
 
+	idle   func() // see OnIdle; nil if it was called
 	blocks func() // for tests: a request is about to wait in the kernel
 }
 
@@ -113,6 +114,25 @@ func FromEnviron(env func(string) string, l Limits, warn func(text string)) *Cli
 		return nil
 	}
 	return New(Dir(env), l, warn)
+}
+
+// OnIdle has f called once, when a request has to wait and the client has no lease: nothing runs then, and a user may wonder why. It comes
+// before the first Acquire.
+func (c *Client) OnIdle(f func()) { c.idle = f }
+
+// tellIdle calls what OnIdle was given, if it is time.
+func (c *Client) tellIdle() {
+	c.mu.Lock()
+	f := c.idle
+	if len(c.turns) > len(c.waits) {
+		f = nil
+	} else {
+		c.idle = nil
+	}
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
 }
 
 // Lease is the right to run a command. It ends with Release, or with the process.

@@ -150,6 +150,33 @@ func TestCancelledRequestIsGone(t *testing.T) {
 	}
 }
 
+// Who has nothing at all and must wait is told, once.
+func TestOnIdle(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	a, b := newUser(t, dir, 2, 10), newUser(t, dir, 2, 10)
+	told := 0
+	b.OnIdle(func() { told++ })
+	one, two := a.has(1, "one"), b.has(1, "two")
+	three := b.asks(t.Context(), 1, "three")
+	if told != 0 {
+		t.Error("told although it has a lease")
+	}
+	one.Release()
+	for _, l := range []*Lease{two, <-three} {
+		l.Release()
+	}
+	a.has(1, "four")
+	for range 2 {
+		five := a.has(1, "five")
+		six := b.asks(t.Context(), 1, "six")
+		if told != 1 {
+			t.Errorf("told %d times, want once", told)
+		}
+		five.Release()
+		(<-six).Release()
+	}
+}
+
 // A command that waits for what it calls does not keep it from running.
 func TestInside(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -219,17 +246,20 @@ func TestMeasuredMemory(t *testing.T) {
 		u.memory, u.most = func() int64 { return there }, func() int64 { return 0 }
 		return u
 	}
-	eight := measured().has(8, "eight")
+	four := measured().has(4, "four")
 	there = 3
 	late := measured()
-	late.has(2, "two").Release()
-	late.hasNot(3, "three")
+	three := []*Lease{late.has(3, "three"), late.has(3, "three more")}
+	late.hasNot(1, "one")
+	for _, l := range three {
+		l.Release()
+	}
 	caged := measured()
 	caged.most = func() int64 { return 1 } // of its control group
 	one := caged.has(1, "one")
 	caged.hasNot(1, "two")
 	one.Release()
-	eight.Release()
+	four.Release()
 	measured().has(3, "three")
 	measured().hasNot(1, "one")
 }
@@ -252,9 +282,20 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 		}
 		u.Close()
 	}
+	wantFiles(t, dir, 10)
+	alone := filepath.Join(t.TempDir(), "alone")
+	u := newUser(t, alone, 4, 100)
+	for range 10 {
+		u.has(1, "one by one").Release()
+	}
+	wantFiles(t, alone, 2)
+}
+
+func wantFiles(t *testing.T, dir string, most int) {
+	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(names) > 10 {
-		t.Errorf("%d files: %v, %v", len(names), names, err)
+	if err != nil || len(names) > most {
+		t.Errorf("%d files: %v, %v, want at most %d", len(names), names, err, most)
 	}
 }
 

@@ -114,8 +114,9 @@ func (t *table) close() {
 	}
 }
 
-// patience is how long the guard may be another's, which needs it for some microseconds.
-const patience = 10 * time.Second
+// patience is how long the guard may be another's. Each needs it for some microseconds, but on a machine with hundreds of them, all waiting for
+// a processor, it comes round in seconds.
+const patience = time.Minute
 
 var errStopped = errors.New("another kbuild keeps the file of slots locked; it may have been stopped (Ctrl-Z)")
 

@@ -340,6 +340,7 @@ func (p *turn) wait(ctx context.Context) error {
 		}
 	}()
 	for !p.held {
+		p.c.tellIdle()
 		p.c.blocks()
 		if err := p.poll(); err != nil {
 			return err

@@ -55,6 +55,9 @@ func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose 
 	if client == nil {
 		return func() {}
 	}
+	client.OnIdle(func() {
+		diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: "waiting for processors or memory that other kbuild processes have; `kbuild top` lists them"})
+	})
 	o.Broker = shared{client, project}
 	return client.Close
 }
