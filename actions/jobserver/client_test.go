@@ -327,3 +327,12 @@ func TestTakeBackEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestJobs(t *testing.T) {
+	for flags, want := range map[string]int{"": 0, "ks -j8 --jobserver-auth=3,4": 8, " -j4 -j16 --jobserver-auth=fifo:/x": 16, "j": 0, " -j --x": 0,
+		"k -- conf=-j5 -j6": 0, " -j-1": 0} {
+		if got := Jobs(flags); got != want {
+			t.Errorf("%q: %d, want %d", flags, got, want)
+		}
+	}
+}

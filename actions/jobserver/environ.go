@@ -62,6 +62,19 @@ func Letters(makeflags string) string {
 	return first
 }
 
+// Jobs is the number of make's -j; 0 is unknown or none. The last one counts, as for make.
+func Jobs(makeflags string) (n int) {
+	for _, w := range fields(makeflags) {
+		if w == "--" {
+			break
+		}
+		if v, ok := strings.CutPrefix(w, "-j"); ok {
+			n, _ = strconv.Atoi(v)
+		}
+	}
+	return max(0, n)
+}
+
 // fields splits at blanks that no backslash escapes, as make writes MAKEFLAGS.
 func fields(s string) []string {
 	var out []string

@@ -1,7 +1,7 @@
 // Package machine says how much memory and how many processors a build may use: what the machine has, or what is left of
 // them to the control group that this process is in. It knows nothing of builds.
 //
-// Both functions read Linux's files below a root directory, "/" but for tests. Where a file is missing, as on other systems,
+// The functions read Linux's files below a root directory, "/" but for tests. Where a file is missing, as on other systems,
 // the bound that it would tell is not there.
 package machine
 
@@ -34,14 +34,31 @@ func Memory(root string) int64 {
 	return max(1, free) // 0 would be no bound
 }
 
-// left is what a control group of version 2 or 1 still has.
-func left(dir string) int64 {
+// MemoryLimit is how many bytes the control groups of this process allow, whatever is in use; 0 is no limit.
+func MemoryLimit(root string) int64 {
+	limit := int64(math.MaxInt64)
+	for _, dir := range groups(root, "memory") {
+		limit = min(limit, memoryLimit(dir))
+	}
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return max(1, limit)
+}
+
+func memoryLimit(dir string) int64 {
 	limit := int64(math.MaxInt64)
 	for _, name := range []string{"memory.max", "memory.high", "memory.limit_in_bytes"} {
 		if n, ok := number(filepath.Join(dir, name)); ok {
 			limit = min(limit, n)
 		}
 	}
+	return limit
+}
+
+// left is what a control group of version 2 or 1 still has.
+func left(dir string) int64 {
+	limit := memoryLimit(dir)
 	for _, name := range []string{"memory.current", "memory.usage_in_bytes"} {
 		if used, ok := number(filepath.Join(dir, name)); ok {
 			return limit - max(0, used-pageCache(filepath.Join(dir, "memory.stat")))

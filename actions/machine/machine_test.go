@@ -88,6 +88,17 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+func TestMemoryLimit(t *testing.T) {
+	group := tree{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/user.slice/build.scope\n", "proc/self/mountinfo": v2mount}
+	if got := MemoryLimit(group.write(t)); got != 0 {
+		t.Errorf("%d bytes without a limit, want 0", got)
+	}
+	group[v2job+"memory.max"], group[v2job+"memory.current"], group[v2slice+"memory.high"] = "8589934592\n", "8589930000\n", "4294967296\n"
+	if got := MemoryLimit(group.write(t)); got != 4*gib {
+		t.Errorf("%d bytes, want 4 GiB, whatever is in use", got)
+	}
+}
+
 func TestProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
 	v1 := "sys/fs/cgroup/cpu,cpuacct/"

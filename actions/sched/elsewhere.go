@@ -96,15 +96,18 @@ func (l *loop) mayRace() bool {
 
 // join has node i run here too.
 func (l *loop) join(i int32) bool {
-	n := &l.nodes[i]
-	if !l.tokens.take(l.ctx, n) {
+	if !l.granted(i) {
 		return false
 	}
+	l.joinNow(i)
+	return true
+}
+
+func (l *loop) joinNow(i int32) {
 	l.beside(i)
-	l.core.join(n)
+	l.core.join(&l.nodes[i])
 	close(l.raced[i])
 	delete(l.raced, i)
-	return true
 }
 
 // vacate frees what the running node i takes of the world, but for what set counts.
@@ -115,7 +118,7 @@ func (l *loop) vacate(i int32) {
 		delete(l.raced, i)
 		return
 	}
-	l.tokens.free(n)
+	l.free(n)
 	if l.solo == i {
 		l.solo = nobody
 	}

@@ -158,6 +158,7 @@ func TestRandomElsewhere(t *testing.T) {
 			t.Errorf("summary (-want +got):\n%s", diff)
 		}
 		synctest.Wait()
+		m.checkBroker()
 		if m.srv != nil {
 			m.checkServer(cap(m.srv.pool))
 		}
@@ -184,6 +185,7 @@ func TestStoppedElsewhere(t *testing.T) {
 		if len(m.ended) != len(g.Closure(want)) {
 			t.Errorf("%d of %d actions end", len(m.ended), len(g.Closure(want)))
 		}
+		m.checkBroker()
 		if m.srv != nil {
 			m.checkServer(cap(m.srv.pool))
 		}

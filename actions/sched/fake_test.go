@@ -136,6 +136,9 @@ func (w *world) begin(a *graph.Action) {
 	if w.srv != nil && w.running > 1+w.srv.taken() {
 		w.t.Errorf("%d processes run with %d tokens", w.running, w.srv.taken())
 	}
+	if b, ok := w.opts.Broker.(*fakeBroker); ok && b.err == nil && b.taken() < w.running {
+		w.t.Errorf("%d processes run with %d leases", w.running, b.taken())
+	}
 	if !w.cancelled.IsZero() && time.Now().After(w.cancelled) {
 		w.t.Errorf("%s is started %v after the cancellation", a.Name, time.Since(w.cancelled))
 	}

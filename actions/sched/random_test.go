@@ -21,6 +21,9 @@ func randomOptions(t *testing.T, rng *rand.Rand) Options {
 	if rng.IntN(2) == 0 {
 		o.Jobserver = newServer(t, rng.IntN(4))
 	}
+	if o.Jobs%2 == 0 {
+		o.Broker = newBroker(t, 1+o.Jobs/3)
+	}
 	if rng.IntN(4) == 0 {
 		o.MaxLoad = 1 + 3*rng.Float64()
 		o.Load = func() float64 { return float64(time.Now().UnixMilli() % 5) }
@@ -87,6 +90,7 @@ func TestRandomGraphs(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
+		w.checkBroker()
 		if w.srv != nil {
 			w.checkServer(cap(w.srv.pool))
 		}
@@ -133,6 +137,7 @@ func TestRandomInRealTime(t *testing.T) {
 		cancel()
 		stop()
 		siblings.Wait()
+		w.checkBroker()
 		if w.srv != nil {
 			w.checkServer(cap(w.srv.pool))
 		}
@@ -163,6 +168,7 @@ func TestRandomFailureLimit(t *testing.T) {
 		if diff := cmp.Diff(w.counts(), sum); diff != "" || sum.Actions != len(predicted) {
 			t.Errorf("summary of %d actions (-want +got):\n%s", len(predicted), diff)
 		}
+		w.checkBroker()
 		if w.srv != nil {
 			w.checkServer(cap(w.srv.pool))
 		}
@@ -197,6 +203,7 @@ func TestRandomCancellation(t *testing.T) {
 		if diff := cmp.Diff(counts, sum); diff != "" || sum.Actions != len(predicted) {
 			t.Errorf("summary of %d actions (-want +got):\n%s", len(predicted), diff)
 		}
+		w.checkBroker()
 		if w.srv != nil {
 			w.checkServer(cap(w.srv.pool))
 		}

@@ -13,10 +13,10 @@ import (
 // Run builds want and everything it needs. g is sealed. The error is about an id that is none;
 // failures of actions are in the summary and went to o.
 //
-// One goroutine, the caller's, owns all state. Checks, commands and the wait for a jobserver token run
+// One goroutine, the caller's, owns all state. Checks, commands and the waits for a jobserver token and a lease run
 // in goroutines of their own and report to it by channel, so the state needs no lock and o is called
 // in order. When ctx is cancelled nothing new starts, those at work see ctx, and Run returns when the
-// last of them has. No token of opts.Jobserver is held when Run returns.
+// last of them has. No token of opts.Jobserver and no lease of opts.Broker is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
 	distributor, ok := r.(Distributor)
 	if !ok {
@@ -31,6 +31,7 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 	l := &loop{core: c, ctx: ctx, cancel: cancel, opts: opts, runner: r, observer: o,
 		events: make(chan event, 64), maxChecks: opts.Checks,
 		tokens:   tokens{server: opts.Jobserver, arrived: make(chan tokenAnswer, 1)},
+		leases:   leases{broker: opts.Broker, node: nobody, arrived: make(chan leaseAnswer, 1)},
 		solo:     nobody,
 		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
@@ -64,6 +65,7 @@ type event struct {
 type loop struct {
 	*core
 	tokens    tokens
+	leases    leases
 	ctx       context.Context
 	cancel    context.CancelFunc
 	opts      Options
@@ -86,7 +88,7 @@ type loop struct {
 	statuses    map[Status]int
 }
 
-// run is the core loop. Whenever nothing is at work the slots are all free, so start could have started
+// run is the core loop. Whenever nothing is at work and nothing is asked for, the slots are all free, so start could have started
 // what is queued: there is nothing left to start, or stopping is set.
 func (l *loop) run() {
 	cancelled := l.ctx.Done()
@@ -96,7 +98,7 @@ func (l *loop) run() {
 	}
 	for {
 		l.start()
-		if l.count[checking]+l.count[running] == 0 && !l.tokens.asking {
+		if l.count[checking]+l.count[running] == 0 && !l.tokens.asking && l.leases.node == nobody {
 			break
 		}
 		select {
@@ -105,6 +107,8 @@ func (l *loop) run() {
 			l.drain()
 		case a := <-l.tokens.arrived:
 			l.tokens.answer(a)
+		case a := <-l.leases.arrived:
+			l.leased(a)
 		case <-l.loadTimer:
 			l.loadTimer = nil
 		case i := <-l.overdue:
@@ -152,6 +156,7 @@ func (l *loop) start() {
 		l.loadTimer = nil
 		l.tokens.unask()
 	}
+	l.unaskLease()
 	l.tokens.giveBack()
 }
 
@@ -195,7 +200,7 @@ func (l *loop) startCommands() {
 			continue
 		}
 		i, ok := l.next()
-		if !ok || !l.tokens.take(l.ctx, &l.nodes[i]) {
+		if !ok || !l.granted(i) {
 			return
 		}
 		l.tellStarted(i)
@@ -206,7 +211,7 @@ func (l *loop) startCommands() {
 // startAlone starts what must run alone when there is nothing else to start: all that is left needs it, or another like it. So the
 // processors are not idle until then, and nothing can start beside it.
 func (l *loop) startAlone() {
-	if len(l.alone) == 0 || l.count[running]+l.count[checking]+l.queued.count > 0 || !l.tokens.take(l.ctx, &l.nodes[l.alone[0]]) {
+	if len(l.alone) == 0 || l.count[running]+l.count[checking]+l.queued.count > 0 || !l.granted(l.alone[0]) {
 		return
 	}
 	l.begin(l.alone[0])

@@ -73,6 +73,16 @@ type Jobserver interface {
 	Release(token byte)
 }
 
+// Broker shares the machine with other runs.
+type Broker interface {
+	// Acquire waits for the right to execute an action that is expected to take so many bytes of memory, and knows how much of the machine
+	// that is. An error that is not that of ctx says that the broker does not work: the run goes on without it.
+	Acquire(ctx context.Context, a *graph.Action, memory int64) (Lease, error)
+}
+
+// Lease is such a right. It is given back as soon as the action has ended.
+type Lease interface{ Release() }
+
 // Options bound a run.
 type Options struct {
 	Jobs      int                                 // processes at once; at least 1
@@ -80,6 +90,7 @@ type Options struct {
 	KeepGoing int                                 // stop after this many failures; 0 is never stop
 	Pools     map[string]int                      // processes at once in each pool
 	Jobserver Jobserver                           // nil if there is none
+	Broker    Broker                              // nil if there is none
 	MaxLoad   float64                             // start no further process above this load average; 0 is no limit
 	Load      func() float64                      // 1-minute load average; nil reads the system's
 	Cost      func(a *graph.Action) time.Duration // expected wall time, for the critical path; nil is 1 each

@@ -57,6 +57,7 @@ type node struct {
 	poisoned bool // needs something that failed
 	token    byte // of the jobserver, while running
 	hasToken bool
+	lease    Lease // of the broker, while running
 }
 
 // place is where a running action is.

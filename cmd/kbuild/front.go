@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/actions/broker"
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/machine"
@@ -187,9 +189,11 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	if large {
 		debug.SetGCPercent(60)
 	}
-	opts, closeJobs := c.schedule()
+	all := c.ofAll()
+	opts, closeJobs := c.schedule(all)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	progress, observer := c.progress(want, opts, t)
+	closeBroker := c.share(all, &opts, t.Runner.Root, progress.Diagnostic)
 	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
 		Diagnose: progress.Diagnostic,
 		Finish: func(sum sched.Summary) {
@@ -201,12 +205,16 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 		End: func() {
 			stop()
 			closeJobs()
+			closeBroker()
 		}}
 }
 
 // schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
-func (c *cli) schedule() (sched.Options, func()) {
-	o := sched.Options{Jobs: int(c.Jobs), KeepGoing: 1, MaxLoad: float64(c.Load), Budget: c.Mem.budget(machine.Memory("/"))}
+func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
+	o := sched.Options{Jobs: cmp.Or(int(c.Jobs), all.Processors), KeepGoing: 1, MaxLoad: float64(c.Load), Budget: cmp.Or(c.Mem.bytes, all.Memory)}
+	if o.Budget == 0 {
+		o.Budget = c.Mem.budget(machine.Memory("/"))
+	}
 	if c.Keep != nil {
 		o.KeepGoing = int(*c.Keep)
 	}

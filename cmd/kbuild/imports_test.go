@@ -47,6 +47,7 @@ var allowed = map[string]string{
 	"actions/run":                  "graph cache/regular",
 	"actions/jobserver":            "",
 	"actions/machine":              "",
+	"actions/broker":               "actions/machine",
 	"actions/sched":                "graph cache",
 	"actions/pptext":               "",
 	"actions/engine":               "hcl/manifest hcl/optfile graph graph/gencode graph/plan graph/compiler/host actions/execute actions/probe actions/toolkit actions/run actions/sched actions/jobserver cache cache/disk cache/regular cache/remote cache/tree",

@@ -1,0 +1,35 @@
+package broker
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ancestors are the processes that this one runs inside, its parent first.
+func ancestors(proc string, parent int) (pids []uint32) {
+	for pid := parent; pid > 1 && len(pids) < 64; {
+		pids = append(pids, uint32(pid))
+		f := statFields(proc, pid, 2)
+		if f == nil {
+			break
+		}
+		pid, _ = strconv.Atoi(f[1])
+	}
+	return pids
+}
+
+// statFields are the first n fields behind the name in /proc/PID/stat: state, parent. It is nil if there is no such process.
+//
+//	12 (name) S 11 ...
+//
+// The name may hold anything.
+func statFields(proc string, pid, n int) []string {
+	stat, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
+	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(f) < n {
+		return nil
+	}
+	return f[:n]
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/broker"
+	"github.com/kbuild-dev/kbuild/actions/jobserver"
+	"github.com/kbuild-dev/kbuild/actions/machine"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// A build shares the machine with all others of its user. Its own bounds, -j and --mem, are those of its scheduler. What all may have together
+// is KBUILD_JOBS and KBUILD_MEM, else what the machine has; a build that is given more by name may have that.
+
+// ofAll are the limits that the user sets for all kbuild processes; 0 where he sets none.
+func (c *cli) ofAll() (l broker.Limits) {
+	warn := func(name string, err error) { c.say("kbuild: warning: %s: %v; taking what is usual", name, err) }
+	if text := os.Getenv("KBUILD_JOBS"); text != "" {
+		var jobs jobsFlag
+		if err := jobs.UnmarshalText([]byte(text)); err != nil {
+			warn("KBUILD_JOBS", err)
+		}
+		l.Processors = int(jobs)
+	}
+	if text := os.Getenv("KBUILD_MEM"); text != "" {
+		var size sizeFlag
+		if err := size.UnmarshalText([]byte(text)); err != nil {
+			warn("KBUILD_MEM", err)
+		} else if l.Memory = size.bytes; size.share > 0 {
+			l.Memory = size.budget(machine.Memory("/"))
+		}
+	}
+	return l
+}
+
+// share has a run take leases of the broker, where l is set for all. The function that it returns ends that.
+func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose func(manifest.Diagnostic)) func() {
+	if c.DryRun {
+		return func() {}
+	}
+	if mine := max(int(c.Jobs), jobserver.Jobs(os.Getenv("MAKEFLAGS"))); mine > cmp.Or(l.Processors, machine.Processors("/")) {
+		l.Processors = mine
+	}
+	if c.Mem.bytes > 0 && c.Mem.bytes > cmp.Or(l.Memory, machine.Memory("/")) {
+		l.Memory = c.Mem.bytes
+	}
+	client := broker.FromEnviron(os.Getenv, l, func(text string) {
+		diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text})
+	})
+	if client == nil {
+		return func() {}
+	}
+	client.OnIdle(func() {
+		diagnose(manifest.Diagnostic{Severity: manifest.Note, Summary: "waiting for processors or memory that other kbuild processes have; `kbuild top` lists them"})
+	})
+	o.Broker = shared{client, project}
+	return client.Close
+}
+
+// shared is a client of the broker as the scheduler sees it.
+type shared struct {
+	client  *broker.Client
+	project string
+}
+
+// Acquire implements sched.Broker.
+func (s shared) Acquire(ctx context.Context, a *graph.Action, memory int64) (sched.Lease, error) {
+	l, err := s.client.Acquire(ctx, broker.Request{Memory: memory, Label: string(a.Kind) + " " + a.Name, Arch: strings.Join(a.Archs, ","), Project: s.project})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

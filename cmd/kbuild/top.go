@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/broker"
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+)
+
+type topCmd struct{}
+
+func (topCmd) Run(c *cli) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	dir := broker.Dir(os.Getenv)
+	if c.JSON {
+		return c.topJSON(ctx, dir)
+	}
+	screen := term.OpenScreen(os.Stdin, c.out.To)
+	if screen == nil {
+		text, err := topTable(ctx, dir)
+		fmt.Fprint(c.out, text)
+		return err
+	}
+	defer screen.Close()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	return watch(ctx, screen.Keys, ticker.C, func() error {
+		text, err := topTable(ctx, dir)
+		screen.Show(term.Visible(text))
+		return err
+	})
+}
+
+// watch shows something at once and at every tick, until somebody types q or interrupts.
+func watch(ctx context.Context, keys <-chan byte, ticks <-chan time.Time, show func() error) error {
+	for {
+		if err := show(); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		for again := false; !again; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case key, ok := <-keys:
+				if key == 'q' {
+					return nil
+				}
+				if !ok {
+					keys = nil // standard input is at its end
+				}
+			case <-ticks:
+				again = true
+			}
+		}
+	}
+}
+
+// topTable is what runs and what waits, as text.
+func topTable(ctx context.Context, dir string) (string, error) {
+	list, err := broker.List(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "no kbuild of this user runs anything\n", nil
+	}
+	var b bytes.Buffer
+	running, planned := 0, int64(0)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PID\tFOR\tMEMORY\tARCH\tWHAT\tWAITS FOR\tPROJECT")
+	for _, e := range list {
+		if e.Held {
+			running++
+			planned += e.Memory
+		}
+		fmt.Fprintf(w, "%d\t%v\t%s\t%s\t%s\t%s\t%s\n", e.PID, max(0, time.Since(e.Since).Truncate(time.Second)), memoryOf(e), term.Name(e.Arch), term.Name(e.Label), waitsFor(e), term.Name(e.Project))
+	}
+	w.Flush()
+	text := fmt.Sprintf("%d running, %s of memory planned; %d waiting\n", running, engine.Size(planned), len(list)-running)
+	for line := range strings.Lines(b.String()) {
+		text += strings.TrimRight(line, " \n") + "\n"
+	}
+	return text, nil
+}
+
+// memoryOf is the planned memory of a request. What asks for all wants to be alone.
+func memoryOf(e broker.Entry) string {
+	switch {
+	case e.Memory == 0:
+		return "-"
+	case e.Memory >= broker.AllMemory:
+		return "all"
+	}
+	return engine.Size(e.Memory)
+}
+
+func waitsFor(e broker.Entry) string {
+	switch {
+	case e.Held:
+		return ""
+	case e.Waits == broker.Turn:
+		return fmt.Sprintf("its turn, after %d", e.Behind)
+	case e.Waits == broker.None:
+		return "nothing" // it has been told, and is about to look
+	case e.Waits == broker.Processors:
+		return fmt.Sprintf("one of %d processors", e.Limits.Processors)
+	}
+	return "memory, of " + engine.Size(e.Limits.Memory)
+}
+
+// topJSON writes an object for each that runs or waits.
+func (c *cli) topJSON(ctx context.Context, dir string) error {
+	list, err := broker.List(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		event := map[string]any{"event": "running", "pid": e.PID, "project": e.Project, "label": e.Label, "arch": e.Arch, "memory": e.Memory,
+			"since": e.Since.UTC().Format(time.RFC3339Nano), "processors_limit": e.Limits.Processors, "memory_limit": e.Limits.Memory}
+		if !e.Held {
+			event["event"], event["waits_for"] = "waiting", e.Waits
+			if e.Behind != 0 {
+				event["after"] = e.Behind
+			}
+		}
+		if err := c.out.Event(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
