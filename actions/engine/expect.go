@@ -44,7 +44,7 @@ func (p *peaks) of(a *graph.Action) int64 {
 	if n := p.byKind()[kindOf(a)]; n > 0 {
 		return n
 	}
-	return usual(a)
+	return Usual(a)
 }
 
 // last is the peak that was recorded; 0 is unknown.
@@ -85,8 +85,8 @@ func hint(a *graph.Action) int64 {
 	return a.Memory
 }
 
-// usual is what the table of kinds says.
-func usual(a *graph.Action) int64 {
+// Usual is what the table of kinds says.
+func Usual(a *graph.Action) int64 {
 	info := a.Kind.Info()
 	if kindOf(a).lto {
 		return max(info.Memory, info.LTOMemory)

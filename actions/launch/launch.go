@@ -32,7 +32,8 @@ import (
 // Launch is a command line of a compiler.
 type Launch struct {
 	*quick.Call
-	Store *disk.Store
+	Store  *disk.Store
+	Broker sched.Broker // of the machine; nil without
 }
 
 // Left is why a command is left to the compiler.
@@ -314,6 +315,7 @@ type build struct {
 	runner *execute.Runner
 	db     *tree.DB
 	said   map[graph.ActionID][]byte
+	peaks  map[string]int64 // bytes, see peak
 	sum    sched.Summary
 	failed error
 }
@@ -387,12 +389,12 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	l := b.launch
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
 		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true})
-	b.said = map[graph.ActionID][]byte{}
+	b.said, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	b.sum, err = sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1}, b.runner, b)
+	b.sum, err = sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(command.Open(l.Store).Last(l.Key))}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -406,6 +408,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	made.Peaks = b.peaks
 	b.keep(made)
 	return &Result{Made: made, Ran: b.sum.Ran, Hits: b.sum.Cached}, nil
 }
@@ -454,11 +457,27 @@ func (b *build) keep(made *command.Made) {
 	command.Open(b.launch.Store).Keep(b.launch.Key, observed, *made)
 }
 
+// peak names a pass among those of its command.
+func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
+
+// memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual.
+func (b *build) memory(last *command.Made) func(a *graph.Action) int64 {
+	return func(a *graph.Action) int64 {
+		if last != nil && last.Peaks[peak(a)] > 0 {
+			return last.Peaks[peak(a)]
+		}
+		return engine.Usual(a)
+	}
+}
+
 // Start, Started and Finished make build a sched.Observer.
 func (b *build) Start(int)             {}
 func (b *build) Started(*graph.Action) {}
 func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	b.said[a.ID] = r.Output
+	if rec := b.db.LastRun(a.Outputs[0]); rec != nil && rec.MaxRSS > 0 {
+		b.peaks[peak(a)] = rec.MaxRSS
+	}
 	if r.Status == sched.Failed && b.failed == nil {
 		b.failed = fmt.Errorf("%s: %w: %s", a.Kind, r.Err, r.Output)
 	}

@@ -32,6 +32,8 @@ type Made struct {
 	Outputs []cache.Output `json:"outputs"`          // names as in the command; the content is in the action cache
 	Files   []Text         `json:"files,omitempty"`  // more outputs, which are small
 	Stderr  string         `json:"stderr,omitempty"` // what it said
+
+	Peaks map[string]int64 `json:"peaks,omitempty"` // bytes of memory that its passes took, by names of the caller's
 }
 
 // Text is an output with its content.
@@ -104,6 +106,24 @@ func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) 
 		return nil, nil
 	}
 	return made, nil
+}
+
+// Last is what a command made the last time, whatever has changed since; nil if that is not known.
+func (m *Memory) Last(key cache.Key) *Made {
+	name := m.file(key)
+	if _, err := os.Stat(name); err != nil {
+		return nil
+	}
+	db, err := tree.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	made := &Made{}
+	if v := db.View([32]byte(key)); v == nil || json.Unmarshal(v.Note(), made) != nil {
+		return nil
+	}
+	return made
 }
 
 // Keep remembers a command.

@@ -39,7 +39,7 @@ func remembered(t *testing.T) (m *Memory, key cache.Key, dir string) {
 	}
 	m, key = Open(store), Key([]string{"/nvcc", "-c", "a.cu"}, dir, []string{"A=1"})
 	err = m.Keep(key, []cache.Observation{{Path: "a.cu", Kind: cache.KindFile, Stat: stat, Digest: digest(t, source)}, {Path: "absent.h", Kind: cache.KindAbsent}},
-		Made{Outputs: []cache.Output{o}, Files: []Text{{"out/a.d", []byte("a.o : a.cu\n")}}, Stderr: "warning\n"})
+		Made{Outputs: []cache.Output{o}, Files: []Text{{"out/a.d", []byte("a.o : a.cu\n")}}, Stderr: "warning\n", Peaks: map[string]int64{"ptxas": 7}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +78,9 @@ func TestFind(t *testing.T) {
 	write(t, dir, "a.cu", "SOURCE")
 	if made, changed := m.Find(key, dir); made != nil || !slices.Equal(changed, []string{"a.cu"}) {
 		t.Errorf("of another source: %+v, %q", made, changed)
+	}
+	if last := m.Last(key); last == nil || last.Peaks["ptxas"] != 7 {
+		t.Errorf("the last time: %+v", last)
 	}
 	write(t, dir, "a.cu", "source")
 	write(t, dir, "absent.h", "")

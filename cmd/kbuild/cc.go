@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/kbuild-dev/kbuild/actions/broker"
 	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -56,7 +57,12 @@ func (c *cli) launchCompiler(args []string) int {
 func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	res, err := (&launch.Launch{Call: call, Store: store}).Compile(ctx)
+	l := &launch.Launch{Call: call, Store: store}
+	if client := broker.FromEnviron(os.Getenv, c.ofAll(), nil); client != nil {
+		defer client.Close()
+		l.Broker = shared{client, call.Dir}
+	}
+	res, err := l.Compile(ctx)
 	if ctx.Err() != nil {
 		return exitInterrupted
 	}
