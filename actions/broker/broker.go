@@ -57,6 +57,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/actions/machine"
 )
 
@@ -188,17 +190,28 @@ func (l *Lease) Release() {
 	}
 }
 
-// Close ends all leases of the client.
+// Close ends all leases of the client. Requests that wait are granted: there is no broker any more.
 func (c *Client) Close() {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	c.ended = true
-	t, turns := c.table, c.turns
-	c.table, c.turns = nil, map[int32]*turn{}
+	t := c.table
+	c.table = nil
+	if t != nil {
+		close(t.closed) // before those who wait are woken, who look at it after they have taken what woke them
+	}
+	var leases []*turn
+	for _, p := range c.turns {
+		if c.waits[p] {
+			unix.Write(p.fifo, []byte{0}) // it goes by itself
+		} else {
+			leases = append(leases, p)
+		}
+	}
 	c.mu.Unlock()
-	for _, p := range turns {
+	for _, p := range leases {
 		p.leave()
 	}
 	if t != nil {

@@ -264,6 +264,23 @@ func TestMeasuredMemory(t *testing.T) {
 	measured().hasNot(1, "one")
 }
 
+// The end of a client ends what it has, and what of it waits.
+func TestClosed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	a, b := newUser(t, dir, 1, 100), newUser(t, dir, 1, 100)
+	one := a.has(1, "one")
+	two := b.asks(t.Context(), 1, "two")
+	b.Close()
+	(<-two).Release()
+	b.Close()
+	wantSeen(t, dir, "one")
+	a.Close()
+	wantSeen(t, dir)
+	one.Release()
+	b.has(5, "nothing is shared any more")
+	wantSeen(t, dir)
+}
+
 // Slots of leases that have ended are used again, and the table does not grow.
 func TestSlotsAreUsedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")

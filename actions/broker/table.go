@@ -76,9 +76,10 @@ func decode(b []byte) row {
 
 // table is the open file of slots.
 type table struct {
-	dir   string
-	fd    int
-	guard chan struct{} // full while this process has the guard, or waits for it
+	dir    string
+	fd     int
+	guard  chan struct{} // full while this process has the guard, or waits for it
+	closed chan struct{} // closed when nobody may take the guard any more
 
 	measured int64 // bytes that were available when nothing was held; read with the rows
 	rows     []row
@@ -88,7 +89,7 @@ func openTable(dir string) (*table, error) {
 	if err := private(dir); err != nil {
 		return nil, err
 	}
-	t := &table{dir: dir, fd: -1, guard: make(chan struct{}, 1)}
+	t := &table{dir: dir, fd: -1, guard: make(chan struct{}, 1), closed: make(chan struct{})}
 	return t, t.reopen()
 }
 
@@ -118,6 +119,8 @@ func (t *table) close() {
 // a processor, it comes round in seconds.
 const patience = time.Minute
 
+var errClosed = errors.New("the broker was closed")
+
 var errStopped = errors.New("another kbuild keeps the file of slots locked; it may have been stopped (Ctrl-Z)")
 
 // lock takes the guard, and reads the table. unlock must follow if there is no error.
@@ -129,6 +132,8 @@ func (t *table) lock(ctx context.Context) error {
 		defer timer.Stop()
 		select {
 		case t.guard <- struct{}{}:
+		case <-t.closed:
+			return errClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:

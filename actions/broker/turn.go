@@ -340,6 +340,11 @@ func (p *turn) wait(ctx context.Context) error {
 		}
 	}()
 	for !p.held {
+		select {
+		case <-p.t.closed:
+			return errClosed
+		default:
+		}
 		p.c.tellIdle()
 		p.c.blocks()
 		if err := p.poll(); err != nil {
