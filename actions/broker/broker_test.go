@@ -434,7 +434,7 @@ func TestWithoutBroker(t *testing.T) {
 func TestFolder(t *testing.T) {
 	mine := t.TempDir()
 	env := map[string]string{"XDG_RUNTIME_DIR": mine}
-	if got, want := Dir(func(n string) string { return env[n] }), filepath.Join(mine, "kbuild"); got != want {
+	if got, want := Dir(func(n string) string { return env[n] }), filepath.Join(mine, "kbuild-broker"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	env = map[string]string{"XDG_RUNTIME_DIR": mine + "/none", "TMPDIR": mine}

@@ -16,14 +16,14 @@ import (
 func Dir(env func(string) string) string {
 	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() && owner(info) == os.Geteuid() {
-			return filepath.Join(dir, "kbuild")
+			return filepath.Join(dir, "kbuild-broker")
 		}
 	}
 	tmp := env("TMPDIR")
 	if tmp == "" {
 		tmp = "/tmp"
 	}
-	return filepath.Join(tmp, "kbuild-"+strconv.Itoa(os.Geteuid()))
+	return filepath.Join(tmp, "kbuild-broker-"+strconv.Itoa(os.Geteuid()))
 }
 
 func owner(info os.FileInfo) int {

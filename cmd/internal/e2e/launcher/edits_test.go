@@ -46,9 +46,8 @@ func TestEdits(t *testing.T) {
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := newProject(t, tk)
 		argv := []string{"nvcc", "-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-rdc=true", "-MD", "-MF", "out/k.d", "-c", "k.cu", "-o", "out/k.o"}
-		if r := p.sameAsPlain(argv...); r != "miss" {
-			t.Fatalf("the first compile is a %s: %s", r, p.last().Why)
-		}
+		first := p.command(argv...)
+		p.same(first, p.command(append([]string{"kbuild", "cc"}, argv...)...))
 		for _, e := range edits {
 			undo := p.make(e)
 			r := p.sameAsPlain(slices.Concat(argv, e.args)...)
@@ -56,8 +55,9 @@ func TestEdits(t *testing.T) {
 				t.Errorf("%s: a hit", e.name)
 			}
 			undo()
-			if r := p.sameAsPlain(argv...); r != "hit" {
-				t.Errorf("%s, taken back: a %s: %+v", e.name, r, p.last())
+			p.same(first, p.command(append([]string{"kbuild-cc"}, argv...)...))
+			if e, last := e.name, p.last(); last.Result != "hit" {
+				t.Errorf("%s, taken back: %+v", e, last)
 			}
 			if t.Failed() {
 				t.Fatalf("after %s", e.name)
