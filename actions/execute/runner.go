@@ -270,6 +270,19 @@ func (r *Runner) Counters() cache.Counters {
 // Misparses are the questions to compilers whose answers this run found to be misparsed, sorted.
 func (r *Runner) Misparses() []Misparse { return r.misparses.all() }
 
+// TellsTime reports that an output of this run holds the time, or that of a file.
+func (r *Runner) TellsTime() bool {
+	for _, a := range r.Graph.Actions {
+		if r.discovery.CommandTellsTime(a) {
+			return true
+		}
+		if rec := r.Records.LastRun(a.Outputs[0]); rec != nil && r.discovery.TellsTime(a, rec.Discovered) {
+			return true
+		}
+	}
+	return false
+}
+
 // CopyIntermediate writes the output of a pass that the last run settled to the file name: from the cache, or by running the pass
 // again if no cache has it.
 func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) error {

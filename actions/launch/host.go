@@ -25,6 +25,9 @@ func (f *facts) collectHost(ctx context.Context) error {
 	if !hostCompiler().MatchString(filepath.Base(l.Argv[0])) {
 		return leave("%s is no compiler that kbuild knows", filepath.Base(l.Argv[0]))
 	}
+	if isScript(l.Argv[0]) {
+		return leave("%s is a script, which may ask for any variable", l.Argv[0])
+	}
 	argv, files, err := writeOut(optfile.Files.GNU, l.Argv, l.Dir)
 	if err != nil {
 		return Left{err.Error()}

@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
@@ -19,6 +22,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -98,9 +102,14 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 	if err != nil {
 		return nil, nil, Left{err.Error()}
 	}
-	for _, arg := range argv {
+	for i, arg := range argv {
 		if strings.ContainsAny(arg, "$`") {
 			return nil, nil, leave("%s: nvcc has a shell expand it", arg)
+		}
+		for _, pass := range []string{"-Xcudafe", "-Xcicc", "-Xfatbin", "-Xnvvm"} {
+			if (strings.HasPrefix(arg, pass) || i > 0 && argv[i-1] == pass) && filesOfPasses().MatchString(arg) {
+				return nil, nil, leave("%s may write a file", arg)
+			}
 		}
 	}
 	for _, name := range []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"} {
@@ -120,16 +129,19 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 	return c, files, nil
 }
 
+// filesOfPasses are parts of options by which passes write files.
+var filesOfPasses = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`list|xref|output|file|embedded`) })
+
 // plainFlags wants flags of the environment that say nothing about files.
 func plainFlags(flags []string) error {
 	if len(flags) == 0 {
 		return nil
 	}
-	c, err := nvcc.ReadCommand(slices.Concat([]string{"nvcc", "-c", "kbuild.cu"}, flags))
+	c, err := nvcc.ReadCommand(slices.Concat([]string{"nvcc", "-c", "kbuild.cu", "-MD"}, flags))
 	switch {
 	case err != nil:
 		return err
-	case c.Output != "kbuild.o" || c.Deps != nil || c.CCBin != "" || c.Mode == "lto":
+	case c.Output != "kbuild.o" || c.Deps == nil || *c.Deps != (nvcc.Dependencies{File: "kbuild.d", Target: "kbuild.o"}) || c.CCBin != "" || c.Mode == "lto" || slices.Contains(flags, "-MD"):
 		return errors.New("it names files, or a compiler")
 	}
 	return nil
@@ -154,8 +166,14 @@ type facts struct {
 // collect asks the world and nvcc.
 func (f *facts) collect(ctx context.Context) error {
 	f.request.Compiler, f.request.NeedCUDA = f.launch.Argv[0], true
+	if isScript(f.launch.Argv[0]) && !onlyStarts(f.launch.Argv[0]) {
+		return leave("%s is a script, which may ask for any variable", f.launch.Argv[0])
+	}
 	if f.command.CCBin != "" {
 		f.request.HostCompiler = f.namedCompiler()
+		if file, err := quick.LookPath(f.request.HostCompiler); err != nil || isScript(file) {
+			return leave("%s is no compiler, or a script", f.command.CCBin)
+		}
 	}
 	run, err := f.ask(ctx)
 	if err != nil {
@@ -165,6 +183,9 @@ func (f *facts) collect(ctx context.Context) error {
 		file, err := ownCompiler(run.Text)
 		if err != nil {
 			return err
+		}
+		if isScript(file) && filepath.Dir(file) != ownFolder(run.Text) {
+			return leave("%s is a script, which may ask for any variable", file)
 		}
 		if file != f.CUDA.HostCXX.Path {
 			f.request.HostCompiler = file
@@ -192,7 +213,7 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 	if missing := nvcc.Missing(f.CUDA.Programs); missing != "" {
 		return run, leave("%s", missing)
 	}
-	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, f.env.Key)
+	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH"))) // the answer says where gcc is
 	argv, source := f.wholeArgv(), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
 		argv = append(argv[:len(argv)-n], compiler.AskInput)
@@ -220,6 +241,45 @@ func (f *facts) namedCompiler() string {
 		return cache.Absolute(f.launch.Dir, name)
 	}
 	return name
+}
+
+// isScript reports a program that an interpreter runs.
+func isScript(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	start := make([]byte, 2)
+	_, err = io.ReadFull(f, start)
+	return err != nil || string(start) == "#!"
+}
+
+// onlyStarts reports a script that does no more than start another program with all its arguments, as Debian's nvcc.
+func onlyStarts(file string) bool {
+	text, err := regular.ReadAtMost(file, 1<<16)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		rest, starts := strings.CutPrefix(line, "exec /")
+		program, all := strings.CutSuffix(rest, ` "$@"`)
+		if line != "" && line[0] != '#' && !(starts && all && !strings.ContainsAny(program, " $`\"'\\;|&<>()")) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownFolder is the folder of the toolkit's programs.
+func ownFolder(dryRun string) string {
+	for line := range strings.Lines(dryRun) {
+		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "#$ _HERE_="); ok {
+			return dir
+		}
+	}
+	return ""
 }
 
 // ownCompiler is the gcc that nvcc finds by itself, in the PATH of its steps.
@@ -287,7 +347,7 @@ func (f *facts) learn(run plan.DryRun) error {
 		return leave("the host compiler writes or reads files beside the object")
 	}
 	if i := slices.IndexFunc(options, func(o string) bool {
-		return o == "-v" || o == "-###" || strings.HasPrefix(o, "-M") || strings.HasPrefix(o, "-Wp,")
+		return slices.Contains([]string{"-v", "-###", "-H", "-Q", "-ftime-report", "-fmem-report"}, o) || strings.HasPrefix(o, "-M") || strings.HasPrefix(o, "-Wp,")
 	}); i >= 0 {
 		return leave("%s is for the host compiler", options[i])
 	}
@@ -366,9 +426,10 @@ func (b *build) tools() map[string]string {
 	return map[string]string{"nvcc": b.CUDA.NVCC.ID}
 }
 
-// moduleID names the source within any program: two objects of one source may be linked together, with other options.
+// moduleID names the source within any program: two objects of one source may be linked together, with other options, and under one name
+// each after the other.
 func (b *build) moduleID() string {
-	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output))
+	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output)+"\x00"+strings.Join(b.command.Argv[1:], "\x00"))
 }
 
 func (b *build) emit(a *graph.Action) {
@@ -403,6 +464,9 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 		return nil, ctx.Err()
 	case b.failed != nil:
 		return nil, leave("a pass failed: %v", b.failed)
+	}
+	if b.runner.TellsTime() {
+		return nil, leave("it tells the time")
 	}
 	made, err := b.made(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // they make, and keys hold them. So the folder has a name of chance in a folder of the user's, and everybody calls it by the number of a
 // descriptor, which commands inherit.
 
-// placeFD is the descriptor. It is below any limit on them that there is.
+// placeFD is the descriptor. Where fewer are allowed the compiler runs as it is.
 const placeFD = 99
 
 // placeDir is the folder for this process and for all that it starts.
@@ -32,7 +32,9 @@ func newPlace() (*place, error) {
 		return nil, err
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(base, &st); err != nil || int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 {
+	if err := unix.Lstat(base, &st); err == unix.ENOENT {
+		return nil, fmt.Errorf("%s is gone", base) // with the last compile in it
+	} else if err != nil || int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 {
 		return nil, fmt.Errorf("%s is not this user's own folder", base)
 	}
 	sweep(base)

@@ -3,6 +3,7 @@ package pptext
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // Files are the files that a preprocessed text is of, as its line markers spell them, each once, in the order in which they begin.
@@ -15,7 +16,7 @@ func Files(text []byte) (files []string) {
 		} else {
 			text = nil
 		}
-		if name := markedFile(line); name != "" && name[0] != '<' && !seen[name] {
+		if name := markedFile(line); name != "" && name[0] != '<' && !strings.HasSuffix(name, "//") && !seen[name] { // with -g, DIR// is the folder
 			seen[name] = true
 			files = append(files, name)
 		}

@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -156,6 +158,16 @@ func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) er
 // Place writes the outputs of a command, which dir is the folder of. They are new files: whoever waits for them goes by their times.
 func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
 	for _, o := range made.Outputs {
+		if err := replaceable(cache.Absolute(dir, o.Path)); err != nil {
+			return err
+		}
+	}
+	for _, t := range made.Files {
+		if err := replaceable(cache.Absolute(dir, t.Path)); err != nil {
+			return err
+		}
+	}
+	for _, o := range made.Outputs {
 		err := WriteFile(cache.Absolute(dir, o.Path), o.Exec, func(w io.Writer) error { return m.copy(o, w) })
 		if err != nil {
 			return err
@@ -172,6 +184,35 @@ func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
 	}
 	return nil
 }
+
+// replaceable wants a name that is free, or of a plain file of its own. What else there may be, a device, a link, a folder, a file of other rights, is
+// for the compiler, which writes into it or fails.
+func replaceable(name string) error {
+	var st unix.Stat_t
+	err := unix.Lstat(name, &st)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		_, err = os.Stat(filepath.Dir(name))
+		return err
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || st.Mode&0o7777 != 0o666&^umask() && st.Mode&0o7777 != 0o777&^umask() || int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s is no plain file that a new one may replace", name)
+	}
+	return nil
+}
+
+// umask is what new files are not allowed. The kernel tells it only to who sets it, but for a line of /proc.
+var umask = sync.OnceValue(func() uint32 {
+	text, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(text), "\nUmask:\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(line, 8, 32)
+	if err != nil {
+		return 0o22
+	}
+	return uint32(mask)
+})
 
 // copy writes the content of an output, and checks it.
 func (m *Memory) copy(o cache.Output, w io.Writer) error {

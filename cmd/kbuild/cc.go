@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -42,7 +41,6 @@ func (c *cli) launchCompiler(args []string) int {
 	}
 	store, err := quick.OpenStore()
 	if err != nil {
-		c.say("kbuild: warning: %v; the compiler runs without a cache", err)
 		return c.leave(call)
 	}
 	done, changed := call.Try(context.Background(), store)
@@ -71,10 +69,7 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 	}
 	if err != nil {
 		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
-		if !errors.As(err, new(launch.Left)) {
-			c.say("kbuild: warning: %v; the compiler runs as it is", err)
-		}
-		return c.leave(call)
+		return c.leave(call) // which says what is wrong, if it is more than with kbuild: see --stats
 	}
 	os.Stderr.WriteString(res.Made.Stderr)
 	entry := quick.Entry{Result: quick.Miss, Why: strings.Join(changed, ", "), Ran: res.Ran, Taken: res.Hits}

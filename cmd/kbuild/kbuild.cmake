@@ -4,8 +4,12 @@
 #
 # `kbuild cc --cmake` writes this file. KBUILD_LAUNCHER names the launcher where it is not the one that wrote it.
 
-cmake_minimum_required(VERSION 3.19)
+if(CMAKE_VERSION VERSION_LESS 3.19)
+  message(FATAL_ERROR "kbuild.cmake needs CMake 3.19 or newer")
+endif()
 include_guard(GLOBAL)
+cmake_policy(PUSH)
+cmake_policy(SET CMP0057 NEW) # IN_LIST; functions keep it
 
 if(NOT KBUILD_LAUNCHER)
   set(KBUILD_LAUNCHER "@LAUNCHER@")
@@ -36,3 +40,4 @@ if("CUDA" IN_LIST languages)
 else()
   cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL kbuild_before_device_links)
 endif()
+cmake_policy(POP)

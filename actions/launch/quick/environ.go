@@ -34,7 +34,8 @@ func Commands() Environment {
 // Foreign are variables that nvcc, what it runs, or gcc read, and that the passes of kbuild do not get: a command that has one is left to the
 // compiler.
 var Foreign = []string{"NVCC_CCBIN", "SYSTEM_INCLUDES", "CICC_PATH", "CUDA_ROOT", "NVVMIR_LIBRARY_DIR", "NV_NVVM_VERSION", "LLVMC_FLAGS", "NVASM_FLAGS", "DUMP_KNOBS_TO_FILE",
-	"EDG_BASE", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "GCC_EXTRA_DIAGNOSTIC_OUTPUT", "CCC_OVERRIDE_OPTIONS", "LD_PRELOAD"}
+	"EDG_BASE", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "GCC_EXTRA_DIAGNOSTIC_OUTPUT", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "GCC_EXEC_PREFIX",
+	"LD_PRELOAD"}
 
 // environ has the variables that may change what a command makes or says. PATH is among them, and so are the places of kbuild's own.
 func environ() []string {

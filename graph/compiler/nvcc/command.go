@@ -178,6 +178,10 @@ func (r *commandReader) end() (*Command, error) {
 	switch {
 	case r.emit == "":
 		return nil, fmt.Errorf("it is no compile of one source")
+	case !r.deps && (r.depFile != "" || r.depTarget != ""):
+		return nil, fmt.Errorf("-MF or -MT without -MD")
+	case r.Output == "-" || strings.ContainsAny(r.Source+r.Output, ",\"\\\n"):
+		return nil, fmt.Errorf("nvcc reads the names %q and %q in a way of its own", r.Source, r.Output)
 	case !r.cuda && path.Ext(r.Source) != ".cu":
 		return nil, fmt.Errorf("%s is no CUDA source", r.Source)
 	}
