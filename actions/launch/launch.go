@@ -73,7 +73,7 @@ func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	defer place.remove()
-	b := &build{facts: f, place: place}
+	b := &build{facts: f}
 	return b.run(ctx)
 }
 
@@ -156,11 +156,10 @@ type facts struct {
 	env     quick.Environment
 	request probe.Request
 	plan.Facts
-	steps   *probe.Steps
-	passes  *nvcc.CompilePasses // nil for a link
-	link    *nvcc.LinkPasses
-	dryRun  nvcc.DryRun
-	options []string // of the host compiler
+	steps  *probe.Steps
+	passes *nvcc.CompilePasses // nil for a link
+	link   *nvcc.LinkPasses
+	dryRun nvcc.DryRun
 }
 
 // collect asks the world and nvcc.
@@ -171,7 +170,11 @@ func (f *facts) collect(ctx context.Context) error {
 	}
 	if f.command.CCBin != "" {
 		f.request.HostCompiler = f.namedCompiler()
-		if file, err := quick.LookPath(f.request.HostCompiler); err != nil || isScript(file) {
+		file, err := f.request.HostCompiler, error(nil)
+		if !strings.Contains(file, "/") {
+			file, err = quick.LookPath(file)
+		}
+		if err != nil || isScript(file) {
 			return leave("%s is no compiler, or a script", f.command.CCBin)
 		}
 	}
@@ -335,7 +338,6 @@ func (f *facts) learn(run plan.DryRun) error {
 		return leave("fatbinary was not asked for the form of its output")
 	}
 	options := p.Host.Unplaced()
-	f.options = options
 	if o := host.IntermediateCode(options); o != "" {
 		return leave("%s makes intermediate code of the host code", o)
 	}
@@ -368,7 +370,6 @@ func (f *facts) learnLink(run plan.DryRun) (err error) {
 // build is a compile that is taken apart.
 type build struct {
 	*facts
-	place *place
 	graph *graph.Graph
 	debug bool // the outputs hold lines, and the folder
 
@@ -376,7 +377,6 @@ type build struct {
 	db     *tree.DB
 	said   map[graph.ActionID][]byte
 	peaks  map[string]int64 // bytes, see peak
-	sum    sched.Summary
 	failed error
 }
 
@@ -427,9 +427,9 @@ func (b *build) tools() map[string]string {
 }
 
 // moduleID names the source within any program: two objects of one source may be linked together, with other options, and under one name
-// each after the other.
+// each after the other. The architectures are not in it: one more compiles nothing again for the others.
 func (b *build) moduleID() string {
-	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output)+"\x00"+strings.Join(b.command.Argv[1:], "\x00"))
+	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output)+"\x00"+strings.Join(b.command.WithoutArchs(), "\x00"))
 }
 
 func (b *build) emit(a *graph.Action) {
@@ -455,7 +455,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	b.sum, err = sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(command.Open(l.Store).Last(l.Key))}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(command.Open(l.Store).Last(l.Key))}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -474,7 +474,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	}
 	made.Peaks = b.peaks
 	b.keep(made)
-	return &Result{Made: made, Ran: b.sum.Ran, Hits: b.sum.Cached}, nil
+	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached}, nil
 }
 
 // made describes what the command made.

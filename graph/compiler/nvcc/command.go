@@ -147,7 +147,7 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 		return nil
 	case arg == "-dlink" || arg == "--device-link":
 		r.link = true
-	case strings.Contains(value, "native") && slices.Contains([]string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}, name):
+	case strings.Contains(value, "native") && slices.Contains(archOptions, name):
 		return fmt.Errorf("%s=native depends on the GPUs of this machine", name)
 	}
 	r.libraries = r.libraries || strings.HasPrefix(arg, "-l") && !strings.HasPrefix(arg, "-lineinfo") && !strings.HasPrefix(arg, "-lto") || name == "--library"
@@ -212,6 +212,23 @@ func (r *commandReader) end() (*Command, error) {
 		}
 	}
 	return &c, nil
+}
+
+// archOptions say for which architectures is compiled.
+var archOptions = []string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}
+
+// WithoutArchs are the options of the command but those that say for which architectures.
+func (c *Command) WithoutArchs() (options []string) {
+	for i := 1; i < len(c.Argv); i++ {
+		name, _, joined := strings.Cut(c.Argv[i], "=")
+		switch {
+		case !slices.Contains(archOptions, name):
+			options = append(options, c.Argv[i])
+		case !joined:
+			i++
+		}
+	}
+	return options
 }
 
 // endLink is end for a device link.

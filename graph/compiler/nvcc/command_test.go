@@ -35,6 +35,14 @@ func TestReadCommand(t *testing.T) {
 	}
 }
 
+// One architecture more leaves the other options as they are.
+func TestWithoutArchs(t *testing.T) {
+	c, err := ReadCommand(strings.Fields("nvcc -DX -gencode arch=compute_80,code=sm_80 --generate-code=arch=compute_90,code=sm_90 -arch=sm_80 -O3 -c a.cu"))
+	if err != nil || strings.Join(c.WithoutArchs(), " ") != "-DX -O3 -c" {
+		t.Errorf("%q, %v", c.WithoutArchs(), err)
+	}
+}
+
 func TestReadLink(t *testing.T) {
 	c, err := ReadCommand(strings.Fields("nvcc -dlto -arch=sm_80 -Xcompiler=-fPIC -dlink a.o b.a -o d.o -L. -lcudadevrt"))
 	if err != nil || !slices.Equal(c.Linked, []string{"a.o", "b.a"}) || c.Output != "d.o" || c.Mode != "lto" || strings.Join(c.Argv, " ") != "nvcc -dlto -arch=sm_80 -Xcompiler=-fPIC -dlink -L. -lcudadevrt" {

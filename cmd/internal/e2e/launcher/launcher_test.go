@@ -237,6 +237,29 @@ func TestCommands(t *testing.T) {
 	})
 }
 
+// One architecture more runs its own passes and those of all: the first architecture's come from the cache. So it is with a host compiler by its path.
+func TestOneArchitectureMore(t *testing.T) {
+	p := newProject(t, tooltest.Toolkit{})
+	argv := []string{"kbuild", "cc", "nvcc", "-Iinc", "-rdc=true", "-gencode=arch=compute_80,code=sm_80", "-c", "k.cu", "-o", "out/k.o"}
+	p.command(argv...)
+	if e := p.last(); e.Result != "miss" {
+		t.Fatalf("%+v", e)
+	}
+	p.command(slices.Insert(argv, 5, "-gencode=arch=compute_90,code=sm_90")...)
+	if e := p.last(); e.Result != "miss" || e.Ran != 5 { // preprocess, cicc, ptxas; fatbinary, join
+		t.Errorf("%+v", e)
+	}
+	for _, name := range []string{"g++-11", "g++-12", "g++"} {
+		if file, err := exec.LookPath(name); err == nil {
+			p.command(slices.Insert(argv, 5, "-ccbin", file)...)
+			if e := p.last(); e.Result != "miss" {
+				t.Errorf("-ccbin %s: %+v", file, e)
+			}
+			break
+		}
+	}
+}
+
 // hostCommands are compiles of C++, by g++ and clang++.
 var hostCommands = map[string][]string{
 	"CMake":      {"-DUSE=1", "-I@/inc", "-O3", "-DNDEBUG", "-fPIE", "-MD", "-MT", "x/h.cpp.o", "-MF", "out/h.cpp.o.d", "-o", "out/h.cpp.o", "-c", "@/h.cpp"},
