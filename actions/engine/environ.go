@@ -17,10 +17,10 @@ import (
 // nvcc takes options from the environment, and these may name files of options. They are written out before anything looks at the
 // environment: what is in the files is then in keys, in what nvcc is asked, and in what it is run with, as other options are.
 
-// optionEnv are the variables with options of nvcc, and otherOptionEnv those with options of what it runs.
+// OptionEnv are the variables with options of nvcc, and OtherOptionEnv those with options of what it runs.
 var (
-	optionEnv      = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
-	otherOptionEnv = []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"}
+	OptionEnv      = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
+	OtherOptionEnv = []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"}
 )
 
 // writeOutEnv writes out the files of options that the environment names.
@@ -28,12 +28,12 @@ func (w *Workspace) writeOutEnv() error {
 	if err := probe.AbsoluteLibraries(); err != nil {
 		return err
 	}
-	for _, name := range otherOptionEnv {
+	for _, name := range OtherOptionEnv {
 		if words := strings.Fields(os.Getenv(name)); slices.ContainsFunc(words, namesOptions) {
 			return usagef("%s names a file of options: write the options themselves", name)
 		}
 	}
-	for _, name := range optionEnv {
+	for _, name := range OptionEnv {
 		words := strings.FieldsFunc(os.Getenv(name), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) })
 		if !slices.ContainsFunc(words, namesOptions) {
 			continue

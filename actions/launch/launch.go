@@ -112,12 +112,12 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 			}
 		}
 	}
-	for _, name := range []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"} {
+	for _, name := range engine.OtherOptionEnv {
 		if value := os.Getenv(name); strings.ContainsAny(value, "@$`") || strings.Contains(value, "optf") || strings.Contains(value, "options-file") {
 			return nil, nil, leave("%s names a file of options", name)
 		}
 	}
-	for _, name := range []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"} {
+	for _, name := range engine.OptionEnv {
 		if err := plainFlags(strings.Fields(os.Getenv(name))); err != nil {
 			return nil, nil, leave("%s: %v", name, err)
 		}

@@ -75,9 +75,8 @@ func (m *Memory) file(key cache.Key) string {
 	return filepath.Join(m.dir, name[:2], name[2:])
 }
 
-// Find gives what a command made if all that it depended on is what it was. dir is its folder. changed are paths that are not, of a command that
-// is remembered.
-func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) {
+// open gives the view of a command, in a database to be closed; nil if it is not remembered.
+func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
 	name := m.file(key)
 	if _, err := os.Stat(name); err != nil {
 		return nil, nil
@@ -86,11 +85,31 @@ func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) 
 	if err != nil {
 		return nil, nil
 	}
-	defer db.Close()
 	v := db.View([32]byte(key))
+	if v == nil {
+		db.Close()
+		return nil, nil
+	}
+	return db, v
+}
+
+// madeOf reads what a view was kept with; nil if it is of another kbuild.
+func madeOf(v *tree.View) *Made {
+	made := &Made{}
+	if json.Unmarshal(v.Note(), made) != nil {
+		return nil
+	}
+	return made
+}
+
+// Find gives what a command made if all that it depended on is what it was. dir is its folder. changed are paths that are not, of a command that
+// is remembered.
+func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) {
+	db, v := m.open(key)
 	if v == nil {
 		return nil, nil
 	}
+	defer db.Close()
 	doubts, err := v.Changed(dir)
 	if err != nil {
 		return nil, nil
@@ -103,29 +122,17 @@ func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) 
 	if len(changed) > 0 {
 		return nil, changed
 	}
-	made = &Made{}
-	if json.Unmarshal(v.Note(), made) != nil {
-		return nil, nil
-	}
-	return made, nil
+	return madeOf(v), nil
 }
 
 // Last is what a command made the last time, whatever has changed since; nil if that is not known.
 func (m *Memory) Last(key cache.Key) *Made {
-	name := m.file(key)
-	if _, err := os.Stat(name); err != nil {
-		return nil
-	}
-	db, err := tree.Open(name)
-	if err != nil {
+	db, v := m.open(key)
+	if v == nil {
 		return nil
 	}
 	defer db.Close()
-	made := &Made{}
-	if v := db.View([32]byte(key)); v == nil || json.Unmarshal(v.Note(), made) != nil {
-		return nil
-	}
-	return made
+	return madeOf(v)
 }
 
 // Keep remembers a command.

@@ -32,22 +32,14 @@ func (c *Command) Target(family string) {
 
 // takesValue are the options of gcc and clang whose value is the next argument. A value after one that is missing here is taken for a second
 // source, and the command for one that is not understood.
-var takesValue = sync.OnceValue(func() map[string]bool {
-	return words(`-o -I -D -U -isystem -iquote -idirafter -include -imacros -x -MF -MT -MQ -Xpreprocessor -Xassembler -Xlinker -Xclang -L -l -T -u -z -e -A -arch
+var takesValue = sync.OnceValue(func() []string {
+	return strings.Fields(`-o -I -D -U -isystem -iquote -idirafter -include -imacros -x -MF -MT -MQ -Xpreprocessor -Xassembler -Xlinker -Xclang -L -l -T -u -z -e -A -arch
 	-aux-info -B -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -imultiarch --param -G -target -mllvm --sysroot -cxx-isystem -dumpbase -dumpdir -wrapper`)
 })
 
 // leftWhole are options, by their starts, whose effect is more than an object and a dependency file, or is not to compile, or comes from elsewhere than from files.
 var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--version", "--help", "-print", "-dump", "-wrapper", "-B", "-fplugin", "-fmodule", "-fdeps", "-Wp,", "-Xpreprocessor",
 	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-fmem-report", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
-
-func words(text string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(text) {
-		m[w] = true
-	}
-	return m
-}
 
 // ReadCommand reads the arguments of a compiler, with the files of options written out. The output and the dependency file get the names output and
 // depfile. The error says why the command is left to the compiler.
@@ -56,7 +48,7 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	r.Argv = argv[:1:1]
 	for i := 1; i < len(argv); i++ {
 		arg, value := argv[i], ""
-		if takesValue()[arg] {
+		if slices.Contains(takesValue(), arg) {
 			if i++; i == len(argv) {
 				return nil, fmt.Errorf("%s has no value", arg)
 			}
@@ -114,7 +106,7 @@ func (r *commandReader) option(arg, value string) error {
 		r.Source = arg
 	}
 	r.Argv = append(r.Argv, arg)
-	if takesValue()[arg] {
+	if slices.Contains(takesValue(), arg) {
 		r.Argv = append(r.Argv, value)
 	}
 	return nil

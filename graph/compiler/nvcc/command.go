@@ -29,8 +29,8 @@ type Dependencies struct {
 
 // takesValue are the options of nvcc whose value may be the next argument (--help of 11.8 to 13.5). A value after one that is missing here is
 // taken for a second source, and the command for one that is not understood.
-var takesValue = sync.OnceValue(func() map[string]bool {
-	return set(`-o --output-file -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
+var takesValue = sync.OnceValue(func() []string {
+	return strings.Fields(`-o --output-file -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
 	-L --library-path -odir --output-directory -ccbin --compiler-bindir -arbin --archiver-binary -cudart --cudart -cudadevrt --cudadevrt -ldir --libdevice-directory
 	-target-dir --target-directory -opt-info --optimization-info -O --optimize -dopt --dopt -ftemplate-backtrace-limit --ftemplate-backtrace-limit
 	-ftemplate-depth --ftemplate-depth -x --x -std --std -m --machine -Xcompiler --compiler-options -Xlinker --linker-options -Xarchive --archive-options
@@ -47,22 +47,14 @@ var takesValue = sync.OnceValue(func() map[string]bool {
 })
 
 // wholeAlone are options whose effect is more than an output and a dependency file, or is not to compile: the compiler runs as it is.
-var wholeAlone = sync.OnceValue(func() map[string]bool {
-	return set(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies -MMD --generate-nonsystem-dependencies-with-compile
+var wholeAlone = sync.OnceValue(func() []string {
+	return strings.Fields(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies -MMD --generate-nonsystem-dependencies-with-compile
 	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dryrun --dryrun -keep --keep -keep-dir --keep-dir
 	-save-temps --save-temps -clean --clean-targets -time --time -v --verbose -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
 	-odir --output-directory -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -use-local-env --use-local-env -qpp-config --qpp-config
 	-noprof --dont-use-profile -hls --host-linker-script -fdevice-time-trace --fdevice-time-trace -r --host-relocatable-link -optf --options-file
 	-astoolspatch --compile-as-tools-patch -jobserver --jobserver`)
 })
-
-func set(words string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
-}
 
 // emits is the ending of what an option has nvcc make; "" of any other option.
 func emits(option string) string {
@@ -80,7 +72,7 @@ func ReadCommand(argv []string) (*Command, error) {
 	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
 	for i := 1; i < len(argv); i++ {
 		name, value, joined := strings.Cut(argv[i], "=")
-		separate := !joined && takesValue()[name]
+		separate := !joined && slices.Contains(takesValue(), name)
 		if separate {
 			if i++; i == len(argv) {
 				return nil, fmt.Errorf("%s has no value", name)
@@ -123,7 +115,7 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 		r.emit = end
 	}
 	switch {
-	case wholeAlone()[name]:
+	case slices.Contains(wholeAlone(), name):
 		return fmt.Errorf("%s is not taken apart", name)
 	case name == "-o" || name == "--output-file":
 		return once(&r.Output)
