@@ -203,7 +203,7 @@ func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte
 	files, _, _ = d.assembled(a, t)
 	for _, f := range files {
 		if !IsCondition(f.Path) {
-			comments = fmt.Appendf(comments, "\n// %s %s", f.Path, f.Digest)
+			comments = fmt.Appendf(comments, "\n// %s", f.Digest)
 		}
 	}
 	return append(comments, '\n'), files

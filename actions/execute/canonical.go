@@ -20,6 +20,7 @@ import (
 type canonicalizer struct {
 	incbins func(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) // that the assembler takes in: see discover
 	isRead  func(output string) bool                                                       // by the command of some action
+	base    string                                                                         // see pptext.Options
 	buffers sync.Pool                                                                      // of *[]byte
 }
 
@@ -65,14 +66,14 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			return m, err
 		}
 		if f := a.Step().FilesOutput; raw && f != "" {
-			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(strings.Join(pptext.Files(text), "\n")), 0o666); err != nil {
+			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(c.files(text)), 0o666); err != nil {
 				return m, err
 			}
 		}
 		if canon >= 0 {
 			t := a.Step().CanonicalForms[canon]
 			buf := bytes.NewBuffer(c.buffer())
-			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang}); err != nil {
+			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang, Base: c.base}); err != nil {
 				return m, err
 			}
 			out := buf.Bytes()
@@ -85,6 +86,21 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	}
 	return m, nil
 }
+
+// files lists the files that a text is of, behind a line that says whether it is of the place of its base.
+func (c *canonicalizer) files(text []byte) string {
+	first := Placed
+	if c.base != "" && !pptext.Placed(text, c.base) {
+		first = Anywhere
+	}
+	return strings.Join(append([]string{first}, pptext.Files(text)...), "\n")
+}
+
+// Anywhere and Placed are the first lines of the list of a text's files: see pptext.Placed.
+const (
+	Anywhere = "*anywhere"
+	Placed   = "*placed"
+)
 
 // finish notes the digest of an output, and writes its file if it is new and somebody reads it.
 func (c *canonicalizer) finish(a *graph.Action, m canonicalTexts, name, output string, text []byte, changed bool) error {

@@ -45,6 +45,7 @@ type Config struct {
 	Env               []string          // the complete environment of commands
 	KeyEnv            []string          // the part of Env that can change an output
 	Begun             time.Time         // when this kbuild started
+	Base              string            // a folder whose texts are the same at another place; "" is none: see pptext.Options
 	Verbatim          bool              // every pass says what it has to say, though another pass of its command has said it
 	Warn              func(string)      // told once of what is wrong with the cache
 
@@ -97,7 +98,7 @@ func New(c Config) *Runner {
 	r.provenance = &provenance{makers: r.makers, root: c.Root, tools: c.Tools, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named}
 	r.keys = &keys{makers: r.makers, root: c.Root, tools: c.Tools, env: c.Env, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named,
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
-	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead}
+	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead, base: c.Base}
 	r.stability = &stability{makers: r.makers, root: c.Root, env: c.Env, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
 	if c.Elsewhere != nil {
 		r.carrier = &carrier{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,14 +70,26 @@ func (b *build) planHost() {
 }
 
 // madeByHost describes what it made.
-func (b *build) madeByHost(rec *cache.Record) *command.Made {
-	m := &command.Made{Stderr: b.inOrder()}
-	for i, name := range []string{b.host.Output, b.host.Deps} {
-		if i < len(rec.Outputs) {
-			o := rec.Outputs[i]
-			o.Path = name
-			m.Outputs = append(m.Outputs, o)
+func (b *build) madeByHost(rec *cache.Record) (*command.Made, error) {
+	o := rec.Outputs[0]
+	o.Path = b.host.Output
+	m := &command.Made{Outputs: []cache.Output{o}, Stderr: b.inOrder()}
+	if b.host.Deps != "" {
+		text, err := b.launch.content(rec.Outputs[1])
+		if err != nil {
+			return nil, err
 		}
+		m.Files = []command.Text{{Path: b.host.Deps, Text: text}}
 	}
-	return m
+	return m, nil
+}
+
+// content is that of an output in the store.
+func (l *Launch) content(o cache.Output) ([]byte, error) {
+	r, err := l.Store.Content(o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
 }

@@ -370,8 +370,10 @@ func (f *facts) learnLink(run plan.DryRun) (err error) {
 // build is a compile that is taken apart.
 type build struct {
 	*facts
-	graph *graph.Graph
-	debug bool // the outputs hold lines, and the folder
+	graph    *graph.Graph
+	debug    bool // the outputs hold lines, and the folder
+	isPlaced bool // the command line names the base
+	placed   bool // what it makes holds the place of the base
 
 	runner *execute.Runner
 	db     *tree.DB
@@ -390,7 +392,7 @@ func (b *build) plan() error {
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil, Plain: true}
+	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Emit: b.emit, Files: c.Deps != nil || b.launch.Base.Dir != "", Plain: true}
 	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
 	if b.link != nil {
 		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
@@ -400,6 +402,7 @@ func (b *build) plan() error {
 		return b.graph.Seal()
 	}
 	b.debug = host.RecordsLines(b.passes.Options())
+	b.isPlaced = b.launch.Base.In([]byte(strings.Join(append(c.Argv[1:len(c.Argv):len(c.Argv)], c.Source), "\n")))
 	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
 	s := nvcc.NewSplit(u, kit, b.passes.Env)
 	if b.debug { // what is recorded is the folder, as without kbuild
@@ -429,11 +432,15 @@ func (b *build) tools() map[string]string {
 // moduleID names the source within any program: two objects of one source may be linked together, with other options, and under one name
 // each after the other. The architectures are not in it: one more compiles nothing again for the others.
 func (b *build) moduleID() string {
-	return nvcc.ModuleID("command", cache.Absolute(b.launch.Dir, b.command.Source), cache.Absolute(b.launch.Dir, b.command.Output)+"\x00"+strings.Join(b.command.WithoutArchs(), "\x00"))
+	options := strings.Join(b.command.WithoutArchs(), "\x00")
+	if spelled, ok := b.launch.Base.Spell(options); ok {
+		options = spelled
+	}
+	return nvcc.ModuleID("command", b.named(b.command.Source), b.named(b.command.Output)+"\x00"+options)
 }
 
 func (b *build) emit(a *graph.Action) {
-	a.CwdInKey = b.debug && !a.Kind.InProcess()
+	a.CwdInKey = b.debug && !a.Kind.InProcess() || a.Kind == graph.Cudafe && b.isPlaced // its text names files, for messages
 	b.graph.Add(a)
 }
 
@@ -449,13 +456,13 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	defer b.db.Close()
 	l := b.launch
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
-		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true})
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true})
 	b.said, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(command.Open(l.Store).Last(l.Key))}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(l.last())}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -484,16 +491,19 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 		return nil, leave("an input changed while it was compiled")
 	}
 	if b.host != nil {
-		return b.madeByHost(rec), nil
+		return b.madeByHost(rec)
 	}
 	o := rec.Outputs[0]
 	o.Path = b.command.Output
 	m := &command.Made{Outputs: []cache.Output{o}}
-	if d := b.command.Deps; d != nil {
-		files, err := b.sources(ctx)
-		if err != nil {
+	var files []string
+	if b.link == nil && (b.command.Deps != nil || b.launch.Base.Dir != "") {
+		var err error
+		if files, err = b.sources(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if d := b.command.Deps; d != nil {
 		m.Files = append(m.Files, command.Text{Path: d.File, Text: d.Content(files)})
 	}
 	if m.Stderr = b.inOrder(); b.link != nil && (strings.Contains(m.Stderr, placeDir) || strings.Contains(m.Stderr, b.launch.Dir)) {
@@ -502,27 +512,16 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 	return m, nil
 }
 
-// keep remembers the command for the next time.
-func (b *build) keep(made *command.Made) {
-	others, ok := probe.Observed(b.request, b.Facts)
-	if !ok {
-		return
-	}
-	for _, f := range b.files {
-		if _, err := b.runner.Files.Digest(f); err != nil {
-			return
-		}
-	}
-	observed, ok := engine.Observed(b.runner, others, b.launch.Begun)
-	if !ok {
-		return
-	}
-	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool { return strings.HasPrefix(o.Path, placeDir) })
-	command.Open(b.launch.Store).Keep(b.launch.Key, observed, *made)
-}
-
 // peak names a pass among those of its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
+
+// last is what the command made the last time.
+func (l *Launch) last() *command.Made {
+	if made := command.Open(l.Store).Last(l.Key); made != nil || l.Base.Dir == "" {
+		return made
+	}
+	return command.Open(l.Store).Last(l.Shared)
+}
 
 // memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual.
 func (b *build) memory(last *command.Made) func(a *graph.Action) int64 {
@@ -561,7 +560,9 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, strings.Split(string(text), "\n")...)
+		first, rest, _ := strings.Cut(string(text), "\n")
+		b.placed = b.placed || first != execute.Anywhere
+		files = append(files, strings.Split(rest, "\n")...)
 	}
 	if len(files) == 0 {
 		return nil, leave("no pass says which files it read")

@@ -24,6 +24,28 @@ func Files(text []byte) (files []string) {
 	return files
 }
 
+// Placed reports whether a preprocessed text is of the place of its base, a folder, absolute: whether its code names the base, or may ask for the
+// name of its file. Names in line markers do not count.
+func Placed(text []byte, base string) bool {
+	if bytes.Contains(text, []byte("__builtin_FILE")) || bytes.Contains(text, []byte("__builtin_source_location")) {
+		return true
+	}
+	for at := 0; ; {
+		i := bytes.Index(text[at:], []byte(base))
+		if i < 0 {
+			return false
+		}
+		line := text[bytes.LastIndexByte(text[:at+i], '\n')+1:]
+		if end := bytes.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end]
+		}
+		if markedFile(line) == "" {
+			return true
+		}
+		at += i + len(base)
+	}
+}
+
 // markedFile is the file of a line marker, # 12 "a.h" 1; "" of any other line.
 func markedFile(line []byte) string {
 	rest, ok := bytes.CutPrefix(line, []byte("# "))

@@ -6,6 +6,7 @@ import "bytes"
 type scanner struct {
 	src, out  []byte
 	dropFalse bool
+	base      []byte // how names in the base begin in markers: "/a/proj/
 
 	track
 	dropping int      // conditionals open since a dropped "#if 0", itself included; 0 outside

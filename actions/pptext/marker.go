@@ -88,6 +88,9 @@ func (s *scanner) mark(text, name []byte, first bool) bool {
 	if !ok {
 		return false
 	}
+	if s.base != nil && bytes.HasPrefix(p.name, s.base) {
+		p.name = append([]byte{'"'}, p.name[len(s.base):]...)
+	}
 	if p.name == nil || s.dropping > 0 { // the line alone; and compilers do not look at markers of skipped text
 		return true
 	}

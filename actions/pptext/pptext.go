@@ -46,6 +46,9 @@ type Options struct {
 	DropFalse bool
 	// Clang takes __PRETTY_FUNCTION__ for a position: clang spells a lambda, or a type without a name, by where it stands.
 	Clang bool
+	// Base is a folder, absolute, whose files are named in markers as if it were the one that the compiler runs in: texts of two checkouts have one
+	// canonical form. Then __builtin_FILE asks for a position, too.
+	Base string
 }
 
 // Canon is what Canonical found.
@@ -67,7 +70,7 @@ func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
 	c.Lines = AsksPosition(src, o)
 	c.Copied = c.Lines
 	if !c.Lines {
-		if text, ok := canonical(src, o.DropFalse); ok {
+		if text, ok := canonical(src, o); ok {
 			out = text
 		} else {
 			c.Copied = true
@@ -79,7 +82,7 @@ func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
 
 // AsksPosition reports whether a preprocessed text asks for its own position: see Canon.Lines.
 func AsksPosition(src []byte, o Options) bool {
-	return asksPosition(src) || o.Clang && bytes.Contains(src, []byte("__PRETTY_FUNCTION__"))
+	return asksPosition(src) || o.Base != "" && bytes.Contains(src, []byte("__builtin_FILE")) || o.Clang && bytes.Contains(src, []byte("__PRETTY_FUNCTION__"))
 }
 
 // asksPosition says whether the text holds a name that stands for a position, as a whole name or within a longer one,
@@ -110,11 +113,14 @@ func asksPosition(src []byte) bool {
 }
 
 // canonical returns the canonical form of src, or false where it meets something that it does not know.
-func canonical(src []byte, dropFalse bool) ([]byte, bool) {
+func canonical(src []byte, o Options) ([]byte, bool) {
 	if n := len(src); n > 0 && src[n-1] != '\n' {
 		src = append(bytes.Clone(src), '\n') // so that every loop ends at a newline
 	}
-	s := scanner{src: src, out: make([]byte, 0, len(src)), dropFalse: dropFalse}
+	s := scanner{src: src, out: make([]byte, 0, len(src)), dropFalse: o.DropFalse}
+	if o.Base != "" {
+		s.base = []byte(`"` + o.Base + "/")
+	}
 	for i := 0; i < len(src); {
 		i = s.line(i)
 		if i < 0 {

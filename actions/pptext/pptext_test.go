@@ -204,7 +204,7 @@ func TestWriteError(t *testing.T) {
 // TestAllocs holds the promise that allocations do not grow with the text.
 func TestAllocs(t *testing.T) {
 	text := []byte(header(2000))
-	if n := testing.AllocsPerRun(5, func() { canonical(text, true) }); n > 8 {
+	if n := testing.AllocsPerRun(5, func() { canonical(text, Options{DropFalse: true}) }); n > 8 {
 		t.Errorf("%v allocations", n)
 	}
 }

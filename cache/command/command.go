@@ -15,9 +15,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +36,7 @@ type Made struct {
 	Outputs []cache.Output `json:"outputs"`          // names as in the command; the content is in the action cache
 	Files   []Text         `json:"files,omitempty"`  // more outputs, which are small
 	Stderr  string         `json:"stderr,omitempty"` // what it said
+	Based   bool           `json:"based,omitempty"`  // a mark in names and texts stands for the base: see Base.Write
 
 	Peaks map[string]int64 `json:"peaks,omitempty"` // bytes of memory that its passes took, by names of the caller's
 }
@@ -57,6 +60,31 @@ func Key(argv []string, dir string, env []string) cache.Key {
 		h.Field("arg", a)
 	}
 	return h.Sum()
+}
+
+// SharedKey is Key for whoever runs the command at another place of its base. files are the texts of files that the command line stands for. ok is false
+// if the command cannot be spelled without the place.
+func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok bool) {
+	if base.Dir == "" {
+		return key, false
+	}
+	h := cache.NewHasher()
+	h.Field("format", format)
+	h.Field("method", cache.KeyVersion)
+	h.Field("below", base.Cwd)
+	for _, list := range []struct {
+		field string
+		texts []string
+	}{{"env", env}, {"arg", argv}, {"file", files}} {
+		for _, text := range list.texts {
+			spelled, ok := base.Spell(text)
+			if !ok {
+				return key, false
+			}
+			h.Field(list.field, spelled)
+		}
+	}
+	return h.Sum(), true
 }
 
 // Memory is the folder of an action cache where command lines are remembered.
@@ -110,19 +138,48 @@ func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) 
 		return nil, nil
 	}
 	defer db.Close()
-	doubts, err := v.Changed(dir)
-	if err != nil {
-		return nil, nil
-	}
-	for _, i := range doubts {
-		if _, ok := v.Rehash(dir, i); !ok {
-			changed = append(changed, v.Broken(dir, i)...)
-		}
-	}
-	if len(changed) > 0 {
+	_, changed, err := hold(v, dir)
+	if err != nil || len(changed) > 0 {
 		return nil, changed
 	}
 	return madeOf(v), nil
+}
+
+// FindShared is Find for what was perhaps made at another place of the base. It is kept under the key here, which is of this place, so that the next
+// time stat answers. began is when the call did.
+func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, changed []string) {
+	db, v := m.open(shared)
+	if v == nil {
+		return nil, nil
+	}
+	defer db.Close()
+	stats, changed, err := hold(v, dir)
+	if err != nil || len(changed) > 0 {
+		return nil, changed
+	}
+	if made = madeOf(v); made == nil || len(stats) == 0 {
+		return made, nil
+	}
+	list := v.All()
+	for i, st := range stats {
+		list[i].Stat, list[i].Young, list[i].Seen = st, !st.Before(began), 0
+	}
+	m.Keep(here, list, *made)
+	return made, nil
+}
+
+// hold looks at all that a view observed. stats are those of what has another, and is the same.
+func hold(v *tree.View, dir string) (stats map[int]cache.Stat, changed []string, err error) {
+	doubts, err := v.Changed(dir)
+	stats = map[int]cache.Stat{}
+	for _, i := range doubts {
+		st, ok := v.Rehash(dir, i)
+		if !ok {
+			changed = append(changed, v.Broken(dir, i)...)
+		}
+		stats[i] = st
+	}
+	return stats, changed, err
 }
 
 // Last is what a command made the last time, whatever has changed since; nil if that is not known.
@@ -133,6 +190,44 @@ func (m *Memory) Last(key cache.Key) *Made {
 	}
 	defer db.Close()
 	return madeOf(v)
+}
+
+// Forget is the reverse of Keep.
+func (m *Memory) Forget(key cache.Key) { os.Remove(m.file(key)) }
+
+// At is what a command made, as it is at the place of a base.
+func (m *Made) At(b Base) *Made {
+	if !m.Based {
+		return m
+	}
+	at := *m
+	at.Based, at.Stderr, at.Outputs, at.Files = false, b.Write(m.Stderr), slices.Clone(m.Outputs), slices.Clone(m.Files)
+	for i := range at.Outputs {
+		at.Outputs[i].Path = b.Write(at.Outputs[i].Path)
+	}
+	for i, f := range at.Files {
+		at.Files[i] = Text{b.Write(f.Path), []byte(b.Write(string(f.Text)))}
+	}
+	return &at
+}
+
+// Spelled is the reverse of At; ok is false if the place stands where no mark can take its part.
+func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
+	s := *m
+	ok = true
+	spell := func(text string) string {
+		text, may := b.Spell(text)
+		ok = ok && may
+		return text
+	}
+	s.Based, s.Stderr, s.Outputs, s.Files = true, spell(m.Stderr), slices.Clone(m.Outputs), slices.Clone(m.Files)
+	for i := range s.Outputs {
+		s.Outputs[i].Path = spell(s.Outputs[i].Path)
+	}
+	for i, f := range s.Files {
+		s.Files[i] = Text{spell(f.Path), []byte(spell(string(f.Text)))}
+	}
+	return &s, ok
 }
 
 // Keep remembers a command.

@@ -243,6 +243,14 @@ func (v *View) At(i int) cache.Observation {
 	return s.at(i)
 }
 
+// All are the observations as they were written. The number of one is that which Changed gives, of a view that was written once.
+func (v *View) All() (list []cache.Observation) {
+	for i := range v.base.entries {
+		list = append(list, v.base.at(i))
+	}
+	return list
+}
+
 // layer finds the blob of an observation, and its number there.
 func (v *View) layer(i int) (*observations, int) {
 	if i >= len(v.base.entries) {

@@ -17,6 +17,7 @@ type Unit struct {
 	Env   []string            // of the passes
 	Dir   string              // of what only passes read
 	ID    string              // of the source within any program, as the compiler spells it
+	Named string              // what passes that do not read the source call it; "" is by its name
 	Lines bool                // outputs record line numbers
 	Files bool                // each text gets a list of the files that it is of: see FilesOf
 	Plain bool                // messages are to be those of the command in one piece

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Off is the variable that has the launcher do nothing but run the compiler: the compilers that such a one starts are not asked for.
@@ -27,7 +29,14 @@ type Call struct {
 	Dir   string   // the folder that it runs in, absolute
 	Key   cache.Key
 	Begun time.Time
+
+	Base    command.Base // zero if nothing of the command can be shared with another place
+	Shared  cache.Key    // of the command at any place of the base
+	Options []Options
 }
+
+// Options is a file with options that a command line names.
+type Options struct{ Name, Text string }
 
 // Read makes a call of a compiler with its arguments.
 func Read(args []string) (*Call, error) {
@@ -46,8 +55,60 @@ func Read(args []string) (*Call, error) {
 		return nil, err
 	}
 	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun}
-	c.Key = command.Key(c.Argv, dir, environ())
+	env := environ()
+	c.Key = command.Key(c.Argv, dir, env)
+	c.share(env)
 	return c, nil
+}
+
+// share finds the base of the command, and the key that it has anywhere.
+func (c *Call) share(env []string) {
+	base := command.FindBase(c.Dir, os.Getenv)
+	if base.Dir == "" {
+		return
+	}
+	if spelled, _ := base.Spell(c.Argv[0]); spelled != c.Argv[0] { // its tools are part of the checkout, and too large to be looked at anew
+		return
+	}
+	files, ok := c.optionsFiles()
+	if !ok {
+		return
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "KBUILD_BASE_DIR=") })
+	var texts []string
+	for _, f := range files {
+		texts = append(texts, f.Text)
+	}
+	if key, ok := command.SharedKey(c.Argv, base, env, texts); ok {
+		c.Base, c.Shared, c.Options = base, key, files
+	}
+}
+
+// mostOptions is the size of a file of options that is read for a key, in bytes.
+const mostOptions = 1 << 20
+
+// optionsFiles reads the files of options. Build tools make them anew in each build tree, with the names of its folders.
+func (c *Call) optionsFiles() (files []Options, ok bool) {
+	var names []string
+	for i, arg := range c.Argv[1:] {
+		name, value, joined := strings.Cut(arg, "=")
+		switch isOption := name == "-optf" || name == "--options-file"; {
+		case isOption && joined:
+			names = append(names, strings.Split(value, ",")...)
+		case isOption && i+2 < len(c.Argv):
+			names = append(names, strings.Split(c.Argv[i+2], ",")...)
+		case arg[:min(1, len(arg))] == "@":
+			names = append(names, arg[1:])
+		}
+	}
+	for _, name := range names {
+		text, err := regular.ReadAtMost(cache.Absolute(c.Dir, name), mostOptions)
+		if err != nil {
+			return nil, false
+		}
+		files = append(files, Options{cache.Absolute(c.Dir, name), string(text)})
+	}
+	return files, true
 }
 
 // LookPath finds a program in PATH that is not kbuild under another name.
@@ -93,9 +154,16 @@ func OpenStore() (*disk.Store, error) {
 func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
 	memory := command.Open(store)
 	made, changed := memory.Find(c.Key, c.Dir)
+	if made == nil && c.Base.Dir != "" {
+		var others []string
+		if made, others = memory.FindShared(c.Shared, c.Key, c.Dir, c.Begun); changed == nil {
+			changed = others
+		}
+	}
 	if made == nil {
 		return false, changed
 	}
+	made = made.At(c.Base)
 	if err := memory.Place(ctx, made, c.Dir); err != nil {
 		return false, nil
 	}

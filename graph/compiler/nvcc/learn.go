@@ -140,7 +140,7 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	case "--tile_bc_file_name":
 		w = l.writes(p, next, RoleTileIR.Of(p.Arch))
 	case "--orig_src_path_name", "--orig_src_file_name":
-		w = word{role: RoleSource} // named, not read
+		w = word{role: RoleNamed}
 	case "--stub_file_name":
 		if cudafe {
 			l.stub = path.Base(next)
@@ -249,7 +249,10 @@ func (l *learner) plain(p *Pass, a string) error {
 			return err
 		}
 	}
-	w := l.reads(p, role)
+	w := word{role: RoleNamed} // --ident of fatbinary
+	if role != RoleSource || p.Tool != "fatbinary" {
+		w = l.reads(p, role)
+	}
 	w.prefix, w.suffix = a[:at], suffix
 	p.argv = append(p.argv, w)
 	return nil

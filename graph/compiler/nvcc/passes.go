@@ -15,6 +15,7 @@ type Role string
 // The roles of files.
 const (
 	RoleSource    Role = "source"    // the .cu file
+	RoleNamed     Role = "named"     // the same for a pass that does not read it
 	RoleOutput    Role = "output"    // what the whole nvcc command makes
 	RoleText      Role = "text"      // preprocessed: "text:compute_80"; "text:host" for the host's pass
 	RolePTX       Role = "ptx"       // "ptx:compute_80"

@@ -145,6 +145,11 @@ func (s *Split) own(r Role) string {
 	switch Role(kind) {
 	case RoleSource:
 		return s.Whole.Inputs[0]
+	case RoleNamed:
+		if s.Named != "" {
+			return s.Named
+		}
+		return s.Whole.Inputs[0]
 	case RoleOutput:
 		return s.Out
 	case RoleModuleID:
@@ -178,8 +183,11 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 	}
 	a := s.Action(kind, s.argv(pass, program), outputs...)
 	a.Work.Step.UnkeyedPaths = s.Source()
+	if s.Named != "" {
+		a.Work.Step.UnkeyedPaths = append(slices.Clone(s.Source()), s.Named)
+	}
 	for _, r := range pass.In {
-		if r != RoleSource && r != RoleModuleID && r != RoleLinkInput { // --ident of fatbinary names the source
+		if r != RoleModuleID && r != RoleLinkInput {
 			a.Inputs = append(a.Inputs, s.file(r))
 		}
 	}

@@ -1,0 +1,148 @@
+package command
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Base is a folder that may stand at another place, with all that is in it: a checkout. The zero Base is none.
+type Base struct {
+	Dir string // absolute, without links
+	Cwd string // the folder of the command below it, "." if it is the same
+}
+
+// baseMark stands for the folder in what is kept. No argument, variable or name of a file holds it.
+const baseMark = "\x00"
+
+// FindBase finds the base of a command in dir, which is absolute and without links: the folder that KBUILD_BASE_DIR names; else that of the
+// outermost git repository, other than the user's home, whose parts may be repositories of their own; else that of the outermost build tree of
+// CMake, which pip makes anew for each build.
+func FindBase(dir string, getenv func(string) string) Base {
+	if named := getenv("KBUILD_BASE_DIR"); named != "" {
+		real, err := filepath.EvalSymlinks(named)
+		if err != nil || real != filepath.Clean(named) {
+			return Base{}
+		}
+		return baseAt(real, dir)
+	}
+	home := filepath.Clean(getenv("HOME"))
+	repository, tree := "", ""
+	for at := dir; at != home && len(at) > 1; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at + "/.git"); err == nil {
+			repository = at
+		}
+		if _, err := os.Lstat(at + "/CMakeCache.txt"); err == nil {
+			tree = at
+		}
+	}
+	if repository != "" {
+		return baseAt(repository, dir)
+	}
+	return baseAt(tree, dir)
+}
+
+// baseAt is the base if dir is in it.
+func baseAt(base, dir string) Base {
+	below, ok := strings.CutPrefix(dir+"/", base+"/")
+	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\#$:%`, c) } // that dependency files or texts spell in other ways
+	if base == "" || base == "/" || !ok || strings.ContainsFunc(base, odd) {
+		return Base{}
+	}
+	return Base{base, filepath.Clean(below)}
+}
+
+// openers are the options, apart from those that end with =, whose value is a folder or file without a blank between.
+var openers = [...]string{"-I", "-L", "-isystem", "-iquote", "-idirafter", "-include", "-imacros"}
+
+// Spell writes the base in a text as a mark. ok is false if it stands where no path begins, so that the mark may mean something else elsewhere.
+func (b Base) Spell(text string) (spelled string, ok bool) {
+	if b.Dir == "" {
+		return text, true
+	}
+	if strings.Contains(text, baseMark) {
+		return text, false
+	}
+	var out strings.Builder
+	ok = true
+	for done := 0; ; {
+		i := strings.Index(text[done:], b.Dir)
+		if i < 0 {
+			out.WriteString(text[done:])
+			return out.String(), ok
+		}
+		at, end := done+i, done+i+len(b.Dir)
+		out.WriteString(text[done:at])
+		switch {
+		case end < len(text) && isNamePart(text[end:]): // another folder, whose name begins like it
+			out.WriteString(b.Dir)
+			ok = ok && !endsSentence(text[end:])
+		case !beginsPath(text[:at]):
+			out.WriteString(b.Dir)
+			ok = false
+		default:
+			out.WriteString(baseMark)
+		}
+		done = end
+	}
+}
+
+// isNamePart reports that the name before a text goes on in it.
+func isNamePart(text string) bool {
+	c := text[0]
+	return c == '_' || c == '-' || c == '.' || c == '+' || c == '~' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || c >= utf8.RuneSelf && !strings.HasPrefix(text, "’")
+}
+
+// endsSentence reports a full stop that is perhaps not of a name.
+func endsSentence(text string) bool {
+	rest := strings.TrimLeft(text, ".")
+	return rest != text && (rest == "" || !isNamePart(rest))
+}
+
+// beginsPath reports that a path may begin behind a text.
+func beginsPath(before string) bool {
+	if before == "" || strings.ContainsRune(" \t\n=,:;@'\"`([{<|", rune(before[len(before)-1])) || strings.HasSuffix(before, "‘") {
+		return true
+	}
+	word := before[strings.LastIndexAny(before, " \t\n=,:;@'\"")+1:]
+	return slices.Contains(openers[:], word)
+}
+
+// Write is the reverse of Spell.
+func (b Base) Write(text string) string {
+	if b.Dir == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, baseMark, b.Dir)
+}
+
+// Name is a path as it is to the folder of the command, if it is in the base: ../src/k.cu. ok is false for one that is not, and was given absolutely.
+func (b Base) Name(path string) (name string, ok bool) {
+	if !filepath.IsAbs(path) {
+		return path, true
+	}
+	if b.Dir == "" {
+		return path, false
+	}
+	rest, ok := strings.CutPrefix(path, b.Dir)
+	if !ok || rest != "" && rest[0] != '/' {
+		return path, false
+	}
+	up := "."
+	if b.Cwd != "." {
+		up = strings.Repeat("../", strings.Count(b.Cwd, "/")) + ".."
+	}
+	switch {
+	case len(rest) < 2:
+		return up, true
+	case up == ".":
+		return rest[1:], true
+	}
+	return up + rest, true
+}
+
+// In reports whether content holds the name of the base.
+func (b Base) In(content []byte) bool { return b.Dir != "" && bytes.Contains(content, []byte(b.Dir)) }

@@ -1,0 +1,96 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestSpell(t *testing.T) {
+	b := Base{"/a/proj", "build"}
+	for text, want := range map[string]string{
+		"/a/proj/k.cu":                     "@/k.cu",
+		"-I/a/proj":                        "-I@",
+		"-isystem/a/proj/x y":              "-isystem@/x y",
+		"--options=a,/a/proj/b,/a/proj":    "--options=a,@/b,@",
+		"-DROOT=\"/a/proj\"":               "-DROOT=\"@\"",
+		"/a/project/k.cu /a/proj.old":      "/a/project/k.cu /a/proj.old",
+		"‘/a/proj’ (/a/proj:3) </a/proj/>": "‘@’ (@:3) <@/>",
+		"x/a/proj/k.cu":                    "!",
+		"it is in /a/proj.":                "!",
+		"-Dx/a/proj/k.cu":                  "!",
+		"\x00":                             "!",
+	} {
+		got, ok := b.Spell(text)
+		if !ok {
+			got = "!"
+		} else if b.Write(got) != text {
+			t.Errorf("%q is written back as %q", text, b.Write(got))
+		}
+		got = string(replaceMark(got))
+		if got != want {
+			t.Errorf("%q is spelled %q, want %q", text, got, want)
+		}
+	}
+}
+
+func replaceMark(s string) (out []byte) {
+	for _, c := range []byte(s) {
+		if c == baseMark[0] {
+			c = '@'
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func TestBaseName(t *testing.T) {
+	for _, c := range []struct {
+		cwd, path, want string
+		ok              bool
+	}{
+		{".", "/a/proj/k.cu", "k.cu", true},
+		{".", "/a/proj", ".", true},
+		{"build/x", "/a/proj/src/k.cu", "../../src/k.cu", true},
+		{"build", "/a/proj", "..", true},
+		{"build", "/a/project/x", "/a/project/x", false},
+		{"build", "../../x", "../../x", true},
+	} {
+		if got, ok := (Base{"/a/proj", c.cwd}).Name(c.path); got != c.want || ok != c.ok {
+			t.Errorf("%s in %s is %s, %v", c.path, c.cwd, got, ok)
+		}
+	}
+}
+
+func TestFindBase(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"home/.git", "home/w/super/.git", "home/w/super/sub/.git", "home/w/super/sub/build/x", "tree/CMakeCache.txt", "tree/sub/CMakeCache.txt", "none", "a b/.git"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := map[string]string{"HOME": root + "/home"}
+	getenv := func(name string) string { return env[name] }
+	for dir, want := range map[string]Base{
+		"home/w/super/sub/build/x": {root + "/home/w/super", "sub/build/x"},
+		"home/w/super":             {root + "/home/w/super", "."},
+		"home":                     {},
+		"tree/sub":                 {root + "/tree", "sub"},
+		"none":                     {},
+		"a b":                      {}, // dependency files escape the blank
+	} {
+		if got := FindBase(filepath.Join(root, dir), getenv); got != want {
+			t.Errorf("%s: %v, want %v", dir, got, want)
+		}
+	}
+	env["KBUILD_BASE_DIR"] = root + "/home/w"
+	if got, want := FindBase(root+"/home/w/super/sub", getenv), (Base{root + "/home/w", "super/sub"}); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := FindBase(root+"/none", getenv); got != (Base{}) {
+		t.Errorf("outside of KBUILD_BASE_DIR: %v", got)
+	}
+}

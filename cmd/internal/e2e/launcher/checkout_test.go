@@ -1,0 +1,135 @@
+package launcher_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+// checkouts are two copies of a project, at places of another depth, that share a cache. Commands run below them, in build.
+func checkouts(t *testing.T, tk tooltest.Toolkit) (a, b *project) {
+	p := newProject(t, tk)
+	at := func(dir string) *project {
+		root := filepath.Join(t.TempDir(), dir)
+		if err := os.MkdirAll(root, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		e2e.CopyTree(t, p.Dir, root)
+		for _, dir := range []string{".git", "build"} {
+			if err := os.Mkdir(filepath.Join(root, dir), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := p.In("build")
+		q.Dir = filepath.Join(root, "build")
+		for _, dir := range []string{"plain", "mine"} {
+			if err := os.Mkdir(filepath.Join(q.Dir, dir), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return &project{*q}
+	}
+	return at("a"), at("deeper/down/b")
+}
+
+// written has @ for the checkout's folder.
+func (p *project) written(argv []string) (out []string) {
+	for _, arg := range argv {
+		out = append(out, strings.ReplaceAll(arg, "@", filepath.Dir(p.Dir)))
+	}
+	return out
+}
+
+// What one checkout has compiled another takes, with its own names, unless there is something of the place in it.
+var shared = []struct {
+	name   string
+	argv   []string
+	placed bool // it is made anew
+}{
+	{"CMake", []string{"nvcc", "-forward-unknown-to-host-compiler", "-DUSE=1", "-DROOT=\"@\"", "-I@/inc", "-O3", "-DNDEBUG", "--generate-code=arch=compute_80,code=[sm_80]", "--generate-code=arch=compute_90,code=[compute_90,sm_90]",
+		"-Xcompiler=-fPIC", "-MD", "-MT", "x/k.cu.o", "-MF", "out/k.cu.o.d", "-x", "cu", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.cu.o"}, false},
+	{"LTO", []string{"nvcc", "-I@/inc", "--generate-code=arch=compute_80,code=[lto_80]", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.o"}, false},
+	{"warnings", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWARN", "-Xcompiler=-Wall,-Wextra", "-MD", "-c", "@/k.cu", "-o", "@/build/out/k.o"}, false},
+	{"PTX", []string{"nvcc", "-I@/inc", "-arch=compute_80", "-ptx", "@/k.cu", "-o", "out/k.ptx"}, false},
+	{"relative names", []string{"nvcc", "-I../inc", "-arch=sm_80", "-c", "../k.cu", "-o", "out/k.o"}, false},
+	{"file of options", []string{"nvcc", "--options-file", "out.rsp", "-arch=sm_80", "-c", "@/k.cu", "-o", "out/k.o"}, false},
+	{"__FILE__", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWHERE", "-MD", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+	{"__FILE__ and warnings", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWHERE", "-DWARN", "-Xcompiler=-Wall,-Wextra", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+	{"__FILE__ of device code", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DHERE", "-MD", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+	{"__FILE__, mapped", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWHERE", "-Xcompiler=-fmacro-prefix-map=@=.", "-c", "@/k.cu", "-o", "out/k.o"}, false},
+	{"__builtin_FILE", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DBUILTIN", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+	{"a macro", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DROOT=\"@\"", "-DSHOW", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+	{"lines", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-lineinfo", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+	{"C++", []string{"g++", "-I@/inc", "-O2", "-DNDEBUG", "-DWARN", "-Wall", "-MD", "-MT", "x.o", "-MF", "out/h.d", "-c", "@/h.cpp", "-o", "out/h.o"}, false},
+	{"C++, assertions", []string{"g++", "-I@/inc", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
+	{"C++, debug", []string{"g++", "-I@/inc", "-g", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
+	{"C++, LTO", []string{"g++", "-I@/inc", "-flto", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
+	{"C++, a macro", []string{"g++", "-I@/inc", "-DROOT=\"@\"", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
+}
+
+func TestSecondCheckout(t *testing.T) {
+	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
+		a, b := checkouts(t, tk)
+		for _, c := range shared {
+			for _, p := range []*project{a, b} {
+				if slices.Contains(c.argv, "out.rsp") {
+					p.Write("out.rsp", `-I"`+filepath.Dir(p.Dir)+"/inc\"\n")
+				}
+				argv := p.written(c.argv)
+				result := p.sameAsPlain(argv...)
+				if want := map[bool]string{true: "hit", false: "miss"}[p == b && !c.placed]; result != want {
+					t.Errorf("%s in %s: %s, not %s: %+v", c.name, p.Dir, result, want, p.last())
+				}
+				if result := p.sameAsPlain(argv...); result != "hit" {
+					t.Errorf("%s, again in %s: %s", c.name, p.Dir, result)
+				}
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+	})
+}
+
+// A file that is found elsewhere from another place is another one: a name that climbs out of the checkout, an edit there, a header that comes before
+// another.
+func TestCheckoutsDiffer(t *testing.T) {
+	t.Parallel()
+	a, b := checkouts(t, tooltest.Toolkit{})
+	outside := func(p *project, text string) {
+		p.Write("../../outside.h", text)
+		p.Write("../climbs.cpp", "#include \"../outside.h\"\nint g() { return OUTSIDE; }\n")
+	}
+	outside(a, "#define OUTSIDE 1\n")
+	outside(b, "#define OUTSIDE 2\n")
+	for _, argv := range [][]string{{"g++", "-c", "@/climbs.cpp", "-o", "out/g.o"}, {"g++", "-c", "../climbs.cpp", "-o", "out/g.o"}} {
+		for _, p := range []*project{a, b} {
+			if r := p.sameAsPlain(p.written(argv)...); r != "miss" {
+				t.Errorf("a header outside: %s", r)
+			}
+		}
+	}
+	argv := []string{"g++", "-DNDEBUG", "-I@/inc", "-c", "@/h.cpp", "-o", "out/h.o"}
+	a.sameAsPlain(a.written(argv)...)
+	for _, edit := range []struct {
+		name string
+		do   func()
+	}{
+		{"nothing", func() {}},
+		{"a header inside", func() { b.Write("../inc/k.h", "#define VALUE 8\n") }},
+		{"a header that comes before", func() { b.Write("../k.h", "#define VALUE 9\n") }},
+	} {
+		edit.do()
+		if r := b.sameAsPlain(b.written(argv)...); (r == "hit") != (edit.name == "nothing") {
+			t.Errorf("%s: %s", edit.name, r)
+		}
+		if r := a.sameAsPlain(a.written(argv)...); r != "hit" {
+			t.Errorf("%s: %s in the other checkout", edit.name, r)
+		}
+	}
+}
