@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
@@ -59,21 +61,19 @@ func (c *cli) listNotes(doc *migrate.Document) {
 	}
 }
 
-// refine plans the manifest that is to be, and takes out what is refused, until nothing is. The error is why there is no plan.
+// refine plans the manifest that is to be, and takes out what is refused, until nothing is. The error is why there is no plan: a machine without the
+// toolkit says nothing of a manifest.
 func (c *cli) refine(root string, doc *migrate.Document) error {
 	for {
-		text := doc.Text()
-		faults, err := c.tryPlan(root, text)
-		if len(faults) == 0 {
+		faults, err := c.tryPlan(root, doc.Text())
+		noToolkit := func(f migrate.Fault) bool { return strings.Contains(f.Text, "no CUDA toolkit was found") }
+		switch {
+		case len(faults) == 0:
 			return err
-		}
-		before := *doc
-		if !doc.Drop(faults) || !doc.HasTargets() {
-			err = errors.New(faults[0].Text)
-			if *doc = before; !doc.HasTargets() {
-				return err
-			}
-			return err
+		case slices.ContainsFunc(faults, noToolkit) || !doc.Drop(faults):
+			return errors.New(faults[0].Text)
+		case !doc.HasTargets():
+			return nil
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // cmakeTree is a CMake build tree while it is read.
 type cmakeTree struct {
 	*Build
-	dir      string // the build folder
+	dir      string // the build folder, as CMake calls it
 	source   string
 	rules    rules
 	replies  []targetReply
@@ -73,7 +73,7 @@ func (t *cmakeTree) read(idx index) error {
 	for _, other := range model.Configurations[1:] {
 		t.note("", "the configuration %s: this is %s", other.Name, c.Name)
 	}
-	t.source = model.Paths.Source
+	t.source, t.dir = model.Paths.Source, model.Paths.Build
 	t.Root = cmp.Or(t.Root, t.source)
 	t.From = strings.Join(slices.DeleteFunc([]string{"CMake " + idx.CMake.Version.String, idx.CMake.Generator.Name, c.Name}, func(s string) bool { return s == "" }), ", ")
 	for _, d := range c.Directories {
@@ -95,7 +95,27 @@ func (t *cmakeTree) read(idx index) error {
 			t.made[filepath.Join(model.Paths.Build, a.Path)] = r.Name
 		}
 	}
-	return t.readToolchains(filepath.Join(folder, idx.file("toolchains")), idx.file("toolchains") != "")
+	if err := t.readToolchains(filepath.Join(folder, idx.file("toolchains")), idx.file("toolchains") != ""); err != nil {
+		return err
+	}
+	t.compilers(filepath.Join(folder, "../../../../CMakeFiles", idx.CMake.Version.String))
+	return nil
+}
+
+// compilers reads what CMake keeps of compilers: the file API has no word of a language that a folder below the root enables, nor of the standard of a
+// compiler that is not told one.
+func (t *cmakeTree) compilers(folder string) {
+	cuda := variables(filepath.Join(folder, "CMakeCUDACompiler.cmake"))
+	if t.NVCC == "" && cuda["CMAKE_CUDA_COMPILER_ID"] == "NVIDIA" {
+		t.NVCC, t.Version = cuda["CMAKE_CUDA_COMPILER"], cuda["CMAKE_CUDA_COMPILER_VERSION"]
+		for _, d := range strings.Split(cuda["CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES"]+";"+cuda["CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES"], ";") {
+			t.implicit[filepath.Clean(d)] = true
+		}
+	}
+	cxx := variables(filepath.Join(folder, "CMakeCXXCompiler.cmake"))
+	if n := cxx["CMAKE_CXX_STANDARD_COMPUTED_DEFAULT"]; n != "" {
+		t.DefaultStd = cmp.Or(map[string]string{"OFF": "c++"}[cxx["CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT"]], "gnu++") + n
+	}
 }
 
 func (t *cmakeTree) readToolchains(file string, exists bool) error {

@@ -3,6 +3,8 @@ package migrate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -33,6 +35,9 @@ func readCommands(file, root string) (*Build, error) {
 	}
 	b := &Build{From: file, Root: root}
 	for i := range list {
+		if !filepath.IsAbs(list[i].Directory) {
+			list[i].Directory = filepath.Join(filepath.Dir(file), list[i].Directory)
+		}
 		if !filepath.IsAbs(list[i].File) {
 			list[i].File = filepath.Join(list[i].Directory, list[i].File)
 		}
@@ -49,7 +54,8 @@ func readCommands(file, root string) (*Build, error) {
 	return b.finish()
 }
 
-// commonRoot is the folder of the file, or the one above it, if all sources are in it; else the folder that holds all of them.
+// commonRoot is the folder of the file, or the one above it, if all sources are in it; else the root of their git checkout; else the folder that holds
+// all of them.
 func commonRoot(dir string, list []command) string {
 	common := ""
 	for i, c := range list {
@@ -62,6 +68,11 @@ func commonRoot(dir string, list []command) string {
 	}
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if strings.HasPrefix(common+"/", d+"/") && d != "/" {
+			return d
+		}
+	}
+	for d := common; d != "/" && d != "."; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
 			return d
 		}
 	}
@@ -90,9 +101,9 @@ func (b *Build) compileCommand(c command) error {
 		language = map[string]string{"cu": "cuda", "cuda": "clang", "hip": "hip", "c": "c", "c++": "c++"}[words[i+1]]
 	}
 	switch {
-	case language == "cuda" && !isNVCC:
+	case language == "clang" || language == "cuda" && !isNVCC:
 		return fmt.Errorf("%s compiles it for GPUs, and only nvcc is read", program)
-	case languages["CXX"] != language && languages["C"] != language && language != "cuda":
+	case !slices.Contains(slices.Collect(maps.Values(languages)), language):
 		return fmt.Errorf("it is no C, C++ or CUDA source")
 	case isNVCC && language != "cuda":
 		return fmt.Errorf("nvcc compiles it as host code")

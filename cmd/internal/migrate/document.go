@@ -225,7 +225,7 @@ func (d *Document) removeAttribute(b *block, a *attribute) {
 
 // remove takes a block out, and what names it.
 func (d *Document) remove(gone *block) {
-	d.blocks = slices.DeleteFunc(d.blocks, func(b *block) bool { return b == gone })
+	d.blocks = slices.DeleteFunc(slices.Clone(d.blocks), func(b *block) bool { return b == gone })
 	for _, b := range d.blocks {
 		b.nested = slices.DeleteFunc(b.nested, func(n *block) bool { return n == gone })
 		for _, a := range slices.Clone(b.attrs) {

@@ -24,7 +24,10 @@ type Build struct {
 	Version string // of it, such as 11.8.89
 	CCBin   string // the host compiler that nvcc is told to take; "" if it is not told
 	Targets []*Target
-	Notes   []Note // what is not carried over
+
+	DefaultStd string // of C++ where no option says it; "" if nobody knows
+
+	Notes []Note // what is not carried over
 }
 
 // Note is something that is not carried over.

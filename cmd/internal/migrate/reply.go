@@ -158,6 +158,22 @@ func cmakeCache(dir string) map[string]string {
 	return values
 }
 
+// variables are those that a file of CMake sets, such as CMakeFiles/3.25.1/CMakeCUDACompiler.cmake.
+func variables(file string) map[string]string {
+	values := map[string]string{}
+	text, err := regular.Read(file)
+	if err != nil {
+		return values
+	}
+	for line := range strings.Lines(string(text)) {
+		call, ok := strings.CutPrefix(strings.TrimSpace(line), "set(")
+		if name, value, both := strings.Cut(strings.TrimSuffix(call, ")"), ` "`); ok && both {
+			values[name] = strings.TrimSuffix(value, `"`)
+		}
+	}
+	return values
+}
+
 // rules is what the build files say, and the file API does not: which sources are compiled as relocatable device code, and which targets have a device
 // link of their own.
 type rules struct {

@@ -44,8 +44,8 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	if len(t.LinkFlags) > 0 {
 		all.flags["link"] = t.LinkFlags
 	}
-	if t.Relinks && !t.DeviceLink {
-		all.flags["nvlink"] = []string{"-ignore-host-info"} // CMake's device links keep all kernels
+	if t.Relinks && t.Kind == "executable" {
+		all.flags["nvlink"] = []string{"-ignore-host-info"} // CMake links libcudart_static there, beside which nvlink keeps all kernels
 	}
 	languages := map[string]bool{}
 	for _, g := range t.Groups {
@@ -141,7 +141,9 @@ func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) s
 	}
 	add("nvcc", g.Flags...)
 	if g.Std != std && g.Language != "cuda" {
-		if g.Std == "" {
+		if g.Std == "" && g.Language == "c++" && s.DefaultStd != "" {
+			add("host", "-std="+s.DefaultStd)
+		} else if g.Std == "" {
 			s.note("", "%s: compiled by the compiler's own standard, here as %s", strings.Join(g.Sources, ", "), std)
 		} else {
 			add("host", "-std="+g.Std)
