@@ -150,7 +150,9 @@ func (t *cmakeTree) target(r *targetReply) error {
 	case "OBJECT_LIBRARY":
 		out.Kind = "objects"
 	case "UTILITY":
-		t.note(r.Name, "a custom target")
+		if !dashboardRE().MatchString(r.Name) {
+			t.note(r.Name, "a custom target")
+		}
 		return nil
 	default: // an interface library has no commands; what it brings is in those of its users
 		return nil
@@ -177,6 +179,9 @@ func (t *cmakeTree) target(r *targetReply) error {
 	t.Targets = append(t.Targets, out)
 	return nil
 }
+
+// dashboardRE are the targets that CTest adds by itself.
+var dashboardRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^(Nightly|Experimental|Continuous)") })
 
 // emitted is what a library of CUDA_PTX_COMPILATION and the like makes.
 func emitted(r *targetReply) string {
@@ -244,7 +249,11 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 
 // link takes what a target links.
 func (t *cmakeTree) link(out *Target, r *targetReply) error {
+	var unread []string // what commands of the project's own compile, those of FindCUDA among them
 	for _, s := range r.Sources {
+		if s.CompileGroupIndex == nil && byEnding(s.Path) != "" {
+			unread = append(unread, s.Path)
+		}
 		if s.CompileGroupIndex != nil || path.Ext(s.Path) != ".o" && path.Ext(s.Path) != ".ptx" {
 			continue
 		}
@@ -253,6 +262,9 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 		} else if !s.IsGenerated {
 			t.note(r.Name, "the object %s: put it into an archive, and name that in a prebuilt block", s.Path)
 		}
+	}
+	if len(unread) > 0 {
+		t.note(r.Name, "%s: CMake does not say how they are compiled. Where find_package(CUDA) has them compiled, as before CMake 3.9, write a target for them", strings.Join(unread, ", "))
 	}
 	for _, d := range r.Dependencies {
 		of := t.byID[d.ID]
