@@ -23,7 +23,8 @@ type cmakeTree struct {
 	replies  []targetReply
 	byID     map[string]*targetReply
 	made     map[string]string   // name of the target by its artifact, absolute
-	implicit map[string]bool     // folders that compilers search by themselves
+	implicit map[string]bool     // folders that compilers search by themselves, nvcc among them
+	searched map[string]bool     // those that the compilers of C and C++ do
 	objects  map[string][]*Group // of object libraries, by name
 }
 
@@ -42,7 +43,7 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &cmakeTree{Build: &Build{Root: root}, dir: dir, byID: map[string]*targetReply{}, made: map[string]string{}, implicit: map[string]bool{}, objects: map[string][]*Group{}}
+	t := &cmakeTree{Build: &Build{Root: root}, dir: dir, byID: map[string]*targetReply{}, made: map[string]string{}, implicit: map[string]bool{}, searched: map[string]bool{}, objects: map[string][]*Group{}}
 	t.CCBin = cache["CMAKE_CUDA_HOST_COMPILER"]
 	if err := t.read(idx); err != nil {
 		return nil, err
@@ -55,6 +56,7 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 			return nil, err
 		}
 	}
+	t.runtimes()
 	t.others()
 	return t.finish()
 }
@@ -132,6 +134,9 @@ func (t *cmakeTree) readToolchains(file string, exists bool) error {
 		}
 		for _, d := range c.Compiler.Implicit.LinkDirectories {
 			t.implicit[filepath.Clean(d)] = true
+			if c.Language == "C" || c.Language == "CXX" {
+				t.searched[filepath.Clean(d)] = true
+			}
 		}
 	}
 	return nil
@@ -278,11 +283,13 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 		if err != nil {
 			t.note(r.Name, "%s: %v", f.Fragment, err)
 		}
-		for i := 0; i < len(words); i++ {
-			l.word(words[i], f.Role)
+		for _, w := range words {
+			if f.Role != "flags" || r.Link.Language != "CUDA" || isLinkOption(w) { // others are of nvcc's compiles
+				l.word(w)
+			}
 		}
 	}
-	l.end(out.Kind == "executable" || out.Shared)
+	out.runtime, out.system, out.runtimeDir = l.runtime, l.system, l.runtimeDir
 	return nil
 }
 
@@ -311,25 +318,32 @@ func appendOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
+// isLinkOption reports an option of a link, where those of compiles stand as well.
+func isLinkOption(w string) bool {
+	return slices.ContainsFunc([]string{"-Wl,", "-rdynamic", "-static", "-pthread", "-fuse-ld", "-l", "-L"}, func(start string) bool { return strings.HasPrefix(w, start) }) &&
+		!strings.HasPrefix(w, "-lineinfo") && !strings.HasPrefix(w, "-lto")
+}
+
 // linkReader reads the words of a link.
 type linkReader struct {
 	*cmakeTree
-	to      *Target
-	runtime string // of CUDA: "static", "shared"; "" if it is not linked
-	system  []string
+	to         *Target
+	runtime    string // of CUDA: "static", "shared"; "" if it is not linked
+	runtimeDir string // where it is; "" if that is not said
+	system     []string
 }
 
 var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
 
 // word takes a word of a link.
-func (l *linkReader) word(w, role string) {
+func (l *linkReader) word(w string) {
 	name, isLib := strings.CutPrefix(w, "-l")
 	var file []string
 	if !strings.HasPrefix(w, "-") {
 		file = libraryRE().FindStringSubmatch(path.Base(w))
 	}
 	if file != nil && strings.HasPrefix(file[1], "cudart") || file != nil && file[1] == "cudadevrt" {
-		name, isLib = file[1], true
+		name, isLib, l.runtimeDir = file[1], true, path.Dir(w)
 	}
 	switch {
 	case isLib && name == "cudart_static":
@@ -372,8 +386,11 @@ func (l *linkReader) file(w string, lib []string) {
 		l.note(l.to.Name, "%s is linked: only libraries are carried over", w)
 	case l.implicit[dir] && (lib[2] == "so" || err != nil):
 		l.to.Libs = appendOnce(l.to.Libs, lib[1])
-		if path.Base(dir) == "stubs" {
+		switch {
+		case path.Base(dir) == "stubs":
 			l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
+		case !l.searched[dir]:
+			l.to.toolkitDirs = appendOnce(l.to.toolkitDirs, dir)
 		}
 	default:
 		l.to.Prebuilt = appendOnce(l.to.Prebuilt, l.rel(l.dir, w))
@@ -404,18 +421,36 @@ func (l *linkReader) option(w string) {
 	l.to.LinkFlags = append(l.to.LinkFlags, w)
 }
 
-// end decides which runtime is linked. kbuild adds what the static one needs.
-func (l *linkReader) end(linked bool) {
-	hasCUDA := slices.ContainsFunc(l.to.Groups, func(g *Group) bool { return g.Language == "cuda" })
-	switch {
-	case !linked:
-	case l.runtime == "shared":
-		l.to.CudaRT = "shared"
-	case l.runtime == "" && hasCUDA:
-		l.to.CudaRT = "none"
+// runtimes decides for all targets which runtime of CUDA is linked. kbuild links it, and what it needs, and knows its folder, where the program has device
+// code; a program of host code names it as a library.
+func (t *cmakeTree) runtimes() {
+	byName := map[string]*Target{}
+	for _, u := range t.Targets {
+		byName[u.Name] = u
 	}
-	if l.runtime == "" {
-		l.to.Libs = append(l.to.Libs, l.system...)
+	isDevice := func(g *Group) bool { return g.Language == "cuda" }
+	for _, u := range t.Targets {
+		if u.Kind != "executable" && !u.Shared {
+			continue
+		}
+		device := slices.ContainsFunc(u.Groups, isDevice) || slices.ContainsFunc(u.Deps, func(d string) bool {
+			return byName[d] != nil && !byName[d].Shared && slices.ContainsFunc(byName[d].Groups, isDevice)
+		})
+		switch {
+		case device && u.runtime == "shared":
+			u.CudaRT = "shared"
+		case device && u.runtime == "":
+			u.CudaRT = "none"
+		case !device && u.runtime != "":
+			u.Libs = appendOnce(u.Libs, map[string]string{"static": "cudart_static", "shared": "cudart"}[u.runtime])
+			if u.runtimeDir != "" && !t.searched[u.runtimeDir] {
+				u.toolkitDirs = appendOnce(u.toolkitDirs, u.runtimeDir)
+			}
+		}
+		if !device || u.runtime == "" {
+			u.LibDirs = append(u.LibDirs, u.toolkitDirs...)
+			u.Libs = append(u.Libs, u.system...)
+		}
 	}
 }
 

@@ -55,6 +55,11 @@ type Target struct {
 	LibDirs    []string
 	LinkFlags  []string
 	CudaRT     string // "shared", "none"; "" is the default
+
+	runtime     string   // of CUDA, as its link has it: "static", "shared" or ""
+	runtimeDir  string   // where that is, if it is named by its path
+	toolkitDirs []string // of libraries of the toolkit, which kbuild knows where it links its runtime
+	system      []string // libraries that the runtime needs, or others
 }
 
 // Group is some sources of a target that are compiled alike.
