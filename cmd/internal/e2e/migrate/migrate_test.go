@@ -38,9 +38,9 @@ func TestCMake(t *testing.T) {
 			}
 			manifests[mode] = text
 			if generator == "Ninja" {
-				p.Run("cmake", "--build", tree, "-j2", "--target", "app")
-				p.Run("kbuild", "executable.app")
-				files := map[string]string{"app": "bin/app", "libs.so": "lib/libs.so", "libw.a": "lib/libw.a", "libclosed.a": "lib/libclosed.a"}
+				p.Run("cmake", "--build", tree, "-j2", "--target", "app", "tool", "pure", "loaded")
+				p.Run("kbuild", "executable.app", "executable.tool", "executable.pure", "module.loaded")
+				files := map[string]string{"app": "bin/app", "pure": "bin/pure", "libs.so": "lib/libs.so", "libw.a": "lib/libw.a", "libclosed.a": "lib/libclosed.a"}
 				if mode == "OFF" {
 					files["libr.a"] = "lib/libr.a"
 				}
