@@ -23,7 +23,7 @@ func (cmd initCmd) from(c *cli) error {
 	if c.Dir != "." {
 		root, _ = filepath.Abs(c.Dir)
 	}
-	found, err := migrate.Find(cmd.From, root, func(text string) { c.say("kbuild: %s", text) })
+	found, err := migrate.Find(c.seen(cmd.From), root, func(text string) { c.say("kbuild: %s", text) })
 	if err != nil {
 		return usagef("%v", err)
 	}
@@ -35,7 +35,7 @@ func (cmd initCmd) from(c *cli) error {
 		return usagef("%s exists, and --from replaces none. Move it away, or name another with -f", file)
 	}
 	doc := found.Manifest()
-	unplanned := c.refine(found.Root, doc)
+	unplanned := c.refine(found, doc)
 	if !doc.HasTargets() {
 		c.listNotes(doc)
 		return usagef("%s: nothing of it can be carried over", found.From)
@@ -63,13 +63,14 @@ func (c *cli) listNotes(doc *migrate.Document) {
 
 // refine plans the manifest that is to be, and takes out what is refused, until nothing is. The error is why there is no plan: a machine without the
 // toolkit says nothing of a manifest.
-func (c *cli) refine(root string, doc *migrate.Document) error {
+func (c *cli) refine(found *migrate.Build, doc *migrate.Document) error {
 	for {
-		faults, err := c.tryPlan(root, doc.Text())
+		faults, err := c.tryPlan(found.Root, doc.Text())
 		noToolkit := func(f migrate.Fault) bool { return strings.Contains(f.Text, "no CUDA toolkit was found") }
 		switch {
 		case len(faults) == 0:
 			return err
+		case slices.ContainsFunc(faults, noToolkit) && doc.UseCompiler(found.NVCC): // plan again
 		case slices.ContainsFunc(faults, noToolkit) || !doc.Drop(faults):
 			return errors.New(faults[0].Text)
 		case !doc.HasTargets():

@@ -51,6 +51,9 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 	if t.rules, err = readRules(dir); err != nil {
 		return nil, err
 	}
+	if !t.rules.known {
+		t.note("", "which device code is relocatable, but for LTO: the files of the generator %s are not read", idx.CMake.Generator.Name)
+	}
 	for i := range t.replies {
 		if err := t.target(&t.replies[i]); err != nil {
 			return nil, err
@@ -72,8 +75,15 @@ func (t *cmakeTree) read(idx index) error {
 		return fmt.Errorf("%s: CMake tells of no configuration", t.dir)
 	}
 	c := model.Configurations[0]
-	for _, other := range model.Configurations[1:] {
-		t.note("", "the configuration %s: this is %s", other.Name, c.Name)
+	for _, other := range model.Configurations {
+		if other.Name == "Release" {
+			c = other
+		}
+	}
+	for _, other := range model.Configurations {
+		if other.Name != c.Name {
+			t.note("", "the configuration %s: this is %s", other.Name, c.Name)
+		}
 	}
 	t.source, t.dir = model.Paths.Source, model.Paths.Build
 	t.Root = cmp.Or(t.Root, t.source)
@@ -200,7 +210,7 @@ func emitted(r *targetReply) string {
 
 // compiled takes the sources that are compiled alike.
 func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, relocatable bool) error {
-	language := languages[c.Language]
+	language := languageOf(c.Language)
 	if language == "" || language == "cuda" && t.NVCC == "" {
 		t.note(r.Name, "%d sources in the language %s, by a compiler that is not read", len(c.SourceIndexes), c.Language)
 		return nil

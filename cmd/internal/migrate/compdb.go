@@ -3,7 +3,6 @@ package migrate
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -103,7 +102,7 @@ func (b *Build) compileCommand(c command) error {
 	switch {
 	case language == "clang" || language == "cuda" && !isNVCC:
 		return fmt.Errorf("%s compiles it for GPUs, and only nvcc is read", program)
-	case !slices.Contains(slices.Collect(maps.Values(languages)), language):
+	case language != "cuda" && language != "c++" && language != "c":
 		return fmt.Errorf("it is no C, C++ or CUDA source")
 	case isNVCC && language != "cuda":
 		return fmt.Errorf("nvcc compiles it as host code")

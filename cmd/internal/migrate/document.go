@@ -237,6 +237,17 @@ func (d *Document) remove(gone *block) {
 	}
 }
 
+// UseCompiler names the nvcc of the other build, which is not the one that kbuild finds. It is false if that is said already.
+func (d *Document) UseCompiler(nvcc string) bool {
+	for _, b := range d.blocks {
+		if b.kind == "toolchain" && nvcc != "" && !slices.ContainsFunc(b.attrs, func(a *attribute) bool { return a.key == "compiler" }) {
+			b.set("compiler", quote(nvcc))
+			return true
+		}
+	}
+	return false
+}
+
 // HasTargets reports that something is left to build.
 func (d *Document) HasTargets() bool {
 	return slices.ContainsFunc(d.blocks, func(b *block) bool { return b.kind == "library" || b.kind == "executable" || b.kind == "module" })

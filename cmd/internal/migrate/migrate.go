@@ -163,8 +163,18 @@ func (b *Build) named(dir string, flags []string) []string {
 	return flags
 }
 
-// languages are those that are carried over, by CMake's names.
-var languages = map[string]string{"CUDA": "cuda", "CXX": "c++", "C": "c"}
+// languageOf is a language that is carried over, by CMake's name of it; "" of others.
+func languageOf(name string) string {
+	switch name {
+	case "CUDA":
+		return "cuda"
+	case "CXX":
+		return "c++"
+	case "C":
+		return "c"
+	}
+	return ""
+}
 
 // byEnding is the language of a source that nobody says anything else of; as in manifests.
 func byEnding(name string) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,6 +191,14 @@ func readRules(dir string) (rules, error) {
 		if err != nil {
 			return r, err
 		}
+		configurations, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "CMakeFiles/[ci][om][mp]*.ninja")) // common and impl-Release, of Ninja Multi-Config
+		for _, file := range configurations {
+			more, err := regular.Read(file)
+			if err != nil {
+				return r, err
+			}
+			text = append(text, more...)
+		}
 		r.ninja(string(text), string(compile))
 		return r, nil
 	}
@@ -228,11 +237,12 @@ func (r *rules) ninja(build, text string) {
 		if !ok || !both {
 			continue
 		}
+		output, _, _ = strings.Cut(output, " | ")
 		output = strings.NewReplacer("$ ", " ", "$:", ":", "$$", "$").Replace(output)
 		folder, _, _ := strings.Cut(output, ".dir/")
 		folder += ".dir"
 		name, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 		r.relocatable[folder] = r.relocatable[folder] || relocatable[name]
-		r.linked[folder] = r.linked[folder] || strings.HasSuffix(strings.Fields(output + " -")[0], "/cmake_device_link.o") || strings.HasSuffix(output, "/cmake_device_link.o")
+		r.linked[folder] = r.linked[folder] || path.Base(output) == "cmake_device_link.o"
 	}
 }
