@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -105,5 +107,58 @@ func TestNoTree(t *testing.T) {
 	}
 	if _, err := Find(filepath.Join(dir, "x"), "", nil); err == nil || !strings.Contains(err.Error(), "there is no such file or folder") {
 		t.Error(err)
+	}
+}
+
+// cudaGroup is one of CUDA sources.
+func cudaGroup(source string, includes ...string) *Group {
+	g := &Group{Language: "cuda", Sources: []string{source}}
+	g.Mode, g.Opt, g.Includes, g.Codes = "whole", "3", includes, []gencode.Code{{Num: 80}}
+	return g
+}
+
+// Sources with options that a partition cannot have become a library, which the target links.
+func TestParts(t *testing.T) {
+	fast := cudaGroup("b.cu")
+	fast.FastMath = true
+	b := &Build{Targets: []*Target{{Name: "app", Kind: "executable", Groups: []*Group{cudaGroup("a.cu"), fast}}}}
+	text := b.Manifest().Text()
+	for _, want := range []string{`library "app_part2"`, "deps    = [library.app_part2]", "fast_math = true", "# - app: b.cu are compiled with options"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// Users of a library inherit its folders of headers, so those that they do not search are flags.
+func TestInheritedIncludes(t *testing.T) {
+	b := &Build{Targets: []*Target{
+		{Name: "x", Kind: "library", Groups: []*Group{cudaGroup("x.cu", "include", "private")}},
+		{Name: "app", Kind: "executable", Deps: []string{"x"}, Groups: []*Group{cudaGroup("app.cu", "include")}},
+	}}
+	text := b.Manifest().Text()
+	if strings.Count(text, `includes = ["include"]`) != 2 || !strings.Contains(text, `nvcc = ["-Iprivate"]`) {
+		t.Errorf("the manifest is\n%s", text)
+	}
+}
+
+// A compiler that kbuild does not find by itself is named once.
+func TestUseCompiler(t *testing.T) {
+	b := &Build{Version: "13.0.88", Targets: []*Target{{Name: "x", Kind: "library", Groups: []*Group{cudaGroup("x.cu")}}}}
+	d := b.Manifest()
+	if !d.UseCompiler("/opt/nvcc") || d.UseCompiler("/opt/nvcc") || !strings.Contains(d.Text(), `compiler = "/opt/nvcc"`) || !strings.Contains(d.Text(), `">= 13.0, < 13.1"`) {
+		t.Errorf("the manifest is\n%s", d.Text())
+	}
+}
+
+// What Ninja's files say of a target, with one configuration or several, and with blanks in names.
+func TestRules(t *testing.T) {
+	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}}
+	r.ninja("build CMakeFiles/r.dir/Release/r0.cu.o: CUDA_COMPILER__r_Release /p/r0.cu || x\n"+
+		"build sub$ dir/CMakeFiles/w.dir/a$ b.cu.o: CUDA_COMPILER__w /p/a$ b.cu\n"+
+		"build CMakeFiles/r.dir/Release/cmake_device_link.o | side: LINK a\n",
+		"rule CUDA_COMPILER__r_Release\n  command = nvcc -x cu -rdc=true -c $in\nrule CUDA_COMPILER__w\n  command = nvcc -x cu -c $in\n")
+	if !r.relocatable["CMakeFiles/r.dir"] || !r.linked["CMakeFiles/r.dir"] || r.relocatable["sub dir/CMakeFiles/w.dir"] || r.linked["sub dir/CMakeFiles/w.dir"] {
+		t.Errorf("%+v", r)
 	}
 }
