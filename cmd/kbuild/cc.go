@@ -5,9 +5,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/actions/broker"
 	"github.com/kbuild-dev/kbuild/actions/launch"
@@ -40,7 +44,11 @@ func (c *cli) launchCompiler(args []string) int {
 		return c.leave(call)
 	}
 	store, err := quick.OpenStore()
+	if err == nil {
+		err = call.Nowhere
+	}
 	if err != nil {
+		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
 		return c.leave(call)
 	}
 	done, changed := call.Try(context.Background(), store)
@@ -53,31 +61,66 @@ func (c *cli) launchCompiler(args []string) int {
 
 // compile takes the command apart, or leaves it to the compiler.
 func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	l := &launch.Launch{Call: call, Store: store}
-	if client := broker.FromEnviron(os.Getenv, c.ofAll(), nil); client != nil {
-		defer client.Close()
-		l.Broker = shared{client, call.Dir}
-	}
-	res, err := l.Compile(ctx)
-	if ctx.Err() != nil {
-		return exitInterrupted
+	res, ended, err := c.passes(call, store)
+	if ended != 0 {
+		return die(ended)
 	}
 	if err == nil {
-		err = res.Place(ctx, call, store)
+		err = res.Place(context.Background(), call, store)
 	}
 	if err != nil {
 		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
 		return c.leave(call) // which says what is wrong, if it is more than with kbuild: see --stats
 	}
-	os.Stderr.WriteString(res.Made.Stderr)
 	entry := quick.Entry{Result: quick.Miss, Why: strings.Join(changed, ", "), Ran: res.Ran, Taken: res.Hits}
 	if res.Ran == 0 {
 		entry.Result = quick.Hit
 	}
 	call.Log(store, entry)
+	quick.Say(res.Made.Stderr)
 	return 0
+}
+
+// passes takes the command apart. ended is the signal that this process got meanwhile, which what it had started has got too.
+func (c *cli) passes(call *quick.Call, store *disk.Store) (res *launch.Result, ended syscall.Signal, err error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, endings()...)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	got := make(chan syscall.Signal, 1)
+	go func() {
+		select {
+		case s := <-signals:
+			got <- s.(syscall.Signal)
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	l := &launch.Launch{Call: call, Store: store}
+	if client := broker.FromEnviron(os.Getenv, c.ofAll(), nil); client != nil {
+		defer client.Close()
+		l.Broker = shared{client, call.Dir}
+	}
+	res, err = l.Compile(ctx)
+	if ctx.Err() != nil {
+		return nil, <-got, err
+	}
+	return res, 0, err
+}
+
+// endings are the signals that end a compiler. One that the caller has switched off, as nohup does, stays so.
+func endings() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
+}
+
+// die ends this process by a signal, as that would have ended the compiler: a shell and make look at how a command ended.
+func die(s syscall.Signal) int {
+	var byDefault [4]uintptr // struct sigaction; the runtime of Go would write its stacks at SIGQUIT
+	runtime.LockOSThread()
+	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+	unix.Tgkill(os.Getpid(), unix.Gettid(), s)
+	return 128 + int(s)
 }
 
 // leave has the compiler run in place of this process.

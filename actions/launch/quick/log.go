@@ -3,7 +3,9 @@ package quick
 import (
 	"encoding/json"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache/disk"
@@ -28,13 +30,23 @@ const (
 	Left = "left" // the compiler ran as it is
 )
 
-// LogFile is where calls are logged.
-func LogFile(store *disk.Store) string { return filepath.Join(store.Folder(), "commands", "log") }
+// LogFile is where calls are logged. A call without a cache, as in an environment that does not say where it is, is logged in the one that the user has
+// by default; the name is empty if he has no home.
+func LogFile(store *disk.Store) string {
+	if store != nil {
+		return filepath.Join(store.Folder(), "commands", "log")
+	}
+	me, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil || !filepath.IsAbs(me.HomeDir) {
+		return ""
+	}
+	return filepath.Join(me.HomeDir, ".cache", "kbuild", "commands", "log")
+}
 
 // mostLog is how large the log grows, in bytes, before it is begun again; the one before is kept.
 const mostLog = 16 << 20
 
-// Log writes a line. What cannot be written is not.
+// Log writes a line, of a call without a cache if store is nil. What cannot be written is not.
 func (c *Call) Log(store *disk.Store, e Entry) {
 	e.Time, e.Dir, e.Argv, e.Elapsed = c.Begun, c.Dir, c.Argv, time.Since(c.Begun)
 	line, err := json.Marshal(e)
@@ -42,6 +54,9 @@ func (c *Call) Log(store *disk.Store, e Entry) {
 		return
 	}
 	name := LogFile(store)
+	if name == "" {
+		return
+	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 	if os.IsNotExist(err) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,25 +29,26 @@ type Call struct {
 	Dir   string   // the folder that it runs in, absolute
 	Key   cache.Key
 	Begun time.Time
+
+	Nowhere error // the folder has no name any more: the compiler runs as it is
 }
 
 // Read makes a call of a compiler with its arguments.
 func Read(args []string) (*Call, error) {
 	begun := time.Now()
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
+	dir, nowhere := os.Getwd()
+	if nowhere == nil {
+		dir, nowhere = filepath.EvalSymlinks(dir)
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, err
-	}
-	file := args[0]
-	if strings.Contains(file, "/") {
+	file, err := args[0], error(nil)
+	if !strings.Contains(file, "/") {
+		if file, err = LookPath(file); err != nil {
+			return nil, err
+		}
+	} else if nowhere == nil {
 		file = cache.Absolute(dir, file)
-	} else if file, err = LookPath(file); err != nil {
-		return nil, err
 	}
-	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun}
+	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun, Nowhere: nowhere}
 	c.Key = command.Key(c.Argv, dir, environ())
 	return c, nil
 }
@@ -91,6 +94,9 @@ func OpenStore() (*disk.Store, error) {
 // Try brings what the command made the last time. done is false if that is not known, or not what it would make now; changed are paths for which it
 // is not.
 func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
+	if c.Nowhere != nil {
+		return false, nil
+	}
 	memory := command.Open(store)
 	made, changed := memory.Find(c.Key, c.Dir)
 	if made == nil {
@@ -99,8 +105,17 @@ func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed [
 	if err := memory.Place(ctx, made, c.Dir); err != nil {
 		return false, nil
 	}
-	os.Stderr.WriteString(made.Stderr)
+	Say(made.Stderr)
 	return true, nil
+}
+
+// Say writes what a compiler said, as the last that this process does. Where nobody reads it, it is lost: the signal of the pipe would make a failure of
+// a compile that went well, also where the caller has switched it off, which a program in Go cannot see.
+func Say(text string) {
+	if text != "" {
+		signal.Ignore(syscall.SIGPIPE)
+		os.Stderr.WriteString(text)
+	}
 }
 
 // Exec runs the compiler in place of this process. It gives back only an error.

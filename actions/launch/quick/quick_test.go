@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -66,5 +67,29 @@ func TestCommands(t *testing.T) {
 	env := Commands()
 	if !slices.Contains(env.All, "LC_ALL=de_DE.UTF-8") || slices.Contains(env.All, "LC_ALL=C") || slices.Contains(env.All, "DEPENDENCIES_OUTPUT=x") {
 		t.Errorf("%q", env.All)
+	}
+}
+
+// A call from a folder that is gone is one that the compiler makes alone.
+func TestNowhere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read([]string{"true", "-c"})
+	if err != nil || c.Nowhere == nil || !filepath.IsAbs(c.Argv[0]) {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if done, _ := c.Try(t.Context(), nil); done {
+		t.Error("it was brought")
+	}
+}
+
+// Without a cache there is a place to count in, whatever the environment says.
+func TestLogWithoutCache(t *testing.T) {
+	t.Setenv("HOME", "/other")
+	if name := LogFile(nil); strings.HasPrefix(name, "/other") || name != "" && !strings.HasSuffix(name, "/.cache/kbuild/commands/log") {
+		t.Errorf("the log is %s", name)
 	}
 }

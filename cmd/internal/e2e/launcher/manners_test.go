@@ -1,0 +1,157 @@
+package launcher_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+// paused is a project whose source includes a named pipe: a compile of it waits for the other end.
+type paused struct {
+	e2e.Project
+	temp string
+}
+
+func newPaused(t *testing.T) *paused {
+	p := &paused{e2e.New(t), t.TempDir()}
+	p.Env = append(p.Env, "TMPDIR="+p.temp)
+	p.Write("a.cc", "#include \"later.h\"\n")
+	if err := syscall.Mkfifo(filepath.Join(p.Dir, "later.h"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// reached waits until a compiler reads the pipe.
+func (p *paused) reached() *os.File {
+	p.T.Helper()
+	f, err := os.OpenFile(filepath.Join(p.Dir, "later.h"), os.O_WRONLY, 0)
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	p.T.Cleanup(func() { f.Close() })
+	return f
+}
+
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// A signal ends the launcher as it ends a compiler: by the signal. What it had started has ended before it, and nothing is left behind.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		p := newPaused(t)
+		before := names(t, p.Dir)
+		cmd := p.Command("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o")
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pipe := p.reached()
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); !ws.Signaled() || ws.Signal() != s {
+			t.Errorf("%v: it ended by %v", s, cmd.ProcessState)
+		}
+		if _, err := pipe.WriteString("int a;\n"); !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("%v: somebody still reads: %v", s, err)
+		}
+		if after := names(t, p.Dir); !slices.Equal(before, after) {
+			t.Errorf("%v: the folder has %q, and had %q", s, after, before)
+		}
+		if left := names(t, p.temp); len(left) > 0 || said.Len() > 0 {
+			t.Errorf("%v: left in TMPDIR: %q; said %q", s, left, said.String())
+		}
+	}
+}
+
+// A signal that the caller has switched off, as nohup does, ends nothing.
+func TestSignalSwitchedOff(t *testing.T) {
+	t.Parallel()
+	p := newPaused(t)
+	cmd := p.Command("sh", "-c", `trap "" HUP; exec kbuild-cc g++ -c a.cc -o a.o`)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pipe := p.reached()
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(p.Dir, "later.h")); err != nil {
+		t.Fatal(err)
+	}
+	p.Write("later.h", "int a;\n")
+	pipe.WriteString("int a;\n")
+	pipe.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if !bytes.Contains(p.Read("a.o"), []byte("a.cc")) {
+		t.Error("there is no object")
+	}
+}
+
+// Where nobody listens, or nothing can be said, an object is made all the same, when it is compiled and when it is taken from the cache.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	r, broken, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	defer broken.Close()
+	for name, change := range map[string]func(cmd *exec.Cmd){
+		"full":        func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = full, full },
+		"nobody":      func(cmd *exec.Cmd) { cmd.Stderr = broken },
+		"closed":      func(cmd *exec.Cmd) { cmd.Args[2] += " <&- >&- 2>&-" },
+		"folder gone": func(cmd *exec.Cmd) { cmd.Args[2] = "mkdir gone && cd gone && rmdir ../gone && " + cmd.Args[2] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := e2e.New(t)
+			temp := t.TempDir()
+			p.Env = append(p.Env, "TMPDIR="+temp)
+			p.Write("a.cc", "int f(unsigned a, int b) { int unused; return a < b; }\n")
+			for range 2 {
+				cmd := p.Command("sh", "-c", "kbuild-cc g++ -Wall -Wextra -c '"+p.Dir+"/a.cc' -o '"+p.Dir+"/a.o'")
+				change(cmd)
+				if err := cmd.Run(); err != nil {
+					t.Error(err)
+				}
+				if err := os.Remove(filepath.Join(p.Dir, "a.o")); err != nil {
+					t.Error(err)
+				}
+			}
+			if left := names(t, temp); len(left) > 0 {
+				t.Errorf("left in TMPDIR: %q", left)
+			}
+			if log, _ := p.Run("kbuild", "cc", "--stats"); name == "folder gone" && !strings.Contains(log, "no such file") {
+				t.Errorf("it is not counted why: %s", log)
+			}
+		})
+	}
+}
