@@ -54,8 +54,8 @@ type Result struct {
 }
 
 // Place puts the outputs where the command has them.
-func (r *Result) Place(ctx context.Context, call *quick.Call, store *disk.Store) error {
-	return command.Open(store).Place(ctx, r.Made, call.Dir)
+func (r *Result) Place(ctx context.Context, call *quick.Call) error {
+	return call.Memory.Place(ctx, r.Made, call.Dir)
 }
 
 // Compilers are the names of compilers that kbuild may stand for, as links to it.
@@ -455,7 +455,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(command.Open(l.Store).Last(l.Key))}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(l.Last)}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -518,7 +518,7 @@ func (b *build) keep(made *command.Made) {
 		return
 	}
 	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool { return strings.HasPrefix(o.Path, placeDir) })
-	command.Open(b.launch.Store).Keep(b.launch.Key, observed, *made)
+	b.launch.Memory.Keep(b.launch.Key, observed, *made)
 }
 
 // peak names a pass among those of its command.

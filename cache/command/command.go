@@ -59,25 +59,16 @@ func Key(argv []string, dir string, env []string) cache.Key {
 	return h.Sum()
 }
 
-// Memory is the folder of an action cache where command lines are remembered.
-type Memory struct {
-	dir   string
-	store *disk.Store
-}
+// Memory is where an action cache remembers command lines. What is not used for long is removed as all that the cache has, at any moment: who has
+// just opened it reads on, and who does not find an output compiles.
+type Memory struct{ store *disk.Store }
 
-// Open gives the memory beside a store.
-func Open(store *disk.Store) *Memory {
-	return &Memory{filepath.Join(store.Folder(), "commands"), store}
-}
-
-func (m *Memory) file(key cache.Key) string {
-	name := key.String()
-	return filepath.Join(m.dir, name[:2], name[2:])
-}
+// Open gives the memory of a store.
+func Open(store *disk.Store) *Memory { return &Memory{store} }
 
 // open gives the view of a command, in a database to be closed; nil if it is not remembered.
 func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
-	name := m.file(key)
+	name := m.store.Command(key)
 	if _, err := os.Stat(name); err != nil {
 		return nil, nil
 	}
@@ -102,37 +93,25 @@ func madeOf(v *tree.View) *Made {
 	return made
 }
 
-// Find gives what a command made if all that it depended on is what it was. dir is its folder. changed are paths that are not, of a command that
-// is remembered.
-func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) {
+// Find gives what a command made the last time; nil if that is not known. It would make the same now if holds, that is if all that it depended on is
+// what it was. dir is its folder. changed are paths that are not.
+func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, changed []string) {
 	db, v := m.open(key)
 	if v == nil {
-		return nil, nil
+		return nil, false, nil
 	}
 	defer db.Close()
+	made = madeOf(v)
 	doubts, err := v.Changed(dir)
 	if err != nil {
-		return nil, nil
+		return made, false, nil
 	}
 	for _, i := range doubts {
 		if _, ok := v.Rehash(dir, i); !ok {
 			changed = append(changed, v.Broken(dir, i)...)
 		}
 	}
-	if len(changed) > 0 {
-		return nil, changed
-	}
-	return madeOf(v), nil
-}
-
-// Last is what a command made the last time, whatever has changed since; nil if that is not known.
-func (m *Memory) Last(key cache.Key) *Made {
-	db, v := m.open(key)
-	if v == nil {
-		return nil
-	}
-	defer db.Close()
-	return madeOf(v)
+	return made, made != nil && len(changed) == 0, changed
 }
 
 // Keep remembers a command.
@@ -141,26 +120,22 @@ func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) er
 	if err != nil {
 		return err
 	}
-	name := m.file(key)
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	tmp := name + "." + strconv.Itoa(os.Getpid())
-	defer os.Remove(tmp)
-	db, err := tree.Open(tmp)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	plan, err := db.WritePlan([]byte{0})
-	if err != nil {
-		return err
-	}
-	if err := db.SetView([32]byte(key), note, plan, observed); err != nil {
-		return err
-	}
-	return os.Rename(tmp, name)
+	return m.store.PutCommand(key, made.Outputs, func(tmp string) error {
+		db, err := tree.Open(tmp)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		plan, err := db.WritePlan([]byte{0})
+		if err != nil {
+			return err
+		}
+		return db.SetView([32]byte(key), note, plan, observed)
+	})
 }
+
+// Used stamps a command that was brought: what is used stays longest.
+func (m *Memory) Used(key cache.Key) { m.store.UsedCommand(key) }
 
 // Place writes the outputs of a command, which dir is the folder of. They are new files: whoever waits for them goes by their times.
 func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {

@@ -66,7 +66,7 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 		return die(ended)
 	}
 	if err == nil {
-		err = res.Place(context.Background(), call, store)
+		err = res.Place(context.Background(), call)
 	}
 	if err != nil {
 		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
@@ -78,6 +78,9 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 	}
 	call.Log(store, entry)
 	quick.Say(res.Made.Stderr)
+	if limit, err := cacheSize(); err == nil {
+		store.MaybeGC(context.Background(), limit) // who builds with the launcher alone has nobody else to do it
+	}
 	return 0
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
@@ -67,6 +69,16 @@ func (c *Call) Log(store *disk.Store, e Entry) {
 	defer f.Close()
 	f.Write(append(line, '\n'))
 	if info, err := f.Stat(); err == nil && info.Size() > mostLog {
+		turn(f, info, name)
+	}
+}
+
+// turn begins the log again. Of many that find it full, one does, and none takes the new one for the full one: that would lose the calls before.
+func turn(f *os.File, full os.FileInfo, name string) {
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX) != nil {
+		return
+	}
+	if now, err := os.Stat(name); err == nil && os.SameFile(now, full) {
 		os.Rename(name, name+".1")
 	}
 }

@@ -31,6 +31,9 @@ type Call struct {
 	Begun time.Time
 
 	Nowhere error // the folder has no name any more: the compiler runs as it is
+
+	Memory *command.Memory // these two are what Try has found: of a cache
+	Last   *command.Made   // what the command made the last time, whatever has changed since; nil if that is not known
 }
 
 // Read makes a call of a compiler with its arguments.
@@ -97,15 +100,17 @@ func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed [
 	if c.Nowhere != nil {
 		return false, nil
 	}
-	memory := command.Open(store)
-	made, changed := memory.Find(c.Key, c.Dir)
-	if made == nil {
+	c.Memory = command.Open(store)
+	last, holds, changed := c.Memory.Find(c.Key, c.Dir)
+	c.Last = last
+	if !holds {
 		return false, changed
 	}
-	if err := memory.Place(ctx, made, c.Dir); err != nil {
+	if err := c.Memory.Place(ctx, last, c.Dir); err != nil {
 		return false, nil
 	}
-	Say(made.Stderr)
+	c.Memory.Used(c.Key)
+	Say(last.Stderr)
 	return true, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
 // A link to kbuild under the name of a compiler is passed over: it stands before the compiler that is meant.
@@ -91,5 +93,37 @@ func TestLogWithoutCache(t *testing.T) {
 	t.Setenv("HOME", "/other")
 	if name := LogFile(nil); strings.HasPrefix(name, "/other") || name != "" && !strings.HasSuffix(name, "/.cache/kbuild/commands/log") {
 		t.Errorf("the log is %s", name)
+	}
+}
+
+// The log is bounded, and one of many that find it full begins it again.
+func TestLogTurns(t *testing.T) {
+	store, err := disk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Call{Dir: "/"}
+	c.Log(store, Entry{Result: Hit})
+	name := LogFile(store)
+	if err := os.Truncate(name, mostLog); err != nil {
+		t.Fatal(err)
+	}
+	late, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	c.Log(store, Entry{Result: Hit})
+	c.Log(store, Entry{Result: Miss})
+	full, err := late.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn(late, full, name)
+	if info, err := os.Stat(name + ".1"); err != nil || info.Size() <= mostLog {
+		t.Errorf("the full log is lost: %v, %v", info, err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Size() > 1000 {
+		t.Errorf("the new log: %v, %v", info, err)
 	}
 }
