@@ -64,15 +64,15 @@ var Compilers = []string{"nvcc", "g++", "c++", "clang++"}
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
 func (l *Launch) Compile(ctx context.Context) (*Result, error) {
-	f, err := l.facts(ctx)
-	if err != nil {
-		return nil, err
-	}
 	place, err := newPlace()
 	if err != nil {
 		return nil, err
 	}
 	defer place.remove()
+	f, err := l.facts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	b := &build{facts: f}
 	return b.run(ctx)
 }

@@ -19,10 +19,11 @@ const placeFD = 99
 // placeDir is the folder for this process and for all that it starts.
 const placeDir = "/proc/self/fd/99"
 
-// place is the folder of one compile.
+// place is the folder of one compile. It is this process's TMPDIR, so that nothing stays of compilers which are asked something and are killed.
 type place struct {
 	dir  string
 	lock *os.File
+	temp *string // TMPDIR as it was; nil is none
 }
 
 // newPlace makes a folder, and removes those that processes have left behind which were killed: the kernel takes their locks.
@@ -59,7 +60,10 @@ func takePlace(base string) (*place, error) {
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
-	p := &place{dir, lock}
+	p := &place{dir: dir, lock: lock}
+	if temp, ok := os.LookupEnv("TMPDIR"); ok {
+		p.temp = &temp
+	}
 	var st unix.Stat_t
 	if err == nil {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
@@ -78,6 +82,7 @@ func takePlace(base string) (*place, error) {
 		p.remove()
 		return nil, fmt.Errorf("making a temporary folder: %w", err)
 	}
+	os.Setenv("TMPDIR", dir)
 	return p, nil
 }
 
@@ -100,6 +105,10 @@ func sweep(base string) {
 }
 
 func (p *place) remove() {
+	os.Unsetenv("TMPDIR")
+	if p.temp != nil {
+		os.Setenv("TMPDIR", *p.temp)
+	}
 	os.RemoveAll(p.dir)
 	unix.Close(placeFD)
 	if p.lock != nil {
