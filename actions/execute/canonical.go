@@ -65,7 +65,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			return m, err
 		}
 		if f := a.Step().FilesOutput; raw && f != "" {
-			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(strings.Join(pptext.Files(text), "\n")), 0o666); err != nil {
+			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(strings.Join(pptext.Files(text, a.Step().WithoutSystem), "\n")), 0o666); err != nil {
 				return m, err
 			}
 		}

@@ -59,7 +59,7 @@ func (r *Result) Place(ctx context.Context, call *quick.Call) error {
 }
 
 // Compilers are the names of compilers that kbuild may stand for, as links to it.
-var Compilers = []string{"nvcc", "g++", "c++", "clang++"}
+var Compilers = []string{"nvcc", "g++", "c++", "clang++", "gcc", "cc", "clang"}
 
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
@@ -390,7 +390,7 @@ func (b *build) plan() error {
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil, Plain: true}
+	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Emit: b.emit, Files: c.Deps != nil, Own: c.Deps != nil && c.Deps.Own, Plain: true}
 	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
 	if b.link != nil {
 		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
@@ -484,7 +484,7 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 		return nil, leave("an input changed while it was compiled")
 	}
 	if b.host != nil {
-		return b.madeByHost(rec), nil
+		return b.madeByHost(ctx, rec)
 	}
 	o := rec.Outputs[0]
 	o.Path = b.command.Output

@@ -61,7 +61,7 @@ func (c *cli) launchCompiler(args []string) int {
 
 // compile takes the command apart, or leaves it to the compiler.
 func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int {
-	res, ended, err := c.passes(call, store)
+	res, ended, err := c.passes(call, store, len(changed) > 0)
 	if ended != 0 {
 		return die(ended)
 	}
@@ -85,7 +85,11 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 }
 
 // passes takes the command apart. ended is the signal that this process got meanwhile, which what it had started has got too.
-func (c *cli) passes(call *quick.Call, store *disk.Store) (res *launch.Result, ended syscall.Signal, err error) {
+// A command with messages for a terminal is not run for nothing: unless something has changed since.
+func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *launch.Result, ended syscall.Signal, err error) {
+	if call.Last != nil && !changed && quick.Shown(call.Last) {
+		return nil, 0, errShown
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, endings()...)
 	defer signal.Stop(signals)
@@ -109,8 +113,14 @@ func (c *cli) passes(call *quick.Call, store *disk.Store) (res *launch.Result, e
 	if ctx.Err() != nil {
 		return nil, <-got, err
 	}
+	if err == nil && quick.Shown(res.Made) {
+		err = errShown
+	}
 	return res, 0, err
 }
+
+// errShown is why such a command is left.
+var errShown = launch.Left{Why: "it has messages, which the compiler shows on a terminal in its own way"}
 
 // endings are the signals that end a compiler. One that the caller has switched off, as nohup does, stays so.
 func endings() []os.Signal {

@@ -103,7 +103,7 @@ func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed [
 	c.Memory = command.Open(store)
 	last, holds, changed := c.Memory.Find(c.Key, c.Dir)
 	c.Last = last
-	if !holds {
+	if !holds || Shown(last) {
 		return false, changed
 	}
 	if err := c.Memory.Place(ctx, last, c.Dir); err != nil {
@@ -112,6 +112,16 @@ func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed [
 	c.Memory.Used(c.Key)
 	Say(last.Stderr)
 	return true, nil
+}
+
+// Shown reports messages that are for the compiler to show: on a terminal they have colours, links, and lines of its width, as the compiler finds
+// them right for that terminal.
+func Shown(m *command.Made) bool {
+	if m.Stderr == "" {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(2, unix.TCGETS)
+	return err == nil
 }
 
 // Say writes what a compiler said, as the last that this process does. Where nobody reads it, it is lost: the signal of the pipe would make a failure of

@@ -3,14 +3,19 @@ package launcher_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -153,5 +158,68 @@ func TestStreams(t *testing.T) {
 				t.Errorf("it is not counted why: %s", log)
 			}
 		})
+	}
+}
+
+// onTerminal runs a command whose standard error is a terminal, and gives what that gets.
+func (p *project) onTerminal(argv ...string) string {
+	p.T.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		p.T.Skip(err)
+	}
+	defer master.Close()
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	cmd := p.Command(argv...)
+	cmd.Env, cmd.Stderr = append(cmd.Env, "TERM=xterm-256color"), slave
+	err = cmd.Run()
+	slave.Close()
+	text, _ := io.ReadAll(master) // EIO at its end
+	if err != nil {
+		p.T.Fatalf("%q: %v\n%s", argv, err, text)
+	}
+	return string(text)
+}
+
+// On a terminal a compiler shows its messages in colours, and so it does behind the launcher, each time. What says nothing is brought.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tooltest.Toolkit{})
+	for _, argv := range [][]string{
+		{"g++", "-Wall", "-DWARN", "-Iinc", "-c", "h.cpp", "-o", "mine/h.o"},
+		{"nvcc", "-DWARN", "-Xcompiler=-Wextra", "-Iinc", "-arch=sm_80", "-c", "k.cu", "-o", "mine/k.o"},
+	} {
+		plain := p.onTerminal(argv...)
+		if !strings.Contains(plain, "\x1b[") {
+			t.Errorf("%s has no colours: %q", argv[0], plain)
+		}
+		for range 2 {
+			if mine := p.onTerminal(append([]string{"kbuild-cc"}, argv...)...); mine != plain {
+				t.Errorf("%q shows %q, plainly %q", argv, mine, plain)
+			}
+			if e := p.last(); e.Result != "left" {
+				t.Errorf("%q: %+v", argv, e)
+			}
+		}
+		_, said := p.Run(append([]string{"kbuild-cc"}, argv...)...)
+		if e := p.last(); e.Result != "hit" || strings.Contains(said, "\x1b[") {
+			t.Errorf("%q elsewhere: %+v, %q", argv, e, said)
+		}
+	}
+	for _, result := range []string{"miss", "hit"} {
+		said := p.onTerminal("kbuild-cc", "g++", "-Iinc", "-c", "h.cpp", "-o", "mine/h.o")
+		if e := p.last(); e.Result != result || said != "" {
+			t.Errorf("without messages: %+v, %q", e, said)
+		}
 	}
 }
