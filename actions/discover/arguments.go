@@ -52,7 +52,7 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 		known[f] = true
 	}
 	for i, arg := range a.Argv[1:] {
-		if known[arg] || namesCompiler(a.Argv[i]) {
+		if known[arg] || namesNoFile(a.Argv[i]) {
 			continue
 		}
 		for _, f := range g.argument(arg).found {
@@ -76,10 +76,13 @@ func hasArguments(a *graph.Action) bool {
 	return len(a.Argv) > 0 && (len(a.Tools) > 0 || a.Kind == graph.Generate)
 }
 
-// namesCompiler reports an option of nvcc's whose value is a tool, which is in the key by its identity.
-func namesCompiler(option string) bool {
-	return option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
+// namesNoFile reports an option whose value is no file that is read: a target, or a tool of nvcc's, which is in the key by its identity.
+func namesNoFile(option string) bool {
+	return isTarget(option) || option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
 }
+
+// isTarget reports an option whose value is what a dependency file says is made.
+func isTarget(option string) bool { return option == "-MT" || option == "-MQ" }
 
 // watchArguments are the paths whose appearance, or whose being something else, makes an argument mean a file or PATH lead elsewhere.
 func (g *arguments) watchArguments(a *graph.Action) (out []string) {
@@ -90,8 +93,8 @@ func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	for _, f := range slices.Concat(a.Inputs, a.Outputs) {
 		own[f] = true
 	}
-	for _, arg := range a.Argv[1:] {
-		if own[arg] {
+	for i, arg := range a.Argv[1:] {
+		if own[arg] || isTarget(a.Argv[i]) {
 			continue // no other action has such an argument: to look at them all costs time, and memory for the answers
 		}
 		for _, p := range g.argument(arg).missed {

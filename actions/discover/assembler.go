@@ -27,31 +27,51 @@ type incbin struct {
 	unknown bool     // one whose name does not follow
 }
 
+// add adds those of another text.
+func (t *incbin) add(of incbin) {
+	t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown
+}
+
 // incbinsIn finds what a text has the assembler take in.
 func incbinsIn(text []byte) (t incbin) {
-	for _, d := range []struct {
-		word string
-		list *[]string
-	}{{".incbin", &t.names}, {".include", &t.sources}} {
-		for at := 0; ; {
-			i := bytes.Index(text[at:], []byte(d.word))
-			if i < 0 {
-				break
-			}
-			begin := at + i
-			at = begin + len(d.word)
-			if begin > 0 && isWord(text[begin-1]) && !escaped(text[:begin]) || at < len(text) && isWord(text[at]) || isCode(text[at:]) {
-				continue
-			}
-			name := nameAfter(text[at:])
-			if name == "" {
-				t.unknown = true
-			} else if !slices.Contains(*d.list, name) {
-				*d.list = append(*d.list, name)
-			}
+	for at := 0; ; {
+		i := bytes.IndexByte(text[at:], '.')
+		if i < 0 {
+			return t
+		}
+		begin := at + i
+		at = begin + 1
+		list, rest := &t.names, asmDirective(text[at:], "incbin")
+		if rest == nil {
+			list, rest = &t.sources, asmDirective(text[at:], "include")
+		}
+		if rest == nil || begin > 0 && isWord(text[begin-1]) && !escaped(text[:begin]) || isCode(rest) {
+			continue
+		}
+		if name := nameAfter(rest); name == "" {
+			t.unknown = true
+		} else if !slices.Contains(*list, name) {
+			*list = append(*list, name)
 		}
 	}
-	return t
+}
+
+// asmDirective is what stands behind the name of a directive, which the assembler knows in small and in capital letters, and which string literals
+// may spell in pieces; nil if text begins with anything else.
+func asmDirective(text []byte, name string) []byte {
+	for i := range len(name) {
+		if i > 0 && len(text) > 0 && text[0] == '"' {
+			text = reopened(text[1:])
+		}
+		if len(text) == 0 || text[0]|0x20 != name[i] {
+			return nil
+		}
+		text = text[1:]
+	}
+	if len(text) > 0 && isWord(text[0]) {
+		return nil
+	}
+	return text[:len(text):len(text)]
 }
 
 // escaped reports that a text ends with an escape of a string literal: "\n.incbin".
@@ -177,7 +197,7 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 // action's key would tell of it. A file that is not found, or whose name is not to be seen, may be any.
 func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
 	t := incbinsIn(text)
-	if len(t.names)+len(t.sources) == 0 && !t.unknown {
+	if a.Kind == graph.Cudafe || len(t.names)+len(t.sources) == 0 && !t.unknown { // the compile of the host code finds it for itself
 		return nil, nil
 	}
 	files, _, _ = d.assembled(a, t)

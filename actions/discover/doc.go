@@ -56,7 +56,7 @@ type Ran struct {
 	Trace   string                                   // the file with what the linker told: see IsTraced
 	Scratch string                                   // a file that Discovery may write
 	Folders []string                                 // the names of its folder for temporary files
-	Staged  string                                   // of these, the one by which it reads what was put there
+	Staged  string                                   // of these, the one by which it reads what was put there, as in/NAME
 	Changed func(file string, was cache.Digest) bool // since it started, or perhaps
 }
 

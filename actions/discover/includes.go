@@ -244,17 +244,20 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 	return there
 }
 
-// assembles gives what the assembler takes in for a compile in one go. Of one that leaves preprocessed text, that text tells.
+// assembles gives what the assembler takes in for a compile of a source, or of host code that is preprocessed.
 func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	a := s.ran.Action
-	if a.Kind == graph.Preprocess || a.Kind == graph.HostPart {
-		return nil
-	}
 	var t incbin
+	switch a.Kind {
+	case graph.Preprocess: // what compiles its text finds it there
+		return nil
+	case graph.HostPart:
+		t = s.stagedIncbins()
+		found = nil // headers of the toolkit
+	}
 	for _, f := range append(slices.Clone(a.Inputs), paths(found)...) {
 		if !IsCondition(f) {
-			of := s.sources.scan(f).incbin
-			t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown
+			t.add(s.sources.scan(f).incbin)
 		}
 	}
 	files, names, unknown := s.assembled(a, t)
@@ -269,6 +272,23 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	}
 	have := append(paths(found), a.Inputs...)
 	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
+}
+
+// stagedIncbins are what the assembler takes in for the texts that were put into the command's folder.
+func (s *compile) stagedIncbins() (t incbin) {
+	for _, in := range s.ran.Action.Step().Staged {
+		if in.From == "" {
+			continue
+		}
+		text, err := s.sources.read(path.Join(s.ran.Staged, "in", in.Name))
+		if err != nil { // where the command ran elsewhere
+			text, err = s.sources.read(in.From)
+		}
+		t.add(incbinsIn(text))
+		t.unknown = t.unknown || err != nil
+		s.sources.buffers.Put(&text)
+	}
+	return t
 }
 
 // search finds what is missing in the folders that a compiler searches.

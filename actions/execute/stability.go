@@ -123,7 +123,7 @@ func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cac
 			return false
 		}
 	}
-	return s.assembled(a, start)
+	return true
 }
 
 // discovered reports that the files that a record discovered are still as they were when a command started.
@@ -150,18 +150,4 @@ func (s *stability) followed(text string, start cache.Moment) bool {
 		}
 	}
 	return s.discovered(rec.Discovered, start) && s.discovery.StillAbsent(rec)
-}
-
-// assembled reports that what the assembler took in for the host code of nvcc is what the key of a says.
-func (s *stability) assembled(a *graph.Action, start cache.Moment) bool {
-	for _, in := range a.Inputs {
-		maker := s.maker(in)
-		if a.Kind != graph.HostPart || maker == nil || maker.Kind != graph.Cudafe {
-			continue
-		}
-		if rec := s.last(maker.Outputs[0]); rec == nil || !s.discovered(rec.Discovered, start) {
-			return false
-		}
-	}
-	return true
 }

@@ -3,6 +3,7 @@ package execute
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,31 +184,36 @@ func TestTakenInChanges(t *testing.T) {
 	}
 }
 
-// The text that cudafe++ makes of nvcc's host code names what the assembler is to take in, with its content, and is in the key of the
-// compile. The assembler reads the file later.
-func TestTakenInChangesBetweenPasses(t *testing.T) {
-	for edit, want := range map[string]bool{"": true, "new\n": false} {
-		l := newLab(t, `cat data >"$0"; echo "a.o: a.cudafe1.cpp" >"$1"`)
-		l.graph = &graph.Graph{}
-		l.graph.Add(&graph.Action{Kind: graph.Cudafe, Name: "a.cu", Outputs: []string{"a.cudafe1.cpp"}})
-		l.compile = l.graph.Add(&graph.Action{Kind: graph.HostPart, Name: "a.cu", Inputs: []string{"a.cudafe1.cpp"}, Outputs: []string{"a.o"},
-			Depfile: "a.d", Tools: []string{"cc"}, Argv: l.compile.Argv})
-		if err := l.graph.Seal(); err != nil {
-			t.Fatal(err)
-		}
-		l.write("a.cudafe1.cpp", `asm(".incbin \"data\"");`)
-		l.write("data", "old\n")
-		made := cache.Record{Outputs: []cache.Output{{Path: "a.cudafe1.cpp", Digest: l.digest("a.cudafe1.cpp")}},
-			Discovered: []cache.FileDigest{{Path: "data", Digest: l.digest("data")}}}
-		if err := l.db.Append(&made); err != nil {
-			t.Fatal(err)
-		}
-		if edit != "" {
-			l.write("data", edit)
-		}
-		if _, recorded := l.build(l.lateRunner()); recorded != want {
-			t.Errorf("data is now %q: recorded is %v", edit, recorded)
-		}
+// The assembler takes in for nvcc's host code what cudafe++ has left in its text, and searches the folders of the compile.
+func TestTakenInByHostCode(t *testing.T) {
+	l := newLab(t, `cat in/data >"$0"; echo "a.o: a.cudafe1.cpp" >"$1"; [ ! -e edit ] || cp edit in/data`)
+	l.graph = &graph.Graph{}
+	l.graph.Add(&graph.Action{Kind: graph.Cudafe, Name: "a.cu", Outputs: []string{"a.cudafe1.cpp"}})
+	a := &graph.Action{Kind: graph.HostPart, Name: "a.cu", Inputs: []string{"a.cudafe1.cpp"}, Outputs: []string{"a.o"}, Depfile: "a.d", Tools: []string{"cc"},
+		Argv: append(slices.Clone(l.compile.Argv), "-Iin"), Work: graph.Work{Step: &graph.Step{Staged: []graph.StagedFile{{Name: "a.cudafe1.cpp", From: "a.cudafe1.cpp"}}}}}
+	l.compile = l.graph.Add(a)
+	if err := l.graph.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(l.root, "in"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	l.write("a.cudafe1.cpp", `asm(".incbin \"data\"");`)
+	l.write("in/data", "old\n")
+	made := cache.Record{Outputs: []cache.Output{{Path: "a.cudafe1.cpp", Digest: l.digest("a.cudafe1.cpp")}}}
+	if err := l.db.Append(&made); err != nil {
+		t.Fatal(err)
+	}
+	if _, recorded := l.build(l.lateRunner()); !recorded {
+		t.Error("nothing changed, and it is not recorded")
+	}
+	if rec := l.db.LastRun("a.o"); !slices.ContainsFunc(rec.Discovered, func(f cache.FileDigest) bool { return f.Path == "in/data" }) {
+		t.Errorf("in/data is not in the record: %v", rec.Discovered)
+	}
+	l.write("edit", "new\n")
+	l.write("in/data", "other\n")
+	if _, recorded := l.build(l.lateRunner()); recorded {
+		t.Error("data changed under the command, and it is recorded")
 	}
 }
 

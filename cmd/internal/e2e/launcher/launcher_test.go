@@ -329,6 +329,12 @@ func TestHost(t *testing.T) {
 		if plain, mine := p.command(argv...), p.command(append([]string{"kbuild-cc"}, argv...)...); !maps.EqualFunc(plain.files, mine.files, bytes.Equal) {
 			t.Errorf("%s: an edit of a header is lost", compiler)
 		}
+		for range 2 { // where its object is already
+			p.Run(append([]string{"kbuild-cc"}, argv...)...)
+		}
+		if e := p.last(); e.Result != "hit" {
+			t.Errorf("%s: an object of its own: %+v", compiler, e)
+		}
 	}
 }
 
