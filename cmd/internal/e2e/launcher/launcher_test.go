@@ -197,7 +197,7 @@ var commands = map[string][]string{
 	"options file": {"--options-file", "options.rsp", "-MD", "-MF", "out/k.d", "-x", "cu", "-c", "k.cu", "-o", "out/k.o"},
 	"torch":        {"--generate-dependencies-with-compile", "--dependency-output", "out/k.o.d", "-Iinc", "-c", "k.cu", "-o", "out/k.o", "-D__CUDA_NO_HALF_OPERATORS__", "--expt-relaxed-constexpr", "--compiler-options", "'-fPIC'", "-O3", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=compute_90", "-std=c++17"},
 	"phony rules":  {"-MD", "-MP", "-MT", "a b", "-MF", "out/k.d", "-Iinc", "-c", "k.cu", "-o", "out/k k.o"},
-	"own":          {"-isystem", "inc", "-MMD", "-MP", "-MF", "out/k.d", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-c", "k.cu", "-o", "out/k.o"},
+	"own":          {"-Iinc", "-isystem", "inc", "-MMD", "-MP", "-MF", "out/k.d", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-c", "k.cu", "-o", "out/k.o"},
 	"own alone":    {"-Iinc", "--generate-nonsystem-dependencies-with-compile", "-c", "./k.cu", "-o", "out/k.o"},
 	"no output":    {"-Iinc", "-MD", "-c", "k.cu", "-o", "out/k.o"},
 	"ptx":          {"-Iinc", "-arch=compute_80", "-ptx", "k.cu", "-o", "out/k.ptx"},
