@@ -50,7 +50,8 @@ func leave(format string, args ...any) error { return Left{fmt.Sprintf(format, a
 // Result is how a command ended that was taken apart.
 type Result struct {
 	Made      *command.Made
-	Ran, Hits int // passes
+	Ran, Hits int    // passes
+	Starved   string // a pass that ran once more, with nothing beside it, since memory was short; "" is none
 }
 
 // Place puts the outputs where the command has them.
@@ -378,6 +379,9 @@ type build struct {
 	said   map[graph.ActionID][]byte
 	peaks  map[string]int64 // bytes, see peak
 	failed error
+
+	asked   sync.Map // the memory that a lease was asked for, in bytes, by graph.ActionID
+	starved string   // see Result
 }
 
 // plan makes the graph of the passes.
@@ -449,13 +453,18 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	defer b.db.Close()
 	l := b.launch
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
-		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true})
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Verbatim: true,
+		Starved: func(a *graph.Action) {
+			if n, ok := b.asked.Load(a.ID); ok { // what others have noted meanwhile is not doubled once more
+				l.Memory.NoteShort(l.Dir, 2*max(compilerMemory, n.(int64)))
+			}
+		}})
 	b.said, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(l.Last)}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -474,7 +483,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	}
 	made.Peaks = b.peaks
 	b.keep(made)
-	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached}, nil
+	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached, Starved: b.starved}, nil
 }
 
 // made describes what the command made.
@@ -524,15 +533,21 @@ func (b *build) keep(made *command.Made) {
 // peak names a pass among those of its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
 
-// memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual.
-func (b *build) memory(last *command.Made) func(a *graph.Action) int64 {
-	return func(a *graph.Action) int64 {
-		if last != nil && last.Peaks[peak(a)] > 0 {
-			return last.Peaks[peak(a)]
-		}
-		return engine.Usual(a)
+// memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual; or, where one of this folder was short of memory, twice
+// what that was expected to take.
+func (b *build) memory(a *graph.Action) int64 {
+	last, n := b.launch.Last, engine.Usual(a)
+	if last != nil && last.Peaks[peak(a)] > 0 {
+		n = last.Peaks[peak(a)]
+	} else if n >= compilerMemory {
+		n = max(n, b.launch.Memory.Short(b.launch.Dir))
 	}
+	b.asked.Store(a.ID, n)
+	return n
 }
+
+// compilerMemory is the least that a pass is taken for which compiles.
+const compilerMemory = 512 << 20
 
 // Start, Started and Finished make build a sched.Observer.
 func (b *build) Start(int)             {}
@@ -541,6 +556,9 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	b.said[a.ID] = r.Output
 	if rec := b.db.LastRun(a.Outputs[0]); rec != nil && rec.MaxRSS > 0 {
 		b.peaks[peak(a)] = rec.MaxRSS
+	}
+	if r.Retried {
+		b.starved = string(a.Kind)
 	}
 	if r.Status == sched.Failed && b.failed == nil {
 		b.failed = fmt.Errorf("%s: %w: %s", a.Kind, r.Err, r.Output)

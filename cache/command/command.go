@@ -134,6 +134,34 @@ func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) er
 	})
 }
 
+// Memory may be short where passes run that never ran before, and take more than was guessed. Then there is a better guess for all that never ran in that folder:
+// twice as much. The file of a folder is a number.
+
+// Short is that guess, in bytes; 0 if nothing was short of memory.
+func (m *Memory) Short(dir string) int64 {
+	text, _ := os.ReadFile(m.short(dir))
+	n, _ := strconv.ParseInt(string(text), 10, 64)
+	return max(0, n)
+}
+
+// NoteShort notes it. Of several the largest counts; that two at once may lose one makes a guess worse, as without.
+func (m *Memory) NoteShort(dir string, bytes int64) {
+	name := m.short(dir)
+	if bytes <= m.Short(dir) || os.MkdirAll(filepath.Dir(name), 0o777) != nil {
+		return
+	}
+	WriteFile(name, false, func(w io.Writer) error {
+		_, err := io.WriteString(w, strconv.FormatInt(bytes, 10))
+		return err
+	})
+}
+
+func (m *Memory) short(dir string) string {
+	h := cache.NewHasher()
+	h.Field("folder", dir)
+	return filepath.Join(m.store.Folder(), "commands", "short", h.Sum().String())
+}
+
 // Used stamps a command that was brought: what is used stays longest.
 func (m *Memory) Used(key cache.Key) { m.store.UsedCommand(key) }
 

@@ -242,3 +242,19 @@ func TestCollectionOfLeftovers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was short of memory is noted for its folder, the largest.
+func TestShort(t *testing.T) {
+	m, _, dir := remembered(t)
+	if n := m.Short(dir); n != 0 {
+		t.Errorf("at first %d", n)
+	}
+	for _, n := range []int64{2 << 30, 1 << 30} {
+		if m.NoteShort(dir, n); m.Short(dir) != 2<<30 {
+			t.Errorf("after %d it is %d", n, m.Short(dir))
+		}
+	}
+	if n := m.Short("/other"); n != 0 {
+		t.Errorf("elsewhere %d", n)
+	}
+}

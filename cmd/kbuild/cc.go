@@ -17,6 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // launched reports a command line of a compiler, which no parser of options may touch: `kbuild cc -- nvcc ARGS...`, or kbuild under the name of a
@@ -77,6 +78,9 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 		entry.Result = quick.Hit
 	}
 	call.Log(store, entry)
+	if res.Starved != "" {
+		c.say("kbuild: %s ran out of memory, and ran again with nothing beside it", res.Starved)
+	}
 	quick.Say(res.Made.Stderr)
 	if limit, err := cacheSize(); err == nil {
 		store.MaybeGC(context.Background(), limit) // who builds with the launcher alone has nobody else to do it
@@ -122,6 +126,20 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 // errShown is why such a command is left.
 var errShown = launch.Left{Why: "it has messages, which the compiler shows on a terminal in its own way"}
 
+// lease waits for a lease for a compiler that is left alone, which goes over to it. A launcher that it starts does not wait for it: see broker.
+func (c *cli) lease(call *quick.Call) {
+	client := broker.FromEnviron(os.Getenv, c.ofAll(), nil)
+	r := broker.Request{Memory: graph.Compile.Info().Memory, Label: filepath.Base(call.Argv[0]), Project: call.Dir}
+	if call.Last != nil {
+		for _, peak := range call.Last.Peaks {
+			r.Memory = max(r.Memory, peak)
+		}
+	}
+	if l, err := client.Acquire(context.Background(), r); err == nil && client != nil {
+		l.Inherit()
+	}
+}
+
 // endings are the signals that end a compiler. One that the caller has switched off, as nohup does, stays so.
 func endings() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
@@ -136,8 +154,11 @@ func die(s syscall.Signal) int {
 	return 128 + int(s)
 }
 
-// leave has the compiler run in place of this process.
+// leave has the compiler run in place of this process, in its turn.
 func (c *cli) leave(call *quick.Call) int {
+	if !quick.Disabled() && call.Nowhere == nil && launch.Counted(call.Argv) {
+		c.lease(call)
+	}
 	c.say("kbuild: %v", call.Exec())
 	return 126
 }

@@ -223,3 +223,75 @@ func TestTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A compiler that runs as it is has a lease for as long as it runs, and a launcher inside it does not wait for that.
+func TestLeftHasLease(t *testing.T) {
+	t.Parallel()
+	p := newPaused(t)
+	p.Env = append(p.Env, "XDG_RUNTIME_DIR="+t.TempDir(), "KBUILD_JOBS=1")
+	cmd := p.Command("kbuild-cc", "g++", "-Wp,-DX", "-c", "a.cc", "-o", "a.o")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pipe := p.reached()
+	if top, _ := p.Run("kbuild", "top"); !strings.Contains(top, "g++") {
+		t.Errorf("it has no lease:\n%s", top)
+	}
+	pipe.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if top, _ := p.Run("kbuild", "top"); strings.Contains(top, "g++") {
+		t.Errorf("it keeps its lease:\n%s", top)
+	}
+	p.Write("b.cc", "int b;\n")
+	if err := os.Mkdir(filepath.Join(p.Dir, "own"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\nexec env -u KBUILD_CC kbuild-cc " + p.Which("g++") + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(p.Dir, "own/g++"), []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p.Run("kbuild-cc", filepath.Join(p.Dir, "own/g++"), "-c", "b.cc", "-o", "b.o")
+	if stats, _ := p.Run("kbuild", "cc", "--stats"); !strings.Contains(stats, "3        0        1        2") {
+		t.Errorf("one is left, and then compiled by the launcher inside:\n%s", stats)
+	}
+}
+
+// A pass that the kernel kills for memory runs again alone, which is said once, and not remembered.
+func TestStarved(t *testing.T) {
+	t.Parallel()
+	p := newPaused(t)
+	p.Env = append(p.Env, "XDG_RUNTIME_DIR="+t.TempDir())
+	cmd := p.Command("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pipe := p.reached()
+	if err := os.Remove(filepath.Join(p.Dir, "later.h")); err != nil {
+		t.Fatal(err)
+	}
+	p.Write("later.h", "int a;\n")
+	killed := 0
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range lines {
+		argv, _ := os.ReadFile(name)
+		dir, _ := os.Readlink(filepath.Join(filepath.Dir(name), "cwd"))
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && dir == p.Dir && bytes.Contains(argv, []byte("cc1plus\x00")) {
+			syscall.Kill(pid, syscall.SIGKILL)
+			killed++
+		}
+	}
+	pipe.Close()
+	if err := cmd.Wait(); err != nil || killed != 1 || strings.Count(said.String(), "ran out of memory, and ran again") != 1 {
+		t.Errorf("%d killed: %v, %q", killed, err, said.String())
+	}
+	if _, again := p.Run("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o"); again != "" {
+		t.Errorf("a hit says %q", again)
+	}
+	if stats, _ := p.Run("kbuild", "cc", "--stats"); !strings.Contains(stats, "2        1        1        0") {
+		t.Errorf("one runs, and is brought:\n%s", stats)
+	}
+}
