@@ -38,6 +38,9 @@ type Launch struct {
 	*quick.Call
 	Store  *disk.Store
 	Broker sched.Broker // of the machine; nil without
+
+	Jobs      int             // passes at once, as far as broker and jobserver let them; 0 is one
+	Jobserver sched.Jobserver // make's, for passes beside the first; nil without
 }
 
 // Left is why a command is left to the compiler.
@@ -464,7 +467,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:

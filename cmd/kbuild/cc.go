@@ -14,8 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/actions/broker"
+	"github.com/kbuild-dev/kbuild/actions/jobserver"
 	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -111,7 +113,14 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 	l := &launch.Launch{Call: call, Store: store}
 	if client := broker.FromEnviron(os.Getenv, c.ofAll(), nil); client != nil {
 		defer client.Close()
-		l.Broker = shared{client, call.Dir}
+		l.Broker, l.Jobs = shared{client, call.Dir}, machine.Processors("/")
+	}
+	switch tokens, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS")); {
+	case err != nil: // as for a recipe without +: it has the one job that make has given it
+		l.Jobs = 1
+	case tokens != nil:
+		defer tokens.Close()
+		l.Jobserver = tokens
 	}
 	res, err = l.Compile(ctx)
 	if ctx.Err() != nil {

@@ -258,34 +258,47 @@ func TestLeftHasLease(t *testing.T) {
 	}
 }
 
+// killCompilers kills those that compile C++ in a folder.
+func killCompilers(in string) (killed int) {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range lines {
+		argv, _ := os.ReadFile(name)
+		dir, _ := os.Readlink(filepath.Join(filepath.Dir(name), "cwd"))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && dir == in && bytes.Contains(argv, []byte("cc1plus\x00")) && bytes.Contains(argv, []byte("a.cc\x00")) && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	return killed
+}
+
 // A pass that the kernel kills for memory runs again alone, which is said once, and not remembered.
 func TestStarved(t *testing.T) {
 	t.Parallel()
-	p := newPaused(t)
+	p := e2e.New(t)
 	p.Env = append(p.Env, "XDG_RUNTIME_DIR="+t.TempDir())
+	p.Write("a.cc", "#include <regex>\n#include <map>\nstd::regex r(\"a*\");\n") // takes long enough to be found
 	cmd := p.Command("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pipe := p.reached()
-	if err := os.Remove(filepath.Join(p.Dir, "later.h")); err != nil {
-		t.Fatal(err)
-	}
-	p.Write("later.h", "int a;\n")
-	killed := 0
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range lines {
-		argv, _ := os.ReadFile(name)
-		dir, _ := os.Readlink(filepath.Join(filepath.Dir(name), "cwd"))
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && dir == p.Dir && bytes.Contains(argv, []byte("cc1plus\x00")) {
-			syscall.Kill(pid, syscall.SIGKILL)
-			killed++
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	killed, over, err := 0, false, error(nil)
+	for killed == 0 && !over {
+		select {
+		case err = <-ended:
+			over = true
+		default:
+			killed = killCompilers(p.Dir)
 		}
 	}
-	pipe.Close()
-	if err := cmd.Wait(); err != nil || killed != 1 || strings.Count(said.String(), "ran out of memory, and ran again") != 1 {
+	if !over {
+		err = <-ended
+	}
+	if err != nil || killed != 1 || strings.Count(said.String(), "ran out of memory, and ran again") != 1 {
 		t.Errorf("%d killed: %v, %q", killed, err, said.String())
 	}
 	if _, again := p.Run("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o"); again != "" {
@@ -293,5 +306,29 @@ func TestStarved(t *testing.T) {
 	}
 	if stats, _ := p.Run("kbuild", "cc", "--stats"); !strings.Contains(stats, "2        1        1        0") {
 		t.Errorf("one runs, and is brought:\n%s", stats)
+	}
+}
+
+// Passes beside the first have tokens of make, which all come back.
+func TestJobserver(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tooltest.Toolkit{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := w.WriteString("abc"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := p.Command("kbuild-cc", "nvcc", "-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-c", "k.cu", "-o", "mine/k.o")
+	cmd.ExtraFiles = []*os.File{r, w}
+	cmd.Env = append(cmd.Env, "MAKEFLAGS=-j4 --jobserver-auth=3,4", "KBUILD_JOBS=4")
+	if out, err := cmd.CombinedOutput(); err != nil || p.last().Result != "miss" {
+		t.Errorf("%v: %s", err, out)
+	}
+	w.Close()
+	if left, _ := io.ReadAll(r); len(left) != 3 {
+		t.Errorf("of three tokens there are %q", left)
 	}
 }
