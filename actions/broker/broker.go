@@ -190,6 +190,15 @@ func (l *Lease) Release() {
 	}
 }
 
+// Inherit has a lease go over to the program that this process becomes, and to all that it starts: it ends with the last of them.
+func (l *Lease) Inherit() error {
+	if l.turn == nil {
+		return nil
+	}
+	_, err := unix.FcntlInt(uintptr(l.turn.fifo), unix.F_SETFD, 0)
+	return err
+}
+
 // Close ends all leases of the client. Requests that wait are granted: there is no broker any more.
 func (c *Client) Close() {
 	if c == nil {

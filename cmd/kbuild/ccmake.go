@@ -18,7 +18,7 @@ func (c *cli) writeCMake() error {
 	if strings.ContainsAny(program, `"\$;`) {
 		return fmt.Errorf("CMake cannot name %s: it splits or expands it", program)
 	}
-	text := strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "CXX CUDA").Replace(kbuildCMake)
+	text := strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "C CXX CUDA").Replace(kbuildCMake)
 	_, err = fmt.Fprint(c.out, text)
 	return err
 }
