@@ -9,12 +9,16 @@ import (
 )
 
 type initCmd struct {
-	Force bool `help:"Replace an existing kernels.hcl."`
+	Force bool   `help:"Replace an existing kernels.hcl."`
+	From  string `placeholder:"DIR" help:"Write it for what another build tool builds: DIR is a build tree of CMake, or has a compile_commands.json, or is one. Never replaces a kernels.hcl."`
 }
 
 // Run writes a manifest that builds the sources found: one executable per file with a main, and
 // libraries of the rest.
 func (cmd initCmd) Run(c *cli) error {
+	if cmd.From != "" {
+		return cmd.from(c)
+	}
 	file := filepath.Join(c.Dir, c.manifestName())
 	if _, err := os.Lstat(file); err == nil && !cmd.Force {
 		return usagef("%s exists; --force replaces it", file)

@@ -71,20 +71,38 @@ func emits(option string) string {
 // ReadCommand reads the arguments of nvcc, with the files of options written out. The error says why kbuild leaves the command to nvcc.
 func ReadCommand(argv []string) (*Command, error) {
 	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
-	for i := 1; i < len(argv); i++ {
-		name, value, joined := strings.Cut(argv[i], "=")
-		separate := !joined && slices.Contains(takesValue(), name)
-		if separate {
-			if i++; i == len(argv) {
-				return nil, fmt.Errorf("%s has no value", name)
-			}
-			value = argv[i]
-		}
-		if err := r.option(argv[i], name, value, separate); err != nil {
+	options, err := SplitOptions(argv[1:])
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range options {
+		if err := r.option(o.Words[len(o.Words)-1], o.Name, o.Value, len(o.Words) == 2); err != nil {
 			return nil, err
 		}
 	}
 	return r.end()
+}
+
+// Option is an option in a command line of nvcc, or a word that is none.
+type Option struct {
+	Words       []string // as they are written: two where the value is the next word
+	Name, Value string   // around the first "=", or both words
+}
+
+// SplitOptions tells options from their values.
+func SplitOptions(words []string) (options []Option, err error) {
+	for i := 0; i < len(words); i++ {
+		o := Option{Words: words[i : i+1 : i+1]}
+		var joined bool
+		if o.Name, o.Value, joined = strings.Cut(words[i], "="); !joined && slices.Contains(takesValue(), o.Name) {
+			if i++; i == len(words) {
+				return nil, fmt.Errorf("%s has no value", o.Name)
+			}
+			o.Words, o.Value = words[i-1:i+1:i+1], words[i]
+		}
+		options = append(options, o)
+	}
+	return options, nil
 }
 
 type commandReader struct {

@@ -1,0 +1,89 @@
+// Package migrate_test holds what kbuild builds of a manifest that it made of another build tool's project against what that tool builds.
+package migrate_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+// TestCMake builds a project by CMake and, by the manifest that is made of its build tree, by kbuild: the device code of programs and libraries is equal.
+// The trees of Ninja and of make give the same manifest, and that says what is not in it.
+func TestCMake(t *testing.T) {
+	t.Parallel()
+	p := e2e.Unpack(t, "cmake")
+	p.Use(tooltest.Toolkit{})
+	p.Need("cmake", "make", "ninja")
+	p.Run("sh", "-c", "cd third && g++ -c pre.cpp && ar qcsD libpre.a pre.o")
+	manifests := map[string]string{}
+	for _, mode := range []string{"OFF", "ON"} {
+		for _, generator := range []string{"Ninja", "Unix Makefiles"} {
+			tree := "tree of " + generator + mode
+			p.Run("cmake", "-S", ".", "-B", tree, "-G", generator, "-DLTO="+mode, "-DCMAKE_CUDA_ARCHITECTURES=80-real;90", "-DCMAKE_BUILD_TYPE=Release")
+			_, said := p.Run("kbuild", "init", "--from", tree)
+			if !strings.Contains(said, "made.cpp, which a command of CMake makes") || !strings.Contains(said, "kbuild: running ") {
+				t.Errorf("kbuild says %s", said)
+			}
+			text := strings.NewReplacer(generator, "G", tree, "TREE").Replace(string(p.Read("kernels.hcl")))
+			if before := manifests[mode]; before != "" && before != text {
+				t.Errorf("of a tree of make kernels.hcl is\n%s\nand of one of Ninja\n%s", text, before)
+			}
+			manifests[mode] = text
+			if generator == "Ninja" {
+				p.Run("cmake", "--build", tree, "-j2", "--target", "app")
+				p.Run("kbuild", "executable.app")
+				files := map[string]string{"app": "bin/app", "libs.so": "lib/libs.so", "libw.a": "lib/libw.a", "libclosed.a": "lib/libclosed.a"}
+				if mode == "OFF" {
+					files["libr.a"] = "lib/libr.a"
+				}
+				for theirs, ours := range files {
+					compare(t, p, tree, theirs, filepath.Join("build", ours))
+				}
+			}
+			if err := os.Remove(filepath.Join(p.Dir, "kernels.hcl")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// imageName stands before the code of an image, with its number in the file.
+var imageName = regexp.MustCompile(`(?m)^\S*?(sm_\d+[a-z]?)\.cubin$`)
+
+// sorted is device code without the order of images, which is that of links.
+func sorted(code string) string {
+	var images []string
+	at := imageName.FindAllStringSubmatchIndex(code, -1)
+	for i, m := range at {
+		end := len(code)
+		if i+1 < len(at) {
+			end = at[i+1][0]
+		}
+		images = append(images, code[m[2]:m[3]]+code[m[1]:end])
+	}
+	slices.Sort(images)
+	return strings.Join(images, "")
+}
+
+// compare holds the device code of one file against another's.
+func compare(t *testing.T, p e2e.Project, tree, theirs, ours string) {
+	t.Helper()
+	// The code is told by the names of files, so they are made equal.
+	beside := filepath.Join(tree, "ours")
+	if err := os.MkdirAll(filepath.Join(p.Dir, beside), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(beside, filepath.Base(theirs))
+	p.Write(name, string(p.Read(ours)))
+	if got, want := sorted(p.DeviceCode(name)), sorted(p.DeviceCode(filepath.Join(tree, theirs))); got != want || got == "" {
+		t.Errorf("%s has other device code by kbuild than by CMake:\n%s\n%s", theirs, got, want)
+	}
+}

@@ -1,0 +1,465 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+)
+
+// cmakeTree is a CMake build tree while it is read.
+type cmakeTree struct {
+	*Build
+	dir      string // the build folder, as CMake calls it
+	source   string
+	rules    rules
+	replies  []targetReply
+	byID     map[string]*targetReply
+	made     map[string]string   // name of the target by its artifact, absolute
+	implicit map[string]bool     // folders that compilers search by themselves, nvcc among them
+	searched map[string]bool     // those that the compilers of C and C++ do
+	objects  map[string][]*Group // of object libraries, by name
+}
+
+// readCMake reads a build tree of CMake, of which CMake says what it is.
+func readCMake(dir, root string, say func(string)) (*Build, error) {
+	cache := cmakeCache(dir)
+	idx, exists, err := reply(dir)
+	if err == nil && !exists {
+		if err = ask(dir, cache, say); err == nil {
+			idx, exists, err = reply(dir)
+		}
+	}
+	if err == nil && !exists {
+		err = fmt.Errorf("%s: cmake left no answer of the kind codemodel 2 in .cmake/api/v1/reply; CMake 3.14 or newer does", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &cmakeTree{Build: &Build{Root: root}, dir: dir, byID: map[string]*targetReply{}, made: map[string]string{}, implicit: map[string]bool{}, searched: map[string]bool{}, objects: map[string][]*Group{}}
+	t.CCBin = cache["CMAKE_CUDA_HOST_COMPILER"]
+	if err := t.read(idx); err != nil {
+		return nil, err
+	}
+	if t.rules, err = readRules(dir); err != nil {
+		return nil, err
+	}
+	for i := range t.replies {
+		if err := t.target(&t.replies[i]); err != nil {
+			return nil, err
+		}
+	}
+	t.runtimes()
+	t.others()
+	return t.finish()
+}
+
+// read reads the files of an answer.
+func (t *cmakeTree) read(idx index) error {
+	folder := filepath.Join(t.dir, ".cmake/api/v1/reply")
+	var model codemodel
+	if err := readJSON(filepath.Join(folder, idx.file("codemodel")), &model); err != nil {
+		return err
+	}
+	if len(model.Configurations) == 0 {
+		return fmt.Errorf("%s: CMake tells of no configuration", t.dir)
+	}
+	c := model.Configurations[0]
+	for _, other := range model.Configurations[1:] {
+		t.note("", "the configuration %s: this is %s", other.Name, c.Name)
+	}
+	t.source, t.dir = model.Paths.Source, model.Paths.Build
+	t.Root = cmp.Or(t.Root, t.source)
+	t.From = strings.Join(slices.DeleteFunc([]string{"CMake " + idx.CMake.Version.String, idx.CMake.Generator.Name, c.Name}, func(s string) bool { return s == "" }), ", ")
+	for _, d := range c.Directories {
+		if d.HasInstallRule {
+			t.note("", "install rules of %s: package and public_headers say what `kbuild install` installs", path.Join(d.Source, "CMakeLists.txt"))
+		}
+	}
+	for _, target := range c.Targets {
+		var r targetReply
+		if err := readJSON(filepath.Join(folder, target.JSONFile), &r); err != nil {
+			return err
+		}
+		t.replies = append(t.replies, r)
+	}
+	for i := range t.replies {
+		r := &t.replies[i]
+		t.byID[r.ID] = r
+		for _, a := range r.Artifacts {
+			t.made[filepath.Join(model.Paths.Build, a.Path)] = r.Name
+		}
+	}
+	if err := t.readToolchains(filepath.Join(folder, idx.file("toolchains")), idx.file("toolchains") != ""); err != nil {
+		return err
+	}
+	t.compilers(filepath.Join(folder, "../../../../CMakeFiles", idx.CMake.Version.String))
+	return nil
+}
+
+// compilers reads what CMake keeps of compilers: the file API has no word of a language that a folder below the root enables, nor of the standard of a
+// compiler that is not told one.
+func (t *cmakeTree) compilers(folder string) {
+	cuda := variables(filepath.Join(folder, "CMakeCUDACompiler.cmake"))
+	if t.NVCC == "" && cuda["CMAKE_CUDA_COMPILER_ID"] == "NVIDIA" {
+		t.NVCC, t.Version = cuda["CMAKE_CUDA_COMPILER"], cuda["CMAKE_CUDA_COMPILER_VERSION"]
+		for _, d := range strings.Split(cuda["CMAKE_CUDA_HOST_IMPLICIT_LINK_DIRECTORIES"]+";"+cuda["CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES"], ";") {
+			t.implicit[filepath.Clean(d)] = true
+		}
+	}
+	cxx := variables(filepath.Join(folder, "CMakeCXXCompiler.cmake"))
+	if n := cxx["CMAKE_CXX_STANDARD_COMPUTED_DEFAULT"]; n != "" {
+		t.DefaultStd = cmp.Or(map[string]string{"OFF": "c++"}[cxx["CMAKE_CXX_EXTENSIONS_COMPUTED_DEFAULT"]], "gnu++") + n
+	}
+}
+
+func (t *cmakeTree) readToolchains(file string, exists bool) error {
+	if !exists {
+		return nil
+	}
+	var tc toolchains
+	if err := readJSON(file, &tc); err != nil {
+		return err
+	}
+	for _, c := range tc.Toolchains {
+		if c.Language == "CUDA" && c.Compiler.ID == "NVIDIA" {
+			t.NVCC, t.Version = c.Compiler.Path, c.Compiler.Version
+		}
+		for _, d := range c.Compiler.Implicit.LinkDirectories {
+			t.implicit[filepath.Clean(d)] = true
+			if c.Language == "C" || c.Language == "CXX" {
+				t.searched[filepath.Clean(d)] = true
+			}
+		}
+	}
+	return nil
+}
+
+// target takes one target.
+func (t *cmakeTree) target(r *targetReply) error {
+	out := &Target{Name: r.Name}
+	switch r.Type {
+	case "EXECUTABLE":
+		out.Kind = "executable"
+	case "STATIC_LIBRARY":
+		out.Kind = "library"
+	case "SHARED_LIBRARY", "MODULE_LIBRARY":
+		out.Kind, out.Shared = "library", true
+	case "OBJECT_LIBRARY":
+		out.Kind = "objects"
+	case "UTILITY":
+		if !dashboardRE().MatchString(r.Name) {
+			t.note(r.Name, "a custom target")
+		}
+		return nil
+	default: // an interface library has no commands; what it brings is in those of its users
+		return nil
+	}
+	folder := path.Join(r.Paths.Build, "CMakeFiles", r.Name+".dir")
+	relocatable := t.rules.relocatable[folder]
+	out.Relinks = t.rules.linked[folder]
+	out.DeviceLink = out.Relinks && r.Type == "STATIC_LIBRARY"
+	for _, c := range r.CompileGroups {
+		if err := t.compiled(out, r, c, relocatable); err != nil {
+			return err
+		}
+	}
+	if out.Kind == "objects" {
+		t.objects[r.Name] = out.Groups
+		if out.Emit = emitted(r); out.Emit == "" {
+			return nil
+		}
+		out.Kind = "module"
+	}
+	if err := t.link(out, r); err != nil {
+		return err
+	}
+	t.Targets = append(t.Targets, out)
+	return nil
+}
+
+// dashboardRE are the targets that CTest adds by itself.
+var dashboardRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^(Nightly|Experimental|Continuous)") })
+
+// emitted is what a library of CUDA_PTX_COMPILATION and the like makes.
+func emitted(r *targetReply) string {
+	for _, a := range r.Artifacts {
+		if ext := strings.TrimPrefix(path.Ext(a.Path), "."); slices.Contains([]string{"ptx", "cubin", "fatbin"}, ext) {
+			return ext
+		}
+	}
+	return ""
+}
+
+// compiled takes the sources that are compiled alike.
+func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, relocatable bool) error {
+	language := languages[c.Language]
+	if language == "" || language == "cuda" && t.NVCC == "" {
+		t.note(r.Name, "%d sources in the language %s, by a compiler that is not read", len(c.SourceIndexes), c.Language)
+		return nil
+	}
+	var words []string
+	if language == "cuda" { // the rules of CMake have it
+		words = append(words, "-forward-unknown-to-host-compiler")
+	}
+	for _, f := range c.CompileCommandFragments {
+		more, err := compiler.ShellWords(f.Fragment, nil)
+		if err != nil {
+			t.note(r.Name, "%s: %v", f.Fragment, err)
+			continue
+		}
+		words = append(words, more...)
+	}
+	if language == "cuda" && (relocatable || !t.rules.known && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "lto_") })) {
+		words = append(words, "-rdc=true")
+	}
+	for _, d := range c.Defines {
+		words = append(words, "-D"+d.Define)
+	}
+	for _, i := range c.Includes {
+		if i.IsSystem {
+			words = append(words, "-isystem", i.Path)
+		} else {
+			words = append(words, "-I"+i.Path)
+		}
+	}
+	g, err := t.group(r.Name, language, t.dir, words)
+	if err != nil {
+		return err
+	}
+	for _, i := range c.SourceIndexes {
+		s := r.Sources[i]
+		name := t.rel(t.source, s.Path)
+		if s.IsGenerated {
+			if _, err := os.Stat(filepath.Join(t.source, s.Path)); err != nil && !filepath.IsAbs(s.Path) {
+				t.note(r.Name, "%s, which a command of CMake makes: write a generate block for it", name)
+				continue
+			}
+			t.note(r.Name, "%s is taken as CMake's build left it: write a generate block for it", name)
+		}
+		g.Sources = append(g.Sources, name)
+	}
+	if len(g.Sources) > 0 {
+		out.Groups = append(out.Groups, g)
+	}
+	return nil
+}
+
+// link takes what a target links.
+func (t *cmakeTree) link(out *Target, r *targetReply) error {
+	var unread []string // what commands of the project's own compile, those of FindCUDA among them
+	for _, s := range r.Sources {
+		if s.CompileGroupIndex == nil && byEnding(s.Path) != "" {
+			unread = append(unread, s.Path)
+		}
+		if s.CompileGroupIndex != nil || path.Ext(s.Path) != ".o" && path.Ext(s.Path) != ".ptx" {
+			continue
+		}
+		if name, ok := t.made[filepath.Join(t.source, s.Path)]; ok {
+			t.include(out, name)
+		} else if !s.IsGenerated {
+			t.note(r.Name, "the object %s: put it into an archive, and name that in a prebuilt block", s.Path)
+		}
+	}
+	if len(unread) > 0 {
+		t.note(r.Name, "%s: CMake does not say how they are compiled. Where find_package(CUDA) has them compiled, as before CMake 3.9, write a target for them", strings.Join(unread, ", "))
+	}
+	for _, d := range r.Dependencies {
+		of := t.byID[d.ID]
+		if of != nil && (of.Type == "STATIC_LIBRARY" && out.Kind == "library" && !out.Shared) {
+			out.Deps = appendOnce(out.Deps, of.Name)
+		}
+	}
+	l := linkReader{cmakeTree: t, to: out}
+	for _, f := range r.Link.CommandFragments {
+		words, err := compiler.ShellWords(f.Fragment, nil)
+		if err != nil {
+			t.note(r.Name, "%s: %v", f.Fragment, err)
+		}
+		for _, w := range words {
+			if f.Role != "flags" || r.Link.Language != "CUDA" || isLinkOption(w) { // others are of nvcc's compiles
+				l.word(w)
+			}
+		}
+	}
+	out.runtime, out.system, out.runtimeDir = l.runtime, l.system, l.runtimeDir
+	return nil
+}
+
+// include puts the sources of an object library into a target that takes its objects.
+func (t *cmakeTree) include(out *Target, name string) {
+	for i := range t.replies { // it may come later
+		if r := &t.replies[i]; r.Name == name && t.objects[name] == nil && r.Type == "OBJECT_LIBRARY" {
+			if err := t.target(r); err != nil {
+				t.note(name, "%v", err)
+			}
+		}
+	}
+	for _, g := range t.objects[name] {
+		if !slices.ContainsFunc(out.Groups, func(have *Group) bool { return have.Sources[0] == g.Sources[0] }) {
+			add := *g
+			add.Sources = slices.Clone(g.Sources)
+			out.Groups = append(out.Groups, &add)
+		}
+	}
+}
+
+func appendOnce(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// isLinkOption reports an option of a link, where those of compiles stand as well.
+func isLinkOption(w string) bool {
+	return slices.ContainsFunc([]string{"-Wl,", "-rdynamic", "-static", "-pthread", "-fuse-ld", "-l", "-L"}, func(start string) bool { return strings.HasPrefix(w, start) }) &&
+		!strings.HasPrefix(w, "-lineinfo") && !strings.HasPrefix(w, "-lto")
+}
+
+// linkReader reads the words of a link.
+type linkReader struct {
+	*cmakeTree
+	to         *Target
+	runtime    string // of CUDA: "static", "shared"; "" if it is not linked
+	runtimeDir string // where it is; "" if that is not said
+	system     []string
+}
+
+var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
+
+// word takes a word of a link.
+func (l *linkReader) word(w string) {
+	name, isLib := strings.CutPrefix(w, "-l")
+	var file []string
+	if !strings.HasPrefix(w, "-") {
+		file = libraryRE().FindStringSubmatch(path.Base(w))
+	}
+	if file != nil && strings.HasPrefix(file[1], "cudart") || file != nil && file[1] == "cudadevrt" {
+		name, isLib, l.runtimeDir = file[1], true, path.Dir(w)
+	}
+	switch {
+	case isLib && name == "cudart_static":
+		l.runtime = "static"
+	case isLib && name == "cudart":
+		l.runtime = "shared"
+	case isLib && name == "cudadevrt":
+	case isLib && slices.Contains([]string{"rt", "pthread", "dl"}, name): // of the runtime, or not
+		l.system = appendOnce(l.system, name)
+	case isLib:
+		l.to.Libs = appendOnce(l.to.Libs, name)
+	case strings.HasPrefix(w, "-L"):
+		if dir := l.rel(l.dir, w[2:]); !l.implicit[dir] {
+			l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
+		}
+	case !strings.HasPrefix(w, "-"):
+		l.file(w, file)
+	default:
+		l.option(w)
+	}
+}
+
+// file takes a file that is linked.
+func (l *linkReader) file(w string, lib []string) {
+	abs := w
+	if !filepath.IsAbs(w) {
+		abs = filepath.Join(l.dir, w)
+	}
+	if name, ours := l.made[abs]; ours {
+		if r := l.replyOf(name); r != nil && r.Type == "OBJECT_LIBRARY" {
+			return // its sources are taken
+		}
+		l.to.Deps = appendOnce(l.to.Deps, name)
+		return
+	}
+	dir := path.Dir(abs)
+	_, err := os.Stat(strings.TrimSuffix(abs, ".a") + ".so")
+	switch {
+	case lib == nil:
+		l.note(l.to.Name, "%s is linked: only libraries are carried over", w)
+	case l.implicit[dir] && (lib[2] == "so" || err != nil):
+		l.to.Libs = appendOnce(l.to.Libs, lib[1])
+		switch {
+		case path.Base(dir) == "stubs":
+			l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
+		case !l.searched[dir]:
+			l.to.toolkitDirs = appendOnce(l.to.toolkitDirs, dir)
+		}
+	default:
+		l.to.Prebuilt = appendOnce(l.to.Prebuilt, l.rel(l.dir, w))
+	}
+}
+
+func (l *linkReader) replyOf(name string) *targetReply {
+	for i := range l.replies {
+		if l.replies[i].Name == name {
+			return &l.replies[i]
+		}
+	}
+	return nil
+}
+
+// option takes an option of a link. Those of compiles say nothing there, and kbuild writes its own paths.
+func (l *linkReader) option(w string) {
+	for _, start := range []string{"-O", "-D", "-g", "-std", "-flto", "-fno-fat-lto-objects", "-Wl,-rpath", "-Wl,-soname", "-shared", "-fPI", "-Wl,--start-group", "-Wl,--end-group",
+		"-Wl,--dependency-file", "-Wall", "-Wextra"} {
+		if strings.HasPrefix(w, start) {
+			return
+		}
+	}
+	if strings.Contains(w, "whole-archive") {
+		l.note(l.to.Name, "%s: name the sources of the library in the target itself", w)
+		return
+	}
+	l.to.LinkFlags = append(l.to.LinkFlags, w)
+}
+
+// runtimes decides for all targets which runtime of CUDA is linked. kbuild links it, and what it needs, and knows its folder, where the program has device
+// code; a program of host code names it as a library.
+func (t *cmakeTree) runtimes() {
+	byName := map[string]*Target{}
+	for _, u := range t.Targets {
+		byName[u.Name] = u
+	}
+	isDevice := func(g *Group) bool { return g.Language == "cuda" }
+	for _, u := range t.Targets {
+		if u.Kind != "executable" && !u.Shared {
+			continue
+		}
+		device := slices.ContainsFunc(u.Groups, isDevice) || slices.ContainsFunc(u.Deps, func(d string) bool {
+			return byName[d] != nil && !byName[d].Shared && slices.ContainsFunc(byName[d].Groups, isDevice)
+		})
+		switch {
+		case device && u.runtime == "shared":
+			u.CudaRT = "shared"
+		case device && u.runtime == "":
+			u.CudaRT = "none"
+		case !device && u.runtime != "":
+			u.Libs = appendOnce(u.Libs, map[string]string{"static": "cudart_static", "shared": "cudart"}[u.runtime])
+			if u.runtimeDir != "" && !t.searched[u.runtimeDir] {
+				u.toolkitDirs = appendOnce(u.toolkitDirs, u.runtimeDir)
+			}
+		}
+		if !device || u.runtime == "" {
+			u.LibDirs = append(u.LibDirs, u.toolkitDirs...)
+			u.Libs = append(u.Libs, u.system...)
+		}
+	}
+}
+
+// others notes what a build has besides targets.
+func (t *cmakeTree) others() {
+	if _, err := os.Stat(filepath.Join(t.dir, "CTestTestfile.cmake")); err == nil {
+		t.note("", "tests of CTest")
+	}
+	if rel, err := filepath.Rel(t.Root, t.dir); err == nil && (rel == "build" || strings.HasPrefix(rel, "build/")) {
+		t.note("", "the build tree: kbuild's is build/, too, where CMake's files are. --build-dir names another")
+	}
+}

@@ -1,0 +1,199 @@
+// Package migrate makes a manifest of what another build tool knows: of a CMake build tree by CMake's file API, or of a compile_commands.json. It reads
+// command lines by the packages that write them, and knows nothing of how anything is built.
+package migrate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
+)
+
+// Build is what was found.
+type Build struct {
+	Root    string // where the manifest belongs, absolute
+	From    string // the build tool, for people: "CMake 3.25.1, Ninja, Release"
+	NVCC    string // the nvcc that compiles; "" if nobody says
+	Version string // of it, such as 11.8.89
+	CCBin   string // the host compiler that nvcc is told to take; "" if it is not told
+	Targets []*Target
+
+	DefaultStd string // of C++ where no option says it; "" if nobody knows
+
+	Notes []Note // what is not carried over
+}
+
+// Note is something that is not carried over.
+type Note struct{ Target, Text string }
+
+func (n Note) String() string {
+	if n.Target == "" {
+		return n.Text
+	}
+	return n.Target + ": " + n.Text
+}
+
+// Target is what a build tool makes of sources.
+type Target struct {
+	Name       string
+	Kind       string // "library", "executable", "module"; "objects" for a CMake object library, which others take in
+	Shared     bool
+	Emit       string // of a module: "ptx", "cubin", "fatbin"
+	DeviceLink bool   // a static library has a device link of its own
+	Relinks    bool   // its device link is CMake's
+	Groups     []*Group
+	Deps       []string // targets that it links, by name
+	Prebuilt   []string // files that it links, absolute or relative to the root
+	Libs       []string
+	LibDirs    []string
+	LinkFlags  []string
+	CudaRT     string // "shared", "none"; "" is the default
+
+	runtime     string   // of CUDA, as its link has it: "static", "shared" or ""
+	runtimeDir  string   // where that is, if it is named by its path
+	toolkitDirs []string // of libraries of the toolkit, which kbuild knows where it links its runtime
+	system      []string // libraries that the runtime needs, or others
+}
+
+// Group is some sources of a target that are compiled alike.
+type Group struct {
+	Language string   // "cuda", "c++", "c"
+	Sources  []string // relative to the root, or absolute
+	nvcc.Settings
+	HostLTO bool
+}
+
+// Find reads what DIR is: a CMake build tree, a folder with a compile_commands.json, or such a file. root is where the manifest is to be; "" leaves that
+// to what is found. say tells what takes a while.
+func Find(dir, root string, say func(string)) (*Build, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	is := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--from %s: there is no such file or folder", dir)
+	case !info.IsDir():
+		return readCommands(dir, root)
+	case is("CMakeCache.txt") || is(".cmake/api"):
+		return readCMake(dir, root, say)
+	case is(commandsFile):
+		return readCommands(filepath.Join(dir, commandsFile), root)
+	}
+	return nil, fmt.Errorf("--from %s is no build tree: CMakeCache.txt, .cmake/api and %s were looked for. Run cmake there first, or name a compile_commands.json", dir, commandsFile)
+}
+
+// note adds what is not carried over, once.
+func (b *Build) note(target, format string, args ...any) {
+	if n := (Note{target, fmt.Sprintf(format, args...)}); !slices.Contains(b.Notes, n) {
+		b.Notes = append(b.Notes, n)
+	}
+}
+
+// rel is a path as a manifest has it: relative to the root if it is below it.
+func (b *Build) rel(from, p string) string {
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(from, p)
+	}
+	if rel, err := filepath.Rel(b.Root, p); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return filepath.Clean(p)
+}
+
+// rels is rel of all, each once.
+func (b *Build) rels(from string, paths []string) (out []string) {
+	for _, p := range paths {
+		if r := b.rel(from, p); !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// group reads the options of sources. Their paths are relative to dir.
+func (b *Build) group(target, language, dir string, words []string) (*Group, error) {
+	g := &Group{Language: language}
+	if language == "cuda" {
+		written, err := optfile.Files{Read: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) }}.NVIDIA(words)
+		if err != nil {
+			return nil, err
+		}
+		words = nil
+		for _, w := range written {
+			words = append(words, w.Text)
+		}
+		if g.Settings, err = nvcc.ReadSettings(words); err != nil {
+			return nil, err
+		}
+	} else {
+		o, _ := host.ReadOptions(words)
+		g.Std, g.Opt, g.Defines, g.Includes, g.System, g.Debug, g.Host, g.HostLTO = o.Std, o.Opt, o.Defines, o.Includes, o.System, o.Debug, o.Flags, o.LTO != nil
+	}
+	g.Opt = cmp.Or(g.Opt, "0") // what a compiler does that is not told; kbuild optimises
+	g.Includes, g.System = b.rels(dir, g.Includes), b.rels(dir, g.System)
+	g.Flags, g.Host = b.named(dir, g.Flags), b.named(dir, g.Host)
+	for _, l := range g.Lost {
+		b.note(target, "%s", l)
+	}
+	g.Lost, b.CCBin = nil, cmp.Or(b.CCBin, g.CCBin)
+	g.CCBin = ""
+	return g, nil
+}
+
+// named has -include name its file from the root, where kbuild runs compilers.
+func (b *Build) named(dir string, flags []string) []string {
+	for i := 1; i < len(flags); i++ {
+		if _, err := os.Stat(filepath.Join(dir, flags[i])); err == nil && slices.Contains([]string{"-include", "--pre-include", "-imacros"}, flags[i-1]) && !filepath.IsAbs(flags[i]) {
+			flags[i] = b.rel(dir, flags[i])
+		}
+	}
+	return flags
+}
+
+// languages are those that are carried over, by CMake's names.
+var languages = map[string]string{"CUDA": "cuda", "CXX": "c++", "C": "c"}
+
+// byEnding is the language of a source that nobody says anything else of; as in manifests.
+func byEnding(name string) string {
+	switch filepath.Ext(name) {
+	case ".cu":
+		return "cuda"
+	case ".c":
+		return "c"
+	case ".cc", ".cpp", ".cxx", ".c++", ".C":
+		return "c++"
+	}
+	return ""
+}
+
+// errNone is a build tree with nothing in it that kbuild builds.
+var errNone = errors.New("no C, C++ or CUDA source was found in it")
+
+// finish puts what was found in order.
+func (b *Build) finish() (*Build, error) {
+	b.Targets = slices.DeleteFunc(b.Targets, func(t *Target) bool { return len(t.Groups) == 0 })
+	if len(b.Targets) == 0 {
+		return nil, fmt.Errorf("%s: %w", b.From, errNone)
+	}
+	for _, t := range b.Targets {
+		for _, g := range t.Groups {
+			if t.Shared { // kbuild adds it
+				g.Host = slices.DeleteFunc(g.Host, func(o string) bool { return strings.EqualFold(o, "-fPIC") })
+			}
+		}
+	}
+	return b, nil
+}

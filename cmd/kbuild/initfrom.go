@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/cmd/internal/migrate"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// from writes a manifest for what another build tool builds. What kbuild's plan of it refuses is taken out before it is written.
+func (cmd initCmd) from(c *cli) error {
+	root := ""
+	if c.Dir != "." {
+		root, _ = filepath.Abs(c.Dir)
+	}
+	found, err := migrate.Find(cmd.From, root, func(text string) { c.say("kbuild: %s", text) })
+	if err != nil {
+		return usagef("%v", err)
+	}
+	file := filepath.Join(found.Root, c.manifestName())
+	if filepath.IsAbs(c.manifestName()) {
+		file = c.manifestName()
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return usagef("%s exists, and --from replaces none. Move it away, or name another with -f", file)
+	}
+	doc := found.Manifest()
+	unplanned := c.refine(found.Root, doc)
+	if !doc.HasTargets() {
+		c.listNotes(doc)
+		return usagef("%s: nothing of it can be carried over", found.From)
+	}
+	err = regular.ReplaceFrom(file, func(f *os.File) error {
+		_, err := f.WriteString(doc.Text())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.listNotes(doc)
+	if unplanned != nil {
+		c.say("kbuild: warning: it could not be planned here, so it may have errors: %v", unplanned)
+	}
+	c.say("kbuild: wrote %s, of %s. Try: kbuild -C %s plan", file, found.From, found.Root)
+	return nil
+}
+
+func (c *cli) listNotes(doc *migrate.Document) {
+	for _, n := range doc.Notes {
+		c.say("kbuild: not carried over: %s", n)
+	}
+}
+
+// refine plans the manifest that is to be, and takes out what is refused, until nothing is. The error is why there is no plan: a machine without the
+// toolkit says nothing of a manifest.
+func (c *cli) refine(root string, doc *migrate.Document) error {
+	for {
+		faults, err := c.tryPlan(root, doc.Text())
+		noToolkit := func(f migrate.Fault) bool { return strings.Contains(f.Text, "no CUDA toolkit was found") }
+		switch {
+		case len(faults) == 0:
+			return err
+		case slices.ContainsFunc(faults, noToolkit) || !doc.Drop(faults):
+			return errors.New(faults[0].Text)
+		case !doc.HasTargets():
+			return nil
+		}
+	}
+}
+
+// tryPlan plans a manifest that is not on the disk.
+func (c *cli) tryPlan(root, text string) (faults []migrate.Fault, err error) {
+	trial := *c
+	trial.Dir, trial.File, trial.told = root, "", nil
+	w := trial.workspace()
+	w.Manifest.FS = withFile{regular.DirFS{Root: root, Most: manifest.MaxSource}, manifest.DefaultFile, []byte(text)}
+	heard := &listener{cli: &trial}
+	w.Front = heard
+	if _, err = w.Plan(); !errors.Is(err, engine.ErrDiagnosed) {
+		return nil, err
+	}
+	for _, d := range heard.diags {
+		if d.Severity == manifest.Error {
+			what := d.Summary
+			if d.Detail != "" {
+				what += " " + d.Detail
+			}
+			faults = append(faults, migrate.Fault{Line: d.Pos.Line, Text: what})
+		}
+	}
+	if len(faults) == 0 {
+		err = fmt.Errorf("BUG: %w", err)
+	}
+	return faults, err
+}
+
+// listener hears what a plan says, and shows nothing.
+type listener struct {
+	*cli
+	diags manifest.Diagnostics
+}
+
+func (l *listener) Enter()                          {}
+func (l *listener) Say(string)                      {}
+func (l *listener) Note(string)                     {}
+func (l *listener) Diagnose(d manifest.Diagnostics) { l.diags = append(l.diags, d...) }
+
+// withFile is a folder with a file in it that is not on the disk.
+type withFile struct {
+	regular.DirFS
+	name string
+	text []byte
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (w withFile) ReadFile(name string) ([]byte, error) {
+	if name == w.name {
+		return w.text, nil
+	}
+	return w.DirFS.ReadFile(name)
+}
+
+// Stat implements fs.StatFS.
+func (w withFile) Stat(name string) (fs.FileInfo, error) {
+	if name == w.name {
+		return writtenFile{name, bytes.NewReader(w.text)}, nil
+	}
+	return w.DirFS.Stat(name)
+}
+
+// writtenFile is what is to be known of it.
+type writtenFile struct {
+	name string
+	*bytes.Reader
+}
+
+func (f writtenFile) Name() string       { return f.name }
+func (f writtenFile) Mode() fs.FileMode  { return 0o444 }
+func (f writtenFile) ModTime() time.Time { return time.Time{} }
+func (f writtenFile) IsDir() bool        { return false }
+func (f writtenFile) Sys() any           { return nil }

@@ -1,0 +1,219 @@
+package nvcc
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/hcl/optfile"
+)
+
+// Settings are what the options of a compile say: what Driver.Compile was given, had it written them.
+type Settings struct {
+	compiler.Options
+	Mode    string         // "whole", "rdc", "lto"
+	Codes   []gencode.Code // what ships: of LTO-IR that a device link reads the machine code that becomes of it
+	System  []string       // folders of -isystem
+	CCBin   string         // the host compiler that is asked for
+	Emit    string         // "ptx", "cubin", "fatbin" where it is not an object
+	Lost    []string       // what has no place here, each a sentence
+	forward bool           // words that nvcc does not know are the host compiler's
+	arch    string         // of -arch
+	code    string         // of -code
+}
+
+// ReadSettings reads the options of a compile. Names of sources and outputs are not among the words. LTO-IR is for a device link where the code is
+// relocatable, else it is for a link at run time.
+func ReadSettings(words []string) (Settings, error) {
+	s := Settings{Mode: "whole"}
+	options, err := SplitOptions(words)
+	if err != nil {
+		return s, err
+	}
+	for _, o := range options {
+		name := "-" + strings.TrimLeft(o.Name, "-")
+		if !s.architecture(name, o.Value) && !s.output(name, o) && !s.number(name, o.Value) && !s.list(name, o) {
+			s.Flags = append(s.Flags, o.Words...)
+		}
+	}
+	s.archAlone()
+	if s.forward && len(s.Flags) > 0 {
+		s.Flags = append([]string{"-forward-unknown-to-host-compiler"}, s.Flags...)
+	}
+	relocatable := s.Mode != "whole"
+	if lto := func(c gencode.Code) bool { return c.Kind == gencode.LTO }; relocatable && slices.ContainsFunc(s.Codes, lto) {
+		s.Mode = "lto"
+	}
+	if s.Mode == "lto" {
+		for i, c := range s.Codes {
+			if c.Kind == gencode.LTO {
+				s.Codes[i] = c.As(gencode.SASS)
+			}
+		}
+		s.Codes = distinct(s.Codes)
+	}
+	return s, nil
+}
+
+func distinct(codes []gencode.Code) (out []gencode.Code) {
+	for _, c := range codes {
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// architecture takes an option that says for which architectures is compiled, and how.
+func (s *Settings) architecture(name, value string) bool {
+	switch name {
+	case "-gencode", "-generate-code":
+		arch, code, _ := strings.Cut(value, ",code=")
+		s.generate(strings.TrimPrefix(arch, "arch="), code)
+	case "-arch", "-gpu-architecture":
+		s.arch = value
+	case "-code", "-gpu-code":
+		s.code = value
+	case "-rdc", "-relocatable-device-code":
+		if value == "true" && s.Mode == "whole" {
+			s.Mode = "rdc"
+		}
+	case "-dc", "-device-c":
+		if s.Mode == "whole" {
+			s.Mode = "rdc"
+		}
+	case "-dlto", "-dlink-time-opt", "-lto":
+		s.Mode = "lto"
+	default:
+		return false
+	}
+	return true
+}
+
+// generate takes one -gencode: arch=compute_80,code=[sm_80,compute_80].
+func (s *Settings) generate(arch, codes string) {
+	for _, name := range strings.Split(strings.Trim(codes, "[]"), ",") {
+		code, err := gencode.Parse(name)
+		switch {
+		case err != nil || code.Kind == gencode.Set:
+			s.lose("code=%s is not understood", name)
+		case code.Virtual() != arch:
+			s.lose("%s is compiled as %s, and kbuild compiles it as %s", name, arch, code.Virtual())
+			fallthrough
+		default:
+			s.Codes = distinct(append(s.Codes, code))
+		}
+	}
+}
+
+// archAlone takes -arch and -code, which may stand in any order.
+func (s *Settings) archAlone() {
+	code, err := gencode.Parse(s.arch)
+	switch {
+	case s.arch == "":
+	case err != nil:
+		s.lose("-arch=%s is not understood", s.arch)
+	case code.Kind == gencode.Set:
+		s.Codes = distinct(append(s.Codes, code))
+	case s.code != "":
+		s.generate(code.Virtual(), s.code)
+	case code.Kind == gencode.SASS:
+		s.generate(code.Virtual(), code.String()+","+code.Virtual())
+	default:
+		s.generate(code.Virtual(), code.String())
+	}
+}
+
+// output takes an option that says what is made, and how it is told of.
+func (s *Settings) output(name string, o Option) bool {
+	switch name {
+	case "-c", "-compile", "-MD", "-generate-dependencies-with-compile", "-MP", "-generate-dependency-targets", "-MF", "-dependency-output", "-MT",
+		"-dependency-target-name", "-x", "-o", "-output-file", "-t", "-threads", "-objdir-as-tempdir":
+	case "-ptx", "-cubin", "-fatbin":
+		s.Emit = name[1:]
+	case "-ccbin", "-compiler-bindir":
+		s.CCBin = o.Value
+	case "-forward-unknown-to-host-compiler":
+		s.forward = true
+	case "-optix-ir", "-keep", "-keep-dir", "-save-temps", "-time", "-MMD", "-generate-nonsystem-dependencies-with-compile":
+		s.lose("%s has no counterpart", strings.Join(o.Words, " "))
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *Settings) lose(format string, args ...any) {
+	s.Lost = append(s.Lost, fmt.Sprintf(format, args...))
+}
+
+// number takes an option that is on or off, or has one value.
+func (s *Settings) number(name, value string) bool {
+	truth := func(to **bool) {
+		on := value == "true" || value == "1"
+		*to = &on
+	}
+	switch name {
+	case "-std":
+		s.Std = value
+	case "-O", "-optimize":
+		s.Opt = value
+	case "-O0", "-O1", "-O2", "-O3":
+		s.Opt = name[2:]
+	case "-g", "-debug":
+		s.Debug = true
+	case "-G", "-device-debug":
+		s.DeviceDebug = true
+	case "-lineinfo", "-generate-line-info":
+		s.LineInfo = true
+	case "-use_fast_math":
+		s.FastMath = true
+	case "-ftz":
+		truth(&s.FTZ)
+	case "-prec-div":
+		truth(&s.PrecDiv)
+	case "-prec-sqrt":
+		truth(&s.PrecSqrt)
+	case "-fmad":
+		truth(&s.FMAD)
+	case "-maxrregcount":
+		n, err := strconv.Atoi(value)
+		s.MaxRegisters = n
+		return err == nil
+	default:
+		return false
+	}
+	return true
+}
+
+// list takes an option of which there may be many.
+func (s *Settings) list(name string, o Option) bool {
+	word := o.Words[0]
+	separate := len(o.Words) == 2
+	switch {
+	case name == "-D" || name == "-define-macro":
+		s.Defines = append(s.Defines, o.Value)
+	case strings.HasPrefix(word, "-D") && !separate:
+		s.Defines = append(s.Defines, word[2:])
+	case name == "-isystem" || name == "-system-include":
+		s.System = append(s.System, o.Value)
+	case strings.HasPrefix(word, "-isystem") && !separate:
+		s.System = append(s.System, strings.TrimPrefix(word, "-isystem"))
+	case name == "-I" || name == "-include-path":
+		s.Includes = append(s.Includes, o.Value)
+	case strings.HasPrefix(word, "-I") && !separate:
+		s.Includes = append(s.Includes, word[2:])
+	case name == "-Xcompiler" || name == "-compiler-options":
+		s.Host = append(s.Host, optfile.SplitCommas(o.Value)...)
+	case name == "-Xptxas" || name == "-ptxas-options":
+		s.PTXAS = append(s.PTXAS, optfile.SplitCommas(o.Value)...)
+	case name == "-Xcicc":
+		s.CICC = append(s.CICC, optfile.SplitCommas(o.Value)...)
+	default:
+		return false
+	}
+	return true
+}
