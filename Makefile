@@ -41,6 +41,7 @@ bench:
 
 install: $(BIN)
 	install -D -m 755 -t $(DESTDIR)$(or $(PREFIX),/usr/local)/bin $(BIN) bin/kbuild-cc bin/kbuild-remote
+	$(BIN) cmake --package $(DESTDIR)$(or $(PREFIX),/usr/local)/lib/cmake/kbuild >/dev/null
 
 # Static binaries, with shell completions and man pages. The same commit gives the same bytes wherever it is built with the same Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
