@@ -36,6 +36,13 @@ func (w *wheel) write(programs, cmake, out string) error {
 	if err := each(cmake, func(name string, data []byte) { w.add("kbuild/cmake/"+name, plain, data) }); err != nil {
 		return err
 	}
+	for file, name := range map[string]string{"kbuild_loader.py": "loader.py", "kbuild_load.h": "kbuild_load.h"} {
+		data, err := os.ReadFile(filepath.Join("examples", "modules", file))
+		if err != nil {
+			return err
+		}
+		w.add("kbuild/"+name, plain, data)
+	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		return err
