@@ -22,6 +22,7 @@ var allowed = map[string]string{
 	"cmd/internal/reference":       "hcl/manifest",
 	"cmd/internal/compdb":          "graph",
 	"cmd/internal/scaffold":        "cache/regular",
+	"cmd/internal/wheel":           "",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular",
 	"hcl/manifest":                 "graph/gencode cache cache/regular hcl/optfile",
 	"hcl/optfile":                  "",
