@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"cmd/internal/compdb":          "graph",
 	"cmd/internal/scaffold":        "cache/regular",
 	"cmd/internal/migrate":         "hcl/manifest hcl/optfile graph/gencode graph/compiler graph/compiler/host graph/compiler/nvcc cache/regular",
+	"cmd/internal/wheel":           "",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular",
 	"hcl/manifest":                 "graph/gencode cache cache/regular hcl/optfile",
 	"hcl/optfile":                  "",
