@@ -3,7 +3,7 @@
 GO ?= go
 BIN = bin/kbuild
 
-.PHONY: all demo test torture race lint bench dist install clean
+.PHONY: all demo test torture race lint bench dist wheel install clean
 
 all: $(BIN)
 
@@ -41,14 +41,17 @@ bench:
 
 install: $(BIN)
 	install -D -m 755 -t $(DESTDIR)$(or $(PREFIX),/usr/local)/bin $(BIN) bin/kbuild-cc bin/kbuild-remote
+	$(BIN) cmake --package $(DESTDIR)$(or $(PREFIX),/usr/local)/lib/cmake/kbuild >/dev/null
 
 # Static binaries, with shell completions and man pages. The same commit gives the same bytes wherever it is built with the same Go.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+static = CGO_ENABLED=0 GOOS=linux GOARCH=$(1) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(2)/ \
+	./cmd/kbuild ./cmd/kbuild-cc ./cmd/kbuild-remote
 dist: $(BIN)
 	@rm -rf dist && mkdir -p dist
 	@for arch in amd64 arm64; do \
 		d=dist/kbuild-$(VERSION)-linux-$$arch && mkdir -p $$d/completion $$d/man && \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $$d/ ./cmd/kbuild ./cmd/kbuild-cc ./cmd/kbuild-remote && \
+		$(call static,$$arch,$$d) && \
 		for sh in bash zsh fish; do $(BIN) completion $$sh >$$d/completion/kbuild.$$sh || exit 1; done && \
 		$(BIN) man $$d/man >/dev/null && \
 		cp LICENSE README.md CHANGELOG.md $$d && \
@@ -56,6 +59,16 @@ dist: $(BIN)
 		rm -rf $$d; \
 	done
 	@cd dist && sha256sum *.tar.gz | tee SHA256SUMS
+
+# Wheels of the same programs: pip install dist/kbuild-*x86_64.whl
+wheel: $(BIN)
+	@rm -rf dist/wheel && mkdir -p dist/wheel
+	@$(GO) run -buildvcs=false -ldflags '-X main.version=$(VERSION)' ./cmd/kbuild cmake --package dist/wheel/lib/cmake/kbuild >/dev/null
+	@for arch in amd64:x86_64 arm64:aarch64; do \
+		$(call static,$${arch%:*},dist/wheel/$$arch) && \
+		$(GO) run ./cmd/internal/wheel -version $(VERSION) -next 0.1.0 -platform $${arch#*:} -programs dist/wheel/$$arch -cmake dist/wheel/lib/cmake/kbuild || exit 1; \
+	done
+	@rm -rf dist/wheel
 
 clean:
 	rm -rf bin dist

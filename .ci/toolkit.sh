@@ -131,6 +131,7 @@ if [ "${1:-}" = test ]; then
 	missing=
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
+	command -v ninja >/dev/null 2>&1 || missing="$missing ninja-build"
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
 	find_pip || missing="$missing python3-pip"
 	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"

@@ -90,6 +90,7 @@ type Step struct {
 	Macros         []string        // macros that Argv defines whose value is in the key only if the text uses them
 
 	FilesOutput   string // an output that lists the files which a text, Outputs[0], is of: it is kept where the text is not
+	WithoutSystem bool   // FilesOutput has no headers of the system
 	DepfileOutput string // an output that is a copy of the dependency file
 
 	Staged     []StagedFile // files that the executor puts into a folder of the action's own

@@ -102,7 +102,9 @@ type Client struct {
 
 // New makes a client. Nothing is opened before its first lease. warn is told, once, of what keeps it from working; it may be nil.
 func New(dir string, l Limits, warn func(text string)) *Client {
-	return &Client{dir: dir, limits: l, warn: warn, id: rand.Uint64(),
+	id := rand.Uint64()
+	clients.Store(id, true)
+	return &Client{dir: dir, limits: l, warn: warn, id: id,
 		processors: sync.OnceValue(func() int { return machine.Processors("/") }),
 		memory:     sync.OnceValue(func() int64 { return machine.Memory("/") }),
 		most:       sync.OnceValue(func() int64 { return machine.MemoryLimit("/") }),
@@ -188,6 +190,23 @@ func (l *Lease) Release() {
 		l.turn.leave()
 		l.turn = nil
 	}
+}
+
+// clients are those of this program: a lease of its process that none of them has is of the program that it was before an exec.
+var clients sync.Map
+
+func ofProcess(client uint64) bool {
+	_, ok := clients.Load(client)
+	return ok
+}
+
+// Inherit has a lease go over to the program that this process becomes, and to all that it starts: it ends with the last of them.
+func (l *Lease) Inherit() error {
+	if l.turn == nil {
+		return nil
+	}
+	_, err := unix.FcntlInt(uintptr(l.turn.fifo), unix.F_SETFD, 0)
+	return err
 }
 
 // Close ends all leases of the client. Requests that wait are granted: there is no broker any more.

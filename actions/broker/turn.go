@@ -86,6 +86,9 @@ func (c *Client) outer(t *table) (outer, command uint32) {
 		return 0, 0
 	}
 	command = uint32(os.Getpid())
+	if slices.ContainsFunc(t.rows, func(r row) bool { return r.state == held && r.pid == command && !ofProcess(r.client) }) {
+		return command, command // a program that was this process before has left it a lease: see Inherit
+	}
 	for _, pid := range c.ancestors() {
 		if slices.ContainsFunc(t.rows, func(r row) bool { return r.state == held && r.pid == pid }) {
 			return pid, command

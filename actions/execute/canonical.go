@@ -66,7 +66,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			return m, err
 		}
 		if f := a.Step().FilesOutput; raw && f != "" {
-			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(c.files(text)), 0o666); err != nil {
+			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(c.files(text, a.Step().WithoutSystem)), 0o666); err != nil {
 				return m, err
 			}
 		}
@@ -88,12 +88,12 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 }
 
 // files lists the files that a text is of, behind a line that says whether it is of the place of its base.
-func (c *canonicalizer) files(text []byte) string {
+func (c *canonicalizer) files(text []byte, withoutSystem bool) string {
 	first := Placed
 	if c.base != "" && !pptext.Placed(text, c.base) {
 		first = Anywhere
 	}
-	return strings.Join(append([]string{first}, pptext.Files(text)...), "\n")
+	return strings.Join(append([]string{first}, pptext.Files(text, withoutSystem)...), "\n")
 }
 
 // Anywhere and Placed are the first lines of the list of a text's files: see pptext.Placed.

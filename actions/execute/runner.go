@@ -33,21 +33,22 @@ import (
 // Config is what a Runner works with.
 type Config struct {
 	Graph             *graph.Graph
-	Outer             *graph.Packed     // the graph that Graph is a part of; nil if it is whole
-	Root              string            // project root, absolute: the folder every command runs in
-	State             string            // folder for temporary files, absolute
-	Files             *cache.Files      // digests of files, memoised by stat
-	Listing           *cache.Listing    // which paths exist, by folder
-	Records           *tree.DB          // the last records of this build tree
-	Store             cache.Store       // the shared cache; nil without
-	IntermediateStore cache.Store       // keeps what compiler passes make for others: the shared cache, or one of the build tree; nil without
-	Tools             map[string]string // identity by content of the tools that actions name
-	Env               []string          // the complete environment of commands
-	KeyEnv            []string          // the part of Env that can change an output
-	Begun             time.Time         // when this kbuild started
-	Base              string            // a folder whose texts are the same at another place; "" is none: see pptext.Options
-	Verbatim          bool              // every pass says what it has to say, though another pass of its command has said it
-	Warn              func(string)      // told once of what is wrong with the cache
+	Outer             *graph.Packed       // the graph that Graph is a part of; nil if it is whole
+	Root              string              // project root, absolute: the folder every command runs in
+	State             string              // folder for temporary files, absolute
+	Files             *cache.Files        // digests of files, memoised by stat
+	Listing           *cache.Listing      // which paths exist, by folder
+	Records           *tree.DB            // the last records of this build tree
+	Store             cache.Store         // the shared cache; nil without
+	IntermediateStore cache.Store         // keeps what compiler passes make for others: the shared cache, or one of the build tree; nil without
+	Tools             map[string]string   // identity by content of the tools that actions name
+	Env               []string            // the complete environment of commands
+	KeyEnv            []string            // the part of Env that can change an output
+	Begun             time.Time           // when this kbuild started
+	Starved           func(*graph.Action) // is told what ended since memory was short; may be nil
+	Base              string              // a folder whose texts are the same at another place; "" is none: see pptext.Options
+	Verbatim          bool                // every pass says what it has to say, though another pass of its command has said it
+	Warn              func(string)        // told once of what is wrong with the cache
 
 	Elsewhere Elsewhere                         // runs commands on other machines; nil without
 	Platform  [][2]string                       // what those machines must be, in the server's words; {memory} stands for bytes
@@ -231,8 +232,13 @@ func (r *Runner) retryAlone(a *graph.Action, p *pending, res *sched.Result) {
 	defer r.mu.Unlock()
 	switch {
 	case res.Short:
+		if r.Starved != nil {
+			r.Starved(a)
+		}
 		r.pending[a.ID] = p
 		r.starved[a.ID] = true
+	case r.starved[a.ID] && res.Status != sched.Failed && r.Verbatim:
+		res.Retried = true
 	case r.starved[a.ID] && res.Status != sched.Failed:
 		res.Output = append(res.Output, []byte("kbuild: "+a.Name+": it ran out of memory, and was built again with nothing else running\n")...)
 	}

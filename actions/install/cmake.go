@@ -61,6 +61,7 @@ func (k *Package) cmakeConfig() (string, error) {
 type cmakeText struct {
 	strings.Builder
 	name string
+	tree bool // it is no package that find_package reads
 }
 
 func (w *cmakeText) line(format string, args ...any) {
@@ -68,8 +69,12 @@ func (w *cmakeText) line(format string, args ...any) {
 	fmt.Fprintf(w, format+"\n", args...)
 }
 
-// notFound ends find_package.
+// notFound ends find_package, or a kbuild_add_library.
 func (w *cmakeText) notFound(indent, format string, args ...any) {
+	if w.tree {
+		w.line("%smessage(FATAL_ERROR %s)", indent, cmakeQuoted(fmt.Sprintf("kbuild: "+format, args...)))
+		return
+	}
 	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_FOUND FALSE)", indent)
 	w.line("%sset(${CMAKE_FIND_PACKAGE_NAME}_NOT_FOUND_MESSAGE %s)", indent, cmakeQuoted(fmt.Sprintf(format, args...)))
 	w.line("%sreturn()", indent)
@@ -147,24 +152,24 @@ func (k *Package) cmakeChecks(w *cmakeText, e plan.Export) error {
 	}
 	w.line(`if("%s" IN_LIST @wanted)`, e.Name)
 	if e.Links.HIP {
-		w.notFound("  ", "%s::%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link and what pkg-config says of %s, or build it with mode = whole",
-			k.Name, e.Name, k.pkgName(e))
+		w.notFound("  ", "%s has AMD code that is still to be linked, which CMake does for its own libraries only: link with hipcc -fgpu-rdc --hip-link%s, or build it with mode = whole",
+			k.called(e), k.pkgHint(e))
 		w.line("endif()")
 		return nil
 	}
 	w.line(`  if(NOT "CUDA" IN_LIST @languages)`)
-	w.notFound("    ", "%s::%s has device code that is linked together with the program's: add CUDA to the LANGUAGES of project(), or name other COMPONENTS", k.Name, e.Name)
+	w.notFound("    ", "%s has device code that is linked together with the program's: add CUDA to the LANGUAGES of project()%s", k.called(e), k.otherwise(", or name other COMPONENTS", ", or build it with device_link = true"))
 	w.line("  endif()")
 	if e.Links.Toolkit != "" {
 		w.line(`  if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS "%s")`, e.Links.Toolkit)
-		w.notFound("    ", "the device code of %s::%s was made by CUDA %s, which the linker of an older toolkit does not read", k.Name, e.Name, e.Links.Toolkit)
+		w.notFound("    ", "the device code of %s was made by CUDA %s, which the linker of an older toolkit does not read", k.called(e), e.Links.Toolkit)
 		w.line("  endif()")
 	}
 	if known := numbers(k.archs); len(known) > 0 {
 		w.line("  foreach(@arch IN LISTS CMAKE_CUDA_ARCHITECTURES)")
 		w.line(`    string(REGEX REPLACE "-(real|virtual)$" "" @arch "${@arch}")`)
 		w.line(`    if("${@arch}" MATCHES "^(%s)$" AND NOT "${@arch}" MATCHES "^(%s)$")`, strings.Join(known, "|"), strings.Join(c.links(k.archs), "|"))
-		w.line(`      message(WARNING "%s::%s has no code that links for ${@arch} of CMAKE_CUDA_ARCHITECTURES (it has %s); nvlink leaves out what it lacks")`, k.Name, e.Name, strings.Join(c.open, " "))
+		w.line(`      message(WARNING "%s has no code that links for ${@arch} of CMAKE_CUDA_ARCHITECTURES (it has %s); nvlink leaves out what it lacks")`, k.called(e), strings.Join(c.open, " "))
 		w.line("    endif()")
 		w.line("  endforeach()")
 	}
@@ -229,13 +234,13 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	w.line("")
 	w.line("# Device code: %s.", c)
 	w.line(`if("%s" IN_LIST @wanted AND NOT TARGET %s::%s)`, name, k.Name, name)
-	w.line("  add_library(%s::%s %s IMPORTED)", k.Name, name, sort)
+	w.line("  add_library(%s::%s %s IMPORTED%s)", k.Name, name, sort, k.otherwise("", " GLOBAL"))
 	property := func(property, value string) {
 		w.line(`  set_property(TARGET %s::%s PROPERTY %s "%s")`, k.Name, name, property, value)
 	}
 	property("IMPORTED_LOCATION", k.cmakePath(e))
-	if k.hasHeaders() {
-		property("INTERFACE_INCLUDE_DIRECTORIES", "${_"+k.Name+"_prefix}/"+includeDir)
+	if dirs := k.cmakeIncludes(e); dirs != nil {
+		property("INTERFACE_INCLUDE_DIRECTORIES", strings.Join(dirs, ";"))
 	}
 	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
 	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
@@ -250,8 +255,19 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	return nil
 }
 
+// cmakeIncludes are the folders of a library's headers.
+func (k *Package) cmakeIncludes(e plan.Export) []string {
+	switch {
+	case k.tree != nil:
+		return k.headerFolders(e)
+	case k.hasHeaders():
+		return []string{"${_" + k.Name + "_prefix}/" + includeDir}
+	}
+	return nil
+}
+
 func (k *Package) cmakePath(e plan.Export) string {
-	if installs(e) {
+	if k.tree == nil && installs(e) {
 		return "${_" + k.Name + "_prefix}/" + libPath(e)
 	}
 	return cmakeListed(cache.Absolute(k.root, e.File))
@@ -269,7 +285,11 @@ func (k *Package) cmakeShared(w *cmakeText, e plan.Export, property func(name, v
 	if needs := k.cmakeNeeds(e, false); needs != nil {
 		property("IMPORTED_LINK_DEPENDENT_LIBRARIES", strings.Join(needs, ";"))
 	}
-	if e.Links.CUDA && e.Links.Runtime == "shared" { // CUDA::cudart is of no kind that CMake would make the option for
+	if e.Links.CUDA && e.Links.Runtime == "shared" && k.tree != nil {
+		if dir := k.tree.runtimeDir("libcudart.so"); dir != "" {
+			property("INTERFACE_LINK_OPTIONS", "LINKER:-rpath-link,"+cmakeListed(dir))
+		}
+	} else if e.Links.CUDA && e.Links.Runtime == "shared" { // CUDA::cudart is of no kind that CMake would make the option for
 		w.line("  if(TARGET CUDA::cudart)")
 		w.line("    get_target_property(@cudart CUDA::cudart IMPORTED_LOCATION)")
 		w.line(`    get_filename_component(@cudart "${@cudart}" DIRECTORY)`)
@@ -319,8 +339,8 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "CUDA;%s")`, k.Name, name, languages)
 		w.line("  else()")
 		w.line(`    set_property(TARGET %s::%s PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "%s")`, k.Name, name, languages)
-		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, k.Name, name, cudaTargets(l))
-		if l.Closed {
+		w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_LIBRARIES "%s")`, k.Name, name, k.cudaTargets(l))
+		if l.Closed && k.tree == nil {
 			w.line(`    set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_DIRECTORIES "${CUDAToolkit_LIBRARY_DIR}")`, k.Name, name)
 		}
 		w.line("  endif()")
@@ -330,8 +350,12 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 	k.cmakeDeviceLink(w, e, name, property)
 }
 
-// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is there.
-func cudaTargets(l plan.Links) string {
+// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is there. A library in its build tree is linked with the
+// runtime of the toolkit that makes it, which is here.
+func (k *Package) cudaTargets(l plan.Links) string {
+	if k.tree != nil {
+		return strings.Join(k.tree.runtime(l), ";")
+	}
 	runtime := "CUDA::cudart_static"
 	if l.Runtime == "shared" {
 		runtime = "CUDA::cudart"
@@ -371,11 +395,14 @@ func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, prop
 	}
 }
 
-// cmakeVersion is NAMEConfigVersion.cmake: a version is good for requests of the same first number that are not newer, and for ranges that hold it.
-func (k *Package) cmakeVersion() string {
-	major, _, _ := strings.Cut(k.Version, ".")
-	return fmt.Sprintf(`# Written by kbuild install.
-set(PACKAGE_VERSION "%s")
+// cmakeVersion is NAMEConfigVersion.cmake, see CMakeVersion: a version is good for requests of the same first number that are not newer, and for ranges that hold it.
+func (k *Package) cmakeVersion() string { return CMakeVersion("kbuild install", k.Version) }
+
+// CMakeVersion is the version file of a package that somebody has written.
+func CMakeVersion(by, version string) string {
+	major, _, _ := strings.Cut(version, ".")
+	return fmt.Sprintf(`# Written by %[3]s.
+set(PACKAGE_VERSION "%[1]s")
 if(PACKAGE_FIND_VERSION_RANGE)
   if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION_MIN OR NOT PACKAGE_FIND_VERSION_MIN_MAJOR STREQUAL "%[2]s"
      OR (PACKAGE_FIND_VERSION_RANGE_MAX STREQUAL "INCLUDE" AND PACKAGE_VERSION VERSION_GREATER PACKAGE_FIND_VERSION_MAX)
@@ -395,5 +422,5 @@ endif()
 if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(PACKAGE_VERSION_UNSUITABLE TRUE)
 endif()
-`, k.Version, major)
+`, version, major, by)
 }

@@ -92,14 +92,46 @@ func TestConfigs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = strings.ReplaceAll(got, mustAbs(samples), "/samples")
-		golden := filepath.Join("testdata", filepath.Base(f.Path))
-		if *update {
-			os.WriteFile(golden, []byte(got), 0o666)
+		compareGolden(t, filepath.Base(f.Path), got)
+	}
+}
+
+// compareGolden holds a text against a file in testdata.
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	got = strings.NewReplacer(mustAbs(samples), "/samples", mustAbs("../.."), "/kbuild").Replace(got)
+	golden := filepath.Join("testdata", name)
+	if *update {
+		os.WriteFile(golden, []byte(got), 0o666)
+	}
+	want, _ := os.ReadFile(golden)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update rewrites):\n%s", name, diff)
+	}
+}
+
+// What CMake is told of libraries that are not built yet. The end-to-end tests have it read such.
+func TestTree(t *testing.T) {
+	exports := solvers()
+	for i, e := range exports {
+		if e.Kind == manifest.Library {
+			exports[i].File, exports[i].Codes = "build/lib/lib"+e.Name+".a", []string{"sm_80", "lto_90"}
 		}
-		want, _ := os.ReadFile(golden)
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got; -update rewrites):\n%s", f.Path, diff)
+	}
+	exports[2].Headers = append(exports[2].Headers, manifest.Header{Path: "/out/gen/version/solver/version.h", As: "solver/version.h", Generated: "generate.version"})
+	p := &manifest.Project{Root: mustAbs("."), Files: []string{"kernels.hcl"}}
+	tree := Tree{Name: "kbuild_1", Labels: []string{"library.closed", "library.loaded", "module.gemm"}, Exports: exports, Archs: known(t)}
+	text, diags, err := tree.CMake(p)
+	if err != nil || diags != nil {
+		t.Fatal(diags, err)
+	}
+	compareGolden(t, "tree.cmake", text)
+
+	for label, want := range map[string]string{"executable.tool": "executable.tool is a program", "prebuilt.system": "prebuilt.system and library.system have one name"} {
+		tree.Exports = append(solvers()[:1], plan.Export{Label: "executable.tool", Kind: manifest.Executable}, library("system", "lib.a", plan.Links{}, "prebuilt.system"))
+		tree.Labels = []string{label, "library.system"}
+		if _, diags, _ := tree.CMake(p); diags == nil || !strings.HasPrefix(diags[0].Summary, want) {
+			t.Errorf("%s is refused by %v, want %q", label, diags, want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type Package struct {
 	archs   []gencode.Code
 	files   []File
 	found   map[string]contents // what libraries hold, by label
+	tree    *Tree               // the libraries stay where they are built; nil for those that are installed
 }
 
 // File is one of them.
@@ -91,7 +92,6 @@ func New(p *manifest.Project, exports []plan.Export, labels []string, archs []ge
 
 // check says what of the package others could not use.
 func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
-	names := map[string]plan.Export{}
 	for _, e := range k.exports {
 		if e.Kind == manifest.Executable {
 			continue
@@ -108,12 +108,19 @@ func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s cannot be installed: %v", e.Label, err),
 				Detail: "Link it with -Wl,-soname,NAME: programs that were linked with it look for it in a folder of this project."})
 		}
-		if first, twice := names[e.Name]; twice && e.Kind != manifest.Module {
+	}
+	return append(diags, k.namesakes()...)
+}
+
+// namesakes reports libraries that CMake and pkg-config could not tell apart.
+func (k *Package) namesakes() (diags manifest.Diagnostics) {
+	names := map[string]plan.Export{}
+	for _, e := range k.libraries() {
+		if first, twice := names[e.Name]; twice {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s and %s have one name in the package", first.Label, e.Label),
 				Detail: "Rename one of them.", Also: manifest.Place{Pos: first.Pos, Say: first.Label}})
-		} else if e.Kind != manifest.Module {
-			names[e.Name] = e
 		}
+		names[e.Name] = e
 	}
 	return diags
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Client holds tokens of a jobserver. The first job of a client needs no token. Its methods may be
@@ -19,6 +21,8 @@ import (
 type Client struct {
 	r, w    *os.File
 	reading chan struct{} // full while somebody reads: the deadline of r is the reader's
+
+	inherited []int // descriptors from make, which commands do not get until Close
 
 	mu     sync.Mutex
 	held   []byte
@@ -131,5 +135,8 @@ func (c *Client) Close() error {
 		c.w.Write(c.held)
 	}
 	c.held = nil
+	for _, fd := range c.inherited { // this process may become a program that speaks to make by itself
+		unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
+	}
 	return errors.Join(errR, c.w.Close())
 }

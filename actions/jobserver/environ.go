@@ -129,6 +129,7 @@ func openPipe(r, w int) (*Client, error) {
 	// to the pipe.
 	syscall.CloseOnExec(r)
 	syscall.CloseOnExec(w)
+	c.inherited = []int{r, w}
 	return c, nil
 }
 

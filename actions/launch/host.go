@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -17,10 +18,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// hostCompiler is how compilers of C++ are called: x86_64-linux-gnu-g++-12.
-var hostCompiler = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z0-9_]+-)*(g\+\+|c\+\+|clang\+\+)(-[0-9.]+)?$`) })
+// hostCompiler is how compilers of C and C++ are called: x86_64-linux-gnu-g++-12.
+var hostCompiler = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9_]+-)*(g\+\+|c\+\+|clang\+\+|gcc|cc|clang)(-[0-9.]+)?$`)
+})
 
-// collectHost reads a compile of a C++ source, which is one action.
+// collectHost reads a compile of a C or C++ source, which is one action.
 func (f *facts) collectHost(ctx context.Context) error {
 	l := f.launch
 	if !hostCompiler().MatchString(filepath.Base(l.Argv[0])) {
@@ -60,7 +63,7 @@ func (b *build) planHost() {
 	c := b.host
 	a := &graph.Action{Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{compiler.Anywhere}, Inputs: []string{c.Source}, Outputs: []string{output + ".o"},
 		Depfile: depfile, Tools: []string{"cxx"}, Work: graph.Work{Step: &graph.Step{}}}
-	if c.Deps != "" {
+	if c.Deps != "" && !c.Own {
 		a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
 	}
 	if b.debug = host.AsksForDebug(c.Argv); b.debug {
@@ -70,18 +73,21 @@ func (b *build) planHost() {
 }
 
 // madeByHost describes what it made.
-func (b *build) madeByHost(rec *cache.Record) (*command.Made, error) {
+func (b *build) madeByHost(ctx context.Context, rec *cache.Record) (m *command.Made, err error) {
 	o := rec.Outputs[0]
 	o.Path = b.host.Output
-	m := &command.Made{Outputs: []cache.Output{o}, Stderr: b.inOrder()}
-	if b.host.Deps != "" {
-		text, err := b.launch.content(rec.Outputs[1])
-		if err != nil {
-			return nil, err
-		}
-		m.Files = []command.Text{{Path: b.host.Deps, Text: text}}
+	m = &command.Made{Outputs: []cache.Output{o}, Stderr: b.inOrder()}
+	var text []byte
+	switch {
+	case b.host.Deps == "":
+		return m, nil
+	case b.host.Own:
+		text, err = b.ownDeps(ctx, rec)
+	default:
+		text, err = b.launch.content(rec.Outputs[1])
 	}
-	return m, nil
+	m.Files = []command.Text{{Path: b.host.Deps, Text: text}}
+	return m, err
 }
 
 // content is that of an output in the store.
@@ -92,4 +98,22 @@ func (l *Launch) content(o cache.Output) ([]byte, error) {
 	}
 	defer r.Close()
 	return io.ReadAll(r)
+}
+
+// ownDeps is the dependency file without headers of the system. Of a precompiled header a preprocessor alone says something else.
+func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) {
+	for _, f := range rec.Discovered {
+		if ext := filepath.Ext(f.Path); ext == ".gch" || ext == ".pch" {
+			return nil, leave("-MMD with the precompiled header %s", f.Path)
+		}
+	}
+	to := placeDir + "/own.d"
+	res, err := run.Run(ctx, run.Command{Argv: b.host.AskOwn(output+".o", depfile, to), Dir: b.launch.Dir, Env: append(b.env.All, "TMPDIR="+placeDir, "PWD="+os.Getenv("PWD"))})
+	if err != nil {
+		return nil, err
+	}
+	if res.ExitCode != 0 || len(res.Output) > 0 {
+		return nil, leave("-MM of it ends with %d and says %q", res.ExitCode, res.Output)
+	}
+	return os.ReadFile(to)
 }

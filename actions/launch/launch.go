@@ -38,6 +38,9 @@ type Launch struct {
 	*quick.Call
 	Store  *disk.Store
 	Broker sched.Broker // of the machine; nil without
+
+	Jobs      int             // passes at once, as far as broker and jobserver let them; 0 is one
+	Jobserver sched.Jobserver // make's, for passes beside the first; nil without
 }
 
 // Left is why a command is left to the compiler.
@@ -50,29 +53,30 @@ func leave(format string, args ...any) error { return Left{fmt.Sprintf(format, a
 // Result is how a command ended that was taken apart.
 type Result struct {
 	Made      *command.Made
-	Ran, Hits int // passes
+	Ran, Hits int    // passes
+	Starved   string // a pass that ran once more, with nothing beside it, since memory was short; "" is none
 }
 
 // Place puts the outputs where the command has them.
-func (r *Result) Place(ctx context.Context, call *quick.Call, store *disk.Store) error {
-	return command.Open(store).Place(ctx, r.Made, call.Dir)
+func (r *Result) Place(ctx context.Context, call *quick.Call) error {
+	return call.Memory.Place(ctx, r.Made, call.Dir)
 }
 
 // Compilers are the names of compilers that kbuild may stand for, as links to it.
-var Compilers = []string{"nvcc", "g++", "c++", "clang++"}
+var Compilers = []string{"nvcc", "g++", "c++", "clang++", "gcc", "cc", "clang"}
 
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
 func (l *Launch) Compile(ctx context.Context) (*Result, error) {
-	f, err := l.facts(ctx)
-	if err != nil {
-		return nil, err
-	}
 	place, err := newPlace()
 	if err != nil {
 		return nil, err
 	}
 	defer place.remove()
+	f, err := l.facts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	b := &build{facts: f}
 	return b.run(ctx)
 }
@@ -380,6 +384,9 @@ type build struct {
 	said   map[graph.ActionID][]byte
 	peaks  map[string]int64 // bytes, see peak
 	failed error
+
+	asked   sync.Map // the memory that a lease was asked for, in bytes, by graph.ActionID
+	starved string   // see Result
 }
 
 // plan makes the graph of the passes.
@@ -392,7 +399,7 @@ func (b *build) plan() error {
 	c, k := b.command, b.CUDA
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Mode: c.Mode, Argv: b.wholeArgv(), Inputs: []string{c.Source}, Outputs: []string{b.output()},
 		Depfile: depfile, Tools: []string{"nvcc"}, Work: graph.Work{Driver: &graph.Driver{}}}
-	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Emit: b.emit, Files: c.Deps != nil || b.launch.Base.Dir != "", Plain: true}
+	u := compiler.Unit{Whole: whole, Dir: partsDir, ID: b.moduleID(), Named: b.name(), Emit: b.emit, Files: c.Deps != nil || b.launch.Base.Dir != "", Own: c.Deps != nil && c.Deps.Own, Plain: true}
 	kit := nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, LibNVVM: k.LibNVVM}
 	if b.link != nil {
 		whole.Kind, whole.Name, whole.Inputs, whole.Depfile, whole.Work.Link = graph.DeviceLink, c.Output, c.Linked, "", &graph.Link{LTO: c.Mode == "lto"}
@@ -456,13 +463,18 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	defer b.db.Close()
 	l := b.launch
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
-		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true})
+		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true,
+		Starved: func(a *graph.Action) {
+			if n, ok := b.asked.Load(a.ID); ok { // what others have noted meanwhile is not doubled once more
+				l.Memory.NoteShort(l.Dir, 2*max(compilerMemory, n.(int64)))
+			}
+		}})
 	b.said, b.peaks = map[graph.ActionID][]byte{}, map[string]int64{}
 	var want []graph.ActionID
 	for _, a := range b.graph.Actions {
 		want = append(want, a.ID)
 	}
-	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: 1, KeepGoing: 1, Broker: l.Broker, Memory: b.memory(l.last())}, b.runner, b)
+	sum, err := sched.Run(ctx, b.graph, want, sched.Options{Jobs: max(1, l.Jobs), Jobserver: l.Jobserver, KeepGoing: 1, Broker: l.Broker, Crowded: l.Broker != nil, Memory: b.memory}, b.runner, b)
 	l.Store.Count(b.runner.Counters())
 	switch {
 	case err != nil:
@@ -481,7 +493,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	}
 	made.Peaks = b.peaks
 	b.keep(made)
-	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached}, nil
+	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached, Starved: b.starved}, nil
 }
 
 // made describes what the command made.
@@ -491,7 +503,7 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 		return nil, leave("an input changed while it was compiled")
 	}
 	if b.host != nil {
-		return b.madeByHost(rec)
+		return b.madeByHost(ctx, rec)
 	}
 	o := rec.Outputs[0]
 	o.Path = b.command.Output
@@ -515,23 +527,21 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 // peak names a pass among those of its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
 
-// last is what the command made the last time.
-func (l *Launch) last() *command.Made {
-	if made := command.Open(l.Store).Last(l.Key); made != nil || l.Base.Dir == "" {
-		return made
+// memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual; or, where one of this folder was short of memory, twice
+// what that was expected to take.
+func (b *build) memory(a *graph.Action) int64 {
+	last, n := b.launch.Last, engine.Usual(a)
+	if last != nil && last.Peaks[peak(a)] > 0 {
+		n = last.Peaks[peak(a)]
+	} else if n >= compilerMemory {
+		n = max(n, b.launch.Memory.Short(b.launch.Dir))
 	}
-	return command.Open(l.Store).Last(l.Shared)
+	b.asked.Store(a.ID, n)
+	return n
 }
 
-// memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual.
-func (b *build) memory(last *command.Made) func(a *graph.Action) int64 {
-	return func(a *graph.Action) int64 {
-		if last != nil && last.Peaks[peak(a)] > 0 {
-			return last.Peaks[peak(a)]
-		}
-		return engine.Usual(a)
-	}
-}
+// compilerMemory is the least that a pass is taken for which compiles.
+const compilerMemory = 512 << 20
 
 // Start, Started and Finished make build a sched.Observer.
 func (b *build) Start(int)             {}
@@ -540,6 +550,9 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	b.said[a.ID] = r.Output
 	if rec := b.db.LastRun(a.Outputs[0]); rec != nil && rec.MaxRSS > 0 {
 		b.peaks[peak(a)] = rec.MaxRSS
+	}
+	if r.Retried {
+		b.starved = string(a.Kind)
 	}
 	if r.Status == sched.Failed && b.failed == nil {
 		b.failed = fmt.Errorf("%s: %w: %s", a.Kind, r.Err, r.Output)

@@ -19,26 +19,27 @@ const placeFD = 99
 // placeDir is the folder for this process and for all that it starts.
 const placeDir = "/proc/self/fd/99"
 
-// place is the folder of one compile.
+// place is the folder of one compile. It is this process's TMPDIR, so that nothing stays of compilers which are asked something and are killed.
 type place struct {
 	dir  string
 	lock *os.File
+	temp *string // TMPDIR as it was; nil is none
 }
 
 // newPlace makes a folder, and removes those that processes have left behind which were killed: the kernel takes their locks.
 func newPlace() (*place, error) {
 	base := filepath.Join(os.TempDir(), fmt.Sprintf("kbuild-cc-%d", os.Getuid()))
-	if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
-		return nil, err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(base, &st); err == unix.ENOENT {
-		return nil, fmt.Errorf("%s is gone", base) // with the last compile in it
-	} else if err != nil || int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s is not this user's own folder", base)
-	}
-	sweep(base)
-	for range 100 { // somebody who sweeps may be faster than the lock
+	for range 100 { // somebody who sweeps may be faster than the lock, and the last one out takes the folder of all with him
+		if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
+			return nil, err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(base, &st); err == unix.ENOENT {
+			continue
+		} else if err != nil || int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 {
+			return nil, fmt.Errorf("%s is not this user's own folder", base)
+		}
+		sweep(base)
 		if p, err := takePlace(base); p != nil || err != nil {
 			return p, err
 		}
@@ -46,9 +47,12 @@ func newPlace() (*place, error) {
 	return nil, fmt.Errorf("no temporary folder can be made in %s", base)
 }
 
-// takePlace makes a folder and locks it; nil if it was swept away before that.
+// takePlace makes a folder and locks it; nil if it, or the one that it is to be in, was taken away before that.
 func takePlace(base string) (*place, error) {
 	dir, err := os.MkdirTemp(base, "c-")
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +60,10 @@ func takePlace(base string) (*place, error) {
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
-	p := &place{dir, lock}
+	p := &place{dir: dir, lock: lock}
+	if temp, ok := os.LookupEnv("TMPDIR"); ok {
+		p.temp = &temp
+	}
 	var st unix.Stat_t
 	if err == nil {
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
@@ -75,6 +82,7 @@ func takePlace(base string) (*place, error) {
 		p.remove()
 		return nil, fmt.Errorf("making a temporary folder: %w", err)
 	}
+	os.Setenv("TMPDIR", dir)
 	return p, nil
 }
 
@@ -97,9 +105,14 @@ func sweep(base string) {
 }
 
 func (p *place) remove() {
+	os.Unsetenv("TMPDIR")
+	if p.temp != nil {
+		os.Setenv("TMPDIR", *p.temp)
+	}
 	os.RemoveAll(p.dir)
 	unix.Close(placeFD)
 	if p.lock != nil {
 		p.lock.Close()
 	}
+	unix.Rmdir(filepath.Dir(p.dir)) // unless there is another in it
 }

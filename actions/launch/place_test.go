@@ -20,6 +20,9 @@ func TestPlace(t *testing.T) {
 		t.Error(err)
 	}
 	base := filepath.Dir(p.dir)
+	if os.TempDir() != p.dir {
+		t.Error("what compilers leave that are only asked stands elsewhere")
+	}
 	left := filepath.Join(base, "c-left")
 	if err := os.MkdirAll(filepath.Join(left, "full"), 0o777); err != nil {
 		t.Fatal(err)
@@ -32,8 +35,11 @@ func TestPlace(t *testing.T) {
 		t.Error("what somebody holds is swept away")
 	}
 	p.remove()
-	if entries, _ := os.ReadDir(base); len(entries) > 0 {
-		t.Errorf("left behind: %v", entries)
+	if os.TempDir() != filepath.Dir(base) {
+		t.Errorf("TMPDIR is %s afterwards", os.TempDir())
+	}
+	if entries, err := os.ReadDir(base); err == nil {
+		t.Errorf("left behind: the folder of all, with %v", entries)
 	}
 }
 
@@ -46,6 +52,9 @@ func TestPlaceOfOthers(t *testing.T) {
 	}
 	base := filepath.Dir(p.dir)
 	p.remove()
+	if err := os.Mkdir(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chmod(base, 0o777); err != nil {
 		t.Fatal(err)
 	}

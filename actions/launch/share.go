@@ -22,7 +22,7 @@ import (
 
 // keep remembers the command for the next time: for any place of the base, if it is the same everywhere.
 func (b *build) keep(made *command.Made) {
-	l, memory := b.launch, command.Open(b.launch.Store)
+	l, memory := b.launch, b.launch.Memory
 	others, ok := probe.Observed(b.request, b.Facts)
 	if !ok {
 		return

@@ -2,12 +2,13 @@ package pptext
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Files are the files that a preprocessed text is of, as its line markers spell them, each once, in the order in which they begin.
-func Files(text []byte) (files []string) {
+func Files(text []byte, withoutSystem bool) (files []string) {
 	seen := map[string]bool{}
 	for len(text) > 0 {
 		line := text
@@ -16,9 +17,11 @@ func Files(text []byte) (files []string) {
 		} else {
 			text = nil
 		}
-		if name := markedFile(line); name != "" && name[0] != '<' && !strings.HasSuffix(name, "//") && !seen[name] { // with -g, DIR// is the folder
+		if name, system := markedFile(line); name != "" && name[0] != '<' && !strings.HasSuffix(name, "//") && !seen[name] { // with -g, DIR// is the folder
 			seen[name] = true
-			files = append(files, name)
+			if !system || !withoutSystem {
+				files = append(files, name)
+			}
 		}
 	}
 	return files
@@ -39,28 +42,28 @@ func Placed(text []byte, base string) bool {
 		if end := bytes.IndexByte(line, '\n'); end >= 0 {
 			line = line[:end]
 		}
-		if markedFile(line) == "" {
+		if name, _ := markedFile(line); name == "" {
 			return true
 		}
 		at += i + len(base)
 	}
 }
 
-// markedFile is the file of a line marker, # 12 "a.h" 1; "" of any other line.
-func markedFile(line []byte) string {
+// markedFile is the file of a line marker, # 12 "a.h" 1 3, and whether it is read as a header of the system (3); "" of any other line.
+func markedFile(line []byte) (name string, system bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("# "))
 	if !ok {
-		return ""
+		return "", false
 	}
 	at := bytes.IndexByte(rest, '"')
 	if _, err := strconv.Atoi(string(bytes.TrimSpace(rest[:max(at, 0)]))); at < 0 || err != nil {
-		return ""
+		return "", false
 	}
 	quoted := rest[at:]
 	end := bytes.LastIndexByte(quoted, '"')
 	name, err := strconv.Unquote(string(quoted[:end+1]))
 	if err != nil {
-		return ""
+		return "", false
 	}
-	return name
+	return name, slices.Contains(strings.Fields(string(quoted[end+1:])), "3")
 }

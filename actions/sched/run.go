@@ -269,7 +269,7 @@ func (l *loop) handle(e event) {
 	if e.result.Status == Failed && (e.result.Lost || l.ctx.Err() != nil) {
 		e.result.Status = Skipped // it was stopped, it did not fail
 	}
-	if e.result.Status == Failed && e.result.Short && n.beside && !n.alone && !l.stopping {
+	if e.result.Status == Failed && e.result.Short && (n.beside || l.opts.Crowded) && !n.alone && !l.stopping {
 		n.alone = true
 		l.set(e.node, queued)
 		return

@@ -359,19 +359,21 @@ func TestCancelledBefore(t *testing.T) {
 // What ends for want of memory beside others runs once more, when nothing else is left to run; alone it would end so again.
 func TestShortOfMemory(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		jobs int
-		want Status
+		name    string
+		jobs    int
+		crowded bool
+		want    Status
 	}{
-		{"beside another", 2, Ran},
-		{"alone as it was", 1, Failed},
+		{"beside another", 2, false, Ran},
+		{"alone as it was", 1, false, Failed},
+		{"beside other runs", 1, true, Ran},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				g := makeGraph([]string{"big"}, []string{"other"}, []string{"third"}, []string{"user", "big"})
 				takes := 10 * time.Millisecond
 				fates := []fate{{execute: Ran, takes: takes, short: true}, {execute: Ran, takes: takes}, {execute: Ran, takes: takes}, {execute: Ran}}
-				w := newWorld(t, g, fates, Options{Jobs: c.jobs, Cost: func(*graph.Action) time.Duration { return 1 }})
+				w := newWorld(t, g, fates, Options{Jobs: c.jobs, Crowded: c.crowded, Cost: func(*graph.Action) time.Duration { return 1 }})
 				if _, err := Run(t.Context(), g, []graph.ActionID{0, 1, 2, 3}, w.opts, w, w); err != nil {
 					t.Fatal(err)
 				}

@@ -32,6 +32,7 @@ type Result struct {
 	MaxRSS  int64  // bytes, of the largest process; 0 is unknown
 	Worker  string // the other machine that it ran on; "" is this one
 	Short   bool   // of Failed: memory was short, so that it may succeed with nothing beside it
+	Retried bool   // it did so before
 	Lost    bool   // of Failed, elsewhere: it says nothing of the action, which must be executed here
 }
 
@@ -91,6 +92,7 @@ type Options struct {
 	Pools     map[string]int                      // processes at once in each pool
 	Jobserver Jobserver                           // nil if there is none
 	Broker    Broker                              // nil if there is none
+	Crowded   bool                                // other runs like this one are beside it: what ends Short here may do so for their memory
 	MaxLoad   float64                             // start no further process above this load average; 0 is no limit
 	Load      func() float64                      // 1-minute load average; nil reads the system's
 	Cost      func(a *graph.Action) time.Duration // expected wall time, for the critical path; nil is 1 each

@@ -87,25 +87,16 @@ func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok
 	return h.Sum(), true
 }
 
-// Memory is the folder of an action cache where command lines are remembered.
-type Memory struct {
-	dir   string
-	store *disk.Store
-}
+// Memory is where an action cache remembers command lines. What is not used for long is removed as all that the cache has, at any moment: who has
+// just opened it reads on, and who does not find an output compiles.
+type Memory struct{ store *disk.Store }
 
-// Open gives the memory beside a store.
-func Open(store *disk.Store) *Memory {
-	return &Memory{filepath.Join(store.Folder(), "commands"), store}
-}
-
-func (m *Memory) file(key cache.Key) string {
-	name := key.String()
-	return filepath.Join(m.dir, name[:2], name[2:])
-}
+// Open gives the memory of a store.
+func Open(store *disk.Store) *Memory { return &Memory{store} }
 
 // open gives the view of a command, in a database to be closed; nil if it is not remembered.
 func (m *Memory) open(key cache.Key) (*tree.DB, *tree.View) {
-	name := m.file(key)
+	name := m.store.Command(key)
 	if _, err := os.Stat(name); err != nil {
 		return nil, nil
 	}
@@ -130,42 +121,38 @@ func madeOf(v *tree.View) *Made {
 	return made
 }
 
-// Find gives what a command made if all that it depended on is what it was. dir is its folder. changed are paths that are not, of a command that
-// is remembered.
-func (m *Memory) Find(key cache.Key, dir string) (made *Made, changed []string) {
+// Find gives what a command made the last time; nil if that is not known. It would make the same now if holds, that is if all that it depended on is
+// what it was. dir is its folder. changed are paths that are not.
+func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, changed []string) {
 	db, v := m.open(key)
 	if v == nil {
-		return nil, nil
+		return nil, false, nil
 	}
 	defer db.Close()
+	made = madeOf(v)
 	_, changed, err := hold(v, dir)
-	if err != nil || len(changed) > 0 {
-		return nil, changed
-	}
-	return madeOf(v), nil
+	return made, err == nil && made != nil && len(changed) == 0, changed
 }
 
 // FindShared is Find for what was perhaps made at another place of the base. It is kept under the key here, which is of this place, so that the next
 // time stat answers. began is when the call did.
-func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, changed []string) {
+func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, holds bool, changed []string) {
 	db, v := m.open(shared)
 	if v == nil {
-		return nil, nil
+		return nil, false, nil
 	}
 	defer db.Close()
+	made = madeOf(v)
 	stats, changed, err := hold(v, dir)
-	if err != nil || len(changed) > 0 {
-		return nil, changed
+	holds = err == nil && made != nil && len(changed) == 0
+	if holds && len(stats) > 0 {
+		list := v.All()
+		for i, st := range stats {
+			list[i].Stat, list[i].Young, list[i].Seen = st, !st.Before(began), 0
+		}
+		m.Keep(here, list, *made)
 	}
-	if made = madeOf(v); made == nil || len(stats) == 0 {
-		return made, nil
-	}
-	list := v.All()
-	for i, st := range stats {
-		list[i].Stat, list[i].Young, list[i].Seen = st, !st.Before(began), 0
-	}
-	m.Keep(here, list, *made)
-	return made, nil
+	return made, holds, changed
 }
 
 // hold looks at all that a view observed. stats are those of what has another, and is the same.
@@ -182,18 +169,8 @@ func hold(v *tree.View, dir string) (stats map[int]cache.Stat, changed []string,
 	return stats, changed, err
 }
 
-// Last is what a command made the last time, whatever has changed since; nil if that is not known.
-func (m *Memory) Last(key cache.Key) *Made {
-	db, v := m.open(key)
-	if v == nil {
-		return nil
-	}
-	defer db.Close()
-	return madeOf(v)
-}
-
 // Forget is the reverse of Keep.
-func (m *Memory) Forget(key cache.Key) { os.Remove(m.file(key)) }
+func (m *Memory) Forget(key cache.Key) { os.Remove(m.store.Command(key)) }
 
 // At is what a command made, as it is at the place of a base.
 func (m *Made) At(b Base) *Made {
@@ -236,26 +213,50 @@ func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) er
 	if err != nil {
 		return err
 	}
-	name := m.file(key)
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	tmp := name + "." + strconv.Itoa(os.Getpid())
-	defer os.Remove(tmp)
-	db, err := tree.Open(tmp)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	plan, err := db.WritePlan([]byte{0})
-	if err != nil {
-		return err
-	}
-	if err := db.SetView([32]byte(key), note, plan, observed); err != nil {
-		return err
-	}
-	return os.Rename(tmp, name)
+	return m.store.PutCommand(key, made.Outputs, func(tmp string) error {
+		db, err := tree.Open(tmp)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		plan, err := db.WritePlan([]byte{0})
+		if err != nil {
+			return err
+		}
+		return db.SetView([32]byte(key), note, plan, observed)
+	})
 }
+
+// Memory may be short where passes run that never ran before, and take more than was guessed. Then there is a better guess for all that never ran in that folder:
+// twice as much. The file of a folder is a number.
+
+// Short is that guess, in bytes; 0 if nothing was short of memory.
+func (m *Memory) Short(dir string) int64 {
+	text, _ := os.ReadFile(m.short(dir))
+	n, _ := strconv.ParseInt(string(text), 10, 64)
+	return max(0, n)
+}
+
+// NoteShort notes it. Of several the largest counts; that two at once may lose one makes a guess worse, as without.
+func (m *Memory) NoteShort(dir string, bytes int64) {
+	name := m.short(dir)
+	if bytes <= m.Short(dir) || os.MkdirAll(filepath.Dir(name), 0o777) != nil {
+		return
+	}
+	WriteFile(name, false, func(w io.Writer) error {
+		_, err := io.WriteString(w, strconv.FormatInt(bytes, 10))
+		return err
+	})
+}
+
+func (m *Memory) short(dir string) string {
+	h := cache.NewHasher()
+	h.Field("folder", dir)
+	return filepath.Join(m.store.Folder(), "commands", "short", h.Sum().String())
+}
+
+// Used stamps a command that was brought: what is used stays longest.
+func (m *Memory) Used(key cache.Key) { m.store.UsedCommand(key) }
 
 // Place writes the outputs of a command, which dir is the folder of. They are new files: whoever waits for them goes by their times.
 func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -67,27 +68,28 @@ func digest(t *testing.T, file string) cache.Digest {
 // What is remembered comes back as long as what it depended on is what it was, by content if not by stat.
 func TestFind(t *testing.T) {
 	m, key, dir := remembered(t)
-	made, changed := m.Find(key, dir)
-	if made == nil || len(changed) > 0 || made.Stderr != "warning\n" {
+	made, holds, changed := m.Find(key, dir)
+	if !holds || len(changed) > 0 || made.Stderr != "warning\n" {
 		t.Fatalf("%+v, %q", made, changed)
 	}
 	write(t, dir, "a.cu", "source")
-	if made, _ := m.Find(key, dir); made == nil {
+	if _, holds, _ := m.Find(key, dir); !holds {
 		t.Error("a file with the same content counts as changed")
 	}
 	write(t, dir, "a.cu", "SOURCE")
-	if made, changed := m.Find(key, dir); made != nil || !slices.Equal(changed, []string{"a.cu"}) {
-		t.Errorf("of another source: %+v, %q", made, changed)
+	last, holds, changed := m.Find(key, dir)
+	if holds || !slices.Equal(changed, []string{"a.cu"}) {
+		t.Errorf("of another source: %v, %q", holds, changed)
 	}
-	if last := m.Last(key); last == nil || last.Peaks["ptxas"] != 7 {
+	if last == nil || last.Peaks["ptxas"] != 7 {
 		t.Errorf("the last time: %+v", last)
 	}
 	write(t, dir, "a.cu", "source")
 	write(t, dir, "absent.h", "")
-	if made, changed := m.Find(key, dir); made != nil || len(changed) != 1 {
-		t.Errorf("with a header that came: %+v, %q", made, changed)
+	if _, holds, changed := m.Find(key, dir); holds || len(changed) != 1 {
+		t.Errorf("with a header that came: %v, %q", holds, changed)
 	}
-	if made, _ := m.Find(Key(nil, dir, nil), dir); made != nil {
+	if made, _, _ := m.Find(Key(nil, dir, nil), dir); made != nil {
 		t.Error("another command is remembered")
 	}
 }
@@ -95,17 +97,17 @@ func TestFind(t *testing.T) {
 // A file that is damaged is forgotten, wherever the damage is.
 func TestFindDamaged(t *testing.T) {
 	m, key, dir := remembered(t)
-	whole, err := os.ReadFile(m.file(key))
+	whole, err := os.ReadFile(m.store.Command(key))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for at := 0; at < len(whole); at += 7 {
 		text := slices.Clone(whole)
 		text[at] ^= 0x55
-		if err := os.WriteFile(m.file(key), text, 0o666); err != nil {
+		if err := os.WriteFile(m.store.Command(key), text, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if made, _ := m.Find(key, dir); made != nil && (made.Stderr != "warning\n" || made.Outputs[0].Path != "out/a.o" || string(made.Files[0].Text) != "a.o : a.cu\n") {
+		if made, holds, _ := m.Find(key, dir); holds && (made.Stderr != "warning\n" || made.Outputs[0].Path != "out/a.o" || string(made.Files[0].Text) != "a.o : a.cu\n") {
 			t.Fatalf("damaged at %d: %+v", at, made)
 		}
 	}
@@ -114,7 +116,7 @@ func TestFindDamaged(t *testing.T) {
 // Outputs are whole, or not there; an older one goes.
 func TestPlace(t *testing.T) {
 	m, key, dir := remembered(t)
-	made, _ := m.Find(key, dir)
+	made, _, _ := m.Find(key, dir)
 	if err := m.Place(t.Context(), made, dir); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
@@ -153,5 +155,106 @@ func TestWriteNamed(t *testing.T) {
 	})
 	if info, statErr := os.Stat(name); err != nil || statErr != nil || info.Mode()&0o100 == 0 {
 		t.Errorf("%v, %v", err, statErr)
+	}
+}
+
+// A collection takes what is remembered with its outputs, the longest unused first; one that was brought stays. While it runs, who brings a command gets
+// it whole or not at all.
+func TestCollection(t *testing.T) {
+	m, key, dir := remembered(t)
+	ctx := t.Context()
+	if err := os.Mkdir(filepath.Join(dir, "out"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := m.store.Stats(ctx); err != nil || st.Commands != 1 || st.Records != 2 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	age := func() {
+		old := time.Now().Add(-2 * time.Hour)
+		filepath.WalkDir(m.store.Folder(), func(name string, d fs.DirEntry, err error) error { return os.Chtimes(name, old, old) })
+	}
+	age()
+	m.Used(key)
+	if res, err := m.store.GC(ctx, 0, time.Hour); err != nil || res.Records != 1 || res.Blobs != 0 || res.Commands != 0 {
+		t.Errorf("a command that was used: %+v, %v", res, err)
+	}
+	if made, holds, _ := m.Find(key, dir); !holds || m.Place(ctx, made, dir) != nil {
+		t.Error("it does not come back")
+	}
+	made, _, _ := m.Find(key, dir)
+	age()
+	brought := make(chan string)
+	go func() {
+		defer close(brought)
+		for {
+			found, holds, _ := m.Find(key, dir)
+			if !holds || m.Place(ctx, found, dir) != nil {
+				return
+			}
+			text, _ := os.ReadFile(filepath.Join(dir, "out/a.o"))
+			brought <- string(text)
+		}
+	}()
+	if text := <-brought; text != "object" {
+		t.Errorf("it brings %q", text)
+	}
+	done := make(chan error, 1)
+	go func() {
+		res, err := m.store.GC(ctx, 1, 0)
+		if err == nil && (res.Records != 1 || res.Blobs != 1 || res.Commands != 1 || res.Bytes != 0) {
+			err = fmt.Errorf("%+v", res)
+		}
+		done <- err
+	}()
+	for text := range brought {
+		if text != "object" {
+			t.Errorf("it brings %q", text)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := m.Keep(key, nil, *made); err != nil {
+		t.Errorf("after a collection: %v", err)
+	}
+}
+
+// A file that another kbuild, or one that was killed, has left is removed when it is old.
+func TestCollectionOfLeftovers(t *testing.T) {
+	m, key, _ := remembered(t)
+	other := m.store.Command(Key([]string{"x"}, "/", nil))
+	if err := os.MkdirAll(filepath.Dir(other), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for want, back := range []time.Duration{0, -2 * time.Hour} {
+		then := time.Now().Add(back)
+		if err := os.Chtimes(other, then, then); err != nil {
+			t.Fatal(err)
+		}
+		if res, err := m.store.GC(t.Context(), 0, 0); err != nil || res.Commands != want {
+			t.Errorf("%v old: %+v, %v", -back, res, err)
+		}
+	}
+	if _, err := os.Stat(m.store.Command(key)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was short of memory is noted for its folder, the largest.
+func TestShort(t *testing.T) {
+	m, _, dir := remembered(t)
+	if n := m.Short(dir); n != 0 {
+		t.Errorf("at first %d", n)
+	}
+	for _, n := range []int64{2 << 30, 1 << 30} {
+		if m.NoteShort(dir, n); m.Short(dir) != 2<<30 {
+			t.Errorf("after %d it is %d", n, m.Short(dir))
+		}
+	}
+	if n := m.Short("/other"); n != 0 {
+		t.Errorf("elsewhere %d", n)
 	}
 }

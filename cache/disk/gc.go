@@ -35,12 +35,14 @@ const (
 
 // GCResult says what a collection did.
 type GCResult struct {
-	Records int   `json:"records"` // removed
-	Blobs   int   `json:"blobs"`   // removed
-	Temps   int   `json:"temps"`   // removed leftovers of killed processes
-	Freed   int64 `json:"freed"`   // bytes
-	Bytes   int64 `json:"bytes"`   // that remain
-	Over    int64 `json:"over"`    // of these, above the limit: what is too young to be removed
+	Records int `json:"records"` // removed
+	Blobs   int `json:"blobs"`   // removed
+
+	Commands int   `json:"commands"` // removed, see commands.go
+	Temps    int   `json:"temps"`    // removed leftovers of killed processes
+	Freed    int64 `json:"freed"`    // bytes
+	Bytes    int64 `json:"bytes"`    // that remain
+	Over     int64 `json:"over"`     // of these, above the limit: what is too young to be removed
 }
 
 // GC removes records that were not used for maxAge, then the least recently used ones until the store
@@ -115,6 +117,8 @@ type usedRecord struct {
 	recordFile
 	size  int64
 	blobs []cache.Digest
+
+	command string // a file that goes with it; "" is none
 }
 
 // scan reads blobs first: a blob written after that is unknown to this run, so it stays, whatever
@@ -129,9 +133,12 @@ func (c *collection) scan(ctx context.Context) error {
 	}
 	err = c.s.eachRecord(ctx, func(name string, info fs.FileInfo) {
 		blobs, _ := readHead(name) // one without a head names nothing: Records removes it when it is asked for
-		c.records = append(c.records, usedRecord{recordFile{name, info.ModTime()}, info.Size(), distinct(blobs)})
+		c.records = append(c.records, usedRecord{recordFile: recordFile{name, info.ModTime()}, size: info.Size(), blobs: distinct(blobs)})
 		c.total += info.Size()
 	})
+	if err == nil {
+		err = c.scanCommands(ctx)
+	}
 	for _, r := range c.records {
 		for _, d := range r.blobs {
 			c.refs[d]++
@@ -183,6 +190,9 @@ func (c *collection) drop(r usedRecord) error {
 	info, err := os.Lstat(r.name)
 	if err != nil || info.ModTime().After(r.used) {
 		return nil
+	}
+	if err := c.dropCommand(r.command); err != nil {
+		return err
 	}
 	if err := remove(r.name); err != nil {
 		return err

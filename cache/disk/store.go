@@ -8,6 +8,7 @@
 //	v2/imports/<sha256>.json          the manifests of bundles, see bundle.go
 //	v2/tmp/                           files being written
 //	v2/counters, v2/gc                hits and misses; when the last automatic gc began
+//	commands/xx/<key>                 what is remembered of a compiler's command line, see commands.go
 //
 // # Protocol
 //

@@ -25,7 +25,8 @@ type Stats struct {
 	Dir      string         `json:"dir"`
 	Records  int            `json:"records"`
 	Blobs    int            `json:"blobs"`
-	Bytes    int64          `json:"bytes"`            // of blobs and records, by their lengths
+	Commands int            `json:"commands"`         // that are remembered, see commands.go
+	Bytes    int64          `json:"bytes"`            // of blobs, records and commands, by their lengths
 	Oldest   time.Time      `json:"oldest,omitzero"`  // last use of the record unused for longest
 	Counters cache.Counters `json:"counters"`         // of all builds so far
 	LastGC   time.Time      `json:"last_gc,omitzero"` // start of the last automatic gc
@@ -47,6 +48,9 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	if err := s.eachBlob(ctx, func(b blobFile) { st.Blobs++; st.Bytes += b.size }); err != nil {
 		return st, err
 	}
+	if err := s.eachCommand(ctx, func(_ cache.Key, _ string, info fs.FileInfo) { st.Commands++; st.Bytes += info.Size() }); err != nil {
+		return st, err
+	}
 	if info, err := os.Stat(s.path("gc")); err == nil {
 		st.LastGC = info.ModTime()
 	}
@@ -57,7 +61,7 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 // eachRecord visits the record files, sorted by name. A folder that cannot be read ends the walk with
 // an error; a file that vanishes meanwhile is passed over.
 func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.FileInfo)) error {
-	return s.eachDir(ctx, "records", func(dir string) error {
+	return eachDir(ctx, s.path("records"), func(dir string) error {
 		return eachFile(ctx, dir, func(info fs.FileInfo) {
 			if _, _, ok := splitRecordName(info.Name()); ok {
 				visit(filepath.Join(dir, info.Name()), info)
@@ -68,7 +72,7 @@ func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.
 
 // eachBlob visits the blobs, sorted by name.
 func (s *Store) eachBlob(ctx context.Context, visit func(blobFile)) error {
-	return s.eachDir(ctx, "blobs", func(dir string) error {
+	return eachDir(ctx, s.path("blobs"), func(dir string) error {
 		return eachFile(ctx, dir, func(info fs.FileInfo) {
 			if d, compressed, ok := splitBlobName(info.Name()); ok {
 				visit(blobFile{filepath.Join(dir, info.Name()), d, compressed, info.Size(), info.ModTime()})
@@ -77,9 +81,9 @@ func (s *Store) eachBlob(ctx context.Context, visit func(blobFile)) error {
 	})
 }
 
-// eachDir visits the 256 folders of a kind.
-func (s *Store) eachDir(ctx context.Context, kind string, visit func(dir string) error) error {
-	dirs, err := readDir(s.path(kind))
+// eachDir visits the 256 folders of a kind, in a folder.
+func eachDir(ctx context.Context, kind string, visit func(dir string) error) error {
+	dirs, err := readDir(kind)
 	if err != nil {
 		return err
 	}
@@ -90,7 +94,7 @@ func (s *Store) eachDir(ctx context.Context, kind string, visit func(dir string)
 		if !d.IsDir() || len(d.Name()) != 2 {
 			continue
 		}
-		if err := visit(s.path(kind, d.Name())); err != nil {
+		if err := visit(filepath.Join(kind, d.Name())); err != nil {
 			return err
 		}
 	}

@@ -44,8 +44,8 @@ func (cacheStatsCmd) Run(c *cli) error {
 	}
 	n := st.Counters
 	asked, local := n.Asked(), n.Hits()-n.Remote
-	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\nlookups      %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
-		st.Records, st.Blobs, engine.Size(st.Bytes), asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
+	fmt.Fprintf(c.out, "records      %d\nblobs        %d, %s\ncommands     %d\nlookups      %d\ndirect hits  %d (%s)\nstage hits   %d (%s)\nmisses       %d (%s)\nrestored     %s\ntime saved   %v\n",
+		st.Records, st.Blobs, engine.Size(st.Bytes), st.Commands, asked, n.Direct, percent(n.Direct, asked), n.Stage, percent(n.Stage, asked),
 		n.Misses, percent(n.Misses, asked), engine.Size(n.Bytes), n.Saved.Round(time.Second))
 	fmt.Fprintf(c.out, "local hits   %d (%s)\nremote hits  %d (%s)\nreceived     %s\nsent         %s\n",
 		local, percent(local, asked), n.Remote, percent(n.Remote, asked), engine.Size(n.Received), engine.Size(n.Sent))
@@ -80,7 +80,7 @@ func (cmd cacheGCCmd) Run(c *cli) error {
 	if c.JSON {
 		return json.NewEncoder(c.out).Encode(res)
 	}
-	fmt.Fprintf(c.out, "removed %d records and %d blobs, %s; %s are left\n", res.Records, res.Blobs, engine.Size(res.Freed), engine.Size(res.Bytes))
+	fmt.Fprintf(c.out, "removed %d records, %d blobs and %d commands, %s; %s are left\n", res.Records, res.Blobs, res.Commands, engine.Size(res.Freed), engine.Size(res.Bytes))
 	c.workspace().SayOver(res)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/actions/launch"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
 // ccCmd is what `kbuild cc` does besides standing before a compiler, which launched sees to.
@@ -53,7 +54,7 @@ func (cc *ccCmd) show(c *cli, calls []quick.Entry) error {
 		return c.explainCall(cc.Explain, calls)
 	case cc.ShowLog:
 		for _, e := range calls {
-			fmt.Fprintf(c.out, "%s %s %s: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Result, e.Dir, quoteArgs(e.Argv), because(e))
+			fmt.Fprintf(c.out, "%s %s %s: %s%s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Result, e.Dir, term.ShellQuote(e.Argv), because(e))
 		}
 		return nil
 	}
@@ -66,17 +67,6 @@ func because(e quick.Entry) string {
 		return ""
 	}
 	return " (" + e.Why + ")"
-}
-
-// quoteArgs spells a command line for a shell.
-func quoteArgs(argv []string) string {
-	quoted := slices.Clone(argv)
-	for i, a := range quoted {
-		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>()[]{}*?!#~") {
-			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
 }
 
 // readCalls reads the log, with the one before it.

@@ -18,7 +18,11 @@ func (c *cli) writeCMake() error {
 	if strings.ContainsAny(program, `"\$;`) {
 		return fmt.Errorf("CMake cannot name %s: it splits or expands it", program)
 	}
-	text := strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "CXX CUDA").Replace(kbuildCMake)
-	_, err = fmt.Fprint(c.out, text)
+	_, err = fmt.Fprint(c.out, launcherText(program))
 	return err
+}
+
+// launcherText is kbuild.cmake for a launcher.
+func launcherText(program string) string {
+	return strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "C CXX CUDA").Replace(kbuildCMake)
 }

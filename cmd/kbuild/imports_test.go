@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"cmd/internal/compdb":          "graph",
 	"cmd/internal/scaffold":        "cache/regular",
 	"cmd/internal/migrate":         "hcl/manifest hcl/optfile graph/gencode graph/compiler graph/compiler/host graph/compiler/nvcc cache/regular",
+	"cmd/internal/wheel":           "",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular",
 	"hcl/manifest":                 "graph/gencode cache cache/regular hcl/optfile",
 	"hcl/optfile":                  "",
@@ -62,7 +63,7 @@ var allowed = map[string]string{
 	"cache/reapi":                  "cache cache/disk cache/remote",
 	"cmd/kbuild-remote":            "cache/reapi",
 	"cmd/kbuild-cc":                "actions/launch/quick",
-	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc actions/engine actions/execute actions/launch/quick actions/probe actions/sched cache cache/command cache/disk cache/regular cache/tree",
+	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc actions/engine actions/execute actions/launch/quick actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
 	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
 	"cache/command":                "cache cache/disk cache/tree",
 }

@@ -62,21 +62,12 @@ func (cmd installCmd) folders(c *cli) (prefix, below string, err error) {
 
 // choose plans what is installed of the named targets, and gives what has to be built for it.
 func (c *cli) choose(p *engine.Project, names []string) (*install.Package, []graph.ActionID, error) {
-	if _, err := p.Select(names); err != nil {
-		return nil, nil, err
-	}
 	if len(names) == 0 {
 		names = p.Graph.Default
 	}
-	var labels []string
-	for _, name := range names {
-		targets := p.Graph.FindTarget(name)
-		if len(targets) == 0 {
-			return nil, nil, usagef("%s is a file; install wants the names of targets", name)
-		}
-		for _, t := range p.Graph.Expand(targets) {
-			labels = append(labels, t.Label)
-		}
+	labels, err := labelsOf(p, "install", names)
+	if err != nil {
+		return nil, nil, err
 	}
 	labels = install.Labels(p.Exports, labels)
 	if len(labels) == 0 {
@@ -90,6 +81,23 @@ func (c *cli) choose(p *engine.Project, names []string) (*install.Package, []gra
 	}
 	want, err := p.Select(append(labels, pkg.Made()...))
 	return pkg, want, err
+}
+
+// labelsOf are the labels of targets by the names that a command got.
+func labelsOf(p *engine.Project, command string, names []string) (labels []string, err error) {
+	if _, err := p.Select(names); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		targets := p.Graph.FindTarget(name)
+		if len(targets) == 0 {
+			return nil, usagef("%s is a file; %s wants the names of targets", name, command)
+		}
+		for _, t := range p.Graph.Expand(targets) {
+			labels = append(labels, t.Label)
+		}
+	}
+	return labels, nil
 }
 
 // installedEvent is a file that is installed.

@@ -26,6 +26,7 @@ type commandLine struct {
 	Why        whyCmd        `cmd:"" help:"Say why something would run, field by field."`
 	Precompile precompileCmd `cmd:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
 	Install    installCmd    `cmd:"" help:"Build targets, and install them with their headers and with packages for CMake and pkg-config."`
+	CMake      cmakeCmd      `cmd:"" name:"cmake" help:"Write what a CMake project must know of libraries and modules, for kbuild_add_library; or the package with that command."`
 	Inspect    inspectCmd    `cmd:"" help:"Show the device code in objects, archives, libraries and programs."`
 	Cache      cacheCmd      `cmd:"" help:"Manage the action cache."`
 	Toolkit    toolkitCmd    `cmd:"" help:"Pin, install and remove CUDA toolkits of PyPI."`

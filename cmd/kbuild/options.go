@@ -11,8 +11,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
+const nextRelease = "0.1.0"
+
 // version is set at link time for releases.
-var version = "0.1.0-dev"
+var version = nextRelease + "-dev"
 
 // cli are the options of all commands, and what a command works with.
 type cli struct {

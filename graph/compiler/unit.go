@@ -20,6 +20,7 @@ type Unit struct {
 	Named string              // what passes that do not read the source call it; "" is by its name
 	Lines bool                // outputs record line numbers
 	Files bool                // each text gets a list of the files that it is of: see FilesOf
+	Own   bool                // that list is without headers of the system
 	Plain bool                // messages are to be those of the command in one piece
 	Emit  func(*graph.Action) // takes an action, producers first
 
@@ -51,6 +52,9 @@ func (u *Unit) Preprocess(arch string, argv []string, text string, form graph.Ca
 	u.AddCanonical(a, text, form)
 	return a
 }
+
+// OwnFilesOf is FilesOf without headers of the system, as -MMD has it.
+func OwnFilesOf(text string) string { return text + ".files.own" }
 
 // FilesOf is the list of the files that a text is of, in the order in which they begin in it.
 func FilesOf(text string) string { return text + ".files" }

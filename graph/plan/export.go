@@ -24,7 +24,8 @@ type Export struct {
 	Needs       []string // labels of libraries: of those that a link with a static library names as well, or that a program or a shared library loads
 	RunPaths    []string // the folders that a program or a shared library looks for its shared libraries in
 	Links       Links
-	Fault       string // why others cannot use it, ""
+	Codes       []string // the device code in a library that is to be made, as the manifest asks for it: "lto_80"
+	Fault       string   // why others cannot use it, ""
 	FaultPos    manifest.Pos
 }
 
@@ -79,7 +80,24 @@ func (b *builder) export(t *target) Export {
 	case t.Kind == manifest.Prebuilt:
 		b.exportPrebuilt(t, &e)
 	}
+	if t.Kind == manifest.Library {
+		e.Codes = b.codesIn(t.file)
+	}
 	return e
+}
+
+// codesIn is the device code of the objects that a library is made of.
+func (b *builder) codesIn(file string) (codes []string) {
+	id, ok := b.graph.Producer(file)
+	if !ok {
+		return nil
+	}
+	for _, dep := range b.graph.Deps(id) {
+		for _, code := range b.graph.Actions[dep].Archs {
+			codes = appendNew(codes, code)
+		}
+	}
+	return codes
 }
 
 // artifacts are the files of a module with its manifest last, and without what only programs of the project link.

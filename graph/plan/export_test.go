@@ -93,6 +93,11 @@ library "c" {
 			t.Errorf("%s (-want +got):\n%s", label, diff)
 		}
 	}
+	for label, want := range map[string]string{"library.lto": "lto_80", "library.whole": "sm_80", "library.closed": "sm_80", "library.c": ""} {
+		if got := strings.Join(all[label].Codes, " "); got != want {
+			t.Errorf("%s has the code %q, want %q", label, got, want)
+		}
+	}
 	if got := strings.Join(all["library.lto"].Needs, " "); got != "library.rdc prebuilt.p" {
 		t.Errorf("library.lto needs %s", got)
 	}

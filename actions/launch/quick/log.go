@@ -3,8 +3,12 @@ package quick
 import (
 	"encoding/json"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
@@ -28,13 +32,23 @@ const (
 	Left = "left" // the compiler ran as it is
 )
 
-// LogFile is where calls are logged.
-func LogFile(store *disk.Store) string { return filepath.Join(store.Folder(), "commands", "log") }
+// LogFile is where calls are logged. A call without a cache, as in an environment that does not say where it is, is logged in the one that the user has
+// by default; the name is empty if he has no home.
+func LogFile(store *disk.Store) string {
+	if store != nil {
+		return filepath.Join(store.Folder(), "commands", "log")
+	}
+	me, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil || !filepath.IsAbs(me.HomeDir) {
+		return ""
+	}
+	return filepath.Join(me.HomeDir, ".cache", "kbuild", "commands", "log")
+}
 
 // mostLog is how large the log grows, in bytes, before it is begun again; the one before is kept.
 const mostLog = 16 << 20
 
-// Log writes a line. What cannot be written is not.
+// Log writes a line, of a call without a cache if store is nil. What cannot be written is not.
 func (c *Call) Log(store *disk.Store, e Entry) {
 	e.Time, e.Dir, e.Argv, e.Elapsed = c.Begun, c.Dir, c.Argv, time.Since(c.Begun)
 	line, err := json.Marshal(e)
@@ -42,6 +56,9 @@ func (c *Call) Log(store *disk.Store, e Entry) {
 		return
 	}
 	name := LogFile(store)
+	if name == "" {
+		return
+	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 	if os.IsNotExist(err) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
@@ -52,6 +69,16 @@ func (c *Call) Log(store *disk.Store, e Entry) {
 	defer f.Close()
 	f.Write(append(line, '\n'))
 	if info, err := f.Stat(); err == nil && info.Size() > mostLog {
+		turn(f, info, name)
+	}
+}
+
+// turn begins the log again. Of many that find it full, one does, and none takes the new one for the full one: that would lose the calls before.
+func turn(f *os.File, full os.FileInfo, name string) {
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX) != nil {
+		return
+	}
+	if now, err := os.Stat(name); err == nil && os.SameFile(now, full) {
 		os.Rename(name, name+".1")
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +35,11 @@ type Call struct {
 	Base    command.Base // zero if nothing of the command can be shared with another place
 	Shared  cache.Key    // of the command at any place of the base
 	Options []Options
+
+	Nowhere error // the folder has no name any more: the compiler runs as it is
+
+	Memory *command.Memory // these two are what Try has found: of a cache
+	Last   *command.Made   // what the command made the last time, whatever has changed since; nil if that is not known
 }
 
 // Options is a file with options that a command line names.
@@ -41,23 +48,24 @@ type Options struct{ Name, Text string }
 // Read makes a call of a compiler with its arguments.
 func Read(args []string) (*Call, error) {
 	begun := time.Now()
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
+	dir, nowhere := os.Getwd()
+	if nowhere == nil {
+		dir, nowhere = filepath.EvalSymlinks(dir)
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return nil, err
-	}
-	file := args[0]
-	if strings.Contains(file, "/") {
+	file, err := args[0], error(nil)
+	if !strings.Contains(file, "/") {
+		if file, err = LookPath(file); err != nil {
+			return nil, err
+		}
+	} else if nowhere == nil {
 		file = cache.Absolute(dir, file)
-	} else if file, err = LookPath(file); err != nil {
-		return nil, err
 	}
-	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun}
+	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun, Nowhere: nowhere}
 	env := environ()
 	c.Key = command.Key(c.Argv, dir, env)
-	c.share(env)
+	if nowhere == nil {
+		c.share(env)
+	}
 	return c, nil
 }
 
@@ -152,23 +160,51 @@ func OpenStore() (*disk.Store, error) {
 // Try brings what the command made the last time. done is false if that is not known, or not what it would make now; changed are paths for which it
 // is not.
 func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
-	memory := command.Open(store)
-	made, changed := memory.Find(c.Key, c.Dir)
-	if made == nil && c.Base.Dir != "" {
-		var others []string
-		if made, others = memory.FindShared(c.Shared, c.Key, c.Dir, c.Begun); changed == nil {
-			changed = others
-		}
-	}
-	if made == nil {
-		return false, changed
-	}
-	made = made.At(c.Base)
-	if err := memory.Place(ctx, made, c.Dir); err != nil {
+	if c.Nowhere != nil {
 		return false, nil
 	}
-	os.Stderr.WriteString(made.Stderr)
+	c.Memory = command.Open(store)
+	key := c.Key
+	last, holds, changed := c.Memory.Find(key, c.Dir)
+	if !holds && c.Base.Dir != "" {
+		shared, holdsThere, others := c.Memory.FindShared(c.Shared, c.Key, c.Dir, c.Begun)
+		if last == nil || holdsThere {
+			key, last, holds, changed = c.Shared, shared, holdsThere, others
+		}
+	}
+	c.Last = last
+	if !holds {
+		return false, changed
+	}
+	made := last.At(c.Base)
+	if Shown(made) {
+		return false, nil
+	}
+	if err := c.Memory.Place(ctx, made, c.Dir); err != nil {
+		return false, nil
+	}
+	c.Memory.Used(key)
+	Say(made.Stderr)
 	return true, nil
+}
+
+// Shown reports messages that are for the compiler to show: on a terminal they have colours, links, and lines of its width, as the compiler finds
+// them right for that terminal.
+func Shown(m *command.Made) bool {
+	if m.Stderr == "" {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(2, unix.TCGETS)
+	return err == nil
+}
+
+// Say writes what a compiler said, as the last that this process does. Where nobody reads it, it is lost: the signal of the pipe would make a failure of
+// a compile that went well, also where the caller has switched it off, which a program in Go cannot see.
+func Say(text string) {
+	if text != "" {
+		signal.Ignore(syscall.SIGPIPE)
+		os.Stderr.WriteString(text)
+	}
 }
 
 // Exec runs the compiler in place of this process. It gives back only an error.

@@ -4,7 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
 // A link to kbuild under the name of a compiler is passed over: it stands before the compiler that is meant.
@@ -66,5 +69,61 @@ func TestCommands(t *testing.T) {
 	env := Commands()
 	if !slices.Contains(env.All, "LC_ALL=de_DE.UTF-8") || slices.Contains(env.All, "LC_ALL=C") || slices.Contains(env.All, "DEPENDENCIES_OUTPUT=x") {
 		t.Errorf("%q", env.All)
+	}
+}
+
+// A call from a folder that is gone is one that the compiler makes alone.
+func TestNowhere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read([]string{"true", "-c"})
+	if err != nil || c.Nowhere == nil || !filepath.IsAbs(c.Argv[0]) {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if done, _ := c.Try(t.Context(), nil); done {
+		t.Error("it was brought")
+	}
+}
+
+// Without a cache there is a place to count in, whatever the environment says.
+func TestLogWithoutCache(t *testing.T) {
+	t.Setenv("HOME", "/other")
+	if name := LogFile(nil); strings.HasPrefix(name, "/other") || name != "" && !strings.HasSuffix(name, "/.cache/kbuild/commands/log") {
+		t.Errorf("the log is %s", name)
+	}
+}
+
+// The log is bounded, and one of many that find it full begins it again.
+func TestLogTurns(t *testing.T) {
+	store, err := disk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Call{Dir: "/"}
+	c.Log(store, Entry{Result: Hit})
+	name := LogFile(store)
+	if err := os.Truncate(name, mostLog); err != nil {
+		t.Fatal(err)
+	}
+	late, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	c.Log(store, Entry{Result: Hit})
+	c.Log(store, Entry{Result: Miss})
+	full, err := late.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn(late, full, name)
+	if info, err := os.Stat(name + ".1"); err != nil || info.Size() <= mostLog {
+		t.Errorf("the full log is lost: %v, %v", info, err)
+	}
+	if info, err := os.Stat(name); err != nil || info.Size() > 1000 {
+		t.Errorf("the new log: %v, %v", info, err)
 	}
 }

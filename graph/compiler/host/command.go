@@ -2,18 +2,20 @@ package host
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 )
 
-// Command is a compile of one C++ source by gcc or clang, as a user or another build tool writes it.
+// Command is a compile of one C or C++ source by gcc or clang, as a user or another build tool writes it.
 type Command struct {
 	Argv   []string // the same, but for the names of what it writes, and with a dependency file of all headers
 	Source string
 	Output string
 	Deps   string // the dependency file that is asked for; "" if there is none
+	Own    bool   // it is without headers of the system: see AskOwn
 
 	named bool // the target in the dependency file is
 }
@@ -28,6 +30,23 @@ func (c *Command) Target(family string) {
 		target = target[2:]
 	}
 	c.Argv = append(c.Argv, "-MQ", target)
+}
+
+// AskOwn is the question for a dependency file without headers of the system: a compile writes one of all, which tells all that it read, and no second.
+func (c *Command) AskOwn(output, depfile, to string) []string {
+	argv := []string{c.Argv[0]}
+	for _, arg := range c.Argv[1:] {
+		switch arg {
+		case "-c", "-MD":
+			continue
+		case output:
+			arg = os.DevNull // gcc takes -o for the dependency file where -MF says nothing
+		case depfile:
+			arg = to
+		}
+		argv = append(argv, arg)
+	}
+	return append(argv, "-MM")
 }
 
 // takesValue are the options of gcc and clang whose value is the next argument. A value after one that is missing here is taken for a second
@@ -74,8 +93,11 @@ func (r *commandReader) option(arg, value string) error {
 	switch {
 	case arg == "-c":
 		r.compiles = true
-	case arg == "-MD":
-		r.deps = true
+	case arg == "-MD", arg == "-MMD":
+		if r.deps && r.Own != (arg == "-MMD") {
+			return fmt.Errorf("-MD and -MMD are both given")
+		}
+		r.deps, r.Own = true, arg == "-MMD"
 		return nil
 	case arg == "-MF":
 		r.depsFile = value
@@ -89,7 +111,7 @@ func (r *commandReader) option(arg, value string) error {
 		}
 		r.Output, value = value, r.output
 	case arg == "-x":
-		if r.Source != "" || value != "c++" {
+		if r.Source != "" || value != "c++" && value != "c" {
 			return fmt.Errorf("-x %s is not taken", value)
 		}
 		r.language = value
@@ -119,10 +141,12 @@ func (r *commandReader) end() (*Command, error) {
 	switch {
 	case !r.compiles || r.Source == "":
 		return nil, fmt.Errorf("it is no compile of one source")
-	case r.language == "" && !slices.Contains(cxxEndings, path.Ext(r.Source)):
-		return nil, fmt.Errorf("%s is no C++ source", r.Source)
+	case r.language == "" && path.Ext(r.Source) == ".c" && strings.Contains(path.Base(r.Argv[0]), "++"):
+		return nil, fmt.Errorf("%s is C, which %s takes for C++", r.Source, path.Base(r.Argv[0]))
+	case r.language == "" && path.Ext(r.Source) != ".c" && !slices.Contains(cxxEndings, path.Ext(r.Source)):
+		return nil, fmt.Errorf("%s is no C or C++ source", r.Source)
 	case slices.Contains([]string{".h", ".hh", ".hpp", ".cu", ".hip"}, path.Ext(r.Source)):
-		return nil, fmt.Errorf("%s is no plain C++ source", r.Source)
+		return nil, fmt.Errorf("%s is no plain C or C++ source", r.Source)
 	case r.depsFile != "" && !r.deps, r.target && !r.deps:
 		return nil, fmt.Errorf("-MF or -MT without -MD")
 	}

@@ -24,6 +24,7 @@ type Command struct {
 type Dependencies struct {
 	File   string
 	Target string // as it stands in the file: nvcc escapes nothing
+	Own    bool   // without headers of the system (-MMD)
 	Phony  bool   // with a rule without prerequisites for each header (-MP)
 }
 
@@ -48,7 +49,7 @@ var takesValue = sync.OnceValue(func() []string {
 
 // wholeAlone are options whose effect is more than an output and a dependency file, or is not to compile: the compiler runs as it is.
 var wholeAlone = sync.OnceValue(func() []string {
-	return strings.Fields(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies -MMD --generate-nonsystem-dependencies-with-compile
+	return strings.Fields(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies
 	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dryrun --dryrun -keep --keep -keep-dir --keep-dir
 	-save-temps --save-temps -clean --clean-targets -time --time -v --verbose -h --help -V --version -code-ls --list-gpu-code -arch-ls --list-gpu-arch
 	-odir --output-directory -idp --input-drive-prefix -ddp --dependency-drive-prefix -dp --drive-prefix -use-local-env --use-local-env -qpp-config --qpp-config
@@ -112,6 +113,7 @@ type commandReader struct {
 	mixed       bool     // an input stands behind a library
 	emit        string   // the ending of what is made
 	deps, phony bool
+	ownDeps     bool // -MMD
 	depFile     string
 	depTarget   string
 	cuda        bool // -x cu
@@ -143,6 +145,9 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 		return once(&r.depTarget)
 	case arg == "-MD" || arg == "--generate-dependencies-with-compile":
 		r.deps = true
+		return nil
+	case arg == "-MMD" || arg == "--generate-nonsystem-dependencies-with-compile":
+		r.ownDeps = true
 		return nil
 	case arg == "-MP" || arg == "--generate-dependency-targets":
 		r.phony = true
@@ -200,7 +205,9 @@ func (r *commandReader) end() (*Command, error) {
 	switch {
 	case r.emit == "":
 		return nil, fmt.Errorf("it is no compile of one source")
-	case !r.deps && (r.depFile != "" || r.depTarget != ""):
+	case r.deps && r.ownDeps:
+		return nil, fmt.Errorf("-MD and -MMD are both given")
+	case !r.deps && !r.ownDeps && (r.depFile != "" || r.depTarget != ""):
 		return nil, fmt.Errorf("-MF or -MT without -MD")
 	case r.Output == "-" || strings.ContainsAny(r.Source+r.Output, ",\"\\\n"):
 		return nil, fmt.Errorf("nvcc reads the names %q and %q in a way of its own", r.Source, r.Output)
@@ -212,8 +219,8 @@ func (r *commandReader) end() (*Command, error) {
 	if c.Output == "" {
 		c.Output = stem + r.emit
 	}
-	if r.deps {
-		c.Deps = &Dependencies{File: r.depFile, Target: r.depTarget, Phony: r.phony}
+	if r.deps || r.ownDeps {
+		c.Deps = &Dependencies{File: r.depFile, Target: r.depTarget, Own: r.ownDeps, Phony: r.phony}
 		if c.Deps.File == "" {
 			c.Deps.File = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"
 		}
@@ -248,7 +255,7 @@ func (r *commandReader) endLink() (*Command, error) {
 		return nil, fmt.Errorf("nothing is linked")
 	case r.emit != "":
 		return nil, fmt.Errorf("it compiles, too, or makes no object")
-	case r.deps:
+	case r.deps || r.ownDeps:
 		return nil, fmt.Errorf("it is a link with a dependency file")
 	case r.mixed:
 		return nil, fmt.Errorf("an object stands behind a library")

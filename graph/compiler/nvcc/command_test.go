@@ -64,7 +64,7 @@ func TestReadCommandLeaves(t *testing.T) {
 		"nvcc -c -ptx a.cu":                 "another kind of output",
 		"nvcc -c a.cu --keep":               "--keep is not",
 		"nvcc -c a.cu -odir x":              "-odir is not",
-		"nvcc -c a.cu -MMD":                 "-MMD is not",
+		"nvcc -c a.cu -MD -MMD":             "-MD and -MMD are both",
 		"nvcc -E a.cu":                      "-E is not",
 		"nvcc -c a.cu -arch=native":         "GPUs of this machine",
 		"nvcc -c a.cu -gencode arch=native": "GPUs of this machine",

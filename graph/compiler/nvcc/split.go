@@ -231,7 +231,9 @@ func (s *Split) preprocess(pass *Pass) {
 	}
 	depends(a)
 	if s.Files {
-		a.Work.Step.FilesOutput = compiler.FilesOf(a.Outputs[0])
+		if a.Work.Step.FilesOutput = compiler.FilesOf(a.Outputs[0]); s.Own {
+			a.Work.Step.FilesOutput, a.Work.Step.WithoutSystem = compiler.OwnFilesOf(a.Outputs[0]), true
+		}
 		a.Outputs = append(a.Outputs, a.Work.Step.FilesOutput)
 	}
 	s.once(a)

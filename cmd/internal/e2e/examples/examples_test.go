@@ -187,7 +187,7 @@ func TestExampleCMake(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "cmake")
 	e.Need("cmake")
-	e.Run("cmake", "-B", "build", ".")
+	e.Run(asCMake(t, &e.Project, "cmake", "-B", "build", ".")...)
 	e.Run("cmake", "--build", "build")
 	if got := e.ELFs("build/app"); got != "sm_80 sm_90" {
 		t.Errorf("machine code %q", got)

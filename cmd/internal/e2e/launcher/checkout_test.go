@@ -45,12 +45,15 @@ func (p *project) written(argv []string) (out []string) {
 	return out
 }
 
-// What one checkout has compiled another takes, with its own names, unless there is something of the place in it.
-var shared = []struct {
+// anywhere is a command that is run in two checkouts.
+type anywhere struct {
 	name   string
 	argv   []string
-	placed bool // it is made anew
-}{
+	placed bool // there is something of the place in what it makes: the other checkout makes it anew
+}
+
+// What one checkout has compiled another takes, with its own names.
+var shared = []anywhere{
 	{"CMake", []string{"nvcc", "-forward-unknown-to-host-compiler", "-DUSE=1", "-DROOT=\"@\"", "-I@/inc", "-O3", "-DNDEBUG", "--generate-code=arch=compute_80,code=[sm_80]", "--generate-code=arch=compute_90,code=[compute_90,sm_90]",
 		"-Xcompiler=-fPIC", "-MD", "-MT", "x/k.cu.o", "-MF", "out/k.cu.o.d", "-x", "cu", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.cu.o"}, false},
 	{"LTO", []string{"nvcc", "-I@/inc", "--generate-code=arch=compute_80,code=[lto_80]", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.o"}, false},
@@ -65,6 +68,9 @@ var shared = []struct {
 	{"__builtin_FILE", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DBUILTIN", "-c", "@/k.cu", "-o", "out/k.o"}, true},
 	{"a macro", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DROOT=\"@\"", "-DSHOW", "-c", "@/k.cu", "-o", "out/k.o"}, true},
 	{"lines", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-lineinfo", "-c", "@/k.cu", "-o", "out/k.o"}, true},
+}
+
+var sharedHost = []anywhere{
 	{"C++", []string{"g++", "-I@/inc", "-O2", "-DNDEBUG", "-DWARN", "-Wall", "-MD", "-MT", "x.o", "-MF", "out/h.d", "-c", "@/h.cpp", "-o", "out/h.o"}, false},
 	{"C++, assertions", []string{"g++", "-I@/inc", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
 	{"C++, debug", []string{"g++", "-I@/inc", "-g", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
@@ -73,27 +79,37 @@ var shared = []struct {
 }
 
 func TestSecondCheckout(t *testing.T) {
-	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
-		a, b := checkouts(t, tk)
-		for _, c := range shared {
-			for _, p := range []*project{a, b} {
-				if slices.Contains(c.argv, "out.rsp") {
-					p.Write("out.rsp", `-I"`+filepath.Dir(p.Dir)+"/inc\"\n")
-				}
-				argv := p.written(c.argv)
-				result := p.sameAsPlain(argv...)
-				if want := map[bool]string{true: "hit", false: "miss"}[p == b && !c.placed]; result != want {
-					t.Errorf("%s in %s: %s, not %s: %+v", c.name, p.Dir, result, want, p.last())
-				}
-				if result := p.sameAsPlain(argv...); result != "hit" {
-					t.Errorf("%s, again in %s: %s", c.name, p.Dir, result)
-				}
+	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) { takes(t, tk, shared) })
+}
+
+func TestSecondCheckoutOfHostCode(t *testing.T) {
+	t.Parallel()
+	takes(t, tooltest.Toolkit{}, sharedHost)
+}
+
+// takes has two checkouts run commands, in turn, and each twice.
+func takes(t *testing.T, tk tooltest.Toolkit, commands []anywhere) {
+	t.Helper()
+	a, b := checkouts(t, tk)
+	for _, c := range commands {
+		for _, p := range []*project{a, b} {
+			if slices.Contains(c.argv, "out.rsp") {
+				p.Write("out.rsp", `-I"`+filepath.Dir(p.Dir)+"/inc\"\n")
 			}
-			if t.Failed() {
-				t.FailNow()
+			argv := p.written(c.argv)
+			result := p.sameAsPlain(argv...)
+			if want := map[bool]string{true: "hit", false: "miss"}[p == b && !c.placed]; result != want {
+				t.Errorf("%s in %s: %s, not %s: %+v", c.name, p.Dir, result, want, p.last())
+			}
+			p.command(append([]string{"kbuild-cc"}, argv...)...)
+			if last := p.last(); last.Result != "hit" {
+				t.Errorf("%s, again in %s: %+v", c.name, p.Dir, last)
 			}
 		}
-	})
+		if t.Failed() {
+			return
+		}
+	}
 }
 
 // A file that is found elsewhere from another place is another one: a name that climbs out of the checkout, an edit there, a header that comes before

@@ -199,6 +199,8 @@ var commands = map[string][]string{
 	"options file": {"--options-file", "options.rsp", "-MD", "-MF", "out/k.d", "-x", "cu", "-c", "k.cu", "-o", "out/k.o"},
 	"torch":        {"--generate-dependencies-with-compile", "--dependency-output", "out/k.o.d", "-Iinc", "-c", "k.cu", "-o", "out/k.o", "-D__CUDA_NO_HALF_OPERATORS__", "--expt-relaxed-constexpr", "--compiler-options", "'-fPIC'", "-O3", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=compute_90", "-std=c++17"},
 	"phony rules":  {"-MD", "-MP", "-MT", "a b", "-MF", "out/k.d", "-Iinc", "-c", "k.cu", "-o", "out/k k.o"},
+	"own":          {"-Iinc", "-isystem", "inc", "-MMD", "-MP", "-MF", "out/k.d", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-c", "k.cu", "-o", "out/k.o"},
+	"own alone":    {"-Iinc", "--generate-nonsystem-dependencies-with-compile", "-c", "./k.cu", "-o", "out/k.o"},
 	"no output":    {"-Iinc", "-MD", "-c", "k.cu", "-o", "out/k.o"},
 	"ptx":          {"-Iinc", "-arch=compute_80", "-ptx", "k.cu", "-o", "out/k.ptx"},
 	"cubin":        {"-Iinc", "-arch=sm_80", "-cubin", "k.cu", "-o", "out/k.cubin"},
@@ -270,24 +272,41 @@ var hostCommands = map[string][]string{
 	"warnings":   {"-Wall", "-Wextra", "-DWARN", "-Iinc", "-c", "h.cpp", "-o", "out/h.o"},
 	"language":   {"-x", "c++", "-Iinc", "-c", "h.txt", "-o", "out/h.o"},
 	"file":       {"@host.rsp", "-c", "h.cpp", "-o", "out/h.o"},
+	"own":        {"-Iinc", "-MMD", "-c", "./h.cpp", "-o", "./out/h.o"},
+	"own named":  {"-isystem", "inc", "-MMD", "-MP", "-MF", "out/d", "-MT", "x y", "-c", "@/h.cpp", "-o", "out/h.o"},
 	"assertions": {"-Iinc", "-O0", "-UNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"},
 }
 
-// TestHost has compiles of C++ do the same as plainly, byte by byte, and once more from the cache.
+// cCommands are of C, or of C++ by a driver that goes by the ending.
+var cCommands = map[string][]string{
+	"C11":      {"-std=c11", "-O2", "-Iinc", "-MD", "-MT", "x/c.c.o", "-MF", "out/c.c.o.d", "-c", "@/c.c", "-o", "out/c.c.o"},
+	"own":      {"-Iinc", "-MMD", "-g", "-c", "c.c", "-o", "out/c.o"},
+	"warnings": {"-Wall", "-DWARN", "-Iinc", "-c", "c.c", "-o", "out/c.o"},
+	"language": {"-x", "c", "-Iinc", "-c", "h.txt", "-o", "out/h.o"},
+	"C++":      {"-Iinc", "-O2", "-c", "h.cpp", "-o", "out/h.o"},
+}
+
+// TestHost has compiles of C and C++ do the same as plainly, byte by byte, and once more from the cache.
 func TestHost(t *testing.T) {
 	t.Parallel()
-	compilers := []string{"g++", "c++"}
+	compilers := []string{"g++", "c++", "gcc", "cc"}
 	for _, clang := range []string{"clang++-15", "clang++-17", "clang++-18", "clang++-19"} { // whichever hipcc has brought
 		if _, err := exec.LookPath(clang); err == nil {
-			compilers = append(compilers, clang)
+			compilers = append(compilers, clang, strings.Replace(clang, "++", "", 1))
 			break
 		}
 	}
 	for _, compiler := range compilers {
 		p := newProject(t, tooltest.Toolkit{})
-		for _, name := range slices.Sorted(maps.Keys(hostCommands)) {
+		commands := hostCommands
+		if !strings.Contains(compiler, "++") {
+			commands = cCommands
+			p.Write("c.c", "#include <stdio.h>\n#include \"k.h\"\n#ifdef WARN\nstatic int never_called(void) { return 1; }\n#endif\nint c(int class) { return class + VALUE + EOF; }\n")
+			p.Write("h.txt", "#include \"k.h\"\nint g(int class) { return class + VALUE; }\n")
+		}
+		for _, name := range slices.Sorted(maps.Keys(commands)) {
 			argv := []string{compiler}
-			for _, a := range hostCommands[name] {
+			for _, a := range commands[name] {
 				argv = append(argv, strings.ReplaceAll(a, "@/", p.Dir+"/"))
 			}
 			plain, first := p.command(argv...), p.command(append([]string{"kbuild", "cc", "--"}, argv...)...)
@@ -324,6 +343,7 @@ func TestHost(t *testing.T) {
 // What nvcc refuses, or kbuild does not take apart, is nvcc's own.
 func TestLeft(t *testing.T) {
 	p := newProject(t, tooltest.Toolkit{})
+	p.Write("c.c", "int c;\n")
 	for _, argv := range [][]string{
 		{"--version"},
 		{"-Iinc", "-DERROR", "-c", "k.cu", "-o", "out/k.o"},
@@ -336,6 +356,7 @@ func TestLeft(t *testing.T) {
 		{"-Iinc", "-arch=native", "-c", "k.cu", "-o", "out/k.o"},
 		{"g++", "--coverage", "-c", "h.cpp", "-o", "out/h.o"},
 		{"g++", "-E", "-x", "c++", "/dev/null"},
+		{"g++", "-c", "c.c", "-o", "out/c.o"},
 		{"gcc", "--version"},
 	} {
 		if !strings.HasPrefix(argv[0], "g") {
@@ -343,7 +364,7 @@ func TestLeft(t *testing.T) {
 		}
 		plain := p.command(argv...)
 		mine := p.command(append([]string{"kbuild", "cc"}, argv...)...)
-		if slices.Contains(argv, "--keep") || slices.Contains(argv, "--coverage") { // whose files have names and times of their own
+		if slices.Contains(argv, "--keep") || slices.Contains(argv, "--coverage") || slices.Contains(argv, "c.c") { // whose files have names and times of their own
 			plain.files, mine.files = nil, nil
 		}
 		p.same(plain, mine)
