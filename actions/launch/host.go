@@ -66,7 +66,7 @@ func (b *build) planHost() {
 	if c.Deps != "" && !c.Own {
 		a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
 	}
-	if b.debug = host.AsksForDebug(c.Argv); b.debug {
+	if b.debug = host.AsksForDebug(c.Argv) || host.AsksAssemblerForDebug(c.Argv); b.debug {
 		a.Env = []string{"PWD=" + os.Getenv("PWD")}
 	}
 	b.emit(a)
@@ -86,7 +86,7 @@ func (b *build) madeByHost(ctx context.Context, rec *cache.Record) (m *command.M
 	default:
 		text, err = b.launch.content(rec.Outputs[1])
 	}
-	m.Files = []command.Text{{Path: b.host.Deps, Text: text}}
+	m.Files = []command.Text{{Path: b.host.Deps, Text: text, Rule: command.OfCompiler}}
 	return m, err
 }
 

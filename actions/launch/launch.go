@@ -443,7 +443,7 @@ func (b *build) moduleID() string {
 	if spelled, ok := b.launch.Base.Spell(options); ok {
 		options = spelled
 	}
-	return nvcc.ModuleID("command", b.named(b.command.Source), b.named(b.command.Output)+"\x00"+options)
+	return nvcc.ModuleID("command "+b.launch.Base.Project, b.named(b.command.Source), b.named(b.command.Output)+"\x00"+options)
 }
 
 func (b *build) emit(a *graph.Action) {

@@ -57,7 +57,7 @@ func (b *build) isAnywhere(made *command.Made) bool {
 			return false
 		}
 	}
-	if b.host != nil && (host.IntermediateCode(b.host.Argv) != "" || b.asksForFile()) {
+	if b.host != nil && (host.RecordsLines(b.host.Argv) || b.asksForFile()) {
 		return false
 	}
 	for _, o := range made.Outputs {

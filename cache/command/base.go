@@ -7,12 +7,17 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
 // Base is a folder that may stand at another place, with all that is in it: a checkout. The zero Base is none.
 type Base struct {
 	Dir string // absolute, without links
 	Cwd string // the folder of the command below it, "." if it is the same
+
+	Project string // what tells it from other projects, whose files may have the same names below theirs
 }
 
 // baseMark stands for the folder in what is kept. No argument, variable or name of a file holds it.
@@ -27,7 +32,7 @@ func FindBase(dir string, getenv func(string) string) Base {
 		if err != nil || real != filepath.Clean(named) {
 			return Base{}
 		}
-		return baseAt(real, dir)
+		return baseAt(real, dir, projectOf(real))
 	}
 	home := filepath.Clean(getenv("HOME"))
 	repository, tree := "", ""
@@ -40,19 +45,50 @@ func FindBase(dir string, getenv func(string) string) Base {
 		}
 	}
 	if repository != "" {
-		return baseAt(repository, dir)
+		return baseAt(repository, dir, projectOf(repository))
 	}
-	return baseAt(tree, dir)
+	return baseAt(tree, dir, sourceOf(tree))
+}
+
+// mostConfig is the size of a file of git or CMake that is read, in bytes.
+const mostConfig = 4 << 20
+
+// projectOf names the repository in a folder by where it came from, else by the folder's own name.
+func projectOf(base string) string {
+	git := base + "/.git"
+	if text, err := regular.ReadAtMost(git, mostConfig); err == nil { // a worktree, or part of another repository
+		git = cache.Absolute(base, strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:")))
+		if common, err := regular.ReadAtMost(git+"/commondir", mostConfig); err == nil {
+			git = cache.Absolute(git, strings.TrimSpace(string(common)))
+		}
+	}
+	text, _ := regular.ReadAtMost(git+"/config", mostConfig)
+	_, origin, _ := strings.Cut(string(text), "[remote \"origin\"]")
+	origin, _, _ = strings.Cut(origin, "\n[")
+	for line := range strings.Lines(origin) {
+		if name, url, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "url" {
+			return strings.TrimSpace(url)
+		}
+	}
+	return filepath.Base(base)
+}
+
+// sourceOf is what a build tree of CMake is of.
+func sourceOf(tree string) string {
+	text, _ := regular.ReadAtMost(tree+"/CMakeCache.txt", mostConfig)
+	_, home, _ := strings.Cut(string(text), "\nCMAKE_HOME_DIRECTORY:INTERNAL=")
+	home, _, _ = strings.Cut(home, "\n")
+	return home
 }
 
 // baseAt is the base if dir is in it.
-func baseAt(base, dir string) Base {
+func baseAt(base, dir, project string) Base {
 	below, ok := strings.CutPrefix(dir+"/", base+"/")
 	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\#$:%`, c) } // that dependency files or texts spell in other ways
 	if base == "" || base == "/" || !ok || strings.ContainsFunc(base, odd) {
 		return Base{}
 	}
-	return Base{base, filepath.Clean(below)}
+	return Base{base, filepath.Clean(below), project}
 }
 
 // openers are the options, apart from those that end with =, whose value is a folder or file without a blank between.

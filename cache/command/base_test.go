@@ -7,7 +7,7 @@ import (
 )
 
 func TestSpell(t *testing.T) {
-	b := Base{"/a/proj", "build"}
+	b := Base{Dir: "/a/proj", Cwd: "build"}
 	for text, want := range map[string]string{
 		"/a/proj/k.cu":                     "@/k.cu",
 		"-I/a/proj":                        "-I@",
@@ -56,7 +56,7 @@ func TestBaseName(t *testing.T) {
 		{"build", "/a/project/x", "/a/project/x", false},
 		{"build", "../../x", "../../x", true},
 	} {
-		if got, ok := (Base{"/a/proj", c.cwd}).Name(c.path); got != c.want || ok != c.ok {
+		if got, ok := (Base{Dir: "/a/proj", Cwd: c.cwd}).Name(c.path); got != c.want || ok != c.ok {
 			t.Errorf("%s in %s is %s, %v", c.path, c.cwd, got, ok)
 		}
 	}
@@ -67,19 +67,31 @@ func TestFindBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"home/.git", "home/w/super/.git", "home/w/super/sub/.git", "home/w/super/sub/build/x", "tree/CMakeCache.txt", "tree/sub/CMakeCache.txt", "none", "a b/.git"} {
+	for _, dir := range []string{"home/.git", "home/w/super/.git", "home/w/super/sub/.git", "home/w/super/sub/build/x", "tree/sub/CMakeCache.txt", "none", "a b/.git", "clone/.git/worktrees/x", "worktree"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"tree/CMakeCache.txt":              "x:BOOL=ON\nCMAKE_HOME_DIRECTORY:INTERNAL=/the/source\n",
+		"clone/.git/config":                "[core]\n\turl = no\n[remote \"up\"]\n\turl = no\n[remote \"origin\"]\n\tfetch = x\n\turl = git@x:y.git\n[branch \"b\"]\n",
+		"clone/.git/worktrees/x/commondir": "../..\n",
+		"worktree/.git":                    "gitdir: " + root + "/clone/.git/worktrees/x\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	env := map[string]string{"HOME": root + "/home"}
 	getenv := func(name string) string { return env[name] }
 	for dir, want := range map[string]Base{
-		"home/w/super/sub/build/x": {root + "/home/w/super", "sub/build/x"},
-		"home/w/super":             {root + "/home/w/super", "."},
+		"home/w/super/sub/build/x": {root + "/home/w/super", "sub/build/x", "super"},
+		"home/w/super":             {root + "/home/w/super", ".", "super"},
 		"home":                     {},
-		"tree/sub":                 {root + "/tree", "sub"},
+		"tree/sub":                 {root + "/tree", "sub", "/the/source"},
 		"none":                     {},
+		"clone":                    {root + "/clone", ".", "git@x:y.git"},
+		"worktree":                 {root + "/worktree", ".", "git@x:y.git"},
 		"a b":                      {}, // dependency files escape the blank
 	} {
 		if got := FindBase(filepath.Join(root, dir), getenv); got != want {
@@ -87,7 +99,7 @@ func TestFindBase(t *testing.T) {
 		}
 	}
 	env["KBUILD_BASE_DIR"] = root + "/home/w"
-	if got, want := FindBase(root+"/home/w/super/sub", getenv), (Base{root + "/home/w", "super/sub"}); got != want {
+	if got, want := FindBase(root+"/home/w/super/sub", getenv), (Base{root + "/home/w", "super/sub", "w"}); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got := FindBase(root+"/none", getenv); got != (Base{}) {

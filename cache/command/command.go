@@ -45,7 +45,11 @@ type Made struct {
 type Text struct {
 	Path string `json:"path"`
 	Text []byte `json:"text"`
+	Rule string `json:"rule,omitempty"` // by which the lines of a dependency file are broken; "" is not at all
 }
+
+// OfCompiler is the Rule of a dependency file as gcc or clang has written it.
+const OfCompiler = "compiler"
 
 // Key names a command line in a folder, which is absolute. env has all variables that may change what it makes or says.
 func Key(argv []string, dir string, env []string) cache.Key {
@@ -71,6 +75,7 @@ func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok
 	h := cache.NewHasher()
 	h.Field("format", format)
 	h.Field("method", cache.KeyVersion)
+	h.Field("project", base.Project)
 	h.Field("below", base.Cwd)
 	for _, list := range []struct {
 		field string
@@ -183,7 +188,11 @@ func (m *Made) At(b Base) *Made {
 		at.Outputs[i].Path = b.Write(at.Outputs[i].Path)
 	}
 	for i, f := range at.Files {
-		at.Files[i] = Text{b.Write(f.Path), []byte(b.Write(string(f.Text)))}
+		text := b.Write(string(f.Text))
+		if f.Rule != "" {
+			text, _ = wrap(text, f.Rule)
+		}
+		at.Files[i] = Text{Path: b.Write(f.Path), Text: []byte(text)}
 	}
 	return &at
 }
@@ -202,7 +211,11 @@ func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
 		s.Outputs[i].Path = spell(s.Outputs[i].Path)
 	}
 	for i, f := range s.Files {
-		s.Files[i] = Text{spell(f.Path), []byte(spell(string(f.Text)))}
+		s.Files[i] = Text{spell(f.Path), []byte(spell(string(f.Text))), f.Rule}
+		if f.Rule == OfCompiler {
+			s.Files[i].Rule = ruleOf(string(f.Text))
+			ok = ok && s.Files[i].Rule != ""
+		}
 	}
 	return &s, ok
 }

@@ -40,7 +40,7 @@ func remembered(t *testing.T) (m *Memory, key cache.Key, dir string) {
 	}
 	m, key = Open(store), Key([]string{"/nvcc", "-c", "a.cu"}, dir, []string{"A=1"})
 	err = m.Keep(key, []cache.Observation{{Path: "a.cu", Kind: cache.KindFile, Stat: stat, Digest: digest(t, source)}, {Path: "absent.h", Kind: cache.KindAbsent}},
-		Made{Outputs: []cache.Output{o}, Files: []Text{{"out/a.d", []byte("a.o : a.cu\n")}}, Stderr: "warning\n", Peaks: map[string]int64{"ptxas": 7}})
+		Made{Outputs: []cache.Output{o}, Files: []Text{{Path: "out/a.d", Text: []byte("a.o : a.cu\n")}}, Stderr: "warning\n", Peaks: map[string]int64{"ptxas": 7}})
 	if err != nil {
 		t.Fatal(err)
 	}

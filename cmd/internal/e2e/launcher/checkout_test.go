@@ -34,7 +34,7 @@ func checkouts(t *testing.T, tk tooltest.Toolkit) (a, b *project) {
 		}
 		return &project{*q}
 	}
-	return at("a"), at("deeper/down/b")
+	return at("a/proj"), at("deeper/down/b/proj")
 }
 
 // written has @ for the checkout's folder.
@@ -110,6 +110,19 @@ func takes(t *testing.T, tk tooltest.Toolkit, commands []anywhere) {
 			return
 		}
 	}
+}
+
+// Two projects may have files of the same names, which are linked into one program.
+func TestTwoProjects(t *testing.T) {
+	t.Parallel()
+	a, b := checkouts(t, tooltest.Toolkit{})
+	a.Write("../.git/config", "[remote \"origin\"]\n\turl = one\n")
+	b.Write("../.git/config", "[remote \"origin\"]\n\turl = two\n")
+	for _, p := range []*project{a, b} {
+		p.Write("../static.cu", "static __device__ int n;\nstatic __global__ void k() { n++; }\nstatic void go() { k<<<1, 1>>>(); }\nstatic void (*volatile at)() = go;\n")
+		p.Run("kbuild-cc", "nvcc", "-arch=sm_80", "-rdc=true", "-c", filepath.Join(filepath.Dir(p.Dir), "static.cu"), "-o", "static.o")
+	}
+	a.Run("nvcc", "-arch=sm_80", "-dlink", "static.o", filepath.Join(b.Dir, "static.o"), "-o", "linked.o")
 }
 
 // A file that is found elsewhere from another place is another one: a name that climbs out of the checkout, an edit there, a header that comes before
