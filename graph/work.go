@@ -109,6 +109,9 @@ func (s *Step) WriteKey(w KeyWriter) {
 	for _, f := range s.Staged {
 		w.Field("staged "+f.Name, f.Text)
 	}
+	if s.FilesOutput != "" {
+		w.Field("files", map[bool]string{false: "all", true: "without system"}[s.WithoutSystem])
+	}
 }
 
 // StageDir is the folder of Step.Staged in argv and in staged texts: "<stage>/kernels.stub.c".

@@ -439,11 +439,13 @@ func (b *build) tools() map[string]string {
 // moduleID names the source within any program: two objects of one source may be linked together, with other options, and under one name
 // each after the other. The architectures are not in it: one more compiles nothing again for the others.
 func (b *build) moduleID() string {
-	options := strings.Join(b.command.WithoutArchs(), "\x00")
-	if spelled, ok := b.launch.Base.Spell(options); ok {
-		options = spelled
+	options := b.command.WithoutArchs()
+	for i, o := range options {
+		if spelled, ok := b.launch.Base.Spell(o); ok {
+			options[i] = spelled
+		}
 	}
-	return nvcc.ModuleID("command "+b.launch.Base.Project, b.named(b.command.Source), b.named(b.command.Output)+"\x00"+options)
+	return nvcc.ModuleID("command "+b.launch.Base.Project, b.named(b.command.Source), b.named(b.command.Output)+"\x00"+strings.Join(options, "\x00"))
 }
 
 func (b *build) emit(a *graph.Action) {

@@ -1,6 +1,8 @@
 package launcher_test
 
 import (
+	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +60,8 @@ var shared = []anywhere{
 		"-Xcompiler=-fPIC", "-MD", "-MT", "x/k.cu.o", "-MF", "out/k.cu.o.d", "-x", "cu", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.cu.o"}, false},
 	{"LTO", []string{"nvcc", "-I@/inc", "--generate-code=arch=compute_80,code=[lto_80]", "-rdc=true", "-c", "@/k.cu", "-o", "out/k.o"}, false},
 	{"warnings", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWARN", "-Xcompiler=-Wall,-Wextra", "-MD", "-c", "@/k.cu", "-o", "@/build/out/k.o"}, false},
+	{"all headers", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-MD", "-MF", "out/k.d", "-c", "@/k.cu", "-o", "out/k.o"}, false},
+	{"the user's headers", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-MMD", "-MF", "out/k.d", "-c", "@/k.cu", "-o", "out/k.o"}, false},
 	{"PTX", []string{"nvcc", "-I@/inc", "-arch=compute_80", "-ptx", "@/k.cu", "-o", "out/k.ptx"}, false},
 	{"relative names", []string{"nvcc", "-I../inc", "-arch=sm_80", "-c", "../k.cu", "-o", "out/k.o"}, false},
 	{"file of options", []string{"nvcc", "--options-file", "out.rsp", "-arch=sm_80", "-c", "@/k.cu", "-o", "out/k.o"}, false},
@@ -108,6 +112,15 @@ func takes(t *testing.T, tk tooltest.Toolkit, commands []anywhere) {
 		}
 		if t.Failed() {
 			return
+		}
+		if c.name == "CMake" { // what a checkout takes is what it would make
+			argv := append([]string{"kbuild-cc"}, b.written(c.argv)...)
+			taken := b.command(argv...)
+			alone := *b
+			alone.Env = append(slices.Clone(b.Env), "KBUILD_CACHE_DIR="+t.TempDir())
+			if made := alone.command(argv...); !maps.EqualFunc(taken.files, made.files, bytes.Equal) {
+				t.Errorf("%s: what is taken is not what is made", c.name)
+			}
 		}
 	}
 }
