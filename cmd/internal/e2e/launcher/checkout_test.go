@@ -64,7 +64,7 @@ var shared = []anywhere{
 	{"the user's headers", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-MMD", "-MF", "out/k.d", "-c", "@/k.cu", "-o", "out/k.o"}, false},
 	{"PTX", []string{"nvcc", "-I@/inc", "-arch=compute_80", "-ptx", "@/k.cu", "-o", "out/k.ptx"}, false},
 	{"relative names", []string{"nvcc", "-I../inc", "-arch=sm_80", "-c", "../k.cu", "-o", "out/k.o"}, false},
-	{"file of options", []string{"nvcc", "--options-file", "out.rsp", "-arch=sm_80", "-c", "@/k.cu", "-o", "out/k.o"}, false},
+	{"file of options", []string{"nvcc", "--options-file", "out.rsp", "-DOTHER", "-arch=sm_80", "-c", "@/k.cu", "-o", "out/k.o"}, false},
 	{"__FILE__", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWHERE", "-MD", "-c", "@/k.cu", "-o", "out/k.o"}, true},
 	{"__FILE__ and warnings", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DWHERE", "-DWARN", "-Xcompiler=-Wall,-Wextra", "-c", "@/k.cu", "-o", "out/k.o"}, true},
 	{"__FILE__ of device code", []string{"nvcc", "-I@/inc", "-arch=sm_80", "-DHERE", "-MD", "-c", "@/k.cu", "-o", "out/k.o"}, true},
