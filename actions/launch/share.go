@@ -105,7 +105,7 @@ func (b *build) asksForFile() bool {
 	}
 	files := []string{b.host.Source}
 	for _, f := range rec.Discovered {
-		own := strings.Contains(f.Path, "/c++/") || strings.Contains(f.Path, "/lib/gcc/") || strings.Contains(f.Path, "/lib/clang/") || f.Path == "/usr/include/assert.h"
+		own := strings.HasPrefix(f.Path, "/usr/include/") && strings.Contains(f.Path, "/c++/") || strings.HasPrefix(f.Path, "/usr/lib/gcc/") || f.Path == "/usr/include/assert.h"
 		if !own && f.Path[0] != '<' {
 			files = append(files, f.Path)
 		}
@@ -115,13 +115,18 @@ func (b *build) asksForFile() bool {
 		if err != nil {
 			return true
 		}
-		for _, word := range []string{"__FILE__", "__BASE_FILE__", "__builtin_FILE", "source_location"} {
-			if bytes.Contains(text, []byte(word)) {
-				return true
-			}
+		if mentionsFile(text) {
+			return true
 		}
 	}
-	return false
+	return mentionsFile([]byte(strings.Join(b.host.Argv, "\n")))
+}
+
+// mentionsFile reports what stands for the name of a file.
+func mentionsFile(text []byte) bool {
+	return slices.ContainsFunc([]string{"__FILE__", "__BASE_FILE__", "__builtin_FILE", "source_location", "__PRETTY_FUNCTION__"}, func(word string) bool {
+		return bytes.Contains(text, []byte(word))
+	})
 }
 
 // anywhere names what was observed as it is to the folder of the command, where it is in the base. ok is false if a path outside of it may have been
