@@ -57,7 +57,7 @@ func (b *build) isAnywhere(made *command.Made) bool {
 			return false
 		}
 	}
-	if b.host != nil && (host.RecordsLines(b.host.Argv) || b.asksForFile()) {
+	if !b.namesFoldersAlone() || b.host != nil && (host.RecordsLines(b.host.Argv) || b.asksForFile()) {
 		return false
 	}
 	for _, o := range made.Outputs {
@@ -65,7 +65,7 @@ func (b *build) isAnywhere(made *command.Made) bool {
 			return false
 		}
 	}
-	return b.namesFoldersAlone()
+	return true
 }
 
 // searchOptions have a folder or a file behind them that matters by its content alone, or that is looked for what the texts of passes show.
@@ -111,11 +111,7 @@ func (b *build) asksForFile() bool {
 		}
 	}
 	for _, f := range files {
-		text, err := regular.Read(cache.Absolute(b.launch.Dir, f))
-		if err != nil {
-			return true
-		}
-		if mentionsFile(text) {
+		if text, err := regular.Read(cache.Absolute(b.launch.Dir, f)); err != nil || mentionsFile(text) {
 			return true
 		}
 	}
@@ -215,9 +211,8 @@ func (b *build) fixedFolders() (dirs []string) {
 
 // named is a file as it is called below the base: the same at each place of it.
 func (b *build) named(file string) string {
-	l := b.launch
-	file = cache.Absolute(l.Dir, file)
-	if below, ok := strings.CutPrefix(filepath.Clean(file), l.Base.Dir+"/"); ok && l.Base.Dir != "" {
+	file = cache.Absolute(b.launch.Dir, file)
+	if below, ok := b.launch.Base.Below(filepath.Clean(file)); ok {
 		return below
 	}
 	return file

@@ -163,21 +163,28 @@ func (b Base) Name(path string) (name string, ok bool) {
 	if b.Dir == "" {
 		return path, false
 	}
-	rest, ok := strings.CutPrefix(path, b.Dir)
-	if !ok || rest != "" && rest[0] != '/' {
-		return path, false
-	}
-	up := "."
-	if b.Cwd != "." {
-		up = strings.Repeat("../", strings.Count(b.Cwd, "/")) + ".."
-	}
+	below, ok := b.Below(path)
 	switch {
-	case len(rest) < 2:
-		return up, true
-	case up == ".":
-		return rest[1:], true
+	case !ok || b.Cwd == ".":
+		return below, ok
+	case below == ".":
+		below = ""
+	default:
+		below = "/" + below
 	}
-	return up + rest, true
+	return strings.Repeat("../", strings.Count(b.Cwd, "/")) + ".." + below, true
+}
+
+// Below is a path, which is absolute, as it is to the base; ok is false if it is not in it.
+func (b Base) Below(path string) (below string, ok bool) {
+	below, ok = strings.CutPrefix(path, b.Dir)
+	switch {
+	case b.Dir == "" || !ok || below != "" && below[0] != '/':
+		return path, false
+	case len(below) < 2:
+		return ".", true
+	}
+	return below[1:], true
 }
 
 // In reports whether content holds the name of the base.
