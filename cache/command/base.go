@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ type Base struct {
 const baseMark = "\x00"
 
 // FindBase finds the base of a command in dir, which is absolute and without links: the folder that KBUILD_BASE_DIR names; else that of the
-// outermost git repository, other than the user's home, whose parts may be repositories of their own; else that of the outermost build tree of
+// outermost git repository with an origin, other than the user's home, whose parts may be repositories of their own; else that of the outermost build tree of
 // CMake, which pip makes anew for each build.
 func FindBase(dir string, getenv func(string) string) Base {
 	if named := getenv("KBUILD_BASE_DIR"); named != "" {
@@ -32,7 +33,7 @@ func FindBase(dir string, getenv func(string) string) Base {
 		if err != nil || real != filepath.Clean(named) {
 			return Base{}
 		}
-		return baseAt(real, dir, projectOf(real))
+		return baseAt(real, dir, cmp.Or(originOf(real), filepath.Base(real)))
 	}
 	home := filepath.Clean(getenv("HOME"))
 	repository, tree := "", ""
@@ -45,7 +46,7 @@ func FindBase(dir string, getenv func(string) string) Base {
 		}
 	}
 	if repository != "" {
-		return baseAt(repository, dir, projectOf(repository))
+		return baseAt(repository, dir, originOf(repository))
 	}
 	return baseAt(tree, dir, sourceOf(tree))
 }
@@ -53,8 +54,8 @@ func FindBase(dir string, getenv func(string) string) Base {
 // mostConfig is the size of a file of git or CMake that is read, in bytes.
 const mostConfig = 4 << 20
 
-// projectOf names the repository in a folder by where it came from, else by the folder's own name.
-func projectOf(base string) string {
+// originOf is where the repository in a folder came from; "" if it does not say.
+func originOf(base string) string {
 	git := base + "/.git"
 	if text, err := regular.ReadAtMost(git, mostConfig); err == nil { // a worktree, or part of another repository
 		git = cache.Absolute(base, strings.TrimSpace(strings.TrimPrefix(string(text), "gitdir:")))
@@ -70,7 +71,7 @@ func projectOf(base string) string {
 			return strings.TrimSpace(url)
 		}
 	}
-	return filepath.Base(base)
+	return ""
 }
 
 // sourceOf is what a build tree of CMake is of.
@@ -85,7 +86,7 @@ func sourceOf(tree string) string {
 func baseAt(base, dir, project string) Base {
 	below, ok := strings.CutPrefix(dir+"/", base+"/")
 	odd := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\#$:%`, c) } // that dependency files or texts spell in other ways
-	if base == "" || base == "/" || !ok || strings.ContainsFunc(base, odd) {
+	if base == "" || base == "/" || project == "" || !ok || strings.ContainsFunc(base, odd) {
 		return Base{}
 	}
 	return Base{base, filepath.Clean(below), project}

@@ -67,12 +67,14 @@ func TestFindBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"home/.git", "home/w/super/.git", "home/w/super/sub/.git", "home/w/super/sub/build/x", "tree/sub/CMakeCache.txt", "none", "a b/.git", "clone/.git/worktrees/x", "worktree"} {
+	for _, dir := range []string{"home/.git", "home/w/super/.git", "home/w/super/sub/.git", "home/w/super/sub/build/x", "tree/sub/CMakeCache.txt", "none", "alone/.git", "a b/.git", "clone/.git/worktrees/x", "worktree"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, text := range map[string]string{
+		"home/w/super/.git/config":         "[remote \"origin\"]\n\turl = the/super\n",
+		"a b/.git/config":                  "[remote \"origin\"]\n\turl = a/b\n",
 		"tree/CMakeCache.txt":              "x:BOOL=ON\nCMAKE_HOME_DIRECTORY:INTERNAL=/the/source\n",
 		"clone/.git/config":                "[core]\n\turl = no\n[remote \"up\"]\n\turl = no\n[remote \"origin\"]\n\tfetch = x\n\turl = git@x:y.git\n[branch \"b\"]\n",
 		"clone/.git/worktrees/x/commondir": "../..\n",
@@ -85,11 +87,12 @@ func TestFindBase(t *testing.T) {
 	env := map[string]string{"HOME": root + "/home"}
 	getenv := func(name string) string { return env[name] }
 	for dir, want := range map[string]Base{
-		"home/w/super/sub/build/x": {root + "/home/w/super", "sub/build/x", "super"},
-		"home/w/super":             {root + "/home/w/super", ".", "super"},
+		"home/w/super/sub/build/x": {root + "/home/w/super", "sub/build/x", "the/super"},
+		"home/w/super":             {root + "/home/w/super", ".", "the/super"},
 		"home":                     {},
 		"tree/sub":                 {root + "/tree", "sub", "/the/source"},
 		"none":                     {},
+		"alone":                    {}, // another of that name may be linked into the same program
 		"clone":                    {root + "/clone", ".", "git@x:y.git"},
 		"worktree":                 {root + "/worktree", ".", "git@x:y.git"},
 		"a b":                      {}, // dependency files escape the blank

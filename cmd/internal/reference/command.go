@@ -83,7 +83,7 @@ var environment = [][2]string{
 	{"KBUILD_REMOTE_TOKEN_FILE", "A file with a bearer token for a remote cache."},
 	{"KBUILD_REMOTE_READ_ONLY", "Whatever it holds: nothing is sent there, as with `--remote-read-only`."},
 	{"KBUILD_CACHE_SIZE", "What `kbuild cache gc` keeps, if `--max-size` is not given."},
-	{"KBUILD_BASE_DIR", "`kbuild cc`: the folder of the checkout, which may be at another place elsewhere (default: the outermost git repository around the folder of the command)."},
+	{"KBUILD_BASE_DIR", "`kbuild cc`: the folder of the checkout, which may be at another place elsewhere (default: the outermost git repository around the folder of the command, if it has an origin)."},
 	{"KBUILD_JOBS", "How many processes all kbuild processes of the user run at once, and the default of `-j` (default: the processors that there are)."},
 	{"KBUILD_MEM", "How much memory they plan together, and the default of `--mem` (default: what is available when nothing runs)."},
 	{"KBUILD_BROKER", "0: processors and memory are not shared with other kbuild processes."},

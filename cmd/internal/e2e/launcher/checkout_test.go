@@ -27,6 +27,9 @@ func checkouts(t *testing.T, tk tooltest.Toolkit) (a, b *project) {
 				t.Fatal(err)
 			}
 		}
+		if err := os.WriteFile(filepath.Join(root, ".git", "config"), []byte("[remote \"origin\"]\n\turl = one\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
 		q := p.In("build")
 		q.Dir = filepath.Join(root, "build")
 		for _, dir := range []string{"plain", "mine"} {
@@ -135,7 +138,6 @@ func takes(t *testing.T, tk tooltest.Toolkit, commands []anywhere) {
 func TestTwoProjects(t *testing.T) {
 	t.Parallel()
 	a, b := checkouts(t, tooltest.Toolkit{})
-	a.Write("../.git/config", "[remote \"origin\"]\n\turl = one\n")
 	b.Write("../.git/config", "[remote \"origin\"]\n\turl = two\n")
 	for _, p := range []*project{a, b} {
 		p.Write("../static.cu", "static __device__ int n;\nstatic __global__ void k() { n++; }\nstatic void go() { k<<<1, 1>>>(); }\nstatic void (*volatile at)() = go;\n")
