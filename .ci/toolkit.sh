@@ -133,7 +133,12 @@ if [ "${1:-}" = test ]; then
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
 	command -v ninja >/dev/null 2>&1 || missing="$missing ninja-build"
 	command -v strace >/dev/null 2>&1 || missing="$missing strace"
-	find_pip || missing="$missing python3-pip"
+	command -v pkg-config >/dev/null 2>&1 || missing="$missing pkg-config"
+	python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip" # the tests of wheels call it: ensurepip does not do
+	# What builds wheels, for the Python of the system: another one has packages of its own, and its tests are skipped without them.
+	if [ "$(command -v python3 || echo /usr/bin/python3)" = /usr/bin/python3 ]; then
+		python3 -c 'import setuptools, wheel' 2>/dev/null || missing="$missing python3-setuptools python3-wheel"
+	fi
 	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
 	find_postgresql || missing="$missing postgresql"
 	find_clangd || missing="$missing clangd"
