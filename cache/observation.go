@@ -19,6 +19,7 @@ type Observation struct {
 	Digest Digest   `json:",omitzero"` // of the content of a file, of the names of a folder; zero if only stat can decide
 	Absent []string `json:",omitzero"` // of a KindGuard
 	Output bool     `json:",omitzero"` // a file that must not be a link
+	ByStat bool     `json:",omitzero"` // of a file: what it holds does not settle it
 	Plan   bool     `json:",omitzero"` // the plan depends on it, else actions do
 	Young  bool     `json:",omitzero"` // stat cannot vouch for it
 	Seen   int64    `json:",omitzero"` // of a Young file, ns since 1970: when this content was first seen under this stat; 0 is unknown

@@ -15,7 +15,7 @@ import (
 
 // A record names what it depends on besides files among the files that it discovered: macros, by name; weak inputs, by their place in
 // Action.Weak, since the file has another name where another architecture comes last, and in another target or build tree; the folders of the
-// dynamic loader; and what cannot be known.
+// dynamic loader; which of several equal headers are one; and what cannot be known.
 const (
 	macroMark  = "-D"
 	weakMark   = "<weak "
@@ -38,7 +38,8 @@ func RunsEachTime(rec *cache.Record) string {
 
 // IsCondition tells a macro, a weak input or another condition from a file.
 func IsCondition(name string) bool {
-	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || name == loaderMark
+	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || strings.HasPrefix(name, oneMark) ||
+		name == loaderMark
 }
 
 func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
@@ -147,6 +148,9 @@ func change(a *graph.Action, name string, err error) string {
 	if w, ok := weakInput(a, name); ok {
 		name = w
 	}
+	if files, ok := sameFiles(name); ok {
+		return "the time stamps of " + strings.Join(files, ", ") + " changed: headers with #pragma once and the same content count as one by them"
+	}
 	if err != nil {
 		return name + " is gone"
 	}
@@ -165,6 +169,9 @@ func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	if name == loaderMark {
 		digest, _ := d.loader.conf()
 		return digest, nil
+	}
+	if files, ok := sameFiles(name); ok {
+		return d.whichAreOne(files)
 	}
 	if strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || d.Intermediate(name) {
 		return cache.Digest{}, fs.ErrNotExist

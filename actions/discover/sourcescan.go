@@ -23,6 +23,9 @@ type sourceScan struct {
 	hasIncludeNames []string // files exist, by __has_include with their names
 	hasIncludeMacro bool     // some __has_include has something else in place of a name
 	quoted          []string // files that it includes in quotes: the folder of the file is searched first
+	angled          []string // files that it includes in angle brackets
+	imports         bool     // it has #import, or a word that looks like it
+	once            bool     // it may ask to be read once
 	computed        bool     // it includes what a macro names
 	incbin          incbin   // the assembler takes in
 }
@@ -77,6 +80,10 @@ func (s *sources) read(file string) ([]byte, error) {
 func scanText(text []byte) *sourceScan {
 	now := sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
 	text = splice(text)
+	now.once = isOnce(text)
+	for at := range wordsIn(text, "import") {
+		now.imports = now.imports || isDirective(text[:at])
+	}
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {
@@ -86,8 +93,12 @@ func scanText(text []byte) *sourceScan {
 	}
 	for at := range wordsIn(text, "include") {
 		rest := blank(text[at:])
-		if name, _ := literal(rest); name != "" && rest[0] == '"' && !slices.Contains(now.quoted, name) {
+		switch name, _ := literal(rest); {
+		case name == "":
+		case rest[0] == '"' && !slices.Contains(now.quoted, name):
 			now.quoted = append(now.quoted, name)
+		case rest[0] == '<' && !slices.Contains(now.angled, name):
+			now.angled = append(now.angled, name)
 		}
 		now.computed = now.computed || len(rest) > 0 && isWord(rest[0]) && isDirective(text[:at])
 	}

@@ -19,10 +19,10 @@ type Recorded struct {
 
 // Observed are the paths that a run which found actions up to date looked at besides files whose content it asked for:
 // those that must stay absent (a header that would shadow another, a file that an argument would name) and those that must stay
-// what they are (where PATH leads, a folder that an argument names). They are sorted, and none is below the folder except. ok is false if an action has no record
-// that says what it looked at.
+// what they are (where PATH leads, a folder that an argument names, headers whose time stamps matter). None is below the folder except. ok is false if an action has
+// no record that says what it looked at.
 func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []cache.Observation, ok bool) {
-	set, done := map[string]bool{}, map[string]map[string]bool{}
+	set, byStat, done := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	ok = true
 	for of := range all {
 		rec := of.Record
@@ -33,10 +33,16 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 		for _, p := range rec.Absent {
 			set[strings.TrimSuffix(p, "/")] = true
 		}
+		for _, f := range EqualHeaders(rec) {
+			byStat[f] = true
+		}
 		d.watchShadows(rec, set, done)
 		for _, p := range append(d.watchArguments(of.Action), d.loader.pathsOf(rec)...) {
 			set[p] = true
 		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(byStat)) {
+		observed = append(observed, cache.Observation{Path: p, Kind: cache.KindFile, ByStat: true})
 	}
 	for _, p := range slices.Sorted(maps.Keys(set)) {
 		switch {

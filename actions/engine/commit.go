@@ -166,6 +166,8 @@ func (l *observer) merge(k int, old cache.Observation, broken bool) {
 		}
 		slices.Sort(e.Absent)
 		e.Absent = slices.Compact(e.Absent)
+	case old.Kind == cache.KindFile && e.Kind == cache.KindFile && old.Digest == cache.Digest{}:
+		e.Digest = cache.Digest{} // what it holds did not settle it for another action, and does not now
 	}
 }
 
@@ -213,6 +215,10 @@ func (l *observer) add(e cache.Observation) {
 		if old.Digest == (cache.Digest{}) {
 			old.Digest = e.Digest
 		}
+		if old.ByStat = old.ByStat || e.ByStat; old.ByStat {
+			l.unsure = l.unsure || e.Stat.Ino != 0 && e.Stat != old.Stat
+			old.Digest = cache.Digest{}
+		}
 		old.Output = old.Output || e.Output
 	case old.Kind == e.Kind, old.Kind == cache.KindFolder && e.Kind == cache.KindGuard:
 		old.Absent = append(old.Absent, e.Absent...)
@@ -254,6 +260,14 @@ func (l *observer) observe(p *Project, o cache.Observation) {
 		l.absent(o.Path)
 	case cache.KindFolder:
 		l.names(p, o.Path)
+	case cache.KindFile:
+		if st, err := cache.StatFile(l.abs(o.Path)); o.ByStat && (err != nil || !st.Before(l.v.began)) {
+			l.unsure = true // when the command read it, its time was perhaps another
+		} else if o.ByStat {
+			l.add(cache.Observation{Path: o.Path, Kind: o.Kind, Stat: st, ByStat: true})
+			return
+		}
+		l.present(o.Path)
 	default:
 		l.present(o.Path)
 	}

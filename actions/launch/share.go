@@ -131,6 +131,9 @@ func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation
 	l := b.launch
 	fixed := b.fixedFolders()
 	for _, o := range observed {
+		if o.ByStat {
+			return nil, false
+		}
 		file := cache.Absolute(l.Dir, o.Path)
 		if i := slices.IndexFunc(l.Options, func(f quick.Options) bool { return f.Name == file }); i >= 0 {
 			if text, err := os.ReadFile(file); err != nil || string(text) != l.Options[i].Text {

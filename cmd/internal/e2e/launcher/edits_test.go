@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
@@ -100,6 +101,44 @@ func (p *project) make(e edit) (undo func()) {
 		p.Env = env
 		for _, u := range undos {
 			u()
+		}
+	}
+}
+
+// TestEqualHeaders has two headers with #pragma once that are equal. gcc reads the second one or not by the seconds of their time stamps, and does not
+// say that it looked at it.
+func TestEqualHeaders(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tooltest.Toolkits(t)[0])
+	const text = "#pragma once\nADD\n"
+	stamped := func(name, text string, seconds int64) {
+		p.Write(name, text)
+		at := time.Unix(seconds, 0)
+		if err := os.Chtimes(filepath.Join(p.Dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Write("eq.cpp", "int counted = 0\n#define ADD + 1\n#include \"inc/one.h\"\n#include <two.h>\n;\n")
+	p.Write("eq.cu", "#include \"eq.cpp\"\n__device__ int there = 0\n#include \"inc/three.h\"\n#include \"inc/four.h\"\n;\n")
+	for _, argv := range [][]string{{"g++", "-Iinc", "-MD", "-c", "eq.cpp", "-o", "out/eq.o"}, {"nvcc", "-arch=sm_80", "-Iinc", "-MD", "-c", "eq.cu", "-o", "out/eq.o"}} {
+		for _, state := range []struct {
+			second  int64
+			content string
+		}{{1000, text}, {1001, text}, {1000, text}, {1000, text + "ADD\n"}, {1000, text}} {
+			for _, name := range []string{"inc/one.h", "inc/three.h"} {
+				stamped(name, text, 1000)
+			}
+			for _, name := range []string{"inc/two.h", "inc/four.h"} {
+				stamped(name, state.content, state.second)
+			}
+			p.sameAsPlain(argv...)
+			p.Run(append([]string{"kbuild-cc"}, argv...)...)
+			if e := p.last(); e.Result != "hit" {
+				t.Errorf("%q in state %v, again: %+v", argv, state, e)
+			}
+			if t.Failed() {
+				t.Fatalf("%q in state %v", argv, state)
+			}
 		}
 	}
 }
