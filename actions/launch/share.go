@@ -120,7 +120,7 @@ func (b *build) asksForFile() bool {
 
 // mentionsFile reports what stands for the name of a file.
 func mentionsFile(text []byte) bool {
-	return slices.ContainsFunc([]string{"__FILE__", "__BASE_FILE__", "__builtin_FILE", "source_location", "__PRETTY_FUNCTION__"}, func(word string) bool {
+	return slices.ContainsFunc([]string{"__FILE__", "__BASE_FILE__", "__builtin_FILE", "source_location", "__PRETTY_FUNCTION__", "__FUNCSIG__"}, func(word string) bool {
 		return bytes.Contains(text, []byte(word))
 	})
 }
@@ -186,11 +186,11 @@ func (b *build) settled(name string) (d cache.Digest, ok bool) {
 	return d, err == nil && err2 == nil && before == after
 }
 
-// fixedFolders are folders outside of the base that are the same for every checkout: those of the system, of the tools, of PATH, and what the command
+// fixedFolders are folders outside of the base that are the same for every checkout: those of the system, of the tools, of PATH, of the user, and what the command
 // line names absolutely.
 func (b *build) fixedFolders() (dirs []string) {
 	l := b.launch
-	words := slices.Concat([]string{"/usr", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt", "/proc", "/dev", "/sys", l.Store.Folder()}, filepath.SplitList(os.Getenv("PATH")))
+	words := slices.Concat([]string{"/usr", "/include", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt", "/proc", "/dev", "/sys", l.Store.Folder(), filepath.Join(os.Getenv("HOME"), ".config")}, filepath.SplitList(os.Getenv("PATH")))
 	if b.CUDA != nil {
 		words = append(words, b.CUDA.Root)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,7 +98,25 @@ func TestSecondCheckout(t *testing.T) {
 
 func TestSecondCheckoutOfHostCode(t *testing.T) {
 	t.Parallel()
-	takes(t, tooltest.Toolkit{}, sharedHost)
+	takes(t, tooltest.Toolkit{}, append(slices.Clone(sharedHost), byClang()...))
+}
+
+// byClang is the first command by clang, and others whose objects have the name of the source in a form that is not text.
+func byClang() (commands []anywhere) {
+	for _, clang := range []string{"clang++-15", "clang++-17", "clang++-18", "clang++-19"} {
+		if _, err := exec.LookPath(clang); err != nil {
+			continue
+		}
+		of := func(name string, placed bool, options ...string) {
+			argv := append([]string{clang, "-I@/inc", "-O2", "-DNDEBUG", "-MD", "-MT", "x.o", "-MF", "out/h.d", "-c", "@/h.cpp", "-o"}, options...)
+			commands = append(commands, anywhere{name, argv, placed})
+		}
+		of("clang", false, "out/h.o")
+		of("clang, names of the place", true, "out/h.o", "-funique-internal-linkage-names")
+		of("clang, LTO", true, "out/h.bc", "-flto")
+		break
+	}
+	return commands
 }
 
 // takes has two checkouts run commands, in turn, and each twice.
