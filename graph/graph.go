@@ -46,7 +46,7 @@ type Action struct {
 	Depfile    string   // written by the command, read by the executor, not an output
 	SearchDirs []string // include directories in the order of search, for headers that newly shadow others
 
-	Tools    []string // names of Facts tools whose content is in the key: "nvcc", "cxx", "cc", "ar"
+	Tools    []string // names of Facts tools whose content is in the key: "nvcc", "toolkit", "cxx", "cc", "ar"
 	Pool     string   // "" or the name of one of Graph.Pools
 	Memory   int64    // bytes the user says it needs; 0 is unknown
 	InPlace  bool     // the command writes Outputs itself; no temporary names in Argv (generate, files beside an object)

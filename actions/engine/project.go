@@ -137,7 +137,7 @@ func (p *Project) Tools() map[string]plan.Tool {
 	f := p.Facts
 	tools := map[string]plan.Tool{"cxx": f.CXX, "cc": f.CC, "ar": f.AR, "lto-ar": f.HostLTO.AR}
 	if f.CUDA != nil {
-		tools["nvcc"] = f.CUDA.NVCC
+		tools["nvcc"], tools[plan.ToolkitTool] = f.CUDA.NVCC, f.CUDA.Parts
 		if f.CUDA.Clang != nil {
 			tools["clang"] = f.CUDA.Clang.Driver
 		}

@@ -433,7 +433,7 @@ func (b *build) tools() map[string]string {
 	if b.host != nil {
 		return map[string]string{"cxx": b.CXX.ID}
 	}
-	return map[string]string{"nvcc": b.CUDA.NVCC.ID}
+	return map[string]string{"nvcc": b.CUDA.NVCC.ID, nvcc.Toolkit: b.CUDA.Parts.ID}
 }
 
 // moduleID names the source within any program: two objects of one source may be linked together, with other options, and under one name

@@ -3,6 +3,7 @@ package probe
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -55,6 +56,12 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		return nil, err.Error()
 	}
 	k.NVCC.ID, k.NVCC.Version = id, k.Build
+	own := maps.Clone(w.parts)
+	maps.DeleteFunc(own, func(role, _ string) bool { return strings.HasPrefix(role, ofHostCXX) })
+	if k.Parts.ID, err = w.identity(own, k.Build, d.nvvmPath+"\n"+d.irLibs); err != nil {
+		return nil, err.Error()
+	}
+	k.Parts.Version = k.Build
 	k.Programs = map[string]string{}
 	for _, t := range nvcc.Programs {
 		k.Programs[t] = w.parts[t]

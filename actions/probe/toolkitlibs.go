@@ -43,6 +43,9 @@ func (w *world) library(d dry, name string) string {
 	return ""
 }
 
+// ofHostCXX begins the roles of parts that only the host compiler loads.
+const ofHostCXX = "host compiler "
+
 // addLibrariesOf adds the shared libraries of the toolkit's programs to its parts. nvcc.profile may put a folder of the toolkit in front of
 // LD_LIBRARY_PATH: a library in it is taken before the system's by all that nvcc starts, the shell and the host compiler with the identity hostCXX
 // too.
@@ -57,7 +60,7 @@ func (w *world) addLibrariesOf(d dry, hostCXX string) {
 	for _, part := range append(slices.Clone(w.covers[hostCXX]), w.parts["sh"]) {
 		for name, file := range w.sharedLibs(part) {
 			if slices.ContainsFunc(d.libPath, func(dir string) bool { return strings.HasPrefix(file, filepath.Clean(dir)+"/") }) {
-				w.parts["host compiler "+name] = file
+				w.parts[ofHostCXX+name] = file
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -77,6 +78,9 @@ func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
 	ds.bothf(t.Pos, manifest.Pos(w.Pos), w.Target+" writes it first", "Rename one of the two.",
 		"%s and %s both write %s", w.Target, t.label, file)
 }
+
+// ToolkitTool is the name of Toolkit.Parts among the tools of an action.
+const ToolkitTool = nvcc.Toolkit
 
 // NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.
 const NativeTool = "native CPU"

@@ -86,7 +86,8 @@ type HostLTO struct {
 
 // Toolkit is an installed CUDA toolkit.
 type Toolkit struct {
-	NVCC      Tool
+	NVCC      Tool              // its identity is that of all that it runs
+	Parts     Tool              // that of the toolkit alone: cicc, ptxas and their like run no host compiler
 	HostCXX   Tool              // what nvcc is told to use (-ccbin), g++-11 for CUDA 11.8 of Debian 12
 	Version   string            // "11.8"
 	Build     string            // "11.8.89"

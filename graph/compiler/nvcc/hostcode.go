@@ -61,6 +61,9 @@ func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 	return append(libs, "rt", "pthread", "dl")
 }
 
+// Toolkit is the tool of passes that run no host compiler, in keys: another host compiler changes the texts that they read or nothing.
+const Toolkit = "toolkit"
+
 // Programs are the programs of a toolkit that nvcc runs.
 var Programs = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 

@@ -182,6 +182,9 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 		outputs = append(outputs, s.file(r))
 	}
 	a := s.Action(kind, s.argv(pass, program), outputs...)
+	if program != s.HostCXX {
+		a.Tools = []string{Toolkit}
+	}
 	a.Work.Step.UnkeyedPaths = s.Source()
 	if s.Named != "" {
 		a.Work.Step.UnkeyedPaths = append(slices.Clone(s.Source()), s.Named)

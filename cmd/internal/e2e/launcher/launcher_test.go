@@ -264,6 +264,19 @@ func TestOneArchitectureMore(t *testing.T) {
 	}
 }
 
+// What a build from a manifest has assembled is taken by the launcher: the key of ptxas and of fatbinary has neither the host compiler nor the name of the source.
+func TestBuildAndLauncherShare(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, tooltest.Toolkits(t)[0])
+	p.Write("kernels.hcl", "library \"one\" {\n  sources = [\"one.cu\"]\n  code = [\"sm_80\", \"sm_90\"]\n}\n")
+	p.Write("one.cu", "__global__ void one(float *x) { x[threadIdx.x] = 1; }\nvoid go(float *x) { one<<<1, 1>>>(x); }\n")
+	p.Run("kbuild")
+	p.command("kbuild", "cc", "nvcc", "-O3", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-c", "one.cu", "-o", "out/one.o")
+	if e := p.last(); e.Taken < 3 {
+		t.Errorf("it takes nothing of the build: %+v", e)
+	}
+}
+
 // hostCommands are compiles of C++, by g++ and clang++.
 var hostCommands = map[string][]string{
 	"CMake":      {"-DUSE=1", "-I@/inc", "-O3", "-DNDEBUG", "-fPIE", "-MD", "-MT", "x/h.cpp.o", "-MF", "out/h.cpp.o.d", "-o", "out/h.cpp.o", "-c", "@/h.cpp"},
