@@ -33,6 +33,7 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		tokens:   tokens{server: opts.Jobserver, arrived: make(chan tokenAnswer, 1)},
 		leases:   leases{broker: opts.Broker, node: nobody, arrived: make(chan leaseAnswer, 1)},
 		solo:     nobody,
+		broken:   map[*graph.Driver]bool{},
 		statuses: map[Status]int{}}
 	l.opts.Jobs = max(1, opts.Jobs)
 	if c.distributed {
@@ -81,6 +82,7 @@ type loop struct {
 	solo int32 // runs here, and began when nothing else did; or nobody
 
 	failures    int
+	broken      map[*graph.Driver]bool // commands of which a pass failed
 	stopping    bool // start nothing more
 	interrupted bool
 	crash       any
@@ -257,6 +259,10 @@ func (l *loop) handle(e event) {
 		l.finish(e.node, Result{Status: Skipped})
 		return
 	}
+	if !e.settled && l.broken[n.action.Work.Driver] {
+		l.skipPass(e.node)
+		return
+	}
 	if !e.settled {
 		n.portable = l.distributor != nil && l.distributor.Portable(n.action)
 		l.set(e.node, queued)
@@ -296,15 +302,41 @@ func (l *loop) finish(i int32, r Result) {
 	}
 }
 
-// fail skips what needs node i, and stops the run after too many failures.
+// fail skips what needs node i, and the other passes of its command that have not begun: they would say the same, as a compiler that is
+// not taken apart stops at the first. After too many failures it stops the run; a command counts once, however many of its passes fail.
 func (l *loop) fail(i int32) {
-	l.failures++
-	reason := "it needs " + l.nodes[i].action.Name + ", which failed"
-	for _, u := range l.poison(i) {
-		l.finish(u, Result{Status: Skipped, Reason: reason})
+	l.skipUsers(i)
+	d := l.nodes[i].action.Work.Driver
+	if d != nil && d.Argv != nil {
+		if l.broken[d] {
+			return
+		}
+		l.broken[d] = true
+		for u := range l.nodes {
+			if n := &l.nodes[u]; n.action.Work.Driver == d && (n.state == waiting || n.state == ready || n.state == queued) {
+				l.skipPass(int32(u))
+			}
+		}
 	}
+	l.failures++
 	if l.opts.KeepGoing > 0 && l.failures >= l.opts.KeepGoing {
 		l.stopping = true
+	}
+}
+
+// skipPass skips a pass of a command that failed.
+func (l *loop) skipPass(i int32) {
+	l.finish(i, Result{Status: Skipped, Reason: "another pass of " + l.nodes[i].action.Name + " failed"})
+	l.skipUsers(i)
+}
+
+// skipUsers skips what needs node i.
+func (l *loop) skipUsers(i int32) {
+	reason := "it needs " + l.nodes[i].action.Name + ", which failed"
+	for _, u := range l.poison(i) {
+		if l.nodes[u].state == waiting {
+			l.finish(u, Result{Status: Skipped, Reason: reason})
+		}
 	}
 }
 

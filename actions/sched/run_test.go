@@ -387,3 +387,26 @@ func TestShortOfMemory(t *testing.T) {
 		})
 	}
 }
+
+// A compile that is taken apart says what is wrong with its source once: passes that have not begun are not tried.
+func TestPassesOfFailedCommand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := makeGraph([]string{"fails"}, []string{"at work"}, []string{"follows", "at work"}, []string{"queued"}, []string{"checked"}, []string{"uses", "queued"},
+			[]string{"another"}, []string{"fails too"}, []string{"last"})
+		passes := &graph.Driver{Argv: []string{"nvcc"}}
+		for _, id := range []int{0, 1, 2, 3, 4, 7} {
+			g.Actions[id].Work.Driver = passes
+		}
+		g.Actions[6].Work.Driver = &graph.Driver{Argv: []string{"nvcc"}}
+		fates := executing(9)
+		fates[0].execute, fates[7].execute = Failed, Failed
+		fates[1].takes, fates[7].takes = time.Minute, time.Minute
+		fates[3].checks, fates[4].checks, fates[6].checks = time.Millisecond, time.Hour, time.Millisecond
+		w := newWorld(t, g, fates, Options{Jobs: 3, Checks: 9, KeepGoing: 2, Cost: func(a *graph.Action) time.Duration { return time.Duration(9 - a.ID%7) }})
+		sum := w.mustRun(t.Context(), 0, 1, 2, 3, 4, 5, 6, 7, 8)
+		want := Summary{Actions: 9, Ran: 3, Failed: 2, Skipped: 4}
+		if sum != want || w.ended[1] != Ran || w.ended[6] != Ran || w.ended[8] != Ran {
+			t.Errorf("%+v, want %+v; ends %v", sum, want, w.ended)
+		}
+	})
+}

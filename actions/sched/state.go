@@ -203,14 +203,14 @@ func (c *core) occupy(n *node, by int) {
 func (c *core) release(n *node) {
 	for _, u := range n.users {
 		user := &c.nodes[u]
-		if user.blockers--; user.blockers == 0 {
+		if user.blockers--; user.blockers == 0 && user.state == waiting {
 			c.set(u, ready)
 		}
 	}
 }
 
 // poison marks what needs node i, directly or through others, and returns those it had not marked
-// before. All of them wait: what i blocks was never ready.
+// before. None of them has begun: what i blocks was never ready.
 func (c *core) poison(i int32) []int32 {
 	var out []int32
 	stack := []int32{i}

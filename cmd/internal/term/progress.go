@@ -54,7 +54,7 @@ type Progress struct {
 	drawn    bool // the live lines were shown since Start
 	done     int
 	total    int
-	failed   int
+	failures failures
 	errors   int // diagnostics that fail the run
 	running  []runningAction
 	forecast *forecast
@@ -147,9 +147,7 @@ func (p *Progress) Finished(a *graph.Action, r sched.Result, done, total int) {
 			break
 		}
 	}
-	if r.Status == sched.Failed {
-		p.failed++
-	}
+	p.failures.ran(a, r.Reason)
 	p.forecast.finished(a, r.Status == sched.Ran, r.Elapsed)
 	p.events.actionFinished(a, r)
 	p.permanent(p.report(a, r))
@@ -184,7 +182,7 @@ func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
 	defer p.mu.Unlock()
 	p.drawn = false
 	p.running = nil
-	p.redraw([]byte(p.summary(s, wall)))
+	p.redraw([]byte(p.failures.closing(p) + p.summary(s, wall)))
 	p.events.finished(s, p.errors == 0, wall)
 }
 
@@ -247,8 +245,8 @@ func (p *Progress) header(now time.Time) string {
 	if left, ok := p.forecast.left(now, p.running); ok {
 		fmt.Fprintf(&b, ", eta %s", clock(left))
 	}
-	if p.failed > 0 {
-		fmt.Fprintf(&b, ", %d failed", p.failed)
+	if n := len(p.failures.list); n > 0 {
+		fmt.Fprintf(&b, ", %d failed", n)
 	}
 	return b.String()
 }

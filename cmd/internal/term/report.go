@@ -77,17 +77,34 @@ func settled(s sched.Status, worker string, dry bool) string {
 }
 
 // failure is all that a person needs to act: what failed, for which target and where that is
-// written, why it ran, the command to paste, and what it said. Nothing else.
+// written, why it ran, the command to paste, and what it said. Nothing else. nil is nothing new.
 func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
+	of, again, news := p.failures.add(a, r)
+	if again && !news {
+		return nil
+	}
 	var b bytes.Buffer
-	head := p.ink(red, "FAILED") + " " + p.ink(bold, describe(a))
+	title := describe(a)
+	if of.command != nil {
+		title = string(a.Kind) + " " + (&failed{name: a.Name, parts: parts(a)}).title()
+	}
+	head := p.ink(red, "FAILED") + " " + p.ink(bold, title)
 	if r.Err != nil {
 		head += ": " + Visible(strings.TrimRight(r.Err.Error(), "\n"))
 	}
 	fmt.Fprintf(&b, "%s\n", head)
+	if !again {
+		p.about(&b, a, r)
+	}
+	b.Write(commandOutput(r.Output, p.color))
+	return b.Bytes()
+}
+
+// about writes for whom a failed action ran, and how.
+func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 	field := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, fmt.Sprintf("%-8s", name)), value)
+			fmt.Fprintf(b, "  %s %s\n", p.ink(dim, fmt.Sprintf("%-8s", name)), value)
 		}
 	}
 	target := oneLine(a.Target)
@@ -95,7 +112,11 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 		target += " (" + oneLine(pos) + ")"
 	}
 	field("target", target)
-	field("why", oneLine(r.Reason))
+	why := r.Reason
+	if first := p.failures.reasons[a.Work.Driver]; first != "" {
+		why = first
+	}
+	field("why", oneLine(why))
 	argv := r.Argv
 	if len(argv) == 0 {
 		argv = a.Argv
@@ -104,8 +125,6 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 		argv = a.Driver().Argv // the files of a part are gone
 	}
 	field("command", Visible(ShellQuote(argv)))
-	b.Write(commandOutput(r.Output, p.color))
-	return b.Bytes()
 }
 
 // summary is the last line, or "" if nothing needs to be said.
@@ -134,6 +153,9 @@ func actions(n int) string {
 
 // counts lists what happened, without zeros. After a failure the bad comes first.
 func (p *Progress) counts(s sched.Summary, badFirst bool) string {
+	if n := len(p.failures.list); n > 0 {
+		s.Failed = n // of a command, all passes are one failure
+	}
 	type part struct {
 		n    int
 		word string
