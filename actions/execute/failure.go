@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbuild-dev/kbuild/actions/advice"
 	"github.com/kbuild-dev/kbuild/actions/modules"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -78,6 +79,12 @@ func (m makers) explainFailure(a *graph.Action, said string, err error) error {
 		}
 	}
 	return err
+}
+
+// advise says what to do about the failure of a, as far as its messages and what is built tell.
+func (r *Runner) advise(a *graph.Action, said string) []string {
+	f := advice.Failure{Action: a, Said: said, Root: r.Root, State: r.State, Actions: r.makers.all(), Maker: r.makers.maker}
+	return f.Help()
 }
 
 // generator is the generate action outside of a's dependencies that writes a file spelled name.

@@ -220,6 +220,9 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	if res.Status == sched.Failed {
 		r.tree.forget(a)
 		r.misparses.confirm(ctx, a, res)
+		if !r.Verbatim {
+			res.Help = r.advise(a, string(res.Output))
+		}
 	}
 	return res
 }

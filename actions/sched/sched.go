@@ -25,6 +25,7 @@ type Result struct {
 	Status  Status
 	Err     error         // for Failed
 	Output  []byte        // what the command said; shown as one piece
+	Help    []string      // of Failed: what to do about it, in sentences
 	Reason  string        // why it ran: "no record", "input src/a.cu changed", ...
 	Argv    []string      // what was executed
 	Elapsed time.Duration // wall time of the process

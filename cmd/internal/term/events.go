@@ -48,6 +48,7 @@ type actionFinishedEvent struct {
 	Reason    string       `json:"reason,omitempty"` // why it ran
 	Output    string       `json:"output,omitempty"` // what the command said, invalid UTF-8 replaced
 	Error     string       `json:"error,omitempty"`
+	Help      []string     `json:"help,omitempty"`  // what to do about it, in sentences
 	Argv      []string     `json:"argv,omitempty"`  // of failures
 	Whole     string       `json:"whole,omitempty"` // why nvcc runs as one command
 }
@@ -95,7 +96,7 @@ func (e *events) actionFinished(a *graph.Action, r sched.Result) {
 	ev := actionFinishedEvent{
 		actionEvent: actionEventOf("action_finished", a),
 		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS, Worker: r.Worker,
-		Reason: r.Reason, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"), Whole: a.Driver().UnsplitReason,
+		Reason: r.Reason, Help: r.Help, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"), Whole: a.Driver().UnsplitReason,
 	}
 	if e != nil && e.dry {
 		ev.Status = wouldBe(r.Status)

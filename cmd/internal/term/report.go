@@ -97,6 +97,9 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 		p.about(&b, a, r)
 	}
 	b.Write(commandOutput(r.Output, p.color))
+	for _, h := range r.Help {
+		fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, "= help:"), oneLine(h))
+	}
 	return b.Bytes()
 }
 

@@ -1,0 +1,123 @@
+// Package advice says what to do about messages of compilers and linkers that have one likely cause, in the terms of the manifest: which target
+// defines a symbol that is missing, which folder has a header that was not found. It reads what a build has made, and refuses to guess: where
+// nothing is known it says nothing, for the message stands above it.
+package advice
+
+import (
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Failure is a command that failed.
+type Failure struct {
+	Action  *graph.Action
+	Said    string                     // by the command
+	Root    string                     // of the project
+	State   string                     // the build tree, relative to Root
+	Actions iter.Seq[*graph.Action]    // all of the graph
+	Maker   func(string) *graph.Action // who writes a file; nil for nobody
+}
+
+// most is how many pieces of advice a person reads.
+const most = 4
+
+// Help gives sentences, the most useful first; none if nothing is known.
+func (f *Failure) Help() (help []string) {
+	for _, r := range rules() {
+		if r.kinds != nil && !slices.Contains(r.kinds, f.Action.Kind) {
+			continue
+		}
+		found := r.re.FindAllStringSubmatch(f.Said, 1000)
+		if found == nil {
+			continue
+		}
+		for _, h := range r.say(f, found) {
+			if !slices.Contains(help, h) && len(help) < most {
+				help = append(help, h)
+			}
+		}
+	}
+	return help
+}
+
+// rule is a message and what is said about all that look like it.
+type rule struct {
+	re    *regexp.Regexp
+	kinds []graph.Kind // nil is all
+	say   func(f *Failure, found [][]string) []string
+}
+
+// rules are in the order in which they help: of a link that fails, what is missing is said before what is there twice.
+var rules = sync.OnceValue(func() []rule {
+	of := func(re string, say func(f *Failure, found [][]string) []string, kinds ...graph.Kind) rule {
+		return rule{regexp.MustCompile(`(?m)` + re), kinds, say}
+	}
+	return []rule{
+		of(`Undefined reference to '([^']+)'(?: in '([^']+)')?`, (*Failure).undefinedInDevice),
+		of(`Unresolved extern (?:function|variable) '([^']+)'`, (*Failure).otherFile),
+		of("undefined reference to [`']([^']+)'", (*Failure).undefinedInHost),
+		of(`Multiple definition of '([^']+)' in '([^']+)', first defined in '([^']+)'`, (*Failure).twice),
+		of(`Linking globals named '([^']+)': symbol multiply defined`, (*Failure).twiceInLTO),
+		of("multiple definition of [`']([^']+)'", (*Failure).twiceInHost),
+		of(`(?:fatal )?error: '?([^\s':]+)'?:? (?:No such file or directory|file not found)`, (*Failure).header),
+		of(`could not open source file "([^"]+)"`, (*Failure).header),
+		of(`cannot find -l(\S+?)(?::|$|\s)`, (*Failure).library),
+		of(`<<<`, (*Failure).launch, graph.HostCompile),
+		of(`Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes(?: \+ 0x[0-9a-f]+ bytes system)?, 0x([0-9a-f]+) max\)`, (*Failure).sharedMemory),
+		of(`(?:Feature|Instruction|Modifier) '([^']+)' requires .target (sm_\d+)\w* or higher`, (*Failure).newerArch),
+		of(`identifier "(__\w+)" is undefined`, (*Failure).intrinsic),
+		of(`no instance of overloaded function "atomicAdd" matches[^\n]*\n[^\n]*argument types are: \(double \*`, (*Failure).atomicDouble),
+		of(`unsupported (GNU|clang) version`, (*Failure).hostCompiler),
+	}
+})
+
+// readable is a symbol as its source has it.
+func readable(symbol string) string { return modules.Demangled(symbol) }
+
+// list joins names: "a, b and c". Many are cut.
+func list(names []string) string {
+	const few = 5
+	if len(names) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+	}
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+// are is the verb of so many.
+func are(names []string) string {
+	if len(names) == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func (f *Failure) abs(file string) string { return cache.Absolute(f.Root, file) }
+
+// at is a target with its place in the manifest.
+func at(label string, pos graph.Pos) string {
+	if pos.String() == "" {
+		return label
+	}
+	return label + " (" + pos.String() + ")"
+}
+
+// unique are the texts of a group, each once.
+func unique(found [][]string, group int) (out []string) {
+	for _, m := range found {
+		if !slices.Contains(out, m[group]) {
+			out = append(out, m[group])
+		}
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// launch is about a kernel launch in a source that a host compiler reads.
+func (f *Failure) launch([][]string) []string {
+	return []string{fmt.Sprintf("<<<...>>> starts a kernel, which only CUDA sources may: rename %s to end in .cu, or give %s language = \"cuda\"", f.Action.Name, f.Action.Target)}
+}
+
+// optIn is the dynamic shared memory that a block may have at most, in KiB, by architecture (CUDA C++ Programming Guide, technical specifications per
+// compute capability).
+var optIn = [...]struct{ sm, kib int }{{50, 48}, {52, 48}, {53, 48}, {60, 48}, {61, 48}, {62, 48}, {70, 96}, {72, 96}, {75, 64}, {80, 163}, {86, 99}, {87, 163}, {89, 99}, {90, 227}, {100, 227},
+	{103, 227}, {110, 227}, {120, 99}, {121, 99}}
+
+// sharedMemory is about kernels with larger arrays than there is room for.
+func (f *Failure) sharedMemory(found [][]string) (help []string) {
+	for _, m := range found {
+		uses, _ := strconv.ParseInt(m[2], 16, 64)
+		limit, _ := strconv.ParseInt(m[3], 16, 64)
+		text := fmt.Sprintf("%s has %d bytes of static shared memory; at most %d are possible", readable(m[1]), uses, limit)
+		for _, arch := range f.Action.Archs {
+			if code, err := gencode.Parse(arch); err == nil {
+				for _, o := range optIn {
+					if o.sm == code.Num && o.kib > 48 {
+						text += fmt.Sprintf(". With extern __shared__ and cudaFuncSetAttribute(..., cudaFuncAttributeMaxDynamicSharedMemorySize, ...) a block on sm_%d may have %d KiB", o.sm, o.kib)
+					}
+				}
+			}
+		}
+		help = append(help, text)
+	}
+	return help
+}
+
+// newerArch is about PTX that an architecture does not have.
+func (f *Failure) newerArch(found [][]string) (help []string) {
+	for _, m := range found {
+		help = append(help, f.needs(m[1], m[2]))
+	}
+	return help
+}
+
+// needs says what to do where code is for newer GPUs than all that ship.
+func (f *Failure) needs(what, arch string) string {
+	return fmt.Sprintf("%s needs %s: drop older ones from the code of %s, or put it under #if __CUDA_ARCH__ >= %s0", what, arch, f.Action.Target, strings.TrimPrefix(arch, "sm_"))
+}
+
+// since are intrinsics that not all architectures have, which headers declare under #if __CUDA_ARCH__ (CUDA C++ Programming Guide).
+var since = [...]struct {
+	names []string
+	arch  string
+}{
+	{[]string{"__nanosleep", "__match_any_sync", "__match_all_sync"}, "sm_70"},
+	{[]string{"__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync", "__pipeline_memcpy_async"}, "sm_80"},
+}
+
+// intrinsic is about names that are declared for newer architectures.
+func (f *Failure) intrinsic(found [][]string) (help []string) {
+	for _, name := range unique(found, 1) {
+		for _, s := range since {
+			if slices.Contains(s.names, name) {
+				help = append(help, f.needs(name, s.arch))
+			}
+		}
+	}
+	return help
+}
+
+func (f *Failure) atomicDouble([][]string) []string {
+	return []string{f.needs("atomicAdd of double", "sm_60")}
+}
+
+// hostCompiler is about a compiler that is too new, or too old, for the toolkit's headers.
+func (f *Failure) hostCompiler([][]string) []string {
+	return []string{`the toolkit does not take this host compiler: install one that it does, and name it in toolchain "cuda" { host_compiler = "g++-N" }; kbuild doctor lists those that are here`}
+}

@@ -1,0 +1,260 @@
+package advice
+
+import (
+	"debug/elf"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// The host's half of an object has a symbol for each device function that others may call, whatever the form of the device code: cudafe++ writes a body
+// for it. So the symbol table of an ELF file tells who defines a device function, of LTO-IR too, which nobody but NVIDIA can read.
+
+// definer is an object that defines symbols, with what it was made of.
+type definer struct {
+	source, target, mode string
+	pos                  graph.Pos
+	symbols              []string // of those that are looked for, readable
+	linked               bool     // the failed link has it
+}
+
+// definers are the objects of the project that define some of symbols. Those may be mangled, or as ld tells them. What no object here defines is left.
+func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
+	want := map[string]bool{}
+	for _, s := range symbols {
+		want[s], want[readable(s)] = true, true
+	}
+	has, linked := map[string]bool{}, f.linked()
+	for a := range f.Actions {
+		for _, o := range a.Outputs {
+			if path.Ext(o) != ".o" || a.Intermediate || a.Kind == graph.DeviceLink {
+				continue
+			}
+			d := &definer{source: a.Name, target: a.Target, mode: a.Mode, pos: a.Pos, linked: slices.Contains(linked, o)}
+			for _, s := range definedIn(f.abs(o)) {
+				if name := readable(s); want[s] || want[name] {
+					d.symbols = append(d.symbols, name)
+					has[s], has[name] = true, true
+				}
+			}
+			if d.symbols != nil {
+				found = append(found, d)
+			}
+		}
+	}
+	for _, s := range symbols {
+		if !has[s] && !has[readable(s)] && !slices.Contains(left, readable(s)) {
+			left = append(left, readable(s))
+		}
+	}
+	return found, left
+}
+
+// definedIn are the symbols that an object has for others; none of a file that is no object.
+func definedIn(file string) (out []string) {
+	r, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	e, err := fatbin.OpenELF(r)
+	if err != nil {
+		return nil
+	}
+	symbols, err := e.Symbols()
+	if err != nil {
+		return nil
+	}
+	for _, s := range symbols {
+		kind := elf.ST_TYPE(s.Info)
+		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) != elf.STB_LOCAL && (kind == elf.STT_FUNC || kind == elf.STT_OBJECT) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// undefinedInDevice is about device functions that a device link does not find.
+func (f *Failure) undefinedInDevice(found [][]string) (help []string) {
+	symbols := unique(found, 1)
+	users := map[string][]string{}
+	for _, m := range found {
+		if a := f.Maker(m[2]); a != nil && !slices.Contains(users[readable(m[1])], a.Name) {
+			users[readable(m[1])] = append(users[readable(m[1])], a.Name)
+		}
+	}
+	return f.undefined(symbols, users)
+}
+
+// undefinedInHost is about host functions, as ld tells them.
+func (f *Failure) undefinedInHost(found [][]string) []string {
+	return f.undefined(unique(found, 1), nil)
+}
+
+func (f *Failure) undefined(symbols []string, users map[string][]string) (help []string) {
+	definers, left := f.definers(symbols)
+	for _, d := range definers {
+		name := list(d.symbols) + f.used(d.symbols, users) + " " + are(d.symbols) + " defined in " + d.source + " of " + at(d.target, d.pos)
+		switch {
+		case d.target == f.Action.Target && d.mode == "whole", d.linked && d.mode == "whole":
+			help = append(help, name+`, which is compiled with mode = "whole" and keeps its device code to itself: set mode = "rdc" or "lto" there`)
+		case d.target == f.Action.Target || f.brings(d.target): // it is there, and was not taken for a reason that is not known
+		case d.mode == "whole" && f.Action.Kind != graph.HostLink && f.Action.Kind != graph.SharedLink:
+			help = append(help, name+`, compiled with mode = "whole": set mode = "rdc" or "lto" there, and add `+d.target+" to the deps of "+f.Action.Target)
+		default:
+			help = append(help, name+": add "+d.target+" to the deps of "+f.Action.Target)
+		}
+	}
+	if len(left) > 0 {
+		if where := f.mentioned(left); where != "" {
+			return append(help, list(left)+f.used(left, users)+" "+are(left)+" in no object that is built by now; "+where)
+		}
+		text := strings.TrimSuffix("no object that is built here defines "+list(left)+f.used(left, users), ",")
+		help = append(help, text+": is a source missing in "+f.Action.Target+", or a library in its deps?")
+	}
+	return help
+}
+
+// brings reports that a target is in the link already.
+func (f *Failure) brings(target string) bool {
+	if f.Action.Work.Link == nil {
+		return false
+	}
+	for _, owner := range f.Action.Link().Owners {
+		if owner == target {
+			return true
+		}
+	}
+	return false
+}
+
+// used is ", which a.cu uses,"; "" if that is not known.
+func (f *Failure) used(symbols []string, users map[string][]string) string {
+	by := f.usedBy(symbols, users)
+	switch len(by) {
+	case 0:
+		return ""
+	case 1:
+		return ", which " + by[0] + " uses,"
+	}
+	return ", which " + list(by) + " use,"
+}
+
+// usedBy are the sources that use symbols: as the linker says, or else those of the link whose text has the name.
+func (f *Failure) usedBy(symbols []string, users map[string][]string) (sources []string) {
+	add := func(names ...string) {
+		for _, n := range names {
+			if !slices.Contains(sources, n) {
+				sources = append(sources, n)
+			}
+		}
+	}
+	for _, s := range symbols {
+		if add(users[s]...); len(users[s]) > 0 {
+			continue
+		}
+		for _, in := range f.linked() {
+			if a := f.Maker(in); a != nil && mentions(f.abs(a.Name), plainName(s)) {
+				add(a.Name)
+			}
+		}
+	}
+	return sources
+}
+
+// linked are the objects and archives that the link reads, of each architecture or as they are.
+func (f *Failure) linked() (files []string) {
+	for _, in := range f.Action.Inputs {
+		if a := f.Maker(in); a != nil && a.Kind == graph.Slice && len(a.Inputs) > 0 {
+			in = a.Inputs[0]
+		}
+		files = append(files, in)
+	}
+	return files
+}
+
+// mentioned tells of a source of another target, whose object is not there, that has the name of one of symbols in it.
+func (f *Failure) mentioned(symbols []string) string {
+	for a := range f.Actions {
+		if a.Target == f.Action.Target || a.Intermediate || f.brings(a.Target) || len(a.Outputs) == 0 || path.Ext(a.Outputs[0]) != ".o" {
+			continue
+		}
+		if _, err := os.Stat(f.abs(a.Outputs[0])); err == nil {
+			continue
+		}
+		for _, s := range symbols {
+			if mentions(f.abs(a.Name), plainName(s)) {
+				return a.Name + " of " + at(a.Target, a.Pos) + " has the name: if it defines it, add " + a.Target + " to the deps of " + f.Action.Target
+			}
+		}
+	}
+	return ""
+}
+
+// plainName is the last part of the name of a function: twice of S::twice(int).
+func plainName(symbol string) string {
+	name, _, _ := strings.Cut(symbol, "(")
+	name, _, _ = strings.Cut(name, "<")
+	name = name[strings.LastIndexAny(name, ": ")+1:]
+	return name
+}
+
+func mentions(file, name string) bool {
+	text, err := os.ReadFile(file)
+	return err == nil && name != "" && strings.Contains(string(text), name)
+}
+
+// otherFile is about what ptxas does not find: without a device link, each source is a program of its own.
+func (f *Failure) otherFile(found [][]string) []string {
+	if f.Action.Mode != "whole" {
+		return nil
+	}
+	var names []string
+	for _, s := range unique(found, 1) {
+		names = append(names, readable(s))
+	}
+	return []string{list(names) + " " + are(names) + " of another file, and mode = \"whole\" compiles each source by itself: set mode = \"rdc\" or \"lto\" on " + at(f.Action.Target, f.Action.Pos)}
+}
+
+// twice is about what two inputs of a device link define.
+func (f *Failure) twice(found [][]string) (help []string) {
+	for _, m := range found {
+		help = append(help, f.both(readable(m[1]), []string{f.source(m[3]), f.source(m[2])}))
+	}
+	return help
+}
+
+func (f *Failure) twiceInLTO(found [][]string) (help []string) {
+	for _, s := range unique(found, 1) {
+		definers, _ := f.definers([]string{s})
+		var sources []string
+		for _, d := range definers {
+			if d.linked || d.target == f.Action.Target || f.brings(d.target) {
+				sources = append(sources, d.source)
+			}
+		}
+		if len(sources) > 1 {
+			help = append(help, f.both(readable(s), sources))
+		}
+	}
+	return help
+}
+
+func (f *Failure) twiceInHost(found [][]string) []string { return f.twiceInLTO(found) }
+
+func (f *Failure) both(name string, sources []string) string {
+	return name + " is defined in " + list(sources) + ": make it inline or static, or leave one of them out of " + f.Action.Target
+}
+
+// source is what an object was made of.
+func (f *Failure) source(object string) string {
+	if a := f.Maker(object); a != nil && a.Name != "" {
+		return a.Name
+	}
+	return strings.TrimPrefix(object, cache.Absolute(f.Root, f.State)+"/")
+}
