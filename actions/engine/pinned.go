@@ -42,7 +42,7 @@ func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
 	tc := p.Toolchains["cuda"]
 	if tc.Path != "" {
-		r.Compiler, r.Missing = tc.Path+"/bin/nvcc", "path names no CUDA toolkit: there is no "+tc.Path+"/bin/nvcc."
+		r.Compiler, r.MissingOf, r.Missing = tc.Path+"/bin/nvcc", "path", "path is the folder of a CUDA toolkit, and there is no "+tc.Path+"/bin/nvcc."
 	}
 	if !tc.Pinned {
 		return
@@ -54,6 +54,6 @@ func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
 		root, err = pin.Use()
 	}
 	if r.Compiler = filepath.Join(root, "bin", "nvcc"); err != nil {
-		r.Compiler, r.Missing = os.DevNull, err.Error() // no program, and not the one in PATH either
+		r.Compiler, r.MissingOf, r.Missing = os.DevNull, "from", err.Error() // no program, and not the one in PATH either
 	}
 }

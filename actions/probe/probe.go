@@ -38,6 +38,7 @@ type Request struct {
 	Compiler     string                    // nvcc or a clang, by name or path; "" is nvcc
 	HostCompiler string                    // "" lets the probe choose one that the toolkit supports
 	Missing      string                    // what to say where Compiler is not there; "" says where it was looked for
+	MissingOf    string                    // the attribute of the toolchain block that names it
 	Version      string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
 	Accepts      func(version string) bool // whether that allows a version; nil is any
 	NeedCUDA     bool
@@ -334,6 +335,7 @@ type world struct {
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
 	libPath  []string            // folders that the loader searches before those of LD_LIBRARY_PATH, for what nvcc starts
+	misses   plan.Missed         // of the CUDA toolchain block
 	limit    int                 // newest major version of g++ that the toolkit takes; 0 if it does not say
 	hipLink  clang.Steps         // of a link of relocatable AMD code
 	hipTrial string              // what failed when device code was compiled and linked for a trial, "" if nothing did
@@ -349,6 +351,7 @@ func (w *world) collect() plan.Facts {
 	var f plan.Facts
 	if w.req.NeedCUDA {
 		f.CUDA, f.CUDAError = w.toolkit()
+		f.CUDAMisses = w.misses
 	}
 	if w.req.NeedHIP {
 		f.HIP, f.HIPError = w.hip()

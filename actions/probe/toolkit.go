@@ -24,7 +24,12 @@ import (
 func (w *world) toolkit() (*plan.Toolkit, string) {
 	driver, looked := w.findNVCC()
 	if driver == "" && w.req.Missing != "" {
+		w.misses = plan.Missed{Attribute: w.req.MissingOf, Truth: "the CUDA toolkit that the manifest names is not here"}
 		return nil, w.req.Missing
+	}
+	if driver == "" && w.req.Compiler != "" && !isClang(w.req.Compiler) {
+		w.misses = plan.Missed{Attribute: "compiler", Truth: "there is no " + w.req.Compiler}
+		return nil, "Name an nvcc that is here, or remove compiler: kbuild looks in CUDA_HOME, PATH and /usr/local/cuda then."
 	}
 	if driver == "" {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME."
@@ -34,7 +39,8 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		return nil, msg
 	}
 	if w.req.Accepts != nil && !w.req.Accepts(k.Version) {
-		return nil, fmt.Sprintf("%s is CUDA %s; the manifest wants %s. Set CUDA_HOME or the compiler of the toolchain block.", driver, k.Version, w.req.Version)
+		w.misses = plan.Missed{Attribute: "version", Truth: fmt.Sprintf("%s is CUDA %s, and the manifest wants %s", driver, k.Version, w.req.Version)}
+		return nil, "Set CUDA_HOME to another toolkit, name its compiler in the toolchain block, or have kbuild install one: from = \"pypi\" (CUDA 13)."
 	}
 	d, msg := w.dryRun(driver)
 	if msg != "" {
@@ -42,7 +48,17 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	}
 	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
 	if k.HostCXX.Path == "" && !isClang(w.req.Compiler) {
+		w.misses = plan.Missed{Truth: fmt.Sprintf("CUDA %s has no host compiler here", k.Version)}
+		if w.req.HostCompiler != "" {
+			w.misses = plan.Missed{Attribute: "host_compiler", Truth: w.req.HostCompiler + " does not work as a host compiler"}
+			if w.lookup(w.req.HostCompiler, w.env("PATH")) == "" {
+				w.misses.Truth = "there is no " + w.req.HostCompiler
+			}
+		}
 		return nil, k.HostCXX.Error
+	}
+	if w.req.HostCompiler != "" && !w.fits(k.HostCXX) {
+		k.HostFault = fmt.Sprintf("%s is version %s, and CUDA %s takes gcc up to %d", w.req.HostCompiler, k.HostCXX.Version, k.Version, w.limit)
 	}
 	k.Root = filepath.Dir(d.here)
 	k.LibDirs, k.Includes = d.libDirs, d.includes

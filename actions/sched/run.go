@@ -83,7 +83,7 @@ type loop struct {
 
 	failures    int
 	broken      map[*graph.Driver]bool // commands of which a pass failed
-	stopping    bool // start nothing more
+	stopping    bool                   // start nothing more
 	interrupted bool
 	crash       any
 	loadTimer   <-chan time.Time

@@ -14,6 +14,7 @@ import (
 type Facts struct {
 	CUDA        *Toolkit // nil when none was found or none is needed
 	CUDAError   string   // why CUDA is nil: what was looked for, where, and what to do
+	CUDAMisses  Missed   // what of the toolchain block it is that is not here
 	HIP         *HIP     // nil when none was found or none is needed
 	HIPError    string   // why HIP is nil
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
@@ -84,6 +85,12 @@ type HostLTO struct {
 	Error  string // "" or why it cannot, with what to do
 }
 
+// Missed is what a toolchain block asks for, and what there is.
+type Missed struct {
+	Attribute string // "version"; "" if it is none that the block has
+	Truth     string // "CUDA 11.8 is here, and not >= 12"; "" if there is no more to say than that nothing is here
+}
+
 // Toolkit is an installed CUDA toolkit.
 type Toolkit struct {
 	NVCC      Tool              // its identity is that of all that it runs
@@ -98,6 +105,7 @@ type Toolkit struct {
 	LTOFault  string            // "" or why `nvlink -dlto` does not work as nvcc runs it, with the fix; kbuild needs it only where LibNVVM is ""
 	LTOFloats string            // how an LTO link comes to the floating-point options of its code: "" by itself, FloatsTold, FloatsLost, FloatsUntried
 	LibFaults map[string]string // by file, of nvcc.Libraries: why a link would not take that of the toolkit, with the fix
+	HostFault string            // "" or why the host compiler that the toolchain block names is none for this toolkit
 	Mixed     string            // "" or which parts are of another version than nvcc, with the fix
 	Programs  map[string]string // the toolkit's own programs by name: "cicc", "ptxas"
 	FatbinC   map[string]string // C text that fatbinary makes of some image, by "rdc" and "whole": what host code is compiled with before there is device code

@@ -19,10 +19,14 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	k := ck.facts.CUDA
 	if k == nil {
 		if !ck.nvccSaid {
-			ck.errorf(pos, ck.facts.CUDAError, "%s", ck.noCUDA())
+			ck.errorf(ck.missesAt(pos), ck.facts.CUDAError, "%s", ck.noCUDA())
 			ck.nvccSaid = true
 		}
 		return nvcc.Driver{}, false
+	}
+	if k.HostFault != "" && !ck.nvccSaid && !ck.allowsUnsupported() {
+		ck.errorf(ck.project.Toolchains["cuda"].At("host_compiler"), "Name an older one; or, on your own account, give nvcc the flag -allow-unsupported-compiler.", "%s", k.HostFault)
+		ck.nvccSaid = true
 	}
 	for _, f := range ck.facts.NVCCFlags {
 		if why, help := manifest.LostNVCC(f); why != "" && !ck.nvccSaid {
@@ -282,8 +286,30 @@ func (b *builder) emitFormats(t *target, list []format) {
 	}
 }
 
+// allowsUnsupported reports that nvcc is told to take any host compiler, for some source at least.
+func (g *given) allowsUnsupported() bool {
+	const flag = "-allow-unsupported-compiler"
+	told := func(flags []string) bool {
+		return slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, flag) })
+	}
+	return told(g.facts.NVCCFlags) || slices.ContainsFunc(g.project.Targets, func(t *manifest.Target) bool {
+		return told(t.Flags.NVCC) || slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return told(s.Flags.NVCC) })
+	})
+}
+
+// missesAt is where the manifest asks for a toolkit that is not here; else pos, which needs one.
+func (g *given) missesAt(pos manifest.Pos) manifest.Pos {
+	if tc, ok := g.project.Toolchains["cuda"]; ok && g.facts.CUDAMisses.Attribute != "" {
+		return tc.At(g.facts.CUDAMisses.Attribute)
+	}
+	return pos
+}
+
 // noCUDA is why nothing compiles CUDA here.
 func (g *given) noCUDA() string {
+	if truth := g.facts.CUDAMisses.Truth; truth != "" {
+		return truth
+	}
 	if c := g.project.Toolchains["cuda"].Compiler; strings.Contains(path.Base(c), "clang") {
 		return c + " cannot compile CUDA here"
 	}

@@ -52,6 +52,17 @@ type Toolchain struct {
 	Pinned       bool   // from = "pypi": the toolkit is that of LockFile
 	LockFile     string // relative to Root; Project.Text has what is in it, nothing if it is not there
 	Parts        []string
+
+	Pos     Pos            // of the block
+	AttrPos map[string]Pos // of its attributes
+}
+
+// At is where an attribute is written, or else the block.
+func (t Toolchain) At(attribute string) Pos {
+	if p, ok := t.AttrPos[attribute]; ok {
+		return p
+	}
+	return t.Pos
 }
 
 // Cache is the cache block: the cache on another machine that a project names for all who build it.

@@ -36,6 +36,7 @@ func (l *loader) decodeToolchain(b *block) {
 			l.project.Files, l.project.sources[t.LockFile] = append(l.project.Files, t.LockFile), text
 		}
 	}
+	t.Pos, t.AttrPos = position(b.rng), r.attrPos()
 	l.project.Toolchains[b.name] = t
 }
 
