@@ -81,6 +81,9 @@ func definedIn(file string) (out []string) {
 
 // undefinedInDevice is about device functions that a device link does not find.
 func (f *Failure) undefinedInDevice(found [][]string) (help []string) {
+	if f.Action.Work.Link != nil && f.Action.Link().Check {
+		return nil // whose error says it
+	}
 	symbols := unique(found, 1)
 	users := map[string][]string{}
 	for _, m := range found {

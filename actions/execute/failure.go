@@ -140,7 +140,8 @@ func checkLinkError(a *graph.Action, said string, err error) error {
 	if missing == nil {
 		return fmt.Errorf("%s does not link for %s: %w", a.Target, arch, err)
 	}
-	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s)", a.Target, arch, strings.Join(missing, ", "), a.Pos)
+	return fmt.Errorf("%s does not link for %s: nothing defines %s; add the module that does to its deps (%s), or name it in late_bound if the program brings it when it links at run time",
+		a.Target, arch, strings.Join(missing, ", "), a.Pos)
 }
 
 // readable is a symbol as its source has it, with its own name.

@@ -118,7 +118,7 @@ func (sliceStep) run(w work) error {
 	return w.write(0, out)
 }
 
-// referencesStep writes PTX that refers to the functions that a piece of LTO-IR defines.
+// referencesStep writes PTX that refers to the functions that a piece of LTO-IR defines, and has bodies for those in its arguments.
 type referencesStep struct{ inProcess }
 
 func (referencesStep) run(w work) error {
@@ -126,7 +126,7 @@ func (referencesStep) run(w work) error {
 	if err != nil {
 		return err
 	}
-	out, err := modules.References(text)
+	out, err := modules.References(text, w.Argv[min(1, len(w.Argv)):])
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.Inputs[0], err)
 	}

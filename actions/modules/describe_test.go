@@ -166,14 +166,18 @@ func TestReferences(t *testing.T) {
 	ret;
 }
 `
-	got, err := References([]byte(text))
+	got, err := References([]byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := References([]byte("no PTX")); err == nil {
+	got, err = References([]byte(text), []string{"other", "want"})
+	if want := ".weak .func want(.param .b32 a)\n{\n\tret;\n}\n"; err != nil || !strings.Contains(string(got), want) {
+		t.Errorf("%v: no body for what is bound late:\n%s", err, got)
+	}
+	if _, err := References([]byte("no PTX"), nil); err == nil {
 		t.Error("of what is no PTX there are references")
 	}
 }

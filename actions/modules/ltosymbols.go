@@ -56,16 +56,24 @@ func symbols(names []string) []modinfo.Symbol {
 //
 // text is the PTX that the compiler made beside the LTO-IR, with full prototypes. The kernel is not visible, so one link may take
 // several such files; no C function has its name. A comment is the first line since nvlink 12.4 does not find .version there (11.8 does).
-func References(text []byte) ([]byte, error) {
+//
+// late are functions that nothing in the link defines, since the program brings them when it links at run time: each that text declares gets a
+// body, which gives way to any other. They are named as in the source, or mangled.
+func References(text []byte, late []string) ([]byte, error) {
 	p, err := readPTX(text)
 	if err != nil {
 		return nil, err
 	}
-	functions := slices.DeleteFunc(p.symbols, func(s ptxSymbol) bool { return !s.function || s.external || s.undefined || !s.visible })
+	functions := slices.DeleteFunc(slices.Clone(p.symbols), func(s ptxSymbol) bool { return !s.function || s.external || s.undefined || !s.visible })
 	var b strings.Builder
 	fmt.Fprintf(&b, "// References to functions.\n\n.version %s\n.target %s\n.address_size 64\n\n", p.version, strings.Replace(p.arch, "compute_", "sm_", 1))
 	for _, f := range functions {
 		fmt.Fprintf(&b, ".extern .func %s\n;\n", strings.TrimSpace(f.prototype))
+	}
+	for _, s := range p.symbols {
+		if s.function && s.external && IsNamed(s.name, late) {
+			fmt.Fprintf(&b, ".weak .func %s\n{\n\tret;\n}\n", strings.TrimSpace(s.prototype))
+		}
 	}
 	b.WriteString("\n.entry $references(.param .u64 to)\n{\n\t.reg .b64 %to, %at;\n\tld.param.u64 %to, [to];\n")
 	for _, f := range functions {
@@ -73,4 +81,11 @@ func References(text []byte) ([]byte, error) {
 	}
 	b.WriteString("\tret;\n}\n")
 	return []byte(b.String()), nil
+}
+
+// IsNamed reports whether a symbol is one of names, which are mangled, or as in a source: callback, ops::apply, ops::apply(float).
+func IsNamed(symbol string, names []string) bool {
+	full := Demangled(symbol)
+	plain, _, _ := strings.Cut(full, "(")
+	return slices.ContainsFunc(names, func(name string) bool { return name == symbol || name == full || name == plain })
 }

@@ -14,6 +14,8 @@ module "transform" {
   sources = ["src/transform.cu"]
   emit    = ["ltoir", "fatbin"]
 
+  late_bound = ["callback"] # of one of the modules below: the program says which
+
   embed {
     symbol = "transform_code"
   }

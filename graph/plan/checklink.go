@@ -223,7 +223,11 @@ func (b *builder) references(t *target, a artifact) string {
 		panic("BUG: LTO-IR for " + a.arch)
 	}
 	codes := names([]gencode.Code{code.As(gencode.PTX)})
-	b.emit(t, &graph.Action{Kind: graph.References, Name: path.Base(text), Archs: codes, Inputs: []string{a.symbols}, Outputs: []string{text}})
+	var late []string
+	if len(t.LateBound) > 0 {
+		late = append([]string{"references"}, t.LateBound...)
+	}
+	b.emit(t, &graph.Action{Kind: graph.References, Name: path.Base(text), Argv: late, Archs: codes, Inputs: []string{a.symbols}, Outputs: []string{text}})
 	b.emit(t, &graph.Action{Kind: graph.Fatbinary, Name: path.Base(out), Archs: codes,
 		Argv:   nvcc.WrapPTX(b.facts.CUDA.Programs["fatbinary"], code, text, out),
 		Inputs: []string{text}, Outputs: []string{out}, Tools: []string{"nvcc"}})

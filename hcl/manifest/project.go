@@ -183,9 +183,10 @@ type Target struct {
 	Outputs []string // as declared, relative; the file is BuildDir/gen/NAME/OUTPUT
 
 	// module
-	Emit   []string      // "ptx", "cubin", "fatbin", "ltoir"; default ["fatbin"]
-	Matrix []MatrixValue // the values of this instance, in the order of names, sorted
-	Embed  *Embed
+	LateBound []string      // functions that its LTO-IR calls and the program brings when it links at run time
+	Emit      []string      // "ptx", "cubin", "fatbin", "ltoir"; default ["fatbin"]
+	Matrix    []MatrixValue // the values of this instance, in the order of names, sorted
+	Embed     *Embed
 }
 
 // MatrixValue is one axis of a matrix instance.

@@ -243,6 +243,9 @@ func moduleBlock() *Block {
 				Text: "The kinds of files to make. `cubin`, `ptx` and `ltoir` are one file for each architecture, `fatbin` is one " +
 					"file for all. AMD code has `hsaco`, `bitcode` and `fatbin`.",
 				Becomes: "`nvcc -cubin`; or `-ptx`, `-fatbin`, and for `ltoir` the file that `--keep` leaves"},
+			{Name: "late_bound", Type: StringsType, Example: `late_bound = ["callback"]`, See: "modules.md",
+				Text: "Functions that the LTO-IR calls and nothing here defines, since the program brings one when it links at run time. `--check-link` takes them for defined. " +
+					"A function of C++ is named with or without its parameters: `ops::apply`."},
 			{Name: "matrix", Type: ListsType, Example: `matrix = { tile = [64, 128] }`, See: "language.md#matrices",
 				Text: "Axes with their values: the module has an instance for each combination. `matrix.AXIS` is the value in the other attributes."},
 			{Name: "exclude", Type: MapsType, Example: `exclude = [{ tile = 128 }]`, See: "language.md#matrices",

@@ -53,6 +53,9 @@ func (l *loader) decodeModule(b *block) {
 func (r *reader) module() *Target {
 	t := r.compiled(Module)
 	t.Emit = r.emit()
+	for _, it := range r.texts("late_bound") {
+		t.LateBound = append(t.LateBound, it.text)
+	}
 	t.PublicHeaders = r.publicHeaders(t)
 	for _, n := range r.b.nested {
 		if n.kind == "embed" {

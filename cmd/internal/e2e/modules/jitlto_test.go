@@ -126,3 +126,14 @@ func TestExampleJITLTONvJitLink(t *testing.T) {
 		t.Errorf("not to be inlined: status %d:\n%s", status, said)
 	}
 }
+
+// What the program brings when it links is declared, and a check takes it for defined; without that it is named, with what to do.
+func TestRealLateBound(t *testing.T) {
+	t.Parallel()
+	e := realExample(t, "jit-lto")
+	e.Kbuild("--check-link", "sm_80,sm_90")
+	e.Edit("kernels.hcl", `"callback"]`, `"other"]`)
+	if _, said, status := e.Fails("module.transform", "--check-link", "sm_80"); status == 0 || !strings.Contains(said, "nothing defines callback; add the module that does to its deps (kernels.hcl:13), or name it in late_bound") {
+		t.Errorf("a name that is not declared: %d %s", status, said)
+	}
+}
