@@ -41,13 +41,13 @@ func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache
 func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cache.Record) {
 	argvs, err := [][]string{a.Argv}, error(nil)
 	if isNVCC(a) {
-		if !host.Redirects(slices.Concat(a.Argv, d.keyEnv)) {
+		if !host.RedirectsCompile(slices.Concat(a.Argv, d.keyEnv)) {
 			return
 		}
 		argvs, err = d.hostCompilers(ctx, a)
 	}
 	for _, argv := range argvs {
-		if !host.Redirects(argv) {
+		if !host.RedirectsCompile(argv) {
 			continue
 		}
 		f, ok := d.folders(ctx, a, argv)

@@ -114,6 +114,12 @@ func Redirects(argv []string) bool {
 	})
 }
 
+// RedirectsCompile is Redirects for a command that does not link: what is for the linker (-Wl,-Bsymbolic, which CMake has in the flags of
+// some projects' compiles, too) goes nowhere then.
+func RedirectsCompile(argv []string) bool {
+	return Redirects(slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return strings.HasPrefix(arg, "-Wl,") }))
+}
+
 // Folders are where a driver looks for what it runs and what it links.
 type Folders struct {
 	Programs, Libraries []string

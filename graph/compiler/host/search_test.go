@@ -42,3 +42,18 @@ End of search list.
 		}
 	}
 }
+
+// A compile that has words for the linker runs the programs of its installation.
+func TestRedirectsCompile(t *testing.T) {
+	for command, want := range map[string]bool{
+		"gcc -c a.c": false, "gcc -Wl,-Bsymbolic -c a.c": false,
+		"gcc -B/opt/bin -c a.c": true, "gcc -B /opt/bin -c a.c": true, "gcc @args": true, "nvcc -Xcompiler=-Wall,-B/opt/bin -c a.cu": true,
+	} {
+		if got := RedirectsCompile(strings.Fields(command)); got != want {
+			t.Errorf("%s: %v", command, got)
+		}
+	}
+	if !Redirects([]string{"gcc", "-Wl,-Bsymbolic", "a.o"}) {
+		t.Error("of a link nothing is known")
+	}
+}

@@ -109,8 +109,6 @@ type commandReader struct {
 	Command
 	link        bool     // -dlink
 	inputs      []string // that are no options
-	libraries   bool     // -l was read
-	mixed       bool     // an input stands behind a library
 	emit        string   // the ending of what is made
 	deps, phony bool
 	ownDeps     bool // -MMD
@@ -158,14 +156,12 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 		return fmt.Errorf("the argument %q is not understood", arg)
 	case !separate && arg[0] != '-':
 		r.inputs = append(r.inputs, arg)
-		r.mixed = r.mixed || r.libraries
 		return nil
 	case arg == "-dlink" || arg == "--device-link":
 		r.link = true
 	case strings.Contains(value, "native") && slices.Contains(archOptions, name):
 		return fmt.Errorf("%s=native depends on the GPUs of this machine", name)
 	}
-	r.libraries = r.libraries || strings.HasPrefix(arg, "-l") && !strings.HasPrefix(arg, "-lineinfo") && !strings.HasPrefix(arg, "-lto") || name == "--library"
 	r.mode(arg, name, value)
 	if separate {
 		r.Argv = append(r.Argv, name)
@@ -248,7 +244,8 @@ func (c *Command) WithoutArchs() (options []string) {
 	return options
 }
 
-// endLink is end for a device link.
+// endLink is end for a device link. Whether a library is named before an object or behind it is one to nvcc (11.8 and 13.5): nvlink gets
+// all -l first, then the files.
 func (r *commandReader) endLink() (*Command, error) {
 	switch {
 	case len(r.inputs) == 0:
@@ -257,8 +254,6 @@ func (r *commandReader) endLink() (*Command, error) {
 		return nil, fmt.Errorf("it compiles, too, or makes no object")
 	case r.deps || r.ownDeps:
 		return nil, fmt.Errorf("it is a link with a dependency file")
-	case r.mixed:
-		return nil, fmt.Errorf("an object stands behind a library")
 	}
 	for _, in := range r.inputs {
 		if ext := path.Ext(in); ext != ".o" && ext != ".a" {

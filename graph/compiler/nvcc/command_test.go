@@ -44,7 +44,7 @@ func TestWithoutArchs(t *testing.T) {
 }
 
 func TestReadLink(t *testing.T) {
-	c, err := ReadCommand(strings.Fields("nvcc -dlto -arch=sm_80 -Xcompiler=-fPIC -dlink a.o b.a -o d.o -L. -lcudadevrt"))
+	c, err := ReadCommand(strings.Fields("nvcc -dlto -arch=sm_80 -Xcompiler=-fPIC -dlink a.o -o d.o -L. -lcudadevrt b.a"))
 	if err != nil || !slices.Equal(c.Linked, []string{"a.o", "b.a"}) || c.Output != "d.o" || c.Mode != "lto" || strings.Join(c.Argv, " ") != "nvcc -dlto -arch=sm_80 -Xcompiler=-fPIC -dlink -L. -lcudadevrt" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -70,7 +70,6 @@ func TestReadCommandLeaves(t *testing.T) {
 		"nvcc -c a.cu -gencode arch=native": "GPUs of this machine",
 		"nvcc -c @file a.cu":                "nvcc knows no @file",
 		"nvcc -c -":                         "not understood",
-		"nvcc -dlink -la a.o":               "behind a library",
 		"nvcc -dlink a.cu":                  "no object or archive",
 		"nvcc -dlink":                       "nothing is linked",
 		"nvcc -dlink -cubin a.o":            "makes no object",

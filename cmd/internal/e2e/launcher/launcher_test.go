@@ -399,7 +399,7 @@ func TestDeviceLink(t *testing.T) {
 			compile("k")
 			compile("g")
 			p.Run("ar", "rc", "libg.a", "g.o")
-			link := []string{"nvcc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-Xcompiler=-fPIC", "-shared", "-dlink", "k.o", "-o", "out/link.o", "libg.a", "-lcudadevrt", "-lrt"}
+			link := []string{"nvcc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-Xcompiler=-fPIC", "-shared", "-dlink", "k.o", "-o", "out/link.o", "-lrt", "libg.a", "-lcudadevrt"}
 			if flags[2] != "" {
 				link = slices.Insert(link, 1, flags[2])
 			}
