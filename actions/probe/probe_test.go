@@ -285,8 +285,8 @@ func TestTroubleIsNotRemembered(t *testing.T) {
 func TestMissing(t *testing.T) {
 	path := compilers(t)
 	f := collect(t, Request{NeedCUDA: true, Compiler: "no-such-nvcc", Env: env(map[string]string{"PATH": path})})
-	if f.CUDA != nil || !strings.Contains(f.CUDAError, "no-such-nvcc in PATH") || !strings.Contains(f.CUDAError, "Install") {
-		t.Errorf("CUDAError %q", f.CUDAError)
+	if f.CUDA != nil || f.CUDAMisses != (plan.Missed{Attribute: "compiler", Truth: "there is no no-such-nvcc"}) || !strings.Contains(f.CUDAError, "Name an nvcc that is here") {
+		t.Errorf("CUDAError %q, %+v", f.CUDAError, f.CUDAMisses)
 	}
 	f = collect(t, Request{Env: env(map[string]string{"PATH": t.TempDir()})})
 	if f.CXX.Path != "" || !strings.Contains(f.CXX.Error, "build-essential") {
@@ -303,8 +303,8 @@ func TestVersionConstraint(t *testing.T) {
 		if (f.CUDA != nil) != ok || asked != "11.8" {
 			t.Errorf("accepted: %v, asked for %q: %v, %s", ok, asked, f.CUDA != nil, f.CUDAError)
 		}
-		if !ok && !strings.Contains(f.CUDAError, "the manifest wants >= 12") {
-			t.Errorf("it says %q", f.CUDAError)
+		if m := f.CUDAMisses; !ok && (m.Attribute != "version" || !strings.Contains(m.Truth, "is CUDA 11.8, and the manifest wants >= 12")) {
+			t.Errorf("it says %q, %+v", f.CUDAError, m)
 		}
 	}
 }
