@@ -113,6 +113,8 @@ func (w *Workspace) buildPart(part *partialPlan, lock *run.Lock) (sum sched.Summ
 		sum.UpToDate += rest
 	}
 	r.tell(part.fallbacks(), sum)
+	r.last.Total = sum.Actions
+	r.last.write(part.graph, part.want, w.StateDir())
 	r.Finish(sum)
 	if len(t.Runner.Misparses()) > 0 && r.Context.Err() == nil {
 		return sum, planAgain, nil
@@ -148,6 +150,9 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if misparsed == "" {
 		r.tell(p.Fallbacks(p.Graph.Closure(want)), sum)
 	}
+	if r.last.Total = sum.Actions; !w.DryRun {
+		r.last.write(p.Graph, want, w.StateDir())
+	}
 	r.Finish(sum)
 	switch {
 	case w.DryRun:
@@ -168,6 +173,7 @@ type watched struct {
 	*Run
 	sched.Observer
 	ended []bool // well, by action
+	last  LastBuild
 }
 
 // begin has the front make ready for a run.
@@ -181,12 +187,13 @@ func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 		r.Options.Checks = remote.Checks // which wait for the server, most of the time
 	}
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
-	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions))}
+	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions)), LastBuild{Began: w.Begun}}
 }
 
 // Finished implements sched.Observer.
 func (r *watched) Finished(a *graph.Action, res sched.Result, done, total int) {
 	r.ended[a.ID] = res.Status != sched.Failed && res.Status != sched.Skipped
+	r.last.note(a, res)
 	r.Observer.Finished(a, res, done, total)
 }
 

@@ -137,6 +137,7 @@ type Explanation struct {
 	Action   *graph.Action
 	State    string // "up_to_date", "cached", "run", "failed"
 	Why      []string
+	Waits    bool     // Why has the inputs that would be made first, and no more is known
 	Origin   string   // of one that is up to date or cached: address of the remote cache that its record came from, ""
 	Imported []string // of one that would run: what is unlike the record of a bundle that was imported
 }
@@ -158,6 +159,7 @@ func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cac
 				e.Why = r.differences(a, v.key)
 			}
 		case len(v.unmade) > 0:
+			e.Waits = true
 			for _, in := range v.unmade {
 				e.Why = append(e.Why, in+" would be built first")
 			}

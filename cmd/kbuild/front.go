@@ -239,7 +239,7 @@ func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
 
 // progress makes what the user sees of a build; observer is it, or it and the trace.
 func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (p *term.Progress, observer sched.Observer) {
-	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose || c.DryRun, DryRun: c.DryRun, Quiet: c.Quiet,
+	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose, DryRun: c.DryRun, Quiet: c.Quiet,
 		Jobs: o.Jobs, Expected: t.Expected, Env: os.Getenv}
 	if c.JSON {
 		opts.JSON = c.out

@@ -2,12 +2,17 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/execute"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 type whyCmd struct {
-	What []string `arg:"" optional:"" help:"Targets, outputs or sources (default: everything)."`
+	What []string `arg:"" optional:"" help:"Targets, outputs or sources, each of whose actions is told of (default: everything, in sum)."`
+	Last bool     `help:"Say what the last build did that had something to do."`
 }
 
 // whyEntry is one action of `kbuild why --json`.
@@ -24,8 +29,14 @@ type whyEntry struct {
 	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
 }
 
-// Run says for each action what a build would do and why.
+// Run says what a build would do and why: in sum, or of each action with -v or where something is named.
 func (cmd whyCmd) Run(c *cli) error {
+	if cmd.Last {
+		if len(cmd.What) > 0 {
+			return usagef("--last tells of a whole build, and takes no names")
+		}
+		return cmd.last(c)
+	}
 	w := c.workspace()
 	w.DryRun = true
 	p, t, want, err := w.Open(cmd.What)
@@ -33,47 +44,11 @@ func (cmd whyCmd) Run(c *cli) error {
 		return err
 	}
 	defer t.Close()
-	ids := p.Graph.Closure(want)
-	quiet := 0
-	for _, v := range t.Runner.Explain(ids, t.Imported()) {
-		a := v.Action
-		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Origin, v.Imported, a.Driver().UnsplitReason, nil}
-		isQuiet := v.State == "up_to_date" && len(cmd.What) == 0 && !c.JSON
-		if !isQuiet {
-			e.Kept = t.Runner.Kept(a)
-		}
-		switch {
-		case c.JSON:
-			if err := c.out.Event(e); err != nil {
-				return err
-			}
-		case isQuiet:
-			quiet++
-		default:
-			arch := ""
-			if a.Intermediate && len(a.Archs) > 0 {
-				arch = " " + a.Archs[0]
-			}
-			fmt.Fprintf(c.out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
-			for _, w := range v.Why {
-				fmt.Fprintf(c.out, "  %s\n", w)
-			}
-			if from := origin(v); from != "" {
-				fmt.Fprintf(c.out, "  %s\n", from)
-			}
-			for _, w := range v.Imported {
-				fmt.Fprintf(c.out, "  unlike the imported cache: %s\n", w)
-			}
-			for _, k := range e.Kept {
-				fmt.Fprintf(c.out, "  %s\n", k)
-			}
-			if a.Driver().UnsplitReason != "" {
-				fmt.Fprintf(c.out, "  nvcc runs as one command: %s\n", a.Driver().UnsplitReason)
-			}
-		}
-	}
-	if quiet > 0 {
-		fmt.Fprintf(c.out, "%d actions are up to date\n", quiet)
+	list := t.Runner.Explain(p.Graph.Closure(want), t.Imported())
+	if len(cmd.What) == 0 && !c.JSON && !c.Verbose {
+		cmd.summary(c, p.Graph, list)
+	} else if err := cmd.each(c, p.Graph, t.Runner, list); err != nil {
+		return err
 	}
 	if len(cmd.What) == 0 && !c.JSON {
 		for _, why := range w.Misparsed() {
@@ -81,6 +56,61 @@ func (cmd whyCmd) Run(c *cli) error {
 		}
 	}
 	return nil
+}
+
+// each tells of every action; of those that are up to date, only where something is named.
+func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute.Explanation) error {
+	_, causes := engine.WouldRunFor(g, list)
+	quiet := 0
+	for i, v := range list {
+		a := v.Action
+		e := whyEntry{"why", a.Target, a.Name, a.Outputs[0], v.State, v.Why, v.Origin, v.Imported, a.Driver().UnsplitReason, nil}
+		if v.State == "up_to_date" && len(cmd.What) == 0 && !c.JSON {
+			quiet++
+			continue
+		}
+		e.Kept = r.Kept(a)
+		if c.JSON {
+			if err := c.out.Event(e); err != nil {
+				return err
+			}
+			continue
+		}
+		why := v.Why
+		if v.Waits && !c.Verbose && len(causes[i]) > 0 {
+			why = []string{"waits for others, for which " + strings.Join(causes[i], ", ")}
+		}
+		writeWhy(c.out, v, why, e.Kept)
+	}
+	if quiet > 0 {
+		fmt.Fprintf(c.out, "%d actions are up to date\n", quiet)
+	}
+	return nil
+}
+
+// writeWhy tells of an action.
+func writeWhy(out io.Writer, v execute.Explanation, why, kept []string) {
+	a := v.Action
+	arch := ""
+	if a.Intermediate && len(a.Archs) > 0 {
+		arch = " " + a.Archs[0]
+	}
+	fmt.Fprintf(out, "%s %s %s%s (%s): %s\n", a.Target, a.Kind, a.Name, arch, a.Pos, stateWords[v.State])
+	for _, w := range why {
+		fmt.Fprintf(out, "  %s\n", w)
+	}
+	if from := origin(v); from != "" {
+		fmt.Fprintf(out, "  %s\n", from)
+	}
+	for _, w := range v.Imported {
+		fmt.Fprintf(out, "  unlike the imported cache: %s\n", w)
+	}
+	for _, k := range kept {
+		fmt.Fprintf(out, "  %s\n", k)
+	}
+	if whole := a.Driver().UnsplitReason; whole != "" {
+		fmt.Fprintf(out, "  nvcc runs as one command: %s\n", whole)
+	}
 }
 
 // origin says where the record came from by which nothing has to run. Of what is up to date it may also be that of a run.

@@ -36,7 +36,7 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s%s\n", p.ink(dim, fmt.Sprintf("[%d/%d]", p.done, p.total)), describe(a), settled(r.Status, r.Worker, p.opts.DryRun))
-	if p.opts.Verbose && len(r.Argv) > 0 && r.Status == sched.Ran {
+	if (p.opts.Verbose || p.opts.DryRun) && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", Visible(ShellQuote(r.Argv)))
 		if a.Driver().UnsplitReason != "" {
 			fmt.Fprintf(&b, "  nvcc runs as one command: %s\n", oneLine(a.Driver().UnsplitReason))
@@ -49,7 +49,10 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 // hasLine reports whether an action that said nothing gets a line: on a terminal the live lines are
 // enough, elsewhere what ran does.
 func (p *Progress) hasLine(s sched.Status) bool {
-	if p.opts.Verbose {
+	if p.opts.DryRun && s == sched.UpToDate {
+		return p.opts.Verbose && p.mode != None
+	}
+	if p.opts.Verbose || p.opts.DryRun {
 		return p.mode != None
 	}
 	return p.mode == Plain && s == sched.Ran
@@ -173,7 +176,9 @@ func (p *Progress) counts(s sched.Summary, badFirst bool) string {
 	}
 	var words []string
 	for _, q := range parts {
-		if q.n > 0 {
+		if q.n > 0 && q.word == "would run" { // an output that comes out as it was stops what waits for it
+			words = append(words, fmt.Sprintf("up to %d would run", q.n))
+		} else if q.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", q.n, q.word))
 		}
 	}

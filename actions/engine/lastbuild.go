@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// LastBuild is what the last build that had something to do has done, and why.
+type LastBuild struct {
+	Began   time.Time
+	WallMS  int64
+	Total   int          // actions, with those that were up to date
+	Actions []LastAction // the others, in the order in which they ended
+}
+
+// LastAction is an action that was not up to date.
+type LastAction struct {
+	Target    string
+	Kind      graph.Kind
+	Name      string
+	Archs     []string `json:",omitempty"`
+	Pos       string
+	Output    string
+	Status    sched.Status
+	Reason    string   `json:",omitempty"` // why it ran, by its key
+	Causes    []string `json:",omitempty"` // what it ran for in the end
+	ElapsedMS int64
+
+	id graph.ActionID
+}
+
+const lastBuildFile = "last.json"
+
+// note takes what became of an action.
+func (l *LastBuild) note(a *graph.Action, r sched.Result) {
+	if r.Status == sched.UpToDate {
+		return
+	}
+	l.Actions = append(l.Actions, LastAction{a.Target, a.Kind, a.Name, a.Archs, a.Pos.String(), a.Outputs[0], r.Status, r.Reason, nil, r.Elapsed.Milliseconds(), a.ID})
+}
+
+var moreRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \(and \d+ more\)$`) })
+
+// write leaves it in the build tree. It is for people alone, so that what goes wrong is nobody's concern.
+func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
+	if len(l.Actions) == 0 {
+		return
+	}
+	at := map[graph.ActionID]int{}
+	for i, a := range l.Actions {
+		at[a.id] = i
+	}
+	own := func(id graph.ActionID) []string {
+		if reason := l.Actions[at[id]].Reason; reason != "" {
+			return []string{moreRE().ReplaceAllString(reason, "")}
+		}
+		return nil
+	}
+	for id, causes := range attribute(g, g.Closure(want), own, func(id graph.ActionID) bool { _, is := at[id]; return is }) {
+		l.Actions[at[id]].Causes = causes
+	}
+	l.WallMS = time.Since(l.Began).Milliseconds()
+	text, err := json.Marshal(l)
+	if err != nil {
+		return
+	}
+	name := filepath.Join(state, lastBuildFile)
+	if os.WriteFile(name+".new", text, 0o666) == nil {
+		os.Rename(name+".new", name)
+	}
+}
+
+// LastBuild is what the last build in the tree did; ok is false if it is not known.
+func (w *Workspace) LastBuild() (l LastBuild, ok bool) {
+	text, err := regular.Read(filepath.Join(w.StateDir(), lastBuildFile))
+	return l, err == nil && json.Unmarshal(text, &l) == nil
+}
+
+// Causes are what its actions ran for.
+func (l LastBuild) Causes() []Cause {
+	of := make([][]string, len(l.Actions))
+	for i, a := range l.Actions {
+		of[i] = a.Causes
+	}
+	return causesOf(of)
+}
