@@ -32,13 +32,38 @@ var paints = map[Lane]paint{
 	lanePrebuilt: {fill: "#ffffff", rim: "#1f2937", width: 1.6, style: "filled"},
 }
 
+// Kinds of a lane have its colour in three tints, and those after them in other shapes: each has a look of its own.
+var looks = []string{"filled,rounded", "filled", "filled,rounded,dashed"}
+
 func paintOf(kind Kind, lto bool) paint {
 	p := paints[kind.Info().Lane]
+	i := 0
+	for _, k := range kinds {
+		if k.Kind == kind {
+			break
+		}
+		if k.Lane == kind.Info().Lane {
+			i++
+		}
+	}
+	p.fill = tint(p.fill, p.rim, 18*(i%3))
+	p.style = cmp.Or(p.style, looks[i/3%len(looks)])
 	if lto && kind.Info().optimises() {
 		p = paint{fill: ltoInk, rim: "#7a3100", ink: "#ffffff", width: 2.4}
 	}
 	p.ink, p.style = cmp.Or(p.ink, "#1f2937"), cmp.Or(p.style, "filled,rounded")
 	return p
+}
+
+// tint mixes percent of a colour into another, "#rrggbb" both.
+func tint(of, with string, percent int) string {
+	var a, b [3]int
+	fmt.Sscanf(of, "#%02x%02x%02x", &a[0], &a[1], &a[2])
+	fmt.Sscanf(with, "#%02x%02x%02x", &b[0], &b[1], &b[2])
+	for i := range a {
+		a[i] += (b[i] - a[i]) * percent / 100
+	}
+	return fmt.Sprintf("#%02x%02x%02x", a[0], a[1], a[2])
 }
 
 const (
@@ -86,7 +111,11 @@ func dotLegend(d *drawing) string {
 	var s strings.Builder
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td align="left">`)
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="5" cellpadding="3"><tr>`)
-	for _, k := range d.kinds {
+	kinds := d.kinds
+	if d.targets > 0 {
+		kinds = nil // targets say what they are
+	}
+	for _, k := range kinds {
 		if d.has(k, true) {
 			s.WriteString(swatch(paintOf(k, true), string(k)+", LTO"))
 		}
@@ -94,7 +123,7 @@ func dotLegend(d *drawing) string {
 			s.WriteString(swatch(paintOf(k, false), string(k)))
 		}
 	}
-	if len(d.kinds) == 0 {
+	if len(kinds) == 0 {
 		s.WriteString(`<td></td>`) // dot takes no empty rows
 	}
 	fmt.Fprintf(&s, `</tr></table></td></tr><tr><td align="left" cellpadding="6">%s</td></tr></table>`, dotText(d.caption()))
@@ -102,7 +131,11 @@ func dotLegend(d *drawing) string {
 }
 
 func swatch(p paint, text string) string {
-	return fmt.Sprintf(`<td border="1" bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s </font></td>`, p.fill, p.rim, p.ink, text)
+	style := ""
+	if p.style == "filled,rounded,dashed" {
+		style = ` style="dashed"`
+	}
+	return fmt.Sprintf(`<td border="1"`+style+` bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s </font></td>`, p.fill, p.rim, p.ink, text)
 }
 
 // has reports a node of a kind that is painted as one that optimises, or as one that does not.
@@ -181,6 +214,8 @@ func (n *drawNode) lines() (title, sub string) {
 		return title, ""
 	case n.kind == drawPrebuilt:
 		return title, elide(n.file, 44)
+	case n.whole:
+		return title, cmp.Or(details(n.modes, n.archs), string(n.kind))
 	case len(n.actions) > 1:
 		title = fmt.Sprintf("%s %s", n.kind, n.size())
 		return title, details(n.modes, n.archs)

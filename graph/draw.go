@@ -13,6 +13,7 @@ import (
 type DrawOptions struct {
 	Want     []ActionID // draw these and everything they need; empty draws the whole graph
 	Collapse bool       // one node for all actions of one kind in one target
+	Targets  bool       // one node for each target
 }
 
 // A drawing is what the renderers (DOT, Mermaid, JSON) share: the graph reduced to nodes in clusters
@@ -27,6 +28,7 @@ type drawing struct {
 	small    bool // room for sources and file names
 
 	collapsed bool
+	targets   int // of a drawing of targets alone
 }
 
 // Above smallActions a drawing has no source files and no file names on its edges: they would be
@@ -54,6 +56,7 @@ type drawNode struct {
 	modes   []string
 	archs   []string
 	lto     bool // a device link that optimises
+	whole   bool // it stands for a target
 	actions []ActionID
 }
 
@@ -78,7 +81,7 @@ func (g *Graph) draw(opts DrawOptions) *drawing {
 	ids := g.drawn(opts.Want)
 	x := &drawIndex{
 		g: g, opts: opts,
-		d:        &drawing{actions: len(ids), collapsed: opts.Collapse, small: !opts.Collapse && len(ids) <= smallActions},
+		d:        &drawing{actions: len(ids), collapsed: opts.Collapse || opts.Targets, small: !opts.Collapse && !opts.Targets && len(ids) <= smallActions},
 		node:     map[ActionID]*drawNode{},
 		external: map[string]*drawNode{},
 		owners:   g.prebuiltOwners(),
@@ -129,42 +132,91 @@ func (g *Graph) prebuiltOwners() map[string]string {
 // place makes a cluster for every target and a node for every action or group of actions.
 func (x *drawIndex) place(ids []ActionID) {
 	clusters := map[string]*drawCluster{}
-	for _, t := range x.g.Targets {
-		clusters[t.Label] = &drawCluster{label: t.Label, kind: t.Kind}
-		x.d.clusters = append(x.d.clusters, clusters[t.Label])
+	cluster := func(label, kind string) *drawCluster {
+		if clusters[label] == nil {
+			clusters[label] = &drawCluster{label: label, kind: kind}
+			x.d.clusters = append(x.d.clusters, clusters[label])
+		}
+		return clusters[label]
 	}
-	groups := map[groupKey]*drawNode{}
+	for _, t := range x.g.Targets {
+		cluster(t.Label, t.Kind)
+	}
+	groups, shared := map[groupKey]*drawNode{}, x.shared(ids)
 	for _, id := range ids {
 		a := x.g.Actions[id]
-		c := clusters[a.Target]
-		if c == nil {
-			c = &drawCluster{label: a.Target}
-			clusters[a.Target] = c
-			x.d.clusters = append(x.d.clusters, c)
+		target := a.Target
+		if shared[id] {
+			target = ""
 		}
-		n := x.nodeOf(a, groups)
-		if len(n.actions) == 0 {
+		n := x.nodeOf(a, target, groups)
+		first := len(n.actions) == 0
+		n.add(a)
+		x.node[id] = n
+		if shared[id] || x.opts.Targets {
+			if first {
+				x.d.loose = append(x.d.loose, n)
+			}
+			continue
+		}
+		c := cluster(target, "")
+		if first {
 			c.nodes = append(c.nodes, n)
 			n.cluster = c
 		}
-		n.add(a)
 		c.modes = union(c.modes, a.Mode)
-		c.archs = union(c.archs, a.Archs...)
-		x.node[id] = n
+		if !a.Intermediate {
+			c.archs = union(c.archs, a.Archs...)
+		}
 	}
 }
 
-func (x *drawIndex) nodeOf(a *Action, groups map[groupKey]*drawNode) *drawNode {
-	if x.opts.Collapse {
-		return groupOf(a, groups)
+// shared are slices that device links of several targets read: they belong to none of them.
+func (x *drawIndex) shared(ids []ActionID) map[ActionID]bool {
+	reader, shared := map[ActionID]string{}, map[ActionID]bool{}
+	if x.opts.Targets {
+		return shared
 	}
-	return &drawNode{id: fmt.Sprintf("a%d", a.ID), kind: a.Kind, target: a.Target, title: a.Name}
+	for _, id := range ids {
+		a := x.g.Actions[id]
+		for _, dep := range x.g.Deps(id) {
+			d := x.g.Actions[dep]
+			if d.Kind != Slice && d.Kind != Unbundle {
+				continue
+			}
+			if was, ok := reader[dep]; ok && was != a.Target {
+				shared[dep] = true
+			}
+			reader[dep] = a.Target
+		}
+	}
+	return shared
 }
+
+func (x *drawIndex) nodeOf(a *Action, target string, groups map[groupKey]*drawNode) *drawNode {
+	switch {
+	case x.opts.Targets:
+		n := groupOf(a, groupKey{target: target}, groups)
+		n.title, n.whole = target, true
+		if !a.Intermediate {
+			n.kind = a.Kind // of the last one, which makes what the target is
+		}
+		return n
+	case x.opts.Collapse:
+		return groupOf(a, groupKey{target, a.Kind}, groups)
+	}
+	return &drawNode{id: fmt.Sprintf("a%d", a.ID), kind: a.Kind, target: target, title: shortName(a.Name, a.Target)}
+}
+
+// shortName is the name of an object in a build tree without the folder of its target, whose name stands above it.
+func shortName(name, target string) string { return strings.TrimPrefix(name, "obj/"+target+"/") }
 
 func (n *drawNode) add(a *Action) {
 	n.actions = append(n.actions, a.ID)
 	n.modes = union(n.modes, a.Mode)
-	n.archs = union(n.archs, a.Archs...)
+	if !n.whole || !a.Intermediate {
+		n.archs = union(n.archs, a.Archs...)
+	}
 	n.lto = n.lto || a.Link().LTO
 }
 
@@ -265,6 +317,9 @@ func (x *drawIndex) finish() {
 	d := x.d
 	d.clusters = slices.DeleteFunc(d.clusters, func(c *drawCluster) bool { return len(c.nodes) == 0 })
 	seen := map[Kind]bool{}
+	if x.opts.Targets {
+		d.targets = len(slices.DeleteFunc(slices.Clone(d.loose), func(n *drawNode) bool { return len(n.actions) == 0 }))
+	}
 	for i, c := range d.clusters {
 		c.index = i
 		for _, n := range c.nodes {
@@ -285,7 +340,11 @@ func (x *drawIndex) finish() {
 
 // caption is the one line below a picture.
 func (d *drawing) caption() string {
-	s := fmt.Sprintf("%s in %s", count(d.actions, "action"), count(len(d.clusters), "target"))
+	targets := len(d.clusters)
+	if d.targets > 0 {
+		targets = d.targets
+	}
+	s := fmt.Sprintf("%s in %s", count(d.actions, "action"), count(targets, "target"))
 	if slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque }) { // an LTO link takes code that it cannot optimise
 		s += " · partial LTO: dashed edges bring code that the link cannot optimise"
 	}
@@ -301,7 +360,7 @@ func count(n int, noun string) string {
 
 // suggestion is the comment in a drawing too large to read, or "".
 func (d *drawing) suggestion(opts DrawOptions) string {
-	if opts.Collapse || d.nodes <= crowdedNodes {
+	if opts.Collapse || opts.Targets || d.nodes <= crowdedNodes {
 		return ""
 	}
 	return fmt.Sprintf("%d nodes: `kbuild graph --collapse` draws one for each target and kind of action", d.nodes)
@@ -341,12 +400,11 @@ type groupKey struct {
 	kind   Kind
 }
 
-// groupOf is the node for all actions of a's kind in a's target.
-func groupOf(a *Action, groups map[groupKey]*drawNode) *drawNode {
-	key := groupKey{a.Target, a.Kind}
+// groupOf is the node for all actions with a key.
+func groupOf(a *Action, key groupKey, groups map[groupKey]*drawNode) *drawNode {
 	n := groups[key]
 	if n == nil {
-		n = &drawNode{id: fmt.Sprintf("g%d", len(groups)), kind: a.Kind, target: a.Target, title: a.Name}
+		n = &drawNode{id: fmt.Sprintf("g%d", len(groups)), kind: a.Kind, target: key.target, title: a.Name}
 		groups[key] = n
 	}
 	return n

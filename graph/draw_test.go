@@ -164,6 +164,32 @@ func twoThousand() *Graph {
 	return s.sealed()
 }
 
+// twoPrograms link slices of one library: the one for sm_80 both, the one for sm_90 only the first.
+func twoPrograms() *Graph {
+	s := newSketch()
+	s.target("library", "one")
+	o := s.compile("src/a.cu", "rdc", "sm_80", "sm_90")
+	lib := "build/lib/libone.a"
+	s.action(Archive, "libone.a", lib, o)
+	var slices []string
+	for _, name := range []string{"first", "second"} {
+		s.target("executable", name)
+		if name == "first" {
+			for _, arch := range []string{"sm_80", "sm_90"} {
+				slice := s.action(Slice, "lib/libone.a", "build/.kbuild/parts/slice/"+arch+"/libone.a", lib)
+				slice.Intermediate, slice.Archs = true, []string{arch}
+				slices = append(slices, slice.Outputs[0])
+			}
+		} else {
+			slices = slices[:1]
+		}
+		for _, in := range slices {
+			s.action(NVLink, name, "build/obj/"+name+"/"+path.Base(path.Dir(in))+".cubin", in)
+		}
+	}
+	return s.sealed()
+}
+
 // hostile has names that break careless quoting in each format.
 func hostile() *Graph {
 	s := newSketch()
@@ -197,6 +223,8 @@ func TestDrawingGoldens(t *testing.T) {
 	}{
 		{name: "partial_lto", graph: partialLTO()},
 		{name: "partial_lto_collapsed", graph: partialLTO(), opts: DrawOptions{Collapse: true}},
+		{name: "partial_lto_targets", graph: partialLTO(), opts: DrawOptions{Targets: true}},
+		{name: "two_programs", graph: twoPrograms()},
 		{name: "hostile", graph: hostile()},
 		{name: "empty", graph: &Graph{}},
 	} {
@@ -246,6 +274,7 @@ func TestDotAccepts(t *testing.T) {
 		{name: "partial_lto", graph: partialLTO(), want: []string{"library.solver", "no LTO", "libspectra.a", "partial LTO"}},
 		{name: "ten_targets", graph: tenTargets(), want: []string{"gemm:dtype=f16,tile=64", "libvendor.so"}},
 		{name: "two_thousand_collapsed", graph: twoThousand(), opts: DrawOptions{Collapse: true}, want: []string{"compile ×80", "2000 actions"}},
+		{name: "two_thousand_targets", graph: twoThousand(), opts: DrawOptions{Targets: true}, want: []string{"library.kernels23", "executable.app0", "2000 actions in 28 targets"}},
 		{name: "hostile", graph: hostile(), want: []string{">src/größe 矢量 #1;&quot;x&quot;\\N.cu<"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (e *drawEdge) say(d *drawing) string {
 		return "no LTO"
 	case d.small && e.from.kind != drawSource && e.from.kind != drawPrebuilt:
 		return e.text(1)
-	case d.collapsed && len(e.files) > 1 && len(e.files) != len(e.from.actions):
+	case d.collapsed && d.targets == 0 && len(e.files) > 1 && len(e.files) != len(e.from.actions):
 		return fmt.Sprintf("×%d", len(e.files))
 	}
 	return ""

@@ -72,7 +72,7 @@ type jsonEdge struct {
 //	actions    [{id, kind, target (label), name, archs, mode, lto, inputs, order_only, outputs, pos, whole}],
 //	           in a valid order of execution; lto marks device links that optimise; whole, if it is there, says
 //	           why a compiler runs as one command
-//	groups     only if collapsed: [{id "gN", kind, target, count, archs, modes, actions (ids)}]
+//	groups     only if collapsed: [{id "gN", kind, target, count, archs, modes, actions (ids)}]; the target of what several share is ""
 //	edges      [{from, to, files, order_only, lto}]: from and to are "aN" for action N, "gN" for a group,
 //	           or, as from, "file:PATH" for a library that no action makes; lto marks edges that bring
 //	           LTO-IR to a device link that optimises it
@@ -80,7 +80,7 @@ type jsonEdge struct {
 // pos is {file, line, column}. Lists are [] when empty, never null. Command lines are in `kbuild plan --json`.
 func (g *Graph) WriteJSON(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
-	out := jsonGraph{Schema: jsonSchema, Collapsed: opts.Collapse, BuildDir: g.BuildDir, Default: list(g.Default),
+	out := jsonGraph{Schema: jsonSchema, Collapsed: opts.Collapse || opts.Targets, BuildDir: g.BuildDir, Default: list(g.Default),
 		Targets: []jsonTarget{}, Actions: []jsonAction{}, Edges: []jsonEdge{}}
 	drawn := map[ActionID]bool{}
 	for _, id := range g.drawn(opts.Want) {
@@ -92,7 +92,7 @@ func (g *Graph) WriteJSON(w io.Writer, opts DrawOptions) error {
 			out.Targets = append(out.Targets, jt)
 		}
 	}
-	if opts.Collapse {
+	if opts.Collapse || opts.Targets {
 		out.Groups = jsonGroups(d)
 	}
 	for _, e := range d.edges {
@@ -131,11 +131,17 @@ func jsonTargetOf(t *Target, drawn map[ActionID]bool) jsonTarget {
 
 func jsonGroups(d *drawing) []jsonGroup {
 	groups := []jsonGroup{}
-	for _, c := range d.clusters {
-		for _, n := range c.nodes {
-			groups = append(groups, jsonGroup{n.id, n.kind, n.target, len(n.actions), list(n.archs), list(n.modes), n.actions})
+	add := func(nodes []*drawNode) {
+		for _, n := range nodes {
+			if len(n.actions) > 0 {
+				groups = append(groups, jsonGroup{n.id, n.kind, n.target, len(n.actions), list(n.archs), list(n.modes), n.actions})
+			}
 		}
 	}
+	for _, c := range d.clusters {
+		add(c.nodes)
+	}
+	add(d.loose)
 	sort.Slice(groups, func(i, j int) bool { return groups[i].Actions[0] < groups[j].Actions[0] })
 	return groups
 }

@@ -55,3 +55,15 @@ func declaredKinds(t *testing.T) (all []Kind) {
 	})
 	return all
 }
+
+// TestLooks: no two kinds look alike in a drawing.
+func TestLooks(t *testing.T) {
+	seen := map[paint]Kind{}
+	for _, k := range kinds {
+		p := paintOf(k.Kind, false)
+		if other := seen[p]; other != "" {
+			t.Errorf("%s looks like %s: %+v", k.Kind, other, p)
+		}
+		seen[p] = k.Kind
+	}
+}

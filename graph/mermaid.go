@@ -93,8 +93,12 @@ func mermaidClass(kind Kind, lto bool) string {
 func mermaidClasses(b *bufio.Writer, d *drawing) {
 	write := func(kind Kind, lto bool) {
 		p := paintOf(kind, lto)
-		fmt.Fprintf(b, "  classDef %s fill:%s,stroke:%s,color:%s,stroke-width:%gpx\n",
-			mermaidClass(kind, lto), p.fill, p.rim, p.ink, p.width)
+		dashes := ""
+		if strings.HasSuffix(p.style, "dashed") {
+			dashes = ",stroke-dasharray:4"
+		}
+		fmt.Fprintf(b, "  classDef %s fill:%s,stroke:%s,color:%s,stroke-width:%gpx%s\n",
+			mermaidClass(kind, lto), p.fill, p.rim, p.ink, p.width, dashes)
 	}
 	for _, k := range d.kinds {
 		if d.has(k, true) {

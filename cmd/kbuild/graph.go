@@ -5,7 +5,8 @@ import "github.com/kbuild-dev/kbuild/graph"
 type graphCmd struct {
 	Targets  []string `arg:"" optional:"" help:"Targets to draw with all they need (default: what kbuild would build)."`
 	Format   string   `enum:"dot,json,mermaid" default:"dot" help:"dot, json or mermaid."`
-	Collapse bool     `help:"One node for each target and kind of action."`
+	Collapse bool     `xor:"nodes" help:"One node for each target and kind of action."`
+	Whole    bool     `name:"targets" xor:"nodes" help:"One node for each target."`
 }
 
 func (cmd graphCmd) Run(c *cli) error {
@@ -13,7 +14,7 @@ func (cmd graphCmd) Run(c *cli) error {
 	if err != nil {
 		return err
 	}
-	opts := graph.DrawOptions{Want: want, Collapse: cmd.Collapse}
+	opts := graph.DrawOptions{Want: want, Collapse: cmd.Collapse, Targets: cmd.Whole}
 	switch {
 	case cmd.Format == "json" || c.JSON:
 		return p.Graph.WriteJSON(c.out.Raw(), opts)
