@@ -54,6 +54,8 @@ type Progress struct {
 	drawn    bool // the live lines were shown since Start
 	done     int
 	total    int
+	cached   int
+	began    time.Time
 	failures failures
 	errors   int // diagnostics that fail the run
 	running  []runningAction
@@ -101,11 +103,14 @@ func New(o Options) *Progress {
 func (p *Progress) Start(total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total = total
+	p.total, p.began = total, time.Now()
 	p.events.write(startedEvent{"started", total})
 	if p.mode == TTY && p.quit == nil {
 		p.quit, p.gone = make(chan struct{}), make(chan struct{})
 		go p.tick(p.quit, p.gone)
+		if IsTerminal(p.opts.Err) {
+			p.heedSuspension(p.quit)
+		}
 	}
 }
 
@@ -146,6 +151,9 @@ func (p *Progress) Finished(a *graph.Action, r sched.Result, done, total int) {
 			p.running = append(p.running[:i], p.running[i+1:]...)
 			break
 		}
+	}
+	if r.Status == sched.Cached {
+		p.cached++
 	}
 	p.failures.ran(a, r.Reason)
 	p.forecast.finished(a, r.Status == sched.Ran, r.Elapsed)
@@ -220,8 +228,8 @@ func (p *Progress) status(now time.Time, cols, rows int) []liveLine {
 		shown = shown[:max(0, room-2)]
 	}
 	for _, r := range shown {
-		text := fmt.Sprintf("%7s  %s", brief(now.Sub(r.start)), describe(r.action))
-		lines = append(lines, p.line("", text, cols))
+		took := fmt.Sprintf("%7s  ", brief(now.Sub(r.start)))
+		lines = append(lines, p.line("", took+fit(r.action, cols-1-len(took)), cols))
 	}
 	if more := len(p.running) - len(shown); more > 0 && room > 1 {
 		lines = append(lines, p.line(dim, fmt.Sprintf("%7s  and %d more", "", more), cols))
@@ -238,15 +246,20 @@ func (p *Progress) line(i ink, text string, cols int) liveLine {
 	return liveLine{text, p.ink(i, text)}
 }
 
-// header is "[12/17] 2 running, eta 0:12, 1 failed".
+// header is "[12/17] 0:45, eta 0:12, 1 failed, 2 running, 9 cached": what is cut off on a narrow terminal matters least.
 func (p *Progress) header(now time.Time) string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "[%d/%d] %d running", p.done, p.total, len(p.running))
-	if left, ok := p.forecast.left(now, p.running); ok {
+	fmt.Fprintf(&b, "[%d/%d] %s", p.done, p.total, clock(now.Sub(p.began)))
+	if left, ok := p.forecast.shown(now, p.running); ok {
 		fmt.Fprintf(&b, ", eta %s", clock(left))
 	}
-	if n := len(p.failures.list); n > 0 {
-		fmt.Fprintf(&b, ", %d failed", n)
+	for _, count := range []struct {
+		n    int
+		word string
+	}{{len(p.failures.list), "failed"}, {len(p.running), "running"}, {p.cached, "cached"}} {
+		if count.n > 0 {
+			fmt.Fprintf(&b, ", %d %s", count.n, count.word)
+		}
 	}
 	return b.String()
 }

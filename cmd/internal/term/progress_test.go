@@ -203,6 +203,63 @@ func sameText(a, b []string) bool {
 	return squeeze(a) == squeeze(b)
 }
 
+// What a shell writes while kbuild is suspended stays.
+func TestSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, screen := onTerminal(t, 40, 24, Options{Jobs: 4})
+		p.Start(9)
+		for i := range 3 {
+			p.Started(action(i, graph.Compile, "src/a.cu", "sm_80"))
+		}
+		settle()
+		p.suspend(func() { screen.Write([]byte("\n[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\n")) })
+		settle()
+		p.Diagnostic(manifest.Diagnostic{Severity: manifest.Note, Summary: "more"})
+		p.Finish(sched.Summary{Actions: 9, Ran: 9}, time.Second)
+		if got, want := strings.TrimSpace(screen.screen()), "[1]+  Stopped  kbuild\n$ ls\na b c\n$ fg\nkbuild: more\nkbuild: 9 actions: 9 ran in 1.0s"; got != want {
+			t.Errorf("%s", cmp.Diff(want, got))
+		}
+	})
+}
+
+// TestFit: of a line that is too long the architecture stays, and the end of the name.
+func TestFit(t *testing.T) {
+	a := action(0, graph.CICC, "src/solvers/implicit/gemm.cu", "compute_80", "compute_90")
+	for cols, want := range map[int]string{
+		80: "cicc src/solvers/implicit/gemm.cu (compute_80, compute_90)",
+		50: "cicc src/solvers/implicit/gemm.cu (compute_80 +1)",
+		40: "cicc …/implicit/gemm.cu (compute_80 +1)",
+		33: "cicc …/gemm.cu (compute_80 +1)",
+		25: "cicc gem… (compute_80 +1)",
+		11: "cicc … (compute_80 +1)",
+	} {
+		if got := fit(a, cols); got != want {
+			t.Errorf("%d columns: %q, want %q", cols, got, want)
+		}
+	}
+}
+
+// TestEstimateDoesNotGrow: it counts down, or is not shown.
+func TestEstimateDoesNotGrow(t *testing.T) {
+	a := []*graph.Action{action(0, graph.Compile, "a"), action(1, graph.Compile, "b"), action(2, graph.Compile, "new"), action(3, graph.Compile, "newer")}
+	start := time.Unix(1000, 0)
+	f := newForecast(Options{Jobs: 1, Actions: a, Expected: func(a *graph.Action) (time.Duration, bool) { return 4 * time.Second, a.ID < 2 }})
+	f.finished(a[0], true, time.Second)
+	check := func(at, want time.Duration, wantOK bool) {
+		t.Helper()
+		if got, ok := f.shown(start.Add(at), nil); ok != wantOK || ok && got != want {
+			t.Errorf("at %v: %v %v, want %v %v", at, got, ok, want, wantOK)
+		}
+	}
+	check(0, 6*time.Second, true) // 4, and 1 for each of the others
+	f.finished(a[1], true, 19*time.Second)
+	check(2*time.Second, 4*time.Second, true) // 20 by now
+	check(6*time.Second, 0, false)
+	f.finished(a[2], false, 0)
+	f.finished(a[3], false, 0)
+	check(7*time.Second, 0, false)
+}
+
 func TestRedrawIsRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, screen := onTerminal(t, 80, 24, Options{Jobs: 4})
@@ -269,8 +326,8 @@ func TestForecast(t *testing.T) {
 	}
 	check("an action without history and nothing measured", 0, nil, 0, false)
 	f.finished(a[0], true, 10*time.Second)
-	check("6 + 20 + 10 for two jobs", 0, nil, 18*time.Second, true)
-	check("one second into b", time.Second, []runningAction{{a[1], start}}, 17500*time.Millisecond, true)
+	check("6 + 20 + 5, at the pace of a, for two jobs", 0, nil, 15500*time.Millisecond, true)
+	check("one second into b", time.Second, []runningAction{{a[1], start}}, 15*time.Second, true)
 	f.finished(a[1], false, 0)
 	f.finished(a[3], false, 0)
 	check("the longest bounds it", 5*time.Second, []runningAction{{a[2], start}}, 15*time.Second, true)

@@ -19,6 +19,32 @@ func describe(a *graph.Action) string {
 	return oneLine(s)
 }
 
+// fit is describe for so many columns. The kind, the end of the name and an architecture say most: folders go first, then all architectures but one.
+func fit(a *graph.Action, cols int) string {
+	text := describe(a)
+	if textWidth(text) <= cols {
+		return text
+	}
+	archs := ""
+	switch n := len(a.Archs); {
+	case n > 1:
+		archs = fmt.Sprintf(" (%s +%d)", a.Archs[0], n-1)
+	case n == 1:
+		archs = " (" + a.Archs[0] + ")"
+	}
+	name := oneLine(a.Name)
+	for textWidth(string(a.Kind)+" "+name+archs) > cols {
+		_, rest, ok := strings.Cut(strings.TrimPrefix(name, "…/"), "/")
+		if !ok {
+			name = strings.TrimPrefix(name, "…/")
+			break
+		}
+		name = "…/" + rest
+	}
+	before, after := oneLine(string(a.Kind))+" ", oneLine(archs)
+	return before + truncate(name, max(1, cols-textWidth(before+after))) + after
+}
+
 // report is what stays of a finished action; nil if nothing does.
 func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	switch {
