@@ -162,3 +162,18 @@ func (l *Link) WriteKey(w KeyWriter) {
 func (a *Action) Reads() []string {
 	return append(a.Inputs[:len(a.Inputs):len(a.Inputs)], a.Step().DiagnosticInputs...)
 }
+
+// CodeFor is what an action makes code for, in the words of the manifest, and "host" for host code of a CUDA source: the text for compute_80 is that of sm_80, if only that ships.
+func (a *Action) CodeFor() (out []string) {
+	command := strings.Join(a.Driver().Argv, " ")
+	for _, arch := range a.Archs {
+		if number, ok := strings.CutPrefix(arch, "compute_"); ok && strings.Contains(command, "code=sm_"+number) {
+			arch = "sm_" + number
+		}
+		out = append(out, arch)
+	}
+	if out == nil && (a.Kind == Cudafe || a.Kind == HostPart) {
+		out = []string{"host"}
+	}
+	return out
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/machine"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cmd/internal/report"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -119,6 +120,7 @@ func (c *cli) ended(sum sched.Summary, err error) error {
 	if c.trace != nil { // also of a build that failed or was interrupted
 		err = errors.Join(err, c.trace.Finish())
 	}
+	err = errors.Join(err, c.writeReports())
 	switch {
 	case sum.Interrupted:
 		return exitError{exitInterrupted, err}
@@ -159,6 +161,7 @@ func (c *cli) Diagnose(all manifest.Diagnostics) {
 	if c.Quiet && !diags.HasErrors() {
 		return
 	}
+	c.annotate(diags)
 	diags.Write(c.err, term.Color(c.Color, term.IsTerminal(c.err), os.Getenv))
 }
 
@@ -248,10 +251,19 @@ func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (
 	for _, id := range g.Closure(want) {
 		opts.Actions = append(opts.Actions, g.Actions[id])
 	}
+	opts.GitHub = c.forGitHub()
 	p = term.New(opts)
-	if c.Trace == "" {
+	all := term.Tee{p}
+	if c.Trace != "" {
+		c.trace = term.NewTrace(c.Trace)
+		all = append(all, c.trace)
+	}
+	if c.reports() {
+		c.reported = &report.Report{Root: t.Runner.Root, Version: version}
+		all = append(all, c.reported)
+	}
+	if len(all) == 1 {
 		return p, p
 	}
-	c.trace = term.NewTrace(c.Trace)
-	return p, term.Tee{p, c.trace}
+	return p, all
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/kbuild-dev/kbuild/cmd/internal/report"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -44,14 +45,18 @@ type cli struct {
 	KeepCode     []string          `name:"keep" enum:"ptx,ltoir,cubin,sass" placeholder:"KINDS" help:"Put device code of the build under build/keep: ptx, ltoir, cubin, sass."`
 	JSON         bool              `name:"json" help:"Write one JSON object a line to standard output."`
 	Trace        string            `placeholder:"FILE" help:"Write a Chrome trace of the build, for Perfetto. After cache verify write --trace=FILE."`
+	SARIF        string            `name:"sarif" placeholder:"FILE" help:"Write what compilers and linkers said as SARIF, for code scanning."`
+	JUnit        string            `name:"junit" placeholder:"FILE" help:"Write what became of each command as JUnit XML, for CI systems."`
+	Output       string            `enum:"auto,text,github" default:"auto" placeholder:"HOW" help:"text, or github: with annotations and folded outputs, as in a workflow of GitHub (default: auto)."`
 	Progress     string            `enum:"auto,tty,plain,none" default:"auto" placeholder:"HOW" help:"auto, tty, plain or none."`
 	Color        string            `enum:"auto,always,never" default:"auto" placeholder:"WHEN" help:"auto, always or never."`
 
-	out   *term.Output
-	err   io.Writer
-	begun time.Time // when this kbuild started
-	trace *term.Trace
-	told  map[string]bool // diagnostics that were printed
+	out      *term.Output
+	err      io.Writer
+	begun    time.Time // when this kbuild started
+	trace    *term.Trace
+	reported *report.Report
+	told     map[string]bool // diagnostics that were printed
 }
 
 func (c *cli) manifestName() string { return cmp.Or(c.File, manifest.DefaultFile) }

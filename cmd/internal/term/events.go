@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -63,6 +64,21 @@ type diagnosticEvent struct {
 	Column   int    `json:"column,omitempty"`
 }
 
+// messageEvent is what a compiler or linker said of a place. Passes for several architectures may say the same.
+type messageEvent struct {
+	Event    string            `json:"event"`
+	Action   graph.ActionID    `json:"action"`
+	Target   string            `json:"target"`
+	Archs    []string          `json:"archs"`
+	Severity messages.Severity `json:"severity"`
+	File     string            `json:"file,omitempty"`
+	Line     int               `json:"line,omitempty"`
+	Column   int               `json:"column,omitempty"`
+	Code     string            `json:"code,omitempty"`
+	Text     string            `json:"text"`
+	Tool     string            `json:"tool,omitempty"`
+}
+
 type finishedEvent struct {
 	Event    string `json:"event"`
 	OK       bool   `json:"ok"`
@@ -93,12 +109,22 @@ func actionEventOf(event string, a *graph.Action) actionEvent {
 }
 
 func (e *events) actionFinished(a *graph.Action, r sched.Result) {
+	if e == nil {
+		return
+	}
+	for _, m := range messages.Parse(string(r.Output)) {
+		archs := a.CodeFor()
+		if archs == nil {
+			archs = []string{}
+		}
+		e.write(messageEvent{"message", a.ID, a.Target, archs, m.Severity, m.File, m.Line, m.Column, m.Code, strings.ToValidUTF8(m.Text, "\ufffd"), m.Tool})
+	}
 	ev := actionFinishedEvent{
 		actionEvent: actionEventOf("action_finished", a),
 		Status:      r.Status, ElapsedMS: r.Elapsed.Milliseconds(), CPUMS: r.CPU.Milliseconds(), MaxRSS: r.MaxRSS, Worker: r.Worker,
 		Reason: r.Reason, Help: r.Help, Output: strings.ToValidUTF8(string(r.Output), "\ufffd"), Whole: a.Driver().UnsplitReason,
 	}
-	if e != nil && e.dry {
+	if e.dry {
 		ev.Status = wouldBe(r.Status)
 	}
 	if r.Err != nil {

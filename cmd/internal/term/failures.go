@@ -64,7 +64,7 @@ func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news
 		f.list = append(f.list, &failed{command: d, name: a.Name, target: a.Target})
 	}
 	of = f.list[i]
-	for _, part := range parts(a) {
+	for _, part := range a.CodeFor() {
 		if !slices.Contains(of.parts, part) {
 			of.parts = append(of.parts, part)
 		}
@@ -75,21 +75,6 @@ func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news
 		of.folded = true
 	}
 	return of, again, news
-}
-
-// parts are what an action makes code for, in the words of the manifest: the text for compute_80 is that of sm_80, if only that ships.
-func parts(a *graph.Action) (out []string) {
-	command := strings.Join(a.Driver().Argv, " ")
-	for _, arch := range a.Archs {
-		if number, ok := strings.CutPrefix(arch, "compute_"); ok && strings.Contains(command, "code=sm_"+number) {
-			arch = "sm_" + number
-		}
-		out = append(out, arch)
-	}
-	if out == nil && (a.Kind == graph.Cudafe || a.Kind == graph.HostPart) {
-		out = []string{"host"}
-	}
-	return out
 }
 
 // title names the command: "src/a.cu (host, sm_80)".

@@ -25,6 +25,7 @@ type Options struct {
 	Verbose bool   // command lines, and lines for actions that needed no process
 	Quiet   bool   // failures only
 	DryRun  bool   // nothing runs: what is said to have run would run
+	GitHub  bool   // the log of a workflow of GitHub: long outputs are folded
 
 	Jobs     int                                            // processes at once, for the estimate
 	Actions  []*graph.Action                                // what this run covers, for the estimate
@@ -56,6 +57,7 @@ type Progress struct {
 	total    int
 	cached   int
 	began    time.Time
+	spoke    time.Time // when the last line was written
 	failures failures
 	errors   int // diagnostics that fail the run
 	running  []runningAction
@@ -85,8 +87,8 @@ func New(o Options) *Progress {
 	isTerminal := IsTerminal(o.Err)
 	p := &Progress{
 		opts:     o,
-		mode:     o.Mode.resolve(isTerminal, o.Env),
-		color:    Color(o.Color, isTerminal, o.Env),
+		mode:     o.Mode.resolve(isTerminal && !InCI(o.Env), o.Env),
+		color:    Color(o.Color, isTerminal && !InCI(o.Env), o.Env),
 		live:     live{w: o.Err},
 		forecast: newForecast(o),
 	}
@@ -105,32 +107,60 @@ func (p *Progress) Start(total int) {
 	defer p.mu.Unlock()
 	p.total, p.began = total, time.Now()
 	p.events.write(startedEvent{"started", total})
-	if p.mode == TTY && p.quit == nil {
-		p.quit, p.gone = make(chan struct{}), make(chan struct{})
-		go p.tick(p.quit, p.gone)
-		if IsTerminal(p.opts.Err) {
-			p.heedSuspension(p.quit)
+	if p.mode == None || p.quit != nil {
+		return
+	}
+	p.quit, p.gone = make(chan struct{}), make(chan struct{})
+	if p.mode == Plain {
+		p.spoke = p.began
+		go p.tick(heartbeat, p.stillRunning)
+		return
+	}
+	go p.tick(redrawInterval, p.refresh)
+	if IsTerminal(p.opts.Err) {
+		p.heedSuspension(p.quit)
+	}
+}
+
+// tick calls do until quit closes, for the first time after one interval: a run with nothing to do never flashes.
+func (p *Progress) tick(interval time.Duration, do func(now time.Time)) {
+	defer close(p.gone)
+	t := time.NewTicker(interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case now := <-t.C:
+			p.mu.Lock()
+			do(now)
+			p.mu.Unlock()
 		}
 	}
 }
 
-// tick redraws until quit closes. The first redraw comes after one interval, so that a run with
-// nothing to do never flashes.
-func (p *Progress) tick(quit, gone chan struct{}) {
-	defer close(gone)
-	t := time.NewTicker(redrawInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-quit:
-			return
-		case <-t.C:
-			p.mu.Lock()
-			p.drawn = true
-			p.redraw(nil)
-			p.mu.Unlock()
-		}
+// refresh draws the live lines.
+func (p *Progress) refresh(time.Time) {
+	p.drawn = true
+	p.redraw(nil)
+}
+
+// heartbeat is how often a log is looked at, silence how long it may say nothing: CI systems kill what is silent for some minutes.
+const (
+	heartbeat = 5 * time.Second
+	silence   = time.Minute
+)
+
+// stillRunning tells a silent log what has been running longest.
+func (p *Progress) stillRunning(now time.Time) {
+	if now.Sub(p.spoke) < silence || len(p.running) == 0 {
+		return
 	}
+	line := fmt.Sprintf("still running: %s %s", describe(p.running[0].action), clock(now.Sub(p.running[0].start)))
+	if more := len(p.running) - 1; more > 0 {
+		line += fmt.Sprintf(", and %d more", more)
+	}
+	p.permanent([]byte(line + "\n"))
 }
 
 // Started implements sched.Observer.
@@ -139,6 +169,26 @@ func (p *Progress) Started(a *graph.Action) {
 	defer p.mu.Unlock()
 	p.running = append(p.running, runningAction{a, time.Now()})
 	p.events.write(actionEventOf("action_started", a))
+	if p.mode == Plain && !p.opts.DryRun {
+		p.permanent(p.startsLong(a))
+	}
+}
+
+// longAction is how long an action takes whose start a log tells.
+const longAction = 30 * time.Second
+
+// startsLong is the line of an action that will take long; nil for another.
+func (p *Progress) startsLong(a *graph.Action) []byte {
+	about := ""
+	if d, known := p.forecast.expect(a); known && d >= longAction {
+		about = "it took " + clock(d) + " the last time"
+	} else if !known && a.Link().LTO && a.Kind.Info().LTOMemory > 0 {
+		about = "it optimises all that it links"
+	}
+	if about == "" {
+		return nil
+	}
+	return []byte(fmt.Sprintf("[%d/%d] %s starts; %s\n", p.done, p.total, describe(a), about))
 }
 
 // Finished implements sched.Observer.
@@ -197,6 +247,7 @@ func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
 // permanent writes text that stays, as one piece.
 func (p *Progress) permanent(text []byte) {
 	if len(text) > 0 {
+		p.spoke = time.Now()
 		p.redraw(text)
 	}
 }

@@ -71,6 +71,7 @@ func TestStreams(t *testing.T) {
 		{name: "plain_color", opts: Options{Mode: Plain, Color: "always"}},
 		{name: "quiet", opts: Options{Mode: Plain, Quiet: true}},
 		{name: "none", opts: Options{Mode: None}},
+		{name: "github", opts: Options{Mode: Plain, GitHub: true}},
 		{name: "json", opts: Options{Mode: None}, json: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -258,6 +259,42 @@ func TestEstimateDoesNotGrow(t *testing.T) {
 	f.finished(a[2], false, 0)
 	f.finished(a[3], false, 0)
 	check(7*time.Second, 0, false)
+}
+
+// TestHeartbeat: a log tells of an action that will take long when it starts, and of what still runs when it was silent for a minute.
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := New(Options{Err: &out, Mode: Plain, Env: environment(), Expected: func(a *graph.Action) (time.Duration, bool) { return 250 * time.Second, a.ID == 1 }})
+		p.Start(3)
+		links := action(1, graph.NVLink, "bench", "sm_90")
+		p.Started(links)
+		p.Started(action(2, graph.Compile, "src/a.cu", "sm_80"))
+		time.Sleep(63 * time.Second)
+		synctest.Wait()
+		p.Finished(action(2, graph.Compile, "src/a.cu", "sm_80"), sched.Result{Status: sched.Ran}, 1, 3)
+		first := action(3, graph.NVLink, "first", "sm_90")
+		first.Work.Link = &graph.Link{LTO: true}
+		p.Started(first)
+		time.Sleep(130 * time.Second)
+		synctest.Wait()
+		p.Finish(sched.Summary{Actions: 3, Ran: 3}, 193*time.Second)
+		golden(t, "heartbeat", out.Bytes())
+	})
+}
+
+// TestLogs: a terminal of a CI system is a log, and one of GitHub folds what is long, and takes no line of a compiler for a command.
+func TestLogs(t *testing.T) {
+	for _, ci := range []string{"true", "1", "false", ""} {
+		if got, want := Auto.resolve(true && !InCI(environment("CI="+ci)), environment()), ci == "true" || ci == "1"; (got == Plain) != want {
+			t.Errorf("CI=%s: %s", ci, got)
+		}
+	}
+	var out bytes.Buffer
+	p := New(Options{Err: &out, Mode: Plain, GitHub: true, Env: environment()})
+	p.Finished(action(1, graph.Compile, "a.cu"), sched.Result{Status: sched.Ran, Output: []byte(strings.Repeat("a.cu(1): warning: w\n", 11))}, 1, 2)
+	p.Finished(action(2, graph.Compile, "b.cu"), sched.Result{Status: sched.Ran, Output: []byte("::error::not kbuild's\n")}, 2, 2)
+	golden(t, "github_log", out.Bytes())
 }
 
 func TestRedrawIsRateLimited(t *testing.T) {

@@ -2,7 +2,9 @@ package term
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +71,32 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 		}
 	}
 	b.Write(said)
-	return b.Bytes()
+	return p.folded(b.Bytes(), said)
+}
+
+// longOutput is how many lines of a command a log of GitHub shows unfolded.
+const longOutput = 10
+
+// folded is what a log of GitHub gets of a command that went well: a group if it is long, and no line of it taken for a workflow command.
+func (p *Progress) folded(text, said []byte) []byte {
+	if !p.opts.GitHub {
+		return text
+	}
+	text = p.inert(text, said)
+	if bytes.Count(said, []byte("\n")) <= longOutput {
+		return text
+	}
+	return slices.Concat([]byte("::group::"), text, []byte("::endgroup::\n"))
+}
+
+// inert has GitHub take no line of a command's output for a workflow command.
+func (p *Progress) inert(text, said []byte) []byte {
+	if !p.opts.GitHub || !bytes.Contains(said, []byte("::")) {
+		return text
+	}
+	head, _, _ := bytes.Cut(text, said)
+	token := fmt.Sprintf("%x", sha256.Sum256(said))[:16]
+	return slices.Concat(head, fmt.Appendf(nil, "::stop-commands::%s\n", token), text[len(head):], fmt.Appendf(nil, "::%s::\n", token))
 }
 
 // hasLine reports whether an action that said nothing gets a line: on a terminal the live lines are
@@ -115,7 +142,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	var b bytes.Buffer
 	title := describe(a)
 	if of.command != nil {
-		title = string(a.Kind) + " " + (&failed{name: a.Name, parts: parts(a)}).title()
+		title = string(a.Kind) + " " + (&failed{name: a.Name, parts: a.CodeFor()}).title()
 	}
 	head := p.ink(red, "FAILED") + " " + p.ink(bold, title)
 	if r.Err != nil {
@@ -125,7 +152,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	if !again {
 		p.about(&b, a, r)
 	}
-	b.Write(commandOutput(r.Output, p.color))
+	b.Write(p.inert(commandOutput(r.Output, p.color), commandOutput(r.Output, p.color)))
 	for _, h := range r.Help {
 		fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, "= help:"), oneLine(h))
 	}

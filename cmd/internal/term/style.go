@@ -12,7 +12,7 @@ import (
 // Mode is how progress is shown.
 type Mode string
 
-// The modes of --progress. Auto is TTY on a terminal that can move its cursor, else Plain.
+// The modes of --progress. Auto is TTY on a terminal that can move its cursor and is none of a CI system, else Plain.
 const (
 	Auto  Mode = "auto"
 	TTY   Mode = "tty"
@@ -49,6 +49,12 @@ func Color(flag string, isTerminal bool, env func(string) string) bool {
 		return true
 	}
 	return isTerminal && env("CLICOLOR") != "0" && env("TERM") != "dumb"
+}
+
+// InCI reports a log of a CI system: some give builds a terminal that nobody sits at.
+func InCI(env func(string) string) bool {
+	v := env("CI")
+	return v != "" && v != "0" && v != "false"
 }
 
 // IsTerminal reports whether w is a file that is a terminal.

@@ -158,7 +158,7 @@ func (t *Trace) Finish() error {
 	if err != nil {
 		return fmt.Errorf("writing trace: %w", err)
 	}
-	if err := replaceFile(t.file, append(text, '\n')); err != nil {
+	if err := ReplaceFile(t.file, append(text, '\n')); err != nil {
 		return fmt.Errorf("writing trace: %w", err)
 	}
 	return nil
@@ -181,8 +181,8 @@ func (t *Trace) metadata() []traceEvent {
 	return list
 }
 
-// replaceFile has a reader see the old trace or the new one. A device such as /dev/stdout is written in place.
-func replaceFile(file string, text []byte) error {
+// ReplaceFile has a reader see the old text or the new one. A device such as /dev/stdout is written in place.
+func ReplaceFile(file string, text []byte) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(file, text, 0o666)
 	}

@@ -1,0 +1,118 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
+)
+
+// JUnit's XML, as CI systems read it: a suite for each target, a case for each command.
+type (
+	junitSuites struct {
+		XMLName  xml.Name      `xml:"testsuites"`
+		Name     string        `xml:"name,attr"`
+		Tests    int           `xml:"tests,attr"`
+		Failures int           `xml:"failures,attr"`
+		Skipped  int           `xml:"skipped,attr"`
+		Time     string        `xml:"time,attr"`
+		Suites   []*junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Time     string      `xml:"time,attr"`
+		Cases    []junitCase `xml:"testcase"`
+
+		elapsed time.Duration
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		File    string        `xml:"file,attr,omitempty"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitFailure `xml:"failure"`
+		Skipped *junitSkipped `xml:"skipped"`
+		Out     string        `xml:"system-out,omitempty"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+// JUnit is the text of a file for CI systems.
+func (r *Report) JUnit() ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := junitSuites{Name: "kbuild"}
+	suites := map[string]*junitSuite{}
+	for _, c := range r.sorted() {
+		s := suites[c.action.Target]
+		if s == nil {
+			s = &junitSuite{Name: c.action.Target}
+			suites[c.action.Target] = s
+			all.Suites = append(all.Suites, s)
+		}
+		s.add(c.junit())
+		s.elapsed += c.elapsed
+	}
+	var took time.Duration
+	for _, s := range all.Suites {
+		s.Time = seconds(s.elapsed)
+		took += s.elapsed
+		all.Tests, all.Failures, all.Skipped = all.Tests+s.Tests, all.Failures+s.Failures, all.Skipped+s.Skipped
+	}
+	all.Time = seconds(took)
+	text, err := xml.MarshalIndent(all, "", "  ")
+	return append([]byte(xml.Header), append(text, '\n')...), err
+}
+
+func (s *junitSuite) add(c junitCase) {
+	s.Cases = append(s.Cases, c)
+	s.Tests++
+	if c.Failure != nil {
+		s.Failures++
+	}
+	if c.Skipped != nil {
+		s.Skipped++
+	}
+}
+
+func (c *command) junit() junitCase {
+	said := printable(strings.Join(c.said, "\n"))
+	out := junitCase{Class: c.action.Target, Name: c.title(), Time: seconds(c.elapsed), Out: said}
+	switch {
+	case c.failed:
+		out.Failure = &junitFailure{Text: strings.TrimSpace(said + "\n" + strings.Join(c.help, "\n"))}
+		for _, m := range c.messages {
+			if m.Severity == messages.Error {
+				out.Failure.Message, out.File = m.Text, m.File
+				break
+			}
+		}
+		out.Out = ""
+	case c.skipped:
+		out.Skipped = &junitSkipped{"what it needs failed, or the build ended before"}
+	}
+	return out
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+// printable leaves out what XML cannot hold.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\n' && c != '\t' || c == 0xfffe || c == 0xffff {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}

@@ -1,0 +1,163 @@
+// Package report writes what a build said for the machines that read it: SARIF for code scanning, JUnit for the pages of CI systems, annotations for
+// GitHub. It is a sched.Observer that keeps one result for each command of the user's, however many passes it had.
+package report
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// Report collects a run. Its methods may be called from any goroutine.
+type Report struct {
+	Root    string // of the project, that messages name files relative to
+	Version string // of kbuild
+
+	mu    sync.Mutex
+	began time.Time
+	cases []*command
+	of    map[any]*command
+}
+
+// command is one command of the user's: a compile with all of its passes, or a link.
+type command struct {
+	action   *graph.Action // its last one
+	elapsed  time.Duration
+	failed   bool
+	skipped  bool
+	said     []string
+	help     []string
+	messages []*message
+}
+
+// message is one that passes for several architectures may have written.
+type message struct {
+	messages.Message
+	archs []string
+}
+
+var _ sched.Observer = (*Report)(nil)
+
+// Start implements sched.Observer.
+func (r *Report) Start(int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.began, r.of = time.Now(), map[any]*command{}
+}
+
+// Started implements sched.Observer.
+func (r *Report) Started(*graph.Action) {}
+
+// Finished implements sched.Observer.
+func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
+	if a.Kind.InProcess() && res.Status != sched.Failed {
+		return // it is part of something else
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.command(a)
+	c.elapsed += res.Elapsed
+	c.failed = c.failed || res.Status == sched.Failed
+	c.skipped = c.skipped || res.Status == sched.Skipped
+	text := string(res.Output)
+	if res.Status == sched.Failed && strings.TrimSpace(text) == "" && res.Err != nil {
+		text = res.Err.Error()
+	}
+	if text != "" && !slices.Contains(c.said, text) {
+		c.said = append(c.said, text)
+	}
+	for _, h := range res.Help {
+		if !slices.Contains(c.help, h) {
+			c.help = append(c.help, h)
+		}
+	}
+	found := messages.Parse(text)
+	if len(found) == 0 && res.Status == sched.Failed {
+		found = []messages.Message{{Severity: messages.Error, Text: firstLine(text)}}
+	}
+	for _, m := range found {
+		c.add(m, a)
+	}
+}
+
+// command is that of an action.
+func (r *Report) command(a *graph.Action) *command {
+	var key any = a.ID
+	if d := a.Work.Driver; d != nil && d.Argv != nil {
+		key = d
+	}
+	c := r.of[key]
+	if c == nil {
+		c = &command{}
+		r.of[key] = c
+		r.cases = append(r.cases, c)
+	}
+	c.action = a
+	return c
+}
+
+// add takes a message of a pass. What names no file is about the source, or where the manifest asks for the link.
+func (c *command) add(m messages.Message, a *graph.Action) {
+	if m.File == "" && m.Line == 0 {
+		if slices.Contains(a.Inputs, a.Name) || slices.Contains(a.Driver().Argv, a.Name) {
+			m.File = a.Name
+		} else {
+			m.File, m.Line, m.Column = a.Pos.File, a.Pos.Line, a.Pos.Column
+		}
+	}
+	i := slices.IndexFunc(c.messages, func(o *message) bool { return o.Message == m })
+	if i < 0 {
+		i = len(c.messages)
+		c.messages = append(c.messages, &message{Message: m})
+	}
+	for _, arch := range a.CodeFor() {
+		if !slices.Contains(c.messages[i].archs, arch) {
+			c.messages[i].archs = append(c.messages[i].archs, arch)
+		}
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return cmp.Or(line, "it failed")
+}
+
+// sorted are the commands by target and name, for files that do not change without a reason.
+func (r *Report) sorted() []*command {
+	all := slices.Clone(r.cases)
+	slices.SortStableFunc(all, func(a, b *command) int {
+		return cmp.Or(strings.Compare(a.action.Target, b.action.Target), strings.Compare(a.action.Name, b.action.Name))
+	})
+	return all
+}
+
+// within is a file, which may be relative to root, relative to a folder, with slashes; ok is false if it lies elsewhere.
+func within(root, dir, file string) (rel string, ok bool) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(root, file)
+	}
+	rel, err := filepath.Rel(dir, file)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", false
+	}
+	return filepath.ToSlash(rel), true
+}
+
+// title names a command: "compile src/a.cu".
+func (c *command) title() string {
+	kind := c.action.Kind
+	if len(c.action.Driver().Argv) > 0 { // it is a pass of a command
+		kind = graph.Compile
+		if c.action.Kind.Info().Lane == graph.LaneDevLink || slices.Contains(c.action.Driver().Argv, "-dlink") {
+			kind = graph.DeviceLink
+		}
+	}
+	return string(kind) + " " + c.action.Name
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/report"
+	"github.com/kbuild-dev/kbuild/cmd/internal/term"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// forGitHub reports that what is written is the log of a workflow of GitHub.
+func (c *cli) forGitHub() bool {
+	return c.Output == "github" || c.Output == "auto" && os.Getenv("GITHUB_ACTIONS") == "true"
+}
+
+// reports is whether somebody reads what compilers said besides people.
+func (c *cli) reports() bool { return c.SARIF != "" || c.JUnit != "" || c.forGitHub() }
+
+// gitHubWorkspace is the folder of the checkout.
+func gitHubWorkspace() string { return os.Getenv("GITHUB_WORKSPACE") }
+
+// annotate tells GitHub of diagnostics.
+func (c *cli) annotate(diags manifest.Diagnostics) {
+	if !c.forGitHub() {
+		return
+	}
+	root, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return
+	}
+	for _, d := range diags {
+		a := report.Annotation{Severity: "notice", File: d.Pos.File, Line: d.Pos.Line, Column: d.Pos.Column, Title: "kbuild", Text: d.Summary}
+		if d.Severity != manifest.Note {
+			a.Severity = d.Severity.String()
+		}
+		if d.Detail != "" {
+			a.Text += "\n" + d.Detail
+		}
+		c.err.Write(report.Annotate(root, gitHubWorkspace(), a))
+	}
+}
+
+// writeReports writes what was asked for, also of a build that failed.
+func (c *cli) writeReports() error {
+	if c.reported == nil {
+		return nil
+	}
+	if c.forGitHub() {
+		c.err.Write(c.reported.GitHub(gitHubWorkspace()))
+	}
+	var errs []error
+	for _, f := range []struct {
+		name string
+		text func() ([]byte, error)
+	}{{c.SARIF, c.reported.SARIF}, {c.JUnit, c.reported.JUnit}} {
+		if f.name == "" {
+			continue
+		}
+		text, err := f.text()
+		if err == nil {
+			err = term.ReplaceFile(f.name, text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("writing %s: %w", f.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
