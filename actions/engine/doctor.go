@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"io"
 	"os"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
@@ -10,9 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Doctor writes what it finds of what a build needs, and reports whether all of it is there. Without a manifest, or with a faulty one,
+// Doctor tells what it finds of what a build needs, and reports whether all of it is there. Without a manifest, or with a faulty one,
 // it asks for CUDA and for GPUs.
-func (w *Workspace) Doctor(ctx context.Context, out io.Writer) (ok bool, err error) {
+func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bool, err error) {
 	cache, err := w.ActionCache()
 	if err != nil {
 		return false, err
@@ -32,5 +31,5 @@ func (w *Workspace) Doctor(ctx context.Context, out io.Writer) (ok bool, err err
 			return why
 		}
 	}
-	return probe.Doctor(ctx, out, r, cache, misparsed), nil
+	return probe.Doctor(ctx, tell, r, cache, misparsed), nil
 }

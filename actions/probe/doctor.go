@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,21 +14,21 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Doctor prints what a build would find, with a fix for each fault, and reports whether everything
+// Doctor tells what a build would find, with a fix for each fault, and reports whether everything
 // that a build needs works. It asks the world anew, whatever a memo says. misparsed, which may be nil, tells for what the compilers run
 // as one command in this build tree.
-func Doctor(ctx context.Context, out io.Writer, r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
+func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
 	if err := checkTemp(); err != nil {
-		fmt.Fprintln(out, "fail   ", err)
+		tell(Finding{Fails, "TMPDIR", err.Error()})
 		return false
 	}
 	w := newWorld(ctx, r)
 	f := w.collect()
 	if err := ctx.Err(); err != nil {
-		fmt.Fprintln(out, "fail   ", err)
+		tell(Finding{Fails, "", err.Error()})
 		return false
 	}
-	d := &report{out: out, good: true}
+	d := &report{tell: tell, good: true}
 	if f.CUDA != nil {
 		d.toolkit(w, f.CUDA)
 	} else if r.NeedCUDA {
@@ -248,16 +247,32 @@ func codes(list []gencode.Code) string {
 	return strings.Trim(fmt.Sprint(list), "[]")
 }
 
+// Finding is one line of a doctor.
+type Finding struct {
+	Status string // OK, Warns or Fails
+	What   string // "" goes on with the last one
+	Text   string // what was found, or how to mend it
+}
+
+// What a finding means.
+const (
+	OK    = "ok"
+	Warns = "warning"
+	Fails = "fail"
+)
+
+func (f Finding) String() string { return fmt.Sprintf("%-7s %-22s %s", f.Status, f.What, f.Text) }
+
 type report struct {
-	out  io.Writer
+	tell func(Finding)
 	good bool
 }
 
-func (d *report) ok(what, found string)   { fmt.Fprintf(d.out, "ok      %-22s %s\n", what, found) }
-func (d *report) warn(what, found string) { fmt.Fprintf(d.out, "warning %-22s %s\n", what, found) }
+func (d *report) ok(what, found string)   { d.tell(Finding{OK, what, found}) }
+func (d *report) warn(what, found string) { d.tell(Finding{Warns, what, found}) }
 func (d *report) fail(what, fix string) {
 	d.good = false
-	fmt.Fprintf(d.out, "fail    %-22s %s\n", what, fix)
+	d.tell(Finding{Fails, what, fix})
 }
 
 func (d *report) check(what, fault, found string) {

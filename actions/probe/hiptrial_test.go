@@ -55,7 +55,7 @@ func TestHIPOwnLinker(t *testing.T) {
 	}
 	var out bytes.Buffer
 	vars["COMPILER_PATH"] = ""
-	Doctor(t.Context(), &out, Request{NeedHIP: true, Env: env(vars)}, t.TempDir(), nil)
+	Doctor(t.Context(), written(&out), Request{NeedHIP: true, Env: env(vars)}, t.TempDir(), nil)
 	for _, want := range []string{"fit together", "kbuild has it use that of " + filepath.Join(dir, "llvm15")} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("doctor does not say %q:\n%s", want, &out)
@@ -78,7 +78,7 @@ func TestHIPMisfit(t *testing.T) {
 			t.Fatal(fault)
 		}
 		var out bytes.Buffer
-		Doctor(t.Context(), &out, Request{NeedHIP: true, Env: env(vars)}, t.TempDir(), nil)
+		Doctor(t.Context(), written(&out), Request{NeedHIP: true, Env: env(vars)}, t.TempDir(), nil)
 		return k, out.String()
 	}
 	k, said := faults()

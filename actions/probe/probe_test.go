@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -318,7 +319,7 @@ func TestMissingLibnvvm(t *testing.T) {
 		t.Fatalf("fault not seen: %+v", f.CUDA)
 	}
 	var out strings.Builder
-	if Doctor(context.Background(), &out, Request{NeedCUDA: true, Env: vars}, t.TempDir(), nil) {
+	if Doctor(context.Background(), written(&out), Request{NeedCUDA: true, Env: vars}, t.TempDir(), nil) {
 		t.Error("doctor finds nothing wrong")
 	}
 	if !strings.Contains(out.String(), "fail    LTO") {
@@ -435,3 +436,6 @@ func replaceParts(t *testing.T, k *plan.Toolkit) {
 		last = now
 	}
 }
+
+// written has a doctor write.
+func written(out io.Writer) func(Finding) { return func(f Finding) { fmt.Fprintln(out, f) } }

@@ -23,7 +23,7 @@ func factsOf(t *testing.T, tk string) (k *plan.Toolkit, doctor string) {
 		t.Fatal(f.CUDAError)
 	}
 	var out strings.Builder
-	Doctor(context.Background(), &out, Request{NeedCUDA: true, Env: vars}, t.TempDir(), nil)
+	Doctor(context.Background(), written(&out), Request{NeedCUDA: true, Env: vars}, t.TempDir(), nil)
 	return f.CUDA, strings.ReplaceAll(out.String(), tk, "CU")
 }
 

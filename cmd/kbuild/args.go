@@ -14,7 +14,7 @@ import (
 // parser makes of them.
 func (c *cli) plain(args []string) bool {
 	read := *c
-	read.Dir, read.Progress, read.Color = ".", "auto", "auto"
+	read.Dir, read.Progress, read.Color, read.Output = ".", "auto", "auto", "auto"
 	for len(args) > 0 {
 		a := args[0]
 		args = args[1:]

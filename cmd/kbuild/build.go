@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -28,7 +30,17 @@ func (cmd buildCmd) Run(c *cli) error {
 			return p.KeepCode(ctx, t, want, c.KeepCode)
 		}
 	}
-	return c.ended(w.Build(req))
+	sum, err := w.Build(req)
+	if near := c.meantCommand(cmd.Targets); near != "" && c.isNoTarget(err) {
+		c.say("kbuild: did you mean the command `kbuild %s`?", near)
+	}
+	return c.ended(sum, err)
+}
+
+// isNoTarget reports that a build ended since what was named is no target, or since there is no manifest that could have one.
+func (c *cli) isNoTarget(err error) bool {
+	_, missing := os.Stat(filepath.Join(c.Dir, c.manifestName()))
+	return errors.As(err, new(engine.UsageError)) || err != nil && missing != nil
 }
 
 // checkLink are the links of --check-link.

@@ -10,11 +10,11 @@ import (
 )
 
 type cacheCmd struct {
-	Stats  cacheStatsCmd  `cmd:"" help:"Show size, hits and time saved."`
-	GC     cacheGCCmd     `cmd:"" name:"gc" help:"Remove what was not used for longest."`
-	Verify cacheVerifyCmd `cmd:"" help:"Check every entry against its digest, and remove broken ones."`
-	Export cacheExportCmd `cmd:"" help:"Write what the cache has of targets into one file."`
-	Import cacheImportCmd `cmd:"" help:"Add the entries of such a file to the cache, if they were made with the tools of this machine."`
+	Stats  cacheStatsCmd  `cmd:"" json:"" help:"Show size, hits and time saved."`
+	GC     cacheGCCmd     `cmd:"" json:"" name:"gc" help:"Remove what was not used for longest."`
+	Verify cacheVerifyCmd `cmd:"" json:"" help:"Check every entry against its digest, and remove broken ones."`
+	Export cacheExportCmd `cmd:"" json:"" help:"Write what the cache has of targets into one file."`
+	Import cacheImportCmd `cmd:"" json:"" help:"Add the entries of such a file to the cache, if they were made with the tools of this machine."`
 	Path   cachePathCmd   `cmd:"" help:"Show where the cache is."`
 }
 

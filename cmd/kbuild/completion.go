@@ -2,24 +2,113 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/reference"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 type completionCmd struct {
-	Shell string `arg:"" optional:"" enum:"bash,zsh,fish,targets" default:"bash" help:"bash, zsh or fish."`
+	Shell string   `arg:"" optional:"" enum:"bash,zsh,fish,words" default:"bash" help:"bash, zsh or fish; or words, which says what the last of WORD may become."`
+	Words []string `arg:"" optional:"" name:"word" help:"A command line, without kbuild itself."`
 }
 
-// Run writes the script. `kbuild completion targets` is what the scripts call for target names.
+// Run writes the script, or what the scripts ask for.
 func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
-	if cmd.Shell != "targets" {
-		return reference.Completion(c.out, cmd.Shell, parser.Model)
+	if cmd.Shell != "words" {
+		_, err := fmt.Fprint(c.out, reference.Completion[cmd.Shell])
+		return err
 	}
-	if p, err := c.workspace().Plan(); err == nil { // a shell that completes must not be told off
-		fmt.Fprintln(c.out.Paths(), strings.Join(p.Graph.Names(), "\n"))
+	found := reference.Words(parser.Model, cmd.Words, c.known(cmd.Words))
+	if len(found) > 0 {
+		fmt.Fprintln(c.out.Paths(), strings.Join(found, "\n"))
 	}
 	return nil
+}
+
+// known are the names of the project that a command line is about. Where it cannot be read there are none: a shell that completes must not be told off.
+func (c *cli) known(words []string) reference.Known {
+	w := c.ofWords(words).workspace()
+	var project *manifest.Project
+	load := func() *manifest.Project {
+		if project == nil {
+			project, _ = manifest.Load(w.Manifest)
+		}
+		if project == nil {
+			project = &manifest.Project{}
+		}
+		return project
+	}
+	return reference.Known{
+		Targets:  func() []string { return targetNames(load()) },
+		Profiles: func() []string { return load().Profiles },
+		Archs:    func() []string { return archsOf(load()) },
+		Variables: func() (names []string) {
+			for _, v := range load().Variables {
+				names = append(names, v.Name)
+			}
+			return names
+		},
+	}
+}
+
+// targetNames are labels, names, and the base names of instances.
+func targetNames(p *manifest.Project) (names []string) {
+	for _, t := range p.Targets {
+		names = append(names, t.Label(), t.Name)
+		if t.Base != t.Name {
+			names = append(names, string(t.Kind)+"."+t.Base, t.Base)
+		}
+	}
+	for _, g := range p.Groups {
+		names = append(names, g.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ofWords is a command line with the folder and the manifest that words name.
+func (c *cli) ofWords(words []string) *cli {
+	of := &cli{Dir: c.Dir, File: c.File, out: c.out, err: c.err}
+	set := map[string]*string{"-C": &of.Dir, "--dir": &of.Dir, "-f": &of.File, "--file": &of.File, "--build-dir": &of.BuildDir}
+	for i, word := range words {
+		name, value, assigned := strings.Cut(word, "=")
+		if !assigned && i+1 < len(words) {
+			value = words[i+1]
+			if value == "=" && i+2 < len(words) {
+				value = words[i+2]
+			}
+		}
+		if to := set[name]; to != nil && value != "" && i+1 < len(words) {
+			*to = value
+		}
+	}
+	return of
+}
+
+// archsOf are the architectures of a manifest, and those that toolkits of today know.
+func archsOf(p *manifest.Project) []string {
+	seen := map[string]bool{}
+	var all []string
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
+	for _, t := range p.Targets {
+		for _, code := range t.Gencode.Code {
+			if code.Kind == gencode.SASS {
+				add(code.String())
+			}
+		}
+	}
+	for _, number := range []string{"75", "80", "86", "87", "88", "89", "90", "90a", "100", "100f", "103", "110", "120", "120f", "121"} {
+		add("sm_" + number)
+	}
+	return all
 }

@@ -1,12 +1,28 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+)
 
 type doctorCmd struct{}
 
 // Run checks what a build needs; a manifest is not needed.
 func (doctorCmd) Run(c *cli) error {
-	ok, err := c.workspace().Doctor(context.Background(), c.out)
+	ok, err := c.workspace().Doctor(context.Background(), func(f probe.Finding) {
+		if c.JSON {
+			c.out.Event(struct {
+				Event  string `json:"event"`
+				Status string `json:"status"`
+				What   string `json:"what"`
+				Text   string `json:"text"`
+			}{"check", f.Status, f.What, f.Text})
+			return
+		}
+		fmt.Fprintln(c.out, f)
+	})
 	if err == nil && !ok {
 		return exitError{status: exitRequirement}
 	}

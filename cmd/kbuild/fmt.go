@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -12,7 +14,7 @@ import (
 
 type fmtCmd struct {
 	Check bool     `help:"Change nothing; exit 1 and name the files that are not formatted."`
-	Files []string `arg:"" optional:"" help:"Files (default: kernels.hcl and kernels.local.hcl)."`
+	Files []string `arg:"" optional:"" help:"Files (default: kernels.hcl and kernels.local.hcl); - formats standard input to standard output."`
 }
 
 func (cmd fmtCmd) Run(c *cli) error {
@@ -25,6 +27,14 @@ func (cmd fmtCmd) Run(c *cli) error {
 	}
 	differ := false
 	for _, f := range files {
+		if f == "-" {
+			changed, err := c.formatStream(os.Stdin, cmd.Check)
+			if err != nil {
+				return err
+			}
+			differ = differ || changed
+			continue
+		}
 		changed, err := c.format(f, cmd.Check)
 		if err != nil {
 			return err
@@ -35,6 +45,26 @@ func (cmd fmtCmd) Run(c *cli) error {
 		return exitError{status: exitFailed}
 	}
 	return nil
+}
+
+// formatStream writes what it reads, formatted, to standard output; with check nothing.
+func (c *cli) formatStream(in io.Reader, check bool) (changed bool, err error) {
+	src, err := io.ReadAll(io.LimitReader(in, manifest.MaxSource+1))
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("reading standard input: %w", err)
+	case len(src) > manifest.MaxSource:
+		return false, exitError{exitUsage, errors.New("standard input is too large for a manifest")}
+	}
+	out, diags := manifest.Format(src, "standard input")
+	if diags.HasErrors() {
+		c.Diagnose(diags)
+		return false, exitError{status: exitUsage}
+	}
+	if !check {
+		_, err = c.out.Raw().Write(out)
+	}
+	return !bytes.Equal(src, out), err
 }
 
 // format rewrites one file, and names it on standard output if it changed.

@@ -18,30 +18,31 @@ import (
 
 // commandLine is what kong reads. Options may stand before or after the command's name.
 type commandLine struct {
-	*cli
+	*cli `group:"Options of all commands:"`
 
-	Build      buildCmd      `cmd:"" default:"withargs" help:"Build targets (the default command)."`
-	Plan       planCmd       `cmd:"" help:"Show every action of the build, with its command line."`
-	Graph      graphCmd      `cmd:"" help:"Draw the build graph: kbuild graph | dot -Tsvg > graph.svg"`
-	Why        whyCmd        `cmd:"" help:"Say why something would run, field by field."`
-	Precompile precompileCmd `cmd:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
-	Install    installCmd    `cmd:"" help:"Build targets, and install them with their headers and with packages for CMake and pkg-config."`
+	Build      buildCmd      `cmd:"" json:"" default:"withargs" help:"Build targets (the default command)."`
+	Plan       planCmd       `cmd:"" json:"" help:"Show every action of the build, with its command line."`
+	Graph      graphCmd      `cmd:"" json:"" help:"Draw the build graph: kbuild graph | dot -Tsvg > graph.svg"`
+	Why        whyCmd        `cmd:"" json:"" help:"Say why something would run, field by field."`
+	Precompile precompileCmd `cmd:"" json:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
+	Install    installCmd    `cmd:"" json:"" help:"Build targets, and install them with their headers and with packages for CMake and pkg-config."`
 	CMake      cmakeCmd      `cmd:"" name:"cmake" help:"Write what a CMake project must know of libraries and modules, for kbuild_add_library; or the package with that command."`
-	Inspect    inspectCmd    `cmd:"" help:"Show the device code in objects, archives, libraries and programs."`
+	Inspect    inspectCmd    `cmd:"" json:"" help:"Show the device code in objects, archives, libraries and programs."`
 	Cache      cacheCmd      `cmd:"" help:"Manage the action cache."`
 	Toolkit    toolkitCmd    `cmd:"" help:"Pin, install and remove CUDA toolkits of PyPI."`
 	Compdb     compdbCmd     `cmd:"" help:"Write compile_commands.json to standard output."`
 	Fmt        fmtCmd        `cmd:"" help:"Format manifests."`
 	Clean      cleanCmd      `cmd:"" help:"Remove what kbuild has written into the build tree, and into those of profiles in it."`
-	Top        topCmd        `cmd:"" help:"Show what kbuild runs on this machine for this user, and what waits for what: each second on a terminal, until q; else once."`
-	Doctor     doctorCmd     `cmd:"" help:"Check toolkits, compilers and folders."`
+	Top        topCmd        `cmd:"" json:"" help:"Show what kbuild runs on this machine for this user, and what waits for what: each second on a terminal, until q; else once."`
+	Doctor     doctorCmd     `cmd:"" json:"" help:"Check toolkits, compilers and folders."`
 	CC         ccCmd         `cmd:"" name:"cc" help:"Run a compiler of another build tool, with kbuild's cache behind it: kbuild cc -- nvcc -c a.cu -o a.o"`
 	Init       initCmd       `cmd:"" help:"Write a kernels.hcl for the sources of this folder."`
 	Explain    explainCmd    `cmd:"" help:"Explain a block or an attribute of kernels.hcl."`
 	Schema     schemaCmd     `cmd:"" help:"Write a JSON schema of kernels.hcl to standard output."`
 	Man        manCmd        `cmd:"" help:"Write the man pages kbuild.1 and kernels.hcl.5."`
 	Completion completionCmd `cmd:"" help:"Write a completion script for bash, zsh or fish."`
-	Version    versionCmd    `cmd:"" help:"Show the version."`
+	Help       helpCmd       `cmd:"" help:"Show the help of a command, or explain a block or an attribute of kernels.hcl."`
+	Version    versionCmd    `cmd:"" json:"" help:"Show the version."`
 }
 
 func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -88,9 +89,23 @@ func (c *cli) run(args []string) (status int) {
 		return exitUsage
 	}
 	if c.JSON {
+		if !hasJSON(k.Selected()) {
+			c.say("kbuild: %s writes no JSON; leave --json out", k.Selected().FullPath())
+			return exitUsage
+		}
 		c.out.Raw()
 	}
 	return c.report(k.Run(c))
+}
+
+// hasJSON reports a command that knows --json: itself, or all of its kind.
+func hasJSON(n *kong.Node) bool {
+	for ; n != nil; n = n.Parent {
+		if n.Tag != nil && n.Tag.Has("json") {
+			return true
+		}
+	}
+	return false
 }
 
 // parser reads a command line into l.

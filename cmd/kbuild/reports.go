@@ -13,7 +13,7 @@ import (
 
 // forGitHub reports that what is written is the log of a workflow of GitHub.
 func (c *cli) forGitHub() bool {
-	return c.Output == "github" || c.Output != "text" && os.Getenv("GITHUB_ACTIONS") == "true"
+	return c.Output == "github" || c.Output == "auto" && os.Getenv("GITHUB_ACTIONS") == "true"
 }
 
 // reports is whether somebody reads what compilers said besides people.

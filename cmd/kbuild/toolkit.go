@@ -18,7 +18,7 @@ type toolkitCmd struct {
 	Lock    toolkitLockCmd    `cmd:"" help:"Write kernels.lock: the wheels of the toolkit that the manifest pins, with their digests."`
 	Install toolkitInstallCmd `cmd:"" help:"Install the toolkit of kernels.lock, with pip, and show its folder."`
 	Path    toolkitPathCmd    `cmd:"" help:"Show the folder of the toolkit of kernels.lock."`
-	List    toolkitListCmd    `cmd:"" help:"Show the toolkits that kbuild has installed."`
+	List    toolkitListCmd    `cmd:"" json:"" help:"Show the toolkits that kbuild has installed."`
 	Remove  toolkitRemoveCmd  `cmd:"" help:"Remove toolkits that kbuild has installed."`
 }
 
@@ -92,6 +92,10 @@ func (toolkitListCmd) Run(c *cli) error {
 	}
 	list, err := pin.List()
 	for _, t := range list {
+		if c.JSON {
+			c.out.Event(map[string]string{"event": "toolkit", "name": t.Name, "requirement": t.Requirement, "root": t.Root})
+			continue
+		}
 		fmt.Fprintf(c.out.Paths(), "%s  %s  %s\n", t.Name, t.Requirement, t.Root)
 	}
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 )
 
 type versionCmd struct{}
@@ -12,6 +13,9 @@ const toolkits = "nvcc 11.8, 12.4 and 13.5, hipcc 5.2 and 5.7, clang 15 for CUDA
 
 // Run shows the version, the commit that it was made of if the go command noted one, and the toolkits that are known.
 func (versionCmd) Run(c *cli) error {
+	if c.JSON {
+		return c.out.Event(map[string]string{"event": "version", "version": version, "commit": strings.Trim(commit(), " ()"), "knows": toolkits})
+	}
 	fmt.Fprintf(c.out, "kbuild %s%s\nknows %s\n", version, commit(), toolkits)
 	return nil
 }

@@ -16,6 +16,7 @@ type Project struct {
 	Observed   []cache.Observation      // every path that was looked at, in order: with the same there and the same options Load comes to the same project
 	Listed     map[string][]fs.DirEntry `json:"-"` // what folders among Observed held
 	BuildDir   string                   // of this run: relative to Root and slash-separated when inside, else absolute
+	Profiles   []string                 // their names
 	Variables  []Variable               // in order of declaration, with the value in force
 	Toolchains map[string]Toolchain     // "cuda", "hip"
 	Cache      Cache

@@ -68,6 +68,7 @@ func (l *loader) checkOverrides() {
 			l.checkProfile(b)
 		}
 	}
+	l.project.Profiles = l.names["profile"]
 	if l.opts.Profile != "" && l.named["profile."+l.opts.Profile] == nil {
 		l.errorf(knownNames("profile", l.names["profile"]), "no profile named %q%s", l.opts.Profile, didYouMean(l.opts.Profile, l.names["profile"]))
 	}

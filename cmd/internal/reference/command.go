@@ -98,10 +98,11 @@ var environment = [][2]string{
 
 var statuses = [][2]string{
 	{"0", "Done."},
-	{"1", "The build failed, or `cache verify --trace` found something, or standard output could not be written."},
+	{"1", "The build failed, or something that a command was to do; `fmt --check` found a file that is not formatted, `cache verify --trace` something that is in no record; or standard output could not be written."},
 	{"2", "The command line or the manifest is wrong."},
 	{"3", "A requirement failed: of doctor, toolkit, precompile --verify, cache verify, cache export or cache import."},
-	{"130", "Interrupted."},
+	{"130", "Interrupted, by Ctrl-C, SIGTERM or SIGHUP."},
+	{"others", "Of `kbuild cc`: it ends as its compiler ends, by a signal too."},
 }
 
 // CommandList is the part of docs/commands.md that is written from the model.

@@ -1,41 +1,164 @@
 package reference
 
 import (
-	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 )
 
-// Completion scripts offer commands, options and what `kbuild completion targets` prints. Each gets the commands and the options.
-var completions = map[string]string{
+// Completion scripts ask `kbuild completion words` for what the last of the words may become, and offer files where it knows nothing. bash breaks
+// words at = and has the pieces as words of their own.
+var Completion = map[string]string{
 	"bash": `_kbuild() {
-  local cur=${COMP_WORDS[COMP_CWORD]}
-  if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "%[2]s" -- "$cur"))
-  else COMPREPLY=($(compgen -W "%[1]s $(kbuild completion targets 2>/dev/null)" -- "$cur")); fi
+  local IFS=$'\n'
+  COMPREPLY=($(kbuild completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
 }
 complete -o default -F _kbuild kbuild
 `,
 	"zsh": `#compdef kbuild
-_kbuild() { compadd -- %[1]s %[2]s ${(f)"$(kbuild completion targets 2>/dev/null)"}; _files }
+_kbuild() {
+  local -a found
+  found=(${(f)"$(kbuild completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( $#found )); then compadd -- $found; else _files; fi
+}
 compdef _kbuild kbuild
 `,
-	"fish": "complete -c kbuild -a '%[1]s (kbuild completion targets 2>/dev/null)'%.0[2]s\n",
+	"fish": "complete -c kbuild -a '(kbuild completion words -- (commandline -opc)[2..-1] (commandline -ct))'\n",
 }
 
-// Completion writes the completion script of a shell.
-func Completion(w io.Writer, shell string, app *kong.Application) error {
-	var commands, options []string
-	for _, c := range app.Children {
-		commands = append(commands, c.Name)
+// Known are the names that a project has.
+type Known struct {
+	Targets, Profiles, Archs, Variables func() []string
+}
+
+// Words are what the last of words may become; none if it is a file, or nothing is known.
+func Words(app *kong.Application, words []string, known Known) (found []string) {
+	if len(words) == 0 {
+		words = []string{""}
 	}
-	for _, f := range app.Flags {
-		if f.Short != 0 {
-			options = append(options, "-"+string(f.Short))
+	last := words[len(words)-1]
+	node, flag, rest := app.Node, (*kong.Flag)(nil), words[:len(words)-1]
+	for i := 0; i < len(rest); i++ {
+		word := rest[i]
+		flag = nil
+		if f := flagOf(node, word); f != nil && !f.IsBool() && !strings.Contains(word, "=") {
+			if i+1 < len(rest) && rest[i+1] == "=" { // as bash has it
+				i++
+			}
+			if i+1 >= len(rest) {
+				flag = f
+			}
+			i++
+			continue
 		}
-		options = append(options, "--"+f.Name)
+		if child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word }); child >= 0 {
+			node = node.Children[child]
+		}
 	}
-	_, err := fmt.Fprintf(w, completions[shell], strings.Join(commands, " "), strings.Join(options, " "))
-	return err
+	prefix := ""
+	switch name, value, assigned := strings.Cut(last, "="); {
+	case flag != nil && last == "=":
+		last = ""
+	case flag == nil && assigned && strings.HasPrefix(name, "-"):
+		if flag = flagOf(node, name); flag == nil {
+			return nil
+		}
+		prefix, last = name+"=", value
+	}
+	if flag != nil {
+		return starting(prefix, last, valuesOf(flag, known))
+	}
+	if strings.HasPrefix(last, "-") {
+		return starting("", last, optionsOf(node))
+	}
+	return starting("", last, argumentsOf(app, node, known))
+}
+
+// starting are the candidates that begin as what is there. Of a list with commas the last one counts.
+func starting(prefix, typed string, all []string) (found []string) {
+	if i := strings.LastIndexByte(typed, ','); i >= 0 {
+		prefix, typed = prefix+typed[:i+1], typed[i+1:]
+	}
+	for _, word := range all {
+		if strings.HasPrefix(word, typed) && !slices.Contains(found, prefix+word) {
+			found = append(found, prefix+word)
+		}
+	}
+	return found
+}
+
+// flagOf is the option of a word: of the command, or one of all commands.
+func flagOf(node *kong.Node, word string) *kong.Flag {
+	name, _, _ := strings.Cut(word, "=")
+	for n := node; n != nil; n = n.Parent {
+		for _, f := range n.Flags {
+			if name == "--"+f.Name || f.Short != 0 && name == "-"+string(f.Short) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func optionsOf(node *kong.Node) (all []string) {
+	for n := node; n != nil; n = n.Parent {
+		for _, f := range n.Flags {
+			all = append(all, "--"+f.Name)
+		}
+		for _, f := range n.Flags {
+			if f.Short != 0 {
+				all = append(all, "-"+string(f.Short))
+			}
+		}
+	}
+	return all
+}
+
+func valuesOf(f *kong.Flag, known Known) []string {
+	switch f.Name {
+	case "profile":
+		return known.Profiles()
+	case "arch", "check-link":
+		return known.Archs()
+	case "var":
+		names := known.Variables()
+		for i := range names {
+			names[i] += "="
+		}
+		return names
+	}
+	if f.Enum != "" {
+		return strings.Split(f.Enum, ",")
+	}
+	return nil
+}
+
+// argumentsOf are commands, words of the manifest, or targets.
+func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []string) {
+	for _, n := range node.Children {
+		if !n.Hidden {
+			all = append(all, n.Name)
+		}
+	}
+	switch {
+	case node == app.Node:
+		return append(all, known.Targets()...)
+	case node.Name == "help":
+		for _, n := range app.Children {
+			all = append(all, n.Name)
+		}
+		return append(all, Names()...)
+	case node.Name == "explain":
+		return Names()
+	}
+	for _, p := range node.Positional {
+		if p.Enum != "" {
+			all = append(all, strings.Split(p.Enum, ",")...)
+		}
+		if p.Name == "targets" || p.Name == "what" || p.Name == "module" {
+			all = append(all, known.Targets()...)
+		}
+	}
+	return all
 }

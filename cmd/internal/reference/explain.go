@@ -51,13 +51,20 @@ func firstSentence(s string) string {
 	return first
 }
 
-func unknown(name string, all []entry) error {
+// Names are what Explain knows: blocks and attributes, with and without what they belong to.
+func Names() []string { return namesOf(entries("", manifest.Schema())) }
+
+func namesOf(all []entry) []string {
 	known := map[string]bool{}
 	for _, e := range all {
 		known[e.short()] = true
 		known[e.path[strings.LastIndex(e.path, ".")+1:]] = true
 	}
-	list := slices.Sorted(maps.Keys(known))
+	return slices.Sorted(maps.Keys(known))
+}
+
+func unknown(name string, all []entry) error {
+	list := namesOf(all)
 	meant := manifest.Nearest(name, list)
 	if i := strings.LastIndex(name, "."); meant == "" && i >= 0 {
 		meant = manifest.Nearest(name[i+1:], list)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/reference"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+type helpCmd struct {
+	About []string `arg:"" optional:"" help:"A command (cache stats), or a block or attribute of kernels.hcl (library.sources)."`
+}
+
+// Run shows the help of a command, or explains a word of the manifest.
+func (cmd helpCmd) Run(c *cli, parser *kong.Kong) error {
+	node := parser.Model.Node
+	for _, word := range cmd.About {
+		i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
+		if i < 0 {
+			return cmd.explain(c, parser)
+		}
+		node = node.Children[i]
+	}
+	if status := c.run(append(slices.Clone(cmd.About), "--help")); status != 0 {
+		return exitError{status: status}
+	}
+	return nil
+}
+
+func (cmd helpCmd) explain(c *cli, parser *kong.Kong) error {
+	err := reference.Explain(c.out, cmd.About[0])
+	if err == nil {
+		return nil
+	}
+	if near := nearCommand(parser.Model.Node, cmd.About[0]); near != "" {
+		return usagef("there is no command %q; did you mean `kbuild %s`?", cmd.About[0], near)
+	}
+	return exitError{exitUsage, err}
+}
+
+// nearCommand is the command that somebody may have meant, "" if there is none like it.
+func nearCommand(app *kong.Node, word string) string {
+	var names []string
+	for _, n := range app.Children {
+		names = append(names, n.Name)
+	}
+	return manifest.Nearest(word, names)
+}
+
+// meantCommand is a hint for a first target that is none, and looks like a command.
+func (c *cli) meantCommand(targets []string) string {
+	if len(targets) == 0 || strings.ContainsAny(targets[0], "./") {
+		return ""
+	}
+	line := commandLine{cli: &cli{out: c.out, err: c.err}}
+	return nearCommand(line.parser(nil).Model.Node, targets[0])
+}
