@@ -19,7 +19,7 @@ import (
 // as one command in this build tree.
 func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
 	if err := checkTemp(); err != nil {
-		tell(Finding{Fails, "TMPDIR", err.Error()})
+		tell(Finding{Fails, "temporary files", err.Error()})
 		return false
 	}
 	w := newWorld(ctx, r)
