@@ -28,6 +28,7 @@ const Off = "KBUILD_CC=off"
 // Call is one call of the launcher.
 type Call struct {
 	Argv  []string // the first is the compiler's file, absolute
+	Typed string   // that file as it was asked for
 	Dir   string   // the folder that it runs in, absolute
 	Key   cache.Key
 	Begun time.Time
@@ -60,7 +61,7 @@ func Read(args []string) (*Call, error) {
 	} else if nowhere == nil {
 		file = cache.Absolute(dir, file)
 	}
-	c := &Call{Argv: append([]string{file}, args[1:]...), Dir: dir, Begun: begun, Nowhere: nowhere}
+	c := &Call{Argv: append([]string{file}, args[1:]...), Typed: args[0], Dir: dir, Begun: begun, Nowhere: nowhere}
 	env := environ()
 	c.Key = command.Key(c.Argv, dir, env)
 	if nowhere == nil {
@@ -209,6 +210,10 @@ func Say(text string) {
 
 // Exec runs the compiler in place of this process. It gives back only an error.
 func (c *Call) Exec() error {
-	err := unix.Exec(c.Argv[0], c.Argv, append(os.Environ(), Off))
+	file := c.Argv[0]
+	if strings.Contains(c.Typed, "/") { // a script is told the name; one without a folder might lead a compiler to the links of kbuild in PATH
+		file = c.Typed
+	}
+	err := unix.Exec(file, append([]string{file}, c.Argv[1:]...), append(os.Environ(), Off))
 	return errors.Join(errors.New("starting "+c.Argv[0]), err)
 }
