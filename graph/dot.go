@@ -28,6 +28,7 @@ var paints = map[Lane]paint{
 	LaneArchive:  {fill: "#faf3c0", rim: "#a89200", width: 1.2},
 	LaneDevLink:  {fill: "#fbe0cf", rim: "#d55e00", width: 1.6},
 	LaneLink:     {fill: "#cdeee2", rim: "#00805c", width: 1.8},
+	LaneTest:     {fill: "#e4f0d0", rim: "#5b7f1f", width: 1.2},
 	laneSource:   {fill: "#ffffff", rim: "#b0b7c0", ink: "#4b5563", width: 0.8, style: "filled"},
 	lanePrebuilt: {fill: "#ffffff", rim: "#1f2937", width: 1.6, style: "filled"},
 }

@@ -69,6 +69,12 @@ const (
 	SlicesDir = PartsDir + "/slice"
 )
 
+// TestDir is the folder below the build tree for what tests have said; tests that use a GPU are in GPUPool, one at a time.
+const (
+	TestDir = "test"
+	GPUPool = "gpu"
+)
+
 // Folders below the build tree: SymbolsDir for the PTX that tells what LTO-IR defines, CheckLinkDir for what --check-link links.
 const (
 	SymbolsDir   = ".kbuild/symbols"
@@ -79,7 +85,7 @@ const (
 type Target struct {
 	Label   string     // "executable.bench"
 	Name    string     // "bench"
-	Kind    string     // "executable", "library", "module", "prebuilt", "generate", "group"
+	Kind    string     // "executable", "library", "module", "prebuilt", "generate", "test", "group"
 	Outputs []string   // final files that a user asks for
 	Checks  []string   // what --check-link links: files that nobody reads
 	Actions []ActionID // all that belong to it, in order

@@ -38,6 +38,7 @@ const (
 	NVLink      Kind = "nvlink"
 	HostLink    Kind = "link"
 	SharedLink  Kind = "shared-link"
+	Test        Kind = "test"
 )
 
 // KindInfo is a row of the table of kinds.
@@ -50,6 +51,7 @@ type KindInfo struct {
 	Unnamed   bool   // what it makes is the same under any name of the output: a module is not compiled anew for another build tree or profile
 	Pool      string // of Graph.Pools; "" is none
 	Portable  bool   // it reads what its command names and what its tool is made of, and nothing else: it can run on another machine
+	Project   bool   // a program of the project's or the user's: the files that its arguments name are inputs, and all of the environment that keys have is in its key
 	FrontEnd  bool   // of a compiler of device code: it takes memory in many small pieces, which huge pages make quicker
 
 	// Cost and Memory stand for an action that never ran here: for the order in which actions start, and for how many run at once. PerArch
@@ -75,6 +77,7 @@ const (
 	LaneArchive  Lane = "libraries"
 	LaneDevLink  Lane = "device links"
 	LaneLink     Lane = "links"
+	LaneTest     Lane = "tests"
 
 	laneSource   Lane = "sources" // of what is drawn and is no action
 	lanePrebuilt Lane = "prebuilt libraries"
@@ -94,7 +97,7 @@ const mib, gib = 1 << 20, 1 << 30
 // kinds is the table, in the order of a legend.
 var kinds = []KindInfo{
 	{Kind: drawSource, Does: "a file of the project", Lane: laneSource},
-	{Kind: Generate, Does: "runs a command of the project", Lane: LaneGenerate, Cost: time.Second, Memory: 512 * mib},
+	{Kind: Generate, Does: "runs a command of the project", Lane: LaneGenerate, Project: true, Cost: time.Second, Memory: 512 * mib},
 	{Kind: Preprocess, Does: "source to preprocessed text, for one architecture or for the host", Lane: LaneDevice, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Cudafe, Does: "preprocessed text to host code without device code", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true, FrontEnd: true, Portable: true},
 	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true, Portable: true},
@@ -122,6 +125,7 @@ var kinds = []KindInfo{
 	{Kind: LLD, Does: "LLVM bitcode to a linked code object of one architecture", Lane: LaneDevLink, Pool: DeviceLinkPool, Cost: 4 * time.Second, PerArch: true, Memory: gib, LTOMemory: 3 * gib, Portable: true},
 	{Kind: HostLink, Does: "links a program", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
 	{Kind: SharedLink, Does: "links a shared library", Lane: LaneLink, Cost: time.Second, Memory: 512 * mib},
+	{Kind: Test, Does: "runs a program, and keeps what it says", Lane: LaneTest, Project: true, Cost: time.Second, Memory: 512 * mib},
 }
 
 // Kinds are the rows of the kinds of actions, along the flow of a build.

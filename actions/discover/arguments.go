@@ -73,7 +73,7 @@ func (g *arguments) Named(a *graph.Action) (out []string) {
 
 // hasArguments reports a command that is given files: one of a tool, or of the user.
 func hasArguments(a *graph.Action) bool {
-	return len(a.Argv) > 0 && (len(a.Tools) > 0 || a.Kind == graph.Generate)
+	return len(a.Argv) > 0 && (len(a.Tools) > 0 || a.Kind.Info().Project)
 }
 
 // namesNoFile reports an option whose value is no file that is read: a target, or a tool of nvcc's, which is in the key by its identity.

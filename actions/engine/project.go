@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -148,7 +149,18 @@ func (p *Project) Tools() map[string]plan.Tool {
 	if f.NativeCPU != "" {
 		tools[plan.NativeTool] = plan.Tool{ID: f.NativeCPU}
 	}
+	if slices.ContainsFunc(p.Tests, func(t manifest.Test) bool { return t.NeedsGPU }) {
+		tools[plan.GPUTool] = plan.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())} // what is not known is no other's
+	}
 	return tools
+}
+
+// NoGPU is why a test that needs a GPU cannot run here, "" if it can.
+func NoGPU() string {
+	if probe.AnyGPU("/") {
+		return ""
+	}
+	return "it needs a GPU, and there is none here"
 }
 
 // Request says what the planner will ask about the world.

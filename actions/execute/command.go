@@ -35,6 +35,12 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 			return failed(err), nil
 		}
 	}
+	if a.Kind == graph.Test && res.Status != sched.Failed {
+		if err := os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666); err != nil {
+			return failed(err), nil
+		}
+		res.Output = nil // a test that went well has nothing to tell
+	}
 	var e *ended
 	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, errLost) {
 		return res, functions

@@ -48,7 +48,7 @@ func (k *keys) of(a *graph.Action) (key actionKey, err error) {
 		}
 	}
 	for _, f := range named {
-		if err := k.undeclared(a, f); err != nil && a.Kind != graph.Generate {
+		if err := k.undeclared(a, f); err != nil && !a.Kind.Info().Project {
 			return key, err
 		}
 		if err := k.input(&key, a, f); err != nil {
@@ -127,7 +127,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	k.writeCommand(w, a)
 	a.Work.Manifest.WriteKey(w)
 	a.Work.Step.WriteKey(w)
-	if len(a.Tools) > 0 || a.Kind == graph.Generate {
+	if len(a.Tools) > 0 || a.Kind.Info().Project {
 		for _, e := range k.keyEnv {
 			w.Field("env", e)
 		}

@@ -74,3 +74,13 @@ func GPUs(root string, env func(string) string) string {
 	}
 	return string(h.Sum(nil))
 }
+
+// AnyGPU reports a device that a program of CUDA or HIP could use: of NVIDIA, through WSL, or of AMD. root is the root of the file system.
+func AnyGPU(root string) bool {
+	for _, device := range []string{"dev/nvidia[0-9]*", "dev/dxg", "dev/kfd"} {
+		if found, _ := filepath.Glob(filepath.Join(root, device)); len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -64,6 +64,9 @@ func targetNames(p *manifest.Project) (names []string) {
 			names = append(names, string(t.Kind)+"."+t.Base, t.Base)
 		}
 	}
+	for _, t := range p.Tests {
+		names = append(names, "test."+t.Name)
+	}
 	for _, g := range p.Groups {
 		names = append(names, g.Name)
 	}

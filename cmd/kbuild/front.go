@@ -181,6 +181,9 @@ func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
 
 // UpToDate implements engine.Front.
 func (c *cli) UpToDate(actions int) {
+	if c.quietEnd {
+		return
+	}
 	term.New(term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Quiet: c.Quiet, Env: os.Getenv}).
 		Finish(sched.Summary{Actions: actions, UpToDate: actions}, 0)
 }
@@ -200,7 +203,11 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	return &engine.Run{Context: ctx, Options: opts, Observer: observer,
 		Diagnose: progress.Diagnostic,
 		Finish: func(sum sched.Summary) {
-			progress.Finish(sum, time.Since(start))
+			if c.quietEnd && sum.Failed+sum.Skipped == 0 && !sum.Interrupted {
+				progress.Clear()
+			} else {
+				progress.Finish(sum, time.Since(start))
+			}
 			if large { // a view of all is left now, which takes the most memory and the least time
 				debug.SetGCPercent(10)
 			}
@@ -258,8 +265,11 @@ func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (
 		c.trace = term.NewTrace(c.Trace)
 		all = append(all, c.trace)
 	}
+	if c.tests != nil {
+		all = append(all, c.tests)
+	}
 	if c.reports() {
-		c.reported = &report.Report{Root: t.Runner.Root, Version: version}
+		c.reported = &report.Report{Root: t.Runner.Root, Version: version, Tests: c.tests != nil}
 		all = append(all, c.reported)
 	}
 	if len(all) == 1 {

@@ -24,6 +24,9 @@ type commandLine struct {
 	Plan       planCmd       `cmd:"" json:"" help:"Show every action of the build, with its command line."`
 	Graph      graphCmd      `cmd:"" json:"" help:"Draw the build graph: kbuild graph | dot -Tsvg > graph.svg"`
 	Why        whyCmd        `cmd:"" json:"" help:"Say why something would run, field by field."`
+	Run        runCmd        `cmd:"" help:"Build an executable, and run it."`
+	Watch      watchCmd      `cmd:"" json:"" help:"Build, and again at each change, until interrupted."`
+	Test       testCmd       `cmd:"" json:"" help:"Build and run the tests of the manifest."`
 	Precompile precompileCmd `cmd:"" json:"" help:"Build modules ahead of time, and print the paths of their artifacts; or verify them."`
 	Install    installCmd    `cmd:"" json:"" help:"Build targets, and install them with their headers and with packages for CMake and pkg-config."`
 	CMake      cmakeCmd      `cmd:"" name:"cmake" help:"Write what a CMake project must know of libraries and modules, for kbuild_add_library; or the package with that command."`

@@ -56,6 +56,8 @@ type cli struct {
 	begun    time.Time // when this kbuild started
 	trace    *term.Trace
 	reported *report.Report
+	tests    *testRun        // of kbuild test
+	quietEnd bool            // what went well is not summed up
 	told     map[string]bool // diagnostics that were printed
 }
 

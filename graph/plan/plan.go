@@ -31,7 +31,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		targets: map[string]*target{},
 		bases:   map[string][]*target{},
 	}
-	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0}
+	b.graph.Pools = map[string]int{graph.DeviceLinkPool: 0, graph.GPUPool: 1}
 	b.collect()
 	b.sort()
 	b.inherit()
@@ -39,6 +39,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 		b.target(t)
 	}
 	b.checkLinks()
+	b.tests()
 	b.groups()
 	if b.list.HasErrors() {
 		return Plan{Diagnostics: b.list, Questions: b.answers.questions}

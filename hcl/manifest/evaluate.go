@@ -55,6 +55,8 @@ func (l *loader) declare() {
 			l.declareVariable(b)
 		case b.kind == "locals":
 			l.declareLocals(b)
+		case b.kind == "test":
+			l.declareAttrs(b)
 		case b.kind == "group":
 			l.ctx.Variables[b.key()] = cty.CapsuleVal(referenceType, &target{b.kind, b.name})
 		case b.kind == "gencode" || isTarget(b.kind):

@@ -177,6 +177,8 @@ func (l *loader) decode() {
 			l.decodePrebuilt(b)
 		case "generate":
 			l.decodeGenerate(b)
+		case "test":
+			l.decodeTest(b)
 		case "group":
 			l.decodeGroup(b)
 		}

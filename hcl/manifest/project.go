@@ -23,6 +23,7 @@ type Project struct {
 	Package    *Package  // nil if there is no such block
 	Targets    []*Target // in order of declaration; matrix instances in order of the matrix
 	Groups     []Group
+	Tests      []Test
 
 	sources map[string][]byte // text of Files, for diagnostics
 	lines   map[string]*lines // of them
@@ -210,6 +211,18 @@ type Group struct {
 	Name    string
 	Targets []Dep
 	Pos     Pos
+}
+
+// Test is a program that `kbuild test` runs.
+type Test struct {
+	Name       string
+	Executable string // label
+	Args       []string
+	Data       []string // files, relative to Root or absolute
+	Env        []string // NAME=VALUE, sorted
+	NeedsGPU   bool
+	Memory     int64 // bytes, 0 unknown
+	Pos        Pos
 }
 
 // Label is the name a target has in references, messages and on the command line.

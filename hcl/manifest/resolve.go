@@ -298,7 +298,7 @@ func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 		help = "Local values are read as local.NAME."
 	case "each", "count", "path", "module_path", "data":
 		help = "This is a word of Terraform. For many alike targets use a module with a matrix."
-	case "package", "cache", "defaults", "profile", "toolchain", "group", "kbuild":
+	case "package", "cache", "defaults", "profile", "toolchain", "group", "kbuild", "test":
 		help = "A " + root + " block has no value to refer to."
 	}
 	if len(n.Traversal) > 1 {

@@ -11,7 +11,7 @@ var Schema = sync.OnceValue(manifestBlock)
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
 		kbuildBlock(), packageBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
-		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), groupBlock(),
+		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
 	}}
 }
 
@@ -317,6 +317,32 @@ func generateBlock() *Block {
 			{Name: "outputs", Type: StringsType, Required: true, Example: `outputs = ["tables.cuh"]`,
 				Text: "Files that the command writes, relative to `build/gen/NAME`. Elsewhere `generate.NAME.outputs` has their paths."},
 			attrDeps, attrMemory, attrLabels,
+		},
+	}
+}
+
+func testBlock() *Block {
+	return &Block{
+		Name: "test", Label: "a name", See: "test.md",
+		Text: "A program that `kbuild test` builds and runs in the root of the project. It passes if it ends with status 0. A test that passed does not run again for as long " +
+			"as its program, its data, its arguments and its environment are the same.",
+		Example: `executable "check" {
+  sources = ["src/util.c"]
+}
+
+test "check" {
+  executable = executable.check
+  args       = ["--fast"]
+}`,
+		Attributes: []Attribute{
+			{Name: "executable", Type: ReferenceType, Required: true, Example: "executable = executable.check", Text: "The program."},
+			{Name: "args", Type: StringsType, Example: `args = ["--size", "1024"]`, Text: "Its arguments. Files that they name count as data."},
+			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`,
+				Text: "Files that it reads. What is neither here nor among the arguments may change without the test running again."},
+			{Name: "env", Type: StringMapType, Example: `env = { OMP_NUM_THREADS = "2" }`, Text: "Variables of its environment, on top of what commands of a build have."},
+			{Name: "needs_gpu", Type: BoolType, Default: "false", Example: "needs_gpu = true",
+				Text: "It needs a GPU. Where there is none it is skipped, which is said; such tests run one at a time, and again on another GPU or with another driver."},
+			attrMemory,
 		},
 	}
 }

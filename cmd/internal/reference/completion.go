@@ -156,7 +156,7 @@ func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []str
 		if p.Enum != "" {
 			all = append(all, strings.Split(p.Enum, ",")...)
 		}
-		if p.Name == "targets" || p.Name == "what" || p.Name == "module" {
+		if p.Name == "targets" || p.Name == "target" || p.Name == "what" || p.Name == "module" || p.Name == "test" {
 			all = append(all, known.Targets()...)
 		}
 	}

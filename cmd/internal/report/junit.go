@@ -1,12 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // JUnit's XML, as CI systems read it: a suite for each target, a case for each command.
@@ -55,10 +57,17 @@ func (r *Report) JUnit() ([]byte, error) {
 	all := junitSuites{Name: "kbuild"}
 	suites := map[string]*junitSuite{}
 	for _, c := range r.sorted() {
-		s := suites[c.action.Target]
+		if r.Tests && c.action.Kind != graph.Test && !c.failed {
+			continue
+		}
+		name := c.action.Target
+		if c.action.Kind == graph.Test {
+			name = "test" // all tests are one suite
+		}
+		s := suites[name]
 		if s == nil {
-			s = &junitSuite{Name: c.action.Target}
-			suites[c.action.Target] = s
+			s = &junitSuite{Name: name}
+			suites[name] = s
 			all.Suites = append(all.Suites, s)
 		}
 		s.add(c.junit())
@@ -100,7 +109,7 @@ func (c *command) junit() junitCase {
 		}
 		out.Out = ""
 	case c.skipped:
-		out.Skipped = &junitSkipped{"what it needs failed, or the build ended before"}
+		out.Skipped = &junitSkipped{cmp.Or(c.why, "what it needs failed, or the build ended before")}
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 type Report struct {
 	Root    string // of the project, that messages name files relative to
 	Version string // of kbuild
+	Tests   bool   // JUnit has tests alone, but for what fails
 
 	mu    sync.Mutex
 	began time.Time
@@ -32,6 +33,7 @@ type command struct {
 	elapsed  time.Duration
 	failed   bool
 	skipped  bool
+	why      string // it is skipped
 	said     []string
 	help     []string
 	messages []*message
@@ -85,6 +87,14 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	for _, m := range found {
 		c.add(m, a)
 	}
+}
+
+// Skip notes a test that cannot run here.
+func (r *Report) Skip(label, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := &graph.Action{Kind: graph.Test, Target: label, Name: strings.TrimPrefix(label, "test.")}
+	r.cases = append(r.cases, &command{action: a, skipped: true, why: why})
 }
 
 // command is that of an action.

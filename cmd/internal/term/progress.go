@@ -229,13 +229,28 @@ func (p *Progress) Diagnostic(d manifest.Diagnostic) {
 	p.permanent([]byte(severity + ": " + Visible(d.Error()) + "\n"))
 }
 
-// Finish clears the live lines, prints the summary and ends the event stream.
-func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
+// Clear ends as Finish does, without a word.
+func (p *Progress) Clear() {
+	p.stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drawn = false
+	p.running = nil
+	p.redraw(nil)
+}
+
+// stop ends the ticker.
+func (p *Progress) stop() {
 	if p.quit != nil {
 		close(p.quit)
 		<-p.gone
 		p.quit = nil
 	}
+}
+
+// Finish clears the live lines, prints the summary and ends the event stream.
+func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
+	p.stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drawn = false

@@ -1,0 +1,195 @@
+// Package programs runs what was built: kbuild run, kbuild test and kbuild watch, with the real host compiler.
+package programs
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }
+
+const project = `library "u" {
+  sources = ["u.cpp"]
+  type    = "shared"
+}
+
+executable "check" {
+  sources = ["check.cpp"]
+  deps    = [library.u]
+}
+
+test "good" {
+  executable = executable.check
+  args       = ["0", "some data"]
+  data       = ["more"]
+  env        = { WHO = "me" }
+}
+
+test "bad" {
+  executable = executable.check
+  args       = ["3"]
+}
+
+test "gpu" {
+  executable = executable.check
+  needs_gpu  = true
+}
+`
+
+func newProject(t *testing.T) *e2e.Project {
+	p := e2e.New(t)
+	p.Write("kernels.hcl", project)
+	p.Write("u.cpp", "int u() { return 0; }\n")
+	p.Write("more", "1")
+	p.Write("some data", "1")
+	p.Write("check.cpp", `#include <cstdio>
+#include <cstdlib>
+int u();
+int main(int n, char **args) {
+  printf("who %s\n", getenv("WHO") ? getenv("WHO") : "-");
+  for (int i = 1; i < n; i++) printf("[%s]", args[i]);
+  return u() + (n > 1 ? atoi(args[1]) : 0);
+}
+`)
+	return &p
+}
+
+func noGPU(t *testing.T) {
+	for _, device := range []string{"/dev/nvidia0", "/dev/dxg", "/dev/kfd"} {
+		if _, err := os.Stat(device); err == nil {
+			t.Skip("this machine has a GPU")
+		}
+	}
+}
+
+func TestTests(t *testing.T) {
+	t.Parallel()
+	noGPU(t)
+	p := newProject(t)
+	_, said, status := p.Fails("test", "--junit", "tests.xml")
+	for _, want := range []string{"FAILED test bad: exit status 3", "who -\n[3]", "skipped test.gpu: it needs a GPU, and there is none here", "tests: 1 passed, 1 failed, 1 skipped"} {
+		if status != 1 || !strings.Contains(said, want) {
+			t.Fatalf("status %d, no %q in\n%s", status, want, said)
+		}
+	}
+	xml := string(p.Read("tests.xml"))
+	for _, want := range []string{`<testsuite name="test" tests="3" failures="1" skipped="1"`, `<skipped message="it needs a GPU`, "<failure message="} {
+		if !strings.Contains(xml, want) {
+			t.Errorf("no %s in\n%s", want, xml)
+		}
+	}
+	if log := string(p.Read("build/test/good.log")); log != "who me\n[0][some data]" {
+		t.Errorf("it said %q", log)
+	}
+	good := func(want string) {
+		t.Helper()
+		if _, said := p.Run("kbuild", "test", "good"); !strings.Contains(said, "tests: 1 passed"+want+"\n") {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	good(" (1 before)")
+	for _, data := range []string{"some data", "more"} { // an argument, and what is declared
+		p.Write(data, "2")
+		good("")
+	}
+	p.Edit("u.cpp", "return 0", "return 0 * 1") // the same code
+	good(" (1 before)")
+	p.Edit("kernels.hcl", `WHO = "me"`, `WHO = "you"`)
+	good("")
+	if _, said, status := p.Fails("test", "god"); status != 2 || !strings.Contains(said, `there is no test "god"; did you mean good?`) {
+		t.Errorf("status %d:\n%s", status, said)
+	}
+	if got := p.Kbuild(); got.Actions != 4 {
+		t.Errorf("a build has %d actions: tests are none of it", got.Actions)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	cmd := p.Command("kbuild", "run", "check", "--", "0", "--x")
+	var said strings.Builder
+	cmd.Stderr = &said
+	if out, err := cmd.Output(); err != nil || string(out) != "who -\n[0][--x]" || said.Len() > 0 {
+		t.Errorf("%v, %q, %q", err, out, said.String())
+	}
+	if _, said, status := p.Fails("run", "check", "7"); status != 7 || said != "" {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if err := os.Mkdir(filepath.Join(p.Dir, "sub"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := p.In("sub").Run("kbuild", "-C", "..", "run", "check"); !strings.Contains(out, "who -") {
+		t.Errorf("from below: %s", out)
+	}
+	for name, want := range map[string]string{"library.u": "library.u cannot be run; the executables are check", "chek": "did you mean check?"} {
+		if _, said, status := p.Fails("run", name); status != 2 || !strings.Contains(said, want) {
+			t.Errorf("run %s: status %d: %s", name, status, said)
+		}
+	}
+	p.Edit("u.cpp", "return 0", "return no")
+	if out, said, status := p.Fails("run", "check"); status != 1 || out != "" || !strings.Contains(said, "FAILED host-compile u.cpp") {
+		t.Errorf("status %d: %s%s", status, out, said)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	cmd := p.Command("kbuild", "watch")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	defer cmd.Process.Kill()
+	lines := bufio.NewReader(r)
+	until := func(want string) {
+		t.Helper()
+		var all strings.Builder
+		for {
+			line, err := lines.ReadString('\n')
+			all.WriteString(line)
+			if err != nil {
+				t.Fatalf("no %q in\n%s", want, all.String())
+			}
+			if strings.Contains(line, want) {
+				return
+			}
+		}
+	}
+	until("watching; Ctrl-C ends")
+	p.Write("u.cpp", "#include \"new.h\"\nint u() { return 0; }\n")
+	until("u.cpp changed")
+	until("1 failed")
+	p.Write("new.h", "#define NEW 1\n") // a compiler that found no header tells of no header
+	until("new.h changed")
+	until("actions: ")
+	p.Write("other.tmp", "editors do that")
+	if err := os.Rename(filepath.Join(p.Dir, "other.tmp"), filepath.Join(p.Dir, "new.h")); err != nil {
+		t.Fatal(err)
+	}
+	until("new.h changed")
+	until("up to date")
+	p.Edit("kernels.hcl", `executable "check"`, `executible "check"`)
+	until("unknown block")
+	p.Edit("kernels.hcl", `executible "check"`, `executable "check"`)
+	until("kernels.hcl changed")
+	until("up to date")
+	cmd.Process.Signal(syscall.SIGINT)
+	io.Copy(io.Discard, lines)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+type testCmd struct {
+	Names []string `arg:"" optional:"" name:"test" help:"Tests, or executables whose tests are meant (default: all)."`
+}
+
+// Run builds what tests need and runs those that have to.
+func (cmd testCmd) Run(c *cli) error {
+	c.fromMake(os.Getenv("MAKEFLAGS"))
+	if c.Keep == nil {
+		c.Keep = new(failuresFlag) // one that fails says nothing of the others
+	}
+	c.tests = &testRun{}
+	w := c.workspace()
+	sum, err := w.Build(engine.Request{Select: func(p *engine.Project) ([]graph.ActionID, error) { return cmd.choose(c, p) }})
+	if err == nil {
+		c.tests.tell(c)
+	}
+	return c.ended(sum, err)
+}
+
+// choose are the tests that are meant and can run here.
+func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
+	var labels, names []string
+	for _, t := range p.Tests {
+		names = append(names, "test."+t.Name, t.Name, t.Executable, strings.TrimPrefix(t.Executable, "executable."))
+	}
+	if len(names) == 0 {
+		return nil, usagef("the manifest has no tests; `kbuild explain test` says how to write one")
+	}
+	for _, n := range cmd.Names {
+		if !slices.Contains(names, n) {
+			hint := ""
+			if near := manifest.Nearest(n, names); near != "" {
+				hint = fmt.Sprintf("; did you mean %s?", near)
+			}
+			return nil, usagef("there is no test %q%s", n, hint)
+		}
+	}
+	noGPU := engine.NoGPU()
+	for _, t := range p.Tests {
+		label := "test." + t.Name
+		meant := []string{label, t.Name, t.Executable, strings.TrimPrefix(t.Executable, "executable.")}
+		if len(cmd.Names) > 0 && !slices.ContainsFunc(meant, func(m string) bool { return slices.Contains(cmd.Names, m) }) {
+			continue
+		}
+		why := ""
+		if t.NeedsGPU {
+			why = noGPU
+		}
+		for _, g := range p.Graph.FindTarget(label) {
+			if g.Unbuilt != "" {
+				why = g.Unbuilt
+			}
+		}
+		if why != "" {
+			c.tests.skipped = append(c.tests.skipped, [2]string{label, why})
+			continue
+		}
+		labels = append(labels, label)
+	}
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	return p.Select(labels)
+}
+
+// testRun counts tests. It is a sched.Observer.
+type testRun struct {
+	mu      sync.Mutex
+	passed  int
+	cached  int // of those that passed
+	failed  []string
+	reached int
+	skipped [][2]string // label, why
+}
+
+func (r *testRun) Start(int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passed, r.cached, r.failed, r.reached = 0, 0, nil, 0
+}
+
+func (r *testRun) Started(*graph.Action) {}
+
+func (r *testRun) Finished(a *graph.Action, res sched.Result, _, _ int) {
+	if a.Kind != graph.Test {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reached++
+	switch res.Status {
+	case sched.Cached, sched.UpToDate:
+		r.cached++
+		r.passed++
+	case sched.Ran:
+		r.passed++
+	case sched.Failed:
+		r.failed = append(r.failed, a.Target)
+	}
+}
+
+type testSkippedEvent struct {
+	Event  string `json:"event"`
+	Target string `json:"target"`
+	Reason string `json:"reason"`
+}
+
+// tell says what became of the tests.
+func (r *testRun) tell(c *cli) {
+	for _, s := range r.skipped {
+		switch {
+		case c.JSON:
+			c.out.Event(testSkippedEvent{"test_skipped", s[0], s[1]})
+		case !c.Quiet:
+			c.say("kbuild: skipped %s: %s", s[0], s[1])
+		}
+		if c.reported != nil {
+			c.reported.Skip(s[0], s[1])
+		}
+	}
+	if c.JSON || c.DryRun {
+		return
+	}
+	words := []string{fmt.Sprintf("%d passed", r.passed)}
+	if r.cached > 0 {
+		words[0] += fmt.Sprintf(" (%d before)", r.cached)
+	}
+	for _, n := range []struct {
+		n    int
+		word string
+	}{{len(r.failed), "failed"}, {len(r.skipped), "skipped"}, {r.reached - r.passed - len(r.failed), "not reached"}} {
+		if n.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n.n, n.word))
+		}
+	}
+	if !c.Quiet || len(r.failed) > 0 {
+		c.say("kbuild: tests: %s", strings.Join(words, ", "))
+	}
+}

@@ -1,0 +1,35 @@
+package plan
+
+import (
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
+)
+
+// GPUTool is the name of the tool that stands for the GPUs of this machine and their driver, in keys of tests.
+const GPUTool = "gpu"
+
+// tests plans the runs of tests. They are targets, and what is built where nobody names anything has none of them.
+func (b *builder) tests() {
+	for _, m := range b.project.Tests {
+		of := b.targets[m.Executable]
+		if of == nil {
+			continue // the manifest has an error
+		}
+		n := &graph.Target{Label: "test." + m.Name, Name: m.Name, Kind: "test", Deps: []string{of.label}, Pos: graph.Pos(m.Pos)}
+		b.graph.Targets = append(b.graph.Targets, n)
+		if n.Unbuilt = of.unbuilt; of.unbuilt != "" {
+			continue
+		}
+		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.file}, m.Args...), Env: m.Env, Outputs: []string{b.out(graph.TestDir, m.Name+".log")}}
+		a.Inputs = append(a.Inputs, of.file)
+		for _, s := range b.linkage(of).shared {
+			a.Inputs = appendNew(a.Inputs, s.file)
+		}
+		a.Inputs = appendNew(a.Inputs, m.Data...)
+		b.emit(&target{Target: &manifest.Target{Pos: m.Pos, Memory: m.Memory}, label: n.Label, node: n}, a)
+		if m.NeedsGPU {
+			a.Pool, a.Tools = graph.GPUPool, []string{GPUTool}
+		}
+		n.Outputs = a.Outputs
+	}
+}

@@ -1,0 +1,38 @@
+package manifest
+
+import (
+	"strings"
+)
+
+// decodeTest reads a test block. It is no target: nothing depends on it, and a build of everything runs no tests.
+func (l *loader) decodeTest(b *block) {
+	r := l.reader(b, nil)
+	r.required()
+	t := Test{Name: b.name, Args: plainTexts(r.texts("args")), NeedsGPU: r.isTrue("needs_gpu"), Memory: r.size("memory"), Pos: position(b.rng)}
+	if f := r.field("executable"); f != nil {
+		switch {
+		case f.val.IsNull() || f.val.Type() != referenceType:
+			l.errorAt(f.rng, "Write executable.NAME, without quotes.", "executable takes a reference, not %s", typeName(f.val))
+		default:
+			to := f.val.EncapsulatedValue().(*target)
+			if t.Executable = to.label(); to.kind != string(Executable) {
+				l.errorAt(f.rng, "", "%s is no executable", to.label())
+			}
+		}
+	}
+	for _, it := range r.texts("data") {
+		p := r.sourcePath(it.text)
+		if l.generated[p] != "" || l.mustExist(p, it.rng) {
+			t.Data = append(t.Data, p)
+		}
+	}
+	values := r.textMap("env")
+	for _, name := range sortedKeys(values) {
+		if f := r.field("env"); name == "" || strings.ContainsAny(name, "=\x00") || values[name] == nil {
+			l.errorAt(r.keyRange(f, name), "", "%q is no variable with a value", name)
+			continue
+		}
+		t.Env = append(t.Env, name+"="+*values[name])
+	}
+	l.project.Tests = append(l.project.Tests, t)
+}
