@@ -10,6 +10,7 @@ import (
 const around = `
 gencode "server" { code = ["sm_80"] }
 library "solver" { sources = ["src/util.c"] }
+executable "check" { sources = ["src/util.c"] }
 library "heir" { sources = ["src/a.cu"] }
 executable "heir" { sources = ["src/b.cu"] }
 module "heir" { sources = ["src/gemm.cu"] }

@@ -126,7 +126,7 @@ func TestRun(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(p.Dir, "sub"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := p.In("sub").Run("kbuild", "-C", "..", "run", "check"); !strings.Contains(out, "who -") {
+	if out, _ := p.In(filepath.Join(p.Dir, "sub")).Run("kbuild", "-C", "..", "run", "check"); !strings.Contains(out, "who -") {
 		t.Errorf("from below: %s", out)
 	}
 	for name, want := range map[string]string{"library.u": "library.u cannot be run; the executables are check", "chek": "did you mean check?"} {
