@@ -72,10 +72,10 @@ func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	if err != nil {
 		return
 	}
-	name := filepath.Join(state, lastBuildFile)
-	if os.WriteFile(name+".new", text, 0o666) == nil {
-		os.Rename(name+".new", name)
-	}
+	regular.ReplaceFrom(filepath.Join(state, lastBuildFile), func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
 }
 
 // LastBuild is what the last build in the tree did; ok is false if it is not known.

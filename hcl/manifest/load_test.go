@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the goldens")
 
 // project are the files that the test manifests name.
-var project = []string{"data/small.bin", 
+var project = []string{"data/small.bin",
 	"tools/tables.py", "data/tables.json", "include/solver.h", "third_party/libspectra.a",
 	"src/solver/cg.cu", "src/solver/gmres.cu", "src/solver/sort_keys.cu", "src/solver/sort_pairs.cu",
 	"src/callbacks/fft.cu", "src/gemm.cu", "src/a.cu", "src/b.cu", "src/main.cpp", "src/util.c", "src/odd.txt",
