@@ -24,7 +24,7 @@ func (cmd buildCmd) Run(c *cli) error {
 	if w.CheckLink, err = cmd.checkLink(); err != nil {
 		return err
 	}
-	req := engine.Request{Targets: cmd.Targets, Brief: !c.JSON && !c.Verbose && c.Trace == "" && len(c.KeepCode) == 0 && !c.reports()}
+	req := engine.Request{Targets: c.named(cmd.Targets), Brief: !c.JSON && !c.Verbose && c.Trace == "" && len(c.KeepCode) == 0 && !c.reports()}
 	if len(c.KeepCode) > 0 {
 		req.Ran = func(ctx context.Context, p *engine.Project, t *engine.Tree, want []graph.ActionID) error {
 			return p.KeepCode(ctx, t, want, c.KeepCode)

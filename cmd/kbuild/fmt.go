@@ -20,6 +20,7 @@ type fmtCmd struct {
 func (cmd fmtCmd) Run(c *cli) error {
 	files := cmd.Files
 	if len(files) == 0 {
+		c.locate()
 		files = []string{c.manifestName()}
 		if _, err := os.Lstat(filepath.Join(c.Dir, "kernels.local.hcl")); err == nil {
 			files = append(files, "kernels.local.hcl")

@@ -30,6 +30,7 @@ import (
 
 // workspace is what the options stand for.
 func (c *cli) workspace() *engine.Workspace {
+	c.locate()
 	return &engine.Workspace{
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
 			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},

@@ -10,7 +10,7 @@ type graphCmd struct {
 }
 
 func (cmd graphCmd) Run(c *cli) error {
-	p, want, err := c.workspace().PlanFor(cmd.Targets)
+	p, want, err := c.workspace().PlanFor(c.named(cmd.Targets))
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,8 @@ type cli struct {
 	trace    *term.Trace
 	reported *report.Report
 	tests    *testRun        // of kbuild test
+	located  bool            // the manifest was looked for in folders above
+	below    string          // where kbuild was started, from the folder of the manifest; "" if that is here
 	quietEnd bool            // what went well is not summed up
 	told     map[string]bool // diagnostics that were printed
 }

@@ -24,7 +24,7 @@ func (cmd planCmd) Run(c *cli) error {
 		c.list(p)
 		return nil
 	}
-	want, err := p.Select(cmd.Targets)
+	want, err := p.Select(c.named(cmd.Targets))
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,9 @@ func (cmd runCmd) Run(c *cli) error {
 		fmt.Fprintln(c.err, "kbuild: would run", term.Visible(term.ShellQuote(argv)))
 		return nil
 	}
+	if c.below != "" {
+		c.Dir = "." // who is below the manifest stays there
+	}
 	if err := os.Chdir(c.Dir); err != nil {
 		return err
 	}

@@ -140,6 +140,7 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 
 // accept compares a bundle with the project here, field by field. An error ends the import.
 func (c *cli) accept(m disk.Manifest, force bool) error {
+	c.locate()
 	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err != nil {
 		c.say("kbuild: warning: there is no %s here, so nothing says whether the bundle fits", c.manifestName())
 		return nil

@@ -39,7 +39,7 @@ func (cmd whyCmd) Run(c *cli) error {
 	}
 	w := c.workspace()
 	w.DryRun = true
-	p, t, want, err := w.Open(cmd.What)
+	p, t, want, err := w.Open(c.named(cmd.What))
 	if err != nil {
 		return err
 	}

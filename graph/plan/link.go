@@ -12,7 +12,7 @@ import (
 func (b *builder) library(t *target) {
 	t.include = t.Includes
 	if t.Shared {
-		b.sharedLibrary(t, b.out("lib", "lib"+t.Name+".so"))
+		b.sharedLibrary(t, b.out("lib", "lib"+t.OutputName+".so"))
 		return
 	}
 	if b.facts.AR.Path == "" {
@@ -28,7 +28,7 @@ func (b *builder) library(t *target) {
 			members = append(members, t.dlink)
 		}
 	}
-	t.file = b.out("lib", "lib"+t.Name+".a")
+	t.file = b.out("lib", "lib"+t.OutputName+".a")
 	a := &graph.Action{
 		Kind: graph.Archive, Name: path.Base(t.file),
 		Argv:   host.Archive(b.facts.AR.Path, t.file, members),

@@ -40,6 +40,18 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, LibDir: k.LibDir}, true
 }
 
+// checkStd refuses a standard that nvcc does not have.
+func (b *builder) checkStd(t *target) {
+	if !strings.HasPrefix(t.Std, "gnu") || b.facts.CUDA == nil || b.facts.CUDA.Clang != nil {
+		return
+	}
+	i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" })
+	if i >= 0 {
+		b.errorf(t.attr("std"), `Write "`+strings.Replace(t.Std, "gnu", "c", 1)+`". C++ that needs GNU's extensions goes into a library of its own.`,
+			"nvcc has no %s, and %s is CUDA", t.Std, t.Sources[i].Path)
+	}
+}
+
 // nvccCompiler compiles one CUDA source.
 type nvccCompiler compile
 

@@ -119,6 +119,7 @@ func (b *builder) target(t *target) {
 	if t.node.Unbuilt = t.unbuilt; t.unbuilt != "" {
 		return
 	}
+	b.checkStd(t)
 	switch t.Kind {
 	case manifest.Generate:
 		b.generate(t)
@@ -133,7 +134,7 @@ func (b *builder) target(t *target) {
 	case manifest.Executable:
 		b.checkEmbeds(t)
 		b.compileAll(t)
-		b.link(t, b.out("bin", t.Name), graph.HostLink)
+		b.link(t, b.out("bin", t.OutputName), graph.HostLink)
 	default:
 		panic("BUG: unknown kind of target " + string(t.Kind))
 	}

@@ -191,12 +191,16 @@ func (l *loader) checkAttrs(b *block) {
 			continue
 		}
 		known := b.schema.attributeNames()
+		near := l.nearest(a.Name, known)
 		help := knownNames("attribute", known)
+		if help == "" && near == "" {
+			help = "Known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
+		}
 		if b.schema.Block(a.Name) != nil {
 			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
 		}
-		b.misspelt[l.nearest(a.Name, known)] = true
-		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, l.didYouMean(a.Name, known))
+		b.misspelt[near] = true
+		l.errorAt(a.NameRange, help, "unknown attribute %q in %s%s", a.Name, b.kind, meant(near))
 		delete(b.body.Attributes, a.Name)
 	}
 }

@@ -148,6 +148,7 @@ type Target struct {
 	Sources                      []Source
 	Gencode                      Gencode
 	Mode                         string   // of the target: "whole", "rdc", "lto"
+	OutputName                   string   // of the file, without lib and ending
 	Std                          string   // "c++17" for C++ and CUDA sources; "" is the compiler's default
 	CStd                         string   // "c11" for C sources, when std names a C standard
 	Includes                     []string // relative to Root

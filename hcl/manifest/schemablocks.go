@@ -209,10 +209,17 @@ func libraryBlock() *Block {
 				Text: "The version of the interface of a shared library: programs load `libNAME.so.SOVERSION`, and go on using it where a library of another " +
 					"`soversion` is installed beside it.",
 				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
+			attrOutputName("`build/lib/libNAME.a` or `.so`"),
 			attrPublicHeaders,
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}
+}
+
+// attrOutputName is for what makes a file.
+func attrOutputName(becomes string) Attribute {
+	return Attribute{Name: "output_name", Type: StringType, Default: "the name of the block", Example: `output_name = "solver-cuda"`,
+		Text: "What the file is called, where that is not the name of the target: two targets may be called the same in their own folders, or a name may be taken.", Becomes: becomes}
 }
 
 func executableBlock() *Block {
@@ -223,7 +230,7 @@ func executableBlock() *Block {
   sources = ["src/main.cpp", "src/a.cu"]
   code    = ["sm_80"]
 }`,
-		Attributes: slices.Concat([]Attribute{attrSources, attrDeps}, compileAttributes(), hostAttributes()),
+		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`")}, compileAttributes(), hostAttributes()),
 		Blocks:     []*Block{partitionBlock()},
 	}
 }

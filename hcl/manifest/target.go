@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,7 +13,19 @@ func (r *reader) compiled(kind Kind) *Target {
 	t := r.newTarget(kind)
 	r.compile(t)
 	t.Sources = r.sources(t)
+	if kind != Module {
+		t.OutputName = r.outputName()
+	}
 	return t
+}
+
+// outputName is what the file of a target is called.
+func (r *reader) outputName() string {
+	name, ok := r.text("output_name")
+	if ok && !targetName().MatchString(name) {
+		r.l.errorAt(r.find("output_name").Expr.Range(), "Letters, digits and _ . + - may be used, and no folder; lib and the ending are added.", "%q is no name for a file", name)
+	}
+	return cmp.Or(name, r.b.name)
 }
 
 func (l *loader) decodeLibrary(b *block) {

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// locate goes up to the folder that has the manifest, where nobody says which, and none is here: as git and cargo do.
+func (c *cli) locate() {
+	if c.Dir != "." || c.File != "" || c.located {
+		return
+	}
+	c.located = true
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return
+	}
+	for dir, up := here, "."; ; dir, up = filepath.Dir(dir), filepath.Join(up, "..") {
+		if info, err := os.Stat(filepath.Join(dir, c.manifestName())); err == nil && info.Mode().IsRegular() {
+			if c.Dir = up; up != "." {
+				c.below, _ = filepath.Rel(dir, here)
+			}
+			return
+		}
+		if dir == filepath.Dir(dir) {
+			return
+		}
+	}
+}
+
+// named are names on the command line as they are for the folder of the manifest: those of files below it that are named from a folder further
+// down.
+func (c *cli) named(names []string) []string {
+	c.locate()
+	if c.below == "" {
+		return names
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name
+		if info, err := os.Stat(name); err == nil && !info.IsDir() && !filepath.IsAbs(name) {
+			out[i] = filepath.ToSlash(filepath.Join(c.below, name))
+		}
+	}
+	return out
+}
