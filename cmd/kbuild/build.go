@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -31,7 +32,7 @@ func (cmd buildCmd) Run(c *cli) error {
 		}
 	}
 	sum, err := w.Build(req)
-	if near := c.meantCommand(cmd.Targets); near != "" && c.isNoTarget(err) {
+	if near := c.meantCommand(cmd.Targets); near != "" && c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
 		c.say("kbuild: did you mean the command `kbuild %s`?", near)
 	}
 	return c.ended(sum, err)

@@ -63,6 +63,9 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	}
 	codes := t.codes.compileCodes(s.Mode)
 	if len(codes) == 0 {
+		if len(t.codes.ptx)+len(t.codes.lto) == 0 {
+			return nil // it was said that there is none at all
+		}
 		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.",
 			"%s is compiled for a device link and ships no machine code (%s)", s.Path, spell(append(t.codes.ptx, t.codes.lto...)))
 		return nil

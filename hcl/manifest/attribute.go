@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -76,7 +77,23 @@ func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
 }
 
 func (r *reader) wrong(f *field, needs string) {
-	r.l.errorAt(f.rng, "", "%s needs %s, not %s", f.name, needs, typeName(f.val))
+	help := ""
+	if s, ok := asText(f.val); ok && f.val.Type() == cty.String && strings.HasPrefix(needs, "a list of strings") {
+		words := []string{s}
+		if f.name == "command" {
+			words = strings.Fields(s)
+		}
+		help = fmt.Sprintf("Write %s = [%s].", f.name, quoted(words))
+	}
+	r.l.errorAt(f.rng, help, "%s needs %s, not %s", f.name, needs, typeName(f.val))
+}
+
+// quoted are words as a list of the language has them.
+func quoted(words []string) string {
+	for i, w := range words {
+		words[i] = strconv.Quote(w)
+	}
+	return strings.Join(words, ", ")
 }
 
 // typeName says what a value is, in words of the language.
@@ -392,6 +409,18 @@ func cIdentifier(s string) bool {
 	return s != ""
 }
 
+// libraryFile reports the name of a file where that of a library belongs: the linker would look for liblibz.so.so. :libz.so.1 is a name that it
+// looks for as it is.
+func libraryFile(s string) (name string, ok bool) {
+	base := s[strings.LastIndexByte(s, '/')+1:]
+	stem, _, _ := strings.Cut(base, ".so")
+	stem = strings.TrimSuffix(stem, ".a")
+	if stem == base || strings.HasPrefix(s, ":") {
+		return "", false
+	}
+	return strings.TrimPrefix(stem, "lib"), true
+}
+
 // noPrefix refuses options where their operand belongs: libs = ["-lm"].
 func (r *reader) noPrefix(name, option string) []string {
 	var out []string
@@ -402,6 +431,11 @@ func (r *reader) noPrefix(name, option string) []string {
 		}
 		if it.text == "" {
 			r.l.errorAt(it.rng, "", "%s has an empty element", name)
+			continue
+		}
+		if base, isFile := libraryFile(it.text); isFile && option == "-l" {
+			help := fmt.Sprintf("Write %q; one of the project's is a target in deps, one that lies elsewhere a prebuilt block, or has its folder in lib_dirs.", base)
+			r.l.errorAt(it.rng, help, "%s takes names, and %s is a file", name, it.text)
 			continue
 		}
 		out = append(out, it.text)

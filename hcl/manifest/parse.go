@@ -211,7 +211,7 @@ func (l *loader) checkNested(b *block) {
 		s := b.schema.Block(hb.Type)
 		switch {
 		case b.schema.Attribute(hb.Type) != nil || b.schema.Open != "":
-			l.errorAt(hb.TypeRange, fmt.Sprintf("%s is an attribute: write %s = { ... }.", hb.Type, hb.Type), "unknown block %q in %s", hb.Type, b.kind)
+			l.errorAt(hb.TypeRange, fmt.Sprintf("%s is an attribute: write %s = %s.", hb.Type, hb.Type, b.schema.Attribute(hb.Type).shape()), "unknown block %q in %s", hb.Type, b.kind)
 			continue
 		case s == nil:
 			l.unknownBlock(hb, b.schema)

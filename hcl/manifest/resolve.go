@@ -288,6 +288,15 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	}
 }
 
+// nextName is the name behind the first dot of a reference.
+func nextName(t hcl.Traversal) (string, bool) {
+	if len(t) < 2 {
+		return "", false
+	}
+	attr, ok := t[1].(hcl.TraverseAttr)
+	return attr.Name, ok
+}
+
 func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 	roots := slices.Concat(targetKinds(), []string{"var", "local", "gencode"})
 	help := fmt.Sprintf("If text is meant, put it in quotes: %q. References start with var, local, gencode, or a kind of target.", root)
@@ -303,6 +312,9 @@ func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 	}
 	if len(n.Traversal) > 1 {
 		help = strings.TrimPrefix(help, fmt.Sprintf("If text is meant, put it in quotes: %q. ", root))
+	}
+	if attr, ok := nextName(n.Traversal); ok && slices.Contains([]string{"cu", "cpp", "cc", "cxx", "c", "hip", "h", "cuh", "a", "so", "o"}, attr) {
+		help = fmt.Sprintf("If a file is meant, put it in quotes: %q.", root+"."+attr)
 	}
 	meant := didYouMean(root, roots)
 	if root == "variable" || root == "locals" {

@@ -116,3 +116,19 @@ func isTarget(kind string) bool {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// shape is how a value of an attribute looks.
+func (a *Attribute) shape() string {
+	if a == nil {
+		return "..."
+	}
+	switch a.Type {
+	case StringsType, ReferencesType, MapsType:
+		return "[ ... ]"
+	case StringType, StandardType:
+		return `"..."`
+	case StringMapType, ListsType, KeysType:
+		return "{ ... }"
+	}
+	return "..."
+}
