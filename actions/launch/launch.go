@@ -450,6 +450,10 @@ func (b *build) moduleID() string {
 
 func (b *build) emit(a *graph.Action) {
 	a.CwdInKey = b.debug && !a.Kind.InProcess() || a.Kind == graph.Cudafe && b.isPlaced // its text names files, for messages
+	switch a.Kind {
+	case graph.Preprocess, graph.HostPart, graph.HostCompile: // the others know one language
+		a.Env = append(slices.Clip(a.Env), quick.Spoken()...)
+	}
 	b.graph.Add(a)
 }
 

@@ -287,6 +287,7 @@ var hostCommands = map[string][]string{
 	"file":       {"@host.rsp", "-c", "h.cpp", "-o", "out/h.o"},
 	"own":        {"-Iinc", "-MMD", "-c", "./h.cpp", "-o", "./out/h.o"},
 	"own named":  {"-isystem", "inc", "-MMD", "-MP", "-MF", "out/d", "-MT", "x y", "-c", "@/h.cpp", "-o", "out/h.o"},
+	"joined":     {"-Iinc", "-O1", "-MD", "-MP", "-MFout/d", "-MTx y", "-xc++", "-c", "h.cpp", "-oout/h.o"},
 	"assertions": {"-Iinc", "-O0", "-UNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"},
 }
 
