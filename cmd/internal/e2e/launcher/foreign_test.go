@@ -131,3 +131,29 @@ func TestUsualProfile(t *testing.T) {
 		}
 	}
 }
+
+// A header of the host alone is in the dependency file of PTX, and read by nothing that makes the PTX. Without that file nobody reads it.
+func TestDependenciesOfPTX(t *testing.T) {
+	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
+		p := newProject(t, tk)
+		p.Write("p.cu", "#ifdef __CUDA_ARCH__\n#include \"device.h\"\n#else\n#include \"host.h\"\n#endif\n__global__ void k(int *a) { *a = 1; }\n")
+		p.Write("device.h", "")
+		p.Write("host.h", "")
+		p.Write("other.h", "")
+		for _, emit := range []string{"-ptx", "-cubin"} {
+			argv := []string{"nvcc", "-arch=sm_80", "-MD", "-MF", "out/p.d", emit, "p.cu", "-o", "out/p." + emit[1:]}
+			for _, text := range []string{"", "#include \"other.h\"\n", ""} {
+				p.Write("host.h", text)
+				if r := p.sameAsPlain(argv...); r == "left" {
+					t.Errorf("%s: %+v", emit, p.last())
+				}
+			}
+			p.Write("host.h", "#error no host\n")
+			p.same(p.command(argv...), p.command(append([]string{"kbuild-cc"}, argv...)...))
+			alone := []string{"nvcc", "-arch=sm_80", emit, "p.cu", "-o", "out/p." + emit[1:]}
+			if r := p.sameAsPlain(alone...); r == "left" {
+				t.Errorf("%s without a dependency file: %+v", emit, p.last())
+			}
+		}
+	})
+}
