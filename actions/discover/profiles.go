@@ -16,7 +16,7 @@ import (
 
 // profiles are the files in which a compile looks for a profile, whether they are there or not.
 func (g *arguments) profiles(a *graph.Action) []string {
-	if a.Kind != graph.Compile && a.Kind != graph.HostCompile {
+	if a.Kind != graph.Compile && a.Kind != graph.HostCompile && a.Kind != graph.HostPart {
 		return nil
 	}
 	var files, dirs []string
@@ -36,6 +36,8 @@ func (g *arguments) profiles(a *graph.Action) []string {
 			byObject = true
 			dirs = append(dirs, value)
 			files = append(files, value, path.Join(value, "default.profdata"))
+		case o == "-fprofile-instr-use":
+			files = append(files, "default.profdata")
 		case o == "-fauto-profile":
 			files = append(files, "fbdata.afdo")
 		case name == "-fauto-profile":

@@ -22,6 +22,7 @@ type processes struct {
 	scratches *scratches
 	carrier   *carrier     // nil without other machines
 	frontEnds atomic.Int64 // that run now, see run.HugePages
+	errorOnly bool         // what is said may be on standard error alone: records do not say which it was
 }
 
 // frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
@@ -59,7 +60,8 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 		argv = strace.Args(dir.file(straceFile), argv)
 	}
 	c := run.Command{Argv: argv, Dir: cwd, Env: env, MaxOutput: maxOutput(a)}
-	if discover.IsTraced(a) {
+	traced := discover.IsTraced(a)
+	if traced || p.errorOnly {
 		f, err := os.Create(dir.traceFile())
 		if err != nil {
 			return run.Result{}, err
@@ -68,6 +70,11 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 		c.Stdout = f
 	}
 	out, err := run.Run(ctx, c)
+	if err == nil && c.Stdout != nil && !traced {
+		if info, statErr := c.Stdout.Stat(); statErr != nil || info.Size() > 0 {
+			err = errors.New("it writes to standard output")
+		}
+	}
 	if errors.Is(err, unix.ENOMEM) {
 		err = &ended{err.Error(), true}
 	}

@@ -47,7 +47,7 @@ type Config struct {
 	Begun             time.Time           // when this kbuild started
 	Starved           func(*graph.Action) // is told what ended since memory was short; may be nil
 	Base              string              // a folder whose texts are the same at another place; "" is none: see pptext.Options
-	Verbatim          bool                // every pass says what it has to say, though another pass of its command has said it
+	Verbatim          bool                // every pass says what it has to say, on standard error, though another pass of its command has said it
 	Warn              func(string)        // told once of what is wrong with the cache
 
 	Elsewhere Elsewhere                         // runs commands on other machines; nil without
@@ -89,7 +89,7 @@ func New(c Config) *Runner {
 	r.makers = makers{c.Graph, c.Outer}
 	r.tree = buildTree{c.Root, c.Files, c.Listing}
 	r.scratches = &scratches{root: c.Root, buildDir: c.Graph.BuildDir, dir: filepath.Join(c.State, "tmp")}
-	r.processes = &processes{root: c.Root, env: c.Env, scratches: r.scratches}
+	r.processes = &processes{root: c.Root, env: c.Env, scratches: r.scratches, errorOnly: c.Verbatim}
 	r.intermediates = newIntermediates(r.makers, c.Root, c.IntermediateStore, r.remake)
 	r.discovery = discover.New(discover.Config{
 		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools,

@@ -201,7 +201,25 @@ func (f *facts) collect(ctx context.Context) error {
 			}
 		}
 	}
-	return f.learn(run)
+	if err := f.learn(run); err != nil {
+		return err
+	}
+	return f.learnHostText(ctx)
+}
+
+// learnHostText asks for the pass that finds the headers of the host, if nothing but a dependency file has it run.
+func (f *facts) learnHostText(ctx context.Context) (err error) {
+	if f.passes == nil || f.passes.Host != nil || f.command.Deps == nil {
+		return nil
+	}
+	run, err := f.dry(ctx, "-MD")
+	if err != nil {
+		return err
+	}
+	if f.passes.Preprocess["host"], err = nvcc.LearnHostText(run.Text); err != nil {
+		return leave("nvcc --dryrun: %v", err)
+	}
+	return nil
 }
 
 // ask collects facts with a host compiler, and what nvcc says that it would run.
@@ -221,11 +239,16 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 		return run, leave("%s", missing)
 	}
 	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH"))) // the answer says where gcc is
+	return f.dry(ctx)
+}
+
+// dry asks nvcc what it would run for the command with more options.
+func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err error) {
 	argv, source := f.wholeArgv(), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
 		argv = append(argv[:len(argv)-n], compiler.AskInput)
 	}
-	q := compiler.Question{Tool: "nvcc", Args: nvcc.Ask(argv, source, f.output(), depfile)}
+	q := compiler.Question{Tool: "nvcc", Args: append(nvcc.Ask(argv, source, f.output(), depfile), more...)}
 	if _, known := f.steps.Runs[q.Key()]; !known {
 		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
 			return run, err
@@ -333,8 +356,6 @@ func (f *facts) learn(run plan.DryRun) error {
 	switch {
 	case len(p.TileIRAS) > 0:
 		return leave("it compiles tile code")
-	case p.Host == nil && f.command.Deps != nil:
-		return leave("it writes a dependency file and no object")
 	case p.Host == nil:
 		return nil
 	}
@@ -450,6 +471,10 @@ func (b *build) moduleID() string {
 
 func (b *build) emit(a *graph.Action) {
 	a.CwdInKey = b.debug && !a.Kind.InProcess() || a.Kind == graph.Cudafe && b.isPlaced // its text names files, for messages
+	switch a.Kind {
+	case graph.Preprocess, graph.HostPart, graph.HostCompile: // the others know one language
+		a.Env = append(slices.Clip(a.Env), quick.Spoken()...)
+	}
 	b.graph.Add(a)
 }
 

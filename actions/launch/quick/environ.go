@@ -1,6 +1,7 @@
 package quick
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +30,22 @@ func Commands() Environment {
 	}
 	e.All = all
 	return e
+}
+
+// Spoken is the language in which gcc and clang speak, where it is another than that of a build from a manifest. It is in the keys of what says
+// something to the user in it; setting it once more changes nothing.
+func Spoken() (env []string) {
+	for _, category := range []string{"LC_MESSAGES", "LC_CTYPE"} { // of the second are the quotation marks
+		value := cmp.Or(os.Getenv("LC_ALL"), os.Getenv(category), os.Getenv("LANG"))
+		if value == "" || value == "C" || value == "POSIX" {
+			continue
+		}
+		env = append(env, category+"="+value)
+		if list := os.Getenv("LANGUAGE"); category == "LC_MESSAGES" && list != "" {
+			env = append(env, "LANGUAGE="+list)
+		}
+	}
+	return env
 }
 
 // Foreign are variables that nvcc, what it runs, or gcc read, and that the passes of kbuild do not get: a command that has one is left to the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -28,10 +29,11 @@ const Off = "KBUILD_CC=off"
 // Call is one call of the launcher.
 type Call struct {
 	Argv  []string // the first is the compiler's file, absolute
-	Typed string   // that file as it was asked for
 	Dir   string   // the folder that it runs in, absolute
 	Key   cache.Key
 	Begun time.Time
+
+	called string // the compiler as it was called: "./gcc"
 
 	Base    command.Base // zero if nothing of the command can be shared with another place
 	Shared  cache.Key    // of the command at any place of the base
@@ -53,21 +55,30 @@ func Read(args []string) (*Call, error) {
 	if nowhere == nil {
 		dir, nowhere = filepath.EvalSymlinks(dir)
 	}
-	file, err := args[0], error(nil)
+	file, called, err := args[0], args[0], error(nil)
 	if !strings.Contains(file, "/") {
 		if file, err = LookPath(file); err != nil {
 			return nil, err
 		}
+		if found, err := exec.LookPath(called); err != nil || !sameName(found, file) {
+			called = file // by its name a compiler would find the launcher, in whose folder nvcc has no toolkit
+		}
 	} else if nowhere == nil {
 		file = cache.Absolute(dir, file)
 	}
-	c := &Call{Argv: append([]string{file}, args[1:]...), Typed: args[0], Dir: dir, Begun: begun, Nowhere: nowhere}
+	c := &Call{Argv: append([]string{file}, args[1:]...), called: called, Dir: dir, Begun: begun, Nowhere: nowhere}
 	env := environ()
 	c.Key = command.Key(c.Argv, dir, env)
 	if nowhere == nil {
 		c.share(env)
 	}
 	return c, nil
+}
+
+// sameName reports two names of one file that a program which looks itself up in PATH takes for one.
+func sameName(found, file string) bool {
+	found, err := filepath.Abs(found)
+	return err == nil && found == file
 }
 
 // share finds the base of the command, and the key that it has anywhere.
@@ -208,12 +219,13 @@ func Say(text string) {
 	}
 }
 
-// Exec runs the compiler in place of this process. It gives back only an error.
+// Exec runs the compiler in place of this process, under the name that it was called by: a script says that name in its messages, and compilers find
+// their folders by it. It gives back only an error.
 func (c *Call) Exec() error {
-	file := c.Argv[0]
-	if strings.Contains(c.Typed, "/") { // a script is told the name; one without a folder might lead a compiler to the links of kbuild in PATH
-		file = c.Typed
+	file := c.called
+	if !strings.Contains(file, "/") {
+		file = c.Argv[0]
 	}
-	err := unix.Exec(file, append([]string{file}, c.Argv[1:]...), append(os.Environ(), Off))
-	return errors.Join(errors.New("starting "+c.Argv[0]), err)
+	err := unix.Exec(file, append([]string{c.called}, c.Argv[1:]...), append(os.Environ(), Off))
+	return errors.Join(errors.New("starting "+file), err)
 }

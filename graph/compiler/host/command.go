@@ -17,19 +17,23 @@ type Command struct {
 	Deps   string // the dependency file that is asked for; "" if there is none
 	Own    bool   // it is without headers of the system: see AskOwn
 
-	named bool // the target in the dependency file is
+	named  bool   // the target in the dependency file is
+	target string // in the dependency file without headers of the system, if it is not named
 }
 
-// Target names the target in the dependency file as a compiler of this family does by itself.
+// Target names the target in the dependency file as a compiler of this family does by itself. Where the compile's own one is for the cache alone it is
+// not named, so that an object of another name is the same compile.
 func (c *Command) Target(family string) {
-	if c.named {
+	if c.named || c.Deps == "" {
 		return
 	}
-	target := c.Output
-	for family == "gcc" && strings.HasPrefix(target, "./") {
-		target = target[2:]
+	c.target = c.Output
+	for family == "gcc" && strings.HasPrefix(c.target, "./") {
+		c.target = c.target[2:]
 	}
-	c.Argv = append(c.Argv, "-MQ", target)
+	if !c.Own {
+		c.Argv = append(c.Argv, "-MQ", c.target)
+	}
 }
 
 // AskOwn is the question for a dependency file without headers of the system: a compile writes one of all, which tells all that it read, and no second.
@@ -45,6 +49,9 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 			arg = to
 		}
 		argv = append(argv, arg)
+	}
+	if c.target != "" {
+		argv = append(argv, "-MQ", c.target)
 	}
 	return append(argv, "-MM")
 }
@@ -66,8 +73,8 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	r := commandReader{output: output, depfile: depfile}
 	r.Argv = argv[:1:1]
 	for i := 1; i < len(argv); i++ {
-		arg, value := argv[i], ""
-		if slices.Contains(takesValue(), arg) {
+		arg, value := parted(argv[i])
+		if value == "" && slices.Contains(takesValue(), arg) {
 			if i++; i == len(argv) {
 				return nil, fmt.Errorf("%s has no value", arg)
 			}
@@ -78,6 +85,16 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 		}
 	}
 	return r.end()
+}
+
+// parted takes an option apart whose value may be joined to it. More than these begin with -o: of them only objects are taken.
+func parted(arg string) (option, value string) {
+	for _, o := range []string{"-MF", "-MT", "-MQ", "-x", "-o"} {
+		if strings.HasPrefix(arg, o) && (o != "-o" || strings.HasSuffix(arg, ".o")) {
+			return o, arg[len(o):]
+		}
+	}
+	return arg, ""
 }
 
 type commandReader struct {

@@ -281,3 +281,38 @@ func (l *learner) textFor(p *Pass, file string, role Role) (Role, error) {
 	l.files[file] = want
 	return want, nil
 }
+
+// LearnHostText finds, in what nvcc would run for a dependency file, the pass that preprocesses for the host. Where nvcc makes no object it does so for the
+// names of the files alone, and without a dependency file not at all.
+func LearnHostText(text string) (*Pass, error) {
+	var steps strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "#$ -- Filter Dependencies -- ") { // which nvcc does itself
+			steps.WriteString(line)
+		}
+	}
+	d, err := ParseDryRun(steps.String())
+	if err != nil {
+		return nil, err
+	}
+	var found *Pass
+	for _, s := range d.Steps {
+		if s.Tool != "gcc" || !slices.Contains(s.Argv, "-E") || slices.ContainsFunc(s.Argv, func(a string) bool { return strings.HasPrefix(a, "-D__CUDA_ARCH__=") }) {
+			continue
+		}
+		l := &learner{files: map[string]Role{AskSource: RoleSource}}
+		p, err := l.step(s)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil || len(p.Out) != 1 {
+			return nil, fmt.Errorf("it is not plain which step preprocesses for the host")
+		}
+		p.rename(p.Out[0], RoleText.Of("host"))
+		p.Arch, found = "host", p
+	}
+	if found == nil {
+		return nil, fmt.Errorf("no step preprocesses for the host")
+	}
+	return found, nil
+}

@@ -55,6 +55,9 @@ func NewSplit(u compiler.Unit, k Kit, env []string) *Split {
 // Compile plans the passes of one source.
 func (s *Split) Compile(c *CompilePasses) {
 	if c.Host == nil {
+		if pass := c.Preprocess["host"]; pass != nil { // for a dependency file
+			s.preprocess(pass)
+		}
 		s.device(c, false)
 		return
 	}

@@ -203,6 +203,8 @@ var commands = map[string][]string{
 	"own alone":    {"-Iinc", "--generate-nonsystem-dependencies-with-compile", "-c", "./k.cu", "-o", "out/k.o"},
 	"no output":    {"-Iinc", "-MD", "-c", "k.cu", "-o", "out/k.o"},
 	"ptx":          {"-Iinc", "-arch=compute_80", "-ptx", "k.cu", "-o", "out/k.ptx"},
+	"CMake ptx":    {"-forward-unknown-to-host-compiler", "-I@/inc", "-O3", "--generate-code=arch=compute_80,code=[compute_80]", "-MD", "-MT", "x/k.ptx", "-MF", "out/k.ptx.d", "-x", "cu", "-ptx", "@/k.cu", "-o", "out/k.ptx"},
+	"own fatbin":   {"-Iinc", "-isystem", "inc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-DWARN", "-MMD", "-MP", "-fatbin", "k.cu", "-o", "out/k.fatbin"},
 	"cubin":        {"-Iinc", "-arch=sm_80", "-cubin", "k.cu", "-o", "out/k.cubin"},
 	"fatbin":       {"-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=compute_90", "-fatbin", "k.cu", "-o", "out/k.fatbin"},
 	"warnings":     {"-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-DWARN", "-Xcompiler=-Wall,-Wextra", "-Xptxas=-v", "-MD", "-MF", "out/k.d", "-c", "k.cu", "-o", "out/k.o"},
@@ -287,6 +289,7 @@ var hostCommands = map[string][]string{
 	"file":       {"@host.rsp", "-c", "h.cpp", "-o", "out/h.o"},
 	"own":        {"-Iinc", "-MMD", "-c", "./h.cpp", "-o", "./out/h.o"},
 	"own named":  {"-isystem", "inc", "-MMD", "-MP", "-MF", "out/d", "-MT", "x y", "-c", "@/h.cpp", "-o", "out/h.o"},
+	"joined":     {"-Iinc", "-O1", "-MD", "-MP", "-MFout/d", "-MTx y", "-xc++", "-c", "h.cpp", "-oout/h.o"},
 	"assertions": {"-Iinc", "-O0", "-UNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"},
 }
 
