@@ -161,28 +161,6 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// What a compiler writes to standard output comes there, and a compiler that is a script has the name that it was called by.
-func TestStandardOutput(t *testing.T) {
-	t.Parallel()
-	p := e2e.New(t)
-	p.Write("a.cc", "int f() { return 1; }\n")
-	p.Write("own.sh", "#!/bin/sh\necho $0\n")
-	if err := os.Chmod(filepath.Join(p.Dir, "own.sh"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		var stdout, stderr bytes.Buffer
-		cmd := p.Command("kbuild-cc", "g++", "-Wa,-al", "-c", "a.cc", "-o", "a.o")
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		if err := cmd.Run(); err != nil || !strings.Contains(stdout.String(), "GAS LISTING") || stderr.Len() > 0 {
-			t.Errorf("%v: stdout %q, stderr %q", err, stdout.String(), stderr.String())
-		}
-	}
-	if out, err := p.Command("kbuild-cc", "./own.sh", "-c", "a.cc").Output(); err != nil || string(out) != "./own.sh\n" {
-		t.Errorf("%v: %q", err, out)
-	}
-}
-
 // onTerminal runs a command whose standard error is a terminal, and gives what that gets.
 func (p *project) onTerminal(argv ...string) string {
 	p.T.Helper()
