@@ -70,6 +70,11 @@ func TestAddLibraryByConfiguration(t *testing.T) {
 	e := e2e.Unpack(t, "addlibrary")
 	for _, program := range cmakes(&e) {
 		e.Run(asCMake(t, &e, program, "-S", ".", "-B", "out", "-G", "Ninja Multi-Config")...)
+		for line := range strings.Lines(string(e.Read("out/CMakeFiles/impl-Release.ninja"))) { // objects wait for the headers of their configuration
+			if strings.HasPrefix(line, "build cmake_object_order_depends_target_app_RELEASE:") && strings.Count(line, "/kbuild_") != 2 {
+				t.Errorf("%s: %s", program, line)
+			}
+		}
 		e.Run(program, "--build", "out", "--config", "Debug", "--target", "app")
 		if got := e.Calls("out/Debug/app", "solve_kernel"); got != "_Z4basef" {
 			t.Errorf("%s: in Debug the kernel calls %q", program, got)
