@@ -195,7 +195,7 @@ func TestSplitArchList(t *testing.T) {
 	e.Edit("kernels.hcl", `"b.cu",`, `"b.cu", "list.cu",`)
 	e.Kbuild()
 	e.Edit("kernels.hcl", `["sm_75", "sm_86"]`, `["sm_75", "sm_80", "sm_86"]`)
-	why, _ := e.Run("kbuild", "why", "app")
+	why, _ := e.Run("kbuild", "why", "-v", "app")
 	if strings.Count(why, "preprocess list.cu") != 4 || strings.Count(why, "changed, and the text spells it") != 3 {
 		t.Errorf("why:\n%s", why)
 	}
