@@ -344,14 +344,15 @@ func (d *drawing) caption() string {
 	if d.targets > 0 {
 		targets = d.targets
 	}
-	s := fmt.Sprintf("%s in %s", count(d.actions, "action"), count(targets, "target"))
+	s := fmt.Sprintf("%s in %s", Count(d.actions, "action"), Count(targets, "target"))
 	if slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque }) { // an LTO link takes code that it cannot optimise
 		s += " · partial LTO: dashed edges bring code that the link cannot optimise"
 	}
 	return s
 }
 
-func count(n int, noun string) string {
+// Count is a number of things: "1 action", "2 actions".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -40,7 +40,7 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 		g := groups[reason]
 		var what []string
 		for _, kind := range slices.Sorted(maps.Keys(g.kinds)) {
-			what = append(what, counted(g.kinds[kind], kind))
+			what = append(what, graph.Count(g.kinds[kind], kind))
 		}
 		lines = append(lines, fmt.Sprintf("CUDA %s: nvcc runs as one command for %s: %s; see kbuild why %s", p.Facts.CUDA.Version,
 			strings.Join(what, " and "), strings.ReplaceAll(reason, "\n", " "), g.first.Target))

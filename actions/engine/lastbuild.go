@@ -16,7 +16,6 @@ import (
 // LastBuild is what the last build that had something to do has done, and why.
 type LastBuild struct {
 	Began   time.Time
-	WallMS  int64
 	Total   int          // actions, with those that were up to date
 	Actions []LastAction // the others, in the order in which they ended
 }
@@ -67,7 +66,6 @@ func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	for id, causes := range attribute(g, g.Closure(want), own, func(id graph.ActionID) bool { _, is := at[id]; return is }) {
 		l.Actions[at[id]].Causes = causes
 	}
-	l.WallMS = time.Since(l.Began).Milliseconds()
 	text, err := json.Marshal(l)
 	if err != nil {
 		return

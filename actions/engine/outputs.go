@@ -238,15 +238,8 @@ func existing(root string, files []string) (there []string) {
 
 func sayLeftovers(say func(manifest.Diagnostic), severity manifest.Severity, did string, files []string, which string) {
 	if len(files) > 0 {
-		say(manifest.Diagnostic{Severity: severity, Summary: fmt.Sprintf("%s %s %s: %s", did, counted(len(files), "file"), which, Few(files))})
+		say(manifest.Diagnostic{Severity: severity, Summary: fmt.Sprintf("%s %s %s: %s", did, graph.Count(len(files), "file"), which, Few(files))})
 	}
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Few names the first of many.

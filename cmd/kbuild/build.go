@@ -32,16 +32,21 @@ func (cmd buildCmd) Run(c *cli) error {
 		}
 	}
 	sum, err := w.Build(req)
-	if near := c.meantCommand(cmd.Targets); near != "" && c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
-		c.say("kbuild: did you mean the command `kbuild %s`?", near)
+	if c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
+		if near := c.meantCommand(cmd.Targets); near != "" {
+			c.say("kbuild: did you mean the command `kbuild %s`?", near)
+		}
 	}
 	return c.ended(sum, err)
 }
 
 // isNoTarget reports that a build ended since what was named is no target, or since there is no manifest that could have one.
 func (c *cli) isNoTarget(err error) bool {
+	if err == nil || errors.As(err, new(engine.UsageError)) {
+		return err != nil
+	}
 	_, missing := os.Stat(filepath.Join(c.Dir, c.manifestName()))
-	return errors.As(err, new(engine.UsageError)) || err != nil && missing != nil
+	return missing != nil
 }
 
 // checkLink are the links of --check-link.

@@ -27,7 +27,7 @@ type work struct {
 func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) string, of func(i int) work) {
 	for i, c := range causes {
 		if i == mostCauses {
-			fmt.Fprintf(out, "and %s more\n", counted(len(causes)-i, "cause"))
+			fmt.Fprintf(out, "and %s more\n", graph.Count(len(causes)-i, "cause"))
 			break
 		}
 		fmt.Fprintf(out, "%s\n  %s: %s\n", c.Why, many(c.Actions), madeBy(c.Actions, of))
@@ -50,10 +50,10 @@ func madeBy(ids []int, of func(i int) work) string {
 	}
 	var parts []string
 	if len(sources) > 0 {
-		parts = append(parts, counted(len(sources), "source"))
+		parts = append(parts, graph.Count(len(sources), "source"))
 	}
 	if links > 0 {
-		parts = append(parts, counted(links, "device link"))
+		parts = append(parts, graph.Count(links, "device link"))
 	}
 	slices.Sort(targets)
 	if more := len(targets) - 3; more > 1 {
@@ -62,17 +62,10 @@ func madeBy(ids []int, of func(i int) work) string {
 	return strings.Join(append(parts, targets...), ", ")
 }
 
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // summary is what `kbuild why` says where nobody names anything.
 func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 	causes, _ := engine.WouldRunFor(g, list)
-	writeCauses(c.out, causes, func(ids []int) string { return "up to " + counted(len(ids), "action") }, func(i int) work {
+	writeCauses(c.out, causes, func(ids []int) string { return "up to " + graph.Count(len(ids), "action") }, func(i int) work {
 		a := list[i].Action
 		return work{a.Kind, a.Target, a.Name}
 	})
@@ -87,7 +80,7 @@ func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(whole)) {
-		fmt.Fprintf(c.out, "nvcc runs as one command (%s): %s\n", counted(whole[why], "action"), why)
+		fmt.Fprintf(c.out, "nvcc runs as one command (%s): %s\n", graph.Count(whole[why], "action"), why)
 	}
 	for _, state := range []string{"cached", "up_to_date"} {
 		if n := states[state]; n > 0 {
@@ -95,7 +88,7 @@ func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 			if n > 1 {
 				be = strings.Replace(be, "is ", "are ", 1)
 			}
-			fmt.Fprintf(c.out, "%s %s\n", counted(n, "action"), be)
+			fmt.Fprintf(c.out, "%s %s\n", graph.Count(n, "action"), be)
 		}
 	}
 	if states["run"] > 0 {
@@ -130,13 +123,13 @@ func (cmd whyCmd) last(c *cli) error {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s.word))
 		}
 	}
-	fmt.Fprintf(c.out, "The build of %s: of %s, %s.\n", l.Began.Local().Format(time.DateTime), counted(l.Total, "action"), strings.Join(parts, ", "))
+	fmt.Fprintf(c.out, "The build of %s: of %s, %s.\n", l.Began.Local().Format(time.DateTime), graph.Count(l.Total, "action"), strings.Join(parts, ", "))
 	took := func(ids []int) string {
 		var ms int64
 		for _, i := range ids {
 			ms += l.Actions[i].ElapsedMS
 		}
-		return fmt.Sprintf("%s, %.1fs", counted(len(ids), "action"), float64(ms)/1000)
+		return fmt.Sprintf("%s, %.1fs", graph.Count(len(ids), "action"), float64(ms)/1000)
 	}
 	writeCauses(c.out, l.Causes(), took, func(i int) work { return work{l.Actions[i].Kind, l.Actions[i].Target, l.Actions[i].Name} })
 	if c.Verbose {

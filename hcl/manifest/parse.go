@@ -194,7 +194,7 @@ func (l *loader) checkAttrs(b *block) {
 		near := l.nearest(a.Name, known)
 		help := knownNames("attribute", known)
 		if help == "" && near == "" {
-			help = "Known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
+			help = allNames(known)
 		}
 		if b.schema.Block(a.Name) != nil {
 			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)

@@ -73,6 +73,11 @@ func knownNames(what string, known []string) string {
 	if len(known) > 12 {
 		return ""
 	}
+	return allNames(known)
+}
+
+// allNames is a help line for any list.
+func allNames(known []string) string {
 	return "Known: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 

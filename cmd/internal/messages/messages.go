@@ -48,14 +48,17 @@ var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 	return all
 })
 
-var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[0-9;:]*[A-Za-z]") })
+// Escapes are the sequences by which terminals show colours, links and places.
+var Escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
+})
 
 var warningFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \[(-W[^\]]+)\]$`) })
 
 // Parse gives the messages of a text, in order, each once. Notes that belong to another message are left out: they say where else to look.
 func Parse(said string) (all []Message) {
 	seen := map[Message]bool{}
-	for line := range strings.Lines(escapes().ReplaceAllString(said, "")) {
+	for line := range strings.Lines(Escapes().ReplaceAllString(said, "")) {
 		m, ok := parse(strings.TrimRight(line, "\r\n \t"))
 		if ok && m.Severity != Note && !seen[m] {
 			seen[m] = true

@@ -22,7 +22,6 @@ type Report struct {
 	Tests   bool   // JUnit has tests alone, but for what fails
 
 	mu    sync.Mutex
-	began time.Time
 	cases []*command
 	of    map[any]*command
 }
@@ -51,7 +50,7 @@ var _ sched.Observer = (*Report)(nil)
 func (r *Report) Start(int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.began, r.of = time.Now(), map[any]*command{}
+	r.of = map[any]*command{}
 }
 
 // Started implements sched.Observer.

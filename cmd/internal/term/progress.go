@@ -234,9 +234,7 @@ func (p *Progress) Clear() {
 	p.stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drawn = false
-	p.running = nil
-	p.redraw(nil)
+	p.close(nil)
 }
 
 // stop ends the ticker.
@@ -248,14 +246,19 @@ func (p *Progress) stop() {
 	}
 }
 
+// close leaves a text in place of the live lines.
+func (p *Progress) close(text []byte) {
+	p.drawn = false
+	p.running = nil
+	p.redraw(text)
+}
+
 // Finish clears the live lines, prints the summary and ends the event stream.
 func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
 	p.stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drawn = false
-	p.running = nil
-	p.redraw([]byte(p.failures.closing(p) + p.summary(s, wall)))
+	p.close([]byte(p.failures.closing(p) + p.summary(s, wall)))
 	p.events.finished(s, p.errors == 0, wall)
 }
 

@@ -152,7 +152,8 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	if !again {
 		p.about(&b, a, r)
 	}
-	b.Write(p.inert(commandOutput(r.Output, p.color), commandOutput(r.Output, p.color)))
+	said := commandOutput(r.Output, p.color)
+	b.Write(p.inert(said, said))
 	for _, h := range r.Help {
 		fmt.Fprintf(&b, "  %s %s\n", p.ink(dim, "= help:"), oneLine(h))
 	}
@@ -194,20 +195,13 @@ func (p *Progress) summary(s sched.Summary, wall time.Duration) string {
 	case good && (p.opts.Quiet || p.errors > 0 || s.Actions == 0):
 		return ""
 	case good && s.Ran == 0 && s.Cached == 0:
-		return fmt.Sprintf("kbuild: nothing to do (%s up to date)\n", actions(s.Actions))
+		return fmt.Sprintf("kbuild: nothing to do (%s up to date)\n", graph.Count(s.Actions, "action"))
 	case good:
-		return fmt.Sprintf("kbuild: %s: %s in %s\n", actions(s.Actions), p.counts(s, false), took)
+		return fmt.Sprintf("kbuild: %s: %s in %s\n", graph.Count(s.Actions, "action"), p.counts(s, false), took)
 	case s.Interrupted:
 		return fmt.Sprintf("kbuild: %s: %s in %s\n", p.ink(red, "interrupted"), p.counts(s, true), took)
 	}
 	return fmt.Sprintf("kbuild: %s in %s\n", p.counts(s, true), took)
-}
-
-func actions(n int) string {
-	if n == 1 {
-		return "1 action"
-	}
-	return fmt.Sprintf("%d actions", n)
 }
 
 // counts lists what happened, without zeros. After a failure the bad comes first.

@@ -3,10 +3,10 @@ package term
 import (
 	"bytes"
 	"os"
-	"regexp"
-	"sync"
 
 	"github.com/mattn/go-isatty"
+
+	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
 )
 
 // Mode is how progress is shown.
@@ -79,15 +79,11 @@ func (p *Progress) ink(i ink, s string) string {
 	return string(i) + s + reset
 }
 
-var escapes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
-})
-
 // commandOutput prepares what a command said: whole lines, and no escape sequences where colour is
 // not wanted (logs, pipes). A carriage return would overwrite what stands before it.
 func commandOutput(out []byte, color bool) []byte {
 	if !color {
-		out = escapes().ReplaceAll(out, nil)
+		out = messages.Escapes().ReplaceAll(out, nil)
 	}
 	out = bytes.ReplaceAll(out, []byte("\r\n"), []byte("\n"))
 	if len(out) > 0 && out[len(out)-1] != '\n' {
