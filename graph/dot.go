@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The palette is Okabe and Ito's, which stays apart for the colour-blind, as tints with a dark rim so
@@ -36,24 +37,24 @@ var paints = map[Lane]paint{
 // Kinds of a lane have its colour in three tints, and those after them in other shapes: each has a look of its own.
 var looks = []string{"filled,rounded", "filled", "filled,rounded,dashed"}
 
-func paintOf(kind Kind, lto bool) paint {
-	p := paints[kind.Info().Lane]
-	i := 0
+// paintByKind has them all.
+var paintByKind = sync.OnceValue(func() map[Kind]paint {
+	all, inLane := map[Kind]paint{}, map[Lane]int{}
 	for _, k := range kinds {
-		if k.Kind == kind {
-			break
-		}
-		if k.Lane == kind.Info().Lane {
-			i++
-		}
+		p, i := paints[k.Lane], inLane[k.Lane]
+		p.fill = tint(p.fill, p.rim, 18*(i%3))
+		p.ink, p.style = cmp.Or(p.ink, "#1f2937"), cmp.Or(p.style, looks[i/3%len(looks)])
+		all[k.Kind] = p
+		inLane[k.Lane]++
 	}
-	p.fill = tint(p.fill, p.rim, 18*(i%3))
-	p.style = cmp.Or(p.style, looks[i/3%len(looks)])
+	return all
+})
+
+func paintOf(kind Kind, lto bool) paint {
 	if lto && kind.Info().optimises() {
-		p = paint{fill: ltoInk, rim: "#7a3100", ink: "#ffffff", width: 2.4}
+		return paint{fill: ltoInk, rim: "#7a3100", ink: "#ffffff", width: 2.4, style: looks[0]}
 	}
-	p.ink, p.style = cmp.Or(p.ink, "#1f2937"), cmp.Or(p.style, "filled,rounded")
-	return p
+	return paintByKind()[kind]
 }
 
 // tint mixes percent of a colour into another, "#rrggbb" both.
