@@ -46,19 +46,8 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	if msg != "" {
 		return nil, msg
 	}
-	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
-	if k.HostCXX.Path == "" && !isClang(w.req.Compiler) {
-		w.misses = plan.Missed{Truth: fmt.Sprintf("CUDA %s has no host compiler here", k.Version)}
-		if w.req.HostCompiler != "" {
-			w.misses = plan.Missed{Attribute: "host_compiler", Truth: w.req.HostCompiler + " does not work as a host compiler"}
-			if w.lookup(w.req.HostCompiler, w.env("PATH")) == "" {
-				w.misses.Truth = "there is no " + w.req.HostCompiler
-			}
-		}
-		return nil, k.HostCXX.Error
-	}
-	if w.req.HostCompiler != "" && !w.fits(k.HostCXX) {
-		k.HostFault = fmt.Sprintf("%s is version %s, and CUDA %s takes gcc up to %d", w.req.HostCompiler, k.HostCXX.Version, k.Version, w.limit)
+	if msg := w.hostOf(k, d); msg != "" {
+		return nil, msg
 	}
 	k.Root = filepath.Dir(d.here)
 	k.LibDirs, k.Includes = d.libDirs, d.includes
@@ -67,17 +56,9 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	w.parts = d.parts(w, driver, k.LibNVVM)
 	k.LibPath = d.startWith
 	w.addLibrariesOf(d, k.HostCXX.ID)
-	id, err := w.identity(w.parts, k.Build, k.HostCXX.ID, d.nvvmPath+"\n"+d.irLibs)
-	if err != nil {
+	if err := w.identify(k, d); err != nil {
 		return nil, err.Error()
 	}
-	k.NVCC.ID, k.NVCC.Version = id, k.Build
-	own := maps.Clone(w.parts)
-	maps.DeleteFunc(own, func(role, _ string) bool { return strings.HasPrefix(role, ofHostCXX) })
-	if k.Parts.ID, err = w.identity(own, k.Build, d.nvvmPath+"\n"+d.irLibs); err != nil {
-		return nil, err.Error()
-	}
-	k.Parts.Version = k.Build
 	k.Programs = map[string]string{}
 	for _, t := range nvcc.Programs {
 		k.Programs[t] = w.parts[t]
@@ -95,6 +76,39 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		}
 	}
 	return k, ""
+}
+
+// hostOf finds the host compiler of a toolkit, or says why there is none.
+func (w *world) hostOf(k *plan.Toolkit, d dry) string {
+	k.HostCXX = w.hostCXX(d.header("crt/host_config.h"))
+	asked := w.req.HostCompiler
+	switch {
+	case k.HostCXX.Path != "" || isClang(w.req.Compiler):
+		if asked != "" && !w.fits(k.HostCXX) {
+			k.HostFault = fmt.Sprintf("%s is version %s, and CUDA %s takes gcc up to %d", asked, k.HostCXX.Version, k.Version, w.limit)
+		}
+		return ""
+	case asked == "":
+		w.misses = plan.Missed{Truth: fmt.Sprintf("CUDA %s has no host compiler here", k.Version)}
+	case w.lookup(asked, w.env("PATH")) == "":
+		w.misses = plan.Missed{Attribute: "host_compiler", Truth: "there is no " + asked}
+	default:
+		w.misses = plan.Missed{Attribute: "host_compiler", Truth: asked + " does not work as a host compiler"}
+	}
+	return k.HostCXX.Error
+}
+
+// identify names a toolkit by its content: with its host compiler, and its own programs without it.
+func (w *world) identify(k *plan.Toolkit, d dry) (err error) {
+	folders := d.nvvmPath + "\n" + d.irLibs
+	if k.NVCC.ID, err = w.identity(w.parts, k.Build, k.HostCXX.ID, folders); err != nil {
+		return err
+	}
+	own := maps.Clone(w.parts)
+	maps.DeleteFunc(own, func(role, _ string) bool { return strings.HasPrefix(role, ofHostCXX) })
+	k.Parts.ID, err = w.identity(own, k.Build, folders)
+	k.NVCC.Version, k.Parts.Version = k.Build, k.Build
+	return err
 }
 
 // fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A toolkit
