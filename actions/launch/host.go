@@ -49,7 +49,7 @@ func (f *facts) collectHost(ctx context.Context) error {
 	}
 	f.host.Target(f.CXX.Family)
 	beside := host.BesideObject(f.CXX.Family, f.host.Argv, f.host.Output)
-	if beside.Named || beside.Unkept != "" || beside.Speaks {
+	if beside.Named || beside.Unkept != "" {
 		return leave("the compiler writes or reads files beside the object")
 	}
 	return nil

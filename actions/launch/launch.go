@@ -370,7 +370,7 @@ func (f *facts) learn(run plan.DryRun) error {
 		return leave("%s may have the host compiler do anything", options[i])
 	}
 	beside := host.BesideObject(f.CUDA.HostCXX.Family, options, f.command.Output)
-	if beside.Named || beside.Unkept != "" || beside.Speaks {
+	if beside.Named || beside.Unkept != "" {
 		return leave("the host compiler writes or reads files beside the object")
 	}
 	if i := slices.IndexFunc(options, func(o string) bool {

@@ -18,7 +18,6 @@ type Beside struct {
 
 	Unkept string // an option that writes files which nobody can name before; "" if there is none
 	Why    string // more about Unkept, ""
-	Speaks bool   // it writes to standard output
 }
 
 // besideObject are options of a compile and the ending of the file that each writes.
@@ -53,7 +52,6 @@ func BesideObject(family string, options []string, object string) Beside {
 		}
 		starts := func(start string) bool { return strings.HasPrefix(o, start) }
 		b.Folder = b.Folder || slices.ContainsFunc(byFolder, starts)
-		b.Speaks = b.Speaks || o == "-fproc-stat-report" || starts("-fdump-") && toStream(o) && !strings.HasSuffix(o, "=stderr")
 		if o == "-da" || slices.ContainsFunc(unkept, starts) && !toStream(o) {
 			b.Unkept = o
 		}
@@ -98,10 +96,8 @@ func (b *Beside) assembler(given string, options []string) {
 			b.Unkept = given
 		}
 		name, file, ok := strings.Cut(o, "=")
-		if letters, list := strings.CutPrefix(name, "-a"); list && strings.Trim(letters, "cdghilmns") == "" {
-			if b.Speaks = b.Speaks || !ok; ok {
-				b.add(file)
-			}
+		if letters, list := strings.CutPrefix(name, "-a"); ok && list && strings.Trim(letters, "cdghilmns") == "" {
+			b.add(file)
 		}
 	}
 }

@@ -47,16 +47,6 @@ func TestBesideOptions(t *testing.T) {
 	}
 }
 
-// What writes to standard output, which a build has in one piece with standard error.
-func TestSpeaks(t *testing.T) {
-	for options, want := range map[string]bool{"-Wa,-al": true, "-Wa,-al=list": false, "-Xassembler -a": true, "-Wa,--warn": false, "-fdump-tree-all=stdout": true,
-		"-fdump-tree-all=-": true, "-fdump-tree-all=stderr": false, "-fproc-stat-report": true, "-O2": false} {
-		if b := BesideObject("gcc", strings.Fields(options), "a.o"); b.Speaks != want {
-			t.Errorf("%s: %+v", options, b)
-		}
-	}
-}
-
 func TestBesideLink(t *testing.T) {
 	for options, want := range map[string]string{
 		"-s -Wl,--gc-sections -Wl,-Map=b/./m": "b/m",

@@ -47,7 +47,10 @@ func TestStandardOutput(t *testing.T) {
 	temporary := regexp.MustCompile(`\S*/?cc\w{6}\.s|\S*tmpxft\S*|(?m)^ *\d+ [0-9a-f]{4} .*$`)
 	for _, argv := range [][]string{
 		{"g++", "-Wa,-a", "-c", "s.cc", "-o", "out/s.o"},
+		{"g++", "-Xassembler", "-a", "-c", "s.cc", "-o", "out/s.o"},
 		{"g++", "-Wa,--version", "-c", "s.cc", "-o", "out/s.o"},
+		{"g++", "-fdump-tree-original=stdout", "-c", "s.cc", "-o", "out/s.o"},
+		{"g++", "-fdump-tree-original=-", "-c", "s.cc", "-o", "out/s.o"},
 		{"g++", "-O3", "-fopt-info-all=stdout", "-c", "s.cc", "-o", "out/s.o"},
 		{"nvcc", "-Xcompiler=-Wa,--version", "-c", "s.cu", "-o", "out/s.o"},
 	} {
