@@ -29,8 +29,10 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	if p.request.NativeCPU {
 		cpu = probe.CPU("/")
 	}
-	if !known {
-		return false
+	if !known || slices.ContainsFunc(closure, func(id graph.ActionID) bool {
+		return p.Graph.Actions[id].Kind == graph.Test && len(p.Graph.Actions[id].Tools) > 0
+	}) {
+		return false // what a test depends on besides files is asked for each time
 	}
 	for _, o := range p.Observed {
 		if o.Kind == cache.KindFile {

@@ -111,6 +111,21 @@ func TestTests(t *testing.T) {
 	}
 }
 
+// What is not known of a GPU is no other's: a test that needs one runs each time, also where it is named as a target.
+func TestGPUIsAskedFor(t *testing.T) {
+	t.Parallel()
+	noGPU(t)
+	p := newProject(t)
+	for range 3 {
+		if got := p.Kbuild("test.gpu"); !strings.Contains(got.Kinds, "test 1") {
+			t.Errorf("it runs %q", got.Kinds)
+		}
+		if _, said := p.Run("kbuild", "test.gpu"); !strings.Contains(said, "1 ran") {
+			t.Errorf("it says %s", said)
+		}
+	}
+}
+
 func TestRun(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
