@@ -5,19 +5,13 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cmd/internal/golden"
 	"github.com/kbuild-dev/kbuild/graph"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // run is a build with a source that fails for two architectures, one with warnings, a device link that fails, and what nobody reached.
 func run() *Report {
@@ -56,28 +50,10 @@ func TestReports(t *testing.T) {
 	if err != nil || xml.Unmarshal(junit, &junitSuites{}) != nil {
 		t.Fatal(err)
 	}
-	golden(t, "report.sarif", sarif)
-	golden(t, "report.xml", junit)
-	golden(t, "report.github", r.GitHub("/p"))
+	golden.Check(t, "report.sarif", sarif)
+	golden.Check(t, "report.xml", junit)
+	golden.Check(t, "report.github", r.GitHub("/p"))
 	if text := r.GitHub(""); bytes.Contains(text, []byte("file=")) {
 		t.Errorf("files without a workspace:\n%s", text)
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		os.MkdirAll("testdata", 0o777)
-		if err := os.WriteFile(file, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cmd/internal/golden"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -27,5 +28,5 @@ func TestFailedPasses(t *testing.T) {
 	fails(pass(graph.Cudafe), "a.cu(3): error: of the host\n", "input canon.ii changed")
 	fails(&graph.Action{Kind: graph.HostCompile, Name: "b.cpp", Target: "library.one", Argv: []string{"g++", "b.cpp"}}, "b.cpp:1: error: two\n", "b.cpp changed")
 	p.Finish(sched.Summary{Actions: 9, Ran: 1, Failed: 4, Skipped: 4}, time.Second)
-	golden(t, "passes", []byte(out.String()))
+	golden.Check(t, "passes.golden", []byte(out.String()))
 }

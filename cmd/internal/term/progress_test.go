@@ -3,10 +3,7 @@ package term
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,11 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cmd/internal/golden"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func environment(pairs ...string) func(string) string {
 	return func(name string) string {
@@ -89,29 +85,9 @@ func TestStreams(t *testing.T) {
 				if tc.json {
 					got = stdout.Bytes()
 				}
-				golden(t, tc.name, got)
+				golden.Check(t, tc.name+".golden", got)
 			})
 		})
-	}
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }
 
@@ -158,7 +134,7 @@ func TestTerminalScreens(t *testing.T) {
 		shot("none running")
 		p.Finish(sched.Summary{Actions: 9, Ran: 5, Failed: 1, Skipped: 3}, 75*time.Second)
 		shot("finished")
-		golden(t, "tty", film.Bytes())
+		golden.Check(t, "tty.golden", film.Bytes())
 	})
 }
 
@@ -279,7 +255,7 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(130 * time.Second)
 		synctest.Wait()
 		p.Finish(sched.Summary{Actions: 3, Ran: 3}, 193*time.Second)
-		golden(t, "heartbeat", out.Bytes())
+		golden.Check(t, "heartbeat.golden", out.Bytes())
 	})
 }
 
@@ -294,7 +270,7 @@ func TestLogs(t *testing.T) {
 	p := New(Options{Err: &out, Mode: Plain, GitHub: true, Env: environment()})
 	p.Finished(action(1, graph.Compile, "a.cu"), sched.Result{Status: sched.Ran, Output: []byte(strings.Repeat("a.cu(1): warning: w\n", 11))}, 1, 2)
 	p.Finished(action(2, graph.Compile, "b.cu"), sched.Result{Status: sched.Ran, Output: []byte("::error::not kbuild's\n")}, 2, 2)
-	golden(t, "github_log", out.Bytes())
+	golden.Check(t, "github_log.golden", out.Bytes())
 }
 
 func TestRedrawIsRateLimited(t *testing.T) {
