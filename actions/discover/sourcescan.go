@@ -2,6 +2,7 @@ package discover
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -27,6 +29,7 @@ type sourceScan struct {
 	imports         bool     // it has #import, or a word that looks like it
 	once            bool     // it may ask to be read once
 	computed        bool     // it includes what a macro names
+	embeds          bool     // it has #embed, or a word that looks like it
 	incbin          incbin   // the assembler takes in
 }
 
@@ -39,6 +42,12 @@ type sources struct {
 	scans   memo[cache.Digest, *sourceScan]
 	named   memo[[2]string, bool] // whether a file of the system has a name in it
 	buffers sync.Pool             // of *[]byte
+
+	headers   memo[cache.Digest, *pptext.Header] // forms; nil of one that has none
+	uses      memo[cache.Digest, *fileUses]      // macros
+	common    memo[[2]cache.Digest, []string]    // macros of the second file whose names are words of the first one, a header
+	mentioned memo[mentionKey, mention]          // words
+	programs  memo[string, bool]                 // whether a compiler is a program that is known
 }
 
 // scan reads a file, once. One that cannot be read asks for nothing: its compile fails.
@@ -76,6 +85,12 @@ func (s *sources) read(file string) ([]byte, error) {
 	return regular.Append((*b)[:0], s.tree.Abs(file))
 }
 
+// readAs is read of a file that has a content still.
+func (s *sources) readAs(file string, is cache.Digest) (text []byte, ok bool) {
+	text, err := s.read(file)
+	return text, err == nil && sha256.Sum256(text) == is
+}
+
 // scanText keeps nothing of text.
 func scanText(text []byte) *sourceScan {
 	now := sourceScan{clocks: clocksIn(text), incbin: incbinsIn(text)}
@@ -83,6 +98,9 @@ func scanText(text []byte) *sourceScan {
 	now.once = isOnce(text)
 	for at := range wordsIn(text, "import") {
 		now.imports = now.imports || isDirective(text[:at])
+	}
+	for at := range wordsIn(text, "embed") {
+		now.embeds = now.embeds || isDirective(text[:at])
 	}
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])

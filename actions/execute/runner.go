@@ -42,6 +42,7 @@ type Config struct {
 	Store             cache.Store         // the shared cache; nil without
 	IntermediateStore cache.Store         // keeps what compiler passes make for others: the shared cache, or one of the build tree; nil without
 	Tools             map[string]string   // identity by content of the tools that actions name
+	Families          map[string]string   // of those that are host compilers: "gcc" or "clang"
 	Env               []string            // the complete environment of commands
 	KeyEnv            []string            // the part of Env that can change an output
 	Begun             time.Time           // when this kbuild started
@@ -92,7 +93,7 @@ func New(c Config) *Runner {
 	r.processes = &processes{root: c.Root, env: c.Env, scratches: r.scratches, errorOnly: c.Verbatim}
 	r.intermediates = newIntermediates(r.makers, c.Root, c.IntermediateStore, r.remake)
 	r.discovery = discover.New(discover.Config{
-		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools,
+		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Families: c.Families,
 		Made: r.makers.isMade, Intermediate: r.makers.isIntermediate, Ask: r.processes.ask,
 	})
 	r.generated = &generatedFiles{makers: r.makers, tree: r.tree}
@@ -123,7 +124,8 @@ func (r *Runner) digest(file string) (cache.Digest, error) {
 type pending struct {
 	actionKey
 	reason string
-	there  error // how it ended on another machine, where it was lost
+	unseen *unseen // what may settle it without its command
+	there  error   // how it ended on another machine, where it was lost
 }
 
 // Check implements sched.Runner.
@@ -150,7 +152,11 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 			return res, true
 		}
 	}
-	p := &pending{actionKey: key, reason: r.reason(a, key)}
+	today := r.unseen(a, key.key)
+	if today != nil && len(today.ask) == 0 {
+		return r.settleUnseen(ctx, a, today), true
+	}
+	p := &pending{actionKey: key, reason: r.reason(a, key), unseen: today}
 	r.mu.Lock()
 	r.pending[a.ID] = p
 	r.counters.Misses++
@@ -203,6 +209,9 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	delete(r.pending, a.ID)
 	r.mu.Unlock()
 
+	if here == nil && p.unseen != nil && r.usesNone(ctx, a, p) {
+		return r.settleUnseen(ctx, a, p.unseen)
+	}
 	res := r.execute(ctx, a, p.actionKey, here)
 	res.Reason = p.reason
 	if res.Lost = errors.Is(res.Err, errLost); res.Lost {

@@ -54,7 +54,8 @@ func (w *writer) removal(output string) int64 {
 //	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent, search and
 //	passed (counts, numbers of strings), outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
-//	1970, or the smallest integer for no time); number of the origin, where there is one
+//	1970, or the smallest integer for no time); number of the origin, where there is one or forms are; forms (count, numbers of path and form),
+//	where there are some
 func (w *writer) record(r *cache.Record) int64 {
 	b := append([]byte{kindRecord}, r.Command[:]...)
 	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
@@ -94,8 +95,15 @@ func (w *writer) record(r *cache.Record) int64 {
 	for _, v := range []int64{int64(r.Elapsed), int64(r.CPU), r.MaxRSS, nanos(r.Made)} {
 		b = binary.AppendVarint(b, v)
 	}
-	if r.Origin != "" {
+	if r.Origin != "" || len(r.Forms) > 0 {
 		b = binary.AppendUvarint(b, w.str(r.Origin))
+	}
+	if len(r.Forms) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(r.Forms)))
+		for _, f := range r.Forms {
+			b = binary.AppendUvarint(b, w.str(f.Path))
+			b = binary.AppendUvarint(b, w.str(f.Form))
+		}
 	}
 	return w.add(b)
 }
@@ -136,6 +144,9 @@ func (t *tables) parseRecord(b []byte, fields bool) *cache.Record {
 	rec.MaxRSS, rec.Made = r.varint(), moment(r.varint())
 	if len(r.b) > 0 {
 		rec.Origin = t.strings.at(r)
+	}
+	if len(r.b) > 0 {
+		rec.Forms = list(r, func() cache.FileForm { return cache.FileForm{Path: t.strings.at(r), Form: t.strings.at(r)} })
 	}
 	if r.bad || len(r.b) != 0 || len(rec.Outputs) == 0 {
 		return nil
