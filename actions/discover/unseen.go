@@ -106,7 +106,7 @@ func (d *Discovery) isDriver(file string) bool {
 // are macros, the compiler has to say that it does not use them: see UsesNone.
 func (d *Discovery) Unseen(a *graph.Action, rec *cache.Record) (today *cache.Record, ask []string, ok bool) {
 	sight := d.sight(a)
-	if rec.Text != "" || len(rec.Forms) == 0 || sight == host.SeesAll {
+	if len(rec.Forms) == 0 || sight == host.SeesAll { // of one that said something there are none
 		return nil, nil, false
 	}
 	u := unseen{Discovery: d, a: a, rec: rec, now: *rec}

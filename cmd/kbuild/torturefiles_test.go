@@ -59,6 +59,37 @@ func (h *torture) editHeader() (edit, bool) {
 	return h.content(name, h.header(name)), true
 }
 
+// editUnseen is an edit of a header that a compiler may not see: of comments, of lines, and of macros that hardly anybody uses.
+func (h *torture) editUnseen() (edit, bool) {
+	names := h.present("*.h", "*/*.h", "*/*/*.h")
+	if len(names) == 0 {
+		return edit{}, false
+	}
+	name := one(h, names...)
+	was, err := os.ReadFile(filepath.Join(h.dir, name))
+	if err != nil {
+		return edit{}, false
+	}
+	lines := strings.SplitAfter(string(was), "\n")
+	at := h.rng.IntN(len(lines))
+	unseen := func(line string) bool {
+		return strings.HasPrefix(line, "//") || line == "\n" || strings.HasPrefix(line, "#define WORDS_")
+	}
+	switch h.rng.IntN(5) {
+	case 0:
+		lines = slices.DeleteFunc(lines, unseen)
+	case 1:
+		lines[at] = strings.TrimSuffix(lines[at], "\n") + fmt.Sprintf(" // %d\n", h.rng.IntN(10))
+	case 2:
+		lines = slices.Insert(lines, at, fmt.Sprintf("#define WORDS_%s %d\n", one(h, "A", "A", "B", "C"), h.rng.IntN(10)))
+	case 3:
+		lines = slices.Insert(lines, at, "\n")
+	default:
+		lines = slices.Insert(lines, at, fmt.Sprintf("// comment %d\n", h.rng.IntN(10)))
+	}
+	return h.content(name, strings.Join(lines, "")), true
+}
+
 // otherValue is a text with another last digit: one byte, which may be the last of all.
 func otherValue(text string) string {
 	at := strings.LastIndexAny(text, "0123456789")

@@ -86,9 +86,13 @@ func (h *torture) project() (s step) {
 func (h *torture) header(name string) string {
 	macro := strings.ToUpper(strings.TrimSuffix(filepath.Base(name), ".h"))
 	text := fmt.Sprintf("#undef %[1]s\n#define %[1]s %d\n", macro, h.rng.IntN(4))
-	switch h.rng.IntN(12) {
+	switch h.rng.IntN(14) {
 	case 0:
 		text += "// a comment\n"
+	case 4:
+		text += fmt.Sprintf("static inline int line_%s() { return __LINE__; }\n", strings.ToLower(macro))
+	case 5:
+		text = fmt.Sprintf("#define WORDS_A %d\n#undef %[2]s\n#define %[2]s WORDS ## _A\n", h.rng.IntN(4), macro)
 	case 1:
 		text += "#include \"h1.h\"\n"
 	case 2:

@@ -43,7 +43,7 @@ func tortureTools(t *testing.T) *toolset {
 	if err := os.Mkdir(s.bin, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	buildPretend(t, filepath.Join(base, "pretend-1"), filepath.Join(base, "pretend-2"))
+	buildPretend(t, filepath.Join(base, "g++-1"), filepath.Join(base, "g++-2")) // as links to a gcc lead
 	write(t, filepath.Join(s.bin, "link.stub"), "#include REGISTERLINKBINARYFILE\n#include FATBINFILE\nregister all\n")
 	write(t, filepath.Join(s.bin, "liblto_plugin.so"), "a plugin\n")
 	s.reset()
@@ -115,5 +115,5 @@ func (s *toolset) link(tool, version string) {
 	s.versions[tool] = version
 	name := filepath.Join(s.bin, tool)
 	os.Remove(name)
-	os.Symlink("../pretend-"+version, name)
+	os.Symlink("../g++-"+version, name)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// cpp is the preprocessor: what gcc's does with the directives that tests write. Macros have no arguments.
+// cpp is the preprocessor: what gcc's does with the directives that tests write. Macros have no arguments, and join words as they are defined.
 type cpp struct {
 	quoted  []string // folders of quoted includes
 	angled  []string // of both, CPATH among them
@@ -22,6 +22,7 @@ type cpp struct {
 	absent  bool // what is included need not be there (-MG)
 	out     strings.Builder
 	depth   int
+	line    int // what __LINE__ is
 	failure error
 }
 
@@ -139,6 +140,7 @@ func (p *cpp) logical(s *state, line string) error {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " \t"), "#")
 	if !ok {
 		if s.active() && strings.TrimSpace(line) != "" {
+			p.line = s.line + s.add
 			text := p.expand(line)
 			fmt.Fprintf(&p.out, "# %d %q\n%s\n", s.line+s.add, s.told, text)
 		}
@@ -204,7 +206,7 @@ func (p *cpp) directive(s *state, word, value string) error {
 	switch word {
 	case "define":
 		name, text, _ := strings.Cut(value, " ")
-		p.macros[name] = strings.TrimSpace(text)
+		p.macros[name] = strings.ReplaceAll(strings.TrimSpace(text), " ## ", "")
 	case "undef":
 		delete(p.macros, value)
 	case "warning":
@@ -324,6 +326,9 @@ func (p *cpp) expand(line string) string {
 
 func (p *cpp) value(name string, depth int) string {
 	v, ok := p.macros[name]
+	if name == "__LINE__" || v == "__LINE__" {
+		return fmt.Sprint(p.line)
+	}
 	if !ok || depth > 20 {
 		return name
 	}

@@ -26,7 +26,7 @@ import (
 	"strings"
 )
 
-// version is that of the tools: the end of the name of the program, pretend-2. Its content is another one too.
+// version is that of the tools: the end of the name of the program, g++-2. Its content is another one too.
 var version = func() string {
 	exe, _ := os.Executable()
 	_, v, _ := strings.Cut(filepath.Base(exe), "-")
