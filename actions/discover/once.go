@@ -82,9 +82,10 @@ func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDige
 			out = append(out, cache.FileDigest{Path: p, Digest: d})
 		}
 	}
-	names := map[string]bool{}
+	names, read, next := map[string]bool{}, paths(found), false
 	for _, f := range own {
 		scan := s.sources.scan(f)
+		next = next || scan.next
 		for _, name := range scan.quoted {
 			look(in(path.Dir(f), name))
 			names[name] = true
@@ -93,10 +94,18 @@ func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDige
 			names[name] = true
 		}
 	}
-	dirs := compact(slices.Concat(quoted, angled))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		for _, dir := range dirs {
-			look(in(dir, name))
+		for _, dir := range quoted {
+			if !slices.Contains(angled, dir) {
+				look(in(dir, name))
+			}
+		}
+		for _, dir := range angled {
+			p := in(dir, name)
+			look(p)
+			if !next && slices.Contains(read, s.Name(p)) {
+				break // nobody who searches these folders comes to a later one
+			}
 		}
 	}
 	return out

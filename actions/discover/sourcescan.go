@@ -29,6 +29,7 @@ type sourceScan struct {
 	imports         bool     // it has #import, or a word that looks like it
 	once            bool     // it may ask to be read once
 	computed        bool     // it includes what a macro names
+	next            bool     // it has #include_next, or the word
 	embeds          bool     // it has #embed, or a word that looks like it
 	incbin          incbin   // the assembler takes in
 }
@@ -110,6 +111,7 @@ func scanText(text []byte) *sourceScan {
 		now.hasIncludeMacro = now.hasIncludeMacro || rest != "" && rest != "..." || name == "" && rest == "" && isDefined(text[:at])
 	}
 	for at := range wordsIn(text, "include") {
+		now.next = now.next || bytes.HasSuffix(text[:at], []byte("include_next"))
 		rest := blank(text[at:])
 		switch name, _ := literal(rest); {
 		case name == "":
