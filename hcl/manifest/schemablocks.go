@@ -390,8 +390,12 @@ var partitionBlock = sync.OnceValue(func() *Block {
 		Attributes: []Attribute{
 			{Name: "match", Type: StringsType, Required: true, Example: `match = ["src/*.cu"]`,
 				Text: "Paths and patterns of the sources, as in `glob`."},
+			attrCode.saying("The device code that these sources are compiled for, in mode `whole`. `--arch` leaves of it what it names, or all."),
 			attrMode.saying("When the device code of these sources is optimised."),
+			attrStd.saying("The standard of these sources; that of C++ holds for CUDA, too."), attrCUDAStd.saying("The standard of those that are CUDA or HIP."),
+			attrIncludes.saying("Folders that these sources search before those of the target."),
 			attrDefines.saying("Macros, merged over those of the target: a name in both has the value of the partition."),
+			attrOpt.saying("The optimisation level of these sources."),
 			attrFlags.saying("Options, appended to those of the target."),
 			attrMemory, attrLanguage,
 		},
