@@ -10,6 +10,7 @@ type Work struct {
 	Driver   *Driver           // of what a compiler driver does as one command, or would do
 	Step     *Step             // of a command of a compiler that does not simply read a source and write an object
 	Link     *Link             // of a device link
+	Test     *TestRun          // of a test
 }
 
 // Driver is that of a's work, or an empty one.
@@ -20,6 +21,9 @@ func (a *Action) Step() Step { return valueOf(a.Work.Step) }
 
 // Link is that of a's work, or an empty one.
 func (a *Action) Link() Link { return valueOf(a.Work.Link) }
+
+// Test is that of a's work, or an empty one.
+func (a *Action) Test() TestRun { return valueOf(a.Work.Test) }
 
 func valueOf[T any](p *T) (t T) {
 	if p != nil {
@@ -156,6 +160,12 @@ func (l *Link) WriteKey(w KeyWriter) {
 	if l != nil {
 		w.Field("not LTO", strings.Join(l.NonLTO, "\n"))
 	}
+}
+
+// TestRun is how the program of a test runs.
+type TestRun struct {
+	LibDirs []string // folders in front of LD_LIBRARY_PATH: the content of what it loads from them is in the key, and not where they are
+	GPU     bool     // it is told which GPUs the user wants to be used
 }
 
 // Reads are the files that a reads by declaration.

@@ -12,6 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/strace"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -19,6 +20,7 @@ import (
 type processes struct {
 	root      string
 	env       []string
+	gpuEnv    []string // of tests that need a GPU
 	scratches *scratches
 	carrier   *carrier     // nil without other machines
 	frontEnds atomic.Int64 // that run now, see run.HugePages
@@ -83,7 +85,17 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 
 // environ is the environment of a's commands.
 func (p *processes) environ(a *graph.Action, tmp string) []string {
-	return slices.Concat(p.env, []string{"TMPDIR=" + tmp}, a.Env)
+	test := a.Test()
+	env := slices.Concat(p.env, []string{"TMPDIR=" + tmp})
+	if test.GPU {
+		env = append(env, p.gpuEnv...)
+	}
+	env = append(env, a.Env...)
+	var dirs []string
+	for _, dir := range test.LibDirs {
+		dirs = append(dirs, cache.Absolute(p.root, dir))
+	}
+	return run.WithLibraryFolders(env, dirs)
 }
 
 // maxOutput is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:

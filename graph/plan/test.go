@@ -1,6 +1,10 @@
 package plan
 
 import (
+	"path"
+	"slices"
+	"strings"
+
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -10,6 +14,7 @@ const GPUTool = "gpu"
 
 // tests plans the runs of tests. They are targets, and what is built where nobody names anything has none of them.
 func (b *builder) tests() {
+	libDirs := LibraryFolders(b.project, b.facts)
 	for _, m := range b.project.Tests {
 		of := b.targets[m.Executable]
 		if of == nil {
@@ -21,6 +26,7 @@ func (b *builder) tests() {
 			continue
 		}
 		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.file}, m.Args...), Env: m.Env, Outputs: []string{b.out(graph.TestDir, m.Name+".log")}}
+		a.Work.Test = &graph.TestRun{LibDirs: libDirs, GPU: m.NeedsGPU}
 		a.Inputs = append(a.Inputs, of.file)
 		for _, s := range b.linkage(of).shared {
 			a.Inputs = appendNew(a.Inputs, s.file)
@@ -32,4 +38,26 @@ func (b *builder) tests() {
 		}
 		n.Outputs = a.Outputs
 	}
+}
+
+// LibraryFolders are where a program that was built may find shared libraries that its own path does not lead to, absolute or from the root of the project: what
+// the manifest names with lib_dirs, and the folders of the toolkit, unless the loader looks there anyway. Libraries of the project it finds by itself.
+func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
+	add := func(dir string) {
+		system := strings.HasPrefix(dir, "/usr/lib") || strings.HasPrefix(dir, "/lib")
+		if !system && !slices.Contains(dirs, dir) && path.Base(dir) != "stubs" {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, t := range p.Targets {
+		for _, dir := range t.LibDirs {
+			add(dir)
+		}
+	}
+	if f.CUDA != nil {
+		for _, dir := range f.CUDA.LibDirs {
+			add(dir)
+		}
+	}
+	return dirs
 }
