@@ -1,6 +1,9 @@
 package graph
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Work is what an action has by the kind of work that it is. Each type in it writes its own fields of the key; a nil one has none.
 type Work struct {
@@ -164,8 +167,17 @@ func (l *Link) WriteKey(w KeyWriter) {
 
 // TestRun is how the program of a test runs.
 type TestRun struct {
-	LibDirs []string // folders in front of LD_LIBRARY_PATH: the content of what it loads from them is in the key, and not where they are
-	GPU     bool     // it is told which GPUs the user wants to be used
+	LibDirs []string      // folders in front of LD_LIBRARY_PATH: the content of what it loads from them is in the key, and not where they are
+	GPU     bool          // it is told which GPUs the user wants to be used
+	Each    bool          // it runs each time
+	Timeout time.Duration // 0 is none
+}
+
+// WriteKey adds the limit: a test that took longer has not passed.
+func (t *TestRun) WriteKey(w KeyWriter) {
+	if t != nil && t.Timeout > 0 {
+		w.Field("timeout", t.Timeout.String())
+	}
 }
 
 // Reads are the files that a reads by declaration.

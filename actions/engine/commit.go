@@ -29,7 +29,7 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	if p.request.NativeCPU {
 		cpu = probe.CPU("/")
 	}
-	if !known {
+	if !known || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().Each }) {
 		return false
 	}
 	for _, o := range p.Observed {

@@ -3,9 +3,11 @@ package execute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -71,7 +73,7 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 		defer f.Close()
 		c.Stdout = f
 	}
-	out, err := run.Run(ctx, c)
+	out, err := runWithin(ctx, a.Test().Timeout, c, dir.tmp)
 	if err == nil && c.Stdout != nil && !traced {
 		if info, statErr := c.Stdout.Stat(); statErr != nil || info.Size() > 0 {
 			err = errors.New("it writes to standard output")
@@ -81,6 +83,24 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 		err = &ended{err.Error(), true}
 	}
 	return out, err
+}
+
+// errTimeout is how a test ends that runs longer than it may.
+var errTimeout = errors.New("it ran longer than its timeout")
+
+// runWithin runs c. What runs longer than limit is ended, with all that it has started: its process group first, then whoever has left that and is known by tmp, its
+// folder for temporary files. 0 is no limit.
+func runWithin(ctx context.Context, limit time.Duration, c run.Command, tmp string) (run.Result, error) {
+	if limit == 0 {
+		return run.Run(ctx, c)
+	}
+	within, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	out, err := run.Run(within, c)
+	if err == nil || ctx.Err() != nil || context.Cause(within) != errTimeout {
+		return out, err
+	}
+	return out, errors.Join(fmt.Errorf("%w of %v, and was ended", errTimeout, limit), run.EndOrphans(tmp))
 }
 
 // environ is the environment of a's commands.

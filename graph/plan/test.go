@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -20,16 +21,23 @@ func (b *builder) tests() {
 		if of == nil {
 			continue // the manifest has an error
 		}
-		n := &graph.Target{Label: "test." + m.Name, Name: m.Name, Kind: "test", Deps: []string{of.label}, Pos: graph.Pos(m.Pos)}
+		n := &graph.Target{Label: "test." + m.Name, Name: m.Name, Kind: "test", Pos: graph.Pos(m.Pos)}
 		b.graph.Targets = append(b.graph.Targets, n)
-		if n.Unbuilt = of.unbuilt; of.unbuilt != "" {
-			continue
+		needs := []*target{of}
+		for _, d := range m.Deps {
+			needs = append(needs, b.instances(d.Label)...)
 		}
 		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.file}, m.Args...), Env: m.Env, Outputs: []string{b.out(graph.TestDir, m.Name+".log")}}
-		a.Work.Test = &graph.TestRun{LibDirs: libDirs, GPU: m.NeedsGPU}
-		a.Inputs = append(a.Inputs, of.file)
-		for _, s := range b.linkage(of).shared {
-			a.Inputs = appendNew(a.Inputs, s.file)
+		a.Work.Test = &graph.TestRun{LibDirs: libDirs, GPU: m.NeedsGPU, Each: m.EachTime, Timeout: m.Timeout}
+		for _, t := range needs {
+			n.Deps, n.Unbuilt = appendNew(n.Deps, t.label), cmp.Or(n.Unbuilt, t.unbuilt)
+			a.Inputs = appendNew(a.Inputs, t.node.Outputs...)
+			for _, s := range b.linkage(t).shared {
+				a.Inputs = appendNew(a.Inputs, s.file)
+			}
+		}
+		if n.Unbuilt != "" {
+			continue
 		}
 		a.Inputs = appendNew(a.Inputs, m.Data...)
 		b.emit(&target{Target: &manifest.Target{Pos: m.Pos, Memory: m.Memory}, label: n.Label, node: n}, a)

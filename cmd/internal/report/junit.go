@@ -101,13 +101,16 @@ func (c *command) junit() junitCase {
 	switch {
 	case c.failed:
 		out.Failure = &junitFailure{Text: strings.TrimSpace(said + "\n" + strings.Join(c.help, "\n"))}
+		if out.Out = ""; c.action.Kind == graph.Test {
+			out.Failure.Message = printable(c.why) // what a test says has no form that is known
+			break
+		}
 		for _, m := range c.messages {
 			if m.Severity == messages.Error {
 				out.Failure.Message, out.File = m.Text, m.File
 				break
 			}
 		}
-		out.Out = ""
 	case c.skipped:
 		out.Skipped = &junitSkipped{cmp.Or(c.why, "what it needs failed, or the build ended before")}
 	}
