@@ -18,7 +18,7 @@ import (
 
 type runCmd struct {
 	Target string   `arg:"" optional:"" help:"An executable (default: the only one)."`
-	Args   []string `arg:"" optional:"" help:"What it is given; behind -- if one looks like an option."`
+	Args   []string `arg:"" optional:"" help:"What it is given. All that follows -- is the program's, as it stands."`
 }
 
 // Run builds an executable and runs it in place of kbuild, so that signals and its status are its own.
