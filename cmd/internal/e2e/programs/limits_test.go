@@ -61,7 +61,7 @@ library "u"`)
 			t.Errorf("status %d, no %q in\n%s", status, want, said)
 		}
 	}
-	if xml := string(p.Read("tests.xml")); !strings.Contains(xml, `<failure message="`+how+`"`) {
+	if xml := string(p.Read("tests.xml")); !strings.Contains(xml, `<failure type="test" message="`+how+`"`) {
 		t.Errorf("no %q in\n%s", how, xml)
 	}
 	if _, err := syscall.Read(f, make([]byte, 1)); err != nil { // there is an end as soon as nobody may write to it

@@ -77,7 +77,7 @@ func TestTests(t *testing.T) {
 		}
 	}
 	xml := string(p.Read("tests.xml"))
-	for _, want := range []string{`<testsuite name="test" tests="3" failures="1" skipped="1"`, `<skipped message="it needs a GPU`, "<failure message="} {
+	for _, want := range []string{`<testsuite name="test" tests="3" failures="1" errors="0" skipped="1"`, `<skipped message="it needs a GPU`, `<failure type="test" message="exit status 3"`} {
 		if !strings.Contains(xml, want) {
 			t.Errorf("no %s in\n%s", want, xml)
 		}
