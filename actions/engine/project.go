@@ -155,6 +155,14 @@ func (p *Project) Tools() map[string]plan.Tool {
 	return tools
 }
 
+// LibraryFolders are where a program of the project may find shared libraries that its own path does not lead to, absolute: see plan.LibraryFolders.
+func (p *Project) LibraryFolders() (dirs []string) {
+	for _, dir := range plan.LibraryFolders(p.Project, p.Facts) {
+		dirs = append(dirs, cache.Absolute(p.Root, dir))
+	}
+	return dirs
+}
+
 // NoGPU is why a test that needs a GPU cannot run here, "" if it can.
 func NoGPU() string {
 	if probe.AnyGPU("/") {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"io/fs"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -227,8 +228,11 @@ type Test struct {
 	Args       []string
 	Data       []string // files, relative to Root or absolute
 	Env        []string // NAME=VALUE, sorted
+	Deps       []Dep    // targets whose files it reads
 	NeedsGPU   bool
-	Memory     int64 // bytes, 0 unknown
+	EachTime   bool          // it runs though nothing has changed since it passed
+	Timeout    time.Duration // 0 is none
+	Memory     int64         // bytes, 0 unknown
 	Pos        Pos
 }
 

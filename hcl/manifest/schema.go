@@ -50,6 +50,7 @@ const (
 	BoolType       Type = "bool"
 	NumberType     Type = "number"
 	SizeType       Type = "size"                      // "4GiB", or a number of bytes
+	DurationType   Type = "duration"                  // "90s", or a number of seconds
 	StandardType   Type = "string or list of strings" // of std
 	StringsType    Type = "list of strings"
 	StringMapType  Type = "map of strings"

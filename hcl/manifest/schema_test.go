@@ -81,7 +81,7 @@ func TestEveryAttributeIsRead(t *testing.T) {
 			return
 		case name != a.Name:
 			wrong = name + " = { " + a.Name + " = true }"
-		case slices.Contains([]Type{StringType, BoolType, NumberType, SizeType, StandardType, TypeType}, a.Type):
+		case slices.Contains([]Type{StringType, BoolType, NumberType, SizeType, DurationType, StandardType, TypeType}, a.Type):
 			wrong = name + " = {}"
 		}
 		text, line := withAttribute(path, a, wrong)

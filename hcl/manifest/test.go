@@ -8,7 +8,8 @@ import (
 func (l *loader) decodeTest(b *block) {
 	r := l.reader(b, nil)
 	r.required()
-	t := Test{Name: b.name, Args: plainTexts(r.texts("args")), NeedsGPU: r.isTrue("needs_gpu"), Memory: r.size("memory"), Pos: position(b.rng)}
+	t := Test{Name: b.name, Args: plainTexts(r.texts("args")), NeedsGPU: r.isTrue("needs_gpu"), Memory: r.size("memory"), Deps: r.deps("deps"),
+		Timeout: r.duration("timeout"), EachTime: r.field("cache") != nil && !r.isTrue("cache"), Pos: position(b.rng)}
 	if f := r.field("executable"); f != nil {
 		switch {
 		case f.val.IsNull() || f.val.Type() != referenceType:
