@@ -62,15 +62,15 @@ func TestWatchedLinks(t *testing.T) {
 	if diff := cmp.Diff([]string{base, base + "/other", base + "/other/deep", base + "/p"}, folders); diff != "" {
 		t.Errorf("folders (-want +got):\n%s", diff)
 	}
-	for p, want := range map[string]bool{base: true, base + "/other": true, base + "/p/inc": true, base + "/other/deep/x.h": true, base + "/other/deep/y.h": false, base + "/q": false} {
-		if x.Concerns(p) != want {
-			t.Errorf("%s: it concerns is %v", p, !want)
+	concern := func(paths map[string]bool) {
+		t.Helper()
+		for p, want := range paths {
+			if x.Concerns(base+p) != want {
+				t.Errorf("%s: it concerns is %v", p, !want)
+			}
 		}
 	}
+	concern(map[string]bool{"": true, "/other": true, "/p/inc": true, "/other/deep/x.h": true, "/other/deep/y.h": false, "/q": false})
 	x.whole(base + "/p")
-	for p, want := range map[string]bool{"p/new.cu": true, "p/t.json": false, "p/.kbuild-0123abcd": false, "p/build/x": false, "p/src/.kbuild-notes": true} {
-		if x.Concerns(base+"/"+p) != want {
-			t.Errorf("of the whole project, %s: it concerns is %v", p, !want)
-		}
-	}
+	concern(map[string]bool{"/p/new.cu": true, "/p/t.json": false, "/p/.kbuild-0123abcd": false, "/p/build/x": false, "/p/src/.kbuild-notes": true})
 }
