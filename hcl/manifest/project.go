@@ -174,6 +174,9 @@ type Target struct {
 	HostLTO                      string // of C and C++ sources: "thin", "full"; "" is none
 	Split                        *bool  // attribute split: false keeps nvcc in one piece; nil: not set
 
+	// executable
+	Each string // the key of this instance of for_each, "" without
+
 	// library
 	Shared     bool
 	DeviceLink bool   // device_link = true: close a static library early

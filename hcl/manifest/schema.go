@@ -58,7 +58,8 @@ const (
 	ReferencesType Type = "list of references"
 	ListsType      Type = "map of lists"
 	MapsType       Type = "list of maps"
-	KeysType       Type = "map" // with the keys that Keys lists
+	EachType       Type = "list of strings or map" // of for_each
+	KeysType       Type = "map"                    // with the keys that Keys lists
 	TypeType       Type = "type"
 	AnyType        Type = "any value"
 )

@@ -230,8 +230,12 @@ func executableBlock() *Block {
   sources = ["src/main.cpp", "src/a.cu"]
   code    = ["sm_80"]
 }`,
-		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`")}, compileAttributes(), hostAttributes()),
-		Blocks:     []*Block{partitionBlock()},
+		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`"),
+			{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
+				Text: "Makes a program for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes, and the " +
+					"program is called as the key."},
+		}, compileAttributes(), hostAttributes()),
+		Blocks: []*Block{partitionBlock()},
 	}
 }
 

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -16,8 +17,14 @@ func (l *loader) decodeTest(b *block) {
 			l.errorAt(f.rng, "Write executable.NAME, without quotes.", "executable takes a reference, not %s", typeName(f.val))
 		default:
 			to := f.val.EncapsulatedValue().(*target)
-			if t.Executable = to.label(); to.kind != string(Executable) {
+			b := l.named[to.label()]
+			switch t.Executable = to.label(); {
+			case to.kind != string(Executable):
 				l.errorAt(f.rng, "", "%s is no executable", to.label())
+			case b != nil && b.hasEach() && len(l.each[b]) > 0:
+				l.errorAt(f.rng, fmt.Sprintf("Name one of them: %s[%q].", to.label(), l.each[b][0].key), "%s stands for several programs", to.label())
+			case !l.hasInstance(to, f.rng):
+				t.Executable = ""
 			}
 		}
 	}

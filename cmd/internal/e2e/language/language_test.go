@@ -2,6 +2,9 @@
 package language_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +46,32 @@ func TestPartitions(t *testing.T) {
 		p.Edit("include/hopper/which.h", "90", "91")
 		if _, said, status := p.Fails(); status != 1 || !strings.Contains(said, "src/hopper.cu") || strings.Contains(said, "FAILED src/a.cu") {
 			p.T.Errorf("status %d: %s", status, said)
+		}
+	})
+}
+
+func TestForEach(t *testing.T) {
+	eachToolkit(t, "each", func(p *e2e.Project) {
+		p.Kbuild("perf:copy")
+		if _, err := os.Stat(filepath.Join(p.Dir, "build/bin/scale_perf")); err == nil {
+			p.T.Error("perf:copy builds perf:scale")
+		}
+		p.Kbuild("perf")
+		p.Settled("build/bin/copy_perf", "build/bin/scale_perf")
+		for name, kernel := range map[string]string{"copy": "_Z4copyPiPKi", "scale": "_Z5scalePiPKi"} {
+			if got := p.Functions("build/bin/" + name + "_perf"); !slices.Equal(got, []string{kernel}) {
+				p.T.Errorf("%s has the kernels %q", name, got)
+			}
+		}
+		if _, _, status := p.Fails("run", "perf:scale"); status != 3 {
+			p.T.Errorf("perf:scale ends with status %d", status)
+		}
+		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test scale: exit status 3") || !strings.Contains(said, "1 passed, 1 failed") {
+			p.T.Errorf("status %d: %s", status, said)
+		}
+		p.Edit("scale.cu", "2 *", "4 *")
+		if c := p.Kbuild("perf:copy"); c.Ran > 0 {
+			p.T.Errorf("an edit of scale.cu runs %s for copy", c.Kinds)
 		}
 	})
 }
