@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cmd/internal/scaffold"
+	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
@@ -61,7 +63,11 @@ func (cmd initCmd) Run(c *cli) error {
 	if unplanned != "" {
 		c.say("kbuild: warning: it could not be planned here, so it may have errors: %s", unplanned)
 	}
-	c.say("kbuild: wrote %s: %d programs, %d libraries. Try: kbuild plan", file, draft.Programs, draft.Libraries)
+	libraries := fmt.Sprintf("%d libraries", draft.Libraries)
+	if draft.Libraries == 1 {
+		libraries = "1 library"
+	}
+	c.say("kbuild: wrote %s: %s, %s. Try: kbuild plan", file, graph.Count(draft.Programs, "program"), libraries)
 	return nil
 }
 
