@@ -1,6 +1,9 @@
 package graph
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // Work is what an action has by the kind of work that it is. Each type in it writes its own fields of the key; a nil one has none.
 type Work struct {
@@ -10,6 +13,7 @@ type Work struct {
 	Driver   *Driver           // of what a compiler driver does as one command, or would do
 	Step     *Step             // of a command of a compiler that does not simply read a source and write an object
 	Link     *Link             // of a device link
+	Test     *TestRun          // of a test
 }
 
 // Driver is that of a's work, or an empty one.
@@ -20,6 +24,9 @@ func (a *Action) Step() Step { return valueOf(a.Work.Step) }
 
 // Link is that of a's work, or an empty one.
 func (a *Action) Link() Link { return valueOf(a.Work.Link) }
+
+// Test is that of a's work, or an empty one.
+func (a *Action) Test() TestRun { return valueOf(a.Work.Test) }
 
 func valueOf[T any](p *T) (t T) {
 	if p != nil {
@@ -155,6 +162,21 @@ type Link struct {
 func (l *Link) WriteKey(w KeyWriter) {
 	if l != nil {
 		w.Field("not LTO", strings.Join(l.NonLTO, "\n"))
+	}
+}
+
+// TestRun is how the program of a test runs.
+type TestRun struct {
+	LibDirs []string      // folders in front of LD_LIBRARY_PATH: the content of what it loads from them is in the key, and not where they are
+	GPU     bool          // it is told which GPUs the user wants to be used
+	Each    bool          // it runs each time
+	Timeout time.Duration // 0 is none
+}
+
+// WriteKey adds the limit: a test that took longer has not passed.
+func (t *TestRun) WriteKey(w KeyWriter) {
+	if t != nil && t.Timeout > 0 {
+		w.Field("timeout", t.Timeout.String())
 	}
 }
 

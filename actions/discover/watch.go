@@ -37,7 +37,8 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 			byStat[f] = true
 		}
 		d.watchShadows(rec, set, done)
-		for _, p := range append(d.watchArguments(of.Action), d.loader.pathsOf(rec)...) {
+		_, missed := d.loaded(of.Action)
+		for _, p := range slices.Concat(d.watchArguments(of.Action), missed, d.loader.pathsOf(rec)) {
 			set[p] = true
 		}
 	}
@@ -60,7 +61,8 @@ func (d *Discovery) Observed(all iter.Seq[Recorded], except string) (observed []
 // what must stay absent. What may not come to the folders that its compiler searches is not among them: see Searched and Shadows.
 func (d *Discovery) Uses(of Recorded) []string {
 	a, rec := of.Action, of.Record
-	out := slices.Concat(a.Reads(), d.Named(a), d.watchArguments(a))
+	found, missed := d.loaded(a)
+	out := slices.Concat(a.Reads(), d.Named(a), d.watchArguments(a), found, missed)
 	if rec != nil {
 		for _, f := range rec.Discovered {
 			if !IsCondition(f.Path) {

@@ -21,7 +21,7 @@ import (
 func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
 	tools, known := probe.Observed(p.request, p.Facts)
 	gpus := ""
-	if p.request.NeedNative {
+	if p.request.NeedNative || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().GPU }) {
 		gpus = probe.GPUs("/", os.Getenv)
 		known = known && gpus != ""
 	}
@@ -29,10 +29,8 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	if p.request.NativeCPU {
 		cpu = probe.CPU("/")
 	}
-	if !known || slices.ContainsFunc(closure, func(id graph.ActionID) bool {
-		return p.Graph.Actions[id].Kind == graph.Test && len(p.Graph.Actions[id].Tools) > 0
-	}) {
-		return false // what a test depends on besides files is asked for each time
+	if !known || slices.ContainsFunc(closure, func(id graph.ActionID) bool { return p.Graph.Actions[id].Test().Each }) {
+		return false
 	}
 	for _, o := range p.Observed {
 		if o.Kind == cache.KindFile {

@@ -18,6 +18,7 @@ func (silent) Enter()                                 {}
 func (silent) Diagnose(manifest.Diagnostics)          {}
 func (silent) Say(string)                             {}
 func (silent) Note(string)                            {}
+func (silent) Waiting(string)                         {}
 func (silent) UpToDate(int)                           {}
 func (silent) Begin(*Tree, []graph.ActionID) (r *Run) { return r }
 

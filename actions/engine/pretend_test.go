@@ -209,6 +209,7 @@ func (f *front) Say(text string) {
 		f.say(text)
 	}
 }
+func (f *front) Waiting(string)   {}
 func (f *front) Note(text string) { f.said = append(f.said, text) }
 
 func (f *front) Diagnose(all manifest.Diagnostics) {

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/cache"
@@ -63,7 +65,9 @@ func (w *Workspace) Plan() (*Project, error) {
 		return nil, err
 	}
 	p := &Project{w: w, Project: loaded, request: w.Request(loaded)}
-	if p.Facts, err = probe.Collect(context.Background(), p.request); errors.As(err, new(probe.TempError)) {
+	collect := func() (err error) { p.Facts, err = probe.Collect(context.Background(), p.request); return err }
+	err = w.during(collect, time.After(slowStep), "asking the compilers and libraries of this machine what they are; the next build knows")
+	if errors.As(err, new(probe.TempError)) {
 		return nil, UsageError{err}
 	} else if err != nil {
 		return nil, err
@@ -119,7 +123,9 @@ func (p *Project) make() (plan.Plan, error) {
 		if len(made.Questions) == 0 {
 			return made, nil
 		}
-		if err := steps.Ask(context.Background(), made.Questions); err != nil {
+		ask := func() error { return steps.Ask(context.Background(), made.Questions) }
+		line := fmt.Sprintf("asking the compilers for the steps of %d commands; the next build knows them", len(made.Questions))
+		if err := p.w.during(ask, time.After(slowStep), line); err != nil {
 			return made, err
 		}
 	}
@@ -153,6 +159,14 @@ func (p *Project) Tools() map[string]plan.Tool {
 		tools[plan.GPUTool] = plan.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())} // what is not known is no other's
 	}
 	return tools
+}
+
+// LibraryFolders are where a program of the project may find shared libraries that its own path does not lead to, absolute: see plan.LibraryFolders.
+func (p *Project) LibraryFolders() (dirs []string) {
+	for _, dir := range plan.LibraryFolders(p.Project, p.Facts) {
+		dirs = append(dirs, cache.Absolute(p.Root, dir))
+	}
+	return dirs
 }
 
 // NoGPU is why a test that needs a GPU cannot run here, "" if it can.

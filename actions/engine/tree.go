@@ -61,6 +61,7 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, name
 	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(c.Root, db.Known)}
 	os.RemoveAll(filepath.Join(c.State, "parts"))
 	c.Env, c.KeyEnv = environ()
+	c.GPUEnv = run.GPUEnviron(os.Environ())
 	c.Begun, c.Files, c.Listing, c.Records = w.Begun, t.files, cache.NewListing(c.Root), db
 	var err error
 	if t.limit, err = w.CacheSize(); err == nil {

@@ -82,7 +82,7 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 		}
 	}
 	slices.Sort(env)
-	fmt.Fprintf(h, "%q", env)
+	fmt.Fprintf(h, "%q%q", env, run.GPUEnviron(os.Environ()))
 	h.Sum(v.key[:0])
 	return true
 }

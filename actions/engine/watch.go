@@ -2,36 +2,72 @@ package engine
 
 import (
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Watched is what a build looks at: a change of anything else cannot make the next one do something.
+// What tells of changes tells of entries of folders, by the path that a folder was watched under. So all that a build looked at is kept by its real path,
+// without links and "..": a source that is a link counts as the link, which may come to lead elsewhere, and as the file that it leads to.
+
+// Watched is what a build looks at: a change of anything else cannot make the next one do something. All paths are real ones.
 type Watched struct {
-	build string          // the build tree
-	files map[string]bool // absolute, also those that are not there
+	own   []string        // where kbuild writes: the build tree, the action cache, reports
+	files map[string]bool // also those that are not there, and links on the way
 	dirs  map[string]bool // whose names all count
+	above map[string]bool // folders on the way to any of them
+
+	links links
 }
 
 // Watched is what the last build of targets looked at. Where that is not known, as after a mistake in the manifest, it is the whole project; where
-// the build failed, it is that too, since a compiler that ends early does not tell what it looked for.
-func (w *Workspace) Watched(targets []string, failed bool) Watched {
+// the build failed, it is that too, since a compiler that ends early does not tell what it looked for. own are files that kbuild itself writes.
+func (w *Workspace) Watched(targets []string, failed bool, own ...string) Watched {
 	root, _ := manifest.Locate(w.Manifest)
-	x := Watched{build: filepath.Dir(w.StateDir()), files: map[string]bool{}, dirs: map[string]bool{}}
+	x := newWatched()
+	x.own = append(x.own, x.links.real(filepath.Dir(w.StateDir()), nil))
+	if dir, err := w.ActionCache(); err == nil {
+		x.own = append(x.own, x.links.real(dir, nil))
+	}
+	for _, file := range own {
+		x.own = append(x.own, x.links.real(file, nil))
+	}
 	for _, name := range []string{w.Manifest.File, manifest.DefaultFile, "kernels.local.hcl", "kernels.lock"} {
-		x.files[filepath.Join(root, name)] = true
+		x.file(cache.Absolute(root, name))
 	}
 	if !x.seen(w, targets, root) || failed {
-		x.whole(root)
+		x.whole(x.links.real(root, nil))
 	}
+	x.ways()
 	return x
 }
 
-// seen takes the observations of the last build.
+func newWatched() Watched {
+	return Watched{files: map[string]bool{}, dirs: map[string]bool{}, above: map[string]bool{}, links: links{}}
+}
+
+// file takes a path, and the links on the way to it.
+func (x *Watched) file(p string) {
+	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
+		x.files[real] = true
+	}
+}
+
+// dir takes a folder whose names all count, and the links on the way to it.
+func (x *Watched) dir(p string) {
+	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
+		x.dirs[real] = true
+	}
+}
+
+// seen takes the observations of the last build, and what is recorded of its commands. ok is false where they are not all.
 func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	v := w.view(Request{Targets: targets})
 	if v == nil {
@@ -43,33 +79,62 @@ func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	}
 	defer db.Close()
 	seen := db.View(v.key)
-	if seen == nil {
-		return false
-	}
-	for _, o := range seen.All() {
-		p := cache.Absolute(root, o.Path)
-		if x.Builds(p) {
-			continue
-		}
-		switch o.Kind {
-		case cache.KindFolder:
-			x.dirs[p] = true
-		case cache.KindGuard:
-			for _, name := range o.Absent {
-				x.files[filepath.Join(p, name)] = true
-			}
-		default:
-			x.files[p] = true
+	if seen != nil {
+		for _, o := range seen.All() {
+			x.observation(cache.Absolute(root, o.Path), o)
 		}
 	}
-	return true
+	for rec := range db.All() {
+		x.record(root, rec)
+	}
+	return seen != nil
 }
 
-// whole takes all folders of a project but the build tree and those that are hidden.
+// record takes what a command has read, or looked for in vain. A build that cannot tell whether what it looked at is what its commands have seen leaves no
+// view, or that of a build before, and records all the same.
+func (x *Watched) record(root string, rec *cache.Record) {
+	for _, f := range rec.Discovered {
+		x.file(cache.Absolute(root, f.Path))
+	}
+	for _, p := range rec.Absent {
+		x.file(cache.Absolute(root, p))
+	}
+	for _, f := range rec.Fields {
+		if in, ok := strings.CutPrefix(f.Name, "input "); ok {
+			x.file(cache.Absolute(root, in))
+		}
+	}
+}
+
+func (x *Watched) observation(p string, o cache.Observation) {
+	switch o.Kind {
+	case cache.KindFolder:
+		x.dir(p)
+	case cache.KindGuard:
+		for _, name := range o.Absent {
+			x.file(p + "/" + name)
+		}
+		if len(o.Absent) == 0 {
+			x.file(p)
+		}
+	default:
+		x.file(p)
+	}
+}
+
+// whole takes all folders of a project but those where kbuild writes and those that are hidden.
 func (x *Watched) whole(root string) {
 	filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		switch {
-		case err != nil || !e.IsDir():
+		case err != nil:
+			return nil
+		case e.Type()&fs.ModeSymlink != 0:
+			x.file(p)
+			if info, err := os.Stat(p); err == nil && info.IsDir() {
+				x.dir(p) // and no folder in it: it may lead to the whole machine
+			}
+			return nil
+		case !e.IsDir():
 			return nil
 		case p != root && (strings.HasPrefix(e.Name(), ".") || x.Builds(p)):
 			return filepath.SkipDir
@@ -79,45 +144,55 @@ func (x *Watched) whole(root string) {
 	})
 }
 
-// Builds reports a path in the build tree, where builds write.
-func (x *Watched) Builds(p string) bool { return p == x.build || strings.HasPrefix(p, x.build+"/") }
+// ways notes the folders above all that is watched: one of them may be moved away, and come back.
+func (x *Watched) ways() {
+	for _, set := range []map[string]bool{x.files, x.dirs} {
+		for p := range set {
+			for d := filepath.Dir(p); !x.above[d]; d = filepath.Dir(d) {
+				x.above[d] = true
+			}
+		}
+	}
+}
 
-// Folders are those whose entries tell of a change: the nearest ones that exist.
+// Add takes what another build has looked at: of one that failed it is not known what it would have, outside of the project.
+func (x *Watched) Add(other Watched) {
+	maps.Copy(x.files, other.files)
+	maps.Copy(x.dirs, other.dirs)
+	maps.Copy(x.above, other.above)
+}
+
+// Builds reports a path that kbuild itself writes.
+func (x *Watched) Builds(p string) bool {
+	return slices.ContainsFunc(x.own, func(own string) bool { return p == own || strings.HasPrefix(p, own+"/") })
+}
+
+// Folders are those whose entries tell of a change: true where each entry may be of interest, false where only entries that come and go are, since
+// the folder leads to one of the others.
 func (x *Watched) Folders(exists func(dir string) bool) map[string]bool {
 	all := map[string]bool{}
-	known := map[string]string{}
-	nearest := func(dir string) string {
-		d := dir
-		for d != "/" && d != "." && known[d] == "" && !exists(d) {
-			d = filepath.Dir(d)
+	for d := range x.above {
+		if exists(d) {
+			all[d] = false
 		}
-		if known[d] != "" {
-			d = known[d]
-		}
-		known[dir] = d
-		return d
 	}
 	for d := range x.dirs {
-		all[nearest(d)] = true
+		if exists(d) {
+			all[d] = true
+		}
 	}
 	for f := range x.files {
-		all[nearest(filepath.Dir(f))] = true
+		if d := filepath.Dir(f); exists(d) {
+			all[d] = true
+		}
 	}
 	return all
 }
 
 // Concerns reports a path whose change may matter: one that was looked at, one in a folder that was listed, or a folder on the way to one.
 func (x *Watched) Concerns(p string) bool {
-	if x.Builds(p) {
+	if x.Builds(p) || regular.IsTemporary(filepath.Base(p)) {
 		return false
 	}
-	if x.files[p] || x.dirs[p] || x.dirs[filepath.Dir(p)] {
-		return true
-	}
-	for f := range x.files {
-		if strings.HasPrefix(f, p+"/") {
-			return true
-		}
-	}
-	return false
+	return x.files[p] || x.dirs[p] || x.dirs[filepath.Dir(p)] || x.above[p]
 }

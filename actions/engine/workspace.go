@@ -56,6 +56,8 @@ type Front interface {
 	Say(text string)
 	// Note shows a line that matters less.
 	Note(text string)
+	// Waiting shows somebody who looks on what takes so long.
+	Waiting(text string)
 	// Begin makes ready for a run over actions and all that they need, in an open build tree.
 	Begin(t *Tree, want []graph.ActionID) *Run
 	// UpToDate says that all of so many actions are.

@@ -24,8 +24,10 @@ type keys struct {
 	root        string
 	tools       map[string]string
 	env, keyEnv []string
+	gpuEnv      []string // of tests that need a GPU
 	digest      func(file string) (cache.Digest, error)
 	named       func(a *graph.Action) []string           // the files that arguments name
+	loaded      func(a *graph.Action) []string           // the shared libraries that kbuild leads a test to
 	undeclared  func(a *graph.Action, file string) error // of a file that no action may read
 	steps       map[graph.Kind]step
 }
@@ -34,7 +36,8 @@ type keys struct {
 // so the texts are made when they are asked for: keys.fields.
 type actionKey struct {
 	key      cache.Key
-	inputs   []cache.FileDigest // declared, then named by arguments
+	inputs   []cache.FileDigest // declared, then named by arguments, then shared libraries that kbuild leads a test to
+	loaded   int                // how many these are
 	implicit []cache.Field
 }
 
@@ -54,6 +57,12 @@ func (k *keys) of(a *graph.Action) (key actionKey, err error) {
 		if err := k.input(&key, a, f); err != nil {
 			return key, err
 		}
+	}
+	for _, f := range k.loaded(a) {
+		if err := k.input(&key, a, f); err != nil {
+			return key, err
+		}
+		key.loaded++
 	}
 	if key.implicit, err = k.implicit(a); err != nil {
 		return key, err
@@ -132,6 +141,11 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 			w.Field("env", e)
 		}
 	}
+	if a.Test().GPU {
+		for _, e := range k.gpuEnv {
+			w.Field("env", e)
+		}
+	}
 	for _, e := range a.Env {
 		w.Field("env", e)
 	}
@@ -143,7 +157,12 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	}
 	a.Work.Driver.WriteKey(w)
 	a.Work.Link.WriteKey(w)
-	for _, in := range key.inputs {
+	a.Work.Test.WriteKey(w)
+	libraries := len(key.inputs) - key.loaded
+	for _, in := range key.inputs[libraries:] {
+		w.Field("library "+path.Base(in.Path), in.Digest.String()) // a toolkit may be elsewhere on another machine
+	}
+	for _, in := range key.inputs[:libraries] {
 		name := in.Path
 		if k.isIntermediate(name) {
 			name = keyName(name)

@@ -3,15 +3,18 @@ package execute
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/actions/strace"
+	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
@@ -19,6 +22,7 @@ import (
 type processes struct {
 	root      string
 	env       []string
+	gpuEnv    []string // of tests that need a GPU
 	scratches *scratches
 	carrier   *carrier     // nil without other machines
 	frontEnds atomic.Int64 // that run now, see run.HugePages
@@ -69,7 +73,7 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 		defer f.Close()
 		c.Stdout = f
 	}
-	out, err := run.Run(ctx, c)
+	out, err := runWithin(ctx, a.Test().Timeout, c, dir.tmp)
 	if err == nil && c.Stdout != nil && !traced {
 		if info, statErr := c.Stdout.Stat(); statErr != nil || info.Size() > 0 {
 			err = errors.New("it writes to standard output")
@@ -81,9 +85,37 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 	return out, err
 }
 
+// errTimeout is how a test ends that runs longer than it may.
+var errTimeout = errors.New("it ran longer than its timeout")
+
+// runWithin runs c. What runs longer than limit is ended, with all that it has started: its process group first, then whoever has left that and is known by tmp, its
+// folder for temporary files. 0 is no limit.
+func runWithin(ctx context.Context, limit time.Duration, c run.Command, tmp string) (run.Result, error) {
+	if limit == 0 {
+		return run.Run(ctx, c)
+	}
+	within, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	out, err := run.Run(within, c)
+	if err == nil || ctx.Err() != nil || context.Cause(within) != errTimeout {
+		return out, err
+	}
+	return out, errors.Join(fmt.Errorf("%w of %v, and was ended", errTimeout, limit), run.EndOrphans(tmp))
+}
+
 // environ is the environment of a's commands.
 func (p *processes) environ(a *graph.Action, tmp string) []string {
-	return slices.Concat(p.env, []string{"TMPDIR=" + tmp}, a.Env)
+	test := a.Test()
+	env := slices.Concat(p.env, []string{"TMPDIR=" + tmp})
+	if test.GPU {
+		env = append(env, p.gpuEnv...)
+	}
+	env = append(env, a.Env...)
+	var dirs []string
+	for _, dir := range test.LibDirs {
+		dirs = append(dirs, cache.Absolute(p.root, dir))
+	}
+	return run.WithLibraryFolders(env, dirs)
 }
 
 // maxOutput is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:

@@ -53,7 +53,7 @@ func (r *Runner) storeOf(a *graph.Action) cache.Store {
 // stored is the record of the shared cache that holds today, nil if there is none.
 func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *cache.Record {
 	store := r.storeOf(a)
-	if store == nil || r.discovery.CommandTellsTime(a) {
+	if store == nil || a.Test().Each || r.discovery.CommandTellsTime(a) {
 		return nil
 	}
 	recs, err := store.Records(ctx, key)

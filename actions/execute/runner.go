@@ -45,6 +45,7 @@ type Config struct {
 	Families          map[string]string   // of those that are host compilers: "gcc" or "clang"
 	Env               []string            // the complete environment of commands
 	KeyEnv            []string            // the part of Env that can change an output
+	GPUEnv            []string            // what tests that need a GPU have besides: which one to use
 	Begun             time.Time           // when this kbuild started
 	Starved           func(*graph.Action) // is told what ended since memory was short; may be nil
 	Base              string              // a folder whose texts are the same at another place; "" is none: see pptext.Options
@@ -90,7 +91,7 @@ func New(c Config) *Runner {
 	r.makers = makers{c.Graph, c.Outer}
 	r.tree = buildTree{c.Root, c.Files, c.Listing}
 	r.scratches = &scratches{root: c.Root, buildDir: c.Graph.BuildDir, dir: filepath.Join(c.State, "tmp")}
-	r.processes = &processes{root: c.Root, env: c.Env, scratches: r.scratches, errorOnly: c.Verbatim}
+	r.processes = &processes{root: c.Root, env: c.Env, gpuEnv: c.GPUEnv, scratches: r.scratches, errorOnly: c.Verbatim}
 	r.intermediates = newIntermediates(r.makers, c.Root, c.IntermediateStore, r.remake)
 	r.discovery = discover.New(discover.Config{
 		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Families: c.Families,
@@ -98,7 +99,7 @@ func New(c Config) *Runner {
 	})
 	r.generated = &generatedFiles{makers: r.makers, tree: r.tree}
 	r.provenance = &provenance{makers: r.makers, root: c.Root, tools: c.Tools, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named}
-	r.keys = &keys{makers: r.makers, root: c.Root, tools: c.Tools, env: c.Env, keyEnv: c.KeyEnv, digest: r.digest, named: r.discovery.Named,
+	r.keys = &keys{makers: r.makers, root: c.Root, tools: c.Tools, env: c.Env, keyEnv: c.KeyEnv, gpuEnv: c.GPUEnv, digest: r.digest, named: r.discovery.Named, loaded: r.discovery.Loaded,
 		undeclared: func(a *graph.Action, file string) error { return r.generated.undeclaredFile(a, r.discovery.Name(file)) }, steps: steps(r.provenance)}
 	r.canonical = &canonicalizer{incbins: r.discovery.IncbinDigests, isRead: r.intermediates.isRead, base: c.Base}
 	r.stability = &stability{makers: r.makers, root: c.Root, env: c.Env, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
@@ -167,6 +168,9 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 // lookUp finds the record that settles a today: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run. Of
 // intermediates the build tree has no outputs.
 func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (*cache.Record, sched.Status) {
+	if a.Test().Each {
+		return nil, ""
+	}
 	rec := r.recorded(a, key)
 	if rec != nil && r.discovery.Holds(a, rec) && (a.Intermediate && len(rec.Outputs) == len(a.Outputs) || !a.Intermediate && r.hasOutputs(rec)) {
 		return rec, sched.UpToDate

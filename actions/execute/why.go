@@ -34,6 +34,9 @@ func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 		return []string{"no record of an earlier run in this build tree"}
 	}
 	out := r.unlike(last, a, key)
+	if a.Test().Each {
+		out = append(out, "it has cache = false")
+	}
 	for _, o := range last.Outputs {
 		if a.Intermediate {
 			break
@@ -84,7 +87,7 @@ func byName(fields []cache.Field) map[string][]string {
 }
 
 func describe(name, value string) string {
-	if strings.HasPrefix(name, "input ") || strings.HasPrefix(name, "tool ") || name == "program" || name == "made from" {
+	if strings.HasPrefix(name, "input ") || strings.HasPrefix(name, "tool ") || strings.HasPrefix(name, "library ") || name == "program" || name == "made from" {
 		return name
 	}
 	return name + " " + value
@@ -94,6 +97,8 @@ func change(name, was, is string) string {
 	switch {
 	case strings.HasPrefix(name, "input "):
 		return strings.TrimPrefix(name, "input ") + " changed"
+	case strings.HasPrefix(name, "library "):
+		return "the shared library " + strings.TrimPrefix(name, "library ") + " changed"
 	case strings.HasPrefix(name, "tool "):
 		return "the tools of " + strings.TrimPrefix(name, "tool ") + " changed"
 	case name == "program":

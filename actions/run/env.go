@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"sort"
 	"strings"
 )
@@ -55,4 +56,39 @@ func KeyEnviron(env []string) []string {
 	}
 	sort.Strings(out)
 	return out
+}
+
+// chooseGPUs are the variables by which a user says which GPUs a program may use, and what their numbers mean.
+var chooseGPUs = [...]string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}
+
+// GPUEnviron are those of parent that choose GPUs, sorted. An empty one counts, unlike in Environ: it hides all of them.
+func GPUEnviron(parent []string) []string {
+	var out []string
+	for _, e := range parent {
+		if name, _, _ := strings.Cut(e, "="); slices.Contains(chooseGPUs[:], name) {
+			out = append(out, e)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// WithLibraryFolders puts folders in front of the LD_LIBRARY_PATH of env, in which the last of a name counts.
+func WithLibraryFolders(env, dirs []string) []string {
+	const name = "LD_LIBRARY_PATH="
+	if len(dirs) == 0 {
+		return env
+	}
+	path, before := strings.Join(dirs, ":"), ""
+	out := slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		value, is := strings.CutPrefix(e, name)
+		if is {
+			before = value
+		}
+		return is
+	})
+	if before != "" {
+		path += ":" + before
+	}
+	return append(out, name+path)
 }

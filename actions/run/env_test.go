@@ -18,3 +18,22 @@ func TestEnviron(t *testing.T) {
 		t.Errorf("environment in keys (-want +got):\n%s", diff)
 	}
 }
+
+func TestGPUEnviron(t *testing.T) {
+	got := GPUEnviron([]string{"PATH=/bin", "ROCR_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES_X=1", "HIP_VISIBLE_DEVICES=1"})
+	if diff := cmp.Diff([]string{"CUDA_VISIBLE_DEVICES=", "HIP_VISIBLE_DEVICES=1", "ROCR_VISIBLE_DEVICES=0"}, got); diff != "" {
+		t.Errorf("of GPUs (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithLibraryFolders(t *testing.T) {
+	for _, c := range []struct{ env, want []string }{
+		{nil, []string{"LD_LIBRARY_PATH=/a:/b"}},
+		{[]string{"LD_LIBRARY_PATH="}, []string{"LD_LIBRARY_PATH=/a:/b"}}, // an empty entry would be the folder that it runs in
+		{[]string{"LD_LIBRARY_PATH=/x", "HOME=/", "LD_LIBRARY_PATH=/y"}, []string{"HOME=/", "LD_LIBRARY_PATH=/a:/b:/y"}},
+	} {
+		if diff := cmp.Diff(c.want, WithLibraryFolders(c.env, []string{"/a", "/b"})); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.env, diff)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,7 +55,7 @@ func EncodeRecord(r *cache.Record) ([]byte, error) {
 // DecodeRecord reads what EncodeRecord wrote; every other text is cache.ErrCorrupt.
 func DecodeRecord(b []byte) (*cache.Record, error) {
 	n := len(b) - sumLine
-	if n < 0 || string(b[n:]) != fmt.Sprintf("%s%x\n", sumPrefix, sha256.Sum256(b[:n])) {
+	if !sealed(b) {
 		return nil, fmt.Errorf("%w: a record of %d bytes has a wrong sum", cache.ErrCorrupt, len(b))
 	}
 	blobs, rest, ok := recordHead(b[:n])
@@ -106,6 +107,16 @@ func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
 	return blobs, nil, false
 }
 
+// errOtherVersion is a record that is whole, as its sum says, and is none to this kbuild: it has another form, or an id of other fields. A kbuild of that version
+// may still use it; who does not leaves it to gc.
+var errOtherVersion = errors.New("a record of another version of kbuild")
+
+// sealed reports a record file with the right sum.
+func sealed(b []byte) bool {
+	n := len(b) - sumLine
+	return n >= 0 && string(b[n:]) == fmt.Sprintf("%s%x\n", sumPrefix, sha256.Sum256(b[:n]))
+}
+
 // readRecord reads and checks a record file; its name must be its key and id.
 func readRecord(name string) (*cache.Record, error) {
 	b, err := readAtMost(name, MaxRecord)
@@ -113,10 +124,15 @@ func readRecord(name string) (*cache.Record, error) {
 		return nil, err
 	}
 	r, err := DecodeRecord(b)
-	if err != nil {
+	command, id, _ := splitRecordName(filepath.Base(name))
+	switch {
+	case err != nil && sealed(b):
+		return nil, fmt.Errorf("%w: %v", errOtherVersion, err)
+	case err != nil:
 		return nil, err
-	}
-	if filepath.Base(name) != recordName(r.Command, r.ID()) {
+	case command == r.Command && id != r.ID():
+		return nil, fmt.Errorf("%w: its name is made of other fields", errOtherVersion)
+	case command != r.Command:
 		return nil, fmt.Errorf("%w: a record under the name of another", cache.ErrCorrupt)
 	}
 	return r, nil

@@ -277,8 +277,8 @@ func TestSwappedEntries(t *testing.T) {
 	c := *b
 	c.Absent = []string{"x.h"} // another id
 	write(t, s.record(&c), string(other))
-	if rs := records(t, s, b.Command); len(rs) != 1 || exists(s.record(&c)) {
-		t.Error("a record under another id was accepted")
+	if rs := records(t, s, b.Command); len(rs) != 1 || !exists(s.record(&c)) { // it may be that of another version
+		t.Error("a record under another id was accepted, or removed")
 	}
 }
 

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -329,5 +330,34 @@ func BenchmarkRecords500Headers(b *testing.B) {
 		if len(records(b, s, r.Command)) != 1 {
 			b.Fatal("miss")
 		}
+	}
+}
+
+// Records that are whole and have another form, or a name that is made of other fields, are of another version of kbuild: verify leaves them to gc.
+func TestVerifyLeavesOtherVersions(t *testing.T) {
+	s := open(t, t.TempDir())
+	r := put(t, s, "now", "content")
+	text, err := os.ReadFile(s.record(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(id string) string { return s.recordFile(r.Command, digestOf(id)) }
+	sealedText := func(text string) string { return text + fmt.Sprintf("sha256 %x\n", sha256.Sum256([]byte(text))) }
+	write(t, named("other fields"), string(text))
+	write(t, named("other form"), sealedText("kbuild record 7\nwhatever\n"))
+	write(t, named("damaged"), flip(string(text), 40))
+	var found []string
+	res, err := s.Verify(t.Context(), true, func(p Problem) { found = append(found, p.Path) })
+	if err != nil || res.Others != 2 || res.Problems != 1 || len(found) != 1 || found[0] != named("damaged") {
+		t.Errorf("%+v, %v, %q", res, err, found)
+	}
+	for name, want := range map[string]bool{s.record(r): true, named("other fields"): true, named("other form"): true, named("damaged"): false} {
+		if exists(name) != want {
+			t.Errorf("%s is there: %v", name, !want)
+		}
+	}
+	later(s, 48*time.Hour)
+	if res, err := s.GC(t.Context(), 1, 0); err != nil || res.Records != 3 {
+		t.Errorf("gc: %+v, %v", res, err)
 	}
 }

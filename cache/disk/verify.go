@@ -23,10 +23,11 @@ type VerifyResult struct {
 	Bytes    int64 `json:"bytes"` // of the blobs, all read
 	Problems int   `json:"problems"`
 	Repaired int   `json:"repaired"`
+	Others   int   `json:"others"` // records of other versions of kbuild, whose outputs were not looked for
 }
 
 // Verify checks that every blob has its digest, every record is whole, and the blobs of every record are
-// there; each problem is reported, blobs first, in the order of names. With repair, broken entries are
+// there; each problem is reported, blobs first, in the order of names. Records of other versions of kbuild are counted. With repair, broken entries are
 // removed: a removed entry is a miss. Builds may run meanwhile; entries that vanish are no problems.
 func (s *Store) Verify(ctx context.Context, repair bool, report func(Problem)) (VerifyResult, error) {
 	v := &verification{s: s, ctx: ctx, repair: repair, report: report, bad: map[cache.Digest]bool{}}
@@ -77,6 +78,10 @@ func (v *verification) record(name string, _ fs.FileInfo) {
 		return
 	}
 	v.res.Records++
+	if errors.Is(err, errOtherVersion) {
+		v.res.Others++
+		return
+	}
 	if err == nil {
 		err = v.blobsOf(r)
 	}

@@ -67,6 +67,12 @@ func RemoveTemporary(dir string) {
 	}
 }
 
+// IsTemporary reports the name of a file that Replace writes before it takes the place of another.
+func IsTemporary(name string) bool {
+	number, ok := strings.CutPrefix(name, temporaryPrefix)
+	return ok && len(number) == 8 && strings.Trim(number, "0123456789abcdef") == ""
+}
+
 const temporaryPrefix = ".kbuild-"
 
 // temporary makes a file as any program would: os.CreateTemp forbids it to others than its owner.

@@ -273,6 +273,9 @@ func TestChangedInTwoLayers(t *testing.T) {
 	if tr.s.top == nil {
 		t.Fatal("no second layer")
 	}
+	if all := tr.s.All(); all[len(tr.s.base.entries)].Digest != d {
+		t.Errorf("all are %d, and the second layer is not among them", len(all))
+	}
 	stat, content := tr.changed()
 	if strings.Join(stat, " ") != "f1" || content != nil {
 		t.Errorf("changed by stat %q, by content %q", stat, content)

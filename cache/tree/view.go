@@ -243,10 +243,15 @@ func (v *View) At(i int) cache.Observation {
 	return s.at(i)
 }
 
-// All are the observations as they were written. The number of one is that which Changed gives, of a view that was written once.
+// All are the observations as they were written, by their numbers. Of a path that Update has given another there are both.
 func (v *View) All() (list []cache.Observation) {
 	for i := range v.base.entries {
 		list = append(list, v.base.at(i))
+	}
+	if v.top != nil {
+		for i := range v.top.entries {
+			list = append(list, v.top.at(i))
+		}
 	}
 	return list
 }

@@ -45,6 +45,8 @@ func (c *cli) known(words []string) reference.Known {
 	}
 	return reference.Known{
 		Targets:  func() []string { return targetNames(load()) },
+		Programs: func() []string { return programNames(load()) },
+		Tests:    func() []string { return testNames(load()) },
 		Profiles: func() []string { return load().Profiles },
 		Archs:    func() []string { return archsOf(load()) },
 		Variables: func() (names []string) {
@@ -72,6 +74,24 @@ func targetNames(p *manifest.Project) (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// programNames are what kbuild run takes.
+func programNames(p *manifest.Project) (names []string) {
+	for _, t := range p.Targets {
+		if t.Kind == manifest.Executable {
+			names = append(names, t.Name, t.Label())
+		}
+	}
+	return names
+}
+
+// testNames are what kbuild test takes: tests, and programs that have some.
+func testNames(p *manifest.Project) (names []string) {
+	for _, t := range p.Tests {
+		names = append(names, t.Name, "test."+t.Name, strings.TrimPrefix(t.Executable, "executable."), t.Executable)
+	}
+	return names
 }
 
 // ofWords is a command line with the folder and the manifest that words name.

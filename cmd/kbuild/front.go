@@ -148,6 +148,13 @@ func (c *cli) Note(text string) {
 	}
 }
 
+// Waiting implements engine.Front: a person is told what kbuild waits for, and a log is not.
+func (c *cli) Waiting(text string) {
+	if term.IsTerminal(c.err) && !term.InCI(os.Getenv) {
+		c.Note(text)
+	}
+}
+
 // Diagnose implements engine.Front: diagnostics go to standard error, and are events with --json. What a plan has said, the next one of
 // this run need not say again.
 func (c *cli) Diagnose(all manifest.Diagnostics) {

@@ -21,7 +21,7 @@ var allowed = map[string]string{
 	"cmd/internal/pretend/devcode": "",
 	"cmd/internal/reference":       "hcl/manifest",
 	"cmd/internal/compdb":          "graph",
-	"cmd/internal/scaffold":        "cache/regular",
+	"cmd/internal/scaffold":        "hcl/manifest cache/regular",
 	"cmd/internal/migrate":         "hcl/manifest hcl/optfile graph/gencode graph/compiler graph/compiler/host graph/compiler/nvcc cache/regular",
 	"cmd/internal/wheel":           "",
 	"cmd/internal/golden":          "",

@@ -113,6 +113,7 @@ type listener struct {
 
 func (l *listener) Enter()                          {}
 func (l *listener) Say(string)                      {}
+func (l *listener) Waiting(string)                  {}
 func (l *listener) Note(string)                     {}
 func (l *listener) Diagnose(d manifest.Diagnostics) { l.diags = append(l.diags, d...) }
 

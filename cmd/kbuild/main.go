@@ -83,7 +83,9 @@ func (c *cli) run(args []string) (status int) {
 	if slices.Equal(args, []string{"--version"}) { // as every program has it
 		args = []string{"version"}
 	}
+	args, given := programArgs(args, parser.Model.Flags)
 	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
+	line.Run.Args = append(line.Run.Args, given...)
 	switch {
 	case errors.As(err, new(term.OutputError)): // of the help
 		return exitFailed

@@ -56,7 +56,34 @@ func codes(a *graph.Action) string {
 	return fmt.Sprintf(" [%s: %s]", a.Mode, strings.Join(a.Archs, " "))
 }
 
+// targetEvent is a target of `kbuild plan --list --json`, variableEvent a variable.
+type (
+	targetEvent struct {
+		Event   string   `json:"event"`
+		Target  string   `json:"target"`
+		Kind    string   `json:"kind"`
+		Outputs []string `json:"outputs"`
+		Unbuilt string   `json:"unbuilt,omitempty"` // why it cannot be built here
+	}
+	variableEvent struct {
+		Event  string `json:"event"`
+		Name   string `json:"name"`
+		Type   string `json:"type"`
+		Value  string `json:"value"` // as in a manifest
+		Source string `json:"source"`
+	}
+)
+
 func (c *cli) list(p *engine.Project) {
+	if c.JSON {
+		for _, t := range p.Graph.Targets {
+			c.out.Event(targetEvent{"target", t.Label, t.Kind, append([]string{}, t.Outputs...), t.Unbuilt})
+		}
+		for _, v := range p.Variables {
+			c.out.Event(variableEvent{"variable", v.Name, fmt.Sprint(v.Type), fmt.Sprint(v.Value), fmt.Sprint(v.Source)})
+		}
+		return
+	}
 	for _, t := range p.Graph.Targets {
 		fmt.Fprintf(c.out, "%-40s %s\n", t.Label, strings.Join(t.Outputs, " "))
 	}

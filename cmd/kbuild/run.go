@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -18,7 +18,7 @@ import (
 
 type runCmd struct {
 	Target string   `arg:"" optional:"" help:"An executable (default: the only one)."`
-	Args   []string `arg:"" optional:"" help:"What it is given; behind -- if one looks like an option."`
+	Args   []string `arg:"" optional:"" help:"What it is given. All that follows -- is the program's, as it stands."`
 }
 
 // Run builds an executable and runs it in place of kbuild, so that signals and its status are its own.
@@ -53,7 +53,7 @@ func (cmd runCmd) Run(c *cli) error {
 		return err
 	}
 	c.out.Close()
-	err = unix.Exec(argv[0], argv, runEnviron(os.Environ(), libraryFolders(project)))
+	err = unix.Exec(argv[0], argv, run.WithLibraryFolders(os.Environ(), project.LibraryFolders()))
 	return fmt.Errorf("starting %s: %w", argv[0], err)
 }
 
@@ -90,44 +90,4 @@ func (cmd runCmd) target(p *engine.Project) (*graph.Target, error) {
 		return nil, usagef("%s cannot be built: %s", found[i].Label, found[i].Unbuilt)
 	}
 	return found[i], nil
-}
-
-// libraryFolders are where a program may find shared libraries that its own path does not lead to: those of the toolkit, unless the loader
-// looks there anyway, and what the manifest names with lib_dirs. Libraries of the project it finds by itself.
-func libraryFolders(p *engine.Project) (dirs []string) {
-	add := func(dir string) {
-		dir = cache.Absolute(p.Root, dir)
-		system := strings.HasPrefix(dir, "/usr/lib") || strings.HasPrefix(dir, "/lib")
-		if !system && !slices.Contains(dirs, dir) && filepath.Base(dir) != "stubs" {
-			dirs = append(dirs, dir)
-		}
-	}
-	for _, t := range p.Targets {
-		for _, dir := range t.LibDirs {
-			add(dir)
-		}
-	}
-	if k := p.Facts.CUDA; k != nil {
-		for _, dir := range k.LibDirs {
-			add(dir)
-		}
-	}
-	return dirs
-}
-
-// runEnviron puts folders in front of LD_LIBRARY_PATH.
-func runEnviron(env, dirs []string) []string {
-	const name = "LD_LIBRARY_PATH="
-	if len(dirs) == 0 {
-		return env
-	}
-	path := strings.Join(dirs, ":")
-	out := slices.DeleteFunc(slices.Clone(env), func(e string) bool {
-		value, is := strings.CutPrefix(e, name)
-		if is && value != "" {
-			path += ":" + value
-		}
-		return is
-	})
-	return append(out, name+path)
 }

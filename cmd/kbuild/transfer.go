@@ -28,6 +28,9 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	if c.NoCache {
 		return usagef("--no-cache: there is nothing to export")
 	}
+	if c.JSON && cmd.File == "-" {
+		return usagef("cache export - writes the bundle to standard output; leave --json out, or name a file")
+	}
 	w := c.workspace()
 	w.DryRun = true
 	p, t, want, err := w.Open(cmd.Targets)
@@ -42,8 +45,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 		return exitError{exitRequirement, errors.New("the cache has nothing of these targets; build them first")}
 	}
 	if c.DryRun {
-		fmt.Fprintln(c.out, describe(m.Counted()))
-		return nil
+		return c.exported(cmd.File, m.Counted())
 	}
 	err = writeBundle(cmd.File, c, func(w io.Writer) error {
 		m, err = t.Store.Export(ctx, w, m)
@@ -57,9 +59,30 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 			"(what spells __DATE__ or __TIME__ is never in the cache)", len(missing), missing[0].Name, missing[0].Target)
 	}
 	if cmd.File != "-" {
-		fmt.Fprintln(c.out, describe(m))
+		return c.exported(cmd.File, m)
 	}
 	return nil
+}
+
+// exportedEvent is a bundle that was written, or would be with -n.
+type exportedEvent struct {
+	Event   string   `json:"event"`
+	File    string   `json:"file"`
+	Targets []string `json:"targets"`
+	Archs   []string `json:"archs"`
+	Records int      `json:"records"`
+	Blobs   int      `json:"blobs"`
+	Bytes   int64    `json:"bytes"`
+	DryRun  bool     `json:"dry_run,omitempty"`
+}
+
+// exported tells of a bundle.
+func (c *cli) exported(file string, m disk.Manifest) error {
+	if c.JSON {
+		return c.out.Event(exportedEvent{"exported", file, m.Targets, m.Archs, m.Records, m.Blobs, m.Bytes, c.DryRun})
+	}
+	_, err := fmt.Fprintln(c.out, describe(m))
+	return err
 }
 
 func describe(m disk.Manifest) string {

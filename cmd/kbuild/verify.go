@@ -22,6 +22,21 @@ type cacheVerifyCmd struct {
 	Targets []string `arg:"" optional:"" help:"Targets of --rebuild or --trace (default: what kbuild would build)."`
 }
 
+// brokenEvent is an entry of the cache that is damaged, checkedEvent what was looked at.
+type (
+	brokenEvent struct {
+		Event   string `json:"event"`
+		Path    string `json:"path"`
+		Error   string `json:"error"`
+		Removed bool   `json:"removed"`
+	}
+	checkedEvent struct {
+		Event string `json:"event"`
+		disk.VerifyResult
+	}
+)
+
+// Run checks the cache, or runs commands again.
 func (cmd cacheVerifyCmd) Run(c *cli) error {
 	switch {
 	case cmd.Rebuild && cmd.Strace:
@@ -39,13 +54,23 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 	}
 	broken := 0
 	res, err := store.Verify(context.Background(), true, func(p disk.Problem) {
-		broken++
+		if broken++; c.JSON {
+			c.out.Event(brokenEvent{"broken", p.Path, p.Err.Error(), p.Repaired})
+			return
+		}
 		c.say("kbuild: %s: %v; removed", p.Path, p.Err)
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, broken)
+	if c.JSON {
+		c.out.Event(checkedEvent{"checked", res})
+	} else {
+		fmt.Fprintf(c.out, "%d records and %d blobs checked, %d broken\n", res.Records, res.Blobs, broken)
+		if res.Others > 0 {
+			fmt.Fprintf(c.out, "%d records are of other versions of kbuild; cache gc removes them when they are not used\n", res.Others)
+		}
+	}
 	if broken > 0 {
 		return exitError{status: exitRequirement}
 	}

@@ -105,37 +105,35 @@ func (l *watchLoop) build(why string) error {
 // watch takes what the last build looked at. again reports that there was more to watch than before.
 func (l *watchLoop) watch() (again bool, err error) {
 	w := l.workspace()
-	l.watched = w.Watched(l.cmd.Targets, l.failed)
+	var own []string
+	for _, file := range []string{l.Trace, l.SARIF, l.JUnit} {
+		if abs, err := filepath.Abs(file); err == nil && file != "" {
+			own = append(own, abs)
+		}
+	}
+	watched := w.Watched(l.cmd.Targets, l.failed, own...)
+	if l.failed {
+		watched.Add(l.watched)
+	}
+	l.watched = watched
 	return l.events.set(l.watched.Folders(func(dir string) bool {
 		info, err := os.Stat(dir)
 		return err == nil && info.IsDir()
 	}))
 }
 
-// read waits for a change that matters, and then until nothing changes for a while; nil is that nothing can be watched any more.
+// changeSource tells of paths that have changed.
+type changeSource interface {
+	next() (paths []string, err error) // waits for some; "" is that some were missed
+	settle(until time.Time)            // has next give os.ErrDeadlineExceeded where nothing changes until then; the zero time is never
+}
+
+// read waits for a change that matters, and then until nothing that matters changes for a while; nil is that nothing can be watched any more.
 func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
-	buffer := make([]byte, 64<<10)
-	var found []string
-	for {
-		if len(found) > 0 {
-			l.events.file.SetReadDeadline(time.Now().Add(quiet))
-		} else {
-			l.events.file.SetReadDeadline(time.Time{})
-		}
-		paths, err := l.events.next(buffer)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			break
-		}
-		if err != nil {
-			found = nil
-			break
-		}
-		for _, p := range paths {
-			if p == "" {
-				found = append(found, "much")
-			} else if l.watched.Concerns(p) {
-				found = append(found, l.spell(p))
-			}
+	found := settled(l.events, l.watched.Concerns, time.Now)
+	for i, p := range found {
+		if found[i] = "much"; p != "" {
+			found[i] = l.spell(p)
 		}
 	}
 	slices.Sort(found)
@@ -148,9 +146,36 @@ func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
 	}
 }
 
+// settled are the changes that concern somebody, until there are none for a while. Others, in a folder that is always busy, do not put that off.
+func settled(c changeSource, concerns func(path string) bool, now func() time.Time) (found []string) {
+	c.settle(time.Time{})
+	for {
+		paths, err := c.next()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return found
+		}
+		if err != nil {
+			return nil
+		}
+		before := len(found)
+		for _, p := range paths {
+			if p == "" || concerns(p) {
+				found = append(found, p)
+			}
+		}
+		if len(found) > before {
+			c.settle(now().Add(quiet))
+		}
+	}
+}
+
 // spell is a path as it is from where kbuild was started.
 func (l *watchLoop) spell(p string) string {
-	if here, err := os.Getwd(); err == nil {
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here) // paths are real ones
+	}
+	if err == nil {
 		if rel, err := filepath.Rel(here, p); err == nil && !strings.HasPrefix(rel, "../") {
 			return rel
 		}

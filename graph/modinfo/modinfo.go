@@ -66,8 +66,12 @@ type Partition struct {
 	Name    string   `json:"name"`
 	Sources []string `json:"sources"`
 	Mode    string   `json:"mode"`
+	Std     string   `json:"std"`
+	Opt     string   `json:"opt"`
 	Defines []string `json:"defines"`
-	Flags   Flags    `json:"flags"`
+	// Includes are searched before those of the module.
+	Includes []string `json:"includes"`
+	Flags    Flags    `json:"flags"`
 }
 
 // Tool is a compiler with its identity by content.

@@ -19,7 +19,7 @@ func sample() *Manifest {
 	m := &Manifest{
 		Schema: Schema, Kbuild: "kbuild-4", Module: "gemm", Variant: map[string]string{"tile": "64", "dtype": "<f16>"}, Mode: "lto",
 		Options:    Options{Std: "c++17", Opt: "3", Defines: []string{"N=1"}, Includes: none, ArchList: none, FMAD: true, MaxRegisters: 64, Flags: flags},
-		Partitions: []Partition{{"slow", []string{"a.cu"}, "rdc", none, flags}},
+		Partitions: []Partition{{"slow", []string{"a.cu"}, "rdc", "c++17", "3", none, []string{"slow"}, flags}},
 		Compiler:   Tool{"nvcc", "13.5", "13.5.37", digest}, HostCompiler: Tool{Name: "g++", Version: "12.2", Digest: digest}, InputDigest: digest,
 		Artifacts: []Artifact{
 			{File: "gemm.sm_90a.cubin", Kind: "cubin", Arch: "sm_90a", Size: 4096, SHA256: digest, Kernels: []Kernel{kernel}},

@@ -20,12 +20,12 @@ func (ck *checks) checkClang(t *target, s manifest.Source) bool {
 		ck.errorf(t.modePos(s), `Set mode = "whole", or `+useNVCC+".",
 			"%s: clang %s compiles CUDA in mode whole, not in mode %s", t.label, clang.Driver.Version, s.Mode)
 	}
-	ck.checkClangCodes(t)
+	ck.checkClangCodes(t, t.codesOf(s))
 	ck.checkClangFloats(t)
 	ck.checkClangFlags(t, s)
 	ck.checkDepends(t, s.Flags.Clang, s.Flags.Host)
 	ck.notBeside(t, s, slices.Concat(s.Flags.Clang, s.Flags.Host))
-	for _, c := range t.codes.sass {
+	for _, c := range t.codesOf(s).sass {
 		if !slices.Contains(k.Archs, c) {
 			return false // expand said so
 		}
@@ -34,18 +34,18 @@ func (ck *checks) checkClang(t *target, s manifest.Source) bool {
 }
 
 // checkClangCodes refuses code that clang puts into no object.
-func (ds *diagnostics) checkClangCodes(t *target) {
-	if len(t.codes.lto) > 0 {
-		ds.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(t.codes.lto))
+func (ds *diagnostics) checkClangCodes(t *target, codes codes) {
+	if len(codes.lto) > 0 {
+		ds.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(codes.lto))
 	}
-	for _, c := range t.codes.ptx {
+	for _, c := range codes.ptx {
 		sass := c.As(gencode.SASS)
-		if !slices.Contains(t.codes.sass, sass) {
+		if !slices.Contains(codes.sass, sass) {
 			ds.errorf(t.attr("gencode"), "Add "+sass.String()+".",
 				"%s ships %s without %s: clang puts PTX into an object only beside machine code", t.label, c, sass)
 		}
 	}
-	if len(t.codes.sass) == 0 && len(t.codes.ptx) == 0 && len(t.codes.lto) == 0 {
+	if len(codes.sass) == 0 && len(codes.ptx) == 0 && len(codes.lto) == 0 {
 		ds.errorf(t.attr("gencode"), `Set code = ["sm_80"], say.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 	}
 }

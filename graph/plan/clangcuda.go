@@ -19,7 +19,7 @@ func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	if !b.checkClang(t, s) {
 		return nil
 	}
-	codes := t.codes.compileCodes(s.Mode)
+	codes := t.codesOf(s).compileCodes(s.Mode)
 	argv := clangcuda.Driver{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(
 		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clangOptions(t, s, inc))
 	return &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{compiler.Anywhere},
@@ -31,7 +31,7 @@ func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 	if why := b.optedOut(t); why != "" {
 		return nil, errors.New(why)
 	}
-	codes := t.codes.compileCodes(s.Mode)
+	codes := t.codesOf(s).compileCodes(s.Mode)
 	q := compiler.Question{Tool: "clang", Args: clang.Ask(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := learn(&b.answers, q, func(text string) (*clangcuda.Passes, error) {
@@ -52,9 +52,10 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 		b.errorf(t.Pos, "It was asked how it compiles the CUDA sources of "+t.label+".", "%v", r)
 		return
 	}
-	whole.Work.Driver.Ships = append(names(t.codes.sass), names(t.codes.ptx)...)
+	codes := t.codesOf(c.s)
+	whole.Work.Driver.Ships = append(names(codes.sass), names(codes.ptx)...)
 	b.clangInOnePiece(t, c.s, whole, wholeCommand{language: "cuda", by: "clang", why: why, flags: c.s.Flags.Clang,
-		choose: []string{"builtin-bitcode", "libdevice"}, fix: "Remove it.", libs: b.clang().Libs, codes: t.codes.sass})
+		choose: []string{"builtin-bitcode", "libdevice"}, fix: "Remove it.", libs: b.clang().Libs, codes: codes.sass})
 }
 
 // clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and

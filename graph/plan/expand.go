@@ -16,18 +16,40 @@ import (
 func (ck *checks) expand(t *target) codes {
 	var c codes
 	for _, code := range t.Gencode.Code {
-		for _, e := range ck.expandOne(t, code) {
+		for _, e := range ck.expandOne(t, code, t.attr("gencode")) {
 			c.add(e)
 		}
 	}
 	c.sort()
-	ck.checkFamilies(t, c)
+	ck.expandPartitions(t)
+	ck.checkFamilies(t, c, t.attr("gencode"))
 	ck.checkSpoken(t)
 	t.unbuilt = ck.lacking(t, c)
 	if len(c.shipped())+len(c.lto) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
 		c = ck.inheritCodes(t)
 	}
 	return c
+}
+
+// expandPartitions does the same for partitions with code of their own.
+func (ck *checks) expandPartitions(t *target) {
+	for _, s := range t.Sources {
+		if _, known := t.parts[s.Partition]; s.Code == nil || known {
+			continue
+		}
+		var c codes
+		for _, code := range s.Code {
+			for _, e := range ck.expandOne(t, code, s.AttrPos["code"]) {
+				c.add(e)
+			}
+		}
+		c.sort()
+		if t.parts == nil {
+			t.parts = map[string]codes{}
+		}
+		t.parts[s.Partition] = c
+		ck.checkFamilies(t, c, s.AttrPos["code"])
+	}
 }
 
 // lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
@@ -73,25 +95,25 @@ func (ck *checks) checkSpoken(t *target) {
 }
 
 // checkFamilies refuses sm_100 beside sm_100f, as nvcc does in compiles and links; sm_100 beside sm_100a, and PTX of both, are fine with it.
-func (ck *checks) checkFamilies(t *target, c codes) {
+func (ck *checks) checkFamilies(t *target, c codes, pos manifest.Pos) {
 	for _, code := range c.sass {
 		family := code
 		family.Suffix = "f"
 		if code.Suffix == "" && slices.Contains(c.sass, family) {
-			ck.errorf(t.attr("gencode"), fmt.Sprintf("Drop one of them: %s runs wherever %s does, and may use what the family has in common.", family, code),
+			ck.errorf(pos, fmt.Sprintf("Drop one of them: %s runs wherever %s does, and may use what the family has in common.", family, code),
 				"%s ships both %s and %s, which nvcc does not make together", t.label, code, family)
 		}
 	}
 }
 
-func (ck *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
+func (ck *checks) expandOne(t *target, code gencode.Code, pos manifest.Pos) []gencode.Code {
 	k := ck.facts.CUDA
 	switch {
 	case code.Kind == gencode.GFX:
 		return []gencode.Code{code}
 	case code.Kind == gencode.Set && code.Name == "native":
 		if len(ck.facts.NativeGPU) == 0 {
-			ck.errorf(t.attr("gencode"), "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
+			ck.errorf(pos, "Name the architectures, for example --arch sm_80,sm_90.", "%s wants native code, and this machine has no GPU", t.label)
 		}
 		return ck.facts.NativeGPU
 	case k == nil && ck.facts.HIP != nil:
@@ -99,13 +121,13 @@ func (ck *checks) expandOne(t *target, code gencode.Code) []gencode.Code {
 	case k == nil && !ck.anyDevice():
 		return []gencode.Code{code} // see checkSpoken
 	case k == nil:
-		ck.nvcc(t.attr("gencode"))
+		ck.nvcc(pos)
 		return nil
 	case code.Kind == gencode.Set:
 		return expandAll(code.Name, k.Archs)
 	}
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == code.Num && a.Suffix == code.Suffix }) {
-		ck.unknownCode(t, code)
+		ck.unknownCode(pos, code)
 	}
 	return []gencode.Code{code}
 }
@@ -166,11 +188,11 @@ func (g *given) amdCode(t *target) (list []gencode.Code) {
 }
 
 // unknownCode says what is not known of a code, and by whom.
-func (ck *checks) unknownCode(t *target, code gencode.Code) {
+func (ck *checks) unknownCode(pos manifest.Pos, code gencode.Code) {
 	k := ck.facts.CUDA
 	who := "CUDA " + k.Version
 	if k.Clang != nil {
 		who = fmt.Sprintf("clang %s with CUDA %s", k.Clang.Driver.Version, k.Version)
 	}
-	ck.errorf(t.attr("gencode"), "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
+	ck.errorf(pos, "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
 }

@@ -39,23 +39,23 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
 	b.notBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	b.checkHIPLibs(t)
-	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: t.codes.gfx},
+	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: t.codesOf(s).gfx},
 		clang.ID(t.label, s.Path, s.Partition), b.hipOptions(t, s, inc))
 	return &graph.Action{
-		Kind: graph.Compile, Name: s.Path, Archs: names(t.codes.gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
+		Kind: graph.Compile, Name: s.Path, Archs: names(t.codesOf(s).gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory,
 	}
 }
 
 func (c *hipCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
-	passes, err := b.learnHIP(t, whole, whole.Argv, whole.Outputs[0])
+	passes, err := b.learnHIP(t, whole, whole.Argv, whole.Outputs[0], t.codesOf(s).gfx)
 	b.checkDriver(t, s, err)
 	if err == nil && s.Mode == "whole" {
 		err = joinable(slices.Concat(s.Flags.HIP, s.Flags.Host))
 	}
 	return func(u compiler.Unit) map[string]string {
-		return passes.Split(clangUnit(t, s, u, s.Flags.HIP), t.codes.gfx)
+		return passes.Split(clangUnit(t, s, u, s.Flags.HIP), t.codesOf(s).gfx)
 	}, err
 }
 
@@ -66,14 +66,14 @@ func clangUnit(t *target, s manifest.Source, u compiler.Unit, flags ...[]string)
 }
 
 // learnHIP asks for the steps of the compile argv.
-func (b *builder) learnHIP(t *target, whole *graph.Action, argv []string, output string) (*hip.Passes, error) {
+func (b *builder) learnHIP(t *target, whole *graph.Action, argv []string, output string, codes []gencode.Code) (*hip.Passes, error) {
 	if why := b.optedOut(t); why != "" {
 		return nil, errors.New(why)
 	}
 	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, b.project.Root, whole.Inputs[0], output)}
 	whole.Work.Driver.DryRunKey = q.Key()
 	return learn(&b.answers, q, func(text string) (*hip.Passes, error) {
-		p, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), t.codes.gfx)
+		p, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), codes)
 		if err == nil {
 			p.InRoot(b.project.Root)
 		}
@@ -86,10 +86,10 @@ func (c *hipCompiler) inOnePiece(whole *graph.Action, why error) {
 		c.b.hipRefused(c.t, r)
 		return
 	}
-	whole.Work.Driver.Ships = names(c.t.codes.gfx)
+	whole.Work.Driver.Ships = names(c.t.codesOf(c.s).gfx)
 	c.b.clangInOnePiece(c.t, c.s, whole, wholeCommand{language: "hip", by: "hipcc", why: why, flags: c.s.Flags.HIP,
 		choose: []string{"device-lib", "rocm-path", "builtin-bitcode"}, fix: "Remove it and set HIP_DEVICE_LIB_PATH or ROCM_PATH instead.",
-		libs: c.b.facts.HIP.DeviceLibs, codes: c.t.codes.gfx})
+		libs: c.b.facts.HIP.DeviceLibs, codes: c.t.codesOf(c.s).gfx})
 }
 
 // wholeCommand is a compile by hipcc or clang that is not taken apart.
@@ -146,7 +146,7 @@ func (g *given) hipEnv() []string { return append([]string{compiler.Anywhere}, g
 
 func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
-	o.Opt, o.Flags = ck.hipOpt(t), s.Flags.HIP
+	o.Opt, o.Flags = ck.hipOpt(t, s), s.Flags.HIP
 	if same := t.PrecDiv != nil && t.PrecSqrt != nil && *t.PrecDiv == *t.PrecSqrt; !same && (t.PrecDiv != nil || t.PrecSqrt != nil) {
 		ck.errorf(t.attr(map[bool]string{true: "prec_div", false: "prec_sqrt"}[t.PrecDiv != nil]), "Set both to the same, or neither.", "%s: for AMD code prec_div and prec_sqrt are one option", t.label)
 	}
@@ -157,10 +157,10 @@ func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compile
 }
 
 // hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by itself, with options of its own.
-func (g *given) hipOpt(t *target) string {
+func (g *given) hipOpt(t *target, s manifest.Source) string {
 	switch {
-	case t.Opt != "":
-		return t.Opt
+	case s.Opt != "":
+		return s.Opt
 	case t.DeviceDebug:
 		return "0"
 	case g.facts.HIP.isHipcc():
@@ -174,16 +174,16 @@ func (ck *checks) hipHostCompile(t *target, s manifest.Source, out string, inc [
 	if _, ok := ck.hip(s.Pos); !ok {
 		return nil
 	}
-	std, language := t.Std, languageFlag(s)
+	language := languageFlag(s)
 	if s.Language == "c" {
-		std, language = t.CStd, "c" // clang++ takes every source for C++
+		language = "c" // clang++ takes every source for C++
 	}
 	ck.checkDepends(t, s.Flags.Host)
 	if t.HostLTO != "" {
 		ck.errorf(t.attr("host_lto"), "Remove it, or put the host sources into a library of their own without AMD code.", "%s ships AMD code, whose link has no host_lto", t.label)
 	}
 	k := ck.facts.HIP
-	o := host.Options{Std: std, Opt: optLevel(t), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
+	o := host.Options{Std: s.Std, Opt: optLevel(t, s), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
 		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}
 	a := &graph.Action{
 		Kind: graph.HostCompile, Name: s.Path,

@@ -134,7 +134,7 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 		}
 	}
 	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
-	argv := cc.Link(h.t.codes.gfx, h.mode, compiler.Options{Opt: h.b.hipOpt(h.t)}, []string{compiler.AskInput}, compiler.AskOutput)
+	argv := cc.Link(h.t.codes.gfx, h.mode, compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}, []string{compiler.AskInput}, compiler.AskOutput)
 	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", "", "")}
 	h.asked = q.Key()
 	return learn(&b.answers, q, func(text string) (*hip.Link, error) {
@@ -236,7 +236,7 @@ func (h *hipLink) inOnePiece() []string {
 		}
 	}
 	argv, _ := h.b.linkArgv(h.t, h.l, append(objects, h.l.embeds...), false, h.kind)
-	hip := hip.Driver{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, compiler.Options{Opt: h.b.hipOpt(h.t), LLD: h.t.Flags.LLD}, nil, "")
+	hip := hip.Driver{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource()), LLD: h.t.Flags.LLD}, nil, "")
 	return append(hip[:len(hip)-2], argv[1:]...)
 }
 

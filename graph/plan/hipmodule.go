@@ -118,7 +118,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 func (b *builder) hipBundle(t *target) *hip.Bundle {
 	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{})
-	passes, err := b.learnHIP(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c.Output)
+	passes, err := b.learnHIP(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c.Output, t.codes.gfx)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
@@ -146,13 +146,14 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 		mode = "rdc" // bitcode is relocatable by nature
 	}
 	inc, headers := b.includes(t)
+	inc = searched(*s, inc)
 	b.checkDepends(t, s.Flags.HIP)
 	b.checkHIPLibs(t)
 	c := compiler.Compile{Source: s.Path, Output: compiler.AskOutput, Mode: mode, Codes: t.codes.gfx}
 	whole := &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), Inputs: []string{s.Path}, OrderOnly: headers, SearchDirs: inc,
 		Tools: []string{"hip"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
-	passes, err := b.learnHIP(t, whole, argv, c.Output)
+	passes, err := b.learnHIP(t, whole, argv, c.Output, t.codes.gfx)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil

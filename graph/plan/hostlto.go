@@ -40,7 +40,7 @@ func (g *given) ltoLink(t *target, l linkage) []string {
 	if kind == "" {
 		return nil
 	}
-	return g.lto(kind).Link(optLevel(t), t.Debug)
+	return g.lto(kind).Link(optLevel(t, t.anySource()), t.Debug)
 }
 
 // checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the C++ compiler.

@@ -51,9 +51,12 @@ func (g *given) artifactPath(t *target, s *manifest.Source, arch, kind string) s
 // fileName is the folder of a target's objects: library.solver, module.gemm.f16.64.
 func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) }
 
-// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64.
+// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64, bench.copy for bench:copy.
 func instanceName(t *target) string {
 	name := cmp.Or(t.Base, t.Name)
+	if t.Each != "" {
+		name += "." + compiler.FileName(t.Each)
+	}
 	for _, v := range t.Matrix {
 		name += "." + compiler.FileName(v.Value)
 	}

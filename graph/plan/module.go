@@ -135,7 +135,7 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
 		c.Mode = "lto" // LTO-IR is relocatable by nature
 	}
-	o := deviceOptions(t, *s, inc)
+	o := deviceOptions(t, *s, searched(*s, inc))
 	argv := cc.Compile(c, o)
 	ask, outputs := argv, []string{art.path}
 	var keep *graph.KeepFolder
@@ -152,7 +152,7 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,
 		Argv: argv, Env: ck.nvccEnv(), Work: graph.Work{Keep: keep},
 		Inputs: []string{s.Path}, OrderOnly: headers, Outputs: outputs, Depfile: c.Depfile,
-		SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
+		SearchDirs: o.Includes, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.debugs() || host.AsksForDebug(s.Flags.NVCC),
 	}}
 }

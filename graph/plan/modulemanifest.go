@@ -67,16 +67,21 @@ func (g *given) moduleOptions(t *target) modinfo.Options {
 	if i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Partition == "" }); i >= 0 {
 		own = t.Sources[i]
 	}
-	f, opt := floats(t), optLevel(t)
-	if t.isHIP() {
-		opt = g.hipOpt(t)
-	}
+	f := floats(t)
 	return modinfo.Options{
-		Std: t.Std, Opt: opt, Defines: g.local(defines(own.Defines)), Includes: g.local(t.Includes),
+		Std: t.DeviceStd, Opt: g.optOf(t, t.anySource()), Defines: g.local(defines(own.Defines)), Includes: g.local(slices.Concat(t.Includes, t.PrivateIncludes)),
 		ArchList: g.local(names(t.Gencode.ArchList)), FastMath: t.FastMath,
 		FTZ: f.ftz, PrecDiv: f.precDiv, PrecSqrt: f.precSqrt, FMAD: f.fmad,
 		MaxRegisters: t.MaxRegisters, Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, Flags: g.flags(own.Flags),
 	}
+}
+
+// optOf is the optimisation level of a source in the words of its compiler.
+func (g *given) optOf(t *target, s manifest.Source) string {
+	if t.isHIP() {
+		return g.hipOpt(t, s)
+	}
+	return optLevel(t, s)
 }
 
 // partitions are the groups of sources that are compiled with something of their own, in order of their first source.
@@ -89,7 +94,7 @@ func (g *given) partitions(t *target) []modinfo.Partition {
 		i := slices.IndexFunc(out, func(p modinfo.Partition) bool { return p.Name == s.Partition })
 		if i < 0 {
 			i = len(out)
-			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Defines: g.local(defines(s.Defines)), Flags: g.flags(s.Flags)})
+			out = append(out, modinfo.Partition{Name: s.Partition, Mode: s.Mode, Std: s.Std, Opt: g.optOf(t, s), Defines: g.local(defines(s.Defines)), Includes: g.local(s.Includes), Flags: g.flags(s.Flags)})
 		}
 		out[i].Sources = append(out[i].Sources, s.Path)
 	}

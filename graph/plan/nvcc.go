@@ -42,13 +42,14 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 
 // checkStd refuses a standard that nvcc does not have.
 func (b *builder) checkStd(t *target) {
-	if !strings.HasPrefix(t.Std, "gnu") || b.facts.CUDA == nil || b.facts.CUDA.Clang != nil {
+	if b.facts.CUDA == nil || b.facts.CUDA.Clang != nil {
 		return
 	}
-	i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" })
+	i := slices.IndexFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" && strings.HasPrefix(s.Std, "gnu") })
 	if i >= 0 {
-		b.errorf(t.attr("std"), `Write "`+strings.Replace(t.Std, "gnu", "c", 1)+`". C++ that needs GNU's extensions goes into a library of its own.`,
-			"nvcc has no %s, and %s is CUDA", t.Std, t.Sources[i].Path)
+		s := t.Sources[i]
+		b.errorf(t.stdPos(s), `Set cuda_std = "`+strings.Replace(s.Std, "gnu", "c", 1)+`" beside it, for the CUDA sources.`,
+			"nvcc has no %s, and %s is CUDA", s.Std, s.Path)
 	}
 }
 
@@ -61,7 +62,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	if !ok {
 		return nil
 	}
-	codes := t.codes.compileCodes(s.Mode)
+	codes := t.codesOf(s).compileCodes(s.Mode)
 	if len(codes) == 0 {
 		if len(t.codes.ptx)+len(t.codes.lto) == 0 {
 			return nil // it was said that there is none at all
@@ -92,7 +93,7 @@ func (g *given) nvccEnv() []string {
 // deviceOptions are the attributes of t, and of its source s, as nvcc takes them.
 func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
-	o.Opt, o.PrecSqrt, o.MaxRegisters, o.Flags, o.CICC, o.PTXAS = optLevel(t), t.PrecSqrt, t.MaxRegisters, s.Flags.NVCC, s.Flags.CICC, s.Flags.PTXAS
+	o.Opt, o.PrecSqrt, o.MaxRegisters, o.Flags, o.CICC, o.PTXAS = optLevel(t, s), t.PrecSqrt, t.MaxRegisters, s.Flags.NVCC, s.Flags.CICC, s.Flags.PTXAS
 	return o
 }
 
@@ -211,7 +212,7 @@ func (ds *diagnostics) nvccWarns(t *target, said string) {
 
 // emitLink plans a device link, taken apart if possible. shared knows the other links of a module.
 func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.DeviceLink, check *graph.Link, shared *nvcc.Sharing) {
-	o := deviceOptions(t, manifest.Source{Flags: &t.Flags}, nil)
+	o := deviceOptions(t, t.anySource(), nil)
 	whole := &graph.Action{Kind: graph.DeviceLink, Name: name, Archs: names(link.Codes), Mode: linkMode(link.LTO), Argv: cc.DeviceLink(link, o), Env: b.nvccEnv(),
 		Inputs: link.Inputs, Outputs: []string{link.Output}, Tools: []string{"nvcc"}, Work: graph.Work{Link: check, Response: nvcc.OptionsFile}}
 	linked := whole.Inputs

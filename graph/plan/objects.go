@@ -12,7 +12,9 @@ import (
 // compileAll plans one compile for each source of t.
 func (b *builder) compileAll(t *target) {
 	inc, headers := b.includes(t)
+	all := inc
 	for _, s := range t.Sources {
+		inc := searched(s, all)
 		o := object{path: b.objectPath(t, s), source: s, device: isDevice(s)}
 		if s.Language == "hip" && !t.isHIP() {
 			b.errorf(s.Pos, `Give it AMD code, such as code = ["gfx90a"]; or set language = "cuda".`, "%s is HIP, and %s ships none", s.Path, t.label)
@@ -42,7 +44,7 @@ func (b *builder) compileAll(t *target) {
 // includes are the folders t's sources search, own first, then those its dependencies export; and
 // the generated files that must exist before anything of t compiles.
 func (w *walker) includes(t *target) (dirs, headers []string) {
-	dirs = slices.Clone(t.Includes)
+	dirs = slices.Concat(t.Includes, t.PrivateIncludes)
 	for _, d := range w.exporters(t) {
 		dirs, headers = append(dirs, d.include...), append(headers, d.headers...)
 	}
@@ -51,16 +53,16 @@ func (w *walker) includes(t *target) (dirs, headers []string) {
 }
 
 func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
-	cc, std, tool := ck.facts.CXX, t.Std, "cxx"
+	cc, tool := ck.facts.CXX, "cxx"
 	if s.Language == "c" {
-		cc, std, tool = ck.facts.CC, t.CStd, "cc"
+		cc, tool = ck.facts.CC, "cc"
 	}
 	if cc.Path == "" {
 		ck.errorf(s.Pos, cc.Error, "no compiler for the %s sources of %s", s.Language, t.label)
 		return nil
 	}
 	ck.checkDepends(t, s.Flags.Host)
-	o := host.Options{Std: std, Opt: optLevel(t), Includes: inc, Defines: defines(s.Defines),
+	o := host.Options{Std: s.Std, Opt: optLevel(t, s), Includes: inc, Defines: defines(s.Defines),
 		Debug: t.Debug, PIC: t.pic, LTO: ck.ltoCompile(t, s, cc), Flags: s.Flags.Host}
 	if ck.facts.CUDA != nil {
 		o.System = ck.facts.CUDA.Includes

@@ -52,7 +52,7 @@ func (g *given) hostOptions(flags *manifest.Flags) []string {
 // commonOptions are the attributes of t, and of its source s, that all compilers of device code take.
 func commonOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	return compiler.Options{
-		Std: t.Std, Opt: t.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, FMAD: t.FMAD,
+		Std: s.Std, Opt: s.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, FMAD: t.FMAD,
 		Debug: t.Debug, DeviceDebug: t.DeviceDebug, LineInfo: t.LineInfo, PIC: t.pic, Host: s.Flags.Host,
 	}
 }

@@ -17,10 +17,11 @@ type target struct {
 	deps  []*target // in order of declaration
 	node  *graph.Target
 
-	codes   codes   // expanded gencode
-	unbuilt string  // why it cannot be built, "" if it can
-	lacks   *target // whose fault that is; nil if its own
-	pic     bool    // reachable from a shared library
+	codes   codes            // expanded gencode
+	parts   map[string]codes // the same of partitions that have code of their own
+	unbuilt string           // why it cannot be built, "" if it can
+	lacks   *target          // whose fault that is; nil if its own
+	pic     bool             // reachable from a shared library
 	objects []object
 	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
 	object  string   // of bare device code that is prebuilt: the object around it; else ""
@@ -84,10 +85,23 @@ func (t *target) anyAttr(names ...string) manifest.Pos {
 
 // modePos is where the mode of a source is set.
 func (t *target) modePos(s manifest.Source) manifest.Pos {
-	if s.Mode != t.Mode {
-		return s.Pos
+	return t.partitionAttr(s, "mode")
+}
+
+// stdPos is where the standard of a CUDA source is set.
+func (t *target) stdPos(s manifest.Source) manifest.Pos {
+	if s.AttrPos["cuda_std"] != (manifest.Pos{}) || s.AttrPos["std"] != (manifest.Pos{}) {
+		return cmp.Or(s.AttrPos["cuda_std"], s.AttrPos["std"])
 	}
-	return t.attr("mode")
+	return t.anyAttr("cuda_std", "std")
+}
+
+// partitionAttr is the position of an attribute in the partition of a source, or in its target.
+func (t *target) partitionAttr(s manifest.Source, name string) manifest.Pos {
+	if p, ok := s.AttrPos[name]; ok {
+		return p
+	}
+	return t.attr(name)
 }
 
 // flag is where an option is written, alone or within a flag; else the place of all flags.
@@ -137,11 +151,32 @@ func (t *target) debugs() bool { return t.Debug || t.DeviceDebug || t.LineInfo }
 
 // optLevel is -O2 where nothing is said and nothing is debugged: unlike make, kbuild has no user to
 // pass CFLAGS, and a host compiler's default of -O0 is never what a GPU program ships.
-func optLevel(t *target) string {
-	if t.Opt == "" && !t.Debug && !t.DeviceDebug {
+func optLevel(t *target, s manifest.Source) string {
+	if s.Opt == "" && !t.Debug && !t.DeviceDebug {
 		return "2"
 	}
-	return t.Opt
+	return s.Opt
+}
+
+// anySource stands for the sources of t that are in no partition.
+func (t *target) anySource() manifest.Source {
+	return manifest.Source{Language: "cuda", Std: t.DeviceStd, Opt: t.Opt, Mode: t.Mode, Flags: &t.Flags}
+}
+
+// codesOf is what a source of t is compiled for.
+func (t *target) codesOf(s manifest.Source) codes {
+	if s.Code != nil {
+		return t.parts[s.Partition]
+	}
+	return t.codes
+}
+
+// searched are the folders that a source searches, of those that the sources of its target search.
+func searched(s manifest.Source, inc []string) []string {
+	if len(s.Includes) == 0 {
+		return inc
+	}
+	return appendNew(slices.Clone(s.Includes), inc...)
 }
 
 // linked is the file that links of t's code read.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -221,6 +222,28 @@ func (r *reader) size(name string) int64 {
 		r.l.errorAt(f.rng, "", "%s: %v", name, err)
 	}
 	return n
+}
+
+// duration reads a time such as "90s"; a bare number counts seconds. 0 is what is not written.
+func (r *reader) duration(name string) time.Duration {
+	f := r.field(name)
+	if f == nil {
+		return 0
+	}
+	s, ok := asText(f.val)
+	if !ok {
+		r.wrong(f, `a time such as "90s"`)
+		return 0
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		s += "s"
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		r.l.errorAt(f.rng, "", `%s: %q is no time; write for example "90s", "5m" or a number of seconds`, name, strings.TrimSuffix(s, "s"))
+		return 0
+	}
+	return d
 }
 
 // elements gives the elements of a list or set with the place where each is written. Elements that

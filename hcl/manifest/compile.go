@@ -26,8 +26,9 @@ func (r *reader) newTarget(kind Kind) *Target {
 func (r *reader) compile(t *Target) {
 	t.Gencode = r.gencode()
 	t.Mode = cmp.Or(r.enum("mode"), "whole")
-	t.Std, t.CStd = r.std()
-	t.Includes = r.paths("includes")
+	std := r.standards()
+	t.Std, t.DeviceStd = std.of("c++"), std.of("cuda")
+	t.Includes, t.PrivateIncludes = r.paths("includes"), r.paths("private_includes")
 	t.Libs = r.noPrefix("libs", "-l")
 	t.LibDirs = r.paths("lib_dirs")
 	t.CudaRT = r.enum("cudart")
@@ -52,7 +53,7 @@ func cleanPath(s string) string { return path.Clean(filepath.ToSlash(s)) }
 
 // paths reads a list of folders or files.
 func (r *reader) paths(name string) []string {
-	option := map[string]string{"includes": "-I", "lib_dirs": "-L"}[name]
+	option := map[string]string{"includes": "-I", "private_includes": "-I", "lib_dirs": "-L"}[name]
 	var out []string
 	for _, p := range r.noPrefix(name, option) {
 		out = append(out, cleanPath(p))
@@ -67,9 +68,41 @@ var standards = []string{
 	"c89", "c90", "c99", "c11", "c17", "c23", "gnu99", "gnu11", "gnu17", "gnu23",
 }
 
-// std reads one standard, or a list of one for C++ and one for C.
-func (r *reader) std() (cxx, c string) {
-	f := r.field("std")
+// standardsOf are the standards of a target or a partition, "" where it names none.
+type standardsOf struct{ c, cxx, device string }
+
+// of is the standard for sources of a language: CUDA and HIP are compiled as C++ where nothing else is said.
+func (s standardsOf) of(language string) string {
+	switch language {
+	case "c":
+		return s.c
+	case "c++":
+		return s.cxx
+	}
+	return cmp.Or(s.device, s.cxx)
+}
+
+// over puts the standards of a partition on those of its target. What a partition says of C++ holds for its CUDA sources, too, whatever the
+// target says of those.
+func (s standardsOf) over(target standardsOf) standardsOf {
+	return standardsOf{c: cmp.Or(s.c, target.c), cxx: cmp.Or(s.cxx, target.cxx), device: cmp.Or(s.device, s.cxx, target.device)}
+}
+
+// standards reads std, which is one standard, or a list of one for C++ and one for C; and cuda_std.
+func (r *reader) standards() standardsOf {
+	var s standardsOf
+	s.cxx, s.c = r.std("std")
+	if device, c := r.std("cuda_std"); c != "" {
+		r.l.errorAt(r.find("cuda_std").Expr.Range(), `Write for example "c++17".`, "cuda_std: %s is a standard of C, and CUDA is compiled as C++", c)
+	} else {
+		s.device = device
+	}
+	return s
+}
+
+// std reads an attribute with standards.
+func (r *reader) std(name string) (cxx, c string) {
+	f := r.field(name)
 	if f == nil {
 		return "", ""
 	}
@@ -86,13 +119,13 @@ func (r *reader) std() (cxx, c string) {
 		into := &c
 		switch {
 		case m == nil:
-			r.l.errorAt(it.rng, `Write for example "c++17", "gnu++17", "c11", or a list of one of each.`, "std: %q is no standard of C or C++%s", it.text, stdMeant(it.text))
+			r.l.errorAt(it.rng, `Write for example "c++17", "gnu++17", "c11", or a list of one of each.`, "%s: %q is no standard of C or C++%s", name, it.text, stdMeant(it.text))
 			continue
 		case m[1] != "":
 			into = &cxx
 		}
 		if *into != "" {
-			r.l.errorAt(it.rng, "", "std names %s and %s for one language", *into, it.text)
+			r.l.errorAt(it.rng, "", "%s names %s and %s for one language", name, *into, it.text)
 		}
 		*into = it.text
 	}

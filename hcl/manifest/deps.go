@@ -28,13 +28,30 @@ func (r *reader) deps(name string) []Dep {
 			r.l.errorAt(rng, "Targets are "+strings.Join(targetKinds(), ", ")+".", "%s is no target", t.label())
 			continue
 		}
-		if seen[t.label()] {
+		if seen[t.label()] || !r.l.hasInstance(t, rng) {
 			continue
 		}
 		seen[t.label()] = true
 		out = append(out, Dep{Label: t.label(), Pos: position(rng)})
 	}
 	return out
+}
+
+// hasInstance refuses a key that for_each does not have.
+func (l *loader) hasInstance(t *target, rng hcl.Range) bool {
+	name, key, one := strings.Cut(t.name, ":")
+	if !one {
+		return true
+	}
+	var keys []string
+	for _, e := range l.each[l.named[t.kind+"."+name]] {
+		keys = append(keys, e.key)
+	}
+	if slices.Contains(keys, key) {
+		return true
+	}
+	l.errorAt(rng, knownNames("key", keys), "for_each of %s.%s has no %q%s", t.kind, name, key, didYouMean(key, keys))
+	return false
 }
 
 func (r *reader) noReference(f *field, e cty.Value, places places) {
@@ -58,7 +75,10 @@ func (l *loader) checkDeps() {
 	edges := map[string][]Dep{}
 	for _, t := range l.project.Targets {
 		label := string(t.Kind) + "." + t.Base
-		edges[label] = append(edges[label], t.Deps...)
+		for _, d := range t.Deps {
+			d.Label, _, _ = strings.Cut(d.Label, ":") // of an instance, its block
+			edges[label] = append(edges[label], d)
+		}
 		for _, s := range t.Sources {
 			if s.Generated != "" {
 				edges[label] = append(edges[label], Dep{s.Generated, s.Pos})

@@ -232,6 +232,6 @@ func (l *loader) instanceless(addr string, r *references) bool {
 	if n == nil || n.expr == nil || l.refs[n.expr] == nil || !l.refs[n.expr].matrix {
 		return true
 	}
-	l.errorAt(r.places[addr], "It uses matrix, and so it differs between the instances of the module.", "%s has no single value", shown(addr))
+	l.errorAt(r.places[addr], "It differs between the instances: it uses matrix or each.", "%s has no single value", shown(addr))
 	return false
 }

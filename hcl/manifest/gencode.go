@@ -126,6 +126,16 @@ func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
 	return codes
 }
 
+// narrowArch applies --arch to the code of a partition: what is asked for of it, or all of it, since its sources must be compiled for something.
+func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
+	want := l.archs()
+	kept := slices.DeleteFunc(slices.Clone(codes), func(c gencode.Code) bool { return !slices.Contains(want, c) })
+	if len(kept) == 0 {
+		return codes
+	}
+	return kept
+}
+
 // shipsNVIDIA holds for SASS and PTX, and for the sets that stand for them.
 func shipsNVIDIA(c gencode.Code) bool {
 	return c.Kind == gencode.SASS || c.Kind == gencode.PTX || c.Kind == gencode.Set

@@ -64,6 +64,7 @@ type loader struct {
 	sizes     map[string]int64      // of values, by address
 	sources   int                   // of all targets so far
 	matrices  map[*block][]instance // of modules
+	each      map[*block][]each     // of executables
 	compared  int                   // names that were compared for suggestions
 	generated map[string]string     // label of the generate block by path of its output
 	madeAs    map[string]string     // the same by the name of the output, see outputNames
@@ -161,6 +162,7 @@ func (l *loader) decode() {
 	l.decodeDefaults()
 	l.collectOutputs()
 	l.collectMatrices()
+	l.collectEach()
 	for _, b := range l.blocks {
 		switch b.kind {
 		case "toolchain":

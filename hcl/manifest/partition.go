@@ -7,28 +7,41 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// A partition selects among the sources of its target and changes how they are compiled. It is read
-// as a Source without a path.
+// A partition selects among the sources of its target and changes how they are compiled.
 
-// partition reads the values of a block; nil reads what the target says for all its sources.
-func (r *reader) partition(b *block) Source {
-	p := r
-	var s Source
-	if b != nil {
-		p = r.l.reader(b, r.extra)
-		s.Partition = b.name
-		s.Mode = p.enum("mode")
-		s.Defines, s.Flags, s.Memory = p.defines(), p.flags(), p.size("memory")
+// partition reads the values of a block.
+func (r *reader) partition(b *block) partitionValues {
+	p := r.l.reader(b, r.extra)
+	v := partitionValues{standards: p.standards(), Source: Source{
+		Partition: b.name, Language: p.enum("language"), Mode: p.enum("mode"), Opt: p.enum("opt"), Defines: p.defines(), Flags: p.flags(),
+		Includes: p.paths("includes"), Memory: p.size("memory"), AttrPos: map[string]Pos{},
+	}}
+	for _, a := range b.attrs() {
+		v.AttrPos[a.Name] = position(a.NameRange)
 	}
-	s.Language = p.enum("language")
-	return s
+	v.Code = r.l.narrowArch(p.codes("code"))
+	if a := b.body.Attributes["code"]; a != nil && r.b.kind != "module" {
+		v.code = a.NameRange
+	} else if a != nil {
+		r.l.errorAt(a.NameRange, "Make a module of its own for these sources.", "the files of a module are for one list of code")
+		v.Code = nil
+	}
+	return v
+}
+
+// values are what the target says for all its sources.
+func (r *reader) values(t *Target) partitionValues {
+	return partitionValues{standards: r.standards(), Source: Source{
+		Language: r.enum("language"), Mode: t.Mode, Opt: t.Opt, Defines: r.defines(), Flags: &t.Flags, Memory: t.Memory,
+	}}
 }
 
 // over puts a partition on the values of its target: defines are merged, flags appended, the rest
 // replaces.
-func (p partitionValues) over(target Source) Source {
+func (p partitionValues) over(target partitionValues) partitionValues {
 	s := target
-	s.Partition = p.Partition
+	s.standards = p.standards.over(target.standards)
+	s.Partition, s.Includes, s.AttrPos, s.Code, s.code = p.Partition, p.Includes, p.AttrPos, p.Code, p.code
 	s.Defines = mergeDefines(target.Defines, p.Defines)
 	s.Flags = target.Flags.with(p.Flags)
 	if p.Mode != "" {
@@ -40,13 +53,17 @@ func (p partitionValues) over(target Source) Source {
 	if p.Language != "" {
 		s.Language = p.Language
 	}
+	if p.Opt != "" {
+		s.Opt = p.Opt
+	}
 	return s
 }
 
-// partitionValues are a partition and the place of the pattern that selected a source for it.
+// partitionValues are a partition, read as a source without a path, and the places of its code and of the pattern that selected a source for it.
 type partitionValues struct {
 	Source
-	rng hcl.Range
+	standards standardsOf
+	code, rng hcl.Range
 }
 
 // partitions gives the partition of each source that is in one.
@@ -63,7 +80,7 @@ func (r *reader) partitions(sources []item) map[string]partitionValues {
 			continue // nothing to select among; that was reported
 		}
 		for _, m := range p.texts("match") {
-			r.selectSources(out, sources, m, partitionValues{values, m.rng})
+			r.selectSources(out, sources, m, values.selectedAt(m.rng))
 		}
 	}
 	return out
@@ -91,6 +108,12 @@ func (r *reader) selectSources(out map[string]partitionValues, sources []item, m
 	if !found {
 		r.l.errorAt(m.rng, matchHelp(sources), "%q matches no source of %s", m.text, r.b.heading())
 	}
+}
+
+// selectedAt notes the pattern that selects a source.
+func (p partitionValues) selectedAt(rng hcl.Range) partitionValues {
+	p.rng = rng
+	return p
 }
 
 func matchHelp(sources []item) string {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"io/fs"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -123,15 +124,20 @@ type Define struct {
 // Source is one source file of a target with everything that decides how it is compiled:
 // the target's values with its partition's on top.
 type Source struct {
-	Path      string   // slash-separated, relative to Root (or absolute)
-	Generated string   // label of the generate block that makes it, "" for a file of the project
-	Language  string   // "c", "c++", "cuda", "hip"; from `language` or the ending
-	Partition string   // name of the partition, ""
-	Mode      string   // "whole", "rdc", "lto"; "" for C and C++
-	Defines   []Define // sorted by name
-	Flags     *Flags   // of all sources of its partition
-	Memory    int64    // bytes, 0 unknown
-	Pos       Pos      // of the sources attribute's element, or of the attribute
+	Path      string         // slash-separated, relative to Root (or absolute)
+	Generated string         // label of the generate block that makes it, "" for a file of the project
+	Language  string         // "c", "c++", "cuda", "hip"; from `language` or the ending
+	Partition string         // name of the partition, ""
+	Mode      string         // "whole", "rdc", "lto"; "" for C and C++
+	Std       string         // of its language, "c++17"; "" is the compiler's default
+	Opt       string         // as Target.Opt
+	Defines   []Define       // sorted by name
+	Includes  []string       // of its partition, relative to Root: they are searched before those of the target
+	Code      []gencode.Code // of its partition, as Gencode.Code; nil: that of the target
+	Flags     *Flags         // of all sources of its partition
+	Memory    int64          // bytes, 0 unknown
+	AttrPos   map[string]Pos // of each attribute that its partition writes, nil without a partition
+	Pos       Pos            // of the sources attribute's element, or of the attribute
 }
 
 // Target is an evaluated library, executable, module, prebuilt or generate block.
@@ -149,9 +155,10 @@ type Target struct {
 	Gencode                      Gencode
 	Mode                         string   // of the target: "whole", "rdc", "lto"
 	OutputName                   string   // of the file, without lib and ending
-	Std                          string   // "c++17" for C++ and CUDA sources; "" is the compiler's default
-	CStd                         string   // "c11" for C sources, when std names a C standard
-	Includes                     []string // relative to Root
+	Std                          string   // "c++17" for C++ sources; "" is the compiler's default
+	DeviceStd                    string   // of CUDA and HIP sources
+	Includes                     []string // relative to Root; targets that depend on this one search them too
+	PrivateIncludes              []string // relative to Root; only sources of the target search them
 	Libs                         []string // -l
 	LibDirs                      []string // -L
 	CudaRT                       string   // "static", "shared", "none"
@@ -166,6 +173,9 @@ type Target struct {
 	StripUnused                  bool
 	HostLTO                      string // of C and C++ sources: "thin", "full"; "" is none
 	Split                        *bool  // attribute split: false keeps nvcc in one piece; nil: not set
+
+	// executable
+	Each string // the key of this instance of for_each, "" without
 
 	// library
 	Shared     bool
@@ -221,8 +231,11 @@ type Test struct {
 	Args       []string
 	Data       []string // files, relative to Root or absolute
 	Env        []string // NAME=VALUE, sorted
+	Deps       []Dep    // targets whose files it reads
 	NeedsGPU   bool
-	Memory     int64 // bytes, 0 unknown
+	EachTime   bool          // it runs though nothing has changed since it passed
+	Timeout    time.Duration // 0 is none
+	Memory     int64         // bytes, 0 unknown
 	Pos        Pos
 }
 

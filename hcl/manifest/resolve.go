@@ -21,7 +21,7 @@ import (
 type references struct {
 	addrs  []string             // nodes to evaluate first
 	places map[string]hcl.Range // where each address stands, first occurrence
-	matrix bool                 // uses matrix.x
+	matrix bool                 // uses matrix.x or each.x
 	bad    bool                 // names something unknown: do not evaluate
 }
 
@@ -147,6 +147,8 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 		r.named(n, "group", 0)
 	case root == "matrix":
 		r.matrix(n)
+	case root == "each":
+		r.each(n)
 	case root == "self":
 		r.self(n)
 	default:
@@ -167,7 +169,11 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		return
 	}
 	addr, used := root+"."+name, 2
-	if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
+	if key, ok := r.instance(n, kind, name); ok {
+		addr += ":" + key
+		r.l.ctx.Variables[addr] = cty.CapsuleVal(referenceType, &target{kind, name + ":" + key})
+		used = 3
+	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			known := Schema().Block(kind).attributeNames()
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
@@ -176,6 +182,18 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		addr, used = attrAddr(addr, attr), 3
 	}
 	r.rewrite(n, addr, used)
+}
+
+// instance is the key in executable.bench["copy"].
+func (r *resolver) instance(n *hclsyntax.ScopeTraversalExpr, kind, name string) (key string, ok bool) {
+	if b := r.l.named[kind+"."+name]; b == nil || !b.hasEach() || len(n.Traversal) < 3 {
+		return "", false
+	}
+	if _, indexed := n.Traversal[2].(hcl.TraverseIndex); !indexed {
+		return "", false
+	}
+	key, _, ok = step(n.Traversal, 2)
+	return key, ok
 }
 
 // elsewhere helps when the name is right and the kind is wrong.
@@ -305,8 +323,8 @@ func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 		help = "Variables are read as var.NAME."
 	case "locals":
 		help = "Local values are read as local.NAME."
-	case "each", "count", "path", "module_path", "data":
-		help = "This is a word of Terraform. For many alike targets use a module with a matrix."
+	case "count", "path", "module_path", "data":
+		help = "This is a word of Terraform. For many alike targets there are for_each in an executable and matrix in a module."
 	case "package", "cache", "defaults", "profile", "toolchain", "group", "kbuild", "test":
 		help = "A " + root + " block has no value to refer to."
 	}

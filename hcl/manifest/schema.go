@@ -50,6 +50,7 @@ const (
 	BoolType       Type = "bool"
 	NumberType     Type = "number"
 	SizeType       Type = "size"                      // "4GiB", or a number of bytes
+	DurationType   Type = "duration"                  // "90s", or a number of seconds
 	StandardType   Type = "string or list of strings" // of std
 	StringsType    Type = "list of strings"
 	StringMapType  Type = "map of strings"
@@ -57,7 +58,8 @@ const (
 	ReferencesType Type = "list of references"
 	ListsType      Type = "map of lists"
 	MapsType       Type = "list of maps"
-	KeysType       Type = "map" // with the keys that Keys lists
+	EachType       Type = "list of strings or map" // of for_each
+	KeysType       Type = "map"                    // with the keys that Keys lists
 	TypeType       Type = "type"
 	AnyType        Type = "any value"
 )

@@ -230,8 +230,12 @@ func executableBlock() *Block {
   sources = ["src/main.cpp", "src/a.cu"]
   code    = ["sm_80"]
 }`,
-		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`")}, compileAttributes(), hostAttributes()),
-		Blocks:     []*Block{partitionBlock()},
+		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`"),
+			{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
+				Text: "Makes a program for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes, and the " +
+					"program is called as the key."},
+		}, compileAttributes(), hostAttributes()),
+		Blocks: []*Block{partitionBlock()},
 	}
 }
 
@@ -346,9 +350,15 @@ test "check" {
 			{Name: "args", Type: StringsType, Example: `args = ["--size", "1024"]`, Text: "Its arguments. Files that they name count as data."},
 			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`,
 				Text: "Files that it reads. What is neither here nor among the arguments may change without the test running again."},
+			{Name: "deps", Type: ReferencesType, Example: "deps = [library.solver]",
+				Text: "Targets whose files it reads or loads when it runs: modules, programs, shared libraries. They are built first, and their files are data."},
 			{Name: "env", Type: StringMapType, Example: `env = { OMP_NUM_THREADS = "2" }`, Text: "Variables of its environment, on top of what commands of a build have."},
 			{Name: "needs_gpu", Type: BoolType, Default: "false", Example: "needs_gpu = true",
 				Text: "It needs a GPU. Where there is none it is skipped, which is said; such tests run one at a time, and again on another GPU or with another driver."},
+			{Name: "timeout", Type: DurationType, Default: "none", Example: `timeout = "90s"`,
+				Text: "A test that runs longer is ended, with all that it has started, and has failed."},
+			{Name: "cache", Type: BoolType, Default: "true", Example: "cache = false",
+				Text: "Whether a result holds for as long as nothing changes. With `false` the test runs each time: it depends on what is in no file."},
 			attrMemory,
 		},
 	}
@@ -390,8 +400,12 @@ var partitionBlock = sync.OnceValue(func() *Block {
 		Attributes: []Attribute{
 			{Name: "match", Type: StringsType, Required: true, Example: `match = ["src/*.cu"]`,
 				Text: "Paths and patterns of the sources, as in `glob`."},
+			attrCode.saying("The device code that these sources are compiled for, in mode `whole`. `--arch` leaves of it what it names, or all."),
 			attrMode.saying("When the device code of these sources is optimised."),
+			attrStd.saying("The standard of these sources; that of C++ holds for CUDA, too."), attrCUDAStd.saying("The standard of those that are CUDA or HIP."),
+			attrIncludes.saying("Folders that these sources search before those of the target."),
 			attrDefines.saying("Macros, merged over those of the target: a name in both has the value of the partition."),
+			attrOpt.saying("The optimisation level of these sources."),
 			attrFlags.saying("Options, appended to those of the target."),
 			attrMemory, attrLanguage,
 		},

@@ -38,6 +38,15 @@ var (
 		Becomes: "`-gencode arch=compute_80,code=sm_80 -gencode arch=compute_80,code=compute_80`; HIP: `--offload-arch=gfx90a`"}
 	attrIncludes = Attribute{Name: "includes", Type: StringsType, Inherited: true, Example: `includes = ["include"]`,
 		Text: "Folders of headers. Targets that depend on the target search them too.", Becomes: "`-Iinclude`"}
+	attrStd = Attribute{Name: "std", Type: StandardType, Inherited: true, Default: "that of the compiler", Example: `std = ["c++17", "c11"]`,
+		Text: "The standard of C++ and CUDA sources, or of C sources, or one of each.", Becomes: "`-std=c++17`, `-std=c11`"}
+	attrCUDAStd = Attribute{Name: "cuda_std", Type: StandardType, Inherited: true, Default: "`std`", Example: `cuda_std = "c++17"`,
+		Text: "The standard of CUDA and HIP sources, where it is not that of C++: nvcc has no `gnu++17`, for one.", Becomes: "`-std=c++17`"}
+	attrOpt = Attribute{Name: "opt", Type: StringType, Inherited: true, Words: []string{"0", "1", "2", "3", "s", "fast"},
+		Default: "2 without `debug` and `device_debug`, else that of the compiler; 3 for HIP",
+		Example: `opt = 3`,
+		Text:    "The optimisation level of host code, and of device code where clang or hipcc compiles it.",
+		Becomes: "`-O3`"}
 	attrLibs = Attribute{Name: "libs", Type: StringsType, Inherited: true, Example: `libs = ["cufft_static"]`,
 		See:  "language.md#prebuilt-code",
 		Text: "System libraries to link, without `-l`.", Becomes: "`-lcufft_static`"}
@@ -114,18 +123,15 @@ func compileAttributes() []Attribute {
 				"program then inherits the code of its libraries.",
 			Becomes: "what the `code` of the block becomes"},
 		attrCode, attrMode,
-		{Name: "std", Type: StandardType, Inherited: true, Default: "that of the compiler", Example: `std = ["c++17", "c11"]`,
-			Text: "The standard of C++ and CUDA sources, or of C sources, or one of each.", Becomes: "`-std=c++17`, `-std=c11`"},
-		attrIncludes, attrDefines, attrLibs, attrLibDirs,
+		attrStd, attrCUDAStd, attrIncludes,
+		{Name: "private_includes", Type: StringsType, Inherited: true, Example: `private_includes = ["src"]`,
+			Text: "Folders of headers for the sources of the target alone: what depends on it does not search them.", Becomes: "`-Isrc`, behind `includes`"},
+		attrDefines, attrLibs, attrLibDirs,
 		{Name: "cudart", Type: StringType, Inherited: true, Words: []string{"static", "shared", "none"}, Default: `"static"`,
 			Example: `cudart = "shared"`,
 			Text:    "Which runtime of CUDA a program links. With `none` no runtime of HIP is linked either.",
 			Becomes: "`-lcudart`; `static`: `-lcudart_static`"},
-		{Name: "opt", Type: StringType, Inherited: true, Words: []string{"0", "1", "2", "3", "s", "fast"},
-			Default: "2 without `debug` and `device_debug`, else that of the compiler; 3 for HIP",
-			Example: `opt = 3`,
-			Text:    "The optimisation level of host code, and of device code where clang or hipcc compiles it.",
-			Becomes: "`-O3`"},
+		attrOpt,
 		{Name: "debug", Type: BoolType, Inherited: true, Default: "false", Example: `debug = true`,
 			Text:    "Debug information of host code.",
 			Becomes: "`-g`; HIP and clang: `-Xarch_host -g`"},

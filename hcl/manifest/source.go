@@ -47,20 +47,22 @@ func (r *reader) sources(t *Target) []Source {
 	}
 	items = r.distinct(items)
 	parts := r.partitions(items)
-	target := r.partition(nil)
-	target.Mode, target.Defines, target.Flags, target.Memory = t.Mode, r.defines(), &t.Flags, t.Memory
+	target := r.values(t)
 	hip := slices.ContainsFunc(t.Gencode.Code, isGFX)
-	values := map[string]Source{"": target} // by name of the partition: 100,000 sources share them
+	values := map[string]partitionValues{"": target} // by name of the partition: 100,000 sources share them
 	out := make([]Source, 0, len(items))
 	for _, it := range items {
 		p := parts[it.text]
-		s, ok := values[p.Partition]
+		v, ok := values[p.Partition]
 		if !ok {
-			s = p.over(target)
-			values[p.Partition] = s
+			v = p.over(target)
+			values[p.Partition] = v
 		}
+		s := v.Source
 		s.Path, s.Pos, s.Generated = it.text, position(it.rng), r.l.generated[it.text]
 		if r.checkSource(&s, it.rng, hip) {
+			s.Std = v.standards.of(s.Language)
+			r.checkCode(&s, v.code, hip)
 			out = append(out, s)
 		}
 	}
@@ -129,6 +131,17 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 		s.Mode = ""
 	}
 	return s.Generated != "" || r.l.mustExist(s.Path, rng)
+}
+
+// checkCode refuses code of its own where a device link wants the same of all sources: nvlink leaves out what an object lacks, silently.
+func (r *reader) checkCode(s *Source, at hcl.Range, hip bool) {
+	if s.Code != nil && isGFX(s.Code[0]) != hip {
+		r.l.errorAt(at, "Make two targets, one for each vendor.", "%s is compiled for %s, and its target ships code of another vendor", s.Path, s.Code[0])
+	}
+	if s.Code != nil && s.Mode != "whole" && s.Mode != "" {
+		r.l.errorAt(at, `Put these sources into a library of their own, or set mode = "whole" here.`,
+			"%s has mode %q, and a device link needs the same code of all its sources", s.Path, s.Mode)
+	}
 }
 
 func endingHelp(ending string) string {

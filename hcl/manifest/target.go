@@ -42,8 +42,20 @@ func (l *loader) decodeLibrary(b *block) {
 	l.project.Targets = append(l.project.Targets, t)
 }
 
+// decodeExecutable makes one target, or one for each element of for_each.
 func (l *loader) decodeExecutable(b *block) {
-	l.project.Targets = append(l.project.Targets, l.reader(b, nil).compiled(Executable))
+	if !b.hasEach() {
+		l.project.Targets = append(l.project.Targets, l.reader(b, nil).compiled(Executable))
+		return
+	}
+	for _, e := range l.each[b] {
+		t := l.reader(b, e.values()).compiled(Executable)
+		t.Name, t.Each = b.name+":"+e.key, e.key
+		if b.body.Attributes["output_name"] == nil {
+			t.OutputName = e.key
+		}
+		l.project.Targets = append(l.project.Targets, t)
+	}
 }
 
 // decodeModule makes one target, or one for each instance of the matrix.

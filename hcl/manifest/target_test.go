@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,7 @@ library "sets" {
 	a, b := find(t, p, "library.takes"), find(t, p, "library.sets")
 	expect(t, "gencode", []string{codes(a.Gencode), codes(b.Gencode)}, []string{"sm_80", "sm_90"})
 	expect(t, "mode", []string{a.Mode, b.Mode}, []string{"lto", "rdc"})
-	expect(t, "std", []string{a.Std, a.CStd, b.Std, b.CStd}, []string{"c++17", "c11", "c++20", ""})
+	expect(t, "std", []string{a.Std, a.Sources[0].Std, a.Sources[1].Std, b.Std, b.Sources[0].Std}, []string{"c++17", "c++17", "c11", "c++20", "c++20"})
 	expect(t, "includes", [][]string{a.Includes, b.Includes}, [][]string{{"include"}, nil})
 	expect(t, "fast_math", []bool{a.FastMath, b.FastMath}, []bool{true, false})
 	one := "1"
@@ -128,6 +129,48 @@ library "a" {
 	expect(t, "odd", text(s[2]), "odd|cuda|lto|A=1 B=1|-v|")
 	expect(t, "forced", text(s[3]), "odd|cuda|lto|A=1 B=1|-v|")
 	expect(t, "memory", []int64{s[0].Memory, s[1].Memory}, []int64{1 << 30, 4096})
+}
+
+func TestPartitionStandardsAndCode(t *testing.T) {
+	const text = `
+library "a" {
+  sources          = ["src/a.cu", "src/b.cu", "src/solver/cg.cu", "src/main.cpp", "src/util.c"]
+  code             = ["sm_80", "sm_90"]
+  std              = ["gnu++17", "c11"]
+  cuda_std         = "c++17"
+  opt              = 3
+  includes         = ["include"]
+  private_includes = ["src"]
+
+  partition "b" {
+    match    = ["src/b.cu", "src/main.cpp"]
+    std      = "c++20"
+    opt      = 0
+    includes = ["src/b"]
+  }
+  partition "cg" {
+    match    = ["src/solver/cg.cu", "src/util.c"]
+    std      = ["c++20", "c99"]
+    cuda_std = "c++14"
+    code     = ["sm_90a", "sm_90"]
+  }
+}
+`
+	values := func(o Options) (out []string) {
+		for _, s := range find(t, load(t, text, o), "library.a").Sources {
+			out = append(out, strings.TrimSpace(fmt.Sprintln(s.Path, s.Std, s.Opt, s.Includes, s.Code)))
+		}
+		return out
+	}
+	want := []string{
+		"src/a.cu c++17 3 [] []", "src/b.cu c++20 0 [src/b] []", "src/solver/cg.cu c++14 3 [] [sm_90a sm_90]", "src/main.cpp c++20 0 [src/b] []",
+		"src/util.c c99 3 [] [sm_90a sm_90]",
+	}
+	expect(t, "values", values(Options{}), want)
+	expect(t, "--arch of which it has one", values(Options{Arch: []string{"sm_80", "sm_90"}})[2], "src/solver/cg.cu c++14 3 [] [sm_90]")
+	expect(t, "--arch of which it has none", values(Options{Arch: []string{"sm_80"}}), want)
+	p := load(t, text, Options{})
+	expect(t, "private", find(t, p, "library.a").PrivateIncludes, []string{"src"})
 }
 
 func TestMatrix(t *testing.T) {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -8,15 +9,22 @@ import (
 func (l *loader) decodeTest(b *block) {
 	r := l.reader(b, nil)
 	r.required()
-	t := Test{Name: b.name, Args: plainTexts(r.texts("args")), NeedsGPU: r.isTrue("needs_gpu"), Memory: r.size("memory"), Pos: position(b.rng)}
+	t := Test{Name: b.name, Args: plainTexts(r.texts("args")), NeedsGPU: r.isTrue("needs_gpu"), Memory: r.size("memory"), Deps: r.deps("deps"),
+		Timeout: r.duration("timeout"), EachTime: r.field("cache") != nil && !r.isTrue("cache"), Pos: position(b.rng)}
 	if f := r.field("executable"); f != nil {
 		switch {
 		case f.val.IsNull() || f.val.Type() != referenceType:
 			l.errorAt(f.rng, "Write executable.NAME, without quotes.", "executable takes a reference, not %s", typeName(f.val))
 		default:
 			to := f.val.EncapsulatedValue().(*target)
-			if t.Executable = to.label(); to.kind != string(Executable) {
+			b := l.named[to.label()]
+			switch t.Executable = to.label(); {
+			case to.kind != string(Executable):
 				l.errorAt(f.rng, "", "%s is no executable", to.label())
+			case b != nil && b.hasEach() && len(l.each[b]) > 0:
+				l.errorAt(f.rng, fmt.Sprintf("Name one of them: %s[%q].", to.label(), l.each[b][0].key), "%s stands for several programs", to.label())
+			case !l.hasInstance(to, f.rng):
+				t.Executable = ""
 			}
 		}
 	}

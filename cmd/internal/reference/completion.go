@@ -29,14 +29,44 @@ compdef _kbuild kbuild
 
 // Known are the names that a project has.
 type Known struct {
-	Targets, Profiles, Archs, Variables func() []string
+	Targets, Programs, Tests, Profiles, Archs, Variables func() []string
 }
 
 // Words are what the last of words may become; none if it is a file, or nothing is known.
 func Words(app *kong.Application, words []string, known Known) (found []string) {
-	if len(words) == 0 {
-		words = []string{""}
+	words, typed := joined(words)
+	found = becomes(app, words, known)
+	for i, word := range found {
+		found[i] = strings.TrimPrefix(word, typed)
 	}
+	return found
+}
+
+// joined are words with the names of instances in one piece, as in module.gemm:tile=64: bash breaks them at : and =. typed is what of the last one bash does
+// not want to hear again.
+func joined(words []string) (out []string, typed string) {
+	glue := false
+	for _, w := range words {
+		last := len(out) - 1
+		if glue = !glue && last >= 0 && !strings.HasPrefix(out[last], "-") && (w == ":" || w == "=" && strings.Contains(out[last], ":")); glue {
+			out[last] += w
+			typed = out[last]
+			continue
+		}
+		if typed != "" && last >= 0 && out[last] == typed {
+			out[last] += w
+			continue
+		}
+		out, typed = append(out, w), ""
+	}
+	if len(out) == 0 {
+		out = []string{""}
+	}
+	return out, typed
+}
+
+// becomes are what the last of words may become.
+func becomes(app *kong.Application, words []string, known Known) (found []string) {
 	last := words[len(words)-1]
 	node, flag, rest := app.Node, (*kong.Flag)(nil), words[:len(words)-1]
 	for i := 0; i < len(rest); i++ {
@@ -67,6 +97,9 @@ func Words(app *kong.Application, words []string, known Known) (found []string) 
 		prefix, last = name+"=", value
 	}
 	if flag != nil {
+		if i := strings.LastIndexByte(last, ','); i >= 0 { // of a list with commas the last one counts
+			prefix, last = prefix+last[:i+1], last[i+1:]
+		}
 		return starting(prefix, last, valuesOf(flag, known))
 	}
 	if strings.HasPrefix(last, "-") {
@@ -75,11 +108,8 @@ func Words(app *kong.Application, words []string, known Known) (found []string) 
 	return starting("", last, argumentsOf(app, node, known))
 }
 
-// starting are the candidates that begin as what is there. Of a list with commas the last one counts.
+// starting are the candidates that begin as what is there.
 func starting(prefix, typed string, all []string) (found []string) {
-	if i := strings.LastIndexByte(typed, ','); i >= 0 {
-		prefix, typed = prefix+typed[:i+1], typed[i+1:]
-	}
 	for _, word := range all {
 		if strings.HasPrefix(word, typed) && !slices.Contains(found, prefix+word) {
 			found = append(found, prefix+word)
@@ -156,7 +186,12 @@ func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []str
 		if p.Enum != "" {
 			all = append(all, strings.Split(p.Enum, ",")...)
 		}
-		if p.Name == "targets" || p.Name == "target" || p.Name == "what" || p.Name == "module" || p.Name == "test" {
+		switch {
+		case node.Name == "run" && p.Name == "target":
+			all = append(all, known.Programs()...)
+		case node.Name == "test" && p.Name == "test":
+			all = append(all, known.Tests()...)
+		case p.Name == "targets" || p.Name == "target" || p.Name == "what" || p.Name == "module":
 			all = append(all, known.Targets()...)
 		}
 	}

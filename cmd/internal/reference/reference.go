@@ -157,6 +157,8 @@ func typeOf(a *manifest.Attribute) string {
 		return string(a.Type) + ", from " + strconv.FormatInt(a.Min, 10) + " to " + strconv.FormatInt(a.Max, 10)
 	case a.Type == manifest.SizeType:
 		return "size, such as `\"4GiB\"` or `\"512M\"`, or a number of bytes"
+	case a.Type == manifest.DurationType:
+		return "time, such as `\"90s\"` or `\"5m\"`, or a number of seconds"
 	case a.Type == manifest.KeysType:
 		return "map of lists of strings"
 	}

@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                   "library       A static library",
 		"library":            "of defaults   `gencode`, `code`, `mode`",
-		"opt":                "also          `library.opt`, `executable.opt`, `module.opt`",
+		"debug":              "also          `library.debug`, `executable.debug`, `module.debug`",
 		"module.emit":        "becomes       `nvcc -cubin`",
 		"flags.nvcc":         "-diag-suppress 177",
 		"gencode":            "defaults.gencode, library.gencode",

@@ -69,7 +69,7 @@ func value(a *manifest.Attribute) schema {
 		return schema{"type": "boolean"}
 	case manifest.NumberType:
 		return schema{"type": "integer", "minimum": a.Min, "maximum": a.Max}
-	case manifest.SizeType:
+	case manifest.SizeType, manifest.DurationType:
 		return schema{"type": []string{"string", "number"}}
 	case manifest.StandardType:
 		return schema{"anyOf": []any{text(a), schema{"type": "array", "items": text(a)}}}

@@ -18,7 +18,7 @@ type (
 		Name     string        `xml:"name,attr"`
 		Tests    int           `xml:"tests,attr"`
 		Failures int           `xml:"failures,attr"`
-		Skipped  int           `xml:"skipped,attr"`
+		Errors   int           `xml:"errors,attr"`
 		Time     string        `xml:"time,attr"`
 		Suites   []*junitSuite `xml:"testsuite"`
 	}
@@ -26,6 +26,7 @@ type (
 		Name     string      `xml:"name,attr"`
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
+		Errors   int         `xml:"errors,attr"` // none: readers want it
 		Skipped  int         `xml:"skipped,attr"`
 		Time     string      `xml:"time,attr"`
 		Cases    []junitCase `xml:"testcase"`
@@ -35,13 +36,14 @@ type (
 	junitCase struct {
 		Class   string        `xml:"classname,attr"`
 		Name    string        `xml:"name,attr"`
-		File    string        `xml:"file,attr,omitempty"`
+		File    string        `xml:"file,attr,omitempty"` // which GitLab links to; in no schema of Jenkins
 		Time    string        `xml:"time,attr"`
 		Failure *junitFailure `xml:"failure"`
 		Skipped *junitSkipped `xml:"skipped"`
 		Out     string        `xml:"system-out,omitempty"`
 	}
 	junitFailure struct {
+		Type    string `xml:"type,attr"` // "error", or "test"
 		Message string `xml:"message,attr"`
 		Text    string `xml:",chardata"`
 	}
@@ -77,7 +79,7 @@ func (r *Report) JUnit() ([]byte, error) {
 	for _, s := range all.Suites {
 		s.Time = seconds(s.elapsed)
 		took += s.elapsed
-		all.Tests, all.Failures, all.Skipped = all.Tests+s.Tests, all.Failures+s.Failures, all.Skipped+s.Skipped
+		all.Tests, all.Failures = all.Tests+s.Tests, all.Failures+s.Failures
 	}
 	all.Time = seconds(took)
 	text, err := xml.MarshalIndent(all, "", "  ")
@@ -100,14 +102,17 @@ func (c *command) junit() junitCase {
 	out := junitCase{Class: c.action.Target, Name: c.title(), Time: seconds(c.elapsed), Out: said}
 	switch {
 	case c.failed:
-		out.Failure = &junitFailure{Text: strings.TrimSpace(said + "\n" + strings.Join(c.help, "\n"))}
+		out.Failure = &junitFailure{Type: "error", Text: strings.TrimSpace(said + "\n" + strings.Join(c.help, "\n"))}
+		if out.Out = ""; c.action.Kind == graph.Test {
+			out.Failure.Type, out.Failure.Message = "test", printable(c.why) // what a test says has no form that is known
+			break
+		}
 		for _, m := range c.messages {
 			if m.Severity == messages.Error {
 				out.Failure.Message, out.File = m.Text, m.File
 				break
 			}
 		}
-		out.Out = ""
 	case c.skipped:
 		out.Skipped = &junitSkipped{cmp.Or(c.why, "what it needs failed, or the build ended before")}
 	}

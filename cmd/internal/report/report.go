@@ -67,6 +67,9 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	c.elapsed += res.Elapsed
 	c.failed = c.failed || res.Status == sched.Failed
 	c.skipped = c.skipped || res.Status == sched.Skipped
+	if a.Kind == graph.Test && res.Err != nil {
+		c.why = res.Err.Error()
+	}
 	text := string(res.Output)
 	if res.Status == sched.Failed && strings.TrimSpace(text) == "" && res.Err != nil {
 		text = res.Err.Error()

@@ -111,7 +111,7 @@ func ruleOf(m messages.Message) string {
 func (r *Report) place(m messages.Message) sarifPlace {
 	p := sarifPlace{Artifact: sarifURI{URI: fileURI(m.File)}}
 	if rel, ok := within(r.Root, r.Root, m.File); ok {
-		p.Artifact = sarifURI{URI: (&url.URL{Path: rel}).EscapedPath(), Base: sourceRoot}
+		p.Artifact = sarifURI{URI: fileURI(rel), Base: sourceRoot}
 	}
 	if m.Line > 0 {
 		p.Region = &sarifRegion{m.Line, m.Column}
@@ -121,7 +121,7 @@ func (r *Report) place(m messages.Message) sarifPlace {
 
 func fileURI(file string) string {
 	if !filepath.IsAbs(file) {
-		return (&url.URL{Path: file}).EscapedPath()
+		return (&url.URL{Path: file}).String() // "./a:b.cu", of which "a" is no scheme
 	}
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()
 }

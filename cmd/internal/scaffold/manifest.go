@@ -1,165 +1,386 @@
 package scaffold
 
 import (
+	"cmp"
 	"fmt"
-	"path/filepath"
-	"regexp"
+	"maps"
+	"path"
 	"slices"
+	"sort"
 	"strings"
-	"sync"
 )
 
 // vendor is whose device code a new manifest ships, and the names that stand for it there.
 type vendor struct {
-	ending                     string // of its sources
-	variable, gencode, library string
-	code, describe             string
+	name, variable, gencode string
+	code                    []string
+	describe, from          string
 }
 
-var (
-	nvidia = vendor{".cu", "archs", "nvidia", "cuda_kernels", `"sm_80", "sm_90"`, "Code to ship: sm_* is SASS, compute_* is PTX."}
-	amd    = vendor{".hip", "hip_archs", "amd", "hip_kernels", `"gfx90a"`, "Code to ship: gfx* is a HIP code object."}
-)
+// shaper makes a draft of a grouping.
+type shaper struct {
+	*grouping
+	draft     *Draft
+	vendors   []vendor
+	prebuilts map[string]*block // by the name that -l has for them
+	made      map[string]string // labels of generate blocks, by header
+	byDir     map[string]int    // sources by folder and ending
+	settings  map[*target]*settings
+}
 
-// vendors are those that have sources, NVIDIA if there are none. A single one needs no names of its own.
-func (s Sources) vendors() []vendor {
-	var found []vendor
-	for _, v := range []vendor{nvidia, amd} {
-		if len(s.of(v, s.Programs))+len(s.of(v, s.Others)) > 0 {
-			found = append(found, v)
+// settings are attributes of a target.
+type settings struct {
+	block *block
+	attrs map[string]*attribute
+}
+
+// shared are the attributes that defaults take where all targets that have sources for them agree.
+var shared = []string{"gencode", "mode", "std", "fast_math", "max_registers", "includes", "defines", "flags", "libs"}
+
+// Draft is a first manifest for the tree.
+func (t *Tree) Draft() *Draft {
+	g := t.group()
+	s := &shaper{grouping: g, draft: &Draft{}, prebuilts: map[string]*block{}, made: map[string]string{}, byDir: map[string]int{}, settings: map[*target]*settings{}}
+	for f := range t.files {
+		if !strings.HasPrefix(path.Base(f), ".") {
+			s.byDir[path.Dir(f)+"/*"+path.Ext(f)]++
 		}
 	}
-	if len(found) == 0 {
-		found = []vendor{nvidia}
+	s.findVendors()
+	s.prebuilt()
+	for _, target := range g.targets {
+		s.target(target)
 	}
-	if len(found) == 1 {
-		found[0].variable, found[0].gencode = "archs", "gpus"
-	}
-	return found
+	s.write()
+	s.leaveOut()
+	s.draft.count()
+	return s.draft
 }
 
-// of are the files of a vendor.
-func (s Sources) of(v vendor, files []string) []string {
-	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return filepath.Ext(f) != v.ending })
+// findVendors are those that have sources, NVIDIA if there are none. A single one needs no names of its own.
+func (s *shaper) findVendors() {
+	has := map[string]bool{}
+	for _, t := range s.targets {
+		has[t.vendor] = true
+	}
+	if has["nvidia"] || !has["amd"] {
+		s.vendors = append(s.vendors, s.nvidia())
+	}
+	if has["amd"] {
+		s.vendors = append(s.vendors, vendor{"amd", "hip_archs", "amd", []string{"gfx90a"}, "Code to ship: gfx* is a HIP code object.", ""})
+	}
+	if len(s.vendors) == 1 {
+		s.vendors[0].variable, s.vendors[0].gencode = "archs", "gpus"
+	}
 }
 
-// Manifest is a manifest for sources, as kbuild fmt has it.
-func Manifest(s Sources) string {
-	var b strings.Builder
-	vendors := s.vendors()
-	b.WriteString("# kernels.hcl: written by kbuild init. See kbuild's docs/manifest.md.\n\n")
-	for _, v := range vendors {
-		fmt.Fprintf(&b, "variable %q {\n  type        = list(string)\n  default     = [%s]\n  description = %q\n}\n\n", v.variable, v.code, v.describe)
-	}
-	if s.relocatable {
-		b.WriteString("variable \"lto\" {\n  type    = bool\n  default = true\n}\n\n" +
-			"# While editing, kbuild --profile dev: quick links, in build/dev. Going back and forth builds nothing again.\n" +
-			"profile \"dev\" {\n  lto = false\n}\n\n")
-	}
-	for _, v := range vendors {
-		fmt.Fprintf(&b, "gencode %q {\n  code = var.%s\n}\n\n", v.gencode, v.variable)
-	}
-	mode := `"whole"`
-	if s.relocatable {
-		mode = `var.lto ? "lto" : "rdc"`
-	}
-	fmt.Fprintf(&b, "defaults {\n  gencode = gencode.%s\n  mode    = %s\n", vendors[0].gencode, mode)
-	if s.includes != nil {
-		fmt.Fprintf(&b, "\n  includes = %s\n", quoteList(s.includes))
-	}
-	b.WriteString("}\n")
-	s.writeTargets(&b, vendors)
-	return b.String()
-}
-
-// part is a library of a new manifest.
-type part struct {
-	name    string
-	files   []string
-	ending  string // of the programs that need it; "" is all
-	gencode string // the line that says so, where it is not that of defaults
-}
-
-// parts are the libraries. Device code of two vendors goes into libraries of their own, host code into one for both.
-func (s Sources) parts(vendors []vendor) []part {
-	if len(vendors) == 1 {
-		name := "common"
-		if len(s.Programs) == 0 {
-			name = "kernels"
+// nvidia ships what most sources' build files say, of that what the toolkit compiles for.
+func (s *shaper) nvidia() vendor {
+	v := vendor{"nvidia", "archs", "nvidia", []string{"sm_80", "sm_90"}, "Code to ship: sm_* is SASS, compute_* is PTX.", ""}
+	votes, most := map[string]int{}, 0
+	for _, u := range s.units {
+		if u.language != "cuda" || len(u.hints.archs) == 0 {
+			continue
 		}
-		return []part{{name: name, files: s.Others}}
-	}
-	parts := []part{{name: "common"}}
-	for _, f := range s.Others {
-		if ext := filepath.Ext(f); ext != nvidia.ending && ext != amd.ending {
-			parts[0].files = append(parts[0].files, f)
-		}
-	}
-	for _, v := range vendors {
-		parts = append(parts, part{v.library, s.of(v, s.Others), v.ending, gencodeLine(vendors, v.ending)})
-	}
-	return parts
-}
-
-// gencodeLine is what a target of the second vendor says.
-func gencodeLine(vendors []vendor, ending string) string {
-	if len(vendors) > 1 && ending == vendors[1].ending {
-		return fmt.Sprintf("  gencode = gencode.%s\n", vendors[1].gencode)
-	}
-	return ""
-}
-
-// writeTargets writes libraries and programs. A program of host code gets the kernels of the first vendor.
-func (s Sources) writeTargets(b *strings.Builder, vendors []vendor) {
-	parts := slices.DeleteFunc(s.parts(vendors), func(p part) bool { return len(p.files) == 0 })
-	for _, p := range parts {
-		fmt.Fprintf(b, "\nlibrary %q {\n  sources = %s\n%s}\n", p.name, quoteList(p.files), p.gencode)
-	}
-	used := map[string]int{}
-	for _, m := range s.Programs {
-		ending := nvidia.ending
-		if filepath.Ext(m) == amd.ending {
-			ending = amd.ending
-		}
-		fmt.Fprintf(b, "\nexecutable %q {\n  sources = [%q]\n%s", programName(m, used), m, gencodeLine(vendors, ending))
-		var deps []string
-		for _, p := range parts {
-			if p.ending == "" || p.ending == ending {
-				deps = append(deps, "library."+p.name)
+		var known []string
+		for _, a := range u.hints.archs {
+			if len(s.Machine.Archs) == 0 || slices.Contains(s.Machine.Archs, strings.Replace(a, "compute_", "sm_", 1)) {
+				known = append(known, a)
 			}
 		}
-		if len(deps) > 0 {
-			fmt.Fprintf(b, "  deps    = [%s]\n", strings.Join(deps, ", "))
+		key := strings.Join(known, " ")
+		if votes[key]++; votes[key] > most {
+			most = votes[key]
+			v.from = "By " + u.hints.from["code"] + "."
+			if v.code = known; len(known) == 0 {
+				v.code, v.from = []string{"sm_80", "sm_90"}, fmt.Sprintf("%s asks for %s, which the toolkit here does not compile for.", u.hints.from["code"], strings.Join(u.hints.archs, ", "))
+			}
 		}
-		b.WriteString("}\n")
+	}
+	return v
+}
+
+// prebuilt are the archives of the tree.
+func (s *shaper) prebuilt() {
+	used := map[string]bool{}
+	for _, a := range s.archives {
+		name := strings.TrimPrefix(strings.TrimSuffix(path.Base(a), ".a"), "lib")
+		if used[name] {
+			continue
+		}
+		used[name] = true
+		b := &block{kind: "prebuilt", name: clean(name)}
+		b.set("archive", quote(a))
+		s.prebuilts[name] = b
 	}
 }
 
-var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_.+-]+`) })
-
-// programName is the source's base name, or its folder's for main.cu, made unique.
-func programName(m string, used map[string]int) string {
-	name := strings.TrimSuffix(filepath.Base(m), filepath.Ext(m))
-	if name == "main" && filepath.Dir(m) != "." && filepath.Base(filepath.Dir(m)) != "src" {
-		name = filepath.Base(filepath.Dir(m))
+// target finds the attributes of a target.
+func (s *shaper) target(t *target) {
+	b := &block{kind: t.kind, name: t.name}
+	set := &settings{b, map[string]*attribute{}}
+	s.settings[t] = set
+	b.comments = t.aside
+	b.attrs = append(b.attrs, s.sources(t))
+	if name := t.outputName(); t.kind == "executable" && name != t.name {
+		b.set("output_name", quote(name))
 	}
-	name = nameRE().ReplaceAllString(name, "_")
-	used[name]++
-	if n := used[name]; n > 1 {
-		name = fmt.Sprintf("%s_%d", name, n)
+	var deps []string
+	for _, n := range t.needs {
+		deps = append(deps, n.label())
 	}
-	return name
+	deps = append(deps, s.generated(t)...)
+	libs, prebuilts := s.libs(t)
+	b.items("deps", "[", append(deps, prebuilts...))
+	scratch := &block{}
+	for i, v := range s.vendors {
+		if t.vendor == v.name && i > 0 {
+			scratch.set("gencode", "gencode."+v.gencode)
+		}
+	}
+	if t.vendor == s.vendors[0].name || t.vendor == "" && len(s.vendors) > 0 {
+		scratch.set("gencode", "gencode."+s.vendors[0].gencode)
+	}
+	s.mode(t, scratch)
+	s.compile(t, scratch)
+	scratch.list("libs", libs)
+	s.languages(t, b, scratch)
+	for _, a := range scratch.attrs {
+		set.attrs[a.key] = a
+	}
 }
 
-func quoteList(list []string) string {
-	if len(list) == 1 {
-		return fmt.Sprintf("[%q]", list[0])
+// sources is a glob where all of a folder's are in the target.
+func (s *shaper) sources(t *target) *attribute {
+	count := map[string]int{}
+	key := func(u *unit) string { return path.Dir(u.file) + "/*" + path.Ext(u.file) }
+	for _, u := range t.units {
+		count[key(u)]++
 	}
-	var b strings.Builder
-	b.WriteString("[\n")
-	for _, s := range list {
-		fmt.Fprintf(&b, "    %q,\n", s)
+	var globs, items []string
+	for _, u := range t.units {
+		k := key(u)
+		if n := count[k]; n > 1 && n == s.byDir[k] && !strings.ContainsAny(path.Dir(k), "*?[]{}\\") {
+			if pattern := quote(strings.TrimPrefix(k, "./")); !slices.Contains(globs, pattern) {
+				globs = append(globs, pattern)
+			}
+			continue
+		}
+		items = append(items, quote(u.file))
 	}
-	b.WriteString("  ]")
-	return b.String()
+	switch {
+	case len(globs) == 0:
+		return &attribute{key: "sources", open: "[", items: items}
+	case len(items) == 0:
+		return &attribute{key: "sources", expr: "glob(" + strings.Join(globs, ", ") + ")"}
+	}
+	return &attribute{key: "sources", open: "concat(glob(" + strings.Join(globs, ", ") + "), [", items: items}
+}
+
+// libs are the system's and the tree's. A library that is not there leaves the target out of what is built by default.
+func (s *shaper) libs(t *target) (libs, prebuilts []string) {
+	for _, u := range t.units {
+		for _, l := range u.libs() {
+			name, doubtful := strings.CutPrefix(l, "?")
+			if p := s.prebuilts[name]; p != nil {
+				prebuilts = appendNew(prebuilts, p.label())
+				continue
+			}
+			switch {
+			case slices.ContainsFunc(s.targets, func(o *target) bool { return o.kind == "library" && o.name == name }):
+			case s.Machine.links(name) && (!doubtful || len(s.Machine.LibDirs) > 0 && t.kind == "executable"):
+				libs = appendNew(libs, name)
+			case !doubtful && len(u.lacking) == 0:
+				t.aside = appendNew(t.aside, fmt.Sprintf("Needs -l%s for %s, not found.", name, u.file))
+				libs = appendNew(libs, name)
+			case !doubtful:
+				libs = appendNew(libs, name)
+			}
+		}
+	}
+	if s.hostOnly(t) {
+		libs = appendNew(libs, map[bool]string{true: "cudart", false: "cudart_static"}[s.Machine.links("cudart")])
+	}
+	sort.Strings(libs)
+	s.settings[t].block.comments = t.aside
+	return libs, prebuilts
+}
+
+// hostOnly reports a program without device code that calls CUDA's runtime, which kbuild links by itself only where there is some.
+func (s *shaper) hostOnly(t *target) bool {
+	if t.kind != "executable" {
+		return false
+	}
+	calls := false
+	for _, p := range t.all() {
+		for _, u := range p.units {
+			if u.language == "cuda" || u.language == "hip" {
+				return false
+			}
+			calls = calls || u.callsRuntime()
+		}
+	}
+	return calls
+}
+
+// mode is that of the device code, where a source needs another than whole.
+func (s *shaper) mode(t *target, b *block) {
+	for _, u := range t.units {
+		if u.language != "cuda" && u.language != "hip" {
+			continue
+		}
+		if u.hints.mode != "" && u.language == "cuda" {
+			b.set("mode", quote(u.hints.mode), "By "+u.hints.from["mode"]+".")
+			return
+		}
+	}
+	for _, u := range t.units {
+		if why := s.rdc[u]; why != "" {
+			b.set("mode", `var.lto ? "lto" : "rdc"`, why+".")
+			return
+		}
+	}
+	if t.vendor != "" {
+		b.set("mode", `"whole"`)
+	}
+}
+
+// compile are the attributes that build files decide on.
+func (s *shaper) compile(t *target, b *block) {
+	var includes, nvcc, host []string
+	defines := map[string]string{}
+	maxRegs, fast := "", false
+	for _, u := range t.units {
+		h := u.hints
+		includes, host = union(includes, u.dirs), union(host, h.host)
+		for name, v := range h.defines {
+			if _, ok := defines[name]; !ok {
+				defines[name] = v
+			}
+		}
+		if u.language == "cuda" {
+			nvcc = union(nvcc, h.nvcc)
+			fast, maxRegs = fast || h.fastMath, cmp.Or(maxRegs, h.maxRegs)
+		}
+		if u.openMP || u.system["omp.h"] {
+			host = appendNew(host, "-fopenmp")
+		}
+	}
+	s.standard(t, b)
+	if fast {
+		b.set("fast_math", "true", t.by("fast_math")...)
+	}
+	if maxRegs != "" {
+		b.set("max_registers", maxRegs, t.by("max_registers")...)
+	}
+	b.list("includes", includes)
+	b.items("defines", "{", defineItems(defines), t.by("defines")...)
+	flags := &attribute{key: "flags", comments: t.by("flags")}
+	for _, f := range []struct {
+		key  string
+		list []string
+	}{{"nvcc", nvcc}, {"host", host}} {
+		if len(f.list) > 0 {
+			flags.sub = append(flags.sub, &attribute{key: f.key, open: "[", items: quoted(f.list)})
+		}
+	}
+	if flags.sub != nil {
+		b.attrs = append(b.attrs, flags)
+	}
+}
+
+// by is a comment that says where an attribute is from.
+func (t *target) by(what string) []string {
+	for _, u := range t.units {
+		if at := u.hints.from[what]; at != "" {
+			return []string{"By " + at + "."}
+		}
+	}
+	return nil
+}
+
+// standard is that of C++ and CUDA, and that of C. Before CUDA 12 nvcc knows no C++20.
+func (s *shaper) standard(t *target, b *block) {
+	std, cStd := "", ""
+	for _, u := range t.units {
+		if u.language == "c" {
+			cStd = cmp.Or(cStd, u.hints.cStd)
+		} else {
+			std = cmp.Or(std, u.hints.std)
+		}
+	}
+	major := 0
+	fmt.Sscanf(s.Machine.Version, "%d", &major)
+	by := t.by("std")
+	if major > 0 && major < 12 && standardYear(std) >= 20 && t.vendor == "nvidia" {
+		by = append(by, "nvcc "+s.Machine.Version+" does not know "+std+", which is asked for there.")
+		std = "c++17"
+	}
+	if major >= 13 && std != "" && standardYear(std) < 17 && t.vendor == "nvidia" && slices.ContainsFunc(t.units, (*unit).usesCCCL) {
+		by = append(by, "Thrust and CUB of CUDA "+s.Machine.Version+" need C++17; "+std+" is asked for there.")
+		std = "c++17"
+	}
+	if v, ok := strings.CutPrefix(std, "gnu++"); ok && t.vendor == "nvidia" {
+		by = append(by, "nvcc does not know "+std+", which is asked for there.")
+		std = "c++" + v
+	}
+	switch {
+	case std != "" && cStd != "":
+		b.list("std", []string{std, cStd}, by...)
+	case std+cStd != "":
+		b.set("std", quote(std+cStd), by...)
+	}
+}
+
+func union(list, more []string) []string {
+	for _, s := range more {
+		list = appendNew(list, s)
+	}
+	return list
+}
+
+func defineItems(defines map[string]string) (items []string) {
+	for _, name := range slices.Sorted(maps.Keys(defines)) {
+		items = append(items, name+" = "+quote(defines[name]))
+	}
+	return items
+}
+
+// usesCCCL reports headers that come with CUDA and need a standard of their own.
+func (u *unit) usesCCCL() bool {
+	for header := range u.system {
+		if strings.HasPrefix(header, "thrust/") || strings.HasPrefix(header, "cub/") || strings.HasPrefix(header, "cuda/std/") {
+			return true
+		}
+	}
+	return false
+}
+
+// languages says what sources are compiled as if their endings do not.
+func (s *shaper) languages(t *target, b, set *block) {
+	other := map[string][]*unit{}
+	for _, u := range t.units {
+		if u.why != "" && path.Ext(u.file) != ".cu" {
+			other[u.language] = append(other[u.language], u)
+		}
+	}
+	for _, l := range slices.Sorted(maps.Keys(other)) {
+		units := other[l]
+		var files, why []string
+		for _, u := range units {
+			files, why = append(files, u.file), append(why, u.why+".")
+		}
+		if len(why) > 4 {
+			why = append(why[:3], fmt.Sprintf("And %d more.", len(units)-3))
+		}
+		same := !slices.ContainsFunc(t.units, func(u *unit) bool { return u.language != l })
+		if same {
+			set.set("language", quote(l), why...)
+			continue
+		}
+		p := &block{kind: "partition", name: l}
+		p.list("match", files)
+		p.set("language", quote(l), why...)
+		b.nested = append(b.nested, p)
+	}
 }

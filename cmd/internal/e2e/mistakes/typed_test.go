@@ -169,7 +169,7 @@ library "b" {
   std     = "gnu++17"
 }
 `,
-		[]string{`nvcc has no gnu++17, and a.cu is CUDA`, `= help: Write "c++17". C++ that needs GNU's extensions goes into a library of its own.`}},
+		[]string{`nvcc has no gnu++17, and a.cu is CUDA`, `= help: Set cuda_std = "c++17" beside it, for the CUDA sources.`}},
 	{`no-main`, ``, `executable "m" {
   sources = ["n.cu"]
   code    = ["sm_80"]

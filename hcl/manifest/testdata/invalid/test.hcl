@@ -26,6 +26,18 @@ test "data" {
   env        = { "A=B" = "c" }
 }
 
+test "limits" {
+  executable = executable.check
+  timeout    = "soon"
+  cache      = "sometimes"
+  deps       = ["library.l", test.data]
+}
+
+test "never" {
+  executable = executable.check
+  timeout    = -1
+}
+
 group "g" {
   targets = [test.data]
 }

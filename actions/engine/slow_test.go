@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// noted is a front that tells of each line.
+type noted struct {
+	silent
+	lines chan string
+}
+
+func (n noted) Waiting(text string) { n.lines <- text }
+
+func TestSlowStepIsSaid(t *testing.T) {
+	front := noted{lines: make(chan string, 1)}
+	w, failed := &Workspace{Front: front}, errors.New("failed")
+	now := make(chan time.Time, 1)
+	now <- time.Time{}
+	var said string
+	err := w.during(func() error { said = <-front.lines; return failed }, now, "asking the compilers")
+	if err != failed || said != "asking the compilers" {
+		t.Errorf("a slow step: %v, said %q", err, said)
+	}
+	if err := w.during(func() error { return failed }, nil, "asking"); err != failed || len(front.lines) > 0 {
+		t.Errorf("a quick step: %v, and %d lines", err, len(front.lines))
+	}
+}

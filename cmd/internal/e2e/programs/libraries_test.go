@@ -1,0 +1,100 @@
+package programs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
+	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
+)
+
+// A program that is linked with the shared runtime of a toolkit outside of the system runs in a test as it does by kbuild run.
+func TestToolkitLibraries(t *testing.T) {
+	t.Parallel()
+	all := tooltest.Toolkits(t)
+	p := e2e.New(t)
+	p.Use(all[len(all)-1])
+	p.Write("kernels.hcl", `executable "check" {
+  sources = ["check.cu"]
+  code    = ["sm_90"]
+  cudart  = "shared"
+}
+
+test "name" {
+  executable = executable.check
+}
+`)
+	p.Write("check.cu", `#include <cstdio>
+int main() { printf("runtime: %s\n", cudaGetErrorName(cudaErrorInvalidValue)); }
+`)
+	out, _ := p.Run("kbuild", "run", "check")
+	if p.Run("kbuild", "test"); !strings.HasPrefix(out, "runtime: cudaError") || string(p.Read("build/test/name.log")) != out {
+		t.Errorf("kbuild run says %q, kbuild test %q", out, p.Read("build/test/name.log"))
+	}
+	if _, said := p.Run("kbuild", "test"); !strings.Contains(said, "1 passed (1 before)") {
+		t.Errorf("again: %s", said)
+	}
+}
+
+// What a test loads from the folders of lib_dirs, also behind another library, is among what it depends on.
+func TestLibrariesAreInputs(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	library := func(folder, name, text string, args ...string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(p.Dir, folder), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		p.Write(name+".c", text)
+		p.Run(append([]string{"gcc", "-shared", "-fPIC", "-o", folder + "/lib" + name + ".so", name + ".c"}, args...)...)
+	}
+	library("third", "w", "int w() { return 1; }\n")
+	library("third", "v", "int w(); int v() { return w(); }\n", "-Lthird", "-lw")
+	p.Write("loads.c", "#include <stdio.h>\nint v();\nint main() { printf(\"%d\", v()); }\n")
+	p.Edit("kernels.hcl", "library \"u\"", `executable "loads" {
+  sources  = ["loads.c"]
+  libs     = ["v"]
+  lib_dirs = ["first", "third"]
+  flags    = { link = ["-Wl,--allow-shlib-undefined"] }
+}
+
+test "loads" {
+  executable = executable.loads
+}
+
+library "u"`)
+	says := func(what, want string, argv ...string) {
+		t.Helper()
+		p.Run(append([]string{"kbuild"}, argv...)...)
+		if got := string(p.Read("build/test/loads.log")); got != want {
+			t.Errorf("%s: it says %s, want %s", what, got, want)
+		}
+	}
+	says("first", "1", "test", "loads")
+	library("third", "w", "int w() { return 2; }\n")
+	says("another library behind it", "2", "test", "loads")
+	says("as a target", "2", "test.loads")
+	library("third", "w", "int w() { return 3; }\n")
+	says("as a target, another library", "3", "test.loads")
+	library("first", "w", "int w() { return 4; }\n")
+	says("one that comes before it", "4", "test.loads")
+	if got := p.Kbuild("test.loads"); got.Up_to_date != got.Actions {
+		t.Errorf("again: %+v", got)
+	}
+}
+
+// A test that needs a GPU is told which to use.
+func TestChosenGPU(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	p.Edit("check.cpp", `"WHO"`, `"CUDA_VISIBLE_DEVICES"`)
+	p.Edit("check.cpp", `getenv("WHO")`, `getenv("CUDA_VISIBLE_DEVICES")`)
+	if _, status := p.Status([]string{"CUDA_VISIBLE_DEVICES=3"}, "kbuild", "test.gpu", "test.good"); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	if gpu, good := string(p.Read("build/test/gpu.log")), string(p.Read("build/test/good.log")); !strings.Contains(gpu, "who 3") || !strings.Contains(good, "who -") {
+		t.Errorf("it says %q, and the other %q", gpu, good)
+	}
+}

@@ -1,0 +1,110 @@
+package scaffold
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
+
+// plainDirs are folders whose names say nothing of what is in them.
+var plainDirs = []string{"src", "source", "sources", "lib", "cuda", "hip", "gpu", "cpp", "app", "apps"}
+
+// nameTargets names programs after their sources, libraries after their folders, and makes the names unique by the folders above.
+func (g *grouping) nameTargets() {
+	programs := slices.ContainsFunc(g.targets, func(t *target) bool { return t.kind == "executable" })
+	for _, kind := range []string{"library", "executable"} {
+		used := map[string]int{}
+		for _, t := range g.targets {
+			if t.kind == kind {
+				t.name = g.plainName(t, programs)
+				used[t.name]++
+			}
+		}
+		taken := map[string]bool{}
+		for _, t := range g.targets {
+			if t.kind != kind {
+				continue
+			}
+			if used[t.name] > 1 {
+				t.name = longName(t)
+			}
+			name := t.name
+			for n := 2; taken[t.name]; n++ {
+				t.name = fmt.Sprintf("%s_%d", name, n)
+			}
+			taken[t.name] = true
+		}
+	}
+}
+
+// clean is a name that references can have.
+func clean(name string) string {
+	name = strings.Trim(nameRE().ReplaceAllString(name, "_"), "_")
+	if name == "" || name[0] == '-' || name[0] >= '0' && name[0] <= '9' {
+		name = "_" + name
+	}
+	return name
+}
+
+func (g *grouping) plainName(t *target, programs bool) string {
+	if t.kind == "executable" {
+		f := mainOf(t).file
+		name := strings.TrimSuffix(path.Base(f), path.Ext(f))
+		if dir := telling(t.dir); name == "main" && dir != "" {
+			name = path.Base(dir)
+		}
+		return clean(name)
+	}
+	suffix := map[bool]string{true: "_hip", false: ""}[t.vendor == "amd" && slices.ContainsFunc(g.targets, func(o *target) bool { return o != t && o.dir == t.dir && o.kind == "library" })]
+	if dir := telling(t.dir); dir != "" {
+		return clean(path.Base(dir)) + suffix
+	}
+	return map[bool]string{true: "common", false: "kernels"}[programs] + suffix
+}
+
+func mainOf(t *target) *unit {
+	if i := slices.IndexFunc(t.units, func(u *unit) bool { return u.main }); i >= 0 {
+		return t.units[i]
+	}
+	return t.units[0]
+}
+
+// telling is a folder without the last parts that say nothing, "" if nothing is left.
+func telling(dir string) string {
+	for dir != "." && slices.Contains(plainDirs, strings.ToLower(path.Base(dir))) {
+		dir = path.Dir(dir)
+	}
+	if dir == "." {
+		return ""
+	}
+	return dir
+}
+
+// longName has the folders in it.
+func longName(t *target) string {
+	dir := strings.ReplaceAll(telling(t.dir), "/", "_")
+	if t.kind == "executable" {
+		f := mainOf(t).file
+		if name := strings.TrimSuffix(path.Base(f), path.Ext(f)); name != "main" || dir == "" {
+			return clean(strings.TrimPrefix(dir+"_"+name, "_"))
+		}
+	}
+	if dir == "" {
+		return t.name
+	}
+	return clean(dir)
+}
+
+// outputName is the name of a program's file: what the name would be if references had no rules, where nothing was put before it.
+func (t *target) outputName() string {
+	f := path.Base(mainOf(t).file)
+	if stem := strings.TrimSuffix(f, path.Ext(f)); clean(stem) == t.name && !strings.ContainsAny(stem, " /$`") {
+		return stem
+	}
+	return strings.TrimPrefix(t.name, "_")
+}

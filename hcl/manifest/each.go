@@ -1,0 +1,94 @@
+package manifest
+
+import (
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// for_each makes a program for each element of a list of strings, or of a map: the element, or its key, is each.key, and the value each.value.
+// bench with the keys copy and scale is the targets bench:copy and bench:scale, and a reference to bench means both.
+
+// each is one element of for_each.
+type each struct {
+	key   string
+	value cty.Value
+}
+
+// values are what the attributes of the instance see.
+func (e each) values() map[string]cty.Value {
+	return map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
+}
+
+// collectEach makes the instances of all programs before any block is read: references to them are checked by their keys.
+func (l *loader) collectEach() {
+	l.each = map[*block][]each{}
+	sum := 0
+	for _, b := range l.blocks {
+		a := b.body.Attributes["for_each"]
+		if b.kind != string(Executable) || a == nil {
+			continue
+		}
+		l.each[b] = l.reader(b, nil).forEach()
+		if sum += len(l.each[b]); sum > maxInstances {
+			l.errorAt(a.Expr.Range(), "", "the programs of this manifest have more than %d instances", maxInstances)
+			clear(l.each)
+			return
+		}
+	}
+}
+
+// forEach reads the elements, those of a map in the order of their keys.
+func (r *reader) forEach() (list []each) {
+	f := r.field("for_each")
+	if f == nil {
+		return nil
+	}
+	switch {
+	case isMap(f.val):
+		values := f.val.AsValueMap()
+		for _, key := range sortedKeys(values) {
+			list = append(list, each{key, values[key]})
+		}
+	case isList(f.val):
+		for _, it := range r.textItems(f) {
+			list = append(list, each{it.text, cty.StringVal(it.text)})
+		}
+	default:
+		r.wrong(f, "a list of strings or a map")
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, e := range list {
+		switch {
+		case !targetName().MatchString(e.key):
+			r.l.errorAt(r.keyRange(f, e.key), "Letters, digits and _ . + - may be used: keys become names of files.", "%q cannot be a key of for_each", e.key)
+		case seen[e.key]:
+			r.l.errorAt(f.rng, "", "for_each has %s twice", e.key)
+		}
+		seen[e.key] = true
+	}
+	if len(list) == 0 {
+		r.l.errorAt(f.rng, "Without an element there is no program.", "for_each of %s is empty", r.b.heading())
+	}
+	return list
+}
+
+// hasEach reports a block whose attributes may use each.
+func (b *block) hasEach() bool {
+	return b.kind == string(Executable) && b.body.Attributes["for_each"] != nil
+}
+
+// each checks a use of each.key or each.value.
+func (r *resolver) each(n *hclsyntax.ScopeTraversalExpr) {
+	b := r.scope.block
+	switch name, rng, ok := step(n.Traversal, 1); {
+	case b == nil || !b.hasEach():
+		r.fail(n.SrcRange, "Give the executable an attribute for_each = [...]. For modules there is matrix.", "each is known only in an executable that has for_each")
+	case r.scope.attr == "for_each":
+		r.fail(n.SrcRange, "", "each is not known in the attribute for_each")
+	case ok && name != "key" && name != "value":
+		r.fail(rng, "Known: key, value.", "each has no %q%s", name, didYouMean(name, []string{"key", "value"}))
+	default:
+		r.refs.matrix = true
+	}
+}
