@@ -335,11 +335,11 @@ func (m *macroUses) read(files, argv []string) (ok bool) {
 // usesOf reads the definitions of a text. What looks like one counts, wherever it stands.
 func usesOf(text []byte) *fileUses {
 	u := &fileUses{macros: map[string][]string{}}
-	for _, word := range []string{"__builtin_LINE", "__builtin_COLUMN", "__builtin_source_location", "??=", "??/"} {
-		u.places = u.places || bytes.Contains(text, []byte(word))
-	}
-	u.names = bytes.Contains(text, []byte("__PRETTY_FUNCTION__"))
 	text = splice(text)
+	for _, word := range []string{"__builtin_LINE", "__builtin_COLUMN", "__builtin_source_location", "??=", "??/"} {
+		u.places = u.places || hasBesidesConditions(text, word)
+	}
+	u.names = hasBesidesConditions(text, "__PRETTY_FUNCTION__")
 	for at := range wordsIn(text, "define") {
 		if !bytes.HasSuffix(text[:at], []byte("define")) {
 			continue
@@ -357,6 +357,22 @@ func usesOf(text []byte) *fileUses {
 		}
 	}
 	return u
+}
+
+// hasBesidesConditions reports a word that a text has elsewhere than in a plain #if: C++'s <version> asks for __has_builtin(__builtin_source_location).
+func hasBesidesConditions(text []byte, word string) bool {
+	for at := 0; ; {
+		i := bytes.Index(text[at:], []byte(word))
+		if i < 0 {
+			return false
+		}
+		at += i + len(word)
+		line := bytes.TrimLeft(text[bytes.LastIndexByte(text[:at], '\n')+1:at], " \t")
+		rest, directive := bytes.CutPrefix(line, []byte("#"))
+		if rest = bytes.TrimLeft(rest, " \t"); !directive || !bytes.HasPrefix(rest, []byte("if ")) && !bytes.HasPrefix(rest, []byte("elif ")) || bytes.ContainsAny(rest, `"'*`) {
+			return true
+		}
+	}
 }
 
 // asksLine reports that something in a header may stand for its line: __LINE__, or a macro behind which it may be. One that makes a word of two may make it.

@@ -144,7 +144,8 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	if rec, status := r.lookUp(ctx, a, key.key); rec != nil {
+	rec, status, today := r.lookUp(ctx, a, key.key)
+	if rec != nil {
 		if err := r.generated.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
 		}
@@ -152,9 +153,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 			r.provenance.settled(a, rec)
 			return res, true
 		}
-	}
-	today := r.unseen(a, key.key)
-	if today != nil && len(today.ask) == 0 {
+	} else if today.settles() {
 		return r.settleUnseen(ctx, a, today), true
 	}
 	p := &pending{actionKey: key, reason: r.reason(a, key), unseen: today}
@@ -165,17 +164,20 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	return sched.Result{Reason: p.reason}, false
 }
 
-// lookUp finds the record that settles a today: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run. Of
-// intermediates the build tree has no outputs.
-func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (*cache.Record, sched.Status) {
+// lookUp finds the record that settles a today: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run, or if today
+// settles it. Of intermediates the build tree has no outputs.
+func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (rec *cache.Record, status sched.Status, today *unseen) {
 	if a.Test().Each {
-		return nil, ""
+		return nil, "", nil
 	}
-	rec := r.recorded(a, key)
+	rec = r.recorded(a, key)
 	if rec != nil && r.discovery.Holds(a, rec) && (a.Intermediate && len(rec.Outputs) == len(a.Outputs) || !a.Intermediate && r.hasOutputs(rec)) {
-		return rec, sched.UpToDate
+		return rec, sched.UpToDate, nil
 	}
-	return r.stored(ctx, a, key), sched.Cached
+	if today = r.unseen(a, key); today.settles() {
+		return nil, "", today
+	}
+	return r.stored(ctx, a, key), sched.Cached, today
 }
 
 // recorded is the last record of the build tree with this key, of a if there is one; else nil.

@@ -20,6 +20,9 @@ type unseen struct {
 	ask    []string // macros of which the compiler has to say that it uses none
 }
 
+// settles reports that no compiler has to be asked.
+func (u *unseen) settles() bool { return u != nil && len(u.ask) == 0 }
+
 // unseen looks for what settles a without its command; nil if there is nothing.
 func (r *Runner) unseen(a *graph.Action, key cache.Key) *unseen {
 	rec := r.recorded(a, key)

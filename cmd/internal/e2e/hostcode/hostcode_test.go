@@ -118,6 +118,8 @@ var moves = []change{
 	{"a line, and its number by the source's macro", "", "// one\n", lines, "#define HERE __LINE__\nint line = HERE;"},
 	{"a line, and its number in a word that is made", "static inline int g(void) { return JOIN(__LI, NE__); }\n", "\nstatic inline int g(void) { return JOIN(__LI, NE__); }\n", none, callsG0},
 	{"a line, and a builtin", "static inline int g(int n) { return n + __builtin_LINE(); }\n", "\nstatic inline int g(int n) { return n + __builtin_LINE(); }\n", none, callsG},
+	{"a line, and a condition on a builtin", "#if defined __has_builtin && __has_builtin(__builtin_LINE)\nint x(void);\n#endif\n", "#if defined __has_builtin && __has_builtin(__builtin_LINE)\n\nint x(void);\n#endif\n", lines, ""},
+	{"a line, and a builtin behind a comment that ends", "/*\n#if */ static inline int g(int n) { return n + __builtin_LINE(); }\n", "\n/*\n#if */ static inline int g(int n) { return n + __builtin_LINE(); }\n", none, callsG},
 	{"a line, and an assertion", "#include <assert.h>\nstatic inline int g(int n) { assert(n); return n; }\n", "#include <assert.h>\n\nstatic inline int g(int n) { assert(n); return n; }\n", none, callsG},
 	{"a line between if and what follows", fmt.Sprintf(body, ""), fmt.Sprintf(body, "    // one\n"), lines, callsG},
 	{"an indentation that misleads", fmt.Sprintf(between, "// one\n"), fmt.Sprintf(between, ""), none, callsG},
