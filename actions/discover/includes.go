@@ -104,9 +104,7 @@ type compile struct {
 // header if they did, and files that were asked for by __has_include or taken in by the assembler. stable is false if one of them came
 // while the command ran.
 //
-// It lists too many rather than too few (a quoted include searches the folder of the file that
-// includes it, and a depfile does not say which that was); one too many costs a compile that was not
-// needed on the day such a file appears.
+// It lists too many rather than too few: one too many costs a compile that was not needed on the day such a file appears.
 func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, dotDot []string) (stable bool) {
 	a, told := ran.Action, false
 	var asked []string
@@ -123,17 +121,15 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	for _, name := range dotDot {
 		s.dotDotInclude(name)
 	}
-	if told { // where the compiler searches is looked at by shadows
-		s.in(quoted)
-	}
 	headers := slices.Concat(paths(found), d.declaredHeaders(a))
-	for _, f := range headers {
-		for _, rel := range spellings(f, all) {
-			s.absent(rel, f)
-		}
+	if told { // where the compiler searches is looked at by shadows
+		s.besideFiles(ownFiles(a, found), headers, all)
+		s.in(quoted)
+	} else {
+		s.spelled(headers, all)
 	}
 	s.besideStub()
-	there := s.precompiled(headers, quoted)
+	there := s.precompiled(headers)
 	there = append(there, s.hasIncludes(found, quoted, angled)...)
 	there = append(there, s.onceHeaders(slices.Concat(found, there), quoted, angled)...)
 	there = append(there, s.assembles(slices.Concat(found, there))...)
@@ -150,6 +146,35 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 		stable = stable && (IsCondition(f.Path) || !ran.Changed(f.Path, f.Digest))
 	}
 	return d.shadows(ran, rec) && stable
+}
+
+// spelled notes where headers would have been found by any name that they can have been included by.
+func (s *compile) spelled(headers, dirs []string) {
+	for _, f := range headers {
+		for _, rel := range spellings(f, dirs) {
+			s.absent(rel, f)
+		}
+	}
+}
+
+// besideFiles notes what files include in quotes where it would be found first: in the folder of the file that has it. Where a macro may name it, it is any
+// of headers.
+func (s *compile) besideFiles(files, headers, dirs []string) {
+	names, computed := map[string][]string{}, map[string]bool{} // by folder
+	for _, f := range files {
+		dir, scan := s.Name(path.Dir(f)), s.sources.scan(f)
+		names[dir] = append(names[dir], scan.quoted...)
+		computed[dir] = computed[dir] || scan.computed
+	}
+	for dir, list := range names {
+		s.in([]string{dir})
+		for _, name := range compact(list) {
+			s.absent(name, "")
+		}
+		if computed[dir] {
+			s.spelled(headers, dirs)
+		}
+	}
 }
 
 // searched asks the compiler of a where it searches, and notes it. others are the folders, in order, of all compilers that a runs; ok is

@@ -172,11 +172,11 @@ func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 	return slices.DeleteFunc(slices.Clone(a.Inputs[1:]), d.Intermediate)
 }
 
-// precompiled notes the precompiled headers that gcc and clang would take besides those that stand ahead of a header: in the folders of quoted includes,
-// in place of one that the source may have in quotes; in place of one that is forced in; and beside the source. (Of its own source gcc takes none
+// precompiled notes the precompiled headers that gcc and clang would take besides those that stand ahead of a header: in the folder of the source,
+// in place of one that it may have in quotes; in place of one that is forced in; and beside the source. (Of its own source gcc takes none
 // for x86-64, since it compares settings before they are complete. That is luck, not a rule.) It gives those that are there. gcc takes one for
 // the first include of a source alone, so that what headers include does not count.
-func (s *compile) precompiled(headers, quoted []string) (there []cache.FileDigest) {
+func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 	a := s.ran.Action
 	if len(a.Inputs) == 0 {
 		return nil
@@ -198,11 +198,10 @@ func (s *compile) precompiled(headers, quoted []string) (there []cache.FileDiges
 			names = append(names, spellings(h, s.dirs)...)
 		}
 	}
+	dir := s.Name(path.Dir(a.Inputs[0]))
 	for _, name := range compact(names) {
-		for _, d := range quoted {
-			if !path.IsAbs(name) && (!strings.Contains(name, "/") || s.Listing.Exists(path.Join(d, path.Dir(name)))) {
-				wanted = append(wanted, path.Join(d, name)+pch)
-			}
+		if !path.IsAbs(name) && (!strings.Contains(name, "/") || s.Listing.Exists(path.Join(dir, path.Dir(name)))) {
+			wanted = append(wanted, path.Join(dir, name)+pch)
 		}
 	}
 	for _, p := range compact(wanted) {

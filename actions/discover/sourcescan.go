@@ -110,17 +110,11 @@ func scanText(text []byte) *sourceScan {
 		}
 		now.hasIncludeMacro = now.hasIncludeMacro || rest != "" && rest != "..." || name == "" && rest == "" && isDefined(text[:at])
 	}
-	for at := range wordsIn(text, "include") {
-		now.next = now.next || bytes.HasSuffix(text[:at], []byte("include_next"))
-		rest := blank(text[at:])
-		switch name, _ := literal(rest); {
-		case name == "":
-		case rest[0] == '"' && !slices.Contains(now.quoted, name):
-			now.quoted = append(now.quoted, name)
-		case rest[0] == '<' && !slices.Contains(now.angled, name):
-			now.angled = append(now.angled, name)
+	for _, directive := range []string{"include", "import", "embed"} {
+		for at := range wordsIn(text, directive) {
+			now.next = now.next || bytes.HasSuffix(text[:at], []byte("include_next"))
+			now.named(text, at)
 		}
-		now.computed = now.computed || len(rest) > 0 && isWord(rest[0]) && isDirective(text[:at])
 	}
 	if reflect.ValueOf(now).IsZero() {
 		return &nothing
@@ -128,10 +122,23 @@ func scanText(text []byte) *sourceScan {
 	return &now
 }
 
-// isDirective reports that the word in which a text ends is the name of a directive.
+// named notes the file that the directive names which ends at an index.
+func (now *sourceScan) named(text []byte, at int) {
+	rest := blank(text[at:])
+	switch name, _ := literal(rest); {
+	case name == "":
+	case rest[0] == '"' && !slices.Contains(now.quoted, name):
+		now.quoted = append(now.quoted, name)
+	case rest[0] == '<' && !slices.Contains(now.angled, name):
+		now.angled = append(now.angled, name)
+	}
+	now.computed = now.computed || len(rest) > 0 && bytes.IndexByte([]byte("\"<\n"), rest[0]) < 0 && isDirective(text[:at])
+}
+
+// isDirective reports that the word in which a text ends may be the name of a directive.
 func isDirective(text []byte) bool {
-	text = bytes.TrimRight(bytes.TrimRightFunc(text, func(c rune) bool { return c < utf8.RuneSelf && isWord(byte(c)) }), " \t")
-	return bytes.HasSuffix(text, []byte("#")) || bytes.HasSuffix(text, []byte("%:"))
+	text = bytes.TrimRight(bytes.TrimRightFunc(text, func(c rune) bool { return c < utf8.RuneSelf && isWord(byte(c)) }), " \t\v\f\r")
+	return slices.ContainsFunc([]string{"#", "%:", "??=", "*/"}, func(end string) bool { return bytes.HasSuffix(text, []byte(end)) })
 }
 
 // isDefined reports that a text ends in a #define.

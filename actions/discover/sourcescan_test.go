@@ -59,6 +59,11 @@ func TestIncludes(t *testing.T) {
 		"#include <a.h>":                           {},
 		"#include HEADER":                          {computed: true},
 		"# inc\\\nlude HEADER(a)":                  {computed: true},
+		"# /* a\n */ include HEADER":               {computed: true},
+		"??=include HEADER":                        {computed: true},
+		"#\v import $HEADER":                       {computed: true},
+		`#import "a.h"`:                            {quoted: []string{"a.h"}},
+		`#embed "a.bin"`:                           {quoted: []string{"a.bin"}},
 		"// what to include here\nint include_it;": {},
 	} {
 		a := scanText([]byte(text + "\n"))

@@ -31,7 +31,7 @@ func TestTortureFaults(t *testing.T) {
 			if !*tortureFaults {
 				return // the fault has its place still
 			}
-			cmd := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-run", "^TestTorture$", "-v", ".", "-args",
+			cmd := exec.Command("go", "test", "-overlay", overlay, "-count=1", "-timeout", "0", "-run", "^TestTorture$", "-v", ".", "-args",
 				fmt.Sprintf("-torture.n=%d", faultSteps), fmt.Sprintf("-torture.seed=%d", *tortureSeed))
 			cmd.Env = append(os.Environ(), "PATH="+withoutFakes(os.Getenv("PATH")))
 			out, err := cmd.CombinedOutput()

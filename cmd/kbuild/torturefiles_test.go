@@ -90,6 +90,16 @@ func (h *torture) editUnseen() (edit, bool) {
 	return h.content(name, strings.Join(lines, "")), true
 }
 
+// editTwin makes a header, or makes it anew, that has the name of another one in some folder.
+func (h *torture) editTwin(name string) (edit, bool) {
+	at := slices.IndexFunc(headers, func(s string) bool { return strings.HasSuffix("/"+name, "/"+s) })
+	if at < 0 {
+		return edit{}, false
+	}
+	twin := filepath.Join(one(h, headerDirs...), headers[at])
+	return h.content(twin, h.header(twin)), twin != name
+}
+
 // otherValue is a text with another last digit: one byte, which may be the last of all.
 func otherValue(text string) string {
 	at := strings.LastIndexAny(text, "0123456789")

@@ -57,6 +57,10 @@ func (h *torture) next() (s step) {
 		s = append(s, h.random()) // which looks at the tree as the one before left it
 		h.apply(s[len(s)-1])
 	}
+	if e, ok := h.editTwin(s[len(s)-1].name); ok && h.chance(20) {
+		s = append(s, e)
+		h.apply(e)
+	}
 	return s
 }
 
