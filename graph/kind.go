@@ -27,6 +27,7 @@ const (
 	HostCompile Kind = "host-compile"
 	ModuleEmit  Kind = "emit"
 	Copy        Kind = "copy"
+	Extract     Kind = "extract"
 	Embed       Kind = "embed"
 	Manifest    Kind = "manifest"
 	References  Kind = "references"
@@ -98,6 +99,7 @@ const mib, gib = 1 << 20, 1 << 30
 var kinds = []KindInfo{
 	{Kind: drawSource, Does: "a file of the project", Lane: laneSource},
 	{Kind: Generate, Does: "runs a command of the project", Lane: LaneGenerate, Project: true, Cost: time.Second, Memory: 512 * mib},
+	{Kind: Extract, Does: "the files that a command of the project chose to write, as they were packed", Lane: LaneGenerate, Cost: time.Millisecond, InProcess: true, Unnamed: true},
 	{Kind: Preprocess, Does: "source to preprocessed text, for one architecture or for the host", Lane: LaneDevice, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Cudafe, Does: "preprocessed text to host code without device code", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true, FrontEnd: true, Portable: true},
 	{Kind: CICC, Does: "preprocessed text to PTX or LTO-IR of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Unnamed: true, FrontEnd: true, Portable: true},

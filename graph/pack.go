@@ -46,7 +46,7 @@ type Use struct {
 	Action ActionID
 }
 
-const packMagic = "kbuild graph 6\r\n"
+const packMagic = "kbuild graph 7\r\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -14,6 +14,7 @@ type Work struct {
 	Step     *Step             // of a command of a compiler that does not simply read a source and write an object
 	Link     *Link             // of a device link
 	Test     *TestRun          // of a test
+	Collect  *Collect          // of a command that chooses the names of the files that it writes
 }
 
 // Driver is that of a's work, or an empty one.

@@ -26,6 +26,8 @@ type Request struct {
 func (w *Workspace) Build(req Request) (sched.Summary, error) {
 	v := w.view(req)
 	w.Front.Enter()
+	w.chosen = chosenFiles{building: true, mayRun: !w.DryRun}
+	defer func() { w.chosen = chosenFiles{} }()
 	return w.retry(func(anew bool) (sched.Summary, string, error) { return w.build(req, v, anew) })
 }
 
@@ -44,7 +46,7 @@ func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed st
 		if misparsed == "" || turn == mostTurns {
 			return sum, err
 		}
-		if anew = true; misparsed != planAgain {
+		if anew = true; misparsed != planAgain && misparsed != otherFiles {
 			w.sayf("warning: kbuild misparsed the dry run of %[1]s; building again with %[1]s as one command (please report this; `kbuild why` says more)", misparsed)
 		}
 	}
@@ -93,6 +95,9 @@ func (w *Workspace) choose(req Request) (*Project, []graph.ActionID, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(p.Unsettled) > 0 {
+		return p, p.collects(nil), nil
+	}
 	want, err := req.Select(p)
 	return p, want, err
 }
@@ -134,10 +139,21 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if w.DryRun {
 		runner = execute.NewDryRun(t.Runner)
 	}
-	if err := p.sweep(t, want, r.Diagnose); err != nil {
-		return sum, "", err
+	if len(p.Unsettled) == 0 {
+		if err := p.sweep(t, want, r.Diagnose); err != nil {
+			return sum, "", err
+		}
 	}
-	sum, dirty, err := r.run(p.Graph, want, runner)
+	sum, again, ok, err := p.settle(r, want, runner)
+	if again {
+		commitFiles(p, t)
+		return sum, otherFiles, nil
+	}
+	var dirty []graph.ActionID
+	if ok {
+		sum, dirty, err = r.run(p.Graph, want, runner)
+		w.chosen.count(&sum, p.Graph, p.Graph.Closure(want))
+	}
 	if err == nil && req.Ran != nil && !w.DryRun {
 		err = req.Ran(r.Context, p, t, want)
 	}
@@ -156,7 +172,7 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	r.Finish(sum)
 	switch {
 	case w.DryRun:
-	case v == nil || err != nil || misparsed != "" || sum.Interrupted || !v.commit(p, t, p.Graph.Closure(want), dirty):
+	case !ok || v == nil || err != nil || misparsed != "" || sum.Interrupted || !v.commit(p, t, p.Graph.Closure(want), dirty):
 		commitFiles(p, t)
 	}
 	if good && err == nil && req.Done != nil {
@@ -172,8 +188,9 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 type watched struct {
 	*Run
 	sched.Observer
-	ended []bool // well, by action
-	last  LastBuild
+	ended  []bool // well, by action
+	last   LastBuild
+	chosen *chosenFiles // while commands run that choose their files
 }
 
 // begin has the front make ready for a run.
@@ -187,13 +204,16 @@ func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 		r.Options.Checks = remote.Checks // which wait for the server, most of the time
 	}
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
-	return &watched{r, r.Observer, make([]bool, len(t.Runner.Graph.Actions)), LastBuild{Began: w.Begun}}
+	return &watched{Run: r, Observer: r.Observer, ended: make([]bool, len(t.Runner.Graph.Actions)), last: LastBuild{Began: w.Begun}}
 }
 
 // Finished implements sched.Observer.
 func (r *watched) Finished(a *graph.Action, res sched.Result, done, total int) {
 	r.ended[a.ID] = res.Status != sched.Failed && res.Status != sched.Skipped
 	r.last.note(a, res)
+	if r.chosen != nil {
+		r.chosen.note(a, res.Status)
+	}
 	r.Observer.Finished(a, res, done, total)
 }
 

@@ -99,6 +99,9 @@ func (p *partialPlan) choose() (ok bool) {
 	for _, id := range all {
 		a := p.graph.Add(p.packed.Action(id))
 		if _, ok := slices.BinarySearch(up, id); ok {
+			if a.Work.Collect != nil {
+				return false // another plan may follow
+			}
 			p.want = append(p.want, a.ID)
 		}
 	}

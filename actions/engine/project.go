@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/probe"
@@ -44,9 +45,20 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 		return nil, err
 	}
 	p, diags := manifest.Load(w.Manifest)
+	if diags.HasErrors() && len(p.Chosen) > 0 && w.chosen.mayRun {
+		again := w.Manifest
+		again.Unsettled = true
+		if first, said := manifest.Load(again); !said.HasErrors() { // which may be wrong for the files that they were
+			p, diags = first, said
+		}
+	}
 	w.diagnose(diags)
 	if diags.HasErrors() {
 		return nil, ErrDiagnosed
+	}
+	if len(p.Unsettled) > 0 && (w.DryRun || !w.chosen.building) {
+		w.diagnose(manifest.Diagnostics{{Severity: manifest.Note, Summary: fmt.Sprintf("the files of %s are known when its command has run (kbuild %[1]s); until then, this is no more than what it needs",
+			strings.Join(p.Unsettled, " "))}})
 	}
 	return p, checkBuildDir(p)
 }
@@ -103,6 +115,9 @@ func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) 
 	p, err := w.Plan()
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(p.Unsettled) > 0 {
+		return p, p.collects(nil), nil
 	}
 	choose := p.Select
 	if w.CheckLink != nil {

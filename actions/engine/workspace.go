@@ -43,6 +43,7 @@ type Workspace struct {
 	Front        Front
 
 	diagnosed  manifest.Diagnostics // by the last plan
+	chosen     chosenFiles          // see settle
 	distrusted map[string]string    // questions to compilers that are known to be misparsed, and how that was found out
 }
 

@@ -35,6 +35,9 @@ func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, he
 		if err := r.tree.clear(a); err != nil {
 			return failed(err), false
 		}
+		if err := r.tree.empty(a.Work.Collect, true); err != nil {
+			return failed(err), false
+		}
 	}
 	rec, stable, res := r.produce(ctx, a, key, dir)
 	if res.Status == sched.Failed {
@@ -52,7 +55,10 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 	start := r.stability.start(a)
 	before := r.generated.beside(a)
 	res, functions := r.perform(ctx, a, dir)
-	err := r.generated.onlyOutputs(a, before)
+	err := r.collect(a, res)
+	if a.Work.Collect == nil {
+		err = r.generated.onlyOutputs(a, before)
+	}
 	if err == nil && res.Status != sched.Failed {
 		if err = lostCode(r.Root, a, dir); err == nil {
 			rec, stable, err = r.record(ctx, a, key, len(res.Output) > 0, dir, start)

@@ -158,6 +158,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	a.Work.Driver.WriteKey(w)
 	a.Work.Link.WriteKey(w)
 	a.Work.Test.WriteKey(w)
+	a.Work.Collect.WriteKey(w)
 	libraries := len(key.inputs) - key.loaded
 	for _, in := range key.inputs[libraries:] {
 		w.Field("library "+path.Base(in.Path), in.Digest.String()) // a toolkit may be elsewhere on another machine

@@ -31,7 +31,8 @@ type step interface {
 func steps(p *provenance) map[graph.Kind]step {
 	return map[graph.Kind]step{
 		graph.Copy: copyStep{}, graph.Embed: embedStep{}, graph.Manifest: manifestStep{provenance: p}, graph.References: referencesStep{},
-		graph.Join: joinStep{}, graph.Slice: sliceStep{}, graph.HostRefs: hostRefsStep{},
+		graph.Extract: extractStep{},
+		graph.Join:    joinStep{}, graph.Slice: sliceStep{}, graph.HostRefs: hostRefsStep{},
 	}
 }
 

@@ -28,7 +28,7 @@ var allowed = map[string]string{
 	"cmd/internal/messages":        "",
 	"cmd/internal/report":          "graph actions/sched cmd/internal/messages",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular cmd/internal/messages",
-	"hcl/manifest":                 "graph/gencode cache cache/regular hcl/optfile",
+	"hcl/manifest":                 "graph graph/gencode cache cache/regular hcl/optfile",
 	"hcl/optfile":                  "",
 	"graph":                        "",
 	"graph/gencode":                "",

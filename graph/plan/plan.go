@@ -143,8 +143,13 @@ func (b *builder) target(t *target) {
 func (b *builder) generate(t *target) {
 	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
 	dir := b.out(graph.GenDir, t.Name)
+	var files []string
 	for _, o := range t.Outputs {
-		a.Outputs = append(a.Outputs, path.Join(dir, o))
+		files = append(files, path.Join(dir, o))
+	}
+	if a.Outputs = files; t.Patterns != nil {
+		list, pack := graph.CollectOutputs(dir)
+		a.Outputs, a.Work.Collect = []string{list, pack}, &graph.Collect{Dir: dir, Patterns: t.Patterns}
 	}
 	for _, d := range t.deps {
 		a.OrderOnly = append(a.OrderOnly, d.headers...)
@@ -153,9 +158,12 @@ func (b *builder) generate(t *target) {
 		}
 	}
 	b.emit(t, a)
-	t.node.Outputs = a.Outputs
-	t.headers = a.Outputs
 	t.include = []string{dir}
+	t.node.Outputs, t.headers = a.Outputs, a.Outputs
+	if t.Patterns != nil && len(files) > 0 {
+		b.emit(t, &graph.Action{Kind: graph.Extract, Name: t.Name, Argv: []string{dir}, Inputs: a.Outputs[1:], Outputs: files})
+		t.node.Outputs, t.headers = files, files[:1] // whose action makes all: hundreds of sources would wait for hundreds of files
+	}
 }
 
 func (b *builder) groups() {

@@ -1,21 +1,33 @@
 package manifest
 
 import (
+	"maps"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // A generate block runs a command that writes files into BuildDir/gen/NAME. Everything else sees
 // those paths: self.outputs in its own command, generate.NAME.outputs elsewhere.
+//
+// Where outputs has a folder or a pattern, the files are known when the command has run: they are those of the list that it left in the build tree then
+// (graph.Collect). Until there is one, Load gives no more than what is needed to run such commands: see Project.Unsettled.
 
 func (l *loader) decodeGenerate(b *block) {
 	r := l.reader(b, nil)
 	r.required()
 	t := r.newTarget(Generate)
-	t.Outputs = plainTexts(l.outputs(b))
+	if t.Patterns = l.patterns(b); t.Patterns == nil {
+		t.Outputs = plainTexts(l.outputs(b))
+	} else {
+		t.Outputs, _ = l.listed(b)
+	}
 	t.Command = plainTexts(r.texts("command"))
 	if f := r.field("command"); f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
 		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", self.outputs[0]]. There is no shell.`, "the command of %s is empty", b.heading())
@@ -34,8 +46,9 @@ func (l *loader) decodeGenerate(b *block) {
 func (l *loader) self(b *block) map[string]cty.Value {
 	return map[string]cty.Value{"self": cty.ObjectVal(map[string]cty.Value{
 		"name":    cty.StringVal(b.name),
-		"outputs": l.value(attrAddr(b.key(), "outputs")),
+		"outputs": l.writes(b),
 		"inputs":  l.value(attrAddr(b.key(), "inputs")),
+		"dir":     cty.StringVal(l.buildPath("gen", b.name)),
 	})}
 }
 
@@ -53,17 +66,132 @@ func (l *loader) outputs(b *block) []item {
 		case filepath.IsAbs(p) || strings.HasPrefix(p, "../") || p == "..":
 			l.errorAt(it.rng, "Outputs are relative to a folder of the build tree and stay in it.", "the output %s leaves the build tree", it.text)
 			continue
-		case p == "." || strings.HasSuffix(it.text, "/"):
-			l.errorAt(it.rng, "Name every file.", "the output %q is no file", it.text)
+		case p == "." && it.text != "./":
+			l.errorAt(it.rng, `For all files that the command writes: "./".`, "the output %q is no file", it.text)
+			continue
+		case badPattern(it.text):
+			l.errorAt(it.rng, "", "in the output %q a bracket is not closed", it.text)
 			continue
 		case twice:
 			l.bothAt(it.rng, prev, "first here", "", "%s writes %s twice", b.heading(), p)
 			continue
 		}
 		first[p] = it.rng
+		if strings.HasSuffix(it.text, "/") {
+			p = path.Join(p, "**")
+		}
 		out = append(out, item{p, it.rng})
 	}
 	return out
+}
+
+// isPattern reports an output that stands for files whose names only the command knows.
+func isPattern(output string) bool { return strings.ContainsAny(output, "*?[") }
+
+func badPattern(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err != nil
+}
+
+// patterns are the outputs of a block of which one is a pattern; nil if each is a file.
+func (l *loader) patterns(b *block) []string {
+	out := plainTexts(l.outputs(b))
+	if !slices.ContainsFunc(out, isPattern) {
+		return nil
+	}
+	return out
+}
+
+// listed are the files that the command of a block with patterns has written when it ran last. ok is false if that is not known.
+func (l *loader) listed(b *block) (files []string, ok bool) {
+	if l.opts.Unsettled {
+		return nil, false
+	}
+	name, _ := graph.CollectOutputs(l.buildPath("gen", b.name))
+	text, err := l.fsys.read(l.project.Root, name)
+	if err != nil {
+		return nil, false
+	}
+	return graph.ReadFileList(text)
+}
+
+// writes is what self.outputs stands for: the paths of outputs, of a folder its own.
+func (l *loader) writes(b *block) cty.Value {
+	if l.patterns(b) == nil {
+		return l.value(attrAddr(b.key(), "outputs"))
+	}
+	var list []string
+	for _, p := range l.patterns(b) {
+		list = append(list, l.buildPath("gen", b.name, strings.TrimSuffix(p, "**")))
+	}
+	return stringList(list)
+}
+
+// unsettled are the blocks whose files are not known yet.
+func (l *loader) unsettled() (out []*block) {
+	for _, b := range l.blocks {
+		if b.kind == "generate" && l.patterns(b) != nil {
+			l.project.Chosen = append(l.project.Chosen, b.key())
+			if _, ok := l.listed(b); !ok {
+				out = append(out, b)
+			}
+		}
+	}
+	return out
+}
+
+// settleFirst leaves the blocks that the commands of unsettled blocks need, of those that can run: what they need is known.
+func (l *loader) settleFirst(unsettled []*block) {
+	needed := map[string]bool{}
+	for _, b := range unsettled {
+		if need := map[string]bool{}; l.known(b, need) {
+			l.project.Unsettled = append(l.project.Unsettled, b.key())
+			maps.Copy(needed, need)
+		}
+	}
+	if len(l.project.Unsettled) == 0 {
+		b := unsettled[0]
+		l.errorAt(b.rng, "Name the outputs of one of the two.", "%s needs files whose names are known only when another such command has run, which needs it", b.heading())
+	}
+	l.blocks = slices.DeleteFunc(l.blocks, func(b *block) bool {
+		return isTarget(b.kind) && !needed[b.key()] || b.kind == "test" || b.kind == "group"
+	})
+}
+
+// known reports that the values of b and of all that it depends on are known, and adds them to needed.
+func (l *loader) known(b *block, needed map[string]bool) bool {
+	if needed[b.key()] {
+		return true
+	}
+	needed[b.key()] = true
+	var takesIn []string
+	for _, a := range b.attrs() {
+		if b.schema.Attribute(a.Name) == nil || l.refs[a.Expr] == nil || l.refs[a.Expr].matrix || b.kind == "generate" && a.Name == "outputs" {
+			continue
+		}
+		v := l.value(attrAddr(b.key(), a.Name))
+		if !v.IsWhollyKnown() {
+			return false
+		}
+		if (a.Name == "inputs" || a.Name == "sources") && isList(v) {
+			for _, e := range v.AsValueSlice() {
+				text, _ := asText(e)
+				takesIn = append(takesIn, cleanPath(text))
+			}
+		}
+	}
+	for _, d := range l.reader(b, nil).deps("deps") {
+		base, _, _ := strings.Cut(d.Label, ":")
+		if other := l.named[base]; other != nil && !l.known(other, needed) {
+			return false
+		}
+	}
+	for _, file := range takesIn {
+		if maker := l.named[l.generated[file]]; maker != nil && !l.known(maker, needed) {
+			return false
+		}
+	}
+	return true
 }
 
 // outputPaths is the value of generate.NAME.outputs.
@@ -72,9 +200,16 @@ func (l *loader) outputPaths(b *block) cty.Value {
 	if a == nil || !l.eval(a.Expr, nil).IsWhollyKnown() {
 		return cty.DynamicVal
 	}
+	files := plainTexts(l.outputs(b))
+	if l.patterns(b) != nil {
+		var ok bool
+		if files, ok = l.listed(b); !ok {
+			return cty.DynamicVal
+		}
+	}
 	var list []string
-	for _, it := range l.outputs(b) {
-		list = append(list, l.buildPath("gen", b.name, it.text))
+	for _, f := range files {
+		list = append(list, l.buildPath("gen", b.name, f))
 	}
 	return stringList(list)
 }
@@ -85,8 +220,12 @@ func (l *loader) collectOutputs() {
 		if b.kind != "generate" {
 			continue
 		}
-		for _, it := range l.outputs(b) {
-			l.generated[l.buildPath("gen", b.name, it.text)] = b.key()
+		files := plainTexts(l.outputs(b))
+		if l.patterns(b) != nil {
+			files, _ = l.listed(b)
+		}
+		for _, f := range files {
+			l.generated[l.buildPath("gen", b.name, f)] = b.key()
 		}
 	}
 }

@@ -25,6 +25,8 @@ type Options struct {
 	BuildDir string                      // relative to Dir or absolute; "" is build, or build/PROFILE, beside the manifest
 	Version  string                      // of kbuild, for required_version; "" is DefaultVersion
 	FS       fs.FS                       // the files of the manifest's folder; nil reads the disk
+
+	Unsettled bool // no files that a command of a generate block chose are known
 }
 
 // DefaultVersion is the version of kbuild that Load assumes when it is not told.
@@ -161,6 +163,9 @@ func (l *loader) decode() {
 	l.archs() // reports what is wrong with --arch even if nothing uses it
 	l.decodeDefaults()
 	l.collectOutputs()
+	if first := l.unsettled(); len(first) > 0 {
+		l.settleFirst(first)
+	}
 	l.collectMatrices()
 	l.collectEach()
 	for _, b := range l.blocks {
@@ -188,7 +193,9 @@ func (l *loader) decode() {
 	for _, addr := range sortedKeys(l.nodes) {
 		l.value(addr) // what no target used: a mistake there is a mistake all the same
 	}
-	l.checkDeps()
+	if len(l.project.Unsettled) == 0 {
+		l.checkDeps()
+	}
 }
 
 // buildPath is a path inside the build tree, as Project spells paths.

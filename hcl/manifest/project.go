@@ -26,6 +26,11 @@ type Project struct {
 	Groups     []Group
 	Tests      []Test
 
+	// Chosen are the generate blocks whose commands choose the names of their files. If Unsettled is not empty, it is those that must run
+	// before there is more in Targets than what they need: their files are not known.
+	Chosen    []string
+	Unsettled []string
+
 	sources map[string][]byte // text of Files, for diagnostics
 	lines   map[string]*lines // of them
 }
@@ -193,7 +198,11 @@ type Target struct {
 	// generate
 	Command []string // argv; paths of outputs already in the build tree
 	Inputs  []string
-	Outputs []string // as declared, relative; the file is BuildDir/gen/NAME/OUTPUT
+	Outputs []string // relative; the file is BuildDir/gen/NAME/OUTPUT: as declared, or those that match Patterns
+
+	// Patterns are its outputs where the command chooses the names, see graph.Collect; else nil. Outputs are the files of its last run, none if it is one of
+	// Project.Unsettled.
+	Patterns []string
 
 	// module
 	LateBound []string      // functions that its LTO-IR calls and the program brings when it links at run time

@@ -288,7 +288,7 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 }
 
 // selfNames are what `self` offers in the command of a generate block.
-var selfNames = []string{"inputs", "name", "outputs"}
+var selfNames = []string{"dir", "inputs", "name", "outputs"}
 
 func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block

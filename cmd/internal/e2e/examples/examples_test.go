@@ -135,6 +135,24 @@ func TestExampleGenerate(t *testing.T) {
 	}
 }
 
+func TestExampleGenerateMany(t *testing.T) {
+	t.Parallel()
+	e := realExample(t, "generate-many")
+	e.Kbuild("--require-split")
+	if out, _ := e.Run("build/bin/reduce"); strings.Contains(out, "no kernel") || !strings.Contains(out, "\n4 reductions") {
+		t.Errorf("it says %q", out)
+	}
+	e.Settled("build/bin/reduce")
+	e.Edit("tools/reduce.sh", "in sum max", "in max")
+	e.Kbuild()
+	if out, _ := e.Run("build/bin/reduce"); !strings.Contains(out, "\n2 reductions") {
+		t.Errorf("with one operation it says %q", out)
+	}
+	if left, _ := filepath.Glob(filepath.Join(e.Dir, "build/gen/reduce/sum*")); left != nil {
+		t.Errorf("%q are left", left)
+	}
+}
+
 func TestExampleMatrix(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "matrix")

@@ -282,3 +282,25 @@ func (h *held) build() (ran []string, said map[string]string) {
 	}
 	return ran, said
 }
+
+// A comment in a header says nothing where another header has come in its place.
+func TestHeaderInItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]string{"ahead": "first/a.h", "beside": "src/a.h", "compiled": "first/a.h.gch"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := e2e.New(t)
+			p.Run("mkdir", "src", "inc", "first")
+			p.Write("kernels.hcl", "library \"x\" {\n  sources  = [\"src/a.cpp\"]\n  includes = [\"first\", \"inc\"]\n}\n")
+			p.Write("src/a.cpp", "#include \"a.h\"\nint f() { return SIZE; }\n")
+			p.Write("inc/a.h", "// one\n#define SIZE 1\n")
+			p.Write("first/b.h", "\n")
+			p.Kbuild()
+			p.Write("inc/a.h", "// two\n#define SIZE 1\n")
+			p.Ran("a comment", "")
+			p.Write("inc/a.h", "// three\n#define SIZE 1\n")
+			p.Write(place, "#define SIZE 2\n")
+			p.Ran("a comment, and another header", map[bool]string{true: "host-compile 1", false: "archive 1, host-compile 1"}[name == "compiled"])
+		})
+	}
+}

@@ -1,7 +1,7 @@
 generate "a" {
   command = []
   inputs  = ["tools/table.py"]
-  outputs = ["../a.h", "/tmp/b.h", "x/", "c.h", "./c.h"]
+  outputs = ["../a.h", "/tmp/b.h", ".", "c.h", "./c.h"]
 }
 
 generate "b" {

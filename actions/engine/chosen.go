@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"path"
+	"slices"
+
+	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// A command may choose the names of the files that it writes (graph.Collect). A plan is made with the names that it chose the last time. So such commands
+// run before all else that a build does; where one then has other names, or had none before, the manifest is read and planned again.
+
+// otherFiles is what a build gives whose commands wrote other files than it was planned for.
+const otherFiles = "other files"
+
+// chosenFiles is what a build knows of such commands, over all its plans.
+type chosenFiles struct {
+	building bool
+	mayRun   bool                    // they have not run in this build, and can
+	ended    map[string]sched.Status // of what ran before the rest, by first output
+}
+
+// note keeps how an action ended.
+func (c *chosenFiles) note(a *graph.Action, status sched.Status) {
+	if c.ended == nil {
+		c.ended = map[string]sched.Status{}
+	}
+	if status == sched.Ran || status == sched.Cached {
+		c.ended[a.Outputs[0]] = status
+	}
+}
+
+// count puts what ran before the rest into the sum of a run of ids, in which it was up to date.
+func (c *chosenFiles) count(sum *sched.Summary, g *graph.Graph, ids []graph.ActionID) {
+	for _, id := range ids {
+		switch c.ended[g.Actions[id].Outputs[0]] {
+		case sched.Ran:
+			sum.UpToDate, sum.Ran = sum.UpToDate-1, sum.Ran+1
+		case sched.Cached:
+			sum.UpToDate, sum.Cached = sum.UpToDate-1, sum.Cached+1
+		}
+	}
+}
+
+// collects are the actions of such commands among ids; of all if that is nil.
+func (p *Project) collects(ids []graph.ActionID) (out []graph.ActionID) {
+	for _, a := range p.Graph.Actions {
+		if a.Work.Collect != nil && (ids == nil || slices.Contains(ids, a.ID)) {
+			out = append(out, a.ID)
+		}
+	}
+	return out
+}
+
+// settle runs the commands that want needs and that choose their files. again says that there must be another plan; ok, that the rest can run.
+func (p *Project) settle(r *watched, want []graph.ActionID, runner sched.Runner) (sum sched.Summary, again, ok bool, err error) {
+	if p.w.DryRun || len(p.Chosen) == 0 {
+		return sum, false, true, nil
+	}
+	r.chosen = &p.w.chosen
+	defer func() { r.chosen = nil }()
+	rest := p.collects(p.Graph.Closure(want))
+	for len(rest) > 0 {
+		p.w.chosen.mayRun = false
+		first := slices.DeleteFunc(slices.Clone(rest), func(id graph.ActionID) bool { return p.needsOneOf(id, rest) })
+		sum, _, err = r.run(p.Graph, first, runner)
+		if err != nil || sum.Failed+sum.Skipped > 0 || sum.Interrupted {
+			return sum, false, false, err
+		}
+		if slices.ContainsFunc(first, func(id graph.ActionID) bool { return !p.hasChosen(p.Graph.Actions[id]) }) {
+			return sum, true, true, nil
+		}
+		rest = slices.DeleteFunc(rest, func(id graph.ActionID) bool { return slices.Contains(first, id) })
+	}
+	return sum, false, true, nil
+}
+
+// needsOneOf reports that an action needs another one of some.
+func (p *Project) needsOneOf(id graph.ActionID, others []graph.ActionID) bool {
+	return slices.ContainsFunc(p.Graph.Closure([]graph.ActionID{id}), func(d graph.ActionID) bool { return d != id && slices.Contains(others, d) })
+}
+
+// hasChosen reports that the plan is for the files that the command of a has written.
+func (p *Project) hasChosen(a *graph.Action) bool {
+	text, err := regular.Read(cache.Absolute(p.Root, a.Outputs[0]))
+	if err != nil {
+		return false
+	}
+	names, _ := graph.ReadFileList(text)
+	var files []string
+	for _, n := range names {
+		files = append(files, path.Join(a.Work.Collect.Dir, n))
+	}
+	for _, b := range p.Graph.Actions {
+		if b.Kind == graph.Extract && b.Inputs[0] == a.Outputs[1] {
+			return slices.Equal(b.Outputs, files)
+		}
+	}
+	return false
+}
