@@ -67,8 +67,45 @@ type Passes struct {
 	images    []clangImage        // of the fatbin, in order
 }
 
-// clangImage is a file in a fatbin.
-type clangImage struct{ profile, file string }
+// clangImage is a file in a fatbin. Up to clang 21 fatbinary is told "--image=profile=sm_80,file=F", from 22 on
+// "--image3=kind=elf,sm=80,file=F".
+type clangImage struct {
+	profile, file string
+	third         bool // told as --image3
+}
+
+// The two ways in which fatbinary is told of an image.
+const (
+	imageByProfile = "--image=profile="
+	imageByKind    = "--image3=kind="
+)
+
+// readImage reads an argument of fatbinary; ok is false if it names no image in a way that is known.
+func readImage(arg string) (i clangImage, ok bool) {
+	if rest, is := strings.CutPrefix(arg, imageByProfile); is {
+		i.profile, i.file, ok = strings.Cut(rest, ",file=")
+		return i, ok
+	}
+	rest, is := strings.CutPrefix(arg, imageByKind)
+	kind, rest, ok := strings.Cut(rest, ",sm=")
+	prefix := map[string]string{"elf": "sm_", "ptx": "compute_"}[kind]
+	if !is || !ok || prefix == "" {
+		return i, false
+	}
+	sm, file, ok := strings.Cut(rest, ",file=")
+	return clangImage{prefix + sm, file, true}, ok
+}
+
+// argument names another file for the image.
+func (i clangImage) argument(file string) string {
+	if !i.third {
+		return imageByProfile + i.profile + ",file=" + file
+	}
+	if sm, is := strings.CutPrefix(i.profile, "sm_"); is {
+		return imageByKind + "elf,sm=" + sm + ",file=" + file
+	}
+	return imageByKind + "ptx,sm=" + strings.TrimPrefix(i.profile, "compute_") + ",file=" + file
+}
 
 // LearnCompile finds the passes of a compile. asked is the program and what it was asked.
 func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, error) {
@@ -127,13 +164,12 @@ func (p *Passes) assembles(s []string, made map[string]string) error {
 // packs reads the command of fatbinary.
 func (p *Passes) packs(s []string) {
 	for i := 0; i < len(s); i++ {
-		image, is := strings.CutPrefix(s[i], "--image=profile=")
+		image, is := readImage(s[i])
 		switch {
 		case s[i] == "--create":
 			i++
 		case is:
-			profile, file, _ := strings.Cut(image, ",file=")
-			p.images = append(p.images, clangImage{profile, file})
+			p.images = append(p.images, image)
 		default:
 			p.fatbinary = append(p.fatbinary, s[i])
 		}
@@ -146,7 +182,7 @@ func (p *Passes) complete(codes []gencode.Code, made map[string]string) error {
 		return fmt.Errorf("the fatbin has %d images for %d codes", len(p.images), len(codes))
 	}
 	for _, c := range codes {
-		if !slices.Contains(p.images, clangImage{c.String(), made[c.String()]}) {
+		if !slices.ContainsFunc(p.images, func(i clangImage) bool { return i.profile == c.String() && i.file == made[c.String()] }) {
 			return fmt.Errorf("the fatbin has no %s", c)
 		}
 		if sass := c.As(gencode.SASS).String(); p.ptxas[sass] == nil {
@@ -170,7 +206,7 @@ func (p *Passes) Pack(file func(gencode.Code) string, output string) (argv, inpu
 			panic("BUG: an image for " + i.profile)
 		}
 		inputs = append(inputs, file(code))
-		argv = append(argv, "--image=profile="+i.profile+",file="+file(code))
+		argv = append(argv, i.argument(file(code)))
 	}
 	return argv, inputs
 }
