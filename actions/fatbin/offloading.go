@@ -206,6 +206,6 @@ func (f File) Lacks(codes []gencode.Code) []gencode.Code {
 func (m Member) Has(c gencode.Code) bool {
 	return slices.ContainsFunc(m.Images, func(i Image) bool {
 		have := i.Code()
-		return have == c || gencode.Covers(have, c) && gencode.Covers(c.As(have.Kind), have)
+		return have == c || i.Kind == gencode.Bitcode && i.Name == c.String() || gencode.Covers(have, c) && gencode.Covers(c.As(have.Kind), have)
 	})
 }

@@ -20,14 +20,40 @@ type Driver struct {
 }
 
 // Compile gives the argv that compiles one source as clang does it in one piece. Whatever the toolkit's version is, clang is asked
-// to use it: that it is newer than those clang knows would be said by every pass.
-func (k Driver) Compile(c compiler.Compile, o compiler.Options) []string {
+// to use it: that it is newer than those clang knows would be said by every pass. id is for -cuid, see clang.Commands: the names in
+// relocatable code are made of it.
+func (k Driver) Compile(c compiler.Compile, id string, o compiler.Options) []string {
 	argv := []string{k.Path, "--cuda-path=" + k.CUDAPath, "-Wno-unknown-cuda-version"}
-	argv = append(argv, ships(c.Codes)...)
+	if IsRelocatable(c.Mode) {
+		for _, code := range c.Codes {
+			argv = append(argv, clang.OffloadArch+code.String())
+		}
+		argv = append(append(argv, modeArgs(c.Mode)...), "-Xclang", clang.CUID+id)
+	} else {
+		argv = append(argv, ships(c.Codes)...)
+	}
 	argv = append(argv, clang.Args(o)...)
 	argv = append(argv, "-MD", "-MF", c.Depfile, "-c", "-x", "cuda", c.Source)
 	return append(argv, "-o", c.Output)
 }
+
+// FirstMajor is the oldest clang whose relocatable code was tried.
+const FirstMajor = 19
+
+// IsRelocatable reports a mode whose device code is still to be linked.
+func IsRelocatable(mode string) bool { return mode == "rdc" || mode == "lto" }
+
+// modeArgs are the options of a mode with relocatable code. That is for the new offload driver alone, which is not the default before
+// clang 21: nvcc links what the old one makes, and there is no LTO.
+func modeArgs(mode string) []string {
+	argv := []string{"--offload-new-driver", "-fgpu-rdc"}
+	if mode == "lto" {
+		argv = append(argv, ltoOption)
+	}
+	return argv
+}
+
+const ltoOption = "-foffload-lto"
 
 // ships chooses the code that an object holds. Up to clang 20 PTX stands beside all machine code unless clang is told, from 21 on
 // beside none: both are said.
@@ -65,6 +91,7 @@ type Passes struct {
 	ptxas     map[string][]string // by "sm_80": program and flags
 	fatbinary []string            // program and flags
 	images    []clangImage        // of the fatbin, in order
+	packager  *packager           // of relocatable code, in place of fatbinary
 }
 
 // clangImage is a file in a fatbin. Up to clang 21 fatbinary is told "--image=profile=sm_80,file=F", from 22 on
@@ -114,11 +141,15 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 		return nil, err
 	}
 	p := &Passes{Passes: clang.PassesOf(asked), ptxas: map[string][]string{}}
+	p.Embeds, p.Bitcode = slices.Contains(asked, "-fgpu-rdc"), slices.Contains(asked, ltoOption)
 	made := map[string]string{} // files by what they hold: "compute_80", "sm_80"
 	for _, s := range h.Steps {
 		if err := p.step(s, made); err != nil {
 			return nil, err
 		}
+	}
+	if p.Embeds {
+		return p, p.completeRelocatable(codes, made)
 	}
 	return p, p.complete(codes, made)
 }
@@ -133,6 +164,11 @@ func (p *Passes) step(s []string, made map[string]string) error {
 			return fmt.Errorf("clang runs fatbinary twice")
 		}
 		p.packs(s)
+	case isPackager(base):
+		if p.packager != nil {
+			return fmt.Errorf("clang runs %s twice", base)
+		}
+		p.packager = readPackager(s)
 	case len(s) < 2 || s[1] != "-cc1":
 		return fmt.Errorf("clang runs %s", base)
 	case strings.HasPrefix(clang.After(s, "-triple"), "nvptx64"):
@@ -142,7 +178,9 @@ func (p *Passes) step(s []string, made map[string]string) error {
 		}
 		p.Libs[arch] = clang.DeviceLibs(s)
 		made["compute_"+strings.TrimPrefix(arch, "sm_")] = clang.After(s, "-o")
-	case clang.After(s, "-fcuda-include-gpubinary") == "":
+	case p.Embeds && p.packager != nil && slices.Contains(s, clang.EmbedOffload+p.packager.output):
+		p.packager.embedded = true
+	case p.Embeds || clang.After(s, "-fcuda-include-gpubinary") == "":
 		return fmt.Errorf("clang compiles host code without device code")
 	}
 	return nil
