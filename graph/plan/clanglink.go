@@ -49,7 +49,7 @@ func (m Member) wrapperReads() bool { return m.NewDriver && !m.amd() }
 // amd reports code of AMD's.
 func (m Member) amd() bool {
 	return slices.ContainsFunc(m.Images, func(i gencode.Image) bool {
-		return i.Kind == gencode.GFX || i.Kind == gencode.Bitcode && !strings.HasPrefix(i.Name, "sm_")
+		return i.Kind == gencode.GFX || i.Kind == gencode.SPIRV || i.Kind == gencode.Bitcode && !strings.HasPrefix(i.Name, "sm_")
 	})
 }
 
