@@ -22,7 +22,8 @@ import (
 //	a.cu: sm_80.o -> nvlink [80] --\
 //	a.cu: sm_90.o -> nvlink [90] ---> link
 //
-// In mode lto it is one action: clang 19 optimises in the wrapper's own process.
+// So it is in mode lto from clang 21 on, where clang links the bitcode of each architecture. Clang 19 optimises in the wrapper's own
+// process: there it is one action.
 
 // major is the first number of the version; 0 if that is none.
 func (c *ClangCUDA) major() int {
@@ -68,11 +69,11 @@ func (k *clangLink) plan() {
 		return
 	}
 	lto := hasLTO(k.linked)
-	link := clangcuda.Link{LTO: lto, Opt: clangOptions(k.t, k.t.anySource(), nil).Opt, LinkerFlags: k.t.Flags.NVLink}
+	link := clangcuda.Link{Major: k.b.clang().major(), LTO: lto, Opt: clangOptions(k.t, k.t.anySource(), nil).Opt, LinkerFlags: k.t.Flags.NVLink}
 	why := k.inOnePiece()
 	objects, l := paths(k.t.objects), k.l
 	if why == nil {
-		link.Images = k.nvlink()
+		link.Images = k.deviceLinks(lto)
 	} else {
 		link.Codes = k.t.codes.sass
 		objects, l.statics = k.unpacked(objects)
@@ -145,10 +146,12 @@ func (k *clangLink) inOnePiece() error {
 	switch why := b.optedOut(k.t); {
 	case why != "":
 		return errors.New(why)
-	case hasLTO(k.linked):
+	case major > clangcuda.LastMajor:
+		return fmt.Errorf("clang %d is newer than those that were tried", major)
+	case hasLTO(k.linked) && !clangcuda.LinksApart(major):
 		return fmt.Errorf("clang %d optimises in its linker", major)
-	case major > clangcuda.LastOverride:
-		return fmt.Errorf("what clang %d takes for linked device code was not tried", major)
+	case hasLTO(k.linked) && (len(k.t.Flags.NVLink) > 0 || slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.rdc })):
+		return errors.New("flags.nvlink, or machine code beside bitcode, in a link with LTO")
 	case b.facts.CUDA.Programs["nvlink"] == "":
 		return errors.New("the toolkit has no nvlink")
 	}
@@ -165,9 +168,9 @@ func (k *clangLink) inOnePiece() error {
 	return nil
 }
 
-// nvlink plans the device link of each architecture, and gives what they make.
-func (k *clangLink) nvlink() (images []string) {
-	b := k.b
+// deviceLinks plans the device link of each architecture, and gives what they make.
+func (k *clangLink) deviceLinks(lto bool) (images []string) {
+	b, clang := k.b, k.b.clang()
 	for _, code := range k.t.codes.sass {
 		var inputs []string
 		for _, p := range k.linked {
@@ -178,10 +181,16 @@ func (k *clangLink) nvlink() (images []string) {
 			}
 		}
 		out := b.out(graph.PartsDir, b.inTree(k.t.file), code.String()+".cubin")
-		b.emit(k.t, &graph.Action{Kind: graph.NVLink, Name: k.t.Name, Archs: []string{code.String()}, Mode: "rdc", Intermediate: true,
+		a := &graph.Action{Kind: graph.NVLink, Name: k.t.Name, Archs: []string{code.String()}, Mode: linkMode(lto), Intermediate: true,
 			Argv:   clangcuda.NVLink(b.facts.CUDA.Programs["nvlink"], code, k.t.Flags.NVLink, inputs, out),
 			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
-			Work: graph.Work{Response: nvcc.OptionsFile, Link: &graph.Link{}, Step: &graph.Step{EmptyCwd: true}, Driver: &graph.Driver{}}})
+			Work: graph.Work{Response: nvcc.OptionsFile, Link: &graph.Link{}, Step: &graph.Step{EmptyCwd: true}, Driver: &graph.Driver{}}}
+		if lto {
+			a.Kind, a.Tools, a.Env = graph.DeviceLink, []string{"clang", "nvcc"}, []string{compiler.Anywhere}
+			a.Argv = clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.DeviceLTO(code, inputs, out)
+			a.Work = graph.Work{Response: atFile(1), Step: &graph.Step{}, Driver: &graph.Driver{}}
+		}
+		b.emit(k.t, a)
 		images = append(images, out)
 	}
 	return images
