@@ -80,7 +80,7 @@ func (k *clangLink) plan() {
 	}
 	argv, inputs := k.b.linkArgv(k.t, l, append(objects, k.l.embeds...), false, k.kind)
 	clang := k.b.clang()
-	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), argv[1:]...)
+	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), k.wholeArchives(argv[1:])...)
 	out := k.t.file
 	a := &graph.Action{Kind: k.kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Env: []string{compiler.Anywhere},
 		Inputs: append(inputs, link.Images...), Outputs: []string{out}, Depfile: k.b.linkDepfile(k.t), Tools: []string{"cxx", "nvcc", "clang"},
@@ -194,6 +194,18 @@ func (k *clangLink) deviceLinks(lto bool) (images []string) {
 		images = append(images, out)
 	}
 	return images
+}
+
+// wholeArchives has the wrapper take all of the prebuilt archives with relocatable code, for the reason that unpacked has.
+func (k *clangLink) wholeArchives(argv []string) (all []string) {
+	for _, arg := range argv {
+		if slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.t.Kind == manifest.Prebuilt && p.t.file == arg }) && strings.HasSuffix(arg, ".a") {
+			all = append(all, "-Wl,--whole-archive", arg, "-Wl,--no-whole-archive")
+			continue
+		}
+		all = append(all, arg)
+	}
+	return all
 }
 
 // unpacked has the objects of static libraries with relocatable code in place of the libraries. The wrapper of clang 19 takes of an archive
