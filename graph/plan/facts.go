@@ -17,6 +17,7 @@ type Facts struct {
 	CUDAMisses  Missed   // what of the toolchain block it is that is not here
 	HIP         *HIP     // nil when none was found or none is needed
 	HIPError    string   // why HIP is nil
+	HIPHeaders  string   // folder with HIP's headers for NVIDIA's GPUs; "" if none was found or none is needed
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
 	HostLTO     HostLTO             // what CXX optimises across files with
