@@ -53,6 +53,7 @@ func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string
 	for _, c := range w.knownTo(k.Clang.Path, "amdgcn-amd-amdhsa", gencode.GFX) {
 		k.Archs = append(k.Archs, c.Name)
 	}
+	k.LibsFault, _ = hip.OldLibs(k.LibsFault, k.Major)
 	text, _ := w.answer(k.Clang.Path, "--version")
 	w.aroundClang(k.Clang.Path)
 	w.configuration(text, parts)
@@ -179,6 +180,7 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	k.Includes = hipIncludes(compile.Steps)
 	k.DeviceLibs = w.deviceLibs(compile.Steps)
 	k.Looked = w.lookedForLibs(compile.Clang)
+	k.LibsFault = compile.Error
 	k.CompilesNew, k.LinksNew = hip.NewDriver(compile), hip.NewDriver(link)
 	w.hipLink = link
 	return parts, ""

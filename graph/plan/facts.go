@@ -148,6 +148,7 @@ type HIP struct {
 
 	CompilesNew, LinksNew bool // by default a compile, or a link, is one of clang's new offload driver
 
+	LibsFault    string // "" or why clang takes none of the device libraries that it finds; with the fix
 	CompileFault string // "" or why device code cannot be compiled by any flags: clang and the device libraries do not fit together; with the fix
 	LinkFault    string // "" or why no device code can be linked: clang and lld do not fit together; with the fix
 }
