@@ -43,7 +43,7 @@ var filesOfHIP = []struct{ name, want string }{
 	{"offwhole19.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
 	{"offwhole23.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
 	{"spirv21.o", "object: () amdgcnspirv SPIR-V gfx11-generic code object gfx906 code object"},
-	{"spirvnew22.o", "object: (relocatable, of the new driver) gfx11-generic bitcode amdgcnspirv bitcode"},
+	{"spirvnew22.o", "object: (relocatable, of the new driver) amdgcnspirv bitcode gfx11-generic bitcode"},
 	{"generic22.bundle", "offload bundle: () gfx11-generic code object gfx9-4-generic code object"},
 	{"hip15.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"hip19.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
