@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // The files were made from step.hip by clang 15 and 19, with -x hip -nogpuinc -nogpulib -O3
@@ -186,7 +188,11 @@ func TestTargets(t *testing.T) {
 		{"amdgcn-amd-amdhsa--gfx1100", "gfx1100"},
 		{"host-x86_64-unknown-linux", ""},
 		{"openmp-amdgcn-amd-amdhsa--gfx906", ""},
-		{"hip-spirv64-amd-amdhsa--amdgcnspirv", ""},
+		{"hip-spirv64-amd-amdhsa--amdgcnspirv", "amdgcnspirv"},
+		{"hipv4-spirv64-amd-amdhsa--amdgcnspirv", "amdgcnspirv"},
+		{"hip-spirv64-amd-amdhsa-unknown-amdgcnspirv", "amdgcnspirv"},
+		{"hip-spirv64-amd-amdhsa--gfx906", ""},
+		{"hip-amdgcn-amd-amdhsa--amdgcnspirv", ""},
 		{"hip-amdgcn-amd-amdhsa", ""},
 		{"hip-amdgcn-amd-amdhsa--gfx906:xnack", ""},
 		{"", ""},
@@ -217,4 +223,41 @@ func TestMetadataTarget(t *testing.T) {
 	if got := metadataTarget([]byte("kernels")); got != "" {
 		t.Error(got)
 	}
+}
+
+// The entries are those of hipcc 7.0 for --offload-arch=amdgcnspirv, gfx11-generic and gfx9-4-generic.
+func TestGenericsAndSPIRV(t *testing.T) {
+	const elf, spirv = "\x7fELF and code", "\x03\x02\x23\x07 and code"
+	bundle := bundleOf([2]string{"host-x86_64-unknown-linux-gnu", ""}, [2]string{"hipv4-spirv64-amd-amdhsa--amdgcnspirv", spirv},
+		[2]string{"hipv4-amdgcn-amd-amdhsa--gfx11-generic", elf}, [2]string{"hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack-", elf})
+	const want = "() amdgcnspirv SPIR-V gfx11-generic code object gfx9-4-generic:xnack- code object"
+	for _, b := range [][]byte{bundle, compressed(t, 3, 1, bundle)} {
+		f, err := Read(bytes.NewReader(b), int64(len(b)))
+		if err != nil || describe(f) != "offload bundle: "+want {
+			t.Errorf("%s, %v", describe(f), err)
+		}
+		lacks := f.Lacks([]gencode.Code{{Kind: gencode.GFX, Name: "amdgcnspirv"}, {Kind: gencode.GFX, Name: "gfx11-generic"}, {Kind: gencode.GFX, Name: "gfx1100"}})
+		if len(lacks) != 1 || lacks[0].Name != "gfx1100" {
+			t.Errorf("it lacks %v", lacks)
+		}
+	}
+	odd := bundleOf([2]string{"hip-spirv64-amd-amdhsa--amdgcnspirv", elf})
+	if images := imagesIn(t, odd); len(images) != 0 && images[0].Kind == gencode.SPIRV {
+		t.Errorf("an ELF file is SPIR-V: %v", images)
+	}
+}
+
+// bundleOf is a bundle of entries, each an id and its code.
+func bundleOf(entries ...[2]string) []byte {
+	le, at := binary.LittleEndian, bundleHeadSize
+	for _, e := range entries {
+		at += bundleIDAt + len(e[0])
+	}
+	out, code := le.AppendUint64(bytes.Clone(bundleMagic), uint64(len(entries))), ""
+	for _, e := range entries {
+		out = le.AppendUint64(le.AppendUint64(out, uint64(at+len(code))), uint64(len(e[1])))
+		out = append(le.AppendUint64(out, uint64(len(e[0]))), e[0]...)
+		code += e[1]
+	}
+	return append(out, code...)
 }

@@ -160,15 +160,20 @@ func (b offloadBinary) text(at uint64) string {
 // the architecture.
 func offloadImage(words map[string]string, kind uint16, bitcode bool) (gencode.Image, bool) {
 	triple, arch := words["triple"], words["arch"]
-	if strings.HasPrefix(triple, "amdgcn-") {
+	if strings.HasPrefix(triple, "amdgcn-") || strings.HasPrefix(triple, "spirv64-amd-") {
 		if !strings.Contains(arch, ":") {
 			arch += settings(words["feature"])
 		}
-		name, feature, ok := targetOf("amdgcn-amd-amdhsa--" + arch)
-		if !bitcode {
-			return gencode.Image{Kind: gencode.GFX, Name: name, Feature: feature}, ok
+		vendor, _, _ := strings.Cut(triple, "-")
+		name, feature, ok := targetOf(vendor + "-amd-amdhsa--" + arch)
+		kind := gencode.GFX
+		switch {
+		case bitcode:
+			kind = gencode.Bitcode
+		case name == gencode.SPIRVTarget:
+			kind = gencode.SPIRV
 		}
-		return gencode.Image{Kind: gencode.Bitcode, Name: name, Feature: feature}, ok
+		return gencode.Image{Kind: kind, Name: name, Feature: feature}, ok
 	}
 	c, err := gencode.Parse(arch)
 	switch {
@@ -205,7 +210,6 @@ func (f File) Lacks(codes []gencode.Code) []gencode.Code {
 // Has reports code for c. Of AMD's it is for the very target: gfx90a where gfx90a is asked for, not where gfx90a:xnack- is.
 func (m Member) Has(c gencode.Code) bool {
 	return slices.ContainsFunc(m.Images, func(i Image) bool {
-		have := i.Code()
-		return have == c || gencode.Covers(have, c) && gencode.Covers(c.As(have.Kind), have)
+		return i.Code().String() == c.String() || gencode.SameTarget(i.Code(), c)
 	})
 }

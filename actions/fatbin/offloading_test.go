@@ -68,7 +68,8 @@ func TestOffloading(t *testing.T) {
 		{"PTX", 2, 5, nv, ptx, "compute_90a"},
 		{"NVIDIA's bitcode", 2, 2, nv, bitcode, "sm_90a bitcode"},
 		{"OpenMP", 1, 2, amd("gfx906"), bitcode, "no device code"},
-		{"SPIR-V", 4, 0, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07", "no device code"},
+		{"SPIR-V", 4, 0, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07", "amdgcnspirv SPIR-V"},
+		{"SPIR-V to be linked", 4, 2, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, bitcode, "amdgcnspirv bitcode"},
 		{"no words", 4, 2, nil, bitcode, "no device code"},
 	} {
 		for version := range uint32(2) {

@@ -85,7 +85,7 @@ func padded(b []byte, size uint32) (taken, rest []byte, ok bool) {
 // gpuOf is gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-".
 func gpuOf(target string) (string, error) {
 	_, gpu, _ := strings.Cut(target, "--")
-	if c, err := gencode.Parse(gpu); err != nil || c.Kind != gencode.GFX {
+	if c, err := gencode.Parse(gpu); err != nil || c.Kind != gencode.GFX || c.Name == gencode.SPIRVTarget {
 		return "", fmt.Errorf("it is for %q, which is no GPU", target)
 	}
 	return gpu, nil

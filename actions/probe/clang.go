@@ -90,7 +90,7 @@ func sameFile(a, b string) bool {
 // clangSteps asks for the steps of a compile for some GPU.
 func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
 	compile := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
-	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, compiler.Options{})
+	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", compiler.Options{})
 	return w.steps(append(argv[:1:1], clang.Ask(argv, "", compile.Source, compile.Output)...), nil)
 }
 

@@ -146,7 +146,7 @@ func inspect(root, name string) plan.Library {
 
 func holdsAMD(lib plan.Library) bool {
 	return slices.ContainsFunc(lib.Members, func(m plan.Member) bool {
-		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") })
+		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") || i.Name == gencode.SPIRVTarget })
 	})
 }
 

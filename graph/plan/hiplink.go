@@ -54,7 +54,7 @@ func (ck *checks) checkVendors(t *target, l linkage) {
 		for _, m := range ck.facts.Prebuilt[u.file].Members {
 			if m.Relocatable && ck.otherDriver(t, m) {
 				ck.refuseMember(t, u, m)
-			} else if m.Relocatable && m.NVLinkReads() == t.isHIP() {
+			} else if m.Relocatable && m.amd() != t.isHIP() {
 				ck.bothf(t.attr("gencode"), u.Pos, u.label+" is this file", "Link it into a program of its vendor.",
 					"%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images))
 			}

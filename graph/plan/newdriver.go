@@ -3,11 +3,9 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
-	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -57,9 +55,8 @@ func driverVariables(env []string) string {
 
 // otherDriver reports relocatable code of a member that a link of t passes over.
 func (g *given) otherDriver(t *target, m Member) bool {
-	amd := slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") })
-	if !t.isHIP() || !amd || g.facts.HIP == nil {
-		return m.NewDriver // nvlink reads none of it
+	if !t.isHIP() || !m.amd() || g.facts.HIP == nil {
+		return m.NewDriver && !(m.wrapperReads() && g.clangLinks()) // nvlink reads none of it
 	}
 	return m.NewDriver != g.facts.HIP.LinksNew
 }

@@ -47,7 +47,7 @@ type object struct {
 	source manifest.Source
 	device bool // holds device code
 
-	bitcode map[string]string // of a HIP source in the modes rdc and lto: LLVM bitcode by architecture; nil if hipcc was one command
+	bitcode map[string]string // of a source that clang compiled in the modes rdc and lto: what a device link reads, by architecture; nil if the driver was one command
 }
 
 // artifact is one file a module emits.

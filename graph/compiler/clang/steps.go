@@ -41,6 +41,8 @@ func Ask(argv []string, root, source, output string) []string {
 	for i := 1; i < len(argv); i++ {
 		switch a := fromRoot(argv[i], root); {
 		case a == "-MD", strings.HasPrefix(a, CUID):
+		case a == forCC1 && i+1 < len(argv) && strings.HasPrefix(argv[i+1], CUID):
+			i++
 		case a == "-MF":
 			i++
 		case a == source:
