@@ -19,7 +19,7 @@ import (
 )
 
 // memoVersion changes when the memo or what is probed does.
-const memoVersion = 20
+const memoVersion = 21
 
 // memo is what the last probing found and looked at. It is only a memo: any doubt, and the world is
 // probed again.

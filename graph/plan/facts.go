@@ -167,6 +167,7 @@ type Member struct {
 	Relocatable bool   // has __nv_relfatbin, AMD bitcode or .llvm.offloading: takes part in a device link
 	NewDriver   bool   // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []gencode.Image
+	Fatbins     []string // what its host code calls linked HIP code: "__hip_fatbin_7fc235930abc2441"
 	Options     []string // what cicc was told, of each kind of its LTO-IR: "-ftz=0 -prec_div=1 ..."; "" where it is not recorded
 
 	Versions map[gencode.Kind]gencode.Version // of what made its images, by kind; none that is not known

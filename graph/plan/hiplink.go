@@ -90,7 +90,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	h.Link = passes
 	if codes != nil {
 		object := b.out("obj", fileName(t), "dlink.o")
-		h.Split(h.unit(), b.out(graph.PartsDir, b.inTree(t.file)), object, t.Flags.LLD, h.bitcode)
+		h.Split(h.unit(), b.out(graph.PartsDir, b.inTree(t.file)), object, t.Flags.LLD, h.symbols(), h.bitcode)
 		h.objects = append(h.objects, object)
 	}
 	h.host()
@@ -124,7 +124,7 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	case why != "":
 		return nil, errors.New(why)
 	case codes != nil && b.facts.HIP.Major > hip.LastMajor:
-		return nil, fmt.Errorf("clang %d links device code in a way of its own", b.facts.HIP.Major)
+		return nil, fmt.Errorf("clang %d is newer than those that were tried", b.facts.HIP.Major)
 	}
 	for _, p := range h.linked {
 		for _, o := range p.t.objects {
@@ -196,6 +196,23 @@ func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 		}
 	}
 	return code
+}
+
+// symbols are what the host code in the link calls the linked device code.
+func (h *hipLink) symbols() []string {
+	var names []string
+	for _, p := range h.linked {
+		for _, m := range h.b.facts.Prebuilt[p.t.file].Members {
+			names = append(names, m.Fatbins...)
+		}
+		for _, o := range p.t.objects {
+			if s := o.source; relocatable(s) {
+				names = append(names, hip.FatbinSymbol(h.b.facts.HIP.Major, clang.ID(p.t.label, s.Path, s.Partition)))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // host plans the link of the host's code.

@@ -1,6 +1,7 @@
 package hip
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -28,6 +29,7 @@ type Bundle struct {
 type Link struct {
 	Device  []DeviceLink // one for each architecture; none without -fgpu-rdc
 	Bundle  Bundle       // of what Device makes
+	prefix  string       // of the targets in objects: "hip-amdgcn-amd-amdhsa-unknown-"
 	Clang   string
 	Libs    []string // of the runtime: -L, -l and -rpath options of the host's link
 	LibDirs []string // folders of the runtime
@@ -99,9 +101,21 @@ func archOfPass(argv []string) string {
 	return arch + strings.Join(features, "")
 }
 
+const bundlerName = "clang-offload-bundler"
+
+// prefixOf is what the targets of a bundle begin with, before the architecture; "" if it has none.
+func prefixOf(b Bundle) string {
+	for _, t := range b.Targets {
+		if arch := b.Arch(t); arch != "" {
+			return strings.TrimSuffix(t, arch)
+		}
+	}
+	return ""
+}
+
 // bundler reports a command that makes a bundle.
 func bundler(argv []string) bool {
-	return path.Base(argv[0]) == "clang-offload-bundler" && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
+	return path.Base(argv[0]) == bundlerName && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
 }
 
 func learnBundle(argv []string) Bundle {
@@ -167,6 +181,8 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 		switch base := path.Base(s[0]); {
 		case bundler(s):
 			l.Bundle = learnBundle(s)
+		case base == bundlerName && l.prefix == "":
+			l.prefix = prefixOf(learnBundle(s))
 		case base == "lld" || base == "ld.lld" && slices.ContainsFunc(s, func(a string) bool { return strings.HasPrefix(a, "-plugin-opt=mcpu=gfx") }):
 			links = append(links, s)
 		case slices.Contains(s, compiler.AskOutput):
@@ -180,6 +196,9 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 	}
 	if err := l.Bundle.complete(codes); err != nil {
 		return nil, err
+	}
+	if l.prefix == "" {
+		return nil, errors.New("clang takes no device code out of an object")
 	}
 	return l, l.deviceLinks(links, made)
 }

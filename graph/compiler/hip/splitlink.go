@@ -27,8 +27,9 @@ func (b *Bitcode) Add(file string, archive bool) {
 	}
 }
 
-// Split plans the links of all architectures, whose outputs are in the folder dir, and the object that holds them.
-func (l *Link) Split(u compiler.Unit, dir, object string, flags []string, read func(arch string) Bitcode) {
+// Split plans the links of all architectures, whose outputs are in the folder dir, and the object that holds them. symbols are
+// what the host code calls it.
+func (l *Link) Split(u compiler.Unit, dir, object string, flags, symbols []string, read func(arch string) Bitcode) {
 	linked, archs := map[string]string{}, u.Whole.Archs
 	for _, d := range l.Device {
 		linked[d.Arch] = dir + "/" + compiler.FileName(d.Arch) + ".co"
@@ -43,7 +44,7 @@ func (l *Link) Split(u compiler.Unit, dir, object string, flags []string, read f
 	source := graph.StageDir + "/dlink.S"
 	a = u.Action(graph.HostPart, []string{l.Clang, "-c", "-x", "assembler", source, "-o", object}, object)
 	a.Inputs, a.Archs = []string{bundle}, archs
-	a.Work.Step.Staged = []graph.StagedFile{{Name: "dlink.S", Text: FatbinSource(graph.StageDir + "/" + FatbinCode)}, {Name: FatbinCode, From: bundle}}
+	a.Work.Step.Staged = []graph.StagedFile{{Name: "dlink.S", Text: FatbinSource(graph.StageDir+"/"+FatbinCode, symbols)}, {Name: FatbinCode, From: bundle}}
 	u.Emit(a)
 }
 
@@ -57,7 +58,7 @@ func (d DeviceLink) Action(u compiler.Unit, code Bitcode, flags []string, output
 
 // Unbundle is the archive of what a prebuilt archive holds for an architecture.
 func (l *Link) Unbundle(u compiler.Unit, archive, arch, output string) *graph.Action {
-	a := u.Action(graph.Unbundle, []string{l.Bundle.Program, "-unbundle", "-type=a", "-targets=hip-amdgcn-amd-amdhsa-" + arch,
+	a := u.Action(graph.Unbundle, []string{l.Bundle.Program, "-unbundle", "-type=a", "-targets=" + l.prefix + arch,
 		"-hip-openmp-compatible", "-input=" + archive, "-output=" + output}, output)
 	a.Name, a.Inputs, a.Archs = archive, []string{archive}, []string{arch}
 	return a

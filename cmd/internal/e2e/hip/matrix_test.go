@@ -237,7 +237,7 @@ func (r *row) module() {
 	}
 	out, _ := m.Run(append([]string{"kbuild", "plan"}, m.args()...)...)
 	cuid := regexp.MustCompile(`-cuid=(\S+) .* plugin\.hip\n`).FindStringSubmatch(out)
-	files, _ := filepath.Glob(filepath.Join(m.Dir, "build/modules/*plugin*.fatbin"))
+	files, _ := filepath.Glob(filepath.Join(m.Dir, "build/modules/loaded/plugin*.fatbin"))
 	if len(files) != 1 || cuid == nil {
 		r.T.Fatalf("fatbins of plugin.hip: %v", files)
 	}
