@@ -21,6 +21,8 @@ import (
 //	hipwhole*.o  -c -cuid=1; 19 also --offload-compress
 //	hiprdc*.o    -c -cuid=1 -fgpu-rdc
 //	newdriver*.o 17, 21 and 23, -c -cuid=1 -fgpu-rdc --offload-new-driver
+//	offwhole*.o  19 and 23, of off.cu, CUDA 11.8: -O2 --offload-new-driver -fgpu-rdc -foffload-lto -Xclang -cuid=1 --offload-arch=sm_80, sm_90
+//	offhost*.o   the same, --cuda-host-only -Xclang -fembed-offload-object=PLACEHOLDER
 //	hip*.bundle  -c --cuda-device-only --gpu-bundle-output; 19 also --offload-compress
 //	gfx90a.co    15, -c --cuda-device-only --no-gpu-bundle-output, gfx90a:xnack- alone
 //	version3.co  the same for gfx906, -mcode-object-version=3
@@ -35,6 +37,8 @@ var filesOfHIP = []struct{ name, want string }{
 	{"newdriver17.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"newdriver21.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"newdriver23.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
+	{"offwhole19.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
+	{"offwhole23.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
 	{"hip15.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"hip19.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"gfx90a.co", "code object: () gfx90a:xnack- code object"},

@@ -29,9 +29,10 @@ const (
 
 	offloadHeadSize  = 32
 	offloadEntrySize = 40
-	maxOffloadCount  = 4 << 10 // of entries; real ones have one for each architecture
-	maxOffloadWords  = 16      // of an entry; clang writes three or four
-	maxOffloadText   = 256     // of one of these
+	maxOffloadCount  = 4 << 10  // of entries; real ones have one for each architecture
+	maxOffloadTotal  = 64 << 10 // of entries in a section: ld -r joins those of thousands of objects
+	maxOffloadWords  = 16       // of an entry; clang writes three or four
+	maxOffloadText   = 256      // of one of these
 )
 
 // Of OffloadBinaries.
@@ -45,52 +46,57 @@ var offloadMagic = []byte{0x10, 0xff, 0x10, 0xad}
 // readOffloading reads the content of the section.
 func readOffloading(r io.ReaderAt, size int64) ([]Image, error) {
 	var out []Image
+	total := uint64(0)
 	for off := int64(0); ; {
 		off = skipZeros(r, off, size)
 		if off >= size {
 			return out, nil
 		}
-		images, length, err := readOffloadBinary(r, off, size-off)
+		images, count, length, err := readOffloadBinary(r, off, size-off)
 		if err != nil {
 			return nil, fmt.Errorf("the offload binary at %d: %w", off, err)
+		}
+		if total += count; total > maxOffloadTotal {
+			return nil, fmt.Errorf("%d entries are more than any real section has", total)
 		}
 		out = append(out, images...)
 		off += length
 	}
 }
 
-// readOffloadBinary reads one binary, which has at most size bytes, and says how many it has.
-func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, length int64, err error) {
+// readOffloadBinary reads one binary, which has at most size bytes, and says how many entries and bytes it has.
+func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, count uint64, length int64, err error) {
 	var h [offloadHeadSize]byte
 	if _, err := r.ReadAt(h[:], off); err != nil {
-		return nil, 0, fmt.Errorf("it is cut short: %w", err)
+		return nil, 0, 0, fmt.Errorf("it is cut short: %w", err)
 	}
 	le := binary.LittleEndian
-	version, stated, entries, count := le.Uint32(h[4:]), le.Uint64(h[8:]), le.Uint64(h[16:]), uint64(1)
+	version, stated, entries := le.Uint32(h[4:]), le.Uint64(h[8:]), le.Uint64(h[16:])
+	count = 1
 	if version == 2 {
 		count = le.Uint64(h[24:])
 	}
 	switch {
 	case !bytes.Equal(h[:4], offloadMagic):
-		return nil, 0, errors.New("it has no header")
+		return nil, 0, 0, errors.New("it has no header")
 	case version != 1 && version != 2:
-		return nil, 0, fmt.Errorf("it has version %d, which is not known", version)
+		return nil, 0, 0, fmt.Errorf("it has version %d, which is not known", version)
 	case stated < offloadHeadSize || stated > uint64(size):
-		return nil, 0, errors.New("it is longer than its section")
+		return nil, 0, 0, errors.New("it is longer than its section")
 	case count > maxOffloadCount || entries > stated || count*offloadEntrySize > stated-entries:
-		return nil, 0, errors.New("its entries lie outside of it")
+		return nil, 0, 0, errors.New("its entries lie outside of it")
 	}
 	b := offloadBinary{io.NewSectionReader(r, off, int64(stated)), version}
 	for i := range int64(count) {
 		img, ok, err := b.entry(int64(entries) + i*offloadEntrySize)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		if ok {
 			images = append(images, img)
 		}
 	}
-	return images, int64(stated), nil
+	return images, count, int64(stated), nil
 }
 
 type offloadBinary struct {

@@ -116,6 +116,52 @@ func TestWrongOffloading(t *testing.T) {
 	}
 }
 
+// However the entries of a section are nested, there is an end to them.
+func TestManyOffloadBinaries(t *testing.T) {
+	one := offloadBinaryOf(1, 4, 2, [][2]string{{"triple", "amdgcn-amd-amdhsa"}, {"arch", "gfx906"}}, "BC\xc0\xde")
+	if got := imagesOffloaded(t, bytes.Repeat(one, 1000)); strings.Count(got, "gfx906") != 1000 {
+		t.Errorf("of 1000: %.100s", got)
+	}
+	if got := imagesOffloaded(t, bytes.Repeat(one, maxOffloadTotal+1)); !strings.Contains(got, "more than any real section") {
+		t.Errorf("of too many: %.100s", got)
+	}
+}
+
+// FuzzOffloading: no bytes make it panic or run on for ever, and images lie in the section.
+func FuzzOffloading(f *testing.F) {
+	for _, name := range []string{"newdriver17.o", "newdriver21.o", "newdriver23.o", "offwhole19.o", "offwhole23.o"} {
+		f.Add(contentOf(f, testdata(f, name), offloadingSection))
+	}
+	f.Add(offloadBinaryOf(2, 4, 1, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07"))
+	f.Fuzz(func(t *testing.T, section []byte) {
+		images, err := readOffloading(bytes.NewReader(section), int64(len(section)))
+		if err == nil && len(images) > len(section)/offloadEntrySize {
+			t.Errorf("%d images in %d bytes", len(images), len(section))
+		}
+		for _, i := range images {
+			if i.Size < 4 || i.Size > int64(len(section)) || i.Name == "" && i.Num == 0 {
+				t.Errorf("%v of %d bytes in a section of %d", i.Image, i.Size, len(section))
+			}
+		}
+	})
+}
+
+// FuzzBundles: the same of bundles, compressed or not.
+func FuzzBundles(f *testing.F) {
+	for _, name := range []string{"hip15.bundle", "hip19.bundle"} {
+		f.Add(testdata(f, name))
+	}
+	f.Add(bundleOf([2]string{"hipv4-amdgcn-amd-amdhsa--gfx11-generic", "\x7fELF"}, [2]string{"hip-spirv64-amd-amdhsa--amdgcnspirv", "\x03\x02\x23\x07"}))
+	f.Fuzz(func(t *testing.T, section []byte) {
+		images, _ := readBundles(bytes.NewReader(section), int64(len(section)))
+		for _, i := range images {
+			if i.Size > int64(len(section)) || i.Unpacked > maxBundleRatio*int64(len(section)) {
+				t.Errorf("%v of %d bytes, %d unpacked, in a section of %d", i.Image, i.Size, i.Unpacked, len(section))
+			}
+		}
+	})
+}
+
 // Code for the very target counts, in any form.
 func TestLacks(t *testing.T) {
 	codes := func(names ...string) (list []gencode.Code) {

@@ -22,7 +22,8 @@ import (
 //	a.cu: sm_80.o -> nvlink [80] --\
 //	a.cu: sm_90.o -> nvlink [90] ---> link
 //
-// In mode lto it is one action: clang 19 optimises in the wrapper's own process.
+// So it is in mode lto from clang 21 on, where clang links the bitcode of each architecture. Clang 19 optimises in the wrapper's own
+// process: there it is one action.
 
 // major is the first number of the version; 0 if that is none.
 func (c *ClangCUDA) major() int {
@@ -68,18 +69,18 @@ func (k *clangLink) plan() {
 		return
 	}
 	lto := hasLTO(k.linked)
-	link := clangcuda.Link{LTO: lto, Opt: clangOptions(k.t, k.t.anySource(), nil).Opt, LinkerFlags: k.t.Flags.NVLink}
+	link := clangcuda.Link{Major: k.b.clang().major(), LTO: lto, Opt: clangOptions(k.t, k.t.anySource(), nil).Opt, LinkerFlags: k.t.Flags.NVLink}
 	why := k.inOnePiece()
 	objects, l := paths(k.t.objects), k.l
 	if why == nil {
-		link.Images = k.nvlink()
+		link.Images = k.deviceLinks(lto)
 	} else {
 		link.Codes = k.t.codes.sass
 		objects, l.statics = k.unpacked(objects)
 	}
 	argv, inputs := k.b.linkArgv(k.t, l, append(objects, k.l.embeds...), false, k.kind)
 	clang := k.b.clang()
-	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), argv[1:]...)
+	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), k.wholeArchives(argv[1:])...)
 	out := k.t.file
 	a := &graph.Action{Kind: k.kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Env: []string{compiler.Anywhere},
 		Inputs: append(inputs, link.Images...), Outputs: []string{out}, Depfile: k.b.linkDepfile(k.t), Tools: []string{"cxx", "nvcc", "clang"},
@@ -145,10 +146,12 @@ func (k *clangLink) inOnePiece() error {
 	switch why := b.optedOut(k.t); {
 	case why != "":
 		return errors.New(why)
-	case hasLTO(k.linked):
+	case major > clangcuda.LastMajor:
+		return fmt.Errorf("clang %d is newer than those that were tried", major)
+	case hasLTO(k.linked) && !clangcuda.LinksApart(major):
 		return fmt.Errorf("clang %d optimises in its linker", major)
-	case major > clangcuda.LastOverride:
-		return fmt.Errorf("what clang %d takes for linked device code was not tried", major)
+	case hasLTO(k.linked) && (len(k.t.Flags.NVLink) > 0 || slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.rdc })):
+		return errors.New("flags.nvlink, or machine code beside bitcode, in a link with LTO")
 	case b.facts.CUDA.Programs["nvlink"] == "":
 		return errors.New("the toolkit has no nvlink")
 	}
@@ -165,9 +168,9 @@ func (k *clangLink) inOnePiece() error {
 	return nil
 }
 
-// nvlink plans the device link of each architecture, and gives what they make.
-func (k *clangLink) nvlink() (images []string) {
-	b := k.b
+// deviceLinks plans the device link of each architecture, and gives what they make.
+func (k *clangLink) deviceLinks(lto bool) (images []string) {
+	b, clang := k.b, k.b.clang()
 	for _, code := range k.t.codes.sass {
 		var inputs []string
 		for _, p := range k.linked {
@@ -178,13 +181,31 @@ func (k *clangLink) nvlink() (images []string) {
 			}
 		}
 		out := b.out(graph.PartsDir, b.inTree(k.t.file), code.String()+".cubin")
-		b.emit(k.t, &graph.Action{Kind: graph.NVLink, Name: k.t.Name, Archs: []string{code.String()}, Mode: "rdc", Intermediate: true,
+		a := &graph.Action{Kind: graph.NVLink, Name: k.t.Name, Archs: []string{code.String()}, Mode: linkMode(lto), Intermediate: true,
 			Argv:   clangcuda.NVLink(b.facts.CUDA.Programs["nvlink"], code, k.t.Flags.NVLink, inputs, out),
 			Inputs: inputs, Outputs: []string{out}, Tools: []string{"nvcc"},
-			Work: graph.Work{Response: nvcc.OptionsFile, Link: &graph.Link{}, Step: &graph.Step{EmptyCwd: true}, Driver: &graph.Driver{}}})
+			Work: graph.Work{Response: nvcc.OptionsFile, Link: &graph.Link{}, Step: &graph.Step{EmptyCwd: true}, Driver: &graph.Driver{}}}
+		if lto {
+			a.Kind, a.Tools, a.Env = graph.DeviceLink, []string{"clang", "nvcc"}, []string{compiler.Anywhere}
+			a.Argv = clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.DeviceLTO(code, inputs, out)
+			a.Work = graph.Work{Response: atFile(1), Step: &graph.Step{}, Driver: &graph.Driver{}}
+		}
+		b.emit(k.t, a)
 		images = append(images, out)
 	}
 	return images
+}
+
+// wholeArchives has the wrapper take all of the prebuilt archives with relocatable code, for the reason that unpacked has.
+func (k *clangLink) wholeArchives(argv []string) (all []string) {
+	for _, arg := range argv {
+		if slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.t.Kind == manifest.Prebuilt && p.t.file == arg }) && strings.HasSuffix(arg, ".a") {
+			all = append(all, "-Wl,--whole-archive", arg, "-Wl,--no-whole-archive")
+			continue
+		}
+		all = append(all, arg)
+	}
+	return all
 }
 
 // unpacked has the objects of static libraries with relocatable code in place of the libraries. The wrapper of clang 19 takes of an archive

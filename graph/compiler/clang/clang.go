@@ -88,7 +88,7 @@ type Passes struct {
 	Libs  map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
 
 	Embeds  bool // the host's object embeds relocatable device code for clang-linker-wrapper, not final code
-	Bitcode bool // a device pass of CUDA leaves LLVM bitcode, not PTX
+	Bitcode bool // a device pass of CUDA leaves LLVM bitcode, not PTX, by the flags that it has
 }
 
 // PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
@@ -139,11 +139,7 @@ func (c Commands) Device(code gencode.Code, output string) []string {
 	if c.Language == "cuda" && !c.Bitcode {
 		to = "-S"
 	}
-	more := []string{to, "-o", output}
-	if c.Bitcode {
-		more = append([]string{"-emit-llvm"}, more...)
-	}
-	return c.pass(&code, more...)
+	return c.pass(&code, to, "-o", output)
 }
 
 // Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes

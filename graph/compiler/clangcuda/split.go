@@ -57,7 +57,7 @@ func (p *Passes) splitRelocatable(u compiler.Unit, codes []gencode.Code) map[str
 	for _, c := range codes {
 		out := s.Dir + "/" + c.String()
 		if p.Bitcode {
-			out += ".bc"
+			out += ".o" // a clang that links it would compile it if it were called otherwise
 			s.Device(c, out)
 		} else {
 			out += ".cubin" // nvlink passes over one that ends in .o, and says nothing
