@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -38,10 +39,10 @@ func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []str
 	return append(argv, "-o", c.Output)
 }
 
-// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs.
+// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs. o.Flags choose the driver.
 func (h Driver) Link(codes []gencode.Code, mode string, o compiler.Options, inputs []string, output string) []string {
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
-	argv = append(argv, modeArgs(mode)...)
+	argv = slices.Concat(argv, modeArgs(mode), o.Flags)
 	argv = append(argv, clang.Optimisation(o)...)
 	for _, f := range o.LLD {
 		argv = append(argv, "-Xoffload-linker", f)
