@@ -162,6 +162,7 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	if objcopy := filepath.Join(realDir(k.Clang.Path), "llvm-objcopy"); w.there(objcopy) { // by which clang-offload-bundler writes objects
 		parts["llvm-objcopy"] = objcopy
 	}
+	k.Programs = w.offloadPrograms(k.Clang.Path, parts)
 	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
 	for _, dir := range []string{w.rocm(compile.Clang), filepath.Dir(here)} { // hipcc takes the one above itself, unless it is told
@@ -184,6 +185,25 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	k.CompilesNew, k.LinksNew = hip.NewDriver(compile), hip.NewDriver(link)
 	w.hipLink = link
 	return parts, ""
+}
+
+// offloadPrograms finds what the new offload driver of a clang runs, if it is told to run, beside that clang. All are parts of it.
+func (w *world) offloadPrograms(clang string, parts map[string]string) map[string]string {
+	found := map[string]string{}
+	for _, name := range []string{"clang-linker-wrapper", "llvm-offload-wrapper", "llvm-offload-binary", "clang-offload-packager", "clang-offload-bundler", "lld"} {
+		file := filepath.Join(realDir(clang), name)
+		if !w.there(file) {
+			continue
+		}
+		found[name] = file
+		if parts[name] == "" {
+			parts[name] = file
+		}
+	}
+	if packager := cmp.Or(found["llvm-offload-binary"], found["clang-offload-packager"]); packager != "" { // the second is the old name
+		found["packager"] = packager
+	}
+	return found
 }
 
 // compileAndLink asks for the steps of a compile and of a link of it.

@@ -133,7 +133,7 @@ func inspect(root, name string) plan.Library {
 	}
 	lib := plan.Library{Form: f.Kind.String()}
 	for _, m := range f.Members {
-		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver, Versions: m.Versions}
+		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver, Fatbins: m.Fatbins, Versions: m.Versions}
 		for _, i := range m.Images {
 			pm.Images = append(pm.Images, i.Image)
 			if i.Kind == gencode.LTO && !slices.Contains(pm.Options, i.Options) {

@@ -30,6 +30,8 @@ type target struct {
 	include []string // folders that its consumers search
 	embeds  []string // objects of embedded modules
 
+	drivers map[bool]madeBy // of relocatable HIP code: by the new offload driver, by the old one
+
 	toldCICC *floatOptions // how the LTO-IR of a source is compiled; nil if nvcc did not tell
 
 	isHIPForNVIDIA bool // has HIP sources, which are compiled as CUDA

@@ -89,6 +89,8 @@ type Passes struct {
 
 	Embeds  bool // the host's object embeds relocatable device code for clang-linker-wrapper, not final code
 	Bitcode bool // a device pass of CUDA leaves LLVM bitcode, not PTX, by the flags that it has
+
+	DeviceFlags []string // of compiles for an architecture
 }
 
 // PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
@@ -139,7 +141,7 @@ func (c Commands) Device(code gencode.Code, output string) []string {
 	if c.Language == "cuda" && !c.Bitcode {
 		to = "-S"
 	}
-	return c.pass(&code, to, "-o", output)
+	return c.pass(&code, append(slices.Clone(c.DeviceFlags), to, "-o", output)...)
 }
 
 // Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes

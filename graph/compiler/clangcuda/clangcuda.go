@@ -1,6 +1,7 @@
 package clangcuda
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -91,7 +92,7 @@ type Passes struct {
 	ptxas     map[string][]string // by "sm_80": program and flags
 	fatbinary []string            // program and flags
 	images    []clangImage        // of the fatbin, in order
-	packager  *packager           // of relocatable code, in place of fatbinary
+	packager  *clang.Packager     // of relocatable code, in place of fatbinary
 }
 
 // clangImage is a file in a fatbin. Up to clang 21 fatbinary is told "--image=profile=sm_80,file=F", from 22 on
@@ -164,11 +165,11 @@ func (p *Passes) step(s []string, made map[string]string) error {
 			return fmt.Errorf("clang runs fatbinary twice")
 		}
 		p.packs(s)
-	case isPackager(base):
+	case clang.IsPackager(base):
 		if p.packager != nil {
 			return fmt.Errorf("clang runs %s twice", base)
 		}
-		p.packager = readPackager(s)
+		p.packager = clang.ReadPackager(s)
 	case len(s) < 2 || s[1] != "-cc1":
 		return fmt.Errorf("clang runs %s", base)
 	case strings.HasPrefix(clang.After(s, "-triple"), "nvptx64"):
@@ -178,8 +179,8 @@ func (p *Passes) step(s []string, made map[string]string) error {
 		}
 		p.Libs[arch] = clang.DeviceLibs(s)
 		made["compute_"+strings.TrimPrefix(arch, "sm_")] = clang.After(s, "-o")
-	case p.Embeds && p.packager != nil && slices.Contains(s, clang.EmbedOffload+p.packager.output):
-		p.packager.embedded = true
+	case p.Embeds && p.packager != nil && slices.Contains(s, clang.EmbedOffload+p.packager.Output):
+		p.packager.Embedded = true
 	case p.Embeds || clang.After(s, "-fcuda-include-gpubinary") == "":
 		return fmt.Errorf("clang compiles host code without device code")
 	}
@@ -247,4 +248,30 @@ func (p *Passes) Pack(file func(gencode.Code) string, output string) (argv, inpu
 		argv = append(argv, i.argument(file(code)))
 	}
 	return argv, inputs
+}
+
+// completeRelocatable wants relocatable code for codes and nothing else, as the steps made it.
+func (p *Passes) completeRelocatable(codes []gencode.Code, made map[string]string) error {
+	switch {
+	case p.packager == nil || !p.packager.Embedded:
+		return errors.New("clang does not embed relocatable device code in the way of its new driver")
+	case len(p.packager.Images) != len(codes) || p.fatbinary != nil:
+		return fmt.Errorf("%d images are packed for %d codes", len(p.packager.Images), len(codes))
+	}
+	for _, c := range codes {
+		file := made[c.String()]
+		if p.Bitcode {
+			file = made[c.As(gencode.PTX).String()] // what -o of the device pass says
+		}
+		packed := func(i clang.OffloadImage) bool {
+			return i.Arch() == c.String() && i.File == file && strings.HasSuffix(file, ".o")
+		}
+		if !slices.ContainsFunc(p.packager.Images, packed) {
+			return fmt.Errorf("no %s is packed", c)
+		}
+		if (p.ptxas[c.String()] == nil) != p.Bitcode {
+			return fmt.Errorf("clang runs ptxas for %s where there is nothing to assemble, or not where there is", c)
+		}
+	}
+	return nil
 }

@@ -52,7 +52,7 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 		}
 	}
 	if p.Embeds {
-		say("package", p.Package(func(arch string) string { return "<" + arch + ">" }, "<out>"))
+		say("package", p.packager.Pack(func(arch string) string { return "<" + arch + ">" }, "<out>"))
 		say("host", u.Host("<placeholder>", "<out>"))
 		return b.String()
 	}

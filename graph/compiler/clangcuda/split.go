@@ -67,10 +67,10 @@ func (p *Passes) splitRelocatable(u compiler.Unit, codes []gencode.Code) map[str
 	}
 	code := s.Dir + "/code" + clang.OffloadCode
 	staged := func(arch string) string { return arch + ".o" }
-	a := s.Action(graph.Bundle, p.Package(func(arch string) string { return graph.StageDir + "/" + staged(arch) }, code), code)
-	for _, i := range p.packager.images {
-		a.Inputs = append(a.Inputs, linked[i.arch()])
-		a.Work.Step.Staged = append(a.Work.Step.Staged, graph.StagedFile{Name: staged(i.arch()), From: linked[i.arch()]})
+	a := s.Action(graph.Bundle, p.packager.Pack(func(arch string) string { return graph.StageDir + "/" + staged(arch) }, code), code)
+	for _, i := range p.packager.Images {
+		a.Inputs = append(a.Inputs, linked[i.Arch()])
+		a.Work.Step.Staged = append(a.Work.Step.Staged, graph.StagedFile{Name: staged(i.Arch()), From: linked[i.Arch()]})
 	}
 	a.Archs, a.Transient = s.Whole.Archs, a.Intermediate
 	s.Emit(a)
