@@ -84,7 +84,8 @@ func (k *clangLink) plan() {
 		Inputs: append(inputs, link.Images...), Outputs: []string{out}, Depfile: k.b.linkDepfile(k.t), Tools: []string{"cxx", "nvcc", "clang"},
 		Work: graph.Work{Response: atFile(1), Driver: &graph.Driver{Ships: names(k.t.codes.sass)}}}
 	if why != nil {
-		a.Mode, a.Archs, a.Work.Driver.UnsplitReason = linkMode(lto), names(k.t.codes.sass), why.Error()
+		a.Mode, a.Archs = linkMode(lto), names(k.t.codes.sass)
+		a.Work.Driver.UnsplitReason, a.Work.Driver.Fallback = why.Error(), !errors.As(why, new(optOut))
 	}
 	k.b.besideLink(k.t, a)
 	k.b.emit(k.t, a)
@@ -143,7 +144,7 @@ func (k *clangLink) inOnePiece() error {
 	b, major := k.b, k.b.clang().major()
 	switch why := b.optedOut(k.t); {
 	case why != "":
-		return errors.New(why)
+		return optOut(why)
 	case major > clangcuda.LastMajor:
 		return fmt.Errorf("clang %d is newer than those that were tried", major)
 	case hasLTO(k.linked) && !clangcuda.LinksApart(major):
