@@ -48,7 +48,7 @@ func TestClangCUDALinked(t *testing.T) {
 			set := []string{"--var", "mode=" + mode}
 			e.Kbuild(set...)
 			_, said := e.Run(append([]string{"kbuild"}, set...)...)
-			if whole := mode == "lto" && e.clang == "clang++-19"; strings.Contains(said, "clang runs as one command for 1 link") != whole {
+			if whole := mode == "lto" && e.clang == "clang++-19"; strings.Contains(said, "clang runs as one command for 2 links") != whole {
 				t.Errorf("a link as one command is said, or not: %s", said)
 			}
 			e.Kbuild(append(set, "--no-split", "--build-dir", "one")...)
