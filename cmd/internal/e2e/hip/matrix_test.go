@@ -241,7 +241,10 @@ func (r *row) module() {
 	if len(files) != 1 || cuid == nil {
 		r.T.Fatalf("fatbins of plugin.hip: %v", files)
 	}
-	m.hipcc(slices.Concat([]string{"--genco"}, offload, []string{"-DLINKED=0", "-nogpuinc"}, r.flags, []string{"-cuid=" + cuid[1], "-x", "hip", "plugin.hip", "-o", "plain.co"})...)
+	genco := slices.Concat([]string{"hipcc", "--genco"}, offload, []string{"-DLINKED=0", "-nogpuinc", "-cuid=" + cuid[1], "-x", "hip", "plugin.hip", "-o", "plain.co"})
+	if _, status := m.Status([]string{"HIP_PLATFORM=amd"}, append(genco, r.flags...)...); status != 0 { // clang 17 with the new driver
+		m.hipcc(genco[1:]...)
+	}
 	made, _ := os.ReadFile(files[0])
 	r.note("genco", bytes.Equal(made, m.Read("plain.co")), "not hipcc's")
 }
