@@ -9,9 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What costs every later build is said at the end of each: that nvcc or hipcc runs as one command though nobody asked for it.
+// What costs every later build is said at the end of each: that nvcc, hipcc or clang runs as one command though nobody asked for it.
 
-// Fallbacks are lines about actions that run nvcc or hipcc as one command though nobody asked for it, one for each reason.
+// Fallbacks are lines about actions that run a compiler as one command though nobody asked for it, one for each reason.
 func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 	type group struct {
 		first *graph.Action
@@ -56,6 +56,9 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 func (p *Project) driverOf(a *graph.Action) string {
 	if slices.Contains(a.Tools, "hip") {
 		return "HIP, clang " + p.Facts.HIP.Clang.Version + ": hipcc"
+	}
+	if clang := p.Facts.CUDA.Clang; clang != nil && slices.Contains(a.Tools, "clang") {
+		return "CUDA " + p.Facts.CUDA.Version + ", clang " + clang.Driver.Version + ": clang"
 	}
 	return "CUDA " + p.Facts.CUDA.Version + ": nvcc"
 }

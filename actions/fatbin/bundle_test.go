@@ -21,6 +21,9 @@ import (
 //	hipwhole*.o  -c -cuid=1; 19 also --offload-compress
 //	hiprdc*.o    -c -cuid=1 -fgpu-rdc
 //	newdriver*.o 17, 21 and 23, -c -cuid=1 -fgpu-rdc --offload-new-driver
+//	spirv21.o    21, -c -cuid=1 -nogpuinc -nogpulib --offload-arch=amdgcnspirv, gfx906, gfx11-generic
+//	spirvnew22.o 22, the same with -fgpu-rdc --offload-new-driver, amdgcnspirv and gfx11-generic
+//	generic22.bundle 22, gfx11-generic and gfx9-4-generic, -c --cuda-device-only --offload-compress: version 3
 //	offwhole*.o  19 and 23, of off.cu, CUDA 11.8: -O2 --offload-new-driver -fgpu-rdc -foffload-lto -Xclang -cuid=1 --offload-arch=sm_80, sm_90
 //	offhost*.o   the same, --cuda-host-only -Xclang -fembed-offload-object=PLACEHOLDER
 //	hip*.bundle  -c --cuda-device-only --gpu-bundle-output; 19 also --offload-compress
@@ -39,6 +42,9 @@ var filesOfHIP = []struct{ name, want string }{
 	{"newdriver23.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"offwhole19.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
 	{"offwhole23.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
+	{"spirv21.o", "object: () amdgcnspirv SPIR-V gfx11-generic code object gfx906 code object"},
+	{"spirvnew22.o", "object: (relocatable, of the new driver) amdgcnspirv bitcode gfx11-generic bitcode"},
+	{"generic22.bundle", "offload bundle: () gfx11-generic code object gfx9-4-generic code object"},
 	{"hip15.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"hip19.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"gfx90a.co", "code object: () gfx90a:xnack- code object"},
@@ -73,8 +79,7 @@ func imagesIn(t *testing.T, data []byte) []Image {
 	return f.Members[0].Images
 }
 
-// compressed makes a compressed bundle of any version and method. What is known of versions 1 and 3 is LLVM's
-// source alone.
+// compressed makes a compressed bundle of any version and method. What is known of version 1 is LLVM's source alone.
 func compressed(t *testing.T, version, method uint16, bundle []byte) []byte {
 	t.Helper()
 	var code bytes.Buffer

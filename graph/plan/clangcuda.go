@@ -38,7 +38,7 @@ func (c *clangCompiler) codes() []gencode.Code {
 func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
 	if why := b.optedOut(t); why != "" {
-		return nil, errors.New(why)
+		return nil, optOut(why)
 	}
 	codes := c.codes()
 	q := compiler.Question{Tool: "clang", Args: clang.Ask(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
@@ -61,7 +61,7 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 		return
 	}
 	codes := t.codesOf(c.s)
-	whole.Work.Driver.Ships = names(c.codes())
+	whole.Work.Driver.Ships, whole.Work.Driver.Fallback = names(c.codes()), !errors.As(why, new(optOut))
 	b.clangInOnePiece(t, c.s, whole, wholeCommand{language: "cuda", by: "clang", why: why, flags: c.s.Flags.Clang,
 		choose: []string{"builtin-bitcode", "libdevice"}, fix: "Remove it.", libs: b.clang().Libs, codes: codes.sass})
 }

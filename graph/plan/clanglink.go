@@ -71,22 +71,21 @@ func (k *clangLink) plan() {
 	lto := hasLTO(k.linked)
 	link := clangcuda.Link{Major: k.b.clang().major(), LTO: lto, Opt: clangOptions(k.t, k.t.anySource(), nil).Opt, LinkerFlags: k.t.Flags.NVLink}
 	why := k.inOnePiece()
-	objects, l := paths(k.t.objects), k.l
 	if why == nil {
 		link.Images = k.deviceLinks(lto)
 	} else {
 		link.Codes = k.t.codes.sass
-		objects, l.statics = k.unpacked(objects)
 	}
-	argv, inputs := k.b.linkArgv(k.t, l, append(objects, k.l.embeds...), false, k.kind)
+	argv, inputs := k.b.linkArgv(k.t, k.l, append(paths(k.t.objects), k.l.embeds...), false, k.kind)
 	clang := k.b.clang()
-	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), k.wholeArchives(argv[1:])...)
+	argv = append(clangcuda.Driver{Path: clang.Driver.Path, CUDAPath: clang.CUDAPath}.Link(link), argv[1:]...)
 	out := k.t.file
 	a := &graph.Action{Kind: k.kind, Name: path.Base(path.Dir(out)) + "/" + path.Base(out), Argv: argv, Env: []string{compiler.Anywhere},
 		Inputs: append(inputs, link.Images...), Outputs: []string{out}, Depfile: k.b.linkDepfile(k.t), Tools: []string{"cxx", "nvcc", "clang"},
 		Work: graph.Work{Response: atFile(1), Driver: &graph.Driver{Ships: names(k.t.codes.sass)}}}
 	if why != nil {
-		a.Mode, a.Archs, a.Work.Driver.UnsplitReason = linkMode(lto), names(k.t.codes.sass), why.Error()
+		a.Mode, a.Archs = linkMode(lto), names(k.t.codes.sass)
+		a.Work.Driver.UnsplitReason, a.Work.Driver.Fallback = why.Error(), !errors.As(why, new(optOut))
 	}
 	k.b.besideLink(k.t, a)
 	k.b.emit(k.t, a)
@@ -145,7 +144,7 @@ func (k *clangLink) inOnePiece() error {
 	b, major := k.b, k.b.clang().major()
 	switch why := b.optedOut(k.t); {
 	case why != "":
-		return errors.New(why)
+		return optOut(why)
 	case major > clangcuda.LastMajor:
 		return fmt.Errorf("clang %d is newer than those that were tried", major)
 	case hasLTO(k.linked) && !clangcuda.LinksApart(major):
@@ -194,28 +193,4 @@ func (k *clangLink) deviceLinks(lto bool) (images []string) {
 		images = append(images, out)
 	}
 	return images
-}
-
-// wholeArchives has the wrapper take all of the prebuilt archives with relocatable code, for the reason that unpacked has.
-func (k *clangLink) wholeArchives(argv []string) (all []string) {
-	for _, arg := range argv {
-		if slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.t.Kind == manifest.Prebuilt && p.t.file == arg }) && strings.HasSuffix(arg, ".a") {
-			all = append(all, "-Wl,--whole-archive", arg, "-Wl,--no-whole-archive")
-			continue
-		}
-		all = append(all, arg)
-	}
-	return all
-}
-
-// unpacked has the objects of static libraries with relocatable code in place of the libraries. The wrapper of clang 19 takes of an archive
-// what device code names, and would leave out kernels that only host code does.
-func (k *clangLink) unpacked(objects []string) (all []string, statics []*target) {
-	has := func(u *target) bool { return slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.t == u }) }
-	for _, u := range k.l.statics {
-		if has(u) {
-			objects = append(objects, paths(u.objects)...)
-		}
-	}
-	return objects, slices.DeleteFunc(slices.Clone(k.l.statics), has)
 }

@@ -17,6 +17,7 @@ type Facts struct {
 	CUDAMisses  Missed   // what of the toolchain block it is that is not here
 	HIP         *HIP     // nil when none was found or none is needed
 	HIPError    string   // why HIP is nil
+	HIPHeaders  string   // folder with HIP's headers for NVIDIA's GPUs; "" if none was found or none is needed
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
 	HostLTO     HostLTO             // what CXX optimises across files with
@@ -148,6 +149,7 @@ type HIP struct {
 
 	CompilesNew, LinksNew bool // by default a compile, or a link, is one of clang's new offload driver
 
+	LibsFault    string // "" or why clang takes none of the device libraries that it finds; with the fix
 	CompileFault string // "" or why device code cannot be compiled by any flags: clang and the device libraries do not fit together; with the fix
 	LinkFault    string // "" or why no device code can be linked: clang and lld do not fit together; with the fix
 }

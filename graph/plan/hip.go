@@ -127,7 +127,10 @@ func (ck *checks) hipRefused(t *target, r driverError) {
 	if looked == nil {
 		looked = k.Looked
 	}
+	old, isOld := hip.OldLibs(r.said, k.Major)
 	switch {
+	case isOld:
+		ck.errorf(t.attr("gencode"), old, "%s ships %s, and clang takes none of the device libraries that it finds", t.label, spell(t.codes.gfx))
 	case strings.Contains(r.said, "cannot find ROCm device library for"):
 		ck.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
 	case strings.Contains(r.said, "cannot find ROCm device library"):

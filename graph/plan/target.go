@@ -34,6 +34,8 @@ type target struct {
 
 	toldCICC *floatOptions // how the LTO-IR of a source is compiled; nil if nvcc did not tell
 
+	isHIPForNVIDIA bool // has HIP sources, which are compiled as CUDA
+
 	undeclared bool // a library behind -l, for which nobody wrote a prebuilt block
 
 	arts []artifact

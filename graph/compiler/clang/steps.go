@@ -61,6 +61,7 @@ type Steps struct {
 	Clang []string   // the command of clang: what hipcc made of the question, or the question itself
 	Steps [][]string // commands; none if the text was not understood
 	Said  string     // then the text
+	Error string     // the first line of clang's errors, beside the steps; "" if there is none
 }
 
 func ParseSteps(text string, asked []string) (Steps, error) {
@@ -73,6 +74,9 @@ func ParseSteps(text string, asked []string) (Steps, error) {
 			}
 			h.Clang = words
 			continue
+		}
+		if _, said, is := strings.Cut(line, ": error: "); is && h.Error == "" && !strings.HasPrefix(line, " ") {
+			h.Error = said
 		}
 		if !strings.HasPrefix(line, ` "`) {
 			continue // the version, warnings

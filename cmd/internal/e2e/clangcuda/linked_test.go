@@ -47,6 +47,10 @@ func TestClangCUDALinked(t *testing.T) {
 			e.Share()
 			set := []string{"--var", "mode=" + mode}
 			e.Kbuild(set...)
+			_, said := e.Run(append([]string{"kbuild"}, set...)...)
+			if whole := mode == "lto" && e.clang == "clang++-19"; strings.Contains(said, "clang runs as one command for 2 links") != whole {
+				t.Errorf("a link as one command is said, or not: %s", said)
+			}
 			e.Kbuild(append(set, "--no-split", "--build-dir", "one")...)
 			for _, file := range []string{"obj/executable.app/a.cu.o", "obj/library.scale/scale.cu.o", "obj/library.shared/shared.cu.o", "lib/libshared.so", "bin/app"} {
 				if !bytes.Equal(e.Read("build/"+file), e.Read("one/"+file)) {
