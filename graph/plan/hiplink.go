@@ -82,6 +82,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 		if h.isNew = b.linkDriver(t, l); !b.checkDrivers(t, l) {
 			return
 		}
+		h.packaged = h.isNew
 		b.checkHIPLinker(t)
 	}
 	h.plain = h.inOnePiece()
@@ -140,6 +141,8 @@ type hipLink struct {
 	isNew   bool     // of clang's new offload driver
 	plain   []string // the hipcc command that does all of it
 	asked   string
+
+	packaged bool // prebuilt archives are of the new driver
 }
 
 func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
@@ -247,7 +250,7 @@ func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 
 // unpack is the archive of what a prebuilt one holds for an architecture.
 func (h *hipLink) unpack(file, arch, archive string) *graph.Action {
-	if h.isNew {
+	if h.packaged {
 		return h.Unpackage(h.unit(), h.b.facts.HIP.Programs["packager"], file, arch, archive)
 	}
 	return h.Unbundle(h.unit(), file, arch, archive)

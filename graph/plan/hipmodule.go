@@ -132,7 +132,11 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c compiler.Compile) (*hip.Passes, error) {
 	passes, err := b.learnHIP(t, whole, argv, c.Output, c.Codes)
 	if isNew := errors.Is(err, hip.ErrNewDriver) || err == nil && passes.New; isNew && c.Mode == "whole" {
-		return b.learnHIP(t, whole, append(argv[:len(argv):len(argv)], "--cuda-device-only"), c.Output, c.Codes)
+		argv = append(argv[:len(argv):len(argv)], "--cuda-device-only")
+		if _, asked := hip.ChoosesDriver(argv); asked { // with it clang 22 bundles the code of one architecture, too
+			argv = append(argv, hip.DriverOption(false))
+		}
+		return b.learnHIP(t, whole, argv, c.Output, c.Codes)
 	}
 	return passes, err
 }
@@ -188,6 +192,10 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 	h.mode = linkMode(hasLTO(h.linked))
 	if h.isNew = b.linkDriver(t, l); !b.checkDrivers(t, l) {
 		return nil
+	}
+	h.packaged = h.isNew
+	if b.facts.HIP.Major < hip.FirstApart { // without host code the drivers' bitcode is linked alike
+		h.isNew = false
 	}
 	for _, p := range h.linked {
 		b.checkHIPCoverage(t, p.t)
