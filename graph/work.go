@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"path"
 	"strings"
 	"time"
 )
@@ -72,6 +73,17 @@ type Driver struct {
 	// Ships is the device code that the output must have: all of it, if it has any or, of a link, if an input has. Compilers and
 	// linkers drop code with exit status 0.
 	Ships []string
+}
+
+// DriverName is the program whose command an action is, or of whose command it is a pass: "nvcc", "clang++-19".
+func (a *Action) DriverName() string {
+	if argv := a.Driver().Argv; len(argv) > 0 {
+		return path.Base(argv[0])
+	}
+	if len(a.Argv) > 0 {
+		return path.Base(a.Argv[0])
+	}
+	return string(a.Kind)
 }
 
 // WriteKey adds what the output must have: a kbuild before did not look.

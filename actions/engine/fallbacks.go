@@ -9,9 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What costs every later build is said at the end of each: that nvcc runs as one command though nobody asked for it.
+// What costs every later build is said at the end of each: that nvcc, hipcc or clang runs as one command though nobody asked for it.
 
-// Fallbacks are lines about actions that run nvcc as one command though nobody asked for it, one for each reason.
+// Fallbacks are lines about actions that run a compiler as one command though nobody asked for it, one for each reason.
 func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 	type group struct {
 		first *graph.Action
@@ -25,27 +25,42 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 		if d == nil || !d.Fallback {
 			continue
 		}
-		g := groups[d.UnsplitReason]
+		key := p.driverOf(a) + d.UnsplitReason
+		g := groups[key]
 		if g == nil {
 			g = &group{a, map[string]int{}}
-			groups[d.UnsplitReason], order = g, append(order, d.UnsplitReason)
+			groups[key], order = g, append(order, key)
 		}
 		kind := "compile"
-		if a.Kind == graph.DeviceLink {
+		switch a.Kind {
+		case graph.DeviceLink:
 			kind = "device link"
+		case graph.HostLink, graph.SharedLink:
+			kind = "link"
 		}
 		g.kinds[kind]++
 	}
-	for _, reason := range order {
-		g := groups[reason]
+	for _, key := range order {
+		g := groups[key]
 		var what []string
 		for _, kind := range slices.Sorted(maps.Keys(g.kinds)) {
 			what = append(what, graph.Count(g.kinds[kind], kind))
 		}
-		lines = append(lines, fmt.Sprintf("CUDA %s: nvcc runs as one command for %s: %s; see kbuild why %s", p.Facts.CUDA.Version,
-			strings.Join(what, " and "), strings.ReplaceAll(reason, "\n", " "), g.first.Target))
+		reason := strings.ReplaceAll(g.first.Work.Driver.UnsplitReason, "\n", " ")
+		lines = append(lines, fmt.Sprintf("%s runs as one command for %s: %s; see kbuild why %s", p.driverOf(g.first), strings.Join(what, " and "), reason, g.first.Target))
 	}
 	return lines
+}
+
+// driverOf names the compiler of an action, and its version.
+func (p *Project) driverOf(a *graph.Action) string {
+	if slices.Contains(a.Tools, "hip") {
+		return "HIP, clang " + p.Facts.HIP.Clang.Version + ": hipcc"
+	}
+	if clang := p.Facts.CUDA.Clang; clang != nil && slices.Contains(a.Tools, "clang") {
+		return "CUDA " + p.Facts.CUDA.Version + ", clang " + clang.Driver.Version + ": clang"
+	}
+	return "CUDA " + p.Facts.CUDA.Version + ": nvcc"
 }
 
 // fallbacks are those of the plan that a view was left of.

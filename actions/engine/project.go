@@ -211,10 +211,11 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	}
 	for _, t := range p.Targets {
 		r.NativeCPU = r.NativeCPU || host.NativeCPU(t.Flags.Link)
+		r.NeedHIPHeaders = r.NeedHIPHeaders || t.HIPForNVIDIA()
 		for _, s := range t.Sources {
 			r.NativeCPU = r.NativeCPU || host.NativeCPU(slices.Concat(s.Flags.Host, s.Flags.NVCC, s.Flags.Clang, s.Flags.HIP))
 			r.NeedCUDA = r.NeedCUDA || s.Language == "cuda"
-			r.NeedHIP = r.NeedHIP || s.Language == "hip"
+			r.NeedHIP = r.NeedHIP || s.Language == "hip" && !t.HIPForNVIDIA()
 		}
 		for _, code := range t.Gencode.Code {
 			r.NeedHIP = r.NeedHIP || code.Kind == gencode.GFX

@@ -73,7 +73,7 @@ func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 		return nil
 	}
 	why := ""
-	if newDriver {
+	if newDriver && !slices.Contains(a.Argv, "--offload-link") {
 		why = "; it was made by clang's new offload driver (--offload-new-driver), and the link was of the old one"
 	}
 	return fmt.Errorf("the link lost device code: %s has none for %s, which is in %s%s",

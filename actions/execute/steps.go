@@ -81,6 +81,8 @@ func (joinStep) run(w work) error {
 		out, err = fatbin.WithBundle(host, clang.Placeholder, code)
 	case strings.HasSuffix(w.Inputs[1], clang.CUDACode):
 		out, err = fatbin.WithClangFatbin(host, clang.Placeholder, code)
+	case strings.HasSuffix(w.Inputs[1], clang.OffloadCode):
+		out, err = fatbin.WithOffloading(host, clang.Placeholder, code)
 	default:
 		out, err = fatbin.WithFatbin(host, code)
 	}

@@ -21,6 +21,7 @@ import (
 //	host-x86_64-unknown-linux               empty: there for the sake of the bundler
 //	hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-  final
 //	hip-amdgcn-amd-amdhsa-gfx906            still to be linked, with clang before 16
+//	hipv4-spirv64-amd-amdhsa--amdgcnspirv   SPIR-V; hip- where nothing else is in the bundle
 //
 // A bundle does not say how long it is: it ends with the last of its code. Entries of other languages and
 // processors are passed over.
@@ -140,7 +141,10 @@ func Bundled(file []byte) ([]BundleEntry, error) {
 }
 
 // What AMD code starts with.
-var bitcodeMagic = []byte("BC\xc0\xde")
+var (
+	bitcodeMagic = []byte("BC\xc0\xde")
+	spirvMagic   = []byte{0x03, 0x02, 0x23, 0x07}
+)
 
 // codeAt describes the code of an entry. ok is false if that is not HIP code of an AMD processor.
 func codeAt(r io.ReaderAt, e bundleEntry) (img Image, ok bool, err error) {
@@ -156,6 +160,8 @@ func codeAt(r io.ReaderAt, e bundleEntry) (img Image, ok bool, err error) {
 	switch {
 	case bytes.Equal(magic[:], bitcodeMagic):
 		img.Kind = gencode.Bitcode
+	case name == gencode.SPIRVTarget && bytes.Equal(magic[:], spirvMagic):
+		img.Kind = gencode.SPIRV
 	case string(magic[:]) != "\x7fELF":
 		return Image{}, false, nil
 	}
@@ -163,7 +169,8 @@ func codeAt(r io.ReaderAt, e bundleEntry) (img Image, ok bool, err error) {
 }
 
 var targetRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:hip(?:v[0-9]+)?-)?amdgcn-amd-amdhsa-[a-z]*-?(gfx[0-9a-f]+(?:-[0-9]+)*(?:-generic)?)((?::[a-z]+[+-])*)$`)
+	return regexp.MustCompile(`^(?:hip(?:v[0-9]+)?-)?(?:amdgcn-amd-amdhsa-[a-z]*-?(gfx[0-9a-f]+(?:-[0-9]+)*(?:-generic)?)((?::[a-z]+[+-])*)|` +
+		`spirv64-amd-amdhsa-[a-z]*-?(amdgcnspirv))$`)
 })
 
 // targetOf reads the target ID in the id of a bundle's entry or in the metadata of a code object. The triple
@@ -173,5 +180,5 @@ func targetOf(id string) (name, feature string, ok bool) {
 	if m == nil {
 		return "", "", false
 	}
-	return m[1], m[2], true
+	return m[1] + m[3], m[2], true
 }

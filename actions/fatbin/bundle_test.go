@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // The files were made from step.hip by clang 15 and 19, with -x hip -nogpuinc -nogpulib -O3
@@ -19,6 +21,11 @@ import (
 //	hipwhole*.o  -c -cuid=1; 19 also --offload-compress
 //	hiprdc*.o    -c -cuid=1 -fgpu-rdc
 //	newdriver*.o 17, 21 and 23, -c -cuid=1 -fgpu-rdc --offload-new-driver
+//	spirv21.o    21, -c -cuid=1 -nogpuinc -nogpulib --offload-arch=amdgcnspirv, gfx906, gfx11-generic
+//	spirvnew22.o 22, the same with -fgpu-rdc --offload-new-driver, amdgcnspirv and gfx11-generic
+//	generic22.bundle 22, gfx11-generic and gfx9-4-generic, -c --cuda-device-only --offload-compress: version 3
+//	offwhole*.o  19 and 23, of off.cu, CUDA 11.8: -O2 --offload-new-driver -fgpu-rdc -foffload-lto -Xclang -cuid=1 --offload-arch=sm_80, sm_90
+//	offhost*.o   the same, --cuda-host-only -Xclang -fembed-offload-object=PLACEHOLDER
 //	hip*.bundle  -c --cuda-device-only --gpu-bundle-output; 19 also --offload-compress
 //	gfx90a.co    15, -c --cuda-device-only --no-gpu-bundle-output, gfx90a:xnack- alone
 //	version3.co  the same for gfx906, -mcode-object-version=3
@@ -33,6 +40,11 @@ var filesOfHIP = []struct{ name, want string }{
 	{"newdriver17.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"newdriver21.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
 	{"newdriver23.o", "object: (relocatable, of the new driver) gfx906 bitcode gfx90a:xnack- bitcode"},
+	{"offwhole19.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
+	{"offwhole23.o", "object: (relocatable, of the new driver) sm_80 bitcode sm_90 bitcode"},
+	{"spirv21.o", "object: () amdgcnspirv SPIR-V gfx11-generic code object gfx906 code object"},
+	{"spirvnew22.o", "object: (relocatable, of the new driver) amdgcnspirv bitcode gfx11-generic bitcode"},
+	{"generic22.bundle", "offload bundle: () gfx11-generic code object gfx9-4-generic code object"},
 	{"hip15.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"hip19.bundle", "offload bundle: () gfx906 code object gfx90a:xnack- code object"},
 	{"gfx90a.co", "code object: () gfx90a:xnack- code object"},
@@ -67,8 +79,7 @@ func imagesIn(t *testing.T, data []byte) []Image {
 	return f.Members[0].Images
 }
 
-// compressed makes a compressed bundle of any version and method. What is known of versions 1 and 3 is LLVM's
-// source alone.
+// compressed makes a compressed bundle of any version and method. What is known of version 1 is LLVM's source alone.
 func compressed(t *testing.T, version, method uint16, bundle []byte) []byte {
 	t.Helper()
 	var code bytes.Buffer
@@ -186,7 +197,11 @@ func TestTargets(t *testing.T) {
 		{"amdgcn-amd-amdhsa--gfx1100", "gfx1100"},
 		{"host-x86_64-unknown-linux", ""},
 		{"openmp-amdgcn-amd-amdhsa--gfx906", ""},
-		{"hip-spirv64-amd-amdhsa--amdgcnspirv", ""},
+		{"hip-spirv64-amd-amdhsa--amdgcnspirv", "amdgcnspirv"},
+		{"hipv4-spirv64-amd-amdhsa--amdgcnspirv", "amdgcnspirv"},
+		{"hip-spirv64-amd-amdhsa-unknown-amdgcnspirv", "amdgcnspirv"},
+		{"hip-spirv64-amd-amdhsa--gfx906", ""},
+		{"hip-amdgcn-amd-amdhsa--amdgcnspirv", ""},
 		{"hip-amdgcn-amd-amdhsa", ""},
 		{"hip-amdgcn-amd-amdhsa--gfx906:xnack", ""},
 		{"", ""},
@@ -217,4 +232,41 @@ func TestMetadataTarget(t *testing.T) {
 	if got := metadataTarget([]byte("kernels")); got != "" {
 		t.Error(got)
 	}
+}
+
+// The entries are those of hipcc 7.0 for --offload-arch=amdgcnspirv, gfx11-generic and gfx9-4-generic.
+func TestGenericsAndSPIRV(t *testing.T) {
+	const elf, spirv = "\x7fELF and code", "\x03\x02\x23\x07 and code"
+	bundle := bundleOf([2]string{"host-x86_64-unknown-linux-gnu", ""}, [2]string{"hipv4-spirv64-amd-amdhsa--amdgcnspirv", spirv},
+		[2]string{"hipv4-amdgcn-amd-amdhsa--gfx11-generic", elf}, [2]string{"hipv4-amdgcn-amd-amdhsa--gfx9-4-generic:xnack-", elf})
+	const want = "() amdgcnspirv SPIR-V gfx11-generic code object gfx9-4-generic:xnack- code object"
+	for _, b := range [][]byte{bundle, compressed(t, 3, 1, bundle)} {
+		f, err := Read(bytes.NewReader(b), int64(len(b)))
+		if err != nil || describe(f) != "offload bundle: "+want {
+			t.Errorf("%s, %v", describe(f), err)
+		}
+		lacks := f.Lacks([]gencode.Code{{Kind: gencode.GFX, Name: "amdgcnspirv"}, {Kind: gencode.GFX, Name: "gfx11-generic"}, {Kind: gencode.GFX, Name: "gfx1100"}})
+		if len(lacks) != 1 || lacks[0].Name != "gfx1100" {
+			t.Errorf("it lacks %v", lacks)
+		}
+	}
+	odd := bundleOf([2]string{"hip-spirv64-amd-amdhsa--amdgcnspirv", elf})
+	if images := imagesIn(t, odd); len(images) != 0 && images[0].Kind == gencode.SPIRV {
+		t.Errorf("an ELF file is SPIR-V: %v", images)
+	}
+}
+
+// bundleOf is a bundle of entries, each an id and its code.
+func bundleOf(entries ...[2]string) []byte {
+	le, at := binary.LittleEndian, bundleHeadSize
+	for _, e := range entries {
+		at += bundleIDAt + len(e[0])
+	}
+	out, code := le.AppendUint64(bytes.Clone(bundleMagic), uint64(len(entries))), ""
+	for _, e := range entries {
+		out = le.AppendUint64(le.AppendUint64(out, uint64(at+len(code))), uint64(len(e[1])))
+		out = append(le.AppendUint64(out, uint64(len(e[0]))), e[0]...)
+		code += e[1]
+	}
+	return append(out, code...)
 }

@@ -14,7 +14,7 @@ import (
 // A compressed bundle is "CCOB", a version and a method of 2 bytes each, the size of all of it, the size of
 // the bundle in it, 8 bytes of a hash, and the bundle, compressed as one. The sizes have 8 bytes in version 3
 // and 4 before. Version 1 has no size of its own: it is followed by what follows. The layout is LLVM's
-// (llvm/lib/Object/OffloadBundle.cpp); files of version 2 were made with clang 19.
+// (llvm/lib/Object/OffloadBundle.cpp); files of version 2 were made with clang 19, of version 3 with 22.
 const (
 	maxBundleRatio  = 1 << 10 // of the bundle to its compressed size
 	minBundleWindow = 1 << 20 // what any zstd stream may ask for

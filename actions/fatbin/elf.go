@@ -2,6 +2,7 @@ package fatbin
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -85,7 +86,26 @@ func readSections(e *elf.File, size int64) (Member, error) {
 		m.Relocatable = m.Relocatable || linkable && e.Type == elf.ET_REL
 		m.NewDriver = m.NewDriver || s.Name == offloadingSection && len(images) > 0
 	}
+	if m.Relocatable && !m.NewDriver && e.Section(linkableSection) == nil {
+		var err error
+		m.Fatbins, err = wantedFatbins(e)
+		return m, err
+	}
 	return m, nil
+}
+
+// wantedFatbins are what host code calls HIP code that is still to be linked: up to clang 18 one name in all objects, then one for each.
+func wantedFatbins(e *elf.File) (names []string, err error) {
+	list, err := e.Symbols()
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+		return nil, err
+	}
+	for _, s := range list {
+		if s.Section == elf.SHN_UNDEF && strings.HasPrefix(s.Name, "__hip_fatbin") {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
 }
 
 // formatOf says how a section with device code is read; nil for other sections. Clang puts bitcode into a

@@ -48,6 +48,8 @@ type Member struct {
 	NewDriver   bool    `json:"new_driver,omitempty"` // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []Image `json:"images"`
 
+	Fatbins []string `json:"-"` // what its host code calls HIP code that is still to be linked: "__hip_fatbin", "__hip_fatbin_7fc235930abc2441"
+
 	Versions map[gencode.Kind]gencode.Version `json:"-"` // of what is for NVIDIA's linker: the newest, by kind
 }
 

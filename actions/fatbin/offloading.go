@@ -29,9 +29,10 @@ const (
 
 	offloadHeadSize  = 32
 	offloadEntrySize = 40
-	maxOffloadCount  = 4 << 10 // of entries; real ones have one for each architecture
-	maxOffloadWords  = 16      // of an entry; clang writes three or four
-	maxOffloadText   = 256     // of one of these
+	maxOffloadCount  = 4 << 10  // of entries; real ones have one for each architecture
+	maxOffloadTotal  = 64 << 10 // of entries in a section: ld -r joins those of thousands of objects
+	maxOffloadWords  = 16       // of an entry; clang writes three or four
+	maxOffloadText   = 256      // of one of these
 )
 
 // Of OffloadBinaries.
@@ -45,52 +46,57 @@ var offloadMagic = []byte{0x10, 0xff, 0x10, 0xad}
 // readOffloading reads the content of the section.
 func readOffloading(r io.ReaderAt, size int64) ([]Image, error) {
 	var out []Image
+	total := uint64(0)
 	for off := int64(0); ; {
 		off = skipZeros(r, off, size)
 		if off >= size {
 			return out, nil
 		}
-		images, length, err := readOffloadBinary(r, off, size-off)
+		images, count, length, err := readOffloadBinary(r, off, size-off)
 		if err != nil {
 			return nil, fmt.Errorf("the offload binary at %d: %w", off, err)
+		}
+		if total += count; total > maxOffloadTotal {
+			return nil, fmt.Errorf("%d entries are more than any real section has", total)
 		}
 		out = append(out, images...)
 		off += length
 	}
 }
 
-// readOffloadBinary reads one binary, which has at most size bytes, and says how many it has.
-func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, length int64, err error) {
+// readOffloadBinary reads one binary, which has at most size bytes, and says how many entries and bytes it has.
+func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, count uint64, length int64, err error) {
 	var h [offloadHeadSize]byte
 	if _, err := r.ReadAt(h[:], off); err != nil {
-		return nil, 0, fmt.Errorf("it is cut short: %w", err)
+		return nil, 0, 0, fmt.Errorf("it is cut short: %w", err)
 	}
 	le := binary.LittleEndian
-	version, stated, entries, count := le.Uint32(h[4:]), le.Uint64(h[8:]), le.Uint64(h[16:]), uint64(1)
+	version, stated, entries := le.Uint32(h[4:]), le.Uint64(h[8:]), le.Uint64(h[16:])
+	count = 1
 	if version == 2 {
 		count = le.Uint64(h[24:])
 	}
 	switch {
 	case !bytes.Equal(h[:4], offloadMagic):
-		return nil, 0, errors.New("it has no header")
+		return nil, 0, 0, errors.New("it has no header")
 	case version != 1 && version != 2:
-		return nil, 0, fmt.Errorf("it has version %d, which is not known", version)
+		return nil, 0, 0, fmt.Errorf("it has version %d, which is not known", version)
 	case stated < offloadHeadSize || stated > uint64(size):
-		return nil, 0, errors.New("it is longer than its section")
+		return nil, 0, 0, errors.New("it is longer than its section")
 	case count > maxOffloadCount || entries > stated || count*offloadEntrySize > stated-entries:
-		return nil, 0, errors.New("its entries lie outside of it")
+		return nil, 0, 0, errors.New("its entries lie outside of it")
 	}
 	b := offloadBinary{io.NewSectionReader(r, off, int64(stated)), version}
 	for i := range int64(count) {
 		img, ok, err := b.entry(int64(entries) + i*offloadEntrySize)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		if ok {
 			images = append(images, img)
 		}
 	}
-	return images, int64(stated), nil
+	return images, count, int64(stated), nil
 }
 
 type offloadBinary struct {
@@ -160,15 +166,20 @@ func (b offloadBinary) text(at uint64) string {
 // the architecture.
 func offloadImage(words map[string]string, kind uint16, bitcode bool) (gencode.Image, bool) {
 	triple, arch := words["triple"], words["arch"]
-	if strings.HasPrefix(triple, "amdgcn-") {
+	if strings.HasPrefix(triple, "amdgcn-") || strings.HasPrefix(triple, "spirv64-amd-") {
 		if !strings.Contains(arch, ":") {
 			arch += settings(words["feature"])
 		}
-		name, feature, ok := targetOf("amdgcn-amd-amdhsa--" + arch)
-		if !bitcode {
-			return gencode.Image{Kind: gencode.GFX, Name: name, Feature: feature}, ok
+		vendor, _, _ := strings.Cut(triple, "-")
+		name, feature, ok := targetOf(vendor + "-amd-amdhsa--" + arch)
+		kind := gencode.GFX
+		switch {
+		case bitcode:
+			kind = gencode.Bitcode
+		case name == gencode.SPIRVTarget:
+			kind = gencode.SPIRV
 		}
-		return gencode.Image{Kind: gencode.Bitcode, Name: name, Feature: feature}, ok
+		return gencode.Image{Kind: kind, Name: name, Feature: feature}, ok
 	}
 	c, err := gencode.Parse(arch)
 	switch {
@@ -205,7 +216,6 @@ func (f File) Lacks(codes []gencode.Code) []gencode.Code {
 // Has reports code for c. Of AMD's it is for the very target: gfx90a where gfx90a is asked for, not where gfx90a:xnack- is.
 func (m Member) Has(c gencode.Code) bool {
 	return slices.ContainsFunc(m.Images, func(i Image) bool {
-		have := i.Code()
-		return have == c || gencode.Covers(have, c) && gencode.Covers(c.As(have.Kind), have)
+		return i.Code().String() == c.String() || gencode.SameTarget(i.Code(), c)
 	})
 }

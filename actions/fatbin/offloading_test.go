@@ -68,7 +68,8 @@ func TestOffloading(t *testing.T) {
 		{"PTX", 2, 5, nv, ptx, "compute_90a"},
 		{"NVIDIA's bitcode", 2, 2, nv, bitcode, "sm_90a bitcode"},
 		{"OpenMP", 1, 2, amd("gfx906"), bitcode, "no device code"},
-		{"SPIR-V", 4, 0, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07", "no device code"},
+		{"SPIR-V", 4, 0, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07", "amdgcnspirv SPIR-V"},
+		{"SPIR-V to be linked", 4, 2, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, bitcode, "amdgcnspirv bitcode"},
 		{"no words", 4, 2, nil, bitcode, "no device code"},
 	} {
 		for version := range uint32(2) {
@@ -113,6 +114,52 @@ func TestWrongOffloading(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
+}
+
+// However the entries of a section are nested, there is an end to them.
+func TestManyOffloadBinaries(t *testing.T) {
+	one := offloadBinaryOf(1, 4, 2, [][2]string{{"triple", "amdgcn-amd-amdhsa"}, {"arch", "gfx906"}}, "BC\xc0\xde")
+	if got := imagesOffloaded(t, bytes.Repeat(one, 1000)); strings.Count(got, "gfx906") != 1000 {
+		t.Errorf("of 1000: %.100s", got)
+	}
+	if got := imagesOffloaded(t, bytes.Repeat(one, maxOffloadTotal+1)); !strings.Contains(got, "more than any real section") {
+		t.Errorf("of too many: %.100s", got)
+	}
+}
+
+// FuzzOffloading: no bytes make it panic or run on for ever, and images lie in the section.
+func FuzzOffloading(f *testing.F) {
+	for _, name := range []string{"newdriver17.o", "newdriver21.o", "newdriver23.o", "offwhole19.o", "offwhole23.o"} {
+		f.Add(contentOf(f, testdata(f, name), offloadingSection))
+	}
+	f.Add(offloadBinaryOf(2, 4, 1, [][2]string{{"triple", "spirv64-amd-amdhsa"}, {"arch", "amdgcnspirv"}}, "\x03\x02\x23\x07"))
+	f.Fuzz(func(t *testing.T, section []byte) {
+		images, err := readOffloading(bytes.NewReader(section), int64(len(section)))
+		if err == nil && len(images) > len(section)/offloadEntrySize {
+			t.Errorf("%d images in %d bytes", len(images), len(section))
+		}
+		for _, i := range images {
+			if i.Size < 4 || i.Size > int64(len(section)) || i.Name == "" && i.Num == 0 {
+				t.Errorf("%v of %d bytes in a section of %d", i.Image, i.Size, len(section))
+			}
+		}
+	})
+}
+
+// FuzzBundles: the same of bundles, compressed or not.
+func FuzzBundles(f *testing.F) {
+	for _, name := range []string{"hip15.bundle", "hip19.bundle"} {
+		f.Add(testdata(f, name))
+	}
+	f.Add(bundleOf([2]string{"hipv4-amdgcn-amd-amdhsa--gfx11-generic", "\x7fELF"}, [2]string{"hip-spirv64-amd-amdhsa--amdgcnspirv", "\x03\x02\x23\x07"}))
+	f.Fuzz(func(t *testing.T, section []byte) {
+		images, _ := readBundles(bytes.NewReader(section), int64(len(section)))
+		for _, i := range images {
+			if i.Size > int64(len(section)) || i.Unpacked > maxBundleRatio*int64(len(section)) {
+				t.Errorf("%v of %d bytes, %d unpacked, in a section of %d", i.Image, i.Size, i.Unpacked, len(section))
+			}
+		}
+	})
 }
 
 // Code for the very target counts, in any form.

@@ -55,6 +55,41 @@ func WithClangFatbin(object []byte, placeholder string, fatbin []byte) ([]byte, 
 	return fatbinPlace.fill(object, placeholder, fatbin)
 }
 
+// WithOffloading is WithBundle for relocatable code of clang's new offload driver: what it puts in place of the placeholder are
+// OffloadBinaries. Every object has the place, and nothing points to it.
+func WithOffloading(object []byte, placeholder string, code []byte) ([]byte, error) {
+	if !bytes.HasPrefix(code, offloadMagic) {
+		return nil, errors.New("what is to be put into the object is no offload binary")
+	}
+	o, err := parseRelocatable(object)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.machineCode(); err != nil {
+		return nil, err
+	}
+	at, err := o.only(offloadingSection)
+	switch {
+	case err != nil:
+		return nil, err
+	case at < 0:
+		return nil, fmt.Errorf("it has no section %s", offloadingSection)
+	case o.sections[at].fileSize() == 0 || string(o.content(at)) != placeholder:
+		return nil, fmt.Errorf("section %s does not hold the placeholder, and nothing else", offloadingSection)
+	}
+	if err := o.alone(at, 8, ""); err != nil { // its type is one of LLVM's own since clang 17
+		return nil, fmt.Errorf("section %s: %w", offloadingSection, err)
+	}
+	symbols, err := o.symbolsOf(at)
+	if err != nil {
+		return nil, err
+	}
+	if from, err := o.pointers(symbols); err != nil || len(from) > 0 {
+		return nil, fmt.Errorf("something points to section %s", offloadingSection)
+	}
+	return o.replace(at, code)
+}
+
 // fill puts device code in place of the placeholder.
 func (p clangPlace) fill(object []byte, placeholder string, code []byte) ([]byte, error) {
 	o, err := parseRelocatable(object)

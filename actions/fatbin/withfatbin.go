@@ -66,6 +66,11 @@ func (o *relocatable) replaceable(at int, align uint64, name string) error {
 	if err := o.plain(at); err != nil {
 		return err
 	}
+	return o.alone(at, align, name)
+}
+
+// alone is replaceable for a section of any type.
+func (o *relocatable) alone(at int, align uint64, name string) error {
 	if o.sections[at].Addralign < align {
 		return fmt.Errorf("it is not aligned to %d bytes", align)
 	}

@@ -20,7 +20,7 @@ func testdata(t testing.TB, name string) []byte {
 }
 
 // contentOf is what debug/elf reads of a section.
-func contentOf(t *testing.T, object []byte, name string) []byte {
+func contentOf(t testing.TB, object []byte, name string) []byte {
 	t.Helper()
 	e, err := elf.NewFile(bytes.NewReader(object))
 	if err != nil {

@@ -82,10 +82,10 @@ func padded(b []byte, size uint32) (taken, rest []byte, ok bool) {
 	return b[:size], b[min(full, uint64(len(b))):], true
 }
 
-// gpuOf is gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-".
+// gpuOf is gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-", and for "amdgcn-amd-amdhsa-unknown-gfx90a:xnack-", as clang 23 has it.
 func gpuOf(target string) (string, error) {
-	_, gpu, _ := strings.Cut(target, "--")
-	if c, err := gencode.Parse(gpu); err != nil || c.Kind != gencode.GFX {
+	_, gpu, _ := strings.Cut(strings.TrimPrefix(target, "amdgcn-amd-amdhsa-"), "-")
+	if c, err := gencode.Parse(gpu); err != nil || c.Kind != gencode.GFX || c.Name == gencode.SPIRVTarget {
 		return "", fmt.Errorf("it is for %q, which is no GPU", target)
 	}
 	return gpu, nil

@@ -90,9 +90,12 @@ func sameFile(a, b string) bool {
 // clangSteps asks for the steps of a compile for some GPU.
 func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
 	compile := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Codes: []gencode.Code{arch}}
-	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, compiler.Options{})
+	argv := clangcuda.Driver{Path: c.Driver.Path, CUDAPath: c.CUDAPath}.Compile(compile, "", compiler.Options{})
 	return w.steps(append(argv[:1:1], clang.Ask(argv, "", compile.Source, compile.Output)...), nil)
 }
+
+// linkerTools are the programs of clang's own LLVM that relocatable CUDA is packed and linked by.
+var linkerTools = []string{"clang-offload-packager", "llvm-offload-binary", "clang-linker-wrapper", "clang-nvlink-wrapper"}
 
 // addSystem adds to the parts of a clang the files by which its driver tells what system it is on: it links in another way on each.
 func (w *world) addSystem(parts map[string]string) {
@@ -113,7 +116,12 @@ func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Step
 			w.lookup(role, w.env("PATH")) // clang looks there for ptxas and fatbinary: another one before it is another answer
 		}
 	}
-	w.addLibraries(parts, slices.Collect(maps.Keys(parts)))
+	for _, name := range linkerTools { // what packs and links relocatable code
+		if p := filepath.Join(realDir(driver), name); w.there(p) {
+			parts[name] = p
+		}
+	}
+	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
 	if header := filepath.Join(cudaPath, "include", "cuda.h"); w.there(header) { // which tells the driver the version
 		parts["cuda.h"] = header

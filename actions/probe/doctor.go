@@ -182,7 +182,11 @@ func (d *report) hip(w *world, f plan.Facts) {
 	if len(k.Archs) > 0 {
 		d.ok("AMD code", strings.Join(k.Archs, ", "))
 	}
-	if len(k.DeviceLibs) == 0 {
+	switch {
+	case k.LibsFault != "":
+		d.fail("device libraries", k.LibsFault)
+		return
+	case len(k.DeviceLibs) == 0:
 		d.fail("device libraries", "were not found; looked in "+strings.Join(k.Looked, ", ")+". Install them (on Debian and Ubuntu: apt install "+hip.LibsPackage(k.Major)+"), or set HIP_DEVICE_LIB_PATH or ROCM_PATH.")
 		return
 	}

@@ -22,27 +22,38 @@ const hipccVerbose = "HIPCC_VERBOSE=1"
 
 // hip finds and identifies the HIP compiler. What it runs and reads is asked of itself (-###), and not guessed from a layout.
 func (w *world) hip() (*plan.HIP, string) {
-	driver, looked := w.findHIP()
-	if driver == "" {
+	drivers, looked := w.findHIP()
+	if drivers == nil {
 		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install ROCm's HIP compiler (" + installHIP(osRelease()) + "), or set ROCM_PATH."
 	}
-	k := &plan.HIP{Driver: plan.Tool{Path: driver}, Env: w.hipEnv()}
-	parts, msg := w.askHIP(k)
-	if msg != "" {
-		return nil, msg
+	var refused []string
+	for _, driver := range drivers {
+		k := &plan.HIP{Driver: plan.Tool{Path: driver}, Env: w.ofROCm(w.hipEnv(), driver)}
+		parts, msg := w.askHIP(k)
+		if msg != "" {
+			return nil, msg
+		}
+		version, err := w.answer(k.Clang.Path, "-dumpversion")
+		if err != nil {
+			return nil, fmt.Sprintf("%s does not work: %v", k.Clang.Path, err)
+		}
+		if w.req.HIPAccepts != nil && !w.req.HIPAccepts(version) { // another version may stand beside it
+			refused = append(refused, fmt.Sprintf("%s runs clang %s", driver, version))
+			continue
+		}
+		return w.identifyHIP(k, parts, version)
 	}
-	version, err := w.answer(k.Clang.Path, "-dumpversion")
-	if err != nil {
-		return nil, fmt.Sprintf("%s does not work: %v", k.Clang.Path, err)
-	}
-	if w.req.HIPAccepts != nil && !w.req.HIPAccepts(version) {
-		return nil, fmt.Sprintf("%s runs clang %s; the manifest wants %s. Set ROCM_PATH or the compiler of the toolchain block.", driver, version, w.req.HIPVersion)
-	}
+	return nil, fmt.Sprintf("%s; the manifest wants %s. Set ROCM_PATH or the compiler of the toolchain block.", strings.Join(refused, ", "), w.req.HIPVersion)
+}
+
+// identifyHIP finds out what a HIP compiler knows, and what it is made of.
+func (w *world) identifyHIP(k *plan.HIP, parts map[string]string, version string) (*plan.HIP, string) {
 	major, _, _ := strings.Cut(version, ".")
 	k.Major, _ = strconv.Atoi(major)
 	for _, c := range w.knownTo(k.Clang.Path, "amdgcn-amd-amdhsa", gencode.GFX) {
 		k.Archs = append(k.Archs, c.Name)
 	}
+	k.LibsFault, _ = hip.OldLibs(k.LibsFault, k.Major)
 	text, _ := w.answer(k.Clang.Path, "--version")
 	w.aroundClang(k.Clang.Path)
 	w.configuration(text, parts)
@@ -73,28 +84,33 @@ func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code 
 	return archs
 }
 
-// findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is.
-func (w *world) findHIP() (driver string, looked []string) {
+// findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is. Only if the manifest wants a version is there more
+// than one to choose of.
+func (w *world) findHIP() (drivers, looked []string) {
 	name := cmp.Or(w.req.HIPCompiler, "hipcc")
 	looked = append(looked, name+" in PATH")
-	if p := w.lookup(name, w.env("PATH")); p != "" || strings.Contains(name, "/") {
-		return p, looked
+	if p := w.lookup(name, w.env("PATH")); p != "" {
+		drivers = append(drivers, p)
 	}
-	var dirs []string
-	for _, v := range []string{"ROCM_PATH", "HIP_PATH"} {
-		if d := w.env(v); d != "" {
-			dirs = append(dirs, filepath.Join(d, "bin"))
+	if strings.Contains(name, "/") || drivers != nil && w.req.HIPAccepts == nil {
+		return drivers, looked
+	}
+	for _, d := range w.rocmFolders() {
+		for _, below := range []string{"bin", "llvm/bin"} {
+			p := filepath.Join(d, below, name)
+			looked = append(looked, p)
+			switch {
+			case !isProgram(p):
+				w.absent[p] = true
+			case !slices.ContainsFunc(drivers, func(have string) bool { return sameFile(have, p) }):
+				drivers = append(drivers, p)
+				if w.req.HIPAccepts == nil {
+					return drivers, looked
+				}
+			}
 		}
 	}
-	for _, d := range append(dirs, "/opt/rocm/bin", "/opt/rocm/llvm/bin") {
-		p := filepath.Join(d, name)
-		looked = append(looked, p)
-		if isProgram(p) {
-			return p, looked
-		}
-		w.absent[p] = true
-	}
-	return "", looked
+	return drivers, looked
 }
 
 // hipEnv is what commands of the HIP compiler get, and have in their keys. hipcc compiles for NVIDIA wherever it finds an nvcc,
@@ -146,6 +162,7 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	if objcopy := filepath.Join(realDir(k.Clang.Path), "llvm-objcopy"); w.there(objcopy) { // by which clang-offload-bundler writes objects
 		parts["llvm-objcopy"] = objcopy
 	}
+	k.Programs = w.offloadPrograms(k.Clang.Path, parts)
 	w.addLibraries(parts, slices.Sorted(maps.Keys(parts)))
 	w.addSystem(parts)
 	for _, dir := range []string{w.rocm(compile.Clang), filepath.Dir(here)} { // hipcc takes the one above itself, unless it is told
@@ -164,9 +181,29 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	k.Includes = hipIncludes(compile.Steps)
 	k.DeviceLibs = w.deviceLibs(compile.Steps)
 	k.Looked = w.lookedForLibs(compile.Clang)
+	k.LibsFault = compile.Error
 	k.CompilesNew, k.LinksNew = hip.NewDriver(compile), hip.NewDriver(link)
 	w.hipLink = link
 	return parts, ""
+}
+
+// offloadPrograms finds what the new offload driver of a clang runs, if it is told to run, beside that clang. All are parts of it.
+func (w *world) offloadPrograms(clang string, parts map[string]string) map[string]string {
+	found := map[string]string{}
+	for _, name := range []string{"clang-linker-wrapper", "llvm-offload-wrapper", "llvm-offload-binary", "clang-offload-packager", "clang-offload-bundler", "lld"} {
+		file := filepath.Join(realDir(clang), name)
+		if !w.there(file) {
+			continue
+		}
+		found[name] = file
+		if parts[name] == "" {
+			parts[name] = file
+		}
+	}
+	if packager := cmp.Or(found["llvm-offload-binary"], found["clang-offload-packager"]); packager != "" { // the second is the old name
+		found["packager"] = packager
+	}
+	return found
 }
 
 // compileAndLink asks for the steps of a compile and of a link of it.

@@ -3,6 +3,7 @@ package probe
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,6 +132,106 @@ func hipSteps(t *testing.T, called string) {
 
 func TestHIPMissing(t *testing.T) {
 	if k, fault := collectHIP(t, map[string]string{"PATH": t.TempDir(), "ROCM_PATH": "/nowhere"}); k != nil || !strings.Contains(fault, "/nowhere/bin/hipcc") {
+		t.Errorf("%+v %s", k, fault)
+	}
+}
+
+// Of two ROCms the one is taken whose clang the manifest wants, and it is run as itself whatever ROCM_PATH says.
+func TestHIPVersions(t *testing.T) {
+	old, recent := rocmDir(t), rocmDir(t)
+	file := filepath.Join(recent, "bin/clang++")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.ReplaceAll(string(text), "15.0.6", "21.1.8"), 0o755)
+	vars := map[string]string{"PATH": "/usr/bin:/bin", "ROCM_PATH": old, "HIP_PATH": recent}
+	for _, tt := range []struct{ want, driver, path string }{
+		{"", old, old}, {"15", old, old}, {"21", recent, recent},
+	} {
+		r := Request{NeedHIP: true, Env: env(vars), HIPVersion: tt.want, HIPCompiler: "hipcc"}
+		if tt.want != "" {
+			r.HIPAccepts = func(version string) bool { return strings.HasPrefix(version, tt.want) }
+			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})
+		} else {
+			r.Env = env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old})
+		}
+		f, err := Collect(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.HIP == nil {
+			t.Fatal(f.HIPError)
+		}
+		if f.HIP.Driver.Path != filepath.Join(tt.driver, "bin/hipcc") || !slices.Contains(f.HIP.Env, "ROCM_PATH="+tt.path) {
+			t.Errorf("clang %s: %s with %q", tt.want, f.HIP.Driver.Path, f.HIP.Env)
+		}
+	}
+	r := Request{NeedHIP: true, HIPVersion: "23", HIPAccepts: func(string) bool { return false },
+		Env: env(map[string]string{"PATH": emptyPath(t), "ROCM_PATH": old, "HIP_PATH": recent})}
+	f, err := Collect(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{old + "/bin/hipcc runs clang 15.0.6", recent + "/bin/hipcc runs clang 21.1.8", "wants 23"} {
+		if !strings.Contains(f.HIPError, want) {
+			t.Errorf("%q, want %q", f.HIPError, want)
+		}
+	}
+}
+
+// emptyPath is a PATH with what the scripts of rocmDir run, and no hipcc.
+func emptyPath(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"sh", "cat", "printf", "gcc", "g++", "ar", "ld", "as"} {
+		if found := find(name, os.Getenv("PATH")); found != "" {
+			if err := os.Symlink(found, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+func TestNewestFirst(t *testing.T) {
+	got := newestFirst([]string{"rocm-6.3.0", "rocm-7.0.2", "rocm-6.10.1", "rocm-5.7", "rocm-old"})
+	if want := "rocm-7.0.2 rocm-6.10.1 rocm-6.3.0 rocm-5.7 rocm-old"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+}
+
+// HIP's headers for NVIDIA's GPUs are found where ROCm is, and again when they come.
+func TestHIPHeaders(t *testing.T) {
+	dir, memo := t.TempDir(), t.TempDir()
+	headers := func() string {
+		f, err := Collect(t.Context(), Request{NeedHIPHeaders: true, MemoPath: memo, Env: env(map[string]string{"PATH": os.Getenv("PATH"), "ROCM_PATH": dir})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.HIPHeaders
+	}
+	if got := headers(); strings.HasPrefix(got, dir) {
+		t.Errorf("headers in an empty folder: %s", got)
+	}
+	write(t, filepath.Join(dir, "include/hip/nvidia_detail/nvidia_hip_runtime.h"), "", 0o644)
+	if got := headers(); got != filepath.Join(dir, "include") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A clang beside the hipcc of an older ROCm takes none of its device libraries, and says so beside its steps.
+func TestHIPOldLibs(t *testing.T) {
+	dir := rocmDir(t)
+	file := filepath.Join(dir, "bin/hipcc")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const said = `echo "clang++-22: error: cannot find ROCm device library for ABI version 6, which requires ROCm 6.3 or higher; provide its path"` + "\n"
+	write(t, file, strings.Replace(string(text), "case", said+"case", 1), 0o755)
+	k, fault := collectHIP(t, map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"})
+	if k == nil || !strings.Contains(k.LibsFault, "ROCm 6.3") || !strings.Contains(k.LibsFault, "-mcode-object-version=5") {
 		t.Errorf("%+v %s", k, fault)
 	}
 }

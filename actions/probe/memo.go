@@ -19,7 +19,7 @@ import (
 )
 
 // memoVersion changes when the memo or what is probed does.
-const memoVersion = 20
+const memoVersion = 21
 
 // memo is what the last probing found and looked at. It is only a memo: any doubt, and the world is
 // probed again.
@@ -109,7 +109,7 @@ func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
 // saveMemo is best effort: without it the next run probes again. A world without a toolkit is not
 // remembered, so that one installed in whatever way is found at once.
 func saveMemo(file, key string, f plan.Facts, w *world) {
-	if file == "" || w.trouble || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || f.CXX.Path == "" {
+	if file == "" || w.trouble || w.req.NeedCUDA && f.CUDA == nil || w.req.NeedHIP && f.HIP == nil || w.req.NeedHIPHeaders && f.HIPHeaders == "" || f.CXX.Path == "" {
 		return
 	}
 	m := memo{Key: key, Made: time.Now().UnixNano(), Facts: f}

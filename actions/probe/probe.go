@@ -34,24 +34,25 @@ import (
 
 // Request says what to find out.
 type Request struct {
-	Root         string                    // project root; relative paths of Prebuilt start here
-	Compiler     string                    // nvcc or a clang, by name or path; "" is nvcc
-	HostCompiler string                    // "" lets the probe choose one that the toolkit supports
-	Missing      string                    // what to say where Compiler is not there; "" says where it was looked for
-	MissingOf    string                    // the attribute of the toolchain block that names it
-	Version      string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
-	Accepts      func(version string) bool // whether that allows a version; nil is any
-	NeedCUDA     bool
-	HIPCompiler  string // hipcc or a clang, by name or path; "" is hipcc
-	HIPVersion   string // what the manifest says of clang's version
-	HIPAccepts   func(version string) bool
-	NeedHIP      bool
-	NeedNative   bool // look for GPUs
-	NativeCPU    bool // something is compiled for the processor of this machine
-	Prebuilt     []string
-	Libs         []Lib
-	Env          func(string) string
-	MemoPath     string // folder that remembers answers between runs; "" is none
+	Root           string                    // project root; relative paths of Prebuilt start here
+	Compiler       string                    // nvcc or a clang, by name or path; "" is nvcc
+	HostCompiler   string                    // "" lets the probe choose one that the toolkit supports
+	Missing        string                    // what to say where Compiler is not there; "" says where it was looked for
+	MissingOf      string                    // the attribute of the toolchain block that names it
+	Version        string                    // what the manifest says of the toolkit's version, ">= 11.2, < 13", for messages
+	Accepts        func(version string) bool // whether that allows a version; nil is any
+	NeedCUDA       bool
+	HIPCompiler    string // hipcc or a clang, by name or path; "" is hipcc
+	HIPVersion     string // what the manifest says of clang's version
+	HIPAccepts     func(version string) bool
+	NeedHIP        bool
+	NeedHIPHeaders bool // something is HIP for NVIDIA's GPUs
+	NeedNative     bool // look for GPUs
+	NativeCPU      bool // something is compiled for the processor of this machine
+	Prebuilt       []string
+	Libs           []Lib
+	Env            func(string) string
+	MemoPath       string // folder that remembers answers between runs; "" is none
 }
 
 // Lib is a library named by -l, to be found as a linker would.
@@ -132,7 +133,7 @@ func inspect(root, name string) plan.Library {
 	}
 	lib := plan.Library{Form: f.Kind.String()}
 	for _, m := range f.Members {
-		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver, Versions: m.Versions}
+		pm := plan.Member{Name: m.Name, Relocatable: m.Relocatable, NewDriver: m.NewDriver, Fatbins: m.Fatbins, Versions: m.Versions}
 		for _, i := range m.Images {
 			pm.Images = append(pm.Images, i.Image)
 			if i.Kind == gencode.LTO && !slices.Contains(pm.Options, i.Options) {
@@ -146,7 +147,7 @@ func inspect(root, name string) plan.Library {
 
 func holdsAMD(lib plan.Library) bool {
 	return slices.ContainsFunc(lib.Members, func(m plan.Member) bool {
-		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") })
+		return slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") || i.Name == gencode.SPIRVTarget })
 	})
 }
 
@@ -355,6 +356,9 @@ func (w *world) collect() plan.Facts {
 	}
 	if w.req.NeedHIP {
 		f.HIP, f.HIPError = w.hip()
+	}
+	if w.req.NeedHIPHeaders {
+		f.HIPHeaders = w.hipHeaders()
 	}
 	switch {
 	case f.CUDA != nil && f.CUDA.Clang != nil: // whose host code is clang's as well
@@ -621,6 +625,6 @@ func (r Request) key() string {
 	if strings.Contains(r.Compiler+r.HostCompiler+r.HIPCompiler, "/") {
 		root = r.Root // a relative path starts there
 	}
-	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, env})
+	b, _ := json.Marshal([]any{memoVersion, root, r.Compiler, r.HostCompiler, r.Version, r.NeedCUDA, r.HIPCompiler, r.HIPVersion, r.NeedHIP, r.NeedHIPHeaders, env})
 	return string(b)
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
@@ -144,8 +146,13 @@ func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRu
 		return plan.DryRun{Error: err.Error()}, true
 	}
 	defer os.RemoveAll(dir)
+	if q.Offload != nil {
+		if err := os.WriteFile(filepath.Join(dir, compiler.AskInput), fatbin.EmptyOffload(q.Offload), 0o666); err != nil {
+			return plan.DryRun{Error: err.Error()}, true
+		}
+	}
 	d := s.drivers[q.Tool]
-	cmd := exec.CommandContext(ctx, d.path, q.Args...)
+	cmd := exec.CommandContext(ctx, cmp.Or(q.Program, d.path), q.Args...)
 	cmd.Dir, cmd.Env = dir, append(nvcc.AskEnviron(d.env), "TMPDIR="+dir)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), dir+"/", "")

@@ -3,6 +3,7 @@
 package tooltest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -141,6 +142,26 @@ func ClangCUDA(t testing.TB) string {
 	return clangThat(t, clangCUDA)
 }
 
+// ClangLinksCUDA is the name of the newest clang++ in PATH whose relocatable CUDA kbuild links, 19 or newer. A test is skipped where there is
+// none that compiles an empty source with the toolkit of nvcc.
+func ClangLinksCUDA(t testing.TB) string {
+	t.Helper()
+	Need(t, "nvcc", "ptxas", "nvlink")
+	for n := 30; n >= 19; n-- {
+		name := fmt.Sprint("clang++-", n)
+		if _, err := exec.LookPath(name); err != nil {
+			continue
+		}
+		if said := clangFault(fmt.Sprint("-", n)); said != "" {
+			t.Log(said)
+			continue
+		}
+		return name
+	}
+	t.Skip("cannot be here: no clang++-19 or newer that compiles CUDA")
+	return ""
+}
+
 // ClangHost is the name of the clang++ that LLVM found, for one that compiles the host code of nvcc. The headers of CUDA 12.4 and of glibc
 // 2.41 declare cospi in two ways, which gcc lets pass.
 func ClangHost(t testing.TB) string {
@@ -164,12 +185,17 @@ func clangThat(t testing.TB, fault func() string) string {
 // clangCUDA is the first error that clang has for an empty CUDA source.
 var clangCUDA = sync.OnceValue(func() string {
 	suffix, _ := llvm()
-	path := "/usr/lib/cuda"
+	return clangFault(suffix)
+})
+
+// clangFault is the same of the clang++ with an ending.
+func clangFault(suffix string) string {
+	path := cmp.Or(os.Getenv("CUDA_HOME"), "/usr/lib/cuda")
 	if _, err := os.Stat(path); err != nil {
 		path = "/usr/local/cuda"
 	}
 	return faultOf("compiles no CUDA", "clang++"+suffix, "--cuda-path="+path, "-Wno-unknown-cuda-version", "--offload-arch=sm_80", "-fsyntax-only", "-x", "cuda", os.DevNull)
-})
+}
 
 // clangHost is the first error that clang has for the host code of an empty CUDA source.
 var clangHost = sync.OnceValue(func() string {

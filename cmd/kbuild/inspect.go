@@ -80,10 +80,10 @@ func aboutImage(m fatbin.Member, img fatbin.Image) []string {
 		size = fmt.Sprintf("%8d bytes unpacked", img.Unpacked)
 	}
 	about := []string{size}
-	if img.Kind == gencode.GFX || img.Kind == gencode.Bitcode {
+	if slices.Contains([]gencode.Kind{gencode.GFX, gencode.Bitcode, gencode.SPIRV}, img.Kind) {
 		about = append(about, img.Kind.String())
 	}
-	if m.Relocatable && img.Kind != gencode.GFX {
+	if m.Relocatable && img.Kind != gencode.GFX && img.Kind != gencode.SPIRV {
 		about = append(about, "relocatable")
 	}
 	if m.NewDriver {

@@ -25,7 +25,7 @@ type whyEntry struct {
 	Why      []string `json:"why"`
 	Origin   string   `json:"origin,omitempty"`   // of one that is up to date or cached: address of the remote cache that its record came from
 	Imported []string `json:"imported,omitempty"` // of one that would run: what is unlike the imported cache
-	Whole    string   `json:"whole,omitempty"`    // why nvcc runs as one command
+	Whole    string   `json:"whole,omitempty"`    // why the compiler runs as one command
 	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
 }
 
@@ -109,7 +109,7 @@ func writeWhy(out io.Writer, v execute.Explanation, why, kept []string) {
 		fmt.Fprintf(out, "  %s\n", k)
 	}
 	if whole := a.Driver().UnsplitReason; whole != "" {
-		fmt.Fprintf(out, "  nvcc runs as one command: %s\n", whole)
+		fmt.Fprintf(out, "  %s runs as one command: %s\n", a.DriverName(), whole)
 	}
 }
 

@@ -73,14 +73,15 @@ func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 	for _, e := range list {
 		states[e.State]++
 		if why := e.Action.Driver().UnsplitReason; why != "" {
-			whole[why]++
+			whole[e.Action.DriverName()+"\n"+why]++
 		}
 		if e.State == "failed" {
 			fmt.Fprintf(c.out, "%s %s cannot run: %s\n", e.Action.Target, e.Action.Name, strings.Join(e.Why, ", "))
 		}
 	}
-	for _, why := range slices.Sorted(maps.Keys(whole)) {
-		fmt.Fprintf(c.out, "nvcc runs as one command (%s): %s\n", graph.Count(whole[why], "action"), why)
+	for _, key := range slices.Sorted(maps.Keys(whole)) {
+		driver, why, _ := strings.Cut(key, "\n")
+		fmt.Fprintf(c.out, "%s runs as one command (%s): %s\n", driver, graph.Count(whole[key], "action"), why)
 	}
 	for _, state := range []string{"cached", "up_to_date"} {
 		if n := states[state]; n > 0 {

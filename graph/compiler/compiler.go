@@ -47,12 +47,20 @@ var FirstHeaders = []string{"cuda_runtime.h", "__clang_cuda_runtime_wrapper.h", 
 
 // Question is what a driver is asked for its steps.
 type Question struct {
-	Tool string   // "nvcc", "hip" or "clang"
-	Args []string // of the driver
+	Tool    string   // "nvcc", "hip" or "clang"
+	Args    []string // of the driver
+	Program string   // that the driver runs and that is asked in its place; "" is the driver
+	Offload []string // architectures: AskInput has code for them, of no bytes, as clang's new offload driver packs it
 }
 
 // Key is the question as a text: the tool and the arguments, each ended by a newline.
-func (q Question) Key() string { return q.Tool + "\n" + strings.Join(q.Args, "\n") + "\n" }
+func (q Question) Key() string {
+	key := q.Tool + "\n" + strings.Join(q.Args, "\n") + "\n"
+	if q.Program != "" {
+		key += "asked of " + q.Program + " with " + strings.Join(q.Offload, " ") + "\n"
+	}
+	return key
+}
 
 // SourceHash is 64 hexadecimal digits for a source, and a variant of it, within any program.
 func SourceHash(label, source, partition string) string {

@@ -17,9 +17,10 @@ const (
 	SASS    Kind = iota // sm_90: machine code
 	PTX                 // compute_90: text that the driver compiles
 	LTO                 // lto_90: LTO-IR for a later link
-	GFX                 // gfx90a:xnack-: a HIP code object
+	GFX                 // gfx90a:xnack-: a HIP code object; amdgcnspirv, whose code is SPIRV
 	Set                 // native, all, all-major: a set that the planner expands
 	Bitcode             // gfx90a, still to be linked: LLVM bitcode in an object; no code name stands for it
+	SPIRV               // amdgcnspirv, in a file: the runtime compiles it; as an element of a code list that is GFX
 )
 
 // Code is one element of a `code` list. The zero value is not a valid code.
@@ -27,13 +28,13 @@ type Code struct {
 	Kind    Kind
 	Num     int    // 90 for sm_90, sm_90a; 0 for GFX, Set and Bitcode
 	Suffix  string // "a" (this chip only), "f" (this family), ""
-	Name    string // GFX, Bitcode: "gfx90a"; Set: "native", "all", "all-major"
+	Name    string // GFX, Bitcode: "gfx90a", "gfx11-generic", "amdgcnspirv"; Set: "native", "all", "all-major"
 	Feature string // GFX, Bitcode: ":sramecc+:xnack-", with its colons, ""
 }
 
 var nvRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(sm|compute|lto)_([1-9][0-9]{1,2})([af]?)$`) })
 var gfxRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(gfx[0-9a-f]{3,4})((?::(?:sramecc|xnack)[+-]){0,2})$`)
+	return regexp.MustCompile(`^(gfx[0-9a-f]{3,4}|gfx[1-9][0-9]?(?:-[1-9])?-generic)((?::(?:sramecc|xnack)[+-]){0,2})$`)
 })
 
 // Parse reads a code name such as sm_90a, compute_80, lto_75, gfx90a:xnack- or native.
@@ -41,6 +42,9 @@ func Parse(s string) (Code, error) {
 	switch s {
 	case "native", "all", "all-major":
 		return Code{Kind: Set, Name: s}, nil
+	}
+	if s == SPIRVTarget {
+		return Code{Kind: GFX, Name: s}, nil
 	}
 	if m := nvRE().FindStringSubmatch(s); m != nil {
 		n, _ := strconv.Atoi(m[2])
@@ -50,7 +54,7 @@ func Parse(s string) (Code, error) {
 	if m := gfxRE().FindStringSubmatch(s); m != nil {
 		return Code{Kind: GFX, Name: m[1], Feature: m[2]}, nil
 	}
-	return Code{}, fmt.Errorf("%q is no architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a (HIP), or native, all, all-major", s)
+	return Code{}, fmt.Errorf("%q is no architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a, gfx11-generic or amdgcnspirv (HIP), or native, all, all-major", s)
 }
 
 // String spells the code as it is written in a manifest.
@@ -72,7 +76,8 @@ func (c Code) Virtual() string { return fmt.Sprintf("compute_%d%s", c.Num, c.Suf
 // As gives the same architecture as another kind: sm_90 as lto_90.
 func (c Code) As(k Kind) Code { c.Kind = k; return c }
 
-// Compare orders codes by architecture, then suffix, then kind; sets and GFX come last, by name.
+// Compare orders codes by architecture, then suffix, then kind; sets and GFX come last, by name, as clang orders them: amdgcnspirv,
+// gfx11-generic, gfx9-4-generic, gfx906.
 func Compare(a, b Code) int {
 	ga, gb := a.Num == 0, b.Num == 0
 	if ga != gb {

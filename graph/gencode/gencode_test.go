@@ -8,13 +8,13 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, s := range []string{"sm_80", "sm_90a", "compute_75", "lto_80", "lto_90a", "sm_100f", "sm_120", "gfx90a", "gfx942:sramecc+:xnack-", "native", "all", "all-major"} {
+	for _, s := range []string{"sm_80", "sm_90a", "compute_75", "lto_80", "lto_90a", "sm_100f", "sm_120", "gfx90a", "gfx942:sramecc+:xnack-", "gfx9-generic", "gfx9-4-generic:sramecc+:xnack-", "gfx10-3-generic", "gfx11-generic", "amdgcnspirv", "native", "all", "all-major"} {
 		c, err := Parse(s)
 		if err != nil || c.String() != s {
 			t.Errorf("Parse(%q) = %v, %v", s, c, err)
 		}
 	}
-	for _, s := range []string{"", "80", "sm_", "sm80", "sm_8", "sm_080", "sm_80b", "SM_80", "compute_80 ", "gfx", "gfx90a:xnack", "lto_1000", "all_major"} {
+	for _, s := range []string{"", "80", "sm_", "sm80", "sm_8", "sm_080", "sm_80b", "SM_80", "compute_80 ", "gfx", "gfx90a:xnack", "gfx-generic", "gfx9-4", "gfx11-generics", "gfx0-generic", "amdgcnspirv:xnack-", "spirv", "lto_1000", "all_major"} {
 		if c, err := Parse(s); err == nil {
 			t.Errorf("Parse(%q) = %v, want an error", s, c)
 		}
@@ -29,6 +29,19 @@ func TestCompare(t *testing.T) {
 		if got[i] != want[i] && want[i].Num != 0 {
 			t.Errorf("%d: %v, want %v", i, got[i], want[i])
 		}
+	}
+}
+
+// The order of AMD's is that of clang: of the images in a bundle, whatever was asked for.
+func TestCompareAMD(t *testing.T) {
+	got := parse(t, "gfx9-4-generic", "gfx90a", "gfx906", "gfx11-generic", "amdgcnspirv", "gfx1030", "gfx90a:xnack+")
+	slices.SortFunc(got, Compare)
+	var names []string
+	for _, c := range got {
+		names = append(names, c.String())
+	}
+	if want := "amdgcnspirv gfx1030 gfx11-generic gfx9-4-generic gfx906 gfx90a gfx90a:xnack+"; strings.Join(names, " ") != want {
+		t.Errorf("%s, want %s", strings.Join(names, " "), want)
 	}
 }
 
@@ -158,6 +171,31 @@ func TestCovers(t *testing.T) {
 		{"sm_80", "sm_80", false},
 		{"native", "native", false},
 		{"sm_80", "gfx906", false},
+		{"gfx906", "sm_80", false},
+		{"gfx9-generic", "gfx906", true},
+		{"gfx9-generic:xnack-", "gfx906:xnack-", true},
+		{"gfx9-generic:xnack-", "gfx906", false},
+		{"gfx9-generic", "gfx908", false},
+		{"gfx9-generic", "gfx90c", true},
+		{"gfx9-4-generic", "gfx942", true},
+		{"gfx9-4-generic", "gfx950:sramecc+:xnack-", true},
+		{"gfx9-4-generic", "gfx90a", false},
+		{"gfx10-1-generic", "gfx1013", true},
+		{"gfx10-1-generic", "gfx1030", false},
+		{"gfx10-3-generic", "gfx1036", true},
+		{"gfx11-generic", "gfx1100", true},
+		{"gfx11-generic", "gfx1153", true},
+		{"gfx11-generic", "gfx1200", false},
+		{"gfx11-generic", "gfx11-generic", true},
+		{"gfx12-generic", "gfx1201", true},
+		{"gfx12-generic", "gfx1250", false},
+		{"gfx12-5-generic", "gfx1250", true},
+		{"gfx1100", "gfx11-generic", false},
+		{"amdgcnspirv", "gfx906:xnack-", true},
+		{"amdgcnspirv", "gfx11-generic", true},
+		{"amdgcnspirv", "amdgcnspirv", true},
+		{"amdgcnspirv", "sm_80", false},
+		{"gfx906", "amdgcnspirv", false},
 	}
 	for _, tt := range tests {
 		codes := parse(t, tt.have, tt.want)
@@ -165,8 +203,31 @@ func TestCovers(t *testing.T) {
 			t.Errorf("Covers(%s, %s) = %t", tt.have, tt.want, got)
 		}
 	}
+	spirv := Image{Kind: Bitcode, Name: SPIRVTarget}.Code()
+	if Covers(spirv, parse(t, "gfx90a")[0]) || !Covers(spirv, parse(t, SPIRVTarget)[0]) {
+		t.Error("bitcode that becomes SPIR-V links for SPIR-V alone")
+	}
 	bitcode := Image{Kind: Bitcode, Name: "gfx90a"}.Code()
 	if !Covers(bitcode, parse(t, "gfx90a:xnack-")[0]) {
 		t.Error("bitcode is not held to the same rules")
+	}
+}
+
+func TestSameTarget(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"gfx90a", "gfx90a", true},
+		{"gfx90a:sramecc+:xnack-", "gfx90a:xnack-:sramecc+", true},
+		{"gfx90a", "gfx90a:xnack-", false},
+		{"gfx11-generic", "gfx1100", false},
+		{"amdgcnspirv", "gfx906", false},
+		{"sm_80", "sm_80", false},
+	} {
+		codes := parse(t, tt.a, tt.b)
+		if SameTarget(codes[0], codes[1]) != tt.same || SameTarget(codes[1], codes[0].As(Bitcode)) != tt.same && tt.same {
+			t.Errorf("%s and %s: want %t", tt.a, tt.b, tt.same)
+		}
 	}
 }

@@ -11,7 +11,7 @@ type Image struct {
 	Kind    Kind
 	Num     int
 	Suffix  string
-	Name    string // GFX, Bitcode: "gfx90a", as in Code; "" for bitcode that does not say it
+	Name    string // GFX, Bitcode, SPIRV: "gfx90a", as in Code; "" for bitcode that does not say it
 	Feature string // GFX, Bitcode: ":xnack-", as in Code
 }
 
@@ -37,7 +37,7 @@ func (i Image) Code() Code { return Code(i) }
 // String is the code, with a word on its kind where the code does not tell it: "lto_80",
 // "gfx90a:xnack- bitcode".
 func (i Image) String() string {
-	if i.Kind != GFX && i.Kind != Bitcode {
+	if !i.Code().amd() {
 		return i.Code().String()
 	}
 	return strings.TrimSpace(i.Code().String() + " " + i.Kind.String())
@@ -45,7 +45,7 @@ func (i Image) String() string {
 
 // String names the kind in the words of its vendor's documentation.
 func (k Kind) String() string {
-	return [...]string{"SASS", "PTX", "LTO-IR", "code object", "set", "bitcode"}[k]
+	return [...]string{"SASS", "PTX", "LTO-IR", "code object", "set", "bitcode", "SPIR-V"}[k]
 }
 
 // Spell lists images as a message does: "sm_80, gfx90a bitcode".
@@ -58,25 +58,4 @@ func Spell(images []Image) string {
 		return "no device code"
 	}
 	return strings.Join(s, ", ")
-}
-
-// Covers reports whether AMD code built for the target ID have runs wherever code for want is asked for:
-// the processor is the same, and each feature that have names is the same in want. A feature that have
-// leaves open ("any") runs with either setting; one that want leaves open needs code that leaves it open,
-// since the setting of the process is not known before it runs. These are the rules of clang's
-// isCompatibleTargetID and of its page on the offload bundler. Links follow them with clang 19; those of
-// clang 15 take code for exactly the target ID.
-func Covers(have, want Code) bool {
-	if !have.amd() || have.Name != want.Name {
-		return false
-	}
-	settings := want.features()
-	return !slices.ContainsFunc(have.features(), func(f string) bool { return !slices.Contains(settings, f) })
-}
-
-func (c Code) amd() bool { return c.Kind == GFX || c.Kind == Bitcode }
-
-// features are the settings in a target ID, in any order: "xnack-".
-func (c Code) features() []string {
-	return strings.FieldsFunc(c.Feature, func(r rune) bool { return r == ':' })
 }

@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -16,8 +18,8 @@ const useNVCC = `remove compiler = "clang..." from toolchain "cuda" to compile w
 func (ck *checks) checkClang(t *target, s manifest.Source) bool {
 	had := len(ck.list)
 	k, clang := ck.facts.CUDA, ck.clang()
-	if s.Mode != "whole" {
-		ck.errorf(t.modePos(s), `Set mode = "whole", or `+useNVCC+".",
+	if relocatable(s) && !ck.clangLinks() {
+		ck.errorf(t.modePos(s), fmt.Sprintf(`Set mode = "whole", or use clang %d or newer, or `, clangcuda.FirstMajor)+useNVCC+".",
 			"%s: clang %s compiles CUDA in mode whole, not in mode %s", t.label, clang.Driver.Version, s.Mode)
 	}
 	ck.checkClangCodes(t, t.codesOf(s))
@@ -75,6 +77,9 @@ func (ds *diagnostics) checkClangFlags(t *target, s manifest.Source) {
 		}
 	}
 	for _, f := range s.Flags.Clang {
+		if f == "--no-offload-new-driver" && relocatable(s) {
+			ds.errorf(t.flag(s.Flags, f), `Remove it, or set mode = "whole".`, "%s: clang's link ignores relocatable code of the old offload driver (%s)", t.label, f)
+		}
 		if strings.HasPrefix(f, "--cuda-path") || strings.HasPrefix(f, "--ptxas-path") {
 			ds.errorf(t.attr("flags"), "Remove it and set CUDA_HOME.",
 				"%s: %s would compile with another toolkit than the one that was found", t.label, f)

@@ -8,6 +8,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clangcuda"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -19,19 +20,27 @@ func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	if !b.checkClang(t, s) {
 		return nil
 	}
-	codes := t.codesOf(s).compileCodes(s.Mode)
+	codes := c.codes()
 	argv := clangcuda.Driver{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(
-		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clangOptions(t, s, inc))
+		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clang.ID(t.label, s.Path, s.Partition), clangOptions(t, s, inc))
 	return &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{compiler.Anywhere},
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"clang"}, Memory: s.Memory}
+}
+
+// codes are what an object holds: of relocatable code clang makes no PTX and no LTO-IR.
+func (c *clangCompiler) codes() []gencode.Code {
+	if relocatable(c.s) {
+		return c.t.codesOf(c.s).sass
+	}
+	return c.t.codesOf(c.s).compileCodes(c.s.Mode)
 }
 
 func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
 	if why := b.optedOut(t); why != "" {
-		return nil, errors.New(why)
+		return nil, optOut(why)
 	}
-	codes := t.codesOf(s).compileCodes(s.Mode)
+	codes := c.codes()
 	q := compiler.Question{Tool: "clang", Args: clang.Ask(whole.Argv, "", whole.Inputs[0], whole.Outputs[0])}
 	whole.Work.Driver.DryRunKey = q.Key()
 	passes, err := learn(&b.answers, q, func(text string) (*clangcuda.Passes, error) {
@@ -41,8 +50,7 @@ func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 		err = joinable(slices.Concat(s.Flags.Clang, s.Flags.Host))
 	}
 	return func(u compiler.Unit) map[string]string {
-		passes.Split(clangUnit(t, s, u, s.Flags.Clang, s.Flags.PTXAS), codes)
-		return nil
+		return passes.Split(clangUnit(t, s, u, s.Flags.Clang, s.Flags.PTXAS), codes)
 	}, err
 }
 
@@ -53,7 +61,7 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 		return
 	}
 	codes := t.codesOf(c.s)
-	whole.Work.Driver.Ships = append(names(codes.sass), names(codes.ptx)...)
+	whole.Work.Driver.Ships, whole.Work.Driver.Fallback = names(c.codes()), !errors.As(why, new(optOut))
 	b.clangInOnePiece(t, c.s, whole, wholeCommand{language: "cuda", by: "clang", why: why, flags: c.s.Flags.Clang,
 		choose: []string{"builtin-bitcode", "libdevice"}, fix: "Remove it.", libs: b.clang().Libs, codes: codes.sass})
 }

@@ -28,7 +28,7 @@ type compile struct {
 	s manifest.Source
 }
 
-// splitter plans the passes of a unit. It gives the bitcode by architecture, if a device link reads that.
+// splitter plans the passes of a unit. It gives the relocatable code by architecture, if a device link reads that.
 type splitter func(u compiler.Unit) (bitcode map[string]string)
 
 // unit is a command of t that makes the file out and is taken apart.

@@ -25,6 +25,10 @@ func (ck *checks) expand(t *target) codes {
 	ck.checkFamilies(t, c, t.attr("gencode"))
 	ck.checkSpoken(t)
 	t.unbuilt = ck.lacking(t, c)
+	spirv := func(code gencode.Code) bool { return code.Name == gencode.SPIRVTarget }
+	if t.Kind == manifest.Module && slices.ContainsFunc(c.gfx, spirv) {
+		ck.errorf(t.attr("gencode"), "Name the processors, or generic ones such as gfx11-generic.", "%s ships %s, of which a module has no file", t.label, gencode.SPIRVTarget)
+	}
 	if len(c.shipped())+len(c.lto) == 0 && t.unbuilt == "" && t.Kind != manifest.Generate && t.Kind != manifest.Prebuilt {
 		c = ck.inheritCodes(t)
 	}
@@ -66,6 +70,9 @@ func (g *given) lacking(t *target, c codes) string {
 		return "no HIP compiler was found. " + g.facts.HIPError
 	}
 	for _, code := range c.gfx {
+		if code.Name == gencode.SPIRVTarget { // no processor: clang tells when it is asked to compile for it
+			continue
+		}
 		if len(k.Archs) > 0 && !slices.Contains(k.Archs, code.Name) {
 			return fmt.Sprintf("clang %s does not know %s. It knows %s", k.Clang.Version, code, strings.Join(k.Archs, ", "))
 		}

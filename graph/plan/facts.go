@@ -17,6 +17,7 @@ type Facts struct {
 	CUDAMisses  Missed   // what of the toolchain block it is that is not here
 	HIP         *HIP     // nil when none was found or none is needed
 	HIPError    string   // why HIP is nil
+	HIPHeaders  string   // folder with HIP's headers for NVIDIA's GPUs; "" if none was found or none is needed
 	CXX, CC     Tool     // host compilers for C++ and C sources and for links
 	AR          Tool
 	HostLTO     HostLTO             // what CXX optimises across files with
@@ -136,17 +137,19 @@ type ClangCUDA struct {
 
 // HIP is an installed HIP compiler.
 type HIP struct {
-	Driver     Tool     // hipcc or a clang; its identity is that of all that it runs
-	Clang      Tool     // the clang++ that it runs: compiles host sources of HIP targets, and links
-	Major      int      // version of clang, 15
-	Archs      []string // processors that clang knows, "gfx90a"; nil if it does not say
-	Env        []string // NAME=VALUE of the variables that it reads, sorted
-	Includes   []string // folders where a host compiler finds hip/hip_runtime.h
-	DeviceLibs []string // all device libraries of the folder that it takes by default
-	Looked     []string // where device libraries are looked for by default
+	Driver     Tool              // hipcc or a clang; its identity is that of all that it runs
+	Clang      Tool              // the clang++ that it runs: compiles host sources of HIP targets, and links
+	Major      int               // version of clang, 15
+	Archs      []string          // processors that clang knows, "gfx90a"; nil if it does not say
+	Env        []string          // NAME=VALUE of the variables that it reads, sorted
+	Includes   []string          // folders where a host compiler finds hip/hip_runtime.h
+	DeviceLibs []string          // all device libraries of the folder that it takes by default
+	Looked     []string          // where device libraries are looked for by default
+	Programs   map[string]string // of its LLVM, for the new offload driver: "packager", "llvm-offload-wrapper"; none that is not there
 
 	CompilesNew, LinksNew bool // by default a compile, or a link, is one of clang's new offload driver
 
+	LibsFault    string // "" or why clang takes none of the device libraries that it finds; with the fix
 	CompileFault string // "" or why device code cannot be compiled by any flags: clang and the device libraries do not fit together; with the fix
 	LinkFault    string // "" or why no device code can be linked: clang and lld do not fit together; with the fix
 }
@@ -167,6 +170,7 @@ type Member struct {
 	Relocatable bool   // has __nv_relfatbin, AMD bitcode or .llvm.offloading: takes part in a device link
 	NewDriver   bool   // has .llvm.offloading: takes part in those of clang's new offload driver alone
 	Images      []gencode.Image
+	Fatbins     []string // what its host code calls linked HIP code: "__hip_fatbin_7fc235930abc2441"
 	Options     []string // what cicc was told, of each kind of its LTO-IR: "-ftz=0 -prec_div=1 ..."; "" where it is not recorded
 
 	Versions map[gencode.Kind]gencode.Version // of what made its images, by kind; none that is not known

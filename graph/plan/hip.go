@@ -50,7 +50,7 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 func (c *hipCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
 	passes, err := b.learnHIP(t, whole, whole.Argv, whole.Outputs[0], t.codesOf(s).gfx)
-	b.checkDriver(t, s, err)
+	b.noteDriver(t, s, passes, err)
 	if err == nil && s.Mode == "whole" {
 		err = joinable(slices.Concat(s.Flags.HIP, s.Flags.Host))
 	}
@@ -68,17 +68,24 @@ func clangUnit(t *target, s manifest.Source, u compiler.Unit, flags ...[]string)
 // learnHIP asks for the steps of the compile argv.
 func (b *builder) learnHIP(t *target, whole *graph.Action, argv []string, output string, codes []gencode.Code) (*hip.Passes, error) {
 	if why := b.optedOut(t); why != "" {
-		return nil, errors.New(why)
+		return nil, optOut(why)
 	}
 	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, b.project.Root, whole.Inputs[0], output)}
 	whole.Work.Driver.DryRunKey = q.Key()
-	return learn(&b.answers, q, func(text string) (*hip.Passes, error) {
+	passes, err := learn(&b.answers, q, func(text string) (*hip.Passes, error) {
 		p, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), codes)
 		if err == nil {
 			p.InRoot(b.project.Root)
 		}
 		return p, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	if q, ok := passes.AskWrapper(codes); ok {
+		passes.Final, err = b.learnWrapper(q, codes)
+	}
+	return passes, err
 }
 
 func (c *hipCompiler) inOnePiece(whole *graph.Action, why error) {
@@ -86,7 +93,7 @@ func (c *hipCompiler) inOnePiece(whole *graph.Action, why error) {
 		c.b.hipRefused(c.t, r)
 		return
 	}
-	whole.Work.Driver.Ships = names(c.t.codesOf(c.s).gfx)
+	whole.Work.Driver.Ships, whole.Work.Driver.Fallback = names(c.t.codesOf(c.s).gfx), !errors.As(why, new(optOut))
 	c.b.clangInOnePiece(c.t, c.s, whole, wholeCommand{language: "hip", by: "hipcc", why: why, flags: c.s.Flags.HIP,
 		choose: []string{"device-lib", "rocm-path", "builtin-bitcode"}, fix: "Remove it and set HIP_DEVICE_LIB_PATH or ROCM_PATH instead.",
 		libs: c.b.facts.HIP.DeviceLibs, codes: c.t.codesOf(c.s).gfx})
@@ -120,7 +127,10 @@ func (ck *checks) hipRefused(t *target, r driverError) {
 	if looked == nil {
 		looked = k.Looked
 	}
+	old, isOld := hip.OldLibs(r.said, k.Major)
 	switch {
+	case isOld:
+		ck.errorf(t.attr("gencode"), old, "%s ships %s, and clang takes none of the device libraries that it finds", t.label, spell(t.codes.gfx))
 	case strings.Contains(r.said, "cannot find ROCm device library for"):
 		ck.errorf(t.attr("gencode"), "Drop the architecture, or use a ROCm whose device libraries know it.", "%s ships %s: %s", t.label, spell(t.codes.gfx), r.said)
 	case strings.Contains(r.said, "cannot find ROCm device library"):

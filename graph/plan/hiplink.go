@@ -52,9 +52,9 @@ func (ck *checks) checkVendors(t *target, l linkage) {
 	}
 	for _, u := range l.pre {
 		for _, m := range ck.facts.Prebuilt[u.file].Members {
-			if m.Relocatable && ck.otherDriver(t, m) {
+			if m.Relocatable && ck.otherDriver(t, m, l) {
 				ck.refuseMember(t, u, m)
-			} else if m.Relocatable && m.NVLinkReads() == t.isHIP() {
+			} else if m.Relocatable && m.amd() != t.isHIP() {
 				ck.bothf(t.attr("gencode"), u.Pos, u.label+" is this file", "Link it into a program of its vendor.",
 					"%s ships %s, and %s:%s has %s", t.label, t.vendor(), u.file, m.Name, gencode.Spell(m.Images))
 			}
@@ -79,6 +79,10 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	var codes []gencode.Code
 	if len(h.linked) > 0 {
 		codes = t.codes.gfx
+		if h.isNew = b.linkDriver(t, l); !b.checkDrivers(t, l) {
+			return
+		}
+		h.packaged = h.isNew
 		b.checkHIPLinker(t)
 	}
 	h.plain = h.inOnePiece()
@@ -89,9 +93,29 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	}
 	h.Link = passes
 	if codes != nil {
-		object := b.out("obj", fileName(t), "dlink.o")
-		h.Split(h.unit(), b.out(graph.PartsDir, b.inTree(t.file)), object, t.Flags.LLD, h.bitcode)
+		h.device()
+		return
+	}
+	h.host()
+}
+
+// device plans the device links, and the host's link with what they make.
+func (h *hipLink) device() {
+	b, t := h.b, h.t
+	dir, object := b.out(graph.PartsDir, b.inTree(t.file)), b.out("obj", fileName(t), "dlink.o")
+	wrapper := b.facts.HIP.Programs["llvm-offload-wrapper"]
+	switch {
+	case !h.isNew:
+		h.Split(h.unit(), dir, object, t.Flags.LLD, h.symbols(), h.bitcode)
 		h.objects = append(h.objects, object)
+	case wrapper != "":
+		h.SplitNew(h.unit(), dir, object, wrapper, t.Flags.LLD, h.bitcode)
+		h.objects = append([]string{object}, h.objects...) // as clang-linker-wrapper has it
+	default:
+		options, images := h.OverrideImages(h.DeviceLinks(h.unit(), dir, t.Flags.LLD, h.bitcode))
+		_, inputs := b.linkArgv(t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
+		h.emit(&graph.Action{Argv: append(h.plain, options...), Inputs: append(inputs, images...), Work: graph.Work{Driver: &graph.Driver{}}})
+		return
 	}
 	h.host()
 }
@@ -114,17 +138,25 @@ type hipLink struct {
 	objects []string    // of t
 	linked  []linkInput // targets with device code to link
 	mode    string
+	isNew   bool     // of clang's new offload driver
 	plain   []string // the hipcc command that does all of it
 	asked   string
+
+	packaged bool // prebuilt archives are of the new driver
 }
 
 func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	b := h.b
+	major := b.facts.HIP.Major
 	switch why := b.optedOut(h.t); {
 	case why != "":
-		return nil, errors.New(why)
-	case codes != nil && b.facts.HIP.Major > hip.LastMajor:
-		return nil, fmt.Errorf("clang %d links device code in a way of its own", b.facts.HIP.Major)
+		return nil, optOut(why)
+	case codes != nil && major > hip.LastMajor:
+		return nil, fmt.Errorf("clang %d is newer than those that were tried", major)
+	case h.isNew && major < hip.FirstApart:
+		return nil, fmt.Errorf("clang %d optimises in the linker of its new offload driver", major)
+	case h.isNew && major > hip.FirstWrapped && b.facts.HIP.Programs["llvm-offload-wrapper"] == "": // it mislabels code that it did not link
+		return nil, fmt.Errorf("there is no llvm-offload-wrapper of clang %d (on Debian and Ubuntu: apt install llvm-%[1]d)", major)
 	}
 	for _, p := range h.linked {
 		for _, o := range p.t.objects {
@@ -134,12 +166,30 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 		}
 	}
 	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
-	argv := cc.Link(h.t.codes.gfx, h.mode, compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}, []string{compiler.AskInput}, compiler.AskOutput)
+	argv := cc.Link(h.t.codes.gfx, h.mode, h.options(), []string{compiler.AskInput}, compiler.AskOutput)
 	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", "", "")}
 	h.asked = q.Key()
-	return learn(&b.answers, q, func(text string) (*hip.Link, error) {
-		return hip.LearnLink(text, append(argv[:1:1], q.Args...), codes)
+	link, err := learn(&b.answers, q, func(text string) (*hip.Link, error) {
+		return hip.LearnLink(text, append(argv[:1:1], q.Args...), codes, h.isNew)
 	})
+	if err != nil || link.Wrapper == nil {
+		return link, err
+	}
+	wrapped, err := b.learnWrapper(link.AskWrapper(codes), codes)
+	if err != nil {
+		return nil, err
+	}
+	link.Device, link.Bundle = wrapped.Device, wrapped.Bundle
+	return link, nil
+}
+
+// options are those of the link by hipcc.
+func (h *hipLink) options() compiler.Options {
+	o := compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}
+	if len(h.linked) > 0 {
+		o.Flags = h.b.driverOptions(h.isNew)
+	}
+	return o
 }
 
 // checkHIPCoverage wants code of u for each architecture that t links.
@@ -184,7 +234,7 @@ func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 		if p.t.Kind == manifest.Prebuilt {
 			archive := h.b.out(graph.SlicesDir, compiler.FileName(arch), h.b.inTree(p.t.file))
 			if _, planned := h.b.graph.Producer(archive); !planned {
-				h.b.emit(h.t, h.Unbundle(h.unit(), p.t.file, arch, archive))
+				h.b.emit(h.t, h.unpack(p.t.file, arch, archive))
 			}
 			code.Add(archive, true)
 			continue
@@ -196,6 +246,31 @@ func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 		}
 	}
 	return code
+}
+
+// unpack is the archive of what a prebuilt one holds for an architecture.
+func (h *hipLink) unpack(file, arch, archive string) *graph.Action {
+	if h.packaged {
+		return h.Unpackage(h.unit(), h.b.facts.HIP.Programs["packager"], file, arch, archive)
+	}
+	return h.Unbundle(h.unit(), file, arch, archive)
+}
+
+// symbols are what the host code in the link calls the linked device code.
+func (h *hipLink) symbols() []string {
+	var names []string
+	for _, p := range h.linked {
+		for _, m := range h.b.facts.Prebuilt[p.t.file].Members {
+			names = append(names, m.Fatbins...)
+		}
+		for _, o := range p.t.objects {
+			if s := o.source; relocatable(s) {
+				names = append(names, hip.FatbinSymbol(h.b.facts.HIP.Major, clang.ID(p.t.label, s.Path, s.Partition)))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // host plans the link of the host's code.
@@ -225,30 +300,45 @@ func (h *hipLink) runtimeArgs() []string {
 }
 
 // inOnePiece is the hipcc command that links device and host code. hipcc takes the objects with device code out of archives; a clang
-// that is named in its place looks into an archive only where it is named by -l, and gets the objects of libraries one by one.
+// that is named in its place looks into an archive only where it is named by -l, and gets the objects of libraries one by one. So does
+// a hipcc whose linker takes of an archive what device code names.
 func (h *hipLink) inOnePiece() []string {
 	objects := slices.Clone(h.objects)
 	for _, p := range h.linked {
 		for _, o := range p.t.objects {
-			if p.t != h.t && relocatable(o.source) && !h.b.facts.HIP.isHipcc() {
+			if p.t != h.t && relocatable(o.source) && !h.looksIntoArchives() {
 				objects = append(objects, o.path)
 			}
 		}
 	}
 	argv, _ := h.b.linkArgv(h.t, h.l, append(objects, h.l.embeds...), false, h.kind)
-	hip := hip.Driver{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource()), LLD: h.t.Flags.LLD}, nil, "")
+	o := h.options()
+	o.LLD = h.t.Flags.LLD
+	hip := hip.Driver{Path: h.b.facts.HIP.Driver.Path}.Link(h.t.codes.gfx, h.mode, o, nil, "")
 	return append(hip[:len(hip)-2], argv[1:]...)
+}
+
+// looksIntoArchives reports a link as one command that takes all device code of archives.
+func (h *hipLink) looksIntoArchives() bool {
+	if h.isNew {
+		return h.b.facts.HIP.Major >= hip.FirstApart
+	}
+	return h.b.facts.HIP.isHipcc()
 }
 
 // whole plans device and host link as one command of hipcc.
 func (h *hipLink) whole(why error) {
-	if r := (driverError{}); errors.As(why, &r) {
+	switch r := (driverError{}); {
+	case errors.As(why, &r):
 		h.b.hipRefused(h.t, r)
+		return
+	case errors.Is(why, hip.ErrDriver):
+		h.b.refuseLinkDriver(h.t, h.isNew)
 		return
 	}
 	_, inputs := h.b.linkArgv(h.t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
 	for _, p := range h.linked {
-		if p.t.Kind == manifest.Prebuilt && !h.b.facts.HIP.isHipcc() {
+		if p.t.Kind == manifest.Prebuilt && !h.looksIntoArchives() && !errors.Is(why, errNotAsked) {
 			h.b.errorf(p.t.Pos, "Link its objects instead.", "%s: clang links as one command (%v), and would not see the device code of %s", h.t.label, why, p.t.file)
 		}
 		for _, o := range p.t.objects {
@@ -257,7 +347,8 @@ func (h *hipLink) whole(why error) {
 			}
 		}
 	}
-	h.emit(&graph.Action{Argv: h.plain, Inputs: inputs, Work: graph.Work{Driver: &graph.Driver{UnsplitReason: why.Error()}}})
+	d := &graph.Driver{UnsplitReason: why.Error(), Fallback: !errors.As(why, new(optOut))}
+	h.emit(&graph.Action{Argv: h.plain, Inputs: inputs, Work: graph.Work{Driver: d}})
 }
 
 // emit adds the action that writes the program.

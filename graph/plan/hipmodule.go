@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -118,12 +119,26 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 func (b *builder) hipBundle(t *target) *hip.Bundle {
 	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{})
-	passes, err := b.learnHIP(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c.Output, t.codes.gfx)
+	passes, err := b.learnModule(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
 	}
 	return &passes.Bundle
+}
+
+// learnModule asks how a source of a module is compiled. Final code of a module is what the compile of device code alone makes
+// (hipcc --genco): where an object is of the new offload driver, that code is not the object's.
+func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c compiler.Compile) (*hip.Passes, error) {
+	passes, err := b.learnHIP(t, whole, argv, c.Output, c.Codes)
+	if isNew := errors.Is(err, hip.ErrNewDriver) || err == nil && passes.New; isNew && c.Mode == "whole" {
+		argv = append(argv[:len(argv):len(argv)], "--cuda-device-only")
+		if _, asked := hip.ChoosesDriver(argv); asked { // with it clang 22 bundles the code of one architecture, too
+			argv = append(argv, hip.DriverOption(false))
+		}
+		return b.learnHIP(t, whole, argv, c.Output, c.Codes)
+	}
+	return passes, err
 }
 
 // hipModuleFault reports that a module cannot be planned: hipcc has no one command for its files.
@@ -153,7 +168,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	whole := &graph.Action{Name: s.Path, Mode: mode, Env: b.hipEnv(), Inputs: []string{s.Path}, OrderOnly: headers, SearchDirs: inc,
 		Tools: []string{"hip"}, Memory: s.Memory, Work: graph.Work{Driver: &graph.Driver{}}}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", b.hipOptions(t, *s, inc))
-	passes, err := b.learnHIP(t, whole, argv, c.Output, t.codes.gfx)
+	passes, err := b.learnModule(t, whole, argv, c)
 	if err != nil {
 		b.hipModuleFault(t, err)
 		return nil
@@ -175,6 +190,13 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 	b.checkHIPLinker(t)
 	h := &hipLink{b: b, t: t, l: l, linked: b.linkInputs(t, l)}
 	h.mode = linkMode(hasLTO(h.linked))
+	if h.isNew = b.linkDriver(t, l); !b.checkDrivers(t, l) {
+		return nil
+	}
+	h.packaged = h.isNew
+	if b.facts.HIP.Major < hip.FirstApart { // without host code the drivers' bitcode is linked alike
+		h.isNew = false
+	}
 	for _, p := range h.linked {
 		b.checkHIPCoverage(t, p.t)
 	}

@@ -23,7 +23,11 @@ func (b *builder) library(t *target) {
 	if t.DeviceLink && t.isHIP() {
 		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.label)
 	} else if t.DeviceLink {
-		if l := b.linkage(t); len(b.linkInputs(t, l)) > 0 {
+		l := b.linkage(t)
+		linked := b.linkInputs(t, l)
+		if b.linksByClang(linked) {
+			b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: clang links device code into programs and shared libraries only", t.label)
+		} else if len(linked) > 0 {
 			t.dlink = b.deviceLink(t, l)
 			members = append(members, t.dlink)
 		}
@@ -64,7 +68,12 @@ func (b *builder) link(t *target, out string, kind graph.Kind) {
 		return
 	}
 	objs := paths(t.objects)
-	deviceLink := len(b.linkInputs(t, l)) > 0
+	linked := b.linkInputs(t, l)
+	if b.linksByClang(linked) {
+		(&clangLink{b, t, l, kind, linked}).plan()
+		return
+	}
+	deviceLink := len(linked) > 0
 	if deviceLink {
 		if t.dlink = b.deviceLink(t, l); t.dlink != "" {
 			objs = append(objs, t.dlink)

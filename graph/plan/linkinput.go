@@ -46,6 +46,9 @@ func (g *given) linkInputOf(t, u *target) (p linkInput, ok bool) {
 		switch {
 		case t.isHIP():
 			p.rdc = p.rdc || m.Relocatable && !m.NVLinkReads()
+		case m.wrapperReads() && g.clangLinks():
+			p.lto = p.lto || holds(m, gencode.Bitcode)
+			p.rdc = true
 		case m.NVLinkReads():
 			p.lto = p.lto || holds(m, gencode.LTO)
 			p.rdc = p.rdc || !holds(m, gencode.LTO)

@@ -3,41 +3,118 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // Objects of clang's new offload driver are for links of the new driver, and the old ones for old links (hip.ErrNewDriver). A
-// link passes over the device code of the others, says nothing and makes a program without it. Where compiles and links are of
-// different drivers, kbuild refuses; where both are of the new one it runs hipcc as one command.
+// link passes over the device code of the others, says nothing and makes a program without it. So a link is of the driver that made its
+// objects, whatever the default is, and kbuild refuses one of both.
 
-// checkDriver refuses relocatable code of a source that its link would pass over. learned is how asking for the steps of its compile
-// ended.
-func (ck *checks) checkDriver(t *target, s manifest.Source, learned error) {
-	k := ck.facts.HIP
-	option, isNew := hip.ChoosesDriver(s.Flags.HIP)
-	if option == "" {
-		isNew = k.CompilesNew
-	}
-	if learned == nil || errors.Is(learned, hip.ErrNewDriver) { // what hipcc says is more than what its options say
-		isNew = learned != nil
-	}
-	if s.Mode == "whole" || isNew == k.LinksNew {
+// noteDriver notes which driver makes the relocatable code of a source. learned is how asking for the steps of its compile ended: what
+// hipcc says is more than what its options say.
+func (b *builder) noteDriver(t *target, s manifest.Source, passes *hip.Passes, learned error) {
+	if s.Mode == "whole" {
 		return
 	}
+	option, isNew := hip.ChoosesDriver(s.Flags.HIP)
+	switch {
+	case learned == nil:
+		isNew = passes.New
+	case errors.Is(learned, hip.ErrNewDriver):
+		isNew = true
+	case option == "":
+		isNew = b.facts.HIP.CompilesNew
+	}
+	if t.drivers == nil {
+		t.drivers = map[bool]madeBy{}
+	}
+	if _, noted := t.drivers[isNew]; !noted {
+		t.drivers[isNew] = madeBy{s.Path, t.driverPos(s, option)}
+	}
+}
+
+// madeBy is a source whose relocatable code is of some driver, and what of the manifest has it so.
+type madeBy struct {
+	source string
+	pos    manifest.Pos
+}
+
+// driverPos is where a driver is chosen for a source, or its mode.
+func (t *target) driverPos(s manifest.Source, option string) manifest.Pos {
+	if option != "" {
+		return t.flag(s.Flags, option)
+	}
+	return t.modePos(s)
+}
+
+// linkDriver is the driver of a link of t: that which made the relocatable code of its sources, or else of the first prebuilt object.
+func (g *given) linkDriver(t *target, l linkage) (isNew bool) {
+	for _, u := range append([]*target{t}, l.statics...) {
+		if len(u.drivers) > 0 {
+			_, isNew = u.drivers[true]
+			return isNew
+		}
+	}
+	for _, u := range l.pre {
+		for _, m := range g.facts.Prebuilt[u.file].Members {
+			if m.Relocatable && m.amd() {
+				return m.NewDriver
+			}
+		}
+	}
+	return g.facts.HIP.LinksNew
+}
+
+// checkDrivers refuses a link of objects of both drivers.
+func (ck *checks) checkDrivers(t *target, l linkage) bool {
+	var made [2]struct {
+		madeBy
+		label string
+	}
+	for _, u := range append([]*target{t}, l.statics...) {
+		for isNew, by := range u.drivers {
+			i := map[bool]int{true: 1}[isNew]
+			if made[i].label == "" {
+				made[i].madeBy, made[i].label = by, u.label
+			}
+		}
+	}
+	older, newer := made[0], made[1]
+	if older.label == "" || newer.label == "" {
+		return true
+	}
+	ck.bothf(newer.pos, older.pos, older.source+" of "+older.label+" is compiled by the old one",
+		"A link takes relocatable code of one driver and ignores that of the other. Choose one for all, or set mode = \"whole\" for one.",
+		"%s links %s of %s, which clang's new offload driver compiles, with objects of the old one", t.label, newer.source, newer.label)
+	return false
+}
+
+// driverOptions have a link be of a driver, where it is not by itself.
+func (g *given) driverOptions(isNew bool) []string {
+	if isNew == g.facts.HIP.LinksNew {
+		return nil
+	}
+	return []string{hip.DriverOption(isNew)}
+}
+
+// refuseLinkDriver reports a link that is of another driver than its objects, whatever it is told.
+func (ck *checks) refuseLinkDriver(t *target, isNew bool) {
 	made, links := "the old offload driver", "the new one"
 	if isNew {
 		made, links = "clang's new offload driver", "the old one"
 	}
-	pos, fix := t.modePos(s), fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(k.Env))
-	if option != "" {
-		pos, fix = t.attr("flags"), "Remove "+option+" from flags.hip: flags.hip is for compiles, and links do not get it."
-	}
-	ck.errorf(pos, fix, "%s: objects of mode %s are made by %s, and links are by %s, which ignores their device code", t.label, s.Mode, made, links)
+	ck.errorf(t.Pos, fmt.Sprintf(`Set mode = "whole", or choose one driver for compiles and links (%s).`, driverVariables(ck.facts.HIP.Env)),
+		"%s: its objects are made by %s, and its link is by %s, which ignores their device code", t.label, made, links)
+}
+
+// learnWrapper asks clang-linker-wrapper what it runs.
+func (b *builder) learnWrapper(q compiler.Question, codes []gencode.Code) (*hip.Link, error) {
+	return learn(&b.answers, q, func(text string) (*hip.Link, error) { return hip.LearnWrapper(text, codes) })
 }
 
 // driverVariables names the variables that choose a driver behind the manifest's back.
@@ -56,12 +133,11 @@ func driverVariables(env []string) string {
 }
 
 // otherDriver reports relocatable code of a member that a link of t passes over.
-func (g *given) otherDriver(t *target, m Member) bool {
-	amd := slices.ContainsFunc(m.Images, func(i gencode.Image) bool { return strings.HasPrefix(i.Name, "gfx") })
-	if !t.isHIP() || !amd || g.facts.HIP == nil {
-		return m.NewDriver // nvlink reads none of it
+func (g *given) otherDriver(t *target, m Member, l linkage) bool {
+	if !t.isHIP() || !m.amd() || g.facts.HIP == nil {
+		return m.NewDriver && !(m.wrapperReads() && g.clangLinks()) // nvlink reads none of it
 	}
-	return m.NewDriver != g.facts.HIP.LinksNew
+	return m.NewDriver != g.linkDriver(t, l)
 }
 
 // refuseMember reports device code of a prebuilt library that no link of kbuild takes.

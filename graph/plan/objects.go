@@ -17,7 +17,7 @@ func (b *builder) compileAll(t *target) {
 		inc := searched(s, all)
 		o := object{path: b.objectPath(t, s), source: s, device: isDevice(s)}
 		if s.Language == "hip" && !t.isHIP() {
-			b.errorf(s.Pos, `Give it AMD code, such as code = ["gfx90a"]; or set language = "cuda".`, "%s is HIP, and %s ships none", s.Path, t.label)
+			b.errorf(s.Pos, `Give it code, such as code = ["gfx90a"], or ["sm_80"] for NVIDIA's GPUs.`, "%s is HIP, and %s ships none", s.Path, t.label)
 			continue
 		}
 		if o.device {

@@ -52,7 +52,7 @@ func New(p *manifest.Project, f Facts, o Options) Plan {
 
 func (b *builder) collect() {
 	for _, mt := range b.project.Targets {
-		t := &target{Target: mt, label: mt.Label()}
+		t := &target{Target: b.facts.asCUDA(mt), label: mt.Label(), isHIPForNVIDIA: mt.HIPForNVIDIA()}
 		b.targets[t.label] = t
 		base := string(t.Kind) + "." + t.Base
 		b.bases[base] = append(b.bases[base], t)
@@ -120,6 +120,7 @@ func (b *builder) target(t *target) {
 		return
 	}
 	b.checkStd(t)
+	b.checkHIPHeaders(t)
 	switch t.Kind {
 	case manifest.Generate:
 		b.generate(t)

@@ -30,7 +30,11 @@ type target struct {
 	include []string // folders that its consumers search
 	embeds  []string // objects of embedded modules
 
+	drivers map[bool]madeBy // of relocatable HIP code: by the new offload driver, by the old one
+
 	toldCICC *floatOptions // how the LTO-IR of a source is compiled; nil if nvcc did not tell
+
+	isHIPForNVIDIA bool // has HIP sources, which are compiled as CUDA
 
 	undeclared bool // a library behind -l, for which nobody wrote a prebuilt block
 
@@ -47,7 +51,7 @@ type object struct {
 	source manifest.Source
 	device bool // holds device code
 
-	bitcode map[string]string // of a HIP source in the modes rdc and lto: LLVM bitcode by architecture; nil if hipcc was one command
+	bitcode map[string]string // of a source that clang compiled in the modes rdc and lto: what a device link reads, by architecture; nil if the driver was one command
 }
 
 // artifact is one file a module emits.

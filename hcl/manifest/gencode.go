@@ -93,7 +93,7 @@ func (r *reader) codes(name string) []gencode.Code {
 	return out
 }
 
-const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a HIP; native, all and all-major are sets."
+const codeHelp = "sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets."
 
 var looseCode = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(sm|compute|lto)?[-_ ]?([1-9][0-9]?)\.?([0-9])([af]?)(?:-real)?$`)
@@ -107,7 +107,7 @@ func codeMeant(s string) string {
 	if n, ok := strings.CutSuffix(s, "-virtual"); ok && looseCode().MatchString(n) {
 		return strings.Replace(codeMeant(n), `"sm_`, `"compute_`, 1)
 	}
-	return didYouMean(s, []string{"native", "all", "all-major", "gfx90a", "gfx942", "gfx1100", "sm_80", "sm_90"})
+	return didYouMean(s, []string{"native", "all", "all-major", "gfx90a", "gfx942", "gfx1100", "gfx11-generic", "amdgcnspirv", "sm_80", "sm_90"})
 }
 
 func isGFX(c gencode.Code) bool { return c.Kind == gencode.GFX }

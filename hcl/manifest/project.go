@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/kbuild-dev/kbuild/cache"
@@ -250,3 +251,10 @@ type Test struct {
 
 // Label is the name a target has in references, messages and on the command line.
 func (t *Target) Label() string { return string(t.Kind) + "." + t.Name }
+
+// HIPForNVIDIA reports HIP sources in a target whose code is NVIDIA's: they are CUDA, by HIP's headers.
+func (t *Target) HIPForNVIDIA() bool {
+	code := t.Gencode.Code
+	isHIP := func(s Source) bool { return s.Language == "hip" }
+	return len(code) > 0 && !slices.ContainsFunc(code, isGFX) && slices.ContainsFunc(t.Sources, isHIP)
+}

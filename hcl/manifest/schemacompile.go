@@ -34,7 +34,7 @@ var (
 	attrCode = Attribute{Name: "code", Type: StringsType, Inherited: true, Example: `code = ["sm_80", "compute_80"]`,
 		See: "language.md#device-code",
 		Text: "The device code to ship: `sm_80` is machine code (SASS), `compute_80` PTX, `lto_80` LTO-IR for linking at run time, " +
-			"`gfx90a` AMD code. `native`, `all` and `all-major` are expanded by kbuild. `--arch` replaces machine code and PTX.",
+			"`gfx90a` (or `gfx11-generic`, `amdgcnspirv`) AMD code. `native`, `all` and `all-major` are expanded by kbuild. `--arch` replaces machine code and PTX.",
 		Becomes: "`-gencode arch=compute_80,code=sm_80 -gencode arch=compute_80,code=compute_80`; HIP: `--offload-arch=gfx90a`"}
 	attrIncludes = Attribute{Name: "includes", Type: StringsType, Inherited: true, Example: `includes = ["include"]`,
 		Text: "Folders of headers. Targets that depend on the target search them too.", Becomes: "`-Iinclude`"}

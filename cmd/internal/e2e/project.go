@@ -27,6 +27,14 @@ type Project struct {
 // CUDA toolkit, and in a short run.
 func New(t *testing.T) Project {
 	t.Helper()
+	p := Bare(t)
+	p.Need("nvcc", "cuobjdump")
+	return p
+}
+
+// Bare is New for a test that needs no CUDA toolkit.
+func Bare(t *testing.T) Project {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("runs real compilers")
 	}
@@ -37,7 +45,6 @@ func New(t *testing.T) Project {
 	path := strings.Join([]string{binDir, os.Getenv("PATH"), "/usr/local/cuda/bin"}, ":")
 	p := Project{T: t, Dir: filepath.Join(base, "ein Übungs platz"), Path: path, cache: filepath.Join(base, "cache")}
 	p.Env = append(os.Environ(), "PATH="+path, "KBUILD_CACHE_DIR="+p.cache, "MAKEFLAGS=")
-	p.Need("nvcc", "cuobjdump")
 	if err := os.Mkdir(p.Dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +100,13 @@ func Examples(t *testing.T) (names []string) {
 // Unpack is what testdata/NAME.txtar holds.
 func Unpack(t *testing.T, name string) Project {
 	t.Helper()
-	p := New(t)
+	return New(t).Unpack(name)
+}
+
+// Unpack is the project with what testdata/NAME.txtar holds.
+func (p Project) Unpack(name string) Project {
+	t := p.T
+	t.Helper()
 	p.name = name
 	ar, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
 	if err != nil {

@@ -51,7 +51,7 @@ type actionFinishedEvent struct {
 	Error     string       `json:"error,omitempty"`
 	Help      []string     `json:"help,omitempty"`  // what to do about it, in sentences
 	Argv      []string     `json:"argv,omitempty"`  // of failures
-	Whole     string       `json:"whole,omitempty"` // why nvcc runs as one command
+	Whole     string       `json:"whole,omitempty"` // why the compiler runs as one command
 }
 
 type diagnosticEvent struct {

@@ -67,7 +67,7 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	if (p.opts.Verbose || p.opts.DryRun) && len(r.Argv) > 0 && r.Status == sched.Ran {
 		fmt.Fprintf(&b, "  %s\n", Visible(ShellQuote(r.Argv)))
 		if a.Driver().UnsplitReason != "" {
-			fmt.Fprintf(&b, "  nvcc runs as one command: %s\n", oneLine(a.Driver().UnsplitReason))
+			fmt.Fprintf(&b, "  %s runs as one command: %s\n", a.DriverName(), oneLine(a.Driver().UnsplitReason))
 		}
 	}
 	b.Write(said)

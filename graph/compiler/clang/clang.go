@@ -75,6 +75,7 @@ func Args(o compiler.Options) []string {
 const (
 	OffloadArch = "--offload-arch="
 	CUID        = "-cuid="
+	forCC1      = "-Xclang"
 	WithPTX     = "--cuda-include-ptx="
 	WithoutPTX  = "--no-cuda-include-ptx="
 	ForPTXAS    = "-Xcuda-ptxas"
@@ -85,6 +86,11 @@ type Passes struct {
 	Clang string              // program
 	Flags []string            // of clang, for all passes
 	Libs  map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
+
+	Embeds  bool // the host's object embeds relocatable device code for clang-linker-wrapper, not final code
+	Bitcode bool // a device pass of CUDA leaves LLVM bitcode, not PTX, by the flags that it has
+
+	DeviceFlags []string // of compiles for an architecture
 }
 
 // PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
@@ -132,18 +138,22 @@ func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
 // bitcode.
 func (c Commands) Device(code gencode.Code, output string) []string {
 	to := "-c"
-	if c.Language == "cuda" {
+	if c.Language == "cuda" && !c.Bitcode {
 		to = "-S"
 	}
-	return c.pass(&code, to, "-o", output)
+	return c.pass(&code, append(slices.Clone(c.DeviceFlags), to, "-o", output)...)
 }
 
 // Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
 // rdc and lto, whose device link makes it.
 func (c Commands) Host(placeholder, output string) []string {
 	var argv []string
-	if placeholder != "" {
-		argv = []string{"-Xclang", "-fcuda-include-gpubinary", "-Xclang", placeholder}
+	switch {
+	case placeholder == "":
+	case c.Embeds:
+		argv = []string{forCC1, EmbedOffload + placeholder}
+	default:
+		argv = []string{forCC1, "-fcuda-include-gpubinary", forCC1, placeholder}
 	}
 	return c.pass(nil, append(argv, "-c", "-o", output)...)
 }
@@ -172,8 +182,13 @@ func (c Commands) pass(code *gencode.Code, more ...string) []string {
 // Placeholder stands for device code while host code is compiled. No program has this literal, see fatbin.WithBundle.
 const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
 
-// The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA.
+// The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA, and of relocatable code of the new
+// offload driver.
 const (
-	HIPCode  = ".hipfb"
-	CUDACode = ".clang.fatbin"
+	HIPCode     = ".hipfb"
+	CUDACode    = ".clang.fatbin"
+	OffloadCode = ".offload"
 )
+
+// EmbedOffload is the option of -cc1 that puts a file into the section .llvm.offloading. It does not look into the file.
+const EmbedOffload = "-fembed-offload-object="

@@ -41,6 +41,8 @@ func Ask(argv []string, root, source, output string) []string {
 	for i := 1; i < len(argv); i++ {
 		switch a := fromRoot(argv[i], root); {
 		case a == "-MD", strings.HasPrefix(a, CUID):
+		case a == forCC1 && i+1 < len(argv) && strings.HasPrefix(argv[i+1], CUID):
+			i++
 		case a == "-MF":
 			i++
 		case a == source:
@@ -59,6 +61,7 @@ type Steps struct {
 	Clang []string   // the command of clang: what hipcc made of the question, or the question itself
 	Steps [][]string // commands; none if the text was not understood
 	Said  string     // then the text
+	Error string     // the first line of clang's errors, beside the steps; "" if there is none
 }
 
 func ParseSteps(text string, asked []string) (Steps, error) {
@@ -71,6 +74,9 @@ func ParseSteps(text string, asked []string) (Steps, error) {
 			}
 			h.Clang = words
 			continue
+		}
+		if _, said, is := strings.Cut(line, ": error: "); is && h.Error == "" && !strings.HasPrefix(line, " ") {
+			h.Error = said
 		}
 		if !strings.HasPrefix(line, ` "`) {
 			continue // the version, warnings

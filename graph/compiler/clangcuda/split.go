@@ -13,11 +13,16 @@ import (
 //	a.cu -> preprocess [sm_90] -> device-code [sm_90] -> ptxas [sm_90] ---> fatbinary --\
 //	a.cu -> preprocess [host] ---> host-part -------------------------------------------> join -> a.cu.o
 //
-// Only final device code is made this way (mode whole). clang's relocatable code is a fatbin for nvlink that ends in a link by
-// nvcc, and its LTO is a link by clang-linker-wrapper; both are refused.
+// This is final device code (mode whole). Relocatable code is packed for clang-linker-wrapper, and in mode lto there is no ptxas:
+//
+//	a.cu -> preprocess [sm_80] -> device-code [sm_80] -> ptxas [sm_80] --\
+//	a.cu -> preprocess [host] ---> host-part -----------------------------> bundle, join -> a.cu.o
 
-// Split plans the passes of a source for codes.
-func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) {
+// Split plans the passes of a source for codes. Of relocatable code it gives the files by architecture.
+func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (linked map[string]string) {
+	if p.Embeds {
+		return p.splitRelocatable(u, codes)
+	}
 	s := clang.NewSplit(u, "cuda", p.Passes)
 	file := func(c gencode.Code) string {
 		if c.Kind == gencode.SASS {
@@ -27,17 +32,48 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) {
 	}
 	for _, c := range codes {
 		if c.Kind == gencode.SASS {
-			ptx := file(c.As(gencode.PTX))
-			s.Device(c, ptx)
-			a := s.Action(graph.PTXAS, p.Assemble(c, ptx, file(c)), file(c))
-			a.Archs, a.Inputs = []string{c.String()}, []string{ptx}
-			a.Work.Step.UnkeyedPaths, a.Work.Step.EmptyCwd = s.Source(), true
-			compiler.AskResourceUsage(a)
-			s.Emit(a)
+			p.assemble(s, c, file(c.As(gencode.PTX)), file(c))
 		}
 	}
 	code := s.Dir + "/code" + clang.CUDACode
 	argv, inputs := p.Pack(file, code)
 	s.Pack(graph.Fatbinary, argv, inputs, code)
 	s.Join(s.Host(clang.Placeholder), code)
+	return nil
+}
+
+// assemble plans the device pass of an architecture and the ptxas behind it.
+func (p *Passes) assemble(s *clang.Split, c gencode.Code, ptx, out string) {
+	s.Device(c, ptx)
+	a := s.Action(graph.PTXAS, p.Assemble(c, ptx, out), out)
+	a.Archs, a.Inputs = []string{c.String()}, []string{ptx}
+	a.Work.Step.UnkeyedPaths, a.Work.Step.EmptyCwd = s.Source(), true
+	compiler.AskResourceUsage(a)
+	s.Emit(a)
+}
+
+func (p *Passes) splitRelocatable(u compiler.Unit, codes []gencode.Code) map[string]string {
+	s, linked := clang.NewSplit(u, "cuda", p.Passes), map[string]string{}
+	for _, c := range codes {
+		out := s.Dir + "/" + c.String()
+		if p.Bitcode {
+			out += ".o" // a clang that links it would compile it if it were called otherwise
+			s.Device(c, out)
+		} else {
+			out += ".cubin" // nvlink passes over one that ends in .o, and says nothing
+			p.assemble(s, c, s.Dir+"/"+c.As(gencode.PTX).String()+".ptx", out)
+		}
+		linked[c.String()] = out
+	}
+	code := s.Dir + "/code" + clang.OffloadCode
+	staged := func(arch string) string { return arch + ".o" }
+	a := s.Action(graph.Bundle, p.packager.Pack(func(arch string) string { return graph.StageDir + "/" + staged(arch) }, code), code)
+	for _, i := range p.packager.Images {
+		a.Inputs = append(a.Inputs, linked[i.Arch()])
+		a.Work.Step.Staged = append(a.Work.Step.Staged, graph.StagedFile{Name: staged(i.Arch()), From: linked[i.Arch()]})
+	}
+	a.Archs, a.Transient = s.Whole.Archs, a.Intermediate
+	s.Emit(a)
+	s.Join(s.Host(clang.Placeholder), code)
+	return linked
 }

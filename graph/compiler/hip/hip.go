@@ -1,7 +1,10 @@
 package hip
 
 import (
+	"crypto/md5"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
@@ -36,10 +39,10 @@ func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []str
 	return append(argv, "-o", c.Output)
 }
 
-// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs.
+// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs. o.Flags choose the driver.
 func (h Driver) Link(codes []gencode.Code, mode string, o compiler.Options, inputs []string, output string) []string {
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
-	argv = append(argv, modeArgs(mode)...)
+	argv = slices.Concat(argv, modeArgs(mode), o.Flags)
 	argv = append(argv, clang.Optimisation(o)...)
 	for _, f := range o.LLD {
 		argv = append(argv, "-Xoffload-linker", f)
@@ -81,27 +84,55 @@ func (l DeviceLink) Device(inputs []string, output string) []string {
 	return append(argv, inputs...)
 }
 
-// FatbinSource is the assembler source of the object that holds linked device code, as clang 15 writes it for its own use, but
-// hidden: a program and a shared library that it loads each have their own. The code is in a file, named in full: the assembler looks for another
-// name in the folder of the project first.
-func FatbinSource(code string) string {
-	return `	.section .hip_fatbin,"a",@progbits
-	.p2align 12
-	.globl __hip_fatbin
-	.hidden __hip_fatbin
-	.type __hip_fatbin,@object
-__hip_fatbin:
-	.incbin "` + code + `"
+// FatbinSource is the assembler source of the object that holds linked device code, as clang writes it for its own use, but
+// hidden: a program and a shared library that it loads each have their own. symbols are what host code calls the code (see FatbinSymbol),
+// sorted. The code is in a file, named in full: the assembler looks for another name in the folder of the project first.
+func FatbinSource(code string, symbols []string) string {
+	var handles []string
+	for _, s := range symbols {
+		if id, ok := strings.CutPrefix(s, fatbinSymbol+"_"); ok {
+			handles = append(handles, "__hip_gpubin_handle_"+id)
+		}
+	}
+	text := ""
+	if handles != nil { // before clang 19 each object has the handle itself
+		text = "\t.section .hip_gpubin_handle,\"aw\"\n\t.p2align 3\n" + labels(handles) + "\t.zero 8\n"
+	}
+	return text + "\t.section .hip_fatbin,\"a\",@progbits\n\t.p2align 12\n" + labels(symbols) + "\t.incbin \"" + code + `"
 	.section .note.GNU-stack,"",@progbits
 `
+}
+
+// labels name the place that follows.
+func labels(names []string) string {
+	text := ""
+	for _, n := range names {
+		text += "\t.globl " + n + "\n\t.hidden " + n + "\n\t.type " + n + ",@object\n" + n + ":\n"
+	}
+	return text
+}
+
+// fatbinSymbol is what host code calls linked device code, up to clang 18.
+const fatbinSymbol = "__hip_fatbin"
+
+// firstNamed is the first clang whose objects each have a name of their own for linked device code, __hip_fatbin_<hash>.
+const firstNamed = 19
+
+// FatbinSymbol is what the host code of a source calls linked device code. id is that of the source (-cuid).
+func FatbinSymbol(major int, id string) string {
+	if major < firstNamed {
+		return fatbinSymbol
+	}
+	sum := md5.Sum([]byte(id))
+	return fmt.Sprintf("%s_%x", fatbinSymbol, binary.LittleEndian.Uint64(sum[:]))
 }
 
 // FatbinCode is the base name of the file that FatbinSource includes.
 const FatbinCode = "linked.hipfb"
 
-// LastMajor is the newest clang whose objects name the linked device code __hip_fatbin. Later ones give each object a name of its
-// own (__hip_fatbin_<cuid>), which clang's own link step collects.
-const LastMajor = 18
+// LastMajor is the newest clang whose links were taken apart and compared. What a later one does otherwise would be found where it fails,
+// and maybe nowhere.
+const LastMajor = 23
 
 // LibsPackage is what Debian and Ubuntu call the device libraries for a clang. Up to clang 15 there was one package.
 func LibsPackage(major int) string {

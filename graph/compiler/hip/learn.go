@@ -1,6 +1,7 @@
 package hip
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -15,6 +16,11 @@ import (
 type Passes struct {
 	clang.Passes
 	Bundle Bundle
+	New    bool // of the new offload driver
+
+	packager *clang.Packager // of the new driver
+	wrapper  []string        // of the new driver: the command that makes final code of the packaged; nil in the modes rdc and lto
+	Final    *Link           // what that runs
 }
 
 // HIPBundle is a command of clang-offload-bundler.
@@ -28,7 +34,9 @@ type Bundle struct {
 type Link struct {
 	Device  []DeviceLink // one for each architecture; none without -fgpu-rdc
 	Bundle  Bundle       // of what Device makes
+	prefix  string       // of the targets in objects: "hip-amdgcn-amd-amdhsa-unknown-"
 	Clang   string
+	Wrapper []string // of the new driver: the command of clang-linker-wrapper, which LearnWrapper takes apart; then Device and Bundle are empty
 	Libs    []string // of the runtime: -L, -l and -rpath options of the host's link
 	LibDirs []string // folders of the runtime
 }
@@ -38,6 +46,7 @@ type DeviceLink struct {
 	Arch    string
 	Program string
 	Flags   []string // without inputs and output
+	Clang   bool     // Program is a clang that runs lld
 }
 
 // InRoot names what lies in the folder root, which the question named absolutely, as the project does.
@@ -59,7 +68,7 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 		return nil, err
 	}
 	if NewDriver(h) {
-		return nil, ErrNewDriver
+		return learnNew(h, codes)
 	}
 	p := &Passes{Passes: clang.PassesOf(h.Clang)}
 	for _, s := range h.Steps {
@@ -75,6 +84,9 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 		}
 	}
 	for _, c := range codes {
+		if c.Name == gencode.SPIRVTarget {
+			return nil, fmt.Errorf("%s is made by llvm-link and llvm-spirv", c)
+		}
 		if _, ok := p.Libs[c.String()]; !ok {
 			return nil, fmt.Errorf("clang does not compile for %s", c)
 		}
@@ -99,9 +111,21 @@ func archOfPass(argv []string) string {
 	return arch + strings.Join(features, "")
 }
 
+const bundlerName = "clang-offload-bundler"
+
+// prefixOf is what the targets of a bundle begin with, before the architecture; "" if it has none.
+func prefixOf(b Bundle) string {
+	for _, t := range b.Targets {
+		if arch := b.Arch(t); arch != "" {
+			return strings.TrimSuffix(t, arch)
+		}
+	}
+	return ""
+}
+
 // bundler reports a command that makes a bundle.
 func bundler(argv []string) bool {
-	return path.Base(argv[0]) == "clang-offload-bundler" && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
+	return path.Base(argv[0]) == bundlerName && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
 }
 
 func learnBundle(argv []string) Bundle {
@@ -140,22 +164,31 @@ func (b Bundle) Arch(target string) string {
 	return ""
 }
 
-// LearnLink finds the steps of a link, with the device links of codes; codes is nil for a link without -fgpu-rdc.
-func LearnLink(text string, asked []string, codes []gencode.Code) (*Link, error) {
+// LearnLink finds the steps of a link, with the device links of codes; codes is nil for a link without -fgpu-rdc. isNew says of which
+// driver it must be, if it links device code.
+func LearnLink(text string, asked []string, codes []gencode.Code, isNew bool) (*Link, error) {
 	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
 		return nil, err
+	}
+	if codes != nil && NewDriver(h) != isNew {
+		return nil, ErrDriver
 	}
 	return LinkOf(h, codes)
 }
 
 // LinkOf finds the steps of a link, as LearnLink does.
 func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
-	if NewDriver(h) && codes != nil {
-		return nil, ErrNewDriver
-	}
 	l := &Link{Clang: h.Clang[0]}
 	l.runtime(h.Clang)
+	if NewDriver(h) && codes != nil {
+		if len(h.Steps) != 1 || path.Base(h.Steps[0][0]) != linkerWrapper {
+			return nil, ErrNewDriver
+		}
+		l.Wrapper = h.Steps[0]
+		l.addRuntimeDir(l.Wrapper)
+		return l, nil
+	}
 	var links [][]string
 	made := map[string]bool{compiler.AskInput: true}
 	for _, s := range h.Steps {
@@ -167,12 +200,12 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 		switch base := path.Base(s[0]); {
 		case bundler(s):
 			l.Bundle = learnBundle(s)
+		case base == bundlerName && l.prefix == "":
+			l.prefix = prefixOf(learnBundle(s))
 		case base == "lld" || base == "ld.lld" && slices.ContainsFunc(s, func(a string) bool { return strings.HasPrefix(a, "-plugin-opt=mcpu=gfx") }):
 			links = append(links, s)
 		case slices.Contains(s, compiler.AskOutput):
-			if dir := clang.After(s, "-rpath"); dir != "" { // of the runtime: clang adds it with --hip-link
-				l.LibDirs = append(l.LibDirs, dir)
-			}
+			l.addRuntimeDir(s)
 		}
 	}
 	if codes == nil {
@@ -181,7 +214,17 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 	if err := l.Bundle.complete(codes); err != nil {
 		return nil, err
 	}
+	if l.prefix == "" {
+		return nil, errors.New("clang takes no device code out of an object")
+	}
 	return l, l.deviceLinks(links, made)
+}
+
+// addRuntimeDir notes the folder of the runtime in a command of the linker: clang names it with --hip-link.
+func (l *Link) addRuntimeDir(ld []string) {
+	if dir := clang.After(ld, "-rpath"); dir != "" {
+		l.LibDirs = append(l.LibDirs, dir)
+	}
 }
 
 // runtime takes the libraries and options of the host's link that hipcc adds, or the user through HIPCC_LINK_FLAGS_APPEND: all but
@@ -199,7 +242,7 @@ func (l *Link) runtime(argv []string) {
 	}
 }
 
-var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto"}
+var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto", newDriver, noNewDriver}
 
 // deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the files that earlier steps write.
 func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {

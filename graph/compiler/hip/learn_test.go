@@ -24,11 +24,15 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 		if strings.Contains(strings.Join(asked, " "), "-fno-gpu-rdc") {
 			codes = nil
 		}
-		l, err := LearnLink(text, asked, codes)
+		l, err := LearnLink(text, asked, codes, strings.Contains(text, linkerWrapper))
 		if err != nil {
 			return "error: " + err.Error() + "\n"
 		}
 		out := "runtime " + lines(append(l.LibDirs, l.Libs...))
+		if l.Wrapper != nil {
+			q := l.AskWrapper(codes)
+			return out + "asks " + lines(append([]string{q.Program}, q.Args...)) + "of code for " + lines(q.Offload)
+		}
 		for _, d := range l.Device {
 			out += "lld " + d.Arch + "\n  " + lines(d.Device([]string{"<a>", "<b>"}, "<out>"))
 		}
@@ -46,6 +50,13 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 		"host " + lines(u.Host("<placeholder>", "<out>"))
 	for _, c := range codes {
 		out += fmt.Sprintf("libraries of %s\n  %s", c, lines(p.Libs[c.String()]))
+	}
+	if p.New {
+		out += "packs " + lines(p.packager.Pack(func(arch string) string { return "<" + arch + ">" }, "<out>"))
+		if q, ok := p.AskWrapper(codes); ok {
+			out += "asks " + lines(append([]string{q.Program}, q.Args...)) + "of code for " + lines(q.Offload)
+		}
+		return out
 	}
 	return out + "bundle " + lines(packed(p.Bundle, "<0>", "<1>", ""))
 }
@@ -69,8 +80,8 @@ func TestLearnStrange(t *testing.T) {
 		"no bundle":                  second(LearnCompile(strings.ReplaceAll(text, "clang-offload-bundler", "clang-linker-wrapper"), asked, codes)),
 		"an architecture is missing": second(LearnCompile(strings.ReplaceAll(text, `"-target-cpu" "gfx906"`, `"-target-cpu" "gfx90a"`), asked, codes)),
 		"a target is missing":        second(LearnCompile(strings.ReplaceAll(text, "-targets=hip-amdgcn-amd-amdhsa-gfx906,", "-targets="), asked, codes)),
-		"links in another order":     second(LearnLink(swap(link, "mcpu=gfx906", "mcpu=gfx90a"), linkAsked, codes)),
-		"a link is missing":          second(LearnLink(strings.ReplaceAll(link, `/bin/lld"`, `/bin/else"`), linkAsked, codes)),
+		"links in another order":     second(LearnLink(swap(link, "mcpu=gfx906", "mcpu=gfx90a"), linkAsked, codes, false)),
+		"a link is missing":          second(LearnLink(strings.ReplaceAll(link, `/bin/lld"`, `/bin/else"`), linkAsked, codes, false)),
 		"a shell's work":             second(LearnCompile(strings.ReplaceAll(text, "hipcc-cmd: ", "hipcc-cmd: $(x) "), asked, codes)),
 	} {
 		if err == nil {

@@ -2,20 +2,29 @@ package hip
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // Clang has two ways to combine host and device code. With the old driver, the default for HIP up to clang 22, an object is a bundle, or
 // holds one, and the link unbundles it. With the new one (--offload-new-driver; the default for HIP from 23 on) an object holds
 // relocatable device code in the section .llvm.offloading, which clang-linker-wrapper alone reads. A link takes objects of its own
 // driver and passes over those of the other, with exit status 0.
+//
+// What clang-linker-wrapper runs, it tells itself (--dry-run): from clang 21 on a clang for each architecture, which runs lld, and the
+// bundler. Earlier ones optimise in their own process. From 22 on it makes final code, too, which the host's object then includes.
 
-// ErrNewDriver says that a command is one of the new driver's, which kbuild does not take apart.
+// ErrNewDriver says that a command is one of the new driver's which kbuild does not take apart.
 var ErrNewDriver = errors.New("clang runs its new offload driver")
+
+// ErrDriver says that a command is of the other driver than the one that was wanted.
+var ErrDriver = errors.New("clang runs its other offload driver")
 
 // The options that choose the driver; the last one counts.
 const (
@@ -33,13 +42,175 @@ func ChoosesDriver(flags []string) (option string, isNew bool) {
 	return option, option == newDriver
 }
 
-// newDriverTools pack device code for the new driver, or link it. clang-offload-packager is llvm-offload-binary since 22.
-var newDriverTools = []string{"clang-offload-packager", "llvm-offload-binary", "clang-linker-wrapper"}
+// DriverOption chooses a driver.
+func DriverOption(isNew bool) string {
+	if isNew {
+		return newDriver
+	}
+	return noNewDriver
+}
+
+const linkerWrapper = "clang-linker-wrapper"
 
 // NewDriver reports steps of the new driver.
 func NewDriver(h clang.Steps) bool {
 	return slices.ContainsFunc(h.Steps, func(argv []string) bool {
-		return slices.Contains(newDriverTools, path.Base(argv[0])) ||
-			slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, "-fembed-offload-object=") })
+		name := path.Base(argv[0])
+		return clang.IsPackager(name) || name == linkerWrapper ||
+			slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, clang.EmbedOffload) })
 	})
 }
+
+// learnNew finds the passes of a compile of the new driver.
+func learnNew(h clang.Steps, codes []gencode.Code) (*Passes, error) {
+	p := &Passes{Passes: clang.PassesOf(h.Clang), New: true}
+	made := map[string]string{} // files by architecture
+	var host []string
+	for _, s := range h.Steps {
+		name, target := path.Base(s[0]), clang.After(s, "-triple")
+		switch {
+		case clang.IsPackager(name) && p.packager == nil:
+			p.packager = clang.ReadPackager(s)
+		case name == linkerWrapper && p.wrapper == nil:
+			p.wrapper = s
+		case strings.HasPrefix(target, "amdgcn"):
+			arch := archOfPass(s)
+			if _, twice := p.Libs[arch]; twice {
+				return nil, fmt.Errorf("clang compiles twice for %s", arch)
+			}
+			p.Libs[arch], made[arch] = clang.DeviceLibs(s), clang.After(s, "-o")
+			p.DeviceFlags = deviceFlags(s)
+		case len(s) > 1 && s[1] == "-cc1" && host == nil:
+			host = s
+		default:
+			return nil, fmt.Errorf("%w: %s", ErrNewDriver, name)
+		}
+	}
+	return p, p.completeNew(host, made, codes)
+}
+
+// deviceFlags are what the passes of a compile get unasked and one of them alone does not. The one that keeps the order of uses is for
+// clang 22, whose driver leaves it out where the code is for LTO and nothing but device code is compiled.
+func deviceFlags(cc1 []string) []string {
+	if slices.Contains(cc1, "-emit-llvm-uselists") {
+		return []string{"-Xclang", "-emit-llvm-uselists"}
+	}
+	return nil
+}
+
+// completeNew wants code for codes that is packed and reaches the host's object, as it is or linked by the wrapper.
+func (p *Passes) completeNew(host []string, made map[string]string, codes []gencode.Code) error {
+	if p.packager == nil || host == nil || len(p.packager.Images) != len(codes) {
+		return fmt.Errorf("%w, and packs no code, or code for others", ErrNewDriver)
+	}
+	for _, c := range codes {
+		packed := func(i clang.OffloadImage) bool { return i.Arch() == c.String() && i.File == made[c.String()] }
+		if !slices.ContainsFunc(p.packager.Images, packed) {
+			return fmt.Errorf("%w, and packs no %s", ErrNewDriver, c)
+		}
+	}
+	embeds := slices.Contains(host, clang.EmbedOffload+p.packager.Output)
+	switch {
+	case p.wrapper == nil && embeds:
+		p.Embeds = true
+	case p.wrapper != nil && !embeds && slices.Contains(p.wrapper, "--emit-fatbin-only") && p.wrapper[len(p.wrapper)-1] == p.packager.Output &&
+		clang.After(host, "-fcuda-include-gpubinary") == clang.After(p.wrapper, "-o"):
+		lto := []string{"-emit-llvm"}
+		if slices.Contains(p.wrapper, "--device-compiler=amdgcn-amd-amdhsa=-flto=full") {
+			lto = append(lto, "-foffload-lto")
+		}
+		p.DeviceFlags = append(lto, p.DeviceFlags...)
+	default: // clang 21 links final code into the object by ld -r
+		return fmt.Errorf("%w: device code comes into the object by %s", ErrNewDriver, linkerWrapper)
+	}
+	return nil
+}
+
+// AskWrapper is the question for what the wrapper runs that makes final code; ok is false if none does.
+func (p *Passes) AskWrapper(codes []gencode.Code) (q compiler.Question, ok bool) {
+	if p.wrapper == nil {
+		return q, false
+	}
+	return askWrapper(p.wrapper, p.packager.Output, codes), true
+}
+
+// askWrapper asks for what a command of clang-linker-wrapper runs, given code for the architectures in place of its input.
+func askWrapper(wrapper []string, input string, codes []gencode.Code) compiler.Question {
+	q := compiler.Question{Tool: "hip", Program: wrapper[0], Args: []string{"--dry-run"}}
+	for i, a := range wrapper[1:] {
+		switch {
+		case wrapper[i] == "-o":
+			a = compiler.AskOutput
+		case a == input:
+			a = compiler.AskInput
+		}
+		q.Args = append(q.Args, a)
+	}
+	for _, c := range codes {
+		q.Offload = append(q.Offload, c.String())
+	}
+	return q
+}
+
+// LearnWrapper finds the device links that the wrapper runs, and how it bundles what they make.
+func LearnWrapper(text string, codes []gencode.Code) (*Link, error) {
+	h, err := clang.ParseSteps(text, []string{linkerWrapper})
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{}
+	for _, s := range h.Steps {
+		switch name := path.Base(s[0]); {
+		case bundler(s):
+			l.Bundle = learnBundle(s)
+		case strings.HasPrefix(name, "clang") && slices.Contains(s, "--target=amdgcn-amd-amdhsa"):
+			d, err := wrapped(s)
+			if err != nil {
+				return nil, err
+			}
+			l.Device = append(l.Device, d)
+		}
+	}
+	for _, c := range codes {
+		if !slices.ContainsFunc(l.Device, func(d DeviceLink) bool { return d.Arch == c.String() }) {
+			return nil, fmt.Errorf("%s runs no link for %s", linkerWrapper, c)
+		}
+	}
+	if len(l.Device) != len(codes) {
+		return nil, fmt.Errorf("%s runs %d links for %d architectures", linkerWrapper, len(l.Device), len(codes))
+	}
+	return l, l.Bundle.complete(codes)
+}
+
+// wrapped reads the command of clang that links for one architecture.
+func wrapped(argv []string) (DeviceLink, error) {
+	d := DeviceLink{Program: argv[0], Clang: true}
+	inputs := 0
+	for i := 1; i < len(argv); i++ {
+		switch a := argv[i]; {
+		case a == "-o", a == "-dumpdir": // which names what -save-temps keeps
+			i++
+		case strings.HasPrefix(a, "-"):
+			d.Flags = append(d.Flags, a)
+			if cpu, ok := strings.CutPrefix(a, "-mcpu="); ok {
+				d.Arch = cpu
+			}
+		case strings.HasPrefix(path.Base(a), strings.TrimSuffix(compiler.AskInput, ".o")) && strings.HasSuffix(a, ".o"):
+			inputs++
+		default:
+			return d, fmt.Errorf("the device link for %s reads %s, which nobody gave it", d.Arch, a)
+		}
+	}
+	if inputs != 1 {
+		return d, fmt.Errorf("the device link for %s reads %d files of one", d.Arch, inputs)
+	}
+	return d, nil
+}
+
+// FirstApart is the first clang whose links of the new driver are taken apart. Before, clang-linker-wrapper optimises in its own process,
+// and takes of an archive what other device code names, which leaves out kernels that only host code does.
+const FirstApart = 21
+
+// FirstWrapped is the first clang with a program that makes of linked device code what registers it. Before, clang-linker-wrapper does so
+// in a link, given the linked code.
+const FirstWrapped = 22

@@ -1,6 +1,9 @@
 package hip
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
@@ -18,6 +21,9 @@ import (
 
 // Split plans the passes of a source for codes. In the modes rdc and lto it gives the bitcode by architecture.
 func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[string]string) {
+	if p.New {
+		return p.splitNew(u, codes)
+	}
 	s := clang.NewSplit(u, "hip", p.Passes)
 	ending := ".co"
 	if u.Whole.Mode != "whole" {
@@ -38,6 +44,35 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[strin
 	p.pack(s, files, u.Whole.Outputs[0])
 	delete(files, "")
 	return files
+}
+
+// splitNew is Split for the new driver. In the modes rdc and lto what packs the bitcode takes the place of the bundler, and its output is put
+// into the host's object. In mode whole the code is linked as that of a program is:
+//
+//	a.hip -> preprocess [gfx906] -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
+//	a.hip -> preprocess [host] ---> host-part ------------------------------------------> join -> a.hip.o
+func (p *Passes) splitNew(u compiler.Unit, codes []gencode.Code) (bitcode map[string]string) {
+	s, files := clang.NewSplit(u, "hip", p.Passes), map[string]string{}
+	for _, c := range codes {
+		files[c.String()] = s.Dir + "/" + compiler.FileName(c.String()) + ".o" // a clang that links it would compile it if it were called otherwise
+		s.Device(c, files[c.String()])
+	}
+	if p.Final == nil {
+		code := s.Dir + "/code" + clang.OffloadCode
+		argv := p.packager.Pack(func(arch string) string { return files[arch] }, code)
+		s.Pack(graph.Bundle, argv, slices.Sorted(maps.Values(files)), code)
+		s.Join(s.Host(clang.Placeholder), code)
+		return files
+	}
+	code := s.Dir + "/code" + clang.HIPCode
+	linked := p.Final.DeviceLinks(s.Unit, s.Dir, nil, func(arch string) (b Bitcode) {
+		b.Add(files[arch], false)
+		return b
+	})
+	argv, inputs := p.Final.Bundle.Pack(linked, code)
+	s.Pack(graph.Bundle, argv, inputs, code)
+	s.Join(s.Host(clang.Placeholder), code)
+	return nil
 }
 
 // pack plans a bundle of files by architecture.
