@@ -198,7 +198,7 @@ func (h *hipLink) oneCommand(codes []gencode.Code) error {
 func (h *hipLink) options() compiler.Options {
 	o := compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}
 	if len(h.linked) > 0 {
-		o.Flags = h.b.driverOptions(h.isNew)
+		o.Flags = append(h.b.driverOptions(h.isNew), hip.CompressOptions(h.t.Flags.HIP)...)
 	}
 	return o
 }
