@@ -3,7 +3,7 @@
 GO ?= go
 BIN = bin/kbuild
 
-.PHONY: all demo test torture race lint bench dist wheel install clean
+.PHONY: all demo test test-toolkits torture race lint bench dist wheel install clean
 
 all: $(BIN)
 
@@ -20,6 +20,10 @@ test: $(BIN)
 	@.ci/toolkit.sh test
 	toolkits=$$($(BIN) -C .ci/cuda-13.0 toolkit path):$$($(BIN) -C .ci/cuda toolkit path) && \
 		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_TEST_BUILDGRID="$(CURDIR)/bin/buildgrid" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
+
+# The same of HIP with compilers that this system does not have, each in a Debian root of its own, which it makes: needs root.
+test-toolkits: $(BIN)
+	@.ci/test-toolkits.sh
 
 # Random edits, each held against a clean build: make torture N=20000 [SEED=7], REAL=1 for the real compilers, FAULTS=1 to have it find
 # the faults of cmd/kbuild/testdata/torture.

@@ -74,7 +74,7 @@ func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 	}
 	why := ""
 	if newDriver && !slices.Contains(a.Argv, "--offload-link") {
-		why = "; it was made by clang's new offload driver (--offload-new-driver), and the link was of the old one"
+		why = "; it was made by clang's new offload driver (--offload-new-driver), and a link of the old one ignores it"
 	}
 	return fmt.Errorf("the link lost device code: %s has none for %s, which is in %s%s",
 		path.Base(a.Outputs[0]), spellCodes(lacks), strings.Join(from, ", "), why)

@@ -130,6 +130,26 @@ func hipSteps(t *testing.T, called string) {
 	}
 }
 
+// A program that the driver runs can be asked in its place, about code that is not there yet.
+func TestHIPWrapperIsAsked(t *testing.T) {
+	dir := t.TempDir()
+	wrapper := filepath.Join(dir, "clang-linker-wrapper")
+	write(t, wrapper, "#!/bin/sh\necho \"$*\"\ntr -d '\\000' <kbuild_input.o | grep -ac 'amdgcn-amd-amdhsa'\n", 0o755)
+	s := OpenSteps(dir, plan.Facts{HIP: &plan.HIP{Driver: plan.Tool{Path: "/nowhere/hipcc"}}}, os.Environ(), nil)
+	q := compiler.Question{Tool: "hip", Program: wrapper, Args: []string{"--dry-run"}, Offload: []string{"gfx906"}}
+	other := q
+	other.Offload = []string{"gfx90a"}
+	if q.Key() == other.Key() || !strings.HasPrefix(q.Key(), "hip\n") {
+		t.Errorf("two questions have the key %q", q.Key())
+	}
+	if err := s.Ask(t.Context(), []compiler.Question{q}); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Runs[q.Key()]; a.Text != "--dry-run\n1\n" {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestHIPMissing(t *testing.T) {
 	if k, fault := collectHIP(t, map[string]string{"PATH": t.TempDir(), "ROCM_PATH": "/nowhere"}); k != nil || !strings.Contains(fault, "/nowhere/bin/hipcc") {
 		t.Errorf("%+v %s", k, fault)

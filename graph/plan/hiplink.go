@@ -147,23 +147,8 @@ type hipLink struct {
 
 func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	b := h.b
-	major := b.facts.HIP.Major
-	switch why := b.optedOut(h.t); {
-	case why != "":
-		return nil, optOut(why)
-	case codes != nil && major > hip.LastMajor:
-		return nil, fmt.Errorf("clang %d is newer than those that were tried", major)
-	case h.isNew && major < hip.FirstApart:
-		return nil, fmt.Errorf("clang %d optimises in the linker of its new offload driver", major)
-	case h.isNew && major > hip.FirstWrapped && b.facts.HIP.Programs["llvm-offload-wrapper"] == "": // it mislabels code that it did not link
-		return nil, fmt.Errorf("there is no llvm-offload-wrapper of clang %d (on Debian and Ubuntu: apt install llvm-%[1]d)", major)
-	}
-	for _, p := range h.linked {
-		for _, o := range p.t.objects {
-			if relocatable(o.source) && o.bitcode == nil {
-				return nil, fmt.Errorf("hipcc compiled %s as one command", o.source.Path)
-			}
-		}
+	if err := h.oneCommand(codes); err != nil {
+		return nil, err
 	}
 	cc := hip.Driver{Path: b.facts.HIP.Driver.Path}
 	argv := cc.Link(h.t.codes.gfx, h.mode, h.options(), []string{compiler.AskInput}, compiler.AskOutput)
@@ -183,11 +168,37 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	return link, nil
 }
 
+// oneCommand says why the link is not taken apart, nil if it may be. The link of a module has no host code.
+func (h *hipLink) oneCommand(codes []gencode.Code) error {
+	major, hosted, wrapper := h.b.facts.HIP.Major, h.kind != "", h.b.facts.HIP.Programs["llvm-offload-wrapper"]
+	features := func(c gencode.Code) bool { return c.Feature != "" }
+	switch why := h.b.optedOut(h.t); {
+	case why != "":
+		return optOut(why)
+	case codes != nil && major > hip.LastMajor:
+		return fmt.Errorf("clang %d is newer than those that were tried", major)
+	case h.isNew && major < hip.FirstApart:
+		return fmt.Errorf("clang %d optimises in the linker of its new offload driver", major)
+	case h.isNew && hosted && wrapper == "" && major > hip.FirstWrapped: // it mislabels code that it did not link
+		return fmt.Errorf("there is no llvm-offload-wrapper of clang %d (on Debian and Ubuntu: apt install llvm-%[1]d)", major)
+	case h.isNew && hosted && wrapper == "" && slices.ContainsFunc(codes, features):
+		return fmt.Errorf("the linker of clang %d forgets features of code that was linked before (%s)", major, spell(codes))
+	}
+	for _, p := range h.linked {
+		for _, o := range p.t.objects {
+			if relocatable(o.source) && o.bitcode == nil {
+				return fmt.Errorf("hipcc compiled %s as one command", o.source.Path)
+			}
+		}
+	}
+	return nil
+}
+
 // options are those of the link by hipcc.
 func (h *hipLink) options() compiler.Options {
 	o := compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}
 	if len(h.linked) > 0 {
-		o.Flags = h.b.driverOptions(h.isNew)
+		o.Flags = append(h.b.driverOptions(h.isNew), hip.CompressOptions(h.t.Flags.HIP)...)
 	}
 	return o
 }

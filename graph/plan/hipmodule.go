@@ -118,7 +118,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 // hipBundle is how clang bundles the code objects of t's architectures.
 func (b *builder) hipBundle(t *target) *hip.Bundle {
 	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
-	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{})
+	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{Flags: hip.CompressOptions(t.Flags.HIP)})
 	passes, err := b.learnModule(t, &graph.Action{Inputs: []string{c.Source}, Work: graph.Work{Driver: &graph.Driver{}}}, argv, c)
 	if err != nil {
 		b.hipModuleFault(t, err)

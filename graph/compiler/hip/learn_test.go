@@ -82,9 +82,42 @@ func TestLearnStrange(t *testing.T) {
 		"a target is missing":        second(LearnCompile(strings.ReplaceAll(text, "-targets=hip-amdgcn-amd-amdhsa-gfx906,", "-targets="), asked, codes)),
 		"links in another order":     second(LearnLink(swap(link, "mcpu=gfx906", "mcpu=gfx90a"), linkAsked, codes, false)),
 		"a link is missing":          second(LearnLink(strings.ReplaceAll(link, `/bin/lld"`, `/bin/else"`), linkAsked, codes, false)),
+		"a link of the new driver":   second(LearnLink(link, linkAsked, codes, true)),
+		"nothing is taken out":       second(LearnLink(strings.ReplaceAll(link, `"-unbundle"`, `"-other"`), linkAsked, codes, false)),
 		"a shell's work":             second(LearnCompile(strings.ReplaceAll(text, "hipcc-cmd: ", "hipcc-cmd: $(x) "), asked, codes)),
 	} {
 		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// What clang-linker-wrapper would run is understood, or it runs as it is.
+func TestLearnWrapper(t *testing.T) {
+	codes := []gencode.Code{{Kind: gencode.GFX, Name: "gfx906"}, {Kind: gencode.GFX, Name: "gfx90a", Feature: ":xnack-"}}
+	const text = ` "/llvm/clang" --no-default-config -o app.gfx906.img -dumpdir app.gfx906.img. --target=amdgcn-amd-amdhsa -mcpu=gfx906 -flto kbuild_input-amdgcn-amd-amdhsa-gfx906-1.o -O3
+ "/llvm/clang" --no-default-config -o app.gfx90a.img --target=amdgcn-amd-amdhsa -mcpu=gfx90a:xnack- -flto kbuild_input-amdgcn-amd-amdhsa-gfx90a:xnack--2.o -O3
+ "/llvm/clang-offload-bundler" -type=o -targets=host-x86_64-unknown-linux-gnu,hip-amdgcn-amd-amdhsa--gfx90a:xnack-,hip-amdgcn-amd-amdhsa--gfx906 -input=/dev/null -input=a -input=b -output=c
+ "/usr/bin/ld" -o app kbuild_input.o
+`
+	l, err := LearnWrapper(text, codes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(l.Device[0].Device([]string{"a.o", "b.o"}, "out"), " ")
+	if want := "/llvm/clang --no-default-config --target=amdgcn-amd-amdhsa -mcpu=gfx906 -flto -O3 -o out a.o b.o"; got != want || l.Device[1].Arch != "gfx90a:xnack-" {
+		t.Errorf("%s, want %s; then %s", got, want, l.Device[1].Arch)
+	}
+	for name, other := range map[string]string{
+		"nothing":             "clang version 99\n",
+		"no link for gfx906":  strings.Replace(text, "-mcpu=gfx906", "-mcpu=gfx908", 1),
+		"a file of its own":   strings.Replace(text, "-O3", "extra.o", 1),
+		"no input":            strings.Replace(text, "kbuild_input-amdgcn-amd-amdhsa-gfx906-1.o ", "", 1),
+		"a target is missing": strings.Replace(text, ",hip-amdgcn-amd-amdhsa--gfx906", "", 1),
+		"no bundle":           strings.Replace(text, "clang-offload-bundler", "clang-else", 1),
+		"one link more":       text + strings.SplitAfter(text, "\n")[0],
+	} {
+		if _, err := LearnWrapper(other, codes); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

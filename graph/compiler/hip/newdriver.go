@@ -50,6 +50,16 @@ func DriverOption(isNew bool) string {
 	return noNewDriver
 }
 
+// CompressOptions are those of options that have bundles compressed.
+func CompressOptions(options []string) (compress []string) {
+	for _, o := range options {
+		if strings.Contains(o, "-offload-compress") {
+			compress = append(compress, o)
+		}
+	}
+	return compress
+}
+
 const linkerWrapper = "clang-linker-wrapper"
 
 // NewDriver reports steps of the new driver.
@@ -113,7 +123,7 @@ func (p *Passes) completeNew(host []string, made map[string]string, codes []genc
 	switch {
 	case p.wrapper == nil && embeds:
 		p.Embeds = true
-	case p.wrapper != nil && !embeds && slices.Contains(p.wrapper, "--emit-fatbin-only") && p.wrapper[len(p.wrapper)-1] == p.packager.Output &&
+	case p.wrapper != nil && !embeds && slices.Contains(p.wrapper, "--emit-fatbin-only") && slices.Contains(p.wrapper, p.packager.Output) &&
 		clang.After(host, "-fcuda-include-gpubinary") == clang.After(p.wrapper, "-o"):
 		lto := []string{"-emit-llvm"}
 		if slices.Contains(p.wrapper, "--device-compiler=amdgcn-amd-amdhsa=-flto=full") {

@@ -17,7 +17,7 @@ import (
 // hipProject unpacks testdata/hip.txtar, to be built by the real hipcc.
 func hipProject(t *testing.T) *example {
 	t.Helper()
-	e := realProject(t, "hip")
+	e := &example{e2e.Bare(t).Unpack("hip")}
 	e.needHIP()
 	return e
 }
@@ -338,9 +338,9 @@ func TestHIPMessages(t *testing.T) {
 	if _, said, status := e.Fails("--arch", "gfx9999"); status != e2e.ExitUsage || !strings.Contains(said, "does not know gfx9999. It knows") {
 		t.Errorf("status %d\n%s", status, said)
 	}
-	const newDriver = `flags=["--offload-new-driver"]`
-	if _, said, status := e.Fails("--var", newDriver, "--no-split"); status != e2e.ExitUsage || !strings.Contains(said, "Remove --offload-new-driver from flags.hip") {
-		t.Errorf("objects of the new offload driver for a link of the old one: status %d\n%s", status, said)
+	e.Edit("kernels.hcl", `library "scale" {`, "library \"scale\" {\n  flags = { hip = [\"--offload-new-driver\"] }")
+	if _, said, status := e.Fails(); status != e2e.ExitUsage || !strings.Contains(said, "scale.hip of library.scale, which clang's new offload driver compiles") {
+		t.Errorf("objects of both offload drivers in one link: status %d\n%s", status, said)
 	}
 	e.Write("kernels.hcl", `variable "flags" {
   type    = list(string)
@@ -410,6 +410,7 @@ exec `+e.Which(clang)+` "$@"
 func TestRealIncbin(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
+	e.Need("nvcc")
 	e.Write("kernels.hcl", `defaults {
   mode = "rdc"
 }
