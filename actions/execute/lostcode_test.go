@@ -12,7 +12,7 @@ import (
 // Real objects stand for what commands made: code that a command left out is an error, and what proves nothing is none.
 func TestLostCode(t *testing.T) {
 	root := t.TempDir()
-	for _, name := range []string{"newdriver21.o", "hiprdc15.o", "hipwhole15.o", "libhip.a", "libboth.so", "plain.o", "gfx90a.co", "whole.o"} {
+	for _, name := range []string{"newdriver21.o", "hiprdc15.o", "hipwhole15.o", "libhip.a", "libboth.so", "plain.o", "gfx90a.co", "whole.o", "offwhole19.o", "spirv21.o"} {
 		text, err := os.ReadFile("../fatbin/testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -47,6 +47,11 @@ func TestLostCode(t *testing.T) {
 		{"a compile without an architecture", "hiprdc15.o", graph.Compile, []string{"gfx906", "gfx1030"}, nil, nil, "hiprdc15.o has none for gfx1030"},
 		{"a compile without PTX", "whole.o", graph.Compile, []string{"sm_80", "compute_90"}, nil, nil, "left out code that library.l ships: whole.o has none for compute_90"},
 		{"a source without kernels", "plain.o", graph.Compile, []string{"sm_80", "compute_80"}, nil, nil, ""},
+		{"a compile for a link with LTO", "offwhole19.o", graph.Compile, []string{"sm_80", "sm_90"}, nil, nil, ""},
+		{"one without an architecture", "offwhole19.o", graph.Compile, []string{"sm_80", "sm_86"}, nil, nil, "offwhole19.o has none for sm_86"},
+		{"a link by clang's wrapper", "whole.o", graph.HostLink, []string{"sm_80", "sm_90"}, []string{"offwhole19.o"}, []string{"--offload-link"}, "has none for sm_90, which is in offwhole19.o"},
+		{"SPIR-V and generic processors", "spirv21.o", graph.Compile, []string{"amdgcnspirv", "gfx11-generic", "gfx906"}, nil, nil, ""},
+		{"a processor that a generic one stands for", "spirv21.o", graph.Compile, []string{"gfx1100"}, nil, nil, "spirv21.o has none for gfx1100"},
 		{"nothing is asked", "plain.o", graph.HostLink, nil, []string{"hiprdc15.o"}, nil, ""},
 	} {
 		a := &graph.Action{Kind: tt.kind, Target: "library.l", Work: graph.Work{Driver: &graph.Driver{Ships: tt.ships}}, Inputs: tt.inputs, Outputs: []string{tt.made}, Argv: append([]string{"clang++"}, tt.argv...), InPlace: true}

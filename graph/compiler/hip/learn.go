@@ -84,6 +84,9 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 		}
 	}
 	for _, c := range codes {
+		if c.Name == gencode.SPIRVTarget {
+			return nil, fmt.Errorf("%s is made by llvm-link and llvm-spirv", c)
+		}
 		if _, ok := p.Libs[c.String()]; !ok {
 			return nil, fmt.Errorf("clang does not compile for %s", c)
 		}
