@@ -92,6 +92,9 @@ func travels(a *graph.Action) bool {
 	if a.Kind == graph.DeviceCode && textThere(a) == "" {
 		return false
 	}
+	if a.Kind == graph.LLD && !slices.Contains(a.Argv, "-flavor") { // a clang that runs an lld of its own
+		return false
+	}
 	return a.Kind.Info().Portable && a.Depfile == "" && !a.CwdInKey && !a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
 }
 

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // The names were seen in objects of clang 22: -cuid=aa, -cuid=bb (whose hash has 15 digits).
@@ -45,4 +48,17 @@ __hip_fatbin_1a:
 	if diff := cmp.Diff(want, FatbinSource("code", []string{"__hip_fatbin", "__hip_fatbin_1a"})); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Flags for lld reach it through clang, with their operands; libraries stay to be seen in the command.
+func TestFlagsThroughClang(t *testing.T) {
+	got := DeviceLink{Clang: true, Program: "clang"}.Action(compilerUnit(), Bitcode{Options: []string{"a.o", "--whole-archive", "b.a"}}, []string{"-L", "dir", "--library", "x", "-z", "defs"}, "out").Argv
+	want := []string{"clang", "-Xlinker", "-Ldir", "-Xlinker", "--library=x", "-Xlinker", "-z", "-Xlinker", "defs", "-o", "out", "a.o", "-Xlinker", "--whole-archive", "b.a"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func compilerUnit() compiler.Unit {
+	return compiler.Unit{Whole: &graph.Action{Work: graph.Work{Driver: &graph.Driver{}}}}
 }

@@ -102,7 +102,7 @@ func (l *Link) AskWrapper(codes []gencode.Code) compiler.Question {
 func (d DeviceLink) Action(u compiler.Unit, code Bitcode, flags []string, output string) *graph.Action {
 	options, from := code.Options, 3
 	if d.Clang {
-		options, from, flags = forLinker(options), 1, forLinker(flags)
+		options, from, flags = throughClang(options), 1, flagsThroughClang(flags)
 	}
 	d.Flags = append(d.Flags[:len(d.Flags):len(d.Flags)], flags...)
 	a := u.Action(graph.LLD, d.Device(options, output), output)
@@ -110,14 +110,34 @@ func (d DeviceLink) Action(u compiler.Unit, code Bitcode, flags []string, output
 	return a
 }
 
-// forLinker are arguments of lld as clang hands them on.
-func forLinker(args []string) []string {
+// throughClang are files and options for lld as clang hands them on.
+func throughClang(args []string) []string {
 	var out []string
 	for _, a := range args {
 		if strings.HasPrefix(a, "-") {
 			out = append(out, "-Xlinker")
 		}
 		out = append(out, a)
+	}
+	return out
+}
+
+// flagsThroughClang is the same of flags, whose operands are no files. What names libraries is one word, by which it is found in the command.
+func flagsThroughClang(flags []string) []string {
+	var out []string
+	for i := 0; i < len(flags); i++ {
+		a := flags[i]
+		if i+1 < len(flags) {
+			switch a {
+			case "-l", "-L":
+				i++
+				a += flags[i]
+			case "--library", "--library-path":
+				i++
+				a += "=" + flags[i]
+			}
+		}
+		out = append(out, "-Xlinker", a)
 	}
 	return out
 }
