@@ -142,7 +142,7 @@ func (b *builder) target(t *target) {
 
 func (b *builder) generate(t *target) {
 	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
-	dir := b.out(graph.GenDir, t.Name)
+	dir := b.out(graph.GenDir, graph.Flat(t.Name))
 	for _, o := range t.Outputs {
 		a.Outputs = append(a.Outputs, path.Join(dir, o))
 	}

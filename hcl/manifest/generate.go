@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"cmp"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -33,9 +35,10 @@ func (l *loader) decodeGenerate(b *block) {
 // self is what a command sees of its own block.
 func (l *loader) self(b *block) map[string]cty.Value {
 	return map[string]cty.Value{"self": cty.ObjectVal(map[string]cty.Value{
-		"name":    cty.StringVal(b.name),
-		"outputs": l.value(attrAddr(b.key(), "outputs")),
-		"inputs":  l.value(attrAddr(b.key(), "inputs")),
+		"name":    cty.StringVal(path.Base(b.name)),
+		"dir":     cty.StringVal(cmp.Or(b.dir, ".")),
+		"outputs": rebased(l.value(attrAddr(b.key(), "outputs")), b.dir, ""),
+		"inputs":  rebased(l.value(attrAddr(b.key(), "inputs")), b.dir, ""),
 	})}
 }
 
@@ -74,9 +77,9 @@ func (l *loader) outputPaths(b *block) cty.Value {
 	}
 	var list []string
 	for _, it := range l.outputs(b) {
-		list = append(list, l.buildPath("gen", b.name, it.text))
+		list = append(list, l.buildPath("gen", genFolder(b.name), it.text))
 	}
-	return stringList(list)
+	return rebased(stringList(list), "", b.dir)
 }
 
 // collectOutputs learns which generate block makes which file.
@@ -86,7 +89,7 @@ func (l *loader) collectOutputs() {
 			continue
 		}
 		for _, it := range l.outputs(b) {
-			l.generated[l.buildPath("gen", b.name, it.text)] = b.key()
+			l.generated[l.buildPath("gen", genFolder(b.name), it.text)] = b.key()
 		}
 	}
 }

@@ -52,6 +52,7 @@ type loader struct {
 	names     map[string][]string // names by kind, in order
 	variables map[string]*variable
 	local     map[string]*hclsyntax.Attribute // values of kernels.local.hcl
+	imported  map[string]*block               // the import block by the folder of its manifest
 
 	nodes map[string]*node // everything that has a value, by address
 	path  []*node          // nodes under evaluation, for cycles
@@ -128,6 +129,7 @@ func newLoader(opts Options) *loader {
 		matches:   map[string]globMatch{},
 		said:      map[said]bool{},
 		sizes:     map[string]int64{},
+		imported:  map[string]*block{},
 	}
 	if opts.FS == nil {
 		l.fsys.FS = regular.DirFS{Root: root, Most: MaxSource}
@@ -189,6 +191,7 @@ func (l *loader) decode() {
 		l.value(addr) // what no target used: a mistake there is a mistake all the same
 	}
 	l.checkDeps()
+	l.checkPrograms()
 }
 
 // buildPath is a path inside the build tree, as Project spells paths.

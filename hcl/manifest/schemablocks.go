@@ -11,7 +11,7 @@ var Schema = sync.OnceValue(manifestBlock)
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
 		kbuildBlock(), packageBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
-		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
+		importBlock(), defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
 	}}
 }
 
@@ -103,6 +103,15 @@ func variableBlock() *Block {
 					Text: "The error message if the condition is false."},
 			},
 		}},
+	}
+}
+
+func importBlock() *Block {
+	return &Block{
+		Name: importKind, Label: "a path", See: "language.md#several-manifests",
+		Text: "Takes in the manifest of a folder below. Its targets are called by their folder: `library \"vec\"` of `math/kernels.hcl` is " +
+			"`math/vec`, and `library[\"math/vec\"]` in references.",
+		Example: `import "math/kernels.hcl" {}`,
 	}
 }
 
