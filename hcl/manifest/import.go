@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -35,7 +36,23 @@ func (l *loader) imports() {
 			kept = append(kept, b)
 		}
 	}
-	l.blocks = kept
+	l.blocks = l.withoutHidden(kept)
+}
+
+// withoutHidden drops the variables of imported manifests that a manifest above declares: those here are for who builds the folder alone.
+func (l *loader) withoutHidden(blocks []*block) []*block {
+	if len(l.imported) == 0 {
+		return blocks
+	}
+	folders := map[string][]string{} // by name of the variable
+	for _, b := range blocks {
+		if b.kind == "variable" {
+			folders[b.name] = append(folders[b.name], b.dir)
+		}
+	}
+	return slices.DeleteFunc(blocks, func(b *block) bool {
+		return b.kind == "variable" && slices.ContainsFunc(folders[b.name], func(dir string) bool { return dir != b.dir && isAbove(dir, b.dir) })
+	})
 }
 
 func (l *loader) importFile(b *block) {
@@ -129,7 +146,7 @@ func (l *loader) isNew(b *block, file, dir string) bool {
 	return true
 }
 
-// belongs refuses in an imported manifest what is of the whole project. A variable that a manifest above declares is that one.
+// belongs refuses in an imported manifest what is of the whole project.
 func (l *loader) belongs(b *block) bool {
 	if b.dir == "" {
 		return true
@@ -139,12 +156,6 @@ func (l *loader) belongs(b *block) bool {
 	case "profile", "toolchain", "cache", "package":
 		l.bothAt(b.rng, by.rng, "imported here", "Move it to "+l.project.File+" of the project.", "%s is imported, and a block %s is for the whole project", path.Join(by.dir, by.name), b.kind)
 		return false
-	case "variable":
-		for _, v := range l.blocks {
-			if v.kind == "variable" && v.name == b.name && v.dir != b.dir && isAbove(v.dir, b.dir) {
-				return false
-			}
-		}
 	}
 	return true
 }

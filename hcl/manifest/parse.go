@@ -258,6 +258,8 @@ func (l *loader) collect() {
 		switch {
 		case first != nil && b.schema.Once:
 			l.bothAt(b.rng, first.rng, "first here", "Join them.", "a manifest has one block %s", b.kind)
+		case first != nil && first.dir != b.dir:
+			l.bothAt(b.rng, first.rng, "first here", "Declare it in a manifest above both.", "%s is declared twice", b.heading())
 		case first != nil && b.name != "":
 			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice", b.heading())
 		default:
