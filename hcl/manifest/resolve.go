@@ -111,6 +111,9 @@ func (r *resolver) fail(rng hcl.Range, detail, format string, args ...any) {
 }
 
 func (r *resolver) call(n *hclsyntax.FunctionCallExpr) {
+	if n.Name == "glob" && r.dir() != "" {
+		n.Name = r.l.globIn(r.dir())
+	}
 	if _, ok := r.l.ctx.Functions[n.Name]; ok {
 		return
 	}
@@ -164,6 +167,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
 		return
 	}
+	name = r.l.qualified(kind, name, r.dir())
 	if !r.l.has(kind, name) {
 		r.fail(rng, r.elsewhere(kind, name), "no %s named %q%s", kind, name, r.l.didYouMean(name, r.l.names[kind]))
 		return
@@ -179,7 +183,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
 			return
 		}
-		addr, used = attrAddr(addr, attr), 3
+		addr, used = r.l.seenFrom(r.dir(), kind+"."+name, attr), 3
 	}
 	r.rewrite(n, addr, used)
 }
@@ -288,7 +292,7 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 }
 
 // selfNames are what `self` offers in the command of a generate block.
-var selfNames = []string{"dir", "inputs", "name", "outputs"}
+var selfNames = []string{"dir", "inputs", "name", "outputs", "source_dir"}
 
 func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block

@@ -11,7 +11,7 @@ var Schema = sync.OnceValue(manifestBlock)
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
 		kbuildBlock(), packageBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
-		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
+		importBlock(), defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
 	}}
 }
 
@@ -103,6 +103,15 @@ func variableBlock() *Block {
 					Text: "The error message if the condition is false."},
 			},
 		}},
+	}
+}
+
+func importBlock() *Block {
+	return &Block{
+		Name: importKind, Label: "a path", See: "language.md#several-manifests",
+		Text: "Takes in the manifest of a folder below. Its targets are called by their folder: `library \"vec\"` of `math/kernels.hcl` is " +
+			"`math/vec`, and `library[\"math/vec\"]` in references.",
+		Example: `import "math/kernels.hcl" {}`,
 	}
 }
 
@@ -321,7 +330,7 @@ func generateBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "command", Type: StringsType, Required: true, Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
 				Text: "The program and its arguments. It runs in the root of the project, and no shell is involved. `self.outputs`, " +
-					"`self.inputs`, `self.dir` (`build/gen/NAME`) and `self.name` are known in it.",
+					"`self.inputs`, `self.dir` (`build/gen/NAME`), `self.source_dir` (the folder of the manifest) and `self.name` are known in it.",
 				Becomes: "the argv, verbatim"},
 			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
 				Text: "Files that the command reads. The command runs again when one of them changes."},

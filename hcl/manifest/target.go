@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ func (r *reader) outputName() string {
 	if ok && !targetName().MatchString(name) {
 		r.l.errorAt(r.find("output_name").Expr.Range(), "Letters, digits and _ . + - may be used, and no folder; lib and the ending are added.", "%q is no name for a file", name)
 	}
-	return cmp.Or(name, r.b.name)
+	return path.Join(r.b.dir, cmp.Or(name, path.Base(r.b.name)))
 }
 
 func (l *loader) decodeLibrary(b *block) {
@@ -52,7 +53,7 @@ func (l *loader) decodeExecutable(b *block) {
 		t := l.reader(b, e.values()).compiled(Executable)
 		t.Name, t.Each = b.name+":"+e.key, e.key
 		if b.body.Attributes["output_name"] == nil {
-			t.OutputName = e.key
+			t.OutputName = path.Join(b.dir, e.key)
 		}
 		l.project.Targets = append(l.project.Targets, t)
 	}
