@@ -70,6 +70,8 @@ type resolver struct {
 	scope  scope
 	hidden []map[string]struct{}
 	loops  []*metered // around
+
+	indexed *hclsyntax.ScopeTraversalExpr // by a key that is computed
 }
 
 func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
@@ -78,6 +80,10 @@ func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 		n.from = len(r.refs.addrs)
 		r.loops = append(r.loops, n)
 		return r.Enter(n.Expression)
+	case *hclsyntax.IndexExpr:
+		if t, ok := n.Collection.(*hclsyntax.ScopeTraversalExpr); ok {
+			r.indexed = t
+		}
 	case *hclsyntax.ForExpr:
 		r.l.meterLoop(n)
 	case *hclsyntax.LiteralValueExpr:
@@ -177,6 +183,8 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		addr += ":" + key
 		r.l.ctx.Variables[addr] = cty.CapsuleVal(referenceType, &target{kind, name + ":" + key})
 		used = 3
+	} else if b := r.l.named[kind+"."+name]; r.indexed == n && b != nil && b.hasEach() && len(n.Traversal) == 2 {
+		addr = r.l.byKey(b)
 	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			known := Schema().Block(kind).attributeNames()

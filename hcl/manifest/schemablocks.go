@@ -219,10 +219,17 @@ func libraryBlock() *Block {
 					"`soversion` is installed beside it.",
 				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
 			attrOutputName("`build/lib/libNAME.a` or `.so`"),
+			attrForEach("a library", "The library is called as the key."),
 			attrPublicHeaders,
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}
+}
+
+// attrForEach is for what can be made many times.
+func attrForEach(what, called string) Attribute {
+	return Attribute{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
+		Text: "Makes " + what + " for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes. " + called}
 }
 
 // attrOutputName is for what makes a file.
@@ -240,9 +247,7 @@ func executableBlock() *Block {
   code    = ["sm_80"]
 }`,
 		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`"),
-			{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
-				Text: "Makes a program for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes, and the " +
-					"program is called as the key."},
+			attrForEach("a program", "The program is called as the key."),
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}
@@ -356,6 +361,7 @@ test "check" {
   args       = ["--fast"]
 }`,
 		Attributes: []Attribute{
+			attrForEach("a test", "The test of a key is `NAME:KEY`."),
 			{Name: "executable", Type: ReferenceType, Required: true, Example: "executable = executable.check", Text: "The program."},
 			{Name: "args", Type: StringsType, Example: `args = ["--size", "1024"]`, Text: "Its arguments. Files that they name count as data."},
 			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`,

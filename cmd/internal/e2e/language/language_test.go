@@ -66,7 +66,7 @@ func TestForEach(t *testing.T) {
 		if _, _, status := p.Fails("run", "perf:scale"); status != 3 {
 			p.T.Errorf("perf:scale ends with status %d", status)
 		}
-		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test scale: exit status 3") || !strings.Contains(said, "1 passed, 1 failed") {
+		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test each:scale: exit status 3") || !strings.Contains(said, "3 passed, 1 failed") {
 			p.T.Errorf("status %d: %s", status, said)
 		}
 		p.Edit("scale.cu", "2 *", "4 *")
