@@ -4,7 +4,10 @@
 // Graph; the executor (actions/sched, actions/execute) walks it; the renderers in this package draw it.
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Pos is the place in a manifest that made a node. The zero Pos means "nowhere in particular".
 type Pos struct {
@@ -62,6 +65,10 @@ type Action struct {
 
 // GenDir is the folder below the build tree for what generate blocks make, each in a folder of its name, and for the sources of embedded modules.
 const GenDir = "gen"
+
+// Flat is the name of a target as one element of a path: math@vec for math/vec, of an imported manifest. No name has an @, and what one target keeps
+// is never in the folder of another.
+func Flat(name string) string { return strings.ReplaceAll(name, "/", "@") }
 
 // Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices, by architecture.
 const (

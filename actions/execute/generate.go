@@ -36,7 +36,7 @@ func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	if a.Kind != graph.Generate {
 		return l
 	}
-	own := path.Join(g.graph.BuildDir, graph.GenDir, a.Name)
+	own := path.Join(g.graph.BuildDir, graph.GenDir, graph.Flat(a.Name))
 	root := g.tree.abs(own)
 	filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		rel := own + filepath.ToSlash(strings.TrimPrefix(name, root))
@@ -122,7 +122,7 @@ func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	}
 	block, output, _ := strings.Cut(rest, "/")
 	for b := range g.all() {
-		if b.Kind == graph.Generate && b.Name == block {
+		if b.Kind == graph.Generate && graph.Flat(b.Name) == block {
 			return fmt.Errorf("%s reads %s, which no generate block makes: add %q to the outputs of %s (%s), or remove the file", a.Name, file, output, b.Target, b.Pos)
 		}
 	}

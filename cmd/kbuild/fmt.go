@@ -14,14 +14,14 @@ import (
 
 type fmtCmd struct {
 	Check bool     `help:"Change nothing; exit 1 and name the files that are not formatted."`
-	Files []string `arg:"" optional:"" help:"Files (default: kernels.hcl and kernels.local.hcl); - formats standard input to standard output."`
+	Files []string `arg:"" optional:"" help:"Files (default: kernels.hcl, what it imports, and kernels.local.hcl); - formats standard input to standard output."`
 }
 
 func (cmd fmtCmd) Run(c *cli) error {
 	files := cmd.Files
 	if len(files) == 0 {
 		c.locate()
-		files = []string{c.manifestName()}
+		files = append([]string{c.manifestName()}, c.importedFiles()...)
 		if _, err := os.Lstat(filepath.Join(c.Dir, "kernels.local.hcl")); err == nil {
 			files = append(files, "kernels.local.hcl")
 		}
@@ -46,6 +46,17 @@ func (cmd fmtCmd) Run(c *cli) error {
 		return exitError{status: exitFailed}
 	}
 	return nil
+}
+
+// importedFiles are the manifests that the one of this project imports, as far as they can be read: what is wrong with them fmt says of each.
+func (c *cli) importedFiles() (files []string) {
+	project, _ := manifest.Load(c.workspace().Manifest)
+	for _, f := range project.Files {
+		if f != project.File && f != manifest.LocalFile && filepath.Ext(f) == filepath.Ext(project.File) {
+			files = append(files, filepath.Join(filepath.Dir(c.manifestName()), f))
+		}
+	}
+	return files
 }
 
 // formatStream writes what it reads, formatted, to standard output; with check nothing.

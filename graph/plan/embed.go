@@ -32,9 +32,9 @@ func (b *builder) embed(t *target) {
 		return
 	}
 	symbol := t.Embed.Symbol
-	dir := b.out(graph.GenDir, "module."+t.Base)
+	dir := b.out(graph.GenDir, "module."+graph.Flat(t.Base))
 	source, header := path.Join(dir, symbol+".c"), path.Join(dir, symbol+".h")
-	object := b.out("obj", "module."+t.Base, symbol+".o")
+	object := b.out("obj", "module."+graph.Flat(t.Base), symbol+".o")
 	argv, inputs := embedArgs(symbol, group)
 	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
 	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),

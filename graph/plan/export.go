@@ -60,7 +60,7 @@ func (b *builder) exports() (all []Export) {
 }
 
 func (b *builder) export(t *target) Export {
-	e := Export{Label: t.label, Name: t.Name, Kind: t.Kind, Pos: t.Pos, File: t.file, Headers: t.PublicHeaders}
+	e := Export{Label: t.label, Name: strings.ReplaceAll(t.Name, "/", "."), Kind: t.Kind, Pos: t.Pos, File: t.file, Headers: t.PublicHeaders}
 	switch {
 	case t.Kind == manifest.Module:
 		e.Artifacts = b.artifacts(t)

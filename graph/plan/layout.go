@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -53,7 +54,7 @@ func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) 
 
 // instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64, bench.copy for bench:copy.
 func instanceName(t *target) string {
-	name := cmp.Or(t.Base, t.Name)
+	name := graph.Flat(cmp.Or(t.Base, t.Name))
 	if t.Each != "" {
 		name += "." + compiler.FileName(t.Each)
 	}

@@ -12,7 +12,7 @@ import (
 func (b *builder) library(t *target) {
 	t.include = t.Includes
 	if t.Shared {
-		b.sharedLibrary(t, b.out("lib", "lib"+t.OutputName+".so"))
+		b.sharedLibrary(t, libFile(b, t, ".so"))
 		return
 	}
 	if b.facts.AR.Path == "" {
@@ -32,7 +32,7 @@ func (b *builder) library(t *target) {
 			members = append(members, t.dlink)
 		}
 	}
-	t.file = b.out("lib", "lib"+t.OutputName+".a")
+	t.file = libFile(b, t, ".a")
 	a := &graph.Action{
 		Kind: graph.Archive, Name: path.Base(t.file),
 		Argv:   host.Archive(b.facts.AR.Path, t.file, members),
@@ -42,6 +42,12 @@ func (b *builder) library(t *target) {
 	b.ltoArchive(t, a, members)
 	b.emit(t, a)
 	t.node.Outputs = []string{t.file}
+}
+
+// libFile is lib/libvec.a, or lib/math/libvec.a for math/vec.
+func libFile(b *builder, t *target, ending string) string {
+	dir, name := path.Split(t.OutputName)
+	return b.out("lib", dir, "lib"+name+ending)
 }
 
 // sharedLibrary plans the link of t. With a soversion its name has that in it, which is what programs look for; the name without it, which is

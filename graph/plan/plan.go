@@ -143,7 +143,7 @@ func (b *builder) target(t *target) {
 
 func (b *builder) generate(t *target) {
 	a := &graph.Action{Kind: graph.Generate, Name: t.Name, Argv: t.Command, Inputs: t.Inputs, InPlace: true}
-	dir := b.out(graph.GenDir, t.Name)
+	dir := b.out(graph.GenDir, graph.Flat(t.Name))
 	var files []string
 	for _, o := range t.Outputs {
 		files = append(files, path.Join(dir, o))

@@ -27,7 +27,7 @@ func (b *builder) tests() {
 		for _, d := range m.Deps {
 			needs = append(needs, b.instances(d.Label)...)
 		}
-		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.file}, m.Args...), Env: m.Env, Outputs: []string{b.out(graph.TestDir, m.Name+".log")}}
+		a := &graph.Action{Kind: graph.Test, Name: m.Name, Argv: append([]string{of.file}, m.Args...), Env: m.Env, Outputs: []string{b.out(graph.TestDir, strings.ReplaceAll(m.Name, ":", ".")+".log")}}
 		a.Work.Test = &graph.TestRun{LibDirs: libDirs, GPU: m.NeedsGPU, Each: m.EachTime, Timeout: m.Timeout}
 		for _, t := range needs {
 			n.Deps, n.Unbuilt = appendNew(n.Deps, t.label), cmp.Or(n.Unbuilt, t.unbuilt)

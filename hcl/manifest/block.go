@@ -5,10 +5,14 @@ import "github.com/kbuild-dev/kbuild/cache"
 // kbuild { required_version } says which kbuild the manifest was written for.
 
 func (l *loader) decodeKbuild() {
-	b := l.named["kbuild"]
-	if b == nil {
-		return
+	for _, b := range l.blocks {
+		if b.kind == "kbuild" {
+			l.decodeRequired(b)
+		}
 	}
+}
+
+func (l *loader) decodeRequired(b *block) {
 	r := l.reader(b, nil)
 	text, ok := r.text("required_version")
 	if !ok {
@@ -59,13 +63,13 @@ func (l *loader) checkProfile(b *block) {
 // reader.find and loader.inherited do the filling; here is what can be said of the block alone.
 
 func (l *loader) decodeDefaults() {
-	b := l.named["defaults"]
-	if b == nil {
-		return
+	for _, b := range l.blocks {
+		if b.kind == "defaults" {
+			r := l.reader(b, nil)
+			r.reservedWords()
+			r.compile(&Target{}) // finds mistakes even if no target uses them
+		}
 	}
-	r := l.reader(b, nil)
-	r.reservedWords()
-	r.compile(&Target{}) // finds mistakes even if no target uses them
 }
 
 // decodeGroup reads a named list of targets; groups may be in groups.

@@ -56,7 +56,7 @@ func (r *reader) paths(name string) []string {
 	option := map[string]string{"includes": "-I", "private_includes": "-I", "lib_dirs": "-L"}[name]
 	var out []string
 	for _, p := range r.noPrefix(name, option) {
-		out = append(out, cleanPath(p))
+		out = append(out, inFolder(r.b.dir, cleanPath(p)))
 	}
 	return out
 }

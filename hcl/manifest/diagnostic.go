@@ -178,6 +178,9 @@ func (l *loader) addHCL(diags hcl.Diagnostics) {
 		if h.Subject != nil {
 			d = l.at(*h.Subject, detail, summary)
 		}
+		if help := helpImport(d.Source); help != "" && summary == "invalid block definition" {
+			d.Detail = help
+		}
 		if h.Severity == hcl.DiagWarning {
 			d.Severity = Warning
 		}
@@ -189,7 +192,8 @@ func (l *loader) addHCL(diags hcl.Diagnostics) {
 // argument".
 func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](h); ok && call.FunctionCallError() != nil {
-		return call.CalledFunctionName() + "(): " + call.FunctionCallError().Error(), ""
+		name, _, _ := strings.Cut(call.CalledFunctionName(), "\x00")
+		return name + "(): " + call.FunctionCallError().Error(), ""
 	}
 	if why, ok := strings.CutPrefix(h.Detail, "Error during operation: "); ok {
 		return strings.TrimSuffix(why, "."), ""

@@ -1,11 +1,13 @@
 package manifest
 
 import (
+	"path"
+
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
-// for_each makes a program for each element of a list of strings, or of a map: the element, or its key, is each.key, and the value each.value.
+// for_each makes a program, a library or a test for each element of a list of strings, or of a map: the element, or its key, is each.key, and the value each.value.
 // bench with the keys copy and scale is the targets bench:copy and bench:scale, and a reference to bench means both.
 
 // each is one element of for_each.
@@ -25,12 +27,12 @@ func (l *loader) collectEach() {
 	sum := 0
 	for _, b := range l.blocks {
 		a := b.body.Attributes["for_each"]
-		if b.kind != string(Executable) || a == nil {
+		if !b.hasEach() {
 			continue
 		}
 		l.each[b] = l.reader(b, nil).forEach()
 		if sum += len(l.each[b]); sum > maxInstances {
-			l.errorAt(a.Expr.Range(), "", "the programs of this manifest have more than %d instances", maxInstances)
+			l.errorAt(a.Expr.Range(), "", "for_each makes more than %d instances in this manifest", maxInstances)
 			clear(l.each)
 			return
 		}
@@ -68,14 +70,54 @@ func (r *reader) forEach() (list []each) {
 		seen[e.key] = true
 	}
 	if len(list) == 0 {
-		r.l.errorAt(f.rng, "Without an element there is no program.", "for_each of %s is empty", r.b.heading())
+		r.l.errorAt(f.rng, "Without an element there is nothing to build.", "for_each of %s is empty", r.b.heading())
 	}
 	return list
 }
 
 // hasEach reports a block whose attributes may use each.
 func (b *block) hasEach() bool {
-	return b.kind == string(Executable) && b.body.Attributes["for_each"] != nil
+	return b.schema.Attribute("for_each") != nil && b.body.Attributes["for_each"] != nil
+}
+
+// instances reads a block once for each element of its for_each, or once.
+func (l *loader) instances(b *block, read func(r *reader, e each)) {
+	if !b.hasEach() {
+		read(l.reader(b, nil), each{})
+		return
+	}
+	for _, e := range l.each[b] {
+		read(l.reader(b, e.values()), e)
+	}
+}
+
+// named gives an instance its name. Its file is called as the key, where nothing else is said.
+func (e each) named(t *Target, b *block) *Target {
+	if e.key == "" {
+		return t
+	}
+	t.Name, t.Each = b.name+":"+e.key, e.key
+	if b.body.Attributes["output_name"] == nil {
+		t.OutputName = path.Join(b.dir, e.key)
+	}
+	return t
+}
+
+// byKey is the address of the instances of a block as a map, for a key that is computed: executable.bench[local.k].
+func (l *loader) byKey(b *block) string {
+	addr := b.key() + "\x00[]"
+	l.nodes[addr] = &node{addr: addr, rng: b.rng, compute: func() cty.Value {
+		list := l.each[b]
+		if list == nil { // for_each of another block asks
+			list = l.reader(b, nil).forEach()
+		}
+		refs := map[string]cty.Value{}
+		for _, e := range list {
+			refs[e.key] = cty.CapsuleVal(referenceType, &target{b.kind, b.name + ":" + e.key})
+		}
+		return cty.ObjectVal(refs)
+	}}
+	return addr
 }
 
 // each checks a use of each.key or each.value.
@@ -83,7 +125,7 @@ func (r *resolver) each(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block
 	switch name, rng, ok := step(n.Traversal, 1); {
 	case b == nil || !b.hasEach():
-		r.fail(n.SrcRange, "Give the executable an attribute for_each = [...]. For modules there is matrix.", "each is known only in an executable that has for_each")
+		r.fail(n.SrcRange, "Give the block an attribute for_each = [...], if it is an executable, a library or a test. For modules there is matrix.", "each is known only in a block that has for_each")
 	case r.scope.attr == "for_each":
 		r.fail(n.SrcRange, "", "each is not known in the attribute for_each")
 	case ok && name != "key" && name != "value":

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,7 +36,10 @@ const (
 // "a" apart from a target "a.sources"; shown drops it.
 func attrAddr(key, attr string) string { return key + "\x00." + attr }
 
-func shown(addr string) string { return strings.ReplaceAll(addr, "\x00", "") }
+func shown(addr string) string {
+	addr, _, _ = strings.Cut(addr, viewed)
+	return strings.ReplaceAll(addr, "\x00", "")
+}
 
 // target is a reference to a block as a whole: library.solver, gencode.server.
 type target struct{ kind, name string }
@@ -70,12 +74,12 @@ func (l *loader) declare() {
 
 func (l *loader) declareLocals(b *block) {
 	for _, a := range b.attrs() {
-		addr := "local." + a.Name
+		addr := "local." + path.Join(b.dir, a.Name)
 		if first := l.nodes[addr]; first != nil {
 			l.bothAt(a.NameRange, first.rng, "first here", "", "%s is declared twice", addr)
 			continue
 		}
-		l.names["local"] = append(l.names["local"], a.Name)
+		l.names["local"] = append(l.names["local"], path.Join(b.dir, a.Name))
 		l.nodes[addr] = &node{addr: addr, rng: a.NameRange, expr: a.Expr}
 	}
 }
@@ -104,8 +108,12 @@ func (l *loader) declareAttrs(b *block) {
 }
 
 func (l *loader) inherited(b *block, name string) cty.Value {
-	if l.defaultsFor(b, name) != nil {
-		return l.value(attrAddr("defaults", name))
+	if d := l.defaultsFor(b, name); d != nil {
+		v := l.value(attrAddr(d.key(), name))
+		if isPath(name) {
+			v = rebased(v, d.dir, b.dir)
+		}
+		return v
 	}
 	return cty.NullVal(cty.DynamicPseudoType)
 }
@@ -120,7 +128,7 @@ func (l *loader) defaultsFor(b *block, name string) *block {
 	// code and gencode are two spellings of one thing, and a target that has one must not take the other.
 	other := b.body.Attributes[map[string]string{"code": "gencode", "gencode": "code"}[name]]
 	if a.Inherited && b.schema.Inherits == "defaults" && other == nil {
-		return l.named["defaults"]
+		return l.nearestDefaults(b.dir, name)
 	}
 	return nil
 }
@@ -228,7 +236,8 @@ func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []s
 
 // instanceless refuses to read an attribute of a module that is different in each instance.
 func (l *loader) instanceless(addr string, r *references) bool {
-	n := l.nodes[addr]
+	own, _, _ := strings.Cut(addr, viewed)
+	n := l.nodes[own]
 	if n == nil || n.expr == nil || l.refs[n.expr] == nil || !l.refs[n.expr].matrix {
 		return true
 	}

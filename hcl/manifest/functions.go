@@ -32,7 +32,7 @@ func (l *loader) functions() map[string]function.Function {
 		"coalesce": stdlib.CoalesceFunc, "min": sound(stdlib.MinFunc), "max": sound(stdlib.MaxFunc),
 		"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 
-		"basename": textFunc(path.Base), "dirname": textFunc(path.Dir), "glob": l.globFunc(),
+		"basename": textFunc(path.Base), "dirname": textFunc(path.Dir), "glob": l.globFunc(""),
 	})
 }
 

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"path/filepath"
@@ -45,10 +46,11 @@ func (l *loader) decodeGenerate(b *block) {
 // self is what a command sees of its own block.
 func (l *loader) self(b *block) map[string]cty.Value {
 	return map[string]cty.Value{"self": cty.ObjectVal(map[string]cty.Value{
-		"name":    cty.StringVal(b.name),
-		"outputs": l.writes(b),
-		"inputs":  l.value(attrAddr(b.key(), "inputs")),
-		"dir":     cty.StringVal(l.buildPath("gen", b.name)),
+		"name":       cty.StringVal(path.Base(b.name)),
+		"source_dir": cty.StringVal(cmp.Or(b.dir, ".")),
+		"dir":        cty.StringVal(l.genPath(b)),
+		"outputs":    l.writes(b),
+		"inputs":     rebased(l.value(attrAddr(b.key(), "inputs")), b.dir, ""),
 	})}
 }
 
@@ -107,7 +109,7 @@ func (l *loader) listed(b *block) (files []string, ok bool) {
 	if l.opts.Unsettled {
 		return nil, false
 	}
-	name, _ := graph.CollectOutputs(l.buildPath("gen", b.name))
+	name, _ := graph.CollectOutputs(l.genPath(b))
 	text, err := l.fsys.read(l.project.Root, name)
 	if err != nil {
 		return nil, false
@@ -118,11 +120,11 @@ func (l *loader) listed(b *block) (files []string, ok bool) {
 // writes is what self.outputs stands for: the paths of outputs, of a folder its own.
 func (l *loader) writes(b *block) cty.Value {
 	if l.patterns(b) == nil {
-		return l.value(attrAddr(b.key(), "outputs"))
+		return rebased(l.value(attrAddr(b.key(), "outputs")), b.dir, "")
 	}
 	var list []string
 	for _, p := range l.patterns(b) {
-		list = append(list, l.buildPath("gen", b.name, strings.TrimSuffix(p, "**")))
+		list = append(list, l.genPath(b, strings.TrimSuffix(p, "**")))
 	}
 	return stringList(list)
 }
@@ -164,6 +166,7 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 		return true
 	}
 	needed[b.key()] = true
+	r := l.reader(b, nil)
 	var takesIn []string
 	for _, a := range b.attrs() {
 		if b.schema.Attribute(a.Name) == nil || l.refs[a.Expr] == nil || l.refs[a.Expr].matrix || b.kind == "generate" && a.Name == "outputs" {
@@ -176,11 +179,11 @@ func (l *loader) known(b *block, needed map[string]bool) bool {
 		if (a.Name == "inputs" || a.Name == "sources") && isList(v) {
 			for _, e := range v.AsValueSlice() {
 				text, _ := asText(e)
-				takesIn = append(takesIn, cleanPath(text))
+				takesIn = append(takesIn, r.sourcePath(text))
 			}
 		}
 	}
-	for _, d := range l.reader(b, nil).deps("deps") {
+	for _, d := range r.deps("deps") {
 		base, _, _ := strings.Cut(d.Label, ":")
 		if other := l.named[base]; other != nil && !l.known(other, needed) {
 			return false
@@ -209,9 +212,14 @@ func (l *loader) outputPaths(b *block) cty.Value {
 	}
 	var list []string
 	for _, f := range files {
-		list = append(list, l.buildPath("gen", b.name, f))
+		list = append(list, l.genPath(b, f))
 	}
-	return stringList(list)
+	return rebased(stringList(list), "", b.dir)
+}
+
+// genPath is a path in the folder of a block's files.
+func (l *loader) genPath(b *block, elem ...string) string {
+	return l.buildPath(append([]string{"gen", genFolder(b.name)}, elem...)...)
 }
 
 // collectOutputs learns which generate block makes which file.
@@ -225,7 +233,7 @@ func (l *loader) collectOutputs() {
 			files, _ = l.listed(b)
 		}
 		for _, f := range files {
-			l.generated[l.buildPath("gen", b.name, f)] = b.key()
+			l.generated[l.genPath(b, f)] = b.key()
 		}
 	}
 }

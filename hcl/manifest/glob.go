@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -25,7 +26,7 @@ type globMatch struct {
 
 // globFunc is glob("src/*.cu", ["more/**/*.cu"]): a sorted list without repeats. A pattern that
 // matches nothing is an error, since it is nearly always a typo.
-func (l *loader) globFunc() function.Function {
+func (l *loader) globFunc(dir string) function.Function {
 	return function.New(&function.Spec{
 		VarParam: &function.Parameter{Name: "patterns", Type: cty.DynamicPseudoType},
 		Type:     function.StaticReturnType(cty.List(cty.String)),
@@ -37,10 +38,10 @@ func (l *loader) globFunc() function.Function {
 			if err != nil {
 				return cty.DynamicVal, err
 			}
-			key := strings.Join(patterns, "\x00")
+			key := strings.Join(append([]string{dir}, patterns...), "\x00")
 			m, ok := l.matches[key]
 			if !ok {
-				m.files, m.err = expand(l.fsys, l.project.BuildDir, patterns)
+				m.files, m.err = expand(l.fsys, l.project.BuildDir, dir, patterns)
 				l.matches[key] = m
 			}
 			if m.err != nil {
@@ -82,8 +83,8 @@ func globPatterns(args []cty.Value) ([]string, error) {
 	return out, nil
 }
 
-// expand evaluates patterns as glob() does: fsys is the manifest's folder, buildDir is Project.BuildDir.
-func expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
+// expand evaluates patterns as glob() does in the manifest of a folder below fsys, that of the project: buildDir is Project.BuildDir. What it gives is relative to dir.
+func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, error) {
 	var out []string
 	for _, p := range patterns {
 		w := globWalk{fsys: fsys, buildDir: buildDir, walked: map[walked]bool{}}
@@ -97,11 +98,13 @@ func expand(fsys fs.FS, buildDir string, patterns []string) ([]string, error) {
 		if _, err := path.Match(p, ""); err != nil {
 			return nil, fmt.Errorf("%q: a bracket is not closed", p)
 		}
-		w.walk(".", elems)
+		w.walk(cmp.Or(dir, "."), elems)
 		if len(w.found) == 0 {
 			return nil, fmt.Errorf("%q matches no file%s", p, w.hint(p))
 		}
-		out = append(out, w.found...)
+		for _, f := range w.found {
+			out = append(out, strings.TrimPrefix(strings.TrimPrefix(f, dir), "/"))
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil

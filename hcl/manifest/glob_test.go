@@ -20,13 +20,13 @@ func TestExpand(t *testing.T) {
 		{[]string{"**/hidden.cu"}, nil},
 		{[]string{"bench"}, nil},
 	} {
-		got, err := expand(fsys, "elsewhere", c.patterns)
+		got, err := expand(fsys, "elsewhere", "", c.patterns)
 		expect(t, c.patterns[0], got, c.want)
 		if (err == nil) != (c.want != nil) {
 			t.Errorf("%q: error %v", c.patterns, err)
 		}
 	}
-	if _, err := expand(fsys, "other/build", []string{"other/**/*.cu"}); err == nil {
+	if _, err := expand(fsys, "other/build", "", []string{"other/**/*.cu"}); err == nil {
 		t.Error("glob saw into the build folder of this run")
 	}
 }

@@ -54,6 +54,7 @@ type loader struct {
 	names     map[string][]string // names by kind, in order
 	variables map[string]*variable
 	local     map[string]*hclsyntax.Attribute // values of kernels.local.hcl
+	imported  map[string]*block               // the import block by the folder of its manifest
 
 	nodes map[string]*node // everything that has a value, by address
 	path  []*node          // nodes under evaluation, for cycles
@@ -130,6 +131,7 @@ func newLoader(opts Options) *loader {
 		matches:   map[string]globMatch{},
 		said:      map[said]bool{},
 		sizes:     map[string]int64{},
+		imported:  map[string]*block{},
 	}
 	if opts.FS == nil {
 		l.fsys.FS = regular.DirFS{Root: root, Most: MaxSource}
@@ -195,6 +197,7 @@ func (l *loader) decode() {
 	}
 	if len(l.project.Unsettled) == 0 {
 		l.checkDeps()
+		l.checkPrograms()
 	}
 }
 

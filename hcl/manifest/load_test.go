@@ -31,6 +31,8 @@ func files(manifest string) fstest.MapFS {
 	for _, f := range project {
 		m[f] = &fstest.MapFile{}
 	}
+	m["math/vec.cu"] = &fstest.MapFile{}
+	m["math/kernels.hcl"] = &fstest.MapFile{Data: []byte("library \"vec\" {\n  sources = [\"vec.cu\"]\n}\n")}
 	return m
 }
 

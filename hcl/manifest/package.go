@@ -86,11 +86,11 @@ func (r *reader) publicHeaders(t *Target) (list []Header) {
 // in none of them is found beside what includes it, and loses its folder.
 func (r *reader) installedAs(h Header, includes []string) string {
 	if _, name, ok := strings.Cut(h.Generated, "."); ok {
-		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", name)+"/")
+		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", genFolder(name))+"/")
 	}
 	as, longest := path.Base(h.Path), -1
 	for _, dir := range includes {
-		if dir = r.sourcePath(dir); dir == "." && !path.IsAbs(h.Path) && !strings.HasPrefix(h.Path, "../") && longest < 0 {
+		if dir = r.rooted(dir); dir == "." && !path.IsAbs(h.Path) && !strings.HasPrefix(h.Path, "../") && longest < 0 {
 			as, longest = h.Path, 0
 		} else if rest, ok := strings.CutPrefix(h.Path, dir+"/"); ok && len(dir) > longest {
 			as, longest = rest, len(dir)

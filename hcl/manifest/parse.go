@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +22,8 @@ import (
 
 // block is a top-level block or, with a parent, a nested one.
 type block struct {
-	kind, name string
+	kind, name string // of a target in an imported manifest with its folder: "math/vec"
+	dir        string // of its manifest, below the root; "" is the root
 	schema     *Block
 	body       *hclsyntax.Body
 	rng        hcl.Range // of the header
@@ -32,10 +34,13 @@ type block struct {
 
 // key is the address of a block: "library.solver", "defaults".
 func (b *block) key() string {
-	if b.name == "" {
-		return b.kind
+	switch {
+	case b.name != "":
+		return b.kind + "." + b.name
+	case b.dir != "":
+		return b.kind + "//" + b.dir
 	}
-	return b.kind + "." + b.name
+	return b.kind
 }
 
 // attrs gives the attributes in the order they are written.
@@ -63,7 +68,8 @@ func (l *loader) read() bool {
 	if l.diags.HasErrors() {
 		return false
 	}
-	l.blocksOf(body)
+	l.blocksOf(body, "")
+	l.imports()
 	return true
 }
 
@@ -118,7 +124,7 @@ func (l *loader) readLocal(src []byte) {
 }
 
 // blocksOf checks every block against the schema and keeps the known ones.
-func (l *loader) blocksOf(body *hclsyntax.Body) {
+func (l *loader) blocksOf(body *hclsyntax.Body, dir string) {
 	for _, a := range (&block{body: body}).attrs() {
 		meant := l.didYouMean(a.Name, Schema().blockNames())
 		if Schema().Block(a.Name) != nil {
@@ -132,7 +138,7 @@ func (l *loader) blocksOf(body *hclsyntax.Body) {
 			l.unknownBlock(hb, Schema())
 			continue
 		}
-		if b := l.block(hb, s); b != nil {
+		if b := l.block(hb, s, dir); b != nil && l.belongs(b) {
 			l.blocks = append(l.blocks, b)
 		}
 	}
@@ -148,8 +154,8 @@ func topLevelHelp(name string) string {
 func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
 	help := knownNames("block", in.blockNames())
 	switch hb.Type {
-	case "import", "include":
-		help = "One manifest describes one project; kbuild reads no second one."
+	case "include", "subdir", "submodule":
+		help = `Write import "math/kernels.hcl" {} for the manifest of a folder below.`
 	case "x", "extension":
 		help = "Use labels = { ... } on a target."
 	}
@@ -160,8 +166,8 @@ func (l *loader) unknownBlock(hb *hclsyntax.Block, in *Block) {
 var targetName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`) })
 
 // block checks labels, attributes and nested blocks. It is nil if its label is missing.
-func (l *loader) block(hb *hclsyntax.Block, s *Block) *block {
-	b := &block{kind: hb.Type, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
+func (l *loader) block(hb *hclsyntax.Block, s *Block, dir string) *block {
+	b := &block{kind: hb.Type, dir: dir, schema: s, body: hb.Body, rng: hb.DefRange(), misspelt: map[string]bool{}}
 	switch {
 	case s.Label == "" && len(hb.Labels) > 0:
 		l.errorAt(hb.LabelRanges[0], "", "a block %s takes no label", b.kind)
@@ -173,8 +179,11 @@ func (l *loader) block(hb *hclsyntax.Block, s *Block) *block {
 	}
 	if s.Label != "" {
 		b.name, b.nameRng = hb.Labels[0], hb.LabelRanges[0]
-		if !targetName().MatchString(b.name) {
+		if b.kind != importKind && !targetName().MatchString(b.name) {
 			l.errorAt(b.nameRng, "Letters, digits and _ . + - may be used: names become file names.", "%q is no name for a %s", b.name, b.kind)
+		}
+		if hasFolder(b.kind) {
+			b.name = path.Join(dir, b.name)
 		}
 	}
 	l.checkAttrs(b)
@@ -195,6 +204,9 @@ func (l *loader) checkAttrs(b *block) {
 		help := knownNames("attribute", known)
 		if help == "" && near == "" {
 			help = allNames(known)
+		}
+		if len(known) == 0 {
+			help = "Its braces are empty."
 		}
 		if b.schema.Block(a.Name) != nil {
 			help = fmt.Sprintf("%s is a block: write %s { ... } without the equal sign.", a.Name, a.Name)
@@ -217,7 +229,7 @@ func (l *loader) checkNested(b *block) {
 			l.unknownBlock(hb, b.schema)
 			continue
 		}
-		n := l.block(hb, s)
+		n := l.block(hb, s, b.dir)
 		if n == nil {
 			continue
 		}
@@ -246,6 +258,8 @@ func (l *loader) collect() {
 		switch {
 		case first != nil && b.schema.Once:
 			l.bothAt(b.rng, first.rng, "first here", "Join them.", "a manifest has one block %s", b.kind)
+		case first != nil && first.dir != b.dir:
+			l.bothAt(b.rng, first.rng, "first here", "Declare it in a manifest above both.", "%s is declared twice", b.heading())
 		case first != nil && b.name != "":
 			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "%s is declared twice", b.heading())
 		default:
@@ -265,8 +279,11 @@ func (l *loader) checkCase() {
 		if !isTarget(b.kind) {
 			continue
 		}
-		k := strings.ToLower(b.key())
-		if first := seen[k]; first != nil {
+		k := strings.ReplaceAll(strings.ToLower(b.key()), "/", ".")
+		switch first := seen[k]; {
+		case first != nil && strings.Contains(b.name+first.name, "/") && !strings.EqualFold(b.name, first.name):
+			l.bothAt(b.rng, first.rng, "first here", "Rename one of them.", "the files of %s and %s would have one name", b.heading(), first.heading())
+		case first != nil:
 			l.bothAt(b.rng, first.rng, "first here", "Their files would be one on macOS and Windows.", "%s and %s differ only in case", b.heading(), first.heading())
 		}
 		seen[k] = b

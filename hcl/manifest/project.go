@@ -180,7 +180,7 @@ type Target struct {
 	HostLTO                      string // of C and C++ sources: "thin", "full"; "" is none
 	Split                        *bool  // attribute split: false keeps nvcc in one piece; nil: not set
 
-	// executable
+	// library, executable
 	Each string // the key of this instance of for_each, "" without
 
 	// library

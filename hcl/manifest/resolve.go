@@ -70,6 +70,8 @@ type resolver struct {
 	scope  scope
 	hidden []map[string]struct{}
 	loops  []*metered // around
+
+	indexed *hclsyntax.ScopeTraversalExpr // by a key that is computed
 }
 
 func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
@@ -78,6 +80,10 @@ func (r *resolver) Enter(n hclsyntax.Node) hcl.Diagnostics {
 		n.from = len(r.refs.addrs)
 		r.loops = append(r.loops, n)
 		return r.Enter(n.Expression)
+	case *hclsyntax.IndexExpr:
+		if t, ok := n.Collection.(*hclsyntax.ScopeTraversalExpr); ok {
+			r.indexed = t
+		}
 	case *hclsyntax.ForExpr:
 		r.l.meterLoop(n)
 	case *hclsyntax.LiteralValueExpr:
@@ -111,6 +117,9 @@ func (r *resolver) fail(rng hcl.Range, detail, format string, args ...any) {
 }
 
 func (r *resolver) call(n *hclsyntax.FunctionCallExpr) {
+	if n.Name == "glob" && r.dir() != "" {
+		n.Name = r.l.globIn(r.dir())
+	}
 	if _, ok := r.l.ctx.Functions[n.Name]; ok {
 		return
 	}
@@ -164,6 +173,7 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
 		return
 	}
+	name = r.l.qualified(kind, name, r.dir())
 	if !r.l.has(kind, name) {
 		r.fail(rng, r.elsewhere(kind, name), "no %s named %q%s", kind, name, r.l.didYouMean(name, r.l.names[kind]))
 		return
@@ -173,13 +183,15 @@ func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int)
 		addr += ":" + key
 		r.l.ctx.Variables[addr] = cty.CapsuleVal(referenceType, &target{kind, name + ":" + key})
 		used = 3
+	} else if b := r.l.named[kind+"."+name]; r.indexed == n && b != nil && b.hasEach() && len(n.Traversal) == 2 {
+		addr = r.l.byKey(b)
 	} else if attr, attrRng, ok := step(n.Traversal, 2); ok && deep > 0 {
 		if Schema().Block(kind).Attribute(attr) == nil {
 			known := Schema().Block(kind).attributeNames()
 			r.fail(attrRng, knownNames("attribute", known), "a %s has no attribute %q%s", kind, attr, didYouMean(attr, known))
 			return
 		}
-		addr, used = attrAddr(addr, attr), 3
+		addr, used = r.l.seenFrom(r.dir(), kind+"."+name, attr), 3
 	}
 	r.rewrite(n, addr, used)
 }
@@ -288,7 +300,7 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 }
 
 // selfNames are what `self` offers in the command of a generate block.
-var selfNames = []string{"dir", "inputs", "name", "outputs"}
+var selfNames = []string{"dir", "inputs", "name", "outputs", "source_dir"}
 
 func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block

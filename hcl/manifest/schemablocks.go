@@ -11,7 +11,7 @@ var Schema = sync.OnceValue(manifestBlock)
 func manifestBlock() *Block {
 	return &Block{Name: "a manifest", Blocks: []*Block{
 		kbuildBlock(), packageBlock(), cacheBlock(), variableBlock(), localsBlock(), profileBlock(), toolchainBlock(), gencodeBlock(),
-		defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
+		importBlock(), defaultsBlock(), libraryBlock(), executableBlock(), moduleBlock(), prebuiltBlock(), generateBlock(), testBlock(), groupBlock(),
 	}}
 }
 
@@ -103,6 +103,15 @@ func variableBlock() *Block {
 					Text: "The error message if the condition is false."},
 			},
 		}},
+	}
+}
+
+func importBlock() *Block {
+	return &Block{
+		Name: importKind, Label: "a path", See: "language.md#several-manifests",
+		Text: "Takes in the manifest of a folder below. Its targets are called by their folder: `library \"vec\"` of `math/kernels.hcl` is " +
+			"`math/vec`, and `library[\"math/vec\"]` in references.",
+		Example: `import "math/kernels.hcl" {}`,
 	}
 }
 
@@ -210,10 +219,17 @@ func libraryBlock() *Block {
 					"`soversion` is installed beside it.",
 				Becomes: "`-Wl,-soname,libx.so.1`, and `libx.so.1` beside `libx.so`"},
 			attrOutputName("`build/lib/libNAME.a` or `.so`"),
+			attrForEach("a library", "The library is called as the key."),
 			attrPublicHeaders,
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}
+}
+
+// attrForEach is for what can be made many times.
+func attrForEach(what, called string) Attribute {
+	return Attribute{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
+		Text: "Makes " + what + " for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes. " + called}
 }
 
 // attrOutputName is for what makes a file.
@@ -231,9 +247,7 @@ func executableBlock() *Block {
   code    = ["sm_80"]
 }`,
 		Attributes: slices.Concat([]Attribute{attrSources, attrDeps, attrOutputName("`build/bin/NAME`"),
-			{Name: "for_each", Type: EachType, Example: `for_each = ["copy", "scale"]`, See: "language.md#many-programs",
-				Text: "Makes a program for each string of a list, or for each key of a map. `each.key` and `each.value` are known in the other attributes, and the " +
-					"program is called as the key."},
+			attrForEach("a program", "The program is called as the key."),
 		}, compileAttributes(), hostAttributes()),
 		Blocks: []*Block{partitionBlock()},
 	}
@@ -321,7 +335,7 @@ func generateBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "command", Type: StringsType, Required: true, Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
 				Text: "The program and its arguments. It runs in the root of the project, and no shell is involved. `self.outputs`, " +
-					"`self.inputs`, `self.dir` (`build/gen/NAME`) and `self.name` are known in it.",
+					"`self.inputs`, `self.dir` (`build/gen/NAME`), `self.source_dir` (the folder of the manifest) and `self.name` are known in it.",
 				Becomes: "the argv, verbatim"},
 			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
 				Text: "Files that the command reads. The command runs again when one of them changes."},
@@ -347,6 +361,7 @@ test "check" {
   args       = ["--fast"]
 }`,
 		Attributes: []Attribute{
+			attrForEach("a test", "The test of a key is `NAME:KEY`."),
 			{Name: "executable", Type: ReferenceType, Required: true, Example: "executable = executable.check", Text: "The program."},
 			{Name: "args", Type: StringsType, Example: `args = ["--size", "1024"]`, Text: "Its arguments. Files that they name count as data."},
 			{Name: "data", Type: StringsType, Example: `data = glob("data/*.bin")`,

@@ -74,7 +74,11 @@ func (r *reader) sourcePath(s string) string {
 	if s == "" {
 		return s
 	}
-	p := cleanPath(s)
+	return r.rooted(inFolder(r.b.dir, cleanPath(s)))
+}
+
+// rooted spells a path from the root, or an absolute one, as Project does.
+func (r *reader) rooted(p string) string {
 	if filepath.IsAbs(p) {
 		if rel, err := filepath.Rel(r.l.project.Root, p); err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel)
@@ -244,7 +248,7 @@ func (l *loader) outputNames() map[string]string {
 		l.madeAs = map[string]string{}
 		for _, made := range sortedKeys(l.generated) {
 			label := l.generated[made]
-			name := strings.TrimPrefix(made, l.buildPath("gen", strings.TrimPrefix(label, "generate."))+"/")
+			name := strings.TrimPrefix(made, l.buildPath("gen", genFolder(strings.TrimPrefix(label, "generate.")))+"/")
 			if l.madeAs[name] == "" {
 				l.madeAs[name] = label
 			}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -25,37 +26,31 @@ func (r *reader) outputName() string {
 	if ok && !targetName().MatchString(name) {
 		r.l.errorAt(r.find("output_name").Expr.Range(), "Letters, digits and _ . + - may be used, and no folder; lib and the ending are added.", "%q is no name for a file", name)
 	}
-	return cmp.Or(name, r.b.name)
+	return path.Join(r.b.dir, cmp.Or(name, path.Base(r.b.name)))
 }
 
 func (l *loader) decodeLibrary(b *block) {
-	r := l.reader(b, nil)
+	l.instances(b, func(r *reader, e each) { l.project.Targets = append(l.project.Targets, e.named(r.library(), b)) })
+}
+
+func (r *reader) library() *Target {
 	t := r.compiled(Library)
 	t.Shared = r.enum("type") == "shared"
 	t.DeviceLink = r.isTrue("device_link")
 	t.SOVersion = r.soversion(t.Shared)
 	t.PublicHeaders = r.publicHeaders(t)
 	if t.Shared && t.DeviceLink {
-		l.bothAt(r.find("device_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",
+		r.l.bothAt(r.find("device_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",
 			"device_link is for a static library; a shared one always has a device link of its own")
 	}
-	l.project.Targets = append(l.project.Targets, t)
+	return t
 }
 
 // decodeExecutable makes one target, or one for each element of for_each.
 func (l *loader) decodeExecutable(b *block) {
-	if !b.hasEach() {
-		l.project.Targets = append(l.project.Targets, l.reader(b, nil).compiled(Executable))
-		return
-	}
-	for _, e := range l.each[b] {
-		t := l.reader(b, e.values()).compiled(Executable)
-		t.Name, t.Each = b.name+":"+e.key, e.key
-		if b.body.Attributes["output_name"] == nil {
-			t.OutputName = e.key
-		}
-		l.project.Targets = append(l.project.Targets, t)
-	}
+	l.instances(b, func(r *reader, e each) {
+		l.project.Targets = append(l.project.Targets, e.named(r.compiled(Executable), b))
+	})
 }
 
 // decodeModule makes one target, or one for each instance of the matrix.

@@ -7,7 +7,17 @@ import (
 
 // decodeTest reads a test block. It is no target: nothing depends on it, and a build of everything runs no tests.
 func (l *loader) decodeTest(b *block) {
-	r := l.reader(b, nil)
+	l.instances(b, func(r *reader, e each) {
+		t := r.test()
+		if e.key != "" {
+			t.Name += ":" + e.key
+		}
+		l.project.Tests = append(l.project.Tests, t)
+	})
+}
+
+func (r *reader) test() Test {
+	l, b := r.l, r.b
 	r.required()
 	t := Test{Name: b.name, Args: plainTexts(r.texts("args")), NeedsGPU: r.isTrue("needs_gpu"), Memory: r.size("memory"), Deps: r.deps("deps"),
 		Timeout: r.duration("timeout"), EachTime: r.field("cache") != nil && !r.isTrue("cache"), Pos: position(b.rng)}
@@ -42,5 +52,5 @@ func (l *loader) decodeTest(b *block) {
 		}
 		t.Env = append(t.Env, name+"="+*values[name])
 	}
-	l.project.Tests = append(l.project.Tests, t)
+	return t
 }

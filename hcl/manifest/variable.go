@@ -40,7 +40,7 @@ func (l *loader) declareVariable(b *block) {
 		if !diags.HasErrors() {
 			v.typ = typ
 		}
-		v.typeText = string(a.Expr.Range().SliceBytes(l.project.sources[l.project.File]))
+		v.typeText = string(a.Expr.Range().SliceBytes(l.project.sources[a.Expr.Range().Filename]))
 	}
 	l.names["variable"] = append(l.names["variable"], b.name)
 	l.variables[b.name] = v
@@ -54,7 +54,7 @@ func (l *loader) declareVariable(b *block) {
 // typeErrors adds the nearest name to what HCL says about a type.
 func (l *loader) typeErrors(diags hcl.Diagnostics) {
 	for _, d := range diags {
-		word := string(d.Subject.SliceBytes(l.project.sources[l.project.File]))
+		word := string(d.Subject.SliceBytes(l.project.sources[d.Subject.Filename]))
 		l.errorAt(*d.Subject, d.Detail, "%q is no type%s", word, didYouMean(word, []string{"any", "bool", "list", "map", "number", "object", "set", "string", "tuple"}))
 	}
 }

@@ -66,12 +66,51 @@ func TestForEach(t *testing.T) {
 		if _, _, status := p.Fails("run", "perf:scale"); status != 3 {
 			p.T.Errorf("perf:scale ends with status %d", status)
 		}
-		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test scale: exit status 3") || !strings.Contains(said, "1 passed, 1 failed") {
+		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test each:scale: exit status 3") || !strings.Contains(said, "3 passed, 1 failed") {
 			p.T.Errorf("status %d: %s", status, said)
 		}
 		p.Edit("scale.cu", "2 *", "4 *")
 		if c := p.Kbuild("perf:copy"); c.Ran > 0 {
 			p.T.Errorf("an edit of scale.cu runs %s for copy", c.Kinds)
+		}
+	})
+}
+
+func TestImports(t *testing.T) {
+	eachToolkit(t, "imports", func(p *e2e.Project) {
+		p.Kbuild("math/vec")
+		if _, err := os.Stat(filepath.Join(p.Dir, "build/lib/io")); err == nil {
+			p.T.Error("math/vec builds io/vec")
+		}
+		p.Kbuild()
+		p.Settled("build/bin/app", "build/bin/math/calc", "build/bin/io/one", "build/bin/io/two", "build/lib/math/libvec.a", "build/lib/io/libvec.so")
+		p.Run("build/bin/app")
+		p.Run("build/bin/io/one")
+		if got := p.ELFs("build/modules/math@deep@gemm.sm_86.cubin"); got != "sm_86" {
+			p.T.Errorf("the cubin holds %s", got)
+		}
+		p.Kbuild("test")
+
+		// Its own folder alone: other settings, another build folder.
+		p.Kbuild("-C", "math", "app")
+		p.Run("math/build/bin/calc")
+		p.Kbuild()
+
+		// What an imported manifest says, and what its glob finds, is looked at again.
+		p.Edit("math/kernels.hcl", "output_name = \"calc\"", "output_name = \"sum\"")
+		p.Edit("math/src/vec.cpp", "int table();", "int table();\nint more();")
+		p.Edit("math/src/vec.cpp", "SCALE + table()", "SCALE + table() + more()")
+		if err := os.WriteFile(filepath.Join(p.Dir, "math/src/more.cpp"), []byte("int more() { return 0; }\n"), 0o666); err != nil {
+			p.T.Fatal(err)
+		}
+		p.Kbuild()
+		p.Run("build/bin/math/sum")
+		if _, err := os.Stat(filepath.Join(p.Dir, "build/bin/math/calc")); err == nil {
+			p.T.Error("bin/math/calc, which nothing makes any more, is still there")
+		}
+		p.Edit("math/kernels.hcl", "library.vec, generate.tables]", "library.vex, generate.tables]")
+		if _, said, status := p.Fails(); status != 2 || !strings.Contains(said, "--> math/kernels.hcl:") {
+			p.T.Errorf("status %d: %s", status, said)
 		}
 	})
 }

@@ -43,3 +43,22 @@ library "u" {
   deps    = [executable.perf["none"]]
   defines = { B = join("", executable.loop.sources) }
 }
+
+locals {
+  key = "scal"
+}
+
+test "computed" {
+  executable = executable.loop[local.key]
+}
+
+library "several" {
+  for_each = { a = 1 }
+  sources  = ["src/util.c"]
+  deps     = [library.several[each.key], library.several["b"]]
+}
+
+prebuilt "p" {
+  for_each = ["a"]
+  archive  = "third_party/libspectra.a"
+}

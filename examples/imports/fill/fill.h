@@ -1,0 +1,1 @@
+void fill(int *values, int n, int with);

@@ -1,0 +1,1 @@
+int sum_of(int n, int each);
