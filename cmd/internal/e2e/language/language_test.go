@@ -69,6 +69,9 @@ func TestForEach(t *testing.T) {
 		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test each:scale: exit status 3") || !strings.Contains(said, "3 passed, 1 failed") {
 			p.T.Errorf("status %d: %s", status, said)
 		}
+		if _, said, _ := p.Fails("test", "each"); !strings.Contains(said, "1 passed (1 before), 1 failed") {
+			p.T.Errorf("test each: %s", said)
+		}
 		p.Edit("scale.cu", "2 *", "4 *")
 		if c := p.Kbuild("perf:copy"); c.Ran > 0 {
 			p.T.Errorf("an edit of scale.cu runs %s for copy", c.Kinds)
