@@ -57,7 +57,9 @@ func TestForEach(t *testing.T) {
 			p.T.Error("perf:copy builds perf:scale")
 		}
 		p.Kbuild("perf")
-		p.Settled("build/bin/copy_perf", "build/bin/scale_perf")
+		p.Kbuild()
+		p.Settled("build/bin/copy_perf", "build/bin/scale_perf", "build/bin/numbers", "build/lib/libtwo.a")
+		p.Run("build/bin/numbers")
 		for name, kernel := range map[string]string{"copy": "_Z4copyPiPKi", "scale": "_Z5scalePiPKi"} {
 			if got := p.Functions("build/bin/" + name + "_perf"); !slices.Equal(got, []string{kernel}) {
 				p.T.Errorf("%s has the kernels %q", name, got)
