@@ -89,7 +89,7 @@ func programNames(p *manifest.Project) (names []string) {
 // testNames are what kbuild test takes: tests, and programs that have some.
 func testNames(p *manifest.Project) (names []string) {
 	for _, t := range p.Tests {
-		names = append(names, t.Name, "test."+t.Name, strings.TrimPrefix(t.Executable, "executable."), t.Executable)
+		names = append(names, meantBy(t)...)
 	}
 	return names
 }

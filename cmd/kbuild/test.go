@@ -36,7 +36,7 @@ func (cmd testCmd) Run(c *cli) error {
 func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	var labels, names []string
 	for _, t := range p.Tests {
-		names = append(names, "test."+t.Name, t.Name, t.Executable, strings.TrimPrefix(t.Executable, "executable."))
+		names = append(names, meantBy(t)...)
 	}
 	if len(names) == 0 {
 		return nil, usagef("the manifest has no tests; `kbuild explain test` says how to write one")
@@ -53,8 +53,7 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	noGPU := engine.NoGPU()
 	for _, t := range p.Tests {
 		label := "test." + t.Name
-		meant := []string{label, t.Name, t.Executable, strings.TrimPrefix(t.Executable, "executable.")}
-		if len(cmd.Names) > 0 && !slices.ContainsFunc(meant, func(m string) bool { return slices.Contains(cmd.Names, m) }) {
+		if len(cmd.Names) > 0 && !slices.ContainsFunc(meantBy(t), func(m string) bool { return slices.Contains(cmd.Names, m) }) {
 			continue
 		}
 		why := ""
@@ -76,6 +75,18 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 		return nil, nil
 	}
 	return p.Select(labels)
+}
+
+// meantBy are the names that choose a test: its own and those of its program, with and without the kind, and for an instance those of its block.
+func meantBy(t manifest.Test) (names []string) {
+	for _, label := range []string{"test." + t.Name, t.Executable} {
+		base, _, _ := strings.Cut(label, ":")
+		for _, l := range slices.Compact([]string{label, base}) {
+			_, name, _ := strings.Cut(l, ".")
+			names = append(names, l, name)
+		}
+	}
+	return names
 }
 
 // testRun counts tests. It is a sched.Observer.

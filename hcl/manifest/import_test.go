@@ -68,6 +68,7 @@ library "all" {
 import "deep/kernels.hcl" {}
 variable "n" { default = 2 }
 defaults { opt = "1" }
+gencode "mid" { code = ["sm_90"] }
 locals { kernels = glob("src/*.cu") }
 library "vec" {
   sources  = concat(local.kernels, ["../a.cpp"])
@@ -90,7 +91,7 @@ executable "perf" {
 }
 -- math/deep/kernels.hcl --
 library "low" {
-  gencode = gencode.gpu
+  gencode = gencode.mid
   sources = ["x.cu"]
   deps    = [library["//all"], module.m]
 }
@@ -125,7 +126,7 @@ module "m" {
 		{strings.Join(gen.Command, " "), "math made math/tool " + made},
 		{strings.Join(gen.Inputs, " "), "math/tool"},
 		{*vec.Sources[0].Defines[0].Value, "1"},
-		{low.Opt + low.Gencode.Code[0].String(), "1sm_80"},
+		{low.Opt + low.Gencode.Code[0].String(), "1sm_90"},
 		{low.Deps[0].Label + " " + low.Deps[1].Label, "library.all module.math/deep/m"},
 		{find(t, p, "executable.math/perf:one").OutputName, "math/one"},
 		{find(t, p, "module.math/deep/m:n=1").Base, "math/deep/m"},

@@ -57,7 +57,9 @@ func TestForEach(t *testing.T) {
 			p.T.Error("perf:copy builds perf:scale")
 		}
 		p.Kbuild("perf")
-		p.Settled("build/bin/copy_perf", "build/bin/scale_perf")
+		p.Kbuild()
+		p.Settled("build/bin/copy_perf", "build/bin/scale_perf", "build/bin/numbers", "build/lib/libtwo.a")
+		p.Run("build/bin/numbers")
 		for name, kernel := range map[string]string{"copy": "_Z4copyPiPKi", "scale": "_Z5scalePiPKi"} {
 			if got := p.Functions("build/bin/" + name + "_perf"); !slices.Equal(got, []string{kernel}) {
 				p.T.Errorf("%s has the kernels %q", name, got)
@@ -68,6 +70,9 @@ func TestForEach(t *testing.T) {
 		}
 		if _, said, status := p.Fails("test"); status != 1 || !strings.Contains(said, "FAILED test each:scale: exit status 3") || !strings.Contains(said, "3 passed, 1 failed") {
 			p.T.Errorf("status %d: %s", status, said)
+		}
+		if _, said, _ := p.Fails("test", "each"); !strings.Contains(said, "1 passed (1 before), 1 failed") {
+			p.T.Errorf("test each: %s", said)
 		}
 		p.Edit("scale.cu", "2 *", "4 *")
 		if c := p.Kbuild("perf:copy"); c.Ran > 0 {
