@@ -153,6 +153,18 @@ func TestExampleGenerateMany(t *testing.T) {
 	}
 }
 
+func TestExampleImports(t *testing.T) {
+	t.Parallel()
+	e := realExample(t, "imports")
+	e.Kbuild("--require-split")
+	for _, lib := range []string{"fill", "sum"} {
+		if got := e.ELFs("build/lib/" + lib + "/libkernels.a"); got != "sm_80 sm_90" {
+			t.Errorf("%s holds %q", lib, got)
+		}
+	}
+	e.Settled("build/bin/app")
+}
+
 func TestExampleMatrix(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "matrix")
