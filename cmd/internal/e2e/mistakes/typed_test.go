@@ -33,13 +33,13 @@ executable "m" {
   code    = ["sm80"]
 }
 `,
-		[]string{`"sm80" is no architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a HIP; native, all and all-major are sets.`}},
+		[]string{`"sm80" is no architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets.`}},
 	{`arch-number`, ``, `executable "m" {
   sources = ["a.cu"]
   code    = [80]
 }
 `,
-		[]string{`"80" is no architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a HIP; native, all and all-major are sets.`}},
+		[]string{`"80" is no architecture; did you mean "sm_80"?`, `= help: sm_80 is SASS, compute_80 PTX, lto_80 LTO-IR, gfx90a, gfx11-generic and amdgcnspirv HIP; native, all and all-major are sets.`}},
 	{`arch-old`, ``, `executable "m" {
   sources = ["a.cu"]
   code    = ["sm_20"]
