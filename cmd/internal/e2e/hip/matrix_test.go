@@ -192,7 +192,7 @@ func (r *row) objects() {
 		if f != "app.hip" {
 			object, pic = "build/obj/library.plugin/"+f+".o", []string{"-fPIC"}
 		}
-		r.compile(f, "plain-"+f+".o", slices.Concat(pic, []string{"-cuid=" + r.cuidOf(object)})...)
+		r.compile(f, "plain-"+f+".o", slices.Concat(pic, []string{"-cuid=" + r.cuid(filepath.Base(filepath.Dir(object)), f, r.args()...)})...)
 		if !bytes.Equal(r.Read(object), r.Read("plain-"+f+".o")) {
 			other = append(other, object)
 		}
@@ -217,23 +217,6 @@ func (r *row) modeFlags() []string {
 func (r *row) compile(source, object string, more ...string) {
 	r.T.Helper()
 	r.hipcc(slices.Concat(r.modeFlags(), more, []string{"-c", "-x", "hip", source, "-o", object})...)
-}
-
-// cuidOf is what kbuild calls the source of an object.
-func (r *row) cuidOf(object string) string {
-	out, _ := r.Run(append([]string{"kbuild", "plan"}, r.args()...)...)
-	source, target := filepath.Base(object), filepath.Base(filepath.Dir(object))
-	in := false
-	for _, line := range strings.Split(out, "\n") {
-		if !strings.HasPrefix(line, " ") {
-			in = strings.HasPrefix(line, target+" ")
-		}
-		if _, rest, ok := strings.Cut(line, " -cuid="); ok && in && strings.Contains(line+" ", " "+strings.TrimSuffix(source, ".o")+" ") {
-			return strings.Fields(rest)[0]
-		}
-	}
-	r.T.Fatalf("no compile of %s in the plan", object)
-	return ""
 }
 
 // linkedCode compares the code of the program and of the shared library with that of hipcc's link of the same objects.
@@ -287,13 +270,11 @@ func (r *row) module() {
 	if !ok || r.mode != "whole" {
 		return
 	}
-	out, _ := m.Run(append([]string{"kbuild", "plan"}, m.args()...)...)
-	cuid := regexp.MustCompile(`-cuid=(\S+) .* plugin\.hip\n`).FindStringSubmatch(out)
 	files, _ := filepath.Glob(filepath.Join(m.Dir, "build/modules/loaded/plugin*.fatbin"))
-	if len(files) != 1 || cuid == nil {
+	if len(files) != 1 {
 		r.T.Fatalf("fatbins of plugin.hip: %v", files)
 	}
-	genco := slices.Concat([]string{"hipcc", "--genco"}, r.offload(), []string{"-DLINKED=0", "-nogpuinc", "-cuid=" + cuid[1], "-x", "hip", "plugin.hip", "-o", "plain.co"})
+	genco := slices.Concat([]string{"hipcc", "--genco"}, r.offload(), []string{"-DLINKED=0", "-nogpuinc", "-cuid=" + m.cuid("module.loaded", "plugin.hip", m.args()...), "-x", "hip", "plugin.hip", "-o", "plain.co"})
 	if _, status := m.Status([]string{"HIP_PLATFORM=amd"}, append(genco, r.flags...)...); status != 0 { // clang 17 with the new driver
 		m.hipcc(genco[1:]...)
 	}
