@@ -334,9 +334,9 @@ func (m *macroUses) read(files, argv []string) (ok bool) {
 
 // usesOf reads the definitions of a text. What looks like one counts, wherever it stands.
 func usesOf(text []byte) *fileUses {
-	u := &fileUses{macros: map[string][]string{}}
+	u := &fileUses{macros: map[string][]string{}, places: bytes.Contains(text, []byte("??=")) || bytes.Contains(text, []byte("??/"))}
 	text = splice(text)
-	for _, word := range []string{"__builtin_LINE", "__builtin_COLUMN", "__builtin_source_location", "??=", "??/"} {
+	for _, word := range []string{"__builtin_LINE", "__builtin_COLUMN", "__builtin_source_location"} {
 		u.places = u.places || hasBesidesConditions(text, word)
 	}
 	u.names = hasBesidesConditions(text, "__PRETTY_FUNCTION__")

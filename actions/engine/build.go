@@ -152,7 +152,7 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	var dirty []graph.ActionID
 	if ok {
 		sum, dirty, err = r.run(p.Graph, want, runner)
-		w.chosen.count(&sum, p.Graph, p.Graph.Closure(want))
+		w.chosen.count(&sum, p.Graph, want)
 	}
 	if err == nil && req.Ran != nil && !w.DryRun {
 		err = req.Ran(r.Context, p, t, want)

@@ -33,9 +33,12 @@ func (c *chosenFiles) note(a *graph.Action, status sched.Status) {
 	}
 }
 
-// count puts what ran before the rest into the sum of a run of ids, in which it was up to date.
-func (c *chosenFiles) count(sum *sched.Summary, g *graph.Graph, ids []graph.ActionID) {
-	for _, id := range ids {
+// count puts what ran before the rest into the sum of a run of want, in which it was up to date.
+func (c *chosenFiles) count(sum *sched.Summary, g *graph.Graph, want []graph.ActionID) {
+	if len(c.ended) == 0 {
+		return
+	}
+	for _, id := range g.Closure(want) {
 		switch c.ended[g.Actions[id].Outputs[0]] {
 		case sched.Ran:
 			sum.UpToDate, sum.Ran = sum.UpToDate-1, sum.Ran+1

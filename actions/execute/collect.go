@@ -101,7 +101,7 @@ func (r *Runner) writtenFiles(a *graph.Action, c *graph.Collect) (files []graph.
 		}
 	})
 	if err == nil && len(more) > 0 {
-		err = fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(more, ", "))
+		err = undeclaredOutputs(a, more)
 	}
 	return files, err
 }

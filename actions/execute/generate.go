@@ -84,7 +84,12 @@ func (g *generatedFiles) onlyOutputs(a *graph.Action, before folderFiles) error 
 		}
 	}
 	slices.Sort(more)
-	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(more, ", "))
+	return undeclaredOutputs(a, more)
+}
+
+// undeclaredOutputs is the error of a command that wrote files which its block does not declare.
+func undeclaredOutputs(a *graph.Action, files []string) error {
+	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(files, ", "))
 }
 
 // linked is the name in the folder of generated files of a file that a link leads to there. Other files keep their names.

@@ -219,7 +219,7 @@ func (l *loader) outputPaths(b *block) cty.Value {
 
 // genPath is a path in the folder of a block's files.
 func (l *loader) genPath(b *block, elem ...string) string {
-	return l.buildPath(append([]string{"gen", genFolder(b.name)}, elem...)...)
+	return l.buildPath(append([]string{"gen", graph.Flat(b.name)}, elem...)...)
 }
 
 // collectOutputs learns which generate block makes which file.

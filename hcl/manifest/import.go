@@ -276,9 +276,6 @@ func (l *loader) globIn(dir string) string {
 	return name
 }
 
-// genFolder is the folder below BuildDir/gen of a generate block. Folders of two blocks are never one in the other.
-func genFolder(name string) string { return strings.ReplaceAll(name, "/", "@") }
-
 // checkPrograms refuses a program that has the name of a folder with other programs.
 func (l *loader) checkPrograms() {
 	if len(l.imported) == 0 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // What kbuild install reads of a manifest: the name of the package, its headers, the versions of shared libraries.
@@ -86,7 +88,7 @@ func (r *reader) publicHeaders(t *Target) (list []Header) {
 // in none of them is found beside what includes it, and loses its folder.
 func (r *reader) installedAs(h Header, includes []string) string {
 	if _, name, ok := strings.Cut(h.Generated, "."); ok {
-		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", genFolder(name))+"/")
+		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", graph.Flat(name))+"/")
 	}
 	as, longest := path.Base(h.Path), -1
 	for _, dir := range includes {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // Sources: which files, in which language, and that they are there.
@@ -248,7 +249,7 @@ func (l *loader) outputNames() map[string]string {
 		l.madeAs = map[string]string{}
 		for _, made := range sortedKeys(l.generated) {
 			label := l.generated[made]
-			name := strings.TrimPrefix(made, l.buildPath("gen", genFolder(strings.TrimPrefix(label, "generate.")))+"/")
+			name := strings.TrimPrefix(made, l.buildPath("gen", graph.Flat(strings.TrimPrefix(label, "generate.")))+"/")
 			if l.madeAs[name] == "" {
 				l.madeAs[name] = label
 			}

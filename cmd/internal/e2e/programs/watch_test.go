@@ -114,9 +114,9 @@ func TestWatchElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	outside("shared/u.cpp", "#include <one.h>\nint u() { return 0; }\n")
+	outside("elsewhere/u.cpp", "#include <one.h>\nint u() { return 0; }\n")
 	outside("top/mid/inc/one.h", "#define ONE 1\n")
-	for _, err := range []error{os.Remove(filepath.Join(p.Dir, "u.cpp")), os.Symlink("../shared/u.cpp", filepath.Join(p.Dir, "u.cpp"))} {
+	for _, err := range []error{os.Remove(filepath.Join(p.Dir, "u.cpp")), os.Symlink("../elsewhere/u.cpp", filepath.Join(p.Dir, "u.cpp"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestWatchElsewhere(t *testing.T) {
 	p.Edit("kernels.hcl", `sources = ["u.cpp"]`, `sources = ["u.cpp"]
   includes = ["../top/mid/inc"]`)
 	w := watch(t, p)
-	outside("shared/u.cpp", "#include <one.h>\nint u() { return 1 - 1; }\n") // behind the link
+	outside("elsewhere/u.cpp", "#include <one.h>\nint u() { return 1 - 1; }\n") // behind the link
 	w.until("u.cpp changed")
 	w.until("up to date")
 	outside("top/mid/inc/one.h", "#define ONE 2\n") // behind ..
