@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,32 +110,41 @@ func ReadFileList(text []byte) (names []string, ok bool) {
 
 // isFileName reports a relative path that stays where it is relative to.
 func isFileName(name string) bool {
-	return name != "" && name != "." && path.Clean(name) == name && !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
+	return name != "." && path.Clean(name) == name && filepath.IsLocal(name)
 }
 
-// MatchFile reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within an element, and `**` for any number of elements.
-// A malformed pattern matches nothing.
+// MatchFile reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within an element, and `**` for any number of elements; at the
+// end at least one. Names with a leading dot are as others. A malformed pattern matches nothing.
 func MatchFile(pattern, name string) bool {
-	return matchElements(strings.Split(pattern, "/"), strings.Split(name, "/"))
+	if path.Base(pattern) == "**" {
+		pattern += "/*"
+	}
+	return MatchPath(pattern, name, func(pattern, name string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	})
 }
 
-func matchElements(pattern, name []string) bool {
-	for len(pattern) > 0 {
-		if pattern[0] == "**" {
-			for i := range name { // at least the last element is for the rest, or for ** itself
-				if len(pattern) == 1 || matchElements(pattern[1:], name[i:]) {
-					return true
-				}
-			}
+// MatchPath reports whether a slash-separated name matches a pattern, in which `**` is any number of elements, also none, and element says of the others
+// what they match. It goes back to the last ** only: what an earlier one would take, that one takes too.
+func MatchPath(patternPath, namePath string, element func(pattern, name string) bool) bool {
+	pattern, name := strings.Split(patternPath, "/"), strings.Split(namePath, "/")
+	again, at := -1, 0 // the pattern behind the last **, and where in name it is tried
+	i, k := 0, 0
+	for k < len(name) || i < len(pattern) {
+		switch {
+		case i < len(pattern) && pattern[i] == "**":
+			i++
+			again, at = i, k
+		case i < len(pattern) && k < len(name) && element(pattern[i], name[k]):
+			i++
+			k++
+		case again >= 0 && at < len(name):
+			at++
+			i, k = again, at
+		default:
 			return false
 		}
-		if len(name) == 0 {
-			return false
-		}
-		if ok, err := path.Match(pattern[0], name[0]); !ok || err != nil {
-			return false
-		}
-		pattern, name = pattern[1:], name[1:]
 	}
-	return len(name) == 0
+	return true
 }

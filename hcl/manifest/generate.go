@@ -24,11 +24,8 @@ func (l *loader) decodeGenerate(b *block) {
 	r := l.reader(b, nil)
 	r.required()
 	t := r.newTarget(Generate)
-	if t.Patterns = l.patterns(b); t.Patterns == nil {
-		t.Outputs = plainTexts(l.outputs(b))
-	} else {
-		t.Outputs, _ = l.listed(b)
-	}
+	t.Patterns = l.patterns(b)
+	t.Outputs, _ = l.made(b)
 	t.Command = plainTexts(r.texts("command"))
 	if f := r.field("command"); f != nil && isList(f.val) && (len(t.Command) == 0 || t.Command[0] == "") {
 		l.errorAt(f.rng, `Write the program and its arguments: ["python3", "tools/make.py", self.outputs[0]]. There is no shell.`, "the command of %s is empty", b.heading())
@@ -104,17 +101,20 @@ func (l *loader) patterns(b *block) []string {
 	return out
 }
 
-// listed are the files that the command of a block with patterns has written when it ran last. ok is false if that is not known.
-func (l *loader) listed(b *block) (files []string, ok bool) {
-	if l.opts.Unsettled {
-		return nil, false
+// made are the files of a block: its outputs or, if it has patterns, those that the command has written when it ran last. ok is false if that is not known.
+func (l *loader) made(b *block) (files []string, ok bool) {
+	if l.patterns(b) == nil {
+		return plainTexts(l.outputs(b)), true
 	}
-	name, _ := graph.CollectOutputs(l.genPath(b))
-	text, err := l.fsys.read(l.project.Root, name)
-	if err != nil {
-		return nil, false
+	files, read := l.lists[b]
+	if !read && !l.opts.Unsettled {
+		name, _ := graph.CollectOutputs(l.genPath(b))
+		if text, err := l.fsys.read(l.project.Root, name); err == nil {
+			files, _ = graph.ReadFileList(text)
+		}
+		l.lists[b] = files
 	}
-	return graph.ReadFileList(text)
+	return files, files != nil
 }
 
 // writes is what self.outputs stands for: the paths of outputs, of a folder its own.
@@ -134,7 +134,7 @@ func (l *loader) unsettled() (out []*block) {
 	for _, b := range l.blocks {
 		if b.kind == "generate" && l.patterns(b) != nil {
 			l.project.Chosen = append(l.project.Chosen, b.key())
-			if _, ok := l.listed(b); !ok {
+			if _, ok := l.made(b); !ok {
 				out = append(out, b)
 			}
 		}
@@ -203,12 +203,9 @@ func (l *loader) outputPaths(b *block) cty.Value {
 	if a == nil || !l.eval(a.Expr, nil).IsWhollyKnown() {
 		return cty.DynamicVal
 	}
-	files := plainTexts(l.outputs(b))
-	if l.patterns(b) != nil {
-		var ok bool
-		if files, ok = l.listed(b); !ok {
-			return cty.DynamicVal
-		}
+	files, ok := l.made(b)
+	if !ok {
+		return cty.DynamicVal
 	}
 	var list []string
 	for _, f := range files {
@@ -228,10 +225,7 @@ func (l *loader) collectOutputs() {
 		if b.kind != "generate" {
 			continue
 		}
-		files := plainTexts(l.outputs(b))
-		if l.patterns(b) != nil {
-			files, _ = l.listed(b)
-		}
+		files, _ := l.made(b)
 		for _, f := range files {
 			l.generated[l.genPath(b, f)] = b.key()
 		}

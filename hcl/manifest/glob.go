@@ -10,6 +10,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/kbuild-dev/kbuild/graph"
 )
 
 // glob() sees the files below the manifest's folder and nothing else: not the build tree (its folder,
@@ -209,27 +211,5 @@ func matchElement(pattern, name string) bool {
 
 // matchPath matches a whole path against a pattern, as partitions do.
 func matchPath(pattern, name string) bool {
-	return matchElems(strings.Split(path.Clean(pattern), "/"), strings.Split(name, "/"))
-}
-
-// matchElems goes back to the last ** only: what an earlier one would take, that one takes too.
-func matchElems(pattern, name []string) bool {
-	again, at := -1, 0 // the pattern behind the last **, and where in name it is tried
-	i, k := 0, 0
-	for k < len(name) || i < len(pattern) {
-		switch {
-		case i < len(pattern) && pattern[i] == "**":
-			i++
-			again, at = i, k
-		case i < len(pattern) && k < len(name) && matchElement(pattern[i], name[k]):
-			i++
-			k++
-		case again >= 0 && at < len(name):
-			at++
-			i, k = again, at
-		default:
-			return false
-		}
-	}
-	return true
+	return graph.MatchPath(path.Clean(pattern), name, matchElement)
 }

@@ -72,6 +72,7 @@ type loader struct {
 	generated map[string]string     // label of the generate block by path of its output
 	madeAs    map[string]string     // the same by the name of the output, see outputNames
 	matches   map[string]globMatch  // by patterns
+	lists     map[*block][]string   // what commands that choose their files have written, see made
 }
 
 // Load reads the manifest of a folder with everything that overrides it. The diagnostics are all of
@@ -129,6 +130,7 @@ func newLoader(opts Options) *loader {
 		refs:      map[hclsyntax.Expression]*references{},
 		generated: map[string]string{},
 		matches:   map[string]globMatch{},
+		lists:     map[*block][]string{},
 		said:      map[said]bool{},
 		sizes:     map[string]int64{},
 		imported:  map[string]*block{},
