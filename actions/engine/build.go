@@ -91,15 +91,7 @@ func (w *Workspace) choose(req Request) (*Project, []graph.ActionID, error) {
 	if req.Select == nil {
 		return w.PlanFor(req.Targets)
 	}
-	p, err := w.Plan()
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(p.Unsettled) > 0 {
-		return p, p.collects(nil), nil
-	}
-	want, err := req.Select(p)
-	return p, want, err
+	return w.planWith(req.Select)
 }
 
 // buildPart builds a part of the last plan.

@@ -112,6 +112,16 @@ func (p *Project) digestLists() {
 
 // PlanFor is Plan, and the actions that names stand for.
 func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) {
+	return w.planWith(func(p *Project) ([]graph.ActionID, error) {
+		if w.CheckLink != nil {
+			return p.selectChecks(names)
+		}
+		return p.Select(names)
+	})
+}
+
+// planWith is Plan, and what choose takes of it. Before all files are known that commands choose, it is these commands.
+func (w *Workspace) planWith(choose func(*Project) ([]graph.ActionID, error)) (*Project, []graph.ActionID, error) {
 	p, err := w.Plan()
 	if err != nil {
 		return nil, nil, err
@@ -119,11 +129,7 @@ func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) 
 	if len(p.Unsettled) > 0 {
 		return p, p.collects(nil), nil
 	}
-	choose := p.Select
-	if w.CheckLink != nil {
-		choose = p.selectChecks
-	}
-	want, err := choose(names)
+	want, err := choose(p)
 	return p, want, err
 }
 
