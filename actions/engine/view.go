@@ -77,7 +77,7 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 	env, _ := environ()
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(probe.HIPEnvNames[:], name) {
+		if strings.HasPrefix(name, "KBUILD_") || slices.Contains(placeEnv, name) || slices.Contains(probe.EnvNames[:], name) || slices.Contains(run.HIPNames[:], name) {
 			env = append(env, e)
 		}
 	}

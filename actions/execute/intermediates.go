@@ -198,7 +198,7 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 
 // kept reports whether the store keeps the content of an output of a.
 func kept(a *graph.Action, output string) bool {
-	return !a.Transient || output == a.Step().FilesOutput
+	return !a.Transient || output == a.Step().FilesOutput || output == a.Step().DepfileOutput
 }
 
 // fetch restores a file.

@@ -20,7 +20,7 @@ import (
 
 // hostCompiler is how compilers of C and C++ are called: x86_64-linux-gnu-g++-12.
 var hostCompiler = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9_]+-)*(g\+\+|c\+\+|clang\+\+|gcc|cc|clang)(-[0-9.]+)?$`)
+	return regexp.MustCompile(`^([a-z0-9_]+-)*(g\+\+|c\+\+|clang\+\+|amdclang\+\+|hipcc|gcc|cc|clang)(-[0-9.]+)?$`)
 })
 
 // collectHost reads a compile of a C or C++ source, which is one action.
@@ -29,7 +29,7 @@ func (f *facts) collectHost(ctx context.Context) error {
 	if !hostCompiler().MatchString(filepath.Base(l.Argv[0])) {
 		return leave("%s is no compiler that kbuild knows", filepath.Base(l.Argv[0]))
 	}
-	if isScript(l.Argv[0]) {
+	if isScript(l.Argv[0]) && !knownScript(l.Argv[0]) {
 		return leave("%s is a script, which may ask for any variable", l.Argv[0])
 	}
 	argv, files, err := writeOut(optfile.Files.GNU, l.Argv, l.Dir)
@@ -40,6 +40,9 @@ func (f *facts) collectHost(ctx context.Context) error {
 	if f.host, err = host.ReadCommand(argv, output+".o", depfile); err != nil {
 		return Left{err.Error()}
 	}
+	if f.host.GPU != nil {
+		return f.collectHIP(ctx)
+	}
 	f.request.HostCompiler = l.Argv[0]
 	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
 		return err
@@ -48,7 +51,12 @@ func (f *facts) collectHost(ctx context.Context) error {
 		return leave("%s: %s", l.Argv[0], f.CXX.Error)
 	}
 	f.host.Target(f.CXX.Family)
-	beside := host.BesideObject(f.CXX.Family, f.host.Argv, f.host.Output)
+	return f.nothingBeside(f.CXX.Family)
+}
+
+// nothingBeside wants a compile that writes an object and a dependency file alone.
+func (f *facts) nothingBeside(family string) error {
+	beside := host.BesideObject(family, f.host.Argv, f.host.Output)
 	if beside.Named || beside.Unkept != "" {
 		return leave("the compiler writes or reads files beside the object")
 	}
@@ -58,8 +66,12 @@ func (f *facts) collectHost(ctx context.Context) error {
 // keptDeps is the dependency file as an output.
 const keptDeps = partsDir + "/made.deps"
 
-// planHost plans the one action.
+// planHost plans the one action, or the passes of HIP.
 func (b *build) planHost() {
+	if b.host.GPU != nil {
+		b.planHIP()
+		return
+	}
 	c := b.host
 	a := &graph.Action{Kind: graph.HostCompile, Name: c.Source, Argv: c.Argv, Env: []string{compiler.Anywhere}, Inputs: []string{c.Source}, Outputs: []string{output + ".o"},
 		Depfile: depfile, Tools: []string{"cxx"}, Work: graph.Work{Step: &graph.Step{}}}
@@ -81,6 +93,8 @@ func (b *build) madeByHost(ctx context.Context, rec *cache.Record) (m *command.M
 	switch {
 	case b.host.Deps == "":
 		return m, nil
+	case b.host.GPU != nil:
+		text, err = b.hipDeps(ctx)
 	case b.host.Own:
 		text, err = b.ownDeps(ctx, rec)
 	default:

@@ -63,7 +63,7 @@ func (r *Result) Place(ctx context.Context, call *quick.Call) error {
 }
 
 // Compilers are the names of compilers that kbuild may stand for, as links to it.
-var Compilers = []string{"nvcc", "g++", "c++", "clang++", "gcc", "cc", "clang"}
+var Compilers = []string{"nvcc", "hipcc", "g++", "c++", "clang++", "amdclang++", "gcc", "cc", "clang"}
 
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
@@ -156,7 +156,9 @@ type facts struct {
 	launch  *Launch
 	command *nvcc.Command // nil of a host compile
 	host    *host.Command
-	files   []string // of options
+	hip     *hipCompile // of a host command for GPUs
+	absent  []string    // absolute paths that must stay without a file
+	files   []string    // of options
 	env     quick.Environment
 	request probe.Request
 	plan.Facts
@@ -451,7 +453,10 @@ func (b *build) slice(in string, code gencode.Code) string {
 
 // tools are the identities of what the passes run.
 func (b *build) tools() map[string]string {
-	if b.host != nil {
+	switch {
+	case b.hip != nil:
+		return map[string]string{"hip": b.HIP.Driver.ID}
+	case b.host != nil:
 		return map[string]string{"cxx": b.CXX.ID}
 	}
 	return map[string]string{"nvcc": b.CUDA.NVCC.ID, nvcc.Toolkit: b.CUDA.Parts.ID}
@@ -614,7 +619,10 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 func (b *build) inOrder() string {
 	var text strings.Builder
 	text.WriteString(b.dryRun.Said)
-	if b.host != nil {
+	switch {
+	case b.hip != nil:
+		return b.hipSaid()
+	case b.host != nil:
 		text.Write(b.said[b.graph.Actions[0].ID])
 		return text.String()
 	}

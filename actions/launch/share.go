@@ -32,6 +32,9 @@ func (b *build) keep(made *command.Made) {
 			return
 		}
 	}
+	for _, name := range b.absent {
+		others = append(others, cache.Observation{Path: name, Kind: cache.KindAbsent})
+	}
 	observed, ok := engine.Observed(b.runner, others, l.Begun)
 	if !ok {
 		return
@@ -51,6 +54,9 @@ func (b *build) keep(made *command.Made) {
 // isAnywhere reports that the command and what it made name the base nowhere but where it does not matter.
 func (b *build) isAnywhere(made *command.Made) bool {
 	base := b.launch.Base
+	if b.hip != nil {
+		return false
+	}
 	for _, e := range os.Environ() {
 		name, value, _ := strings.Cut(e, "=")
 		if base.In([]byte(value)) && slices.Contains(slices.Concat(engine.OptionEnv, engine.OtherOptionEnv), name) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
@@ -117,7 +118,7 @@ func (w *world) findHIP() (drivers, looked []string) {
 // unless it is told.
 func (w *world) hipEnv() []string {
 	env := []string{"HIP_PLATFORM=amd"}
-	for _, name := range HIPEnvNames {
+	for _, name := range run.HIPNames {
 		if v := w.env(name); v != "" {
 			env = append(env, name+"="+v)
 		}

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -607,18 +608,13 @@ func (r Request) memo() (file, key string) {
 // EnvNames are the variables that the answers depend on.
 var EnvNames = [...]string{"PATH", "CUDA_HOME", "CUDA_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "LIBRARIES", "INCLUDES"}
 
-// HIPEnvNames are those that hipcc and clang read for HIP (hipvars.pm and hipcc.pl of 5.2, clang 15).
-var HIPEnvNames = [...]string{"CCC_OVERRIDE_OPTIONS", "DEVICE_LIB_PATH", "HCC_AMDGPU_TARGET", "HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND",
-	"HIP_CLANG_HCC_COMPAT_MODE", "HIP_CLANG_INCLUDE_PATH", "HIP_CLANG_PATH", "HIP_COMPILER", "HIP_COMPILE_CXX_AS_HIP", "HIP_DEVICE_LIB_PATH",
-	"HIP_LIB_PATH", "HIP_PATH", "HIP_ROCCLR_HOME", "HIP_RUNTIME", "HSA_PATH", "ROCM_PATH"}
-
 // key is everything the answers depend on besides the files themselves.
 func (r Request) key() string {
 	env := map[string]string{}
 	if home := r.Env("HOME"); home != "" {
 		env["HOME"] = home // where clang may find options, now or later
 	}
-	for _, n := range slices.Concat(EnvNames[:], HIPEnvNames[:]) {
+	for _, n := range slices.Concat(EnvNames[:], run.HIPNames[:]) {
 		env[n] = r.Env(n)
 	}
 	root := ""

@@ -58,6 +58,11 @@ func KeyEnviron(env []string) []string {
 	return out
 }
 
+// HIPNames are the variables that hipcc and clang read for HIP (hipvars.pm and hipcc.pl of 5.2, clang 15).
+var HIPNames = [...]string{"CCC_OVERRIDE_OPTIONS", "DEVICE_LIB_PATH", "HCC_AMDGPU_TARGET", "HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND",
+	"HIP_CLANG_HCC_COMPAT_MODE", "HIP_CLANG_INCLUDE_PATH", "HIP_CLANG_PATH", "HIP_COMPILER", "HIP_COMPILE_CXX_AS_HIP", "HIP_DEVICE_LIB_PATH",
+	"HIP_LIB_PATH", "HIP_PATH", "HIP_ROCCLR_HOME", "HIP_RUNTIME", "HSA_PATH", "ROCM_PATH"}
+
 // chooseGPUs are the variables by which a user says which GPUs a program may use, and what their numbers mean.
 var chooseGPUs = [...]string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}
 

@@ -24,5 +24,5 @@ func (c *cli) writeCMake() error {
 
 // launcherText is kbuild.cmake for a launcher.
 func launcherText(program string) string {
-	return strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "C CXX CUDA").Replace(kbuildCMake)
+	return strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "C CXX CUDA HIP").Replace(kbuildCMake)
 }

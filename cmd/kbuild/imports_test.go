@@ -46,7 +46,7 @@ var allowed = map[string]string{
 	"actions/strace":               "",
 	"actions/advice":               "graph graph/gencode actions/fatbin actions/modules cache",
 	"actions/toolkit":              "graph/compiler actions/run cache/regular",
-	"actions/probe":                "graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip graph/compiler/clangcuda actions/fatbin cache cache/regular",
+	"actions/probe":                "graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip graph/compiler/clangcuda actions/fatbin actions/run cache cache/regular",
 	"actions/fatbin":               "graph/gencode cache/regular",
 	"actions/install":              "hcl/manifest graph/gencode graph/plan graph/compiler/nvcc actions/fatbin cache cache/regular",
 	"actions/modules":              "graph/gencode graph/modinfo actions/fatbin cache/regular",
@@ -67,7 +67,7 @@ var allowed = map[string]string{
 	"cache/reapi":                  "cache cache/disk cache/remote",
 	"cmd/kbuild-remote":            "cache/reapi",
 	"cmd/kbuild-cc":                "actions/launch/quick",
-	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc actions/engine actions/execute actions/launch/quick actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
+	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip actions/engine actions/execute actions/launch/quick actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
 	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
 	"cache/command":                "cache cache/disk cache/regular cache/tree",
 }

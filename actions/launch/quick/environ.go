@@ -52,13 +52,14 @@ func Spoken() (env []string) {
 // compiler.
 var Foreign = []string{"NVCC_CCBIN", "SYSTEM_INCLUDES", "CICC_PATH", "CUDA_ROOT", "NVVMIR_LIBRARY_DIR", "NV_NVVM_VERSION", "LLVMC_FLAGS", "NVASM_FLAGS", "DUMP_KNOBS_TO_FILE",
 	"EDG_BASE", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "GCC_EXTRA_DIAGNOSTIC_OUTPUT", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "GCC_EXEC_PREFIX",
-	"LD_PRELOAD"}
+	"HIPCC_VERBOSE", "LD_PRELOAD"}
 
 // environ has the variables that may change what a command makes or says. PATH is among them, and so are the places of kbuild's own.
 func environ() []string {
 	env := Commands().All
 	for _, e := range os.Environ() {
-		if strings.HasPrefix(e, "KBUILD_") || strings.HasPrefix(e, "CUDA_") || strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "PWD=") || isForeign(e) {
+		name, _, _ := strings.Cut(e, "=")
+		if name == "HIP_PLATFORM" || slices.Contains(run.HIPNames[:], name) || strings.HasPrefix(e, "KBUILD_") || strings.HasPrefix(e, "CUDA_") || strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "PWD=") || isForeign(e) {
 			env = append(env, e)
 		}
 	}

@@ -39,10 +39,15 @@ func Main(m *testing.M, after ...func()) {
 	os.Exit(status)
 }
 
-// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names the folder of one: where tests run without Go.
+// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names a folder with its programs: where tests run without Go.
 func buildKbuild() error {
 	if dir := os.Getenv("KBUILD_TEST_BIN"); dir != "" {
-		return os.Symlink(filepath.Join(dir, "kbuild"), filepath.Join(binDir, "kbuild"))
+		for _, name := range []string{"kbuild", "kbuild-cc"} {
+			if err := os.Symlink(filepath.Join(dir, name), filepath.Join(binDir, name)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if err := noteSources(); err != nil {
 		return err

@@ -27,11 +27,17 @@ var folderOptions = []string{"--rocm-path", "--hip-path", "--hip-device-lib-path
 
 // fromRoot makes the value of a folder option absolute. root is "" to leave it.
 func fromRoot(arg, root string) string {
-	option, dir, ok := strings.Cut(arg, "=")
-	if !ok || root == "" || path.IsAbs(dir) || !slices.Contains(folderOptions, option) {
+	if root == "" || !LooksInRelative(arg) {
 		return arg
 	}
+	option, dir, _ := strings.Cut(arg, "=")
 	return option + "=" + path.Join(root, dir)
+}
+
+// LooksInRelative reports a folder option with a relative folder.
+func LooksInRelative(arg string) bool {
+	option, dir, ok := strings.Cut(arg, "=")
+	return ok && !path.IsAbs(dir) && slices.Contains(folderOptions, option)
 }
 
 // Ask turns the argv of a command of hipcc or clang, which runs in the folder root, into the question for its steps, as Ask does for

@@ -17,6 +17,8 @@ type Command struct {
 	Deps   string // the dependency file that is asked for; "" if there is none
 	Own    bool   // it is without headers of the system: see AskOwn
 
+	GPU *GPU // nil of plain C and C++; then Argv names the outputs, too, but not the targets of the dependency file
+
 	named  bool   // the target in the dependency file is
 	target string // in the dependency file without headers of the system, if it is not named
 }
@@ -31,7 +33,10 @@ func (c *Command) Target(family string) {
 	for family == "gcc" && strings.HasPrefix(c.target, "./") {
 		c.target = c.target[2:]
 	}
-	if !c.Own {
+	switch {
+	case c.GPU != nil:
+		c.GPU.Targets = append(c.GPU.Targets, "-MQ", c.target)
+	case !c.Own:
 		c.Argv = append(c.Argv, "-MQ", c.target)
 	}
 }
@@ -60,7 +65,8 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 // source, and the command for one that is not understood.
 var takesValue = sync.OnceValue(func() []string {
 	return strings.Fields(`-o -I -D -U -isystem -iquote -idirafter -include -imacros -x -MF -MT -MQ -Xpreprocessor -Xassembler -Xlinker -Xclang -L -l -T -u -z -e -A -arch
-	-aux-info -B -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -imultiarch --param -G -target -mllvm --sysroot -cxx-isystem -dumpbase -dumpdir -wrapper`)
+	-aux-info -B -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -imultiarch --param -G -target -mllvm --sysroot -cxx-isystem -dumpbase -dumpdir -wrapper
+	-Xarch_host -Xarch_device`)
 })
 
 // leftWhole are options, by their starts, whose effect is more than an object and a dependency file, or is not to compile, or comes from elsewhere than from files.
@@ -103,10 +109,15 @@ type commandReader struct {
 	language               string // -x
 	compiles, deps, target bool
 	depsFile               string // -MF
+	gpu                    GPU
+	rdc, offloadLTO        bool
 }
 
 // option takes an argument, and its value if it has one.
 func (r *commandReader) option(arg, value string) error {
+	if isGPU, err := r.gpuOption(arg); isGPU || err != nil {
+		return err
+	}
 	switch {
 	case arg == "-c":
 		r.compiles = true
@@ -121,14 +132,16 @@ func (r *commandReader) option(arg, value string) error {
 		return nil
 	case arg == "-MT", arg == "-MQ":
 		r.target = true
+		r.gpu.Targets = append(r.gpu.Targets, arg, value)
 	case arg == "-MP":
+		r.gpu.Targets = append(r.gpu.Targets, arg)
 	case arg == "-o":
 		if r.Output != "" {
 			return fmt.Errorf("-o is given twice")
 		}
 		r.Output, value = value, r.output
 	case arg == "-x":
-		if r.Source != "" || value != "c++" && value != "c" {
+		if r.Source != "" || value != "c++" && value != "c" && value != hip {
 			return fmt.Errorf("-x %s is not taken", value)
 		}
 		r.language = value
@@ -155,9 +168,14 @@ func (r *commandReader) option(arg, value string) error {
 var cxxEndings = []string{".cc", ".cp", ".cxx", ".cpp", ".c++", ".C", ".CPP"}
 
 func (r *commandReader) end() (*Command, error) {
+	isGPU, err := r.isGPU()
 	switch {
 	case !r.compiles || r.Source == "":
 		return nil, fmt.Errorf("it is no compile of one source")
+	case err != nil:
+		return nil, err
+	case isGPU:
+		r.GPU = &r.gpu
 	case r.language == "" && path.Ext(r.Source) == ".c" && strings.Contains(path.Base(r.Argv[0]), "++"):
 		return nil, fmt.Errorf("%s is C, which %s takes for C++", r.Source, path.Base(r.Argv[0]))
 	case r.language == "" && path.Ext(r.Source) != ".c" && !slices.Contains(cxxEndings, path.Ext(r.Source)):
@@ -175,6 +193,9 @@ func (r *commandReader) end() (*Command, error) {
 	}
 	c.Argv = append(c.Argv, "-MD", "-MF", r.depfile)
 	c.named = r.target
+	if isGPU {
+		c.Argv = withoutTargets(c.Argv)
+	}
 	if r.deps {
 		if c.Deps = r.depsFile; c.Deps == "" {
 			c.Deps = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"

@@ -123,12 +123,7 @@ func (p *project) sameAsPlain(argv ...string) string {
 // its symbols do to it is left aside.
 func (p *project) same(plain, mine run) {
 	p.T.Helper()
-	if mine.status != plain.status || mine.stdout != plain.stdout || mine.stderr != plain.stderr {
-		p.T.Errorf("ends with %d and says %q, %q; plainly with %d, %q, %q", mine.status, mine.stdout, mine.stderr, plain.status, plain.stdout, plain.stderr)
-	}
-	if a, b := slices.Sorted(maps.Keys(plain.files)), slices.Sorted(maps.Keys(mine.files)); !slices.Equal(a, b) {
-		p.T.Errorf("makes %q, plainly %q", b, a)
-	}
+	p.sameWords(plain, mine)
 	for name, text := range plain.files {
 		switch filepath.Ext(name) {
 		case ".o":
@@ -140,6 +135,17 @@ func (p *project) same(plain, mine run) {
 				p.T.Errorf("%s is other than plainly:\n%s", name, cmp.Diff(a, b))
 			}
 		}
+	}
+}
+
+// sameWords holds what a command said, its status, and the names of what it made against those that it has plainly.
+func (p *project) sameWords(plain, mine run) {
+	p.T.Helper()
+	if mine.status != plain.status || mine.stdout != plain.stdout || mine.stderr != plain.stderr {
+		p.T.Errorf("ends with %d and says %q, %q; plainly with %d, %q, %q", mine.status, mine.stdout, mine.stderr, plain.status, plain.stdout, plain.stderr)
+	}
+	if a, b := slices.Sorted(maps.Keys(plain.files)), slices.Sorted(maps.Keys(mine.files)); !slices.Equal(a, b) {
+		p.T.Errorf("makes %q, plainly %q", b, a)
 	}
 }
 

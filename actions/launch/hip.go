@@ -1,0 +1,223 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kbuild-dev/kbuild/actions/probe"
+	"github.com/kbuild-dev/kbuild/actions/run"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
+	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
+)
+
+// hipCompile is a compile of HIP by hipcc or clang, taken apart.
+type hipCompile struct {
+	*hip.Passes
+	codes []gencode.Code // in the order in which the driver compiles
+}
+
+// isHipcc reports hipcc, in whatever version it is named.
+func isHipcc(file string) bool { return strings.HasPrefix(filepath.Base(file), "hipcc") }
+
+// knownScript reports hipcc as a script of ROCm's, which asks for the variables that are in keys and no other: others are in its place.
+func knownScript(file string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil || !isHipcc(file) {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(filepath.Dir(real), "hipvars.pm"))
+	return err == nil
+}
+
+// collectHIP asks the HIP compiler for the passes of the command.
+func (f *facts) collectHIP(ctx context.Context) (err error) {
+	f.request.HIPCompiler, f.request.NeedHIP = f.launch.Argv[0], true
+	if err := f.hipEnvironment(); err != nil {
+		return err
+	}
+	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
+		return err
+	}
+	switch {
+	case f.HIP == nil:
+		return leave("%s", f.HIPError)
+	case f.HIP.CompileFault != "":
+		return leave("%s", f.HIP.CompileFault)
+	}
+	if o := host.IntermediateCode(f.host.Argv); o != "" {
+		return leave("%s makes intermediate code of the host code", o)
+	}
+	if err := f.nothingBeside("clang"); err != nil {
+		return err
+	}
+	f.host.Target("clang")
+	var codes []gencode.Code
+	for _, name := range f.host.GPU.Archs {
+		code, err := gencode.Parse(name)
+		if err != nil || code.Kind != gencode.GFX || slices.Contains(codes, code) {
+			return leave("--offload-arch=%s", name)
+		}
+		codes = append(codes, code)
+	}
+	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH")))
+	return f.learnHIP(ctx, codes)
+}
+
+// hipEnvironment wants an environment that adds no options, and in which hipcc compiles for AMD. Where that is not said, hipcc compiles for NVIDIA if it
+// finds an nvcc and no clang.
+func (f *facts) hipEnvironment() error {
+	for _, name := range []string{"HIPCC_COMPILE_FLAGS_APPEND", "HIP_COMPILE_CXX_AS_HIP"} {
+		if os.Getenv(name) != "" {
+			return leave("%s is set", name)
+		}
+	}
+	switch platform, is := os.LookupEnv("HIP_PLATFORM"); {
+	case !isHipcc(f.launch.Argv[0]) || platform == "amd":
+		return nil
+	case is:
+		return leave("HIP_PLATFORM is %q", platform)
+	}
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), filepath.Join(cmp.Or(os.Getenv("CUDA_PATH"), "/usr/local/cuda"), "bin")) {
+		nvcc := cache.Absolute(f.launch.Dir, filepath.Join(dir, "nvcc"))
+		if _, err := os.Lstat(nvcc); err == nil {
+			return leave("hipcc may compile for NVIDIA, since there is %s: set HIP_PLATFORM=amd", nvcc)
+		}
+		f.absent = append(f.absent, nvcc)
+	}
+	return nil
+}
+
+// learnHIP finds the passes in what the driver says that it would run.
+func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
+	argv := f.host.Argv
+	if i := slices.IndexFunc(argv, clang.LooksInRelative); i >= 0 {
+		return leave("%s is relative, and clang is asked in another folder", argv[i])
+	}
+	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", f.host.Source, output+".o")}
+	isID := func(a string) bool { return strings.HasPrefix(a, clang.CUID) }
+	if i := slices.IndexFunc(argv, isID); i >= 0 { // it may be what the driver has something to say of
+		q.Args = append(q.Args, argv[i])
+	}
+	text, err := f.askHIP(ctx, q)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, " ") && (strings.Contains(line, "warning: ") || strings.Contains(line, "error: ")) {
+			return leave("the driver has something to say: %s", strings.TrimSpace(line))
+		}
+	}
+	place := func(c gencode.Code) int { return strings.Index(text, `"-target-cpu" "`+c.Name+`"`) }
+	slices.SortFunc(codes, func(a, b gencode.Code) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.String(), b.String()))
+	})
+	passes, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), codes)
+	if err != nil {
+		return leave("%s -###: %v", filepath.Base(argv[0]), err)
+	}
+	passes.Flags = slices.DeleteFunc(passes.Flags, isID)
+	if q, ok := passes.AskWrapper(codes); ok {
+		if text, err = f.askHIP(ctx, q); err != nil {
+			return err
+		}
+		if passes.Final, err = hip.LearnWrapper(text, codes); err != nil {
+			return leave("%s: %v", q.Program, err)
+		}
+	}
+	f.hip = &hipCompile{passes, codes}
+	return nil
+}
+
+// askHIP puts a question, if the answer is not known.
+func (f *facts) askHIP(ctx context.Context, q compiler.Question) (string, error) {
+	if _, known := f.steps.Runs[q.Key()]; !known {
+		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
+			return "", err
+		}
+	}
+	switch run := f.steps.Runs[q.Key()]; {
+	case run.Misparsed != "" || run.Error != "":
+		return "", leave("%s -###: %s%s", filepath.Base(f.launch.Argv[0]), run.Misparsed, run.Error)
+	default:
+		return run.Text, nil
+	}
+}
+
+// planHIP plans the passes. The one for the host writes the dependency file that is asked for, unless that has other headers than the cache wants to know.
+func (b *build) planHIP() {
+	c := b.host
+	b.debug = host.RecordsLines(c.Argv)
+	env := append([]string{compiler.Anywhere}, b.HIP.Env...)
+	if b.debug {
+		env[0] = "PWD=" + os.Getenv("PWD")
+	}
+	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Archs: c.GPU.Archs, Mode: c.GPU.Mode, Argv: c.Argv, Env: env, Inputs: []string{c.Source},
+		Outputs: []string{output + ".o"}, Depfile: depfile, Tools: []string{"hip"}, Work: graph.Work{Driver: &graph.Driver{}}}
+	b.hip.Split(compiler.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Emit: func(a *graph.Action) {
+		if isHostText(a) && c.Deps != "" && !c.Own {
+			a.Argv = append(slices.Clone(a.Argv), c.GPU.Targets...)
+			a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
+		}
+		b.emit(a)
+	}}, b.hip.codes)
+}
+
+func isHostText(a *graph.Action) bool {
+	return a.Kind == graph.Preprocess && slices.Equal(a.Archs, []string{"host"})
+}
+
+// hipID names the source within any program, as moduleID does for nvcc.
+func (b *build) hipID() string {
+	if id := b.host.GPU.ID; id != "" {
+		return id
+	}
+	options := slices.DeleteFunc(slices.Clone(b.host.Argv), func(a string) bool { return strings.HasPrefix(a, clang.OffloadArch) })
+	for i, o := range options {
+		if spelled, ok := b.launch.Base.Spell(o); ok {
+			options[i] = spelled
+		}
+	}
+	return clang.ID("command "+b.launch.Base.Project, b.named(b.host.Source), b.named(b.host.Output)+"\x00"+strings.Join(options, "\x00"))
+}
+
+// hipDeps is the dependency file.
+func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
+	name := placeDir + "/asked.d"
+	if !b.host.Own {
+		if err := b.runner.CopyIntermediate(ctx, keptDeps, name); err != nil {
+			return nil, err
+		}
+		return os.ReadFile(name)
+	}
+	i := slices.IndexFunc(b.graph.Actions, isHostText)
+	text := b.graph.Actions[i]
+	own := host.Command{Argv: slices.Concat(text.Argv, b.host.GPU.Targets)}
+	res, err := run.Run(ctx, run.Command{Argv: own.AskOwn(text.Outputs[0], text.Depfile, name), Dir: b.launch.Dir, Env: slices.Concat(b.env.All, text.Env, []string{"TMPDIR=" + placeDir})})
+	if err != nil {
+		return nil, err
+	}
+	if res.ExitCode != 0 {
+		return nil, leave("-MM of it ends with %d and says %q", res.ExitCode, res.Output)
+	}
+	return os.ReadFile(name)
+}
+
+// hipSaid is what clang says of the command: the compiles, which preprocess once more, say what the preprocessors did.
+func (b *build) hipSaid() string {
+	var text strings.Builder
+	for _, a := range b.graph.Actions {
+		if a.Kind != graph.Preprocess {
+			text.Write(b.said[a.ID])
+		}
+	}
+	return text.String()
+}

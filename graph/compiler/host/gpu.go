@@ -1,0 +1,89 @@
+package host
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// GPU is what a compile of HIP by hipcc or clang has besides that of C++.
+type GPU struct {
+	Archs   []string // as they are written, "gfx90a:xnack-", in the order of the command
+	Mode    string   // "whole", "rdc", "lto", as of a target
+	ID      string   // what the source is named by within any program (-cuid); "" is not said
+	Targets []string // options that name the target of the dependency file, and -MP: Command.Argv is without them
+}
+
+// hip is the language, as -x has it.
+const hip = "hip"
+
+// gpuOptions are options of clang for HIP, by their starts, that change nothing but what its passes make. Of those with two dashes all
+// others are unknown.
+var gpuOptions = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
+	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
+
+// gpuOption takes an option of GPUs; ok is false if it is none.
+func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
+	name, value, _ := strings.Cut(arg, "=")
+	starts := func(start string) bool { return strings.HasPrefix(arg, start) }
+	switch {
+	case name == "--offload-arch", name == "--cuda-gpu-arch":
+		r.gpu.Archs = append(r.gpu.Archs, strings.Split(value, ",")...)
+	case arg == "-fgpu-rdc", arg == "-fno-gpu-rdc":
+		r.rdc = arg == "-fgpu-rdc"
+	case arg == "-foffload-lto":
+		r.offloadLTO = true
+	case arg == "-fno-offload-lto", starts("-foffload-lto="), starts("-Xarch_") && arg != "-Xarch_host" && arg != "-Xarch_device":
+		return false, fmt.Errorf("%s is not taken apart", arg)
+	case name == "-cuid":
+		r.gpu.ID = value
+	case starts("-fuse-cuid="):
+		return false, fmt.Errorf("%s names the source, which kbuild does itself", arg)
+	case slices.ContainsFunc(gpuOptions, starts):
+	default:
+		return false, nil
+	}
+	r.Argv = append(r.Argv, arg)
+	return true, nil
+}
+
+// isGPU reports a compile of HIP, and completes what is known of it.
+func (r *commandReader) isGPU() (bool, error) {
+	ext, hipcc := path.Ext(r.Source), strings.HasPrefix(path.Base(r.Argv[0]), "hipcc")
+	is := r.language == hip || r.language == "" && (ext == ".hip" || hipcc && (ext == ".cu" || slices.Contains(cxxEndings, ext)))
+	switch {
+	case !is && hipcc:
+		return false, fmt.Errorf("%s is no HIP", r.Source)
+	case !is && (r.gpu.Archs != nil || r.rdc || r.offloadLTO):
+		return false, fmt.Errorf("it is for GPUs, and its source is no HIP")
+	case !is:
+		return false, nil
+	case r.gpu.Archs == nil:
+		return false, fmt.Errorf("it names no architecture, and the compiler would look for one here")
+	case r.offloadLTO && !r.rdc:
+		return false, fmt.Errorf("-foffload-lto without -fgpu-rdc is not taken apart")
+	}
+	r.gpu.Mode = "whole"
+	if r.rdc {
+		r.gpu.Mode = "rdc"
+	}
+	if r.offloadLTO {
+		r.gpu.Mode = "lto"
+	}
+	return true, nil
+}
+
+// withoutTargets leaves out what names the target of the dependency file.
+func withoutTargets(argv []string) (out []string) {
+	for i := 0; i < len(argv); i++ {
+		switch argv[i] {
+		case "-MT", "-MQ":
+			i++
+		case "-MP":
+		default:
+			out = append(out, argv[i])
+		}
+	}
+	return out
+}
