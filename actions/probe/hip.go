@@ -226,7 +226,7 @@ func (w *world) steps(argv, env []string) clang.Steps {
 	}
 	defer os.RemoveAll(dir)
 	cmd := w.command(argv)
-	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
+	cmd.Dir, cmd.Env = dir, append(append(cmd.Env, env...), "TMPDIR="+dir) // clang 15 leaves a folder there
 	out, err := cmd.CombinedOutput()
 	w.note(err)
 	return clang.ReadSteps(string(out), argv)
