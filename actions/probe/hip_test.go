@@ -34,6 +34,7 @@ DIR/bin/inner
 `, "DIR", dir), 0o755)
 	write(t, filepath.Join(dir, "bin/hipcc"), strings.ReplaceAll(`#!/bin/sh
 [ "$HIP_PLATFORM" = amd ] && [ "$HIPCC_VERBOSE" = 1 ] || { echo "clang: error: which platform"; exit 1; }
+mktemp -d -t kbuild_source-XXXXXX >/dev/null # clang 15 leaves such a folder
 libs=${HIP_DEVICE_LIB_PATH:-DIR/bitcode}
 echo "hipcc-cmd: DIR/bin/clang++ --hip-device-lib-path=\"$libs\" --rocm-path=DIR"
 [ -e "$libs/ockl.bc" ] || echo "$(cat DIR/called 2>/dev/null || echo clang): error: cannot find ROCm device library"
@@ -57,7 +58,8 @@ func collectHIP(t *testing.T, vars map[string]string) (*plan.HIP, string) {
 
 // The identity of the HIP compiler is the content of all that it runs.
 func TestHIPIdentity(t *testing.T) {
-	dir := rocmDir(t)
+	dir, tmp := rocmDir(t), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
 	vars := map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
 	k, fault := collectHIP(t, vars)
 	if k == nil {
@@ -79,6 +81,9 @@ func TestHIPIdentity(t *testing.T) {
 			t.Errorf("another %s is the same compiler", name)
 		}
 		last = k.Driver.ID
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("%v stays in the folder for temporary files (%v)", left, err)
 	}
 }
 
