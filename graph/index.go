@@ -167,6 +167,7 @@ func (g *Graph) Names() []string {
 		if base, _, instance := strings.Cut(t.Name, ":"); instance {
 			names = append(names, t.Kind+"."+base, base)
 		}
+		names = append(names, t.folders()...)
 	}
 	sort.Strings(names)
 	return slices.Compact(names)
@@ -175,7 +176,7 @@ func (g *Graph) Names() []string {
 // nameIndex finds targets by what a user may call them. A manifest has thousands of them, and a plan looks each up more than once.
 type nameIndex struct {
 	labels map[string]*Target
-	others map[string][]*Target // by name, base name and kind.base, in order
+	others map[string][]*Target // by name, base name, kind.base and the folders that they are in, in order
 }
 
 func indexNames(targets []*Target) *nameIndex {
@@ -192,12 +193,33 @@ func indexNames(targets []*Target) *nameIndex {
 		if kind := t.Kind + "." + base; kind != t.Label {
 			x.others[kind] = append(x.others[kind], t)
 		}
+		for _, folder := range t.folders() {
+			x.others[folder] = append(x.others[folder], t)
+		}
 	}
 	return x
 }
 
+// folders are the names that stand for all that is built in a folder of an imported manifest, and below it: "math/...", "math/deep/...".
+func (t *Target) folders() []string {
+	if t.Kind == "group" || t.Kind == "test" || t.Kind == "prebuilt" {
+		return nil
+	}
+	return Folders(t.Name)
+}
+
+// Folders are the names by which a user means all of a folder that a target is in.
+func Folders(name string) (folders []string) {
+	for i, c := range name {
+		if c == '/' {
+			folders = append(folders, name[:i]+"/...")
+		}
+	}
+	return folders
+}
+
 // FindTarget looks a target up by label ("library.solver") or by name, which must be unique then.
-// A matrix module's base name ("gemm") finds all its instances.
+// A matrix module's base name ("gemm") finds all its instances, a folder ("math/...") all that is built of it.
 func (g *Graph) FindTarget(name string) []*Target {
 	if t := g.names.labels[name]; t != nil {
 		return []*Target{t}

@@ -98,7 +98,7 @@ func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 		}
 		if p.Package == nil {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s is to be installed, and the manifest has no package block", e.Label),
-				Detail: fmt.Sprintf("CMake and pkg-config find it by the name of its package. Write for example: package { name = %q }", e.Name)})
+				Detail: fmt.Sprintf("CMake and pkg-config find it by the name of its package. Write for example into %s: package { name = %q }", p.File, path.Base(strings.TrimPrefix(e.Label, "library.")))})
 			return diags
 		}
 		if e.Fault != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/reference"
+	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -65,6 +66,7 @@ func targetNames(p *manifest.Project) (names []string) {
 		if t.Base != t.Name {
 			names = append(names, string(t.Kind)+"."+t.Base, t.Base)
 		}
+		names = append(names, graph.Folders(t.Name)...)
 	}
 	for _, t := range p.Tests {
 		names = append(names, "test."+t.Name)

@@ -77,7 +77,7 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	return p.Select(labels)
 }
 
-// meantBy are the names that choose a test: its own and those of its program, with and without the kind, and for an instance those of its block.
+// meantBy are the names that choose a test: its own and those of its program, with and without the kind, for an instance those of its block, and the folders that it is in.
 func meantBy(t manifest.Test) (names []string) {
 	for _, label := range []string{"test." + t.Name, t.Executable} {
 		base, _, _ := strings.Cut(label, ":")
@@ -86,7 +86,7 @@ func meantBy(t manifest.Test) (names []string) {
 			names = append(names, l, name)
 		}
 	}
-	return names
+	return append(names, graph.Folders(t.Name)...)
 }
 
 // testRun counts tests. It is a sched.Observer.

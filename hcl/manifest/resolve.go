@@ -1,7 +1,9 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -168,14 +170,15 @@ func (r *resolver) traversal(n *hclsyntax.ScopeTraversalExpr) {
 // named resolves KIND.NAME and, with deep = 1, KIND.NAME.ATTRIBUTE.
 func (r *resolver) named(n *hclsyntax.ScopeTraversalExpr, kind string, deep int) {
 	root := n.Traversal.RootName()
-	name, rng, ok := step(n.Traversal, 1)
+	name, _, ok := step(n.Traversal, 1)
 	if !ok {
 		r.fail(n.SrcRange, fmt.Sprintf("Write %s.NAME. %s", root, knownNames(kind, r.l.names[kind])), "%s alone is no value", root)
 		return
 	}
+	written := name
 	name = r.l.qualified(kind, name, r.dir())
 	if !r.l.has(kind, name) {
-		r.fail(rng, r.elsewhere(kind, name), "no %s named %q%s", kind, name, r.l.didYouMean(name, r.l.names[kind]))
+		r.unknown(n, kind, written, name)
 		return
 	}
 	addr, used := root+"."+name, 2
@@ -219,7 +222,43 @@ func (r *resolver) elsewhere(kind, name string) string {
 		}
 		return fmt.Sprintf("There is a %s.%s.", k, name)
 	}
-	return knownNames(kind, r.l.names[kind])
+	return ""
+}
+
+// unknown reports the name of a reference that stands for nothing: name is what it is in the project.
+func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name string) {
+	_, rng, _ := step(n.Traversal, 1)
+	known := r.l.names[kind]
+	elsewhere := func(full string) bool { return path.Base(full) == written && dirAbove(full) != r.dir() }
+	next, _, _ := step(n.Traversal, 2)
+	switch i := slices.IndexFunc(known, elsewhere); {
+	case strings.HasPrefix(written, "//") && r.dir() == "":
+		r.fail(rng, "In a folder that is built alone // is that folder. If a manifest above imports this one, build there: kbuild -C FOLDER, or kbuild -C ..", "no %s named %q", kind, written)
+	case kind == "local" && i >= 0:
+		r.fail(rng, "Locals are of their manifest, and another one has it. What several manifests use is a variable.", "no local named %q in this manifest", written)
+	case kind == "local":
+		own := slices.DeleteFunc(slices.Clone(known), func(full string) bool { return dirAbove(full) != r.dir() })
+		for i := range own {
+			own[i] = path.Base(own[i])
+		}
+		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, own)), "no local named %q%s", written, r.l.didYouMean(written, own))
+	case kind != "variable" && slices.Contains(known, written): // as the root writes it
+		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), written)), "no %s named %q", kind, name)
+	case slices.Contains(known, name+"/"+next):
+		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), name+"/"+next)), "no %s named %q", kind, name)
+	case i >= 0:
+		r.fail(rng, fmt.Sprintf("Write %s[%q].", n.Traversal.RootName(), spelledFrom(r.dir(), known[i])), "no %s named %q; did you mean %q?", kind, name, known[i])
+	default:
+		r.fail(rng, cmp.Or(r.elsewhere(kind, name), knownNames(kind, known)), "no %s named %q%s", kind, name, r.l.didYouMean(name, known))
+	}
+}
+
+// spelledFrom is how a manifest in the folder dir writes the name of a target.
+func spelledFrom(dir, name string) string {
+	if below, ok := strings.CutPrefix(name, dir+"/"); ok || dir == "" {
+		return below
+	}
+	return "//" + name
 }
 
 // has reports whether there is a variable, local value or block of that kind and name.
