@@ -131,10 +131,8 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	if w.DryRun {
 		runner = execute.NewDryRun(t.Runner)
 	}
-	if len(p.Unsettled) == 0 {
-		if err := p.sweep(t, want, r.Diagnose); err != nil {
-			return sum, "", err
-		}
+	if err := p.sweep(t, want, r.Diagnose); err != nil {
+		return sum, "", err
 	}
 	sum, again, ok, err := p.settle(r, want, runner)
 	if again {

@@ -182,15 +182,16 @@ func knownOutputs(file string, written map[string][]cache.Output, called func(st
 }
 
 // leftovers are those among known outputs that the plan does not make. What a target has made that is not brought up to date now has to
-// wait: a module goes with its manifest, which names it.
+// wait: a module goes with its manifest, which names it. So has all of targets that the plan does not have yet, since their files are not chosen.
 func (p *Project) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
 	fresh, all := p.freshened(want)
+	settled := len(p.Unsettled) == 0
 	later = map[string]string{}
 	for o, label := range known {
 		if _, ok := planned[o]; ok || !p.ships(o) {
 			continue
 		}
-		if is, there := fresh[label]; label == "" && all || label != "" && (is || !there) {
+		if is, there := fresh[label]; label == "" && all && settled || label != "" && (is || !there && settled) {
 			now = append(now, o)
 		} else {
 			later[o] = label

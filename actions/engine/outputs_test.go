@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // What a target has made that cannot be built here, or is not built now, waits, and so does what is not known to be of another one.
 func TestLeftoversThatWait(t *testing.T) {
-	s := &Project{Graph: &graph.Graph{BuildDir: "build"}}
+	s := &Project{Project: &manifest.Project{}, Graph: &graph.Graph{BuildDir: "build"}}
 	lib := s.Graph.Add(&graph.Action{Kind: graph.Archive, Target: "library.k", Outputs: []string{"build/lib/libk.a"}})
 	app := s.Graph.Add(&graph.Action{Kind: graph.HostLink, Target: "executable.app", Outputs: []string{"build/bin/app"}, Inputs: lib.Outputs})
 	s.Graph.Targets = []*graph.Target{
@@ -37,6 +38,8 @@ func TestLeftoversThatWait(t *testing.T) {
 	check(app.ID, []string{"build/bin/gone", "build/obj/app.o", "build/obj/k.o"}, []string{"build/lib/unknown.a", "build/modules/hip.json"})
 	s.Graph.Targets = s.Graph.Targets[:2]
 	check(app.ID, []string{"build/bin/gone", "build/lib/unknown.a", "build/modules/hip.json", "build/obj/app.o", "build/obj/k.o"}, nil)
+	s.Unsettled = []string{"generate.tables"} // who reads its files may be a target of the next plan
+	check(app.ID, []string{"build/obj/app.o", "build/obj/k.o"}, []string{"build/bin/gone", "build/lib/unknown.a", "build/modules/hip.json"})
 }
 
 func TestDamagedOutputList(t *testing.T) {
