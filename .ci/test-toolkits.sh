@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs the end-to-end tests of HIP with compilers that this system does not have, each in a Debian root of its own: hipcc 5.7 with clang 17
-# and 19, hipcc 7.0 with clang 21, hipcc 7.2 with clang 22 and 23. It makes the roots that are not there, and says before what they bring.
+# Runs the end-to-end tests of HIP, and of the launcher with hipcc, with compilers that this system does not have, each in a Debian root of its own:
+# hipcc 5.7 with clang 17 and 19, hipcc 7.0 with clang 21, hipcc 7.2 with clang 22 and 23. It makes the roots that are not there, and says before what they bring.
 # No root has a GPU or CUDA. Needs root, Go and, to make roots, debootstrap.
 #
 #   KBUILD_TOOLKIT_ROOTS  where the roots are; by default in the user's cache
 #   ONLY                  "57 72": the roots to run, of 57, 70 and 72
-#   RUN                   the tests to run, by default the matrix: RUN=TestHIP
+#   RUN                   the tests to run, by default the matrix and the launcher's: RUN=TestHIP
 set -eu
 
 say() { printf '%s\n' "test-toolkits: $*" >&2; }
@@ -70,11 +70,17 @@ run() {
 	shift 2
 	rm -rf "$dir/kbuild"
 	mkdir -p "$dir/kbuild"
-	cp -r bin/kbuild "$built/hip.test" cmd/internal/e2e/hip/testdata "$dir/kbuild/"
+	cp bin/kbuild bin/kbuild-cc "$dir/kbuild/"
 	say "$label"
 	status=0
-	inside "$dir" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 KBUILD_TEST_BIN=/kbuild "$@" \
-		sh -c 'cd /kbuild && exec ./hip.test -test.v -test.timeout 0 -test.run "$0"' "${RUN:-^TestMatrix$}" >"$roots/$label.log" 2>&1 || status=$?
+	for package in hip launcher; do
+		mkdir "$dir/kbuild/$package"
+		cp -r "$built/$package.test" cmd/internal/e2e/$package/testdata "$dir/kbuild/$package/"
+		tests=${RUN:-^TestMatrix$}
+		[ $package = hip ] || tests=${RUN:-^TestHIP}
+		inside "$dir" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 KBUILD_TEST_BIN=/kbuild "$@" \
+			sh -c 'cd "/kbuild/$0" && exec "./$0.test" -test.v -test.timeout 0 -test.run "$1"' $package "$tests" || status=$?
+	done >"$roots/$label.log" 2>&1
 	sed -n 's/.*MATRIX //p' "$roots/$label.log" | sort
 	[ $status = 0 ] || { say "$label failed: see $roots/$label.log"; failed=1; }
 }
@@ -95,7 +101,7 @@ done
 
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
-CGO_ENABLED=0 go test -c -o "$built/hip.test" ./cmd/internal/e2e/hip
+CGO_ENABLED=0 go test -c -o "$built/" ./cmd/internal/e2e/hip ./cmd/internal/e2e/launcher
 failed=
 for r in $only; do
 	case $r in
