@@ -50,7 +50,8 @@ func (l *loader) hasInstance(t *target, rng hcl.Range) bool {
 	if slices.Contains(keys, key) {
 		return true
 	}
-	l.errorAt(rng, knownNames("key", keys), "for_each of %s.%s has no %q%s", t.kind, name, key, didYouMean(key, keys))
+	summary, detail := noInstance(t.kind+"."+name, key, keys)
+	l.errorAt(rng, detail, "%s", summary)
 	return false
 }
 

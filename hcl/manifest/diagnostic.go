@@ -198,6 +198,9 @@ func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	if why, ok := strings.CutPrefix(h.Detail, "Error during operation: "); ok {
 		return strings.TrimSuffix(why, "."), ""
 	}
+	if summary, detail, ok := unknownKey(h); ok {
+		return summary, detail
+	}
 	summary = h.Summary
 	if summary != "" {
 		summary = strings.ToLower(summary[:1]) + summary[1:]

@@ -1,10 +1,16 @@
 package manifest
 
 import (
+	"fmt"
+	"maps"
 	"path"
+	"slices"
+	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 )
 
 // for_each makes a program, a library or a test for each element of a list of strings, or of a map: the element, or its key, is each.key, and the value each.value.
@@ -103,9 +109,38 @@ func (e each) named(t *Target, b *block) *Target {
 	return t
 }
 
+// instances end the address of a map of instances.
+const instances = "\x00[]"
+
+// unknownKey says that a block has no instance of a computed key; ok is false if h is about something else.
+func unknownKey(h *hcl.Diagnostic) (summary, detail string, ok bool) {
+	index, ok := h.Expression.(*hclsyntax.IndexExpr)
+	if !ok || h.Summary != "Invalid index" {
+		return "", "", false
+	}
+	all, ok := index.Collection.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || !strings.HasSuffix(all.Traversal.RootName(), instances) {
+		return "", "", false
+	}
+	refs, diags := all.Value(h.EvalContext)
+	key, more := index.Key.Value(h.EvalContext)
+	name, err := convert.Convert(key, cty.String)
+	if diags.HasErrors() || more.HasErrors() || err != nil || !name.IsKnown() || name.IsNull() {
+		return "", "", false
+	}
+	keys := slices.Sorted(maps.Keys(refs.AsValueMap()))
+	summary, detail = noInstance(strings.TrimSuffix(all.Traversal.RootName(), instances), name.AsString(), keys)
+	return summary, detail, true
+}
+
+// noInstance says that for_each of a block does not have a key.
+func noInstance(label, key string, keys []string) (summary, detail string) {
+	return fmt.Sprintf("for_each of %s has no %q%s", label, key, didYouMean(key, keys)), knownNames("key", keys)
+}
+
 // byKey is the address of the instances of a block as a map, for a key that is computed: executable.bench[local.k].
 func (l *loader) byKey(b *block) string {
-	addr := b.key() + "\x00[]"
+	addr := b.key() + instances
 	l.nodes[addr] = &node{addr: addr, rng: b.rng, compute: func() cty.Value {
 		list := l.each[b]
 		if list == nil { // for_each of another block asks
