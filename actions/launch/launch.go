@@ -65,6 +65,9 @@ func (r *Result) Place(ctx context.Context, call *quick.Call) error {
 // Compilers are the names of compilers that kbuild may stand for, as links to it.
 var Compilers = []string{"nvcc", "hipcc", "g++", "c++", "clang++", "amdclang++", "gcc", "cc", "clang"}
 
+// ForAMD are those of Compilers that only ROCm has.
+var ForAMD = []string{"hipcc", "amdclang++"}
+
 // Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
 // compiler is to be run instead; so does any other, which is trouble of kbuild's own.
 func (l *Launch) Compile(ctx context.Context) (*Result, error) {
@@ -615,17 +618,16 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 	return files, nil
 }
 
-// inOrder is what nvcc says of the command, and then what the passes said.
+// inOrder is what the compiler says of the command: nvcc first of its options, then each what the passes said.
 func (b *build) inOrder() string {
-	var text strings.Builder
-	text.WriteString(b.dryRun.Said)
 	switch {
 	case b.hip != nil:
 		return b.hipSaid()
 	case b.host != nil:
-		text.Write(b.said[b.graph.Actions[0].ID])
-		return text.String()
+		return string(b.said[b.graph.Actions[0].ID])
 	}
+	var text strings.Builder
+	text.WriteString(b.dryRun.Said)
 	for _, a := range b.ordered() {
 		text.Write(b.said[a.ID])
 	}

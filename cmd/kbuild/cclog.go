@@ -192,6 +192,9 @@ func (c *cli) linkCompilers(dir string) error {
 		return err
 	}
 	for _, name := range launch.Compilers {
+		if _, err := quick.LookPath(name); err != nil && slices.Contains(launch.ForAMD, name) {
+			continue // a build tool that finds one would compile for AMD
+		}
 		link := filepath.Join(dir, name)
 		if to, err := os.Readlink(link); err == nil && to == program {
 			continue
