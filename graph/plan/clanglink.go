@@ -147,6 +147,8 @@ func (k *clangLink) inOnePiece() error {
 		return optOut(why)
 	case major > clangcuda.LastMajor:
 		return fmt.Errorf("clang %d is newer than those that were tried", major)
+	case clangcuda.MisreadsImages(b.facts.CUDA.Version):
+		return fmt.Errorf("clang %d misreads the architecture in code of CUDA %s", major, b.facts.CUDA.Version)
 	case hasLTO(k.linked) && !clangcuda.LinksApart(major):
 		return fmt.Errorf("clang %d optimises in its linker", major)
 	case hasLTO(k.linked) && (len(k.t.Flags.NVLink) > 0 || slices.ContainsFunc(k.linked, func(p linkInput) bool { return p.rdc })):

@@ -145,3 +145,11 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+func TestMisreadsImages(t *testing.T) {
+	for toolkit, want := range map[string]bool{"11.8": false, "12.9": false, "13.0": true, "13.5": true, "14.0": true, "": true} {
+		if got := MisreadsImages(toolkit); got != want {
+			t.Errorf("%q: %t", toolkit, got)
+		}
+	}
+}

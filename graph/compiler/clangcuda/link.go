@@ -2,6 +2,8 @@ package clangcuda
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -15,6 +17,14 @@ const firstInner = 20
 
 // LinksApart reports a clang whose links with LTO can be taken apart by architecture.
 func LinksApart(major int) bool { return major > firstInner } // 20 was not tried
+
+// MisreadsImages reports a toolkit of whose linked code clang 22 and 23 read the architecture wrongly: sm_90 as sm_90a, since the machine code of CUDA 13 has its
+// flags in other places. The wrapper would label it so, and a program would hold none for its GPU.
+func MisreadsImages(toolkit string) bool {
+	major, _, _ := strings.Cut(toolkit, ".")
+	n, err := strconv.Atoi(major)
+	return err != nil || n >= 13
+}
 
 // Link is a link of relocatable code by clang-linker-wrapper.
 type Link struct {
