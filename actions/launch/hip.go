@@ -107,49 +107,35 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	if i := slices.IndexFunc(argv, isID); i >= 0 { // it may be what the driver has something to say of
 		q.Args = append(q.Args, argv[i])
 	}
-	text, err := f.askHIP(ctx, q)
+	by := filepath.Base(argv[0]) + " -###"
+	run, err := f.answer(ctx, q, by)
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(run.Text) {
 		if !strings.HasPrefix(line, " ") && (strings.Contains(line, "warning: ") || strings.Contains(line, "error: ")) {
 			return leave("the driver has something to say: %s", strings.TrimSpace(line))
 		}
 	}
-	place := func(c gencode.Code) int { return strings.Index(text, `"-target-cpu" "`+c.Name+`"`) }
+	place := func(c gencode.Code) int { return strings.Index(run.Text, `"-target-cpu" "`+c.Name+`"`) }
 	slices.SortFunc(codes, func(a, b gencode.Code) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.String(), b.String()))
 	})
-	passes, err := hip.LearnCompile(text, append(argv[:1:1], q.Args...), codes)
+	passes, err := hip.LearnCompile(run.Text, append(argv[:1:1], q.Args...), codes)
 	if err != nil {
-		return leave("%s -###: %v", filepath.Base(argv[0]), err)
+		return leave("%s: %v", by, err)
 	}
 	passes.Flags = slices.DeleteFunc(passes.Flags, isID)
 	if q, ok := passes.AskWrapper(codes); ok {
-		if text, err = f.askHIP(ctx, q); err != nil {
+		if run, err = f.answer(ctx, q, by); err != nil {
 			return err
 		}
-		if passes.Final, err = hip.LearnWrapper(text, codes); err != nil {
+		if passes.Final, err = hip.LearnWrapper(run.Text, codes); err != nil {
 			return leave("%s: %v", q.Program, err)
 		}
 	}
 	f.hip = &hipCompile{passes, codes}
 	return nil
-}
-
-// askHIP puts a question, if the answer is not known.
-func (f *facts) askHIP(ctx context.Context, q compiler.Question) (string, error) {
-	if _, known := f.steps.Runs[q.Key()]; !known {
-		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
-			return "", err
-		}
-	}
-	switch run := f.steps.Runs[q.Key()]; {
-	case run.Misparsed != "" || run.Error != "":
-		return "", leave("%s -###: %s%s", filepath.Base(f.launch.Argv[0]), run.Misparsed, run.Error)
-	default:
-		return run.Text, nil
-	}
 }
 
 // planHIP plans the passes. The one for the host writes the dependency file that is asked for, unless that has other headers than the cache wants to know.

@@ -254,6 +254,11 @@ func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err e
 		argv = append(argv[:len(argv)-n], compiler.AskInput)
 	}
 	q := compiler.Question{Tool: "nvcc", Args: append(nvcc.Ask(argv, source, f.output(), depfile), more...)}
+	return f.answer(ctx, q, "nvcc --dryrun")
+}
+
+// answer is what a driver says to a question, which is put to it if that is not known. by names the driver and how it is asked.
+func (f *facts) answer(ctx context.Context, q compiler.Question, by string) (run plan.DryRun, err error) {
 	if _, known := f.steps.Runs[q.Key()]; !known {
 		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
 			return run, err
@@ -261,7 +266,7 @@ func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err e
 	}
 	run = f.steps.Runs[q.Key()]
 	if run.Misparsed != "" || run.Error != "" {
-		return run, leave("nvcc --dryrun: %s%s", run.Misparsed, run.Error)
+		return run, leave("%s: %s%s", by, run.Misparsed, run.Error)
 	}
 	return run, nil
 }
