@@ -86,7 +86,7 @@ func (t *cmakeTree) read(idx index) error {
 		}
 	}
 	t.source, t.dir = model.Paths.Source, model.Paths.Build
-	t.Root = cmp.Or(t.Root, t.source)
+	t.Root, t.trees = cmp.Or(t.Root, t.source), []string{t.dir}
 	t.From = strings.Join(slices.DeleteFunc([]string{"CMake " + idx.CMake.Version.String, idx.CMake.Generator.Name, c.Name}, func(s string) bool { return s == "" }), ", ")
 	for _, d := range c.Directories {
 		if d.HasInstallRule {
@@ -246,15 +246,20 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 	}
 	for _, i := range c.SourceIndexes {
 		s := r.Sources[i]
-		name := t.rel(t.source, s.Path)
-		if s.IsGenerated {
-			if _, err := os.Stat(filepath.Join(t.source, s.Path)); err != nil && !filepath.IsAbs(s.Path) {
-				t.note(r.Name, "%s, which a command of CMake makes: write a generate block for it", name)
+		file := s.Path
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(t.source, file)
+		}
+		if s.IsGenerated && !t.inTree(file) {
+			if _, err := os.Stat(file); err != nil {
+				t.note(r.Name, "%s, which a command of CMake makes: write a generate block for it", t.rel("", file))
 				continue
 			}
-			t.note(r.Name, "%s is taken as CMake's build left it: write a generate block for it", name)
+			t.note(r.Name, "%s is taken as CMake's build left it: write a generate block for it", t.rel("", file))
 		}
-		g.Sources = append(g.Sources, name)
+		for _, real := range t.realSources(r.Name, file) {
+			g.Sources = appendOnce(g.Sources, t.rel("", real))
+		}
 	}
 	if len(g.Sources) > 0 {
 		out.Groups = append(out.Groups, g)
@@ -266,7 +271,7 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	var unread []string // what commands of the project's own compile, those of FindCUDA among them
 	for _, s := range r.Sources {
-		if s.CompileGroupIndex == nil && byEnding(s.Path) != "" {
+		if s.CompileGroupIndex == nil && byEnding(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
 			unread = append(unread, s.Path)
 		}
 		if s.CompileGroupIndex != nil || path.Ext(s.Path) != ".o" && path.Ext(s.Path) != ".ptx" {
@@ -301,6 +306,11 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	}
 	out.runtime, out.system, out.runtimeDir = l.runtime, l.system, l.runtimeDir
 	return nil
+}
+
+// has reports whether a source is in a target.
+func (t *Target) has(source string) bool {
+	return slices.ContainsFunc(t.Groups, func(g *Group) bool { return slices.Contains(g.Sources, source) })
 }
 
 // include puts the sources of an object library into a target that takes its objects.

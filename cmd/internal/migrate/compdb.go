@@ -44,6 +44,9 @@ func readCommands(file, root string) (*Build, error) {
 	if root == "" {
 		b.Root = commonRoot(filepath.Dir(file), list)
 	}
+	for _, c := range list {
+		b.addTree(c.Directory)
+	}
 	b.note("", "links: compile_commands.json has none. Sources of one folder that are compiled alike are a library here; write the programs and the shared libraries by hand")
 	for _, c := range list {
 		if err := b.compileCommand(c); err != nil {
@@ -87,6 +90,10 @@ func (b *Build) compileCommand(c command) error {
 			return err
 		}
 	}
+	sources := b.realSources("", c.File)
+	if len(sources) == 0 {
+		return nil
+	}
 	language := byEnding(c.File)
 	for len(words) > 0 && slices.Contains([]string{"ccache", "sccache", "kbuild-cc"}, path.Base(words[0])) {
 		words = words[1:]
@@ -111,12 +118,15 @@ func (b *Build) compileCommand(c command) error {
 		b.NVCC = program
 	}
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == c.File || filepath.Join(c.Directory, w) == c.File })
-	name := libraryName(path.Dir(b.rel(c.Directory, c.File)))
+	name := libraryName(path.Dir(b.rel("", sources[0])))
 	g, err := b.group(name, language, c.Directory, words)
 	if err != nil {
 		return err
 	}
-	b.collect(name, g, b.rel(c.Directory, c.File))
+	for _, source := range sources {
+		own := *g
+		b.collect(name, &own, b.rel("", source))
+	}
 	return nil
 }
 

@@ -27,7 +27,8 @@ type Build struct {
 
 	DefaultStd string // of C++ where no option says it; "" if nobody knows
 
-	Notes []Note // what is not carried over
+	Notes []Note   // what is not carried over
+	trees []string // build trees of CMake, absolute: no path in them is carried over
 }
 
 // Note is something that is not carried over.
@@ -113,16 +114,6 @@ func (b *Build) rel(from, p string) string {
 	return filepath.Clean(p)
 }
 
-// rels is rel of all, each once.
-func (b *Build) rels(from string, paths []string) (out []string) {
-	for _, p := range paths {
-		if r := b.rel(from, p); !slices.Contains(out, r) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // group reads the options of sources. Their paths are relative to dir.
 func (b *Build) group(target, language, dir string, words []string) (*Group, error) {
 	g := &Group{Language: language}
@@ -143,24 +134,14 @@ func (b *Build) group(target, language, dir string, words []string) (*Group, err
 		g.Std, g.Opt, g.Defines, g.Includes, g.System, g.Debug, g.Host, g.HostLTO = o.Std, o.Opt, o.Defines, o.Includes, o.System, o.Debug, o.Flags, o.LTO != nil
 	}
 	g.Opt = cmp.Or(g.Opt, "0") // what a compiler does that is not told; kbuild optimises
-	g.Includes, g.System = b.rels(dir, g.Includes), b.rels(dir, g.System)
-	g.Flags, g.Host = b.named(dir, g.Flags), b.named(dir, g.Host)
+	g.Includes, g.System = b.folders(target, dir, g.Includes), b.folders(target, dir, g.System)
+	g.Flags, g.Host = b.options(target, dir, "nvcc", g.Flags), b.options(target, dir, "host", g.Host)
 	for _, l := range g.Lost {
 		b.note(target, "%s", l)
 	}
 	g.Lost, b.CCBin = nil, cmp.Or(b.CCBin, g.CCBin)
 	g.CCBin = ""
 	return g, nil
-}
-
-// named has -include name its file from the root, where kbuild runs compilers.
-func (b *Build) named(dir string, flags []string) []string {
-	for i := 1; i < len(flags); i++ {
-		if _, err := os.Stat(filepath.Join(dir, flags[i])); err == nil && slices.Contains([]string{"-include", "--pre-include", "-imacros"}, flags[i-1]) && !filepath.IsAbs(flags[i]) {
-			flags[i] = b.rel(dir, flags[i])
-		}
-	}
-	return flags
 }
 
 // languageOf is a language that is carried over, by CMake's name of it; "" of others.

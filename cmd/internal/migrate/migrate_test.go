@@ -162,3 +162,40 @@ func TestRules(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// No line of a manifest names a path of the build tree, whatever the line was made from; the two words of
+// an option go together.
+func TestTreePaths(t *testing.T) {
+	g := cudaGroup("x.cu", "include", "b/gen")
+	g.Host = []string{"-include", "b/x.h", "-Xclang", "-load", "-Xclang", "/p/b/x.so", "-Wall"}
+	g.Flags = []string{"--options-file=b/x.rsp", "-Xfatbin", "-compress-all"}
+	g.Defines = []string{"NAME=b/x", "DIR=/p/b/x", "N=b"}
+	b := &Build{Root: "/p", trees: []string{"/p/b"}, Targets: []*Target{{Name: "b", Kind: "executable", Groups: []*Group{g},
+		Libs: []string{"b"}, LibDirs: []string{"b", "lib/b"}, Prebuilt: []string{"b/lib.a"}}}}
+	text, notes, _ := strings.Cut(b.Manifest().Text(), "# Not carried over")
+	for _, gone := range []string{"b/gen", "-include", "-Xclang", "x.so", "options-file", "DIR", "lib.a", "prebuilt"} {
+		if strings.Contains(text, gone) {
+			t.Errorf("%q is in\n%s", gone, text)
+		}
+	}
+	for _, kept := range []string{`executable "b"`, `"include"`, `host = ["-Wall"]`, `"-Xfatbin", "-compress-all"`, `NAME = "b/x"`, `N    = "b"`, `libs     = ["b"]`, `"lib/b"`} {
+		if !strings.Contains(text, kept) {
+			t.Errorf("%q is not in\n%s", kept, text)
+		}
+	}
+	for _, said := range []string{"executable.b: includes \"b/gen\": b/gen is in the build tree", "-load", "b/x.rsp", "DIR", "prebuilt"} {
+		if !strings.Contains(notes, said) {
+			t.Errorf("%q is not in\n%s", said, notes)
+		}
+	}
+}
+
+// A tree beside the sources is known by the folders of CMake in it.
+func TestInSourceTree(t *testing.T) {
+	b := &Build{Root: "/p", trees: []string{"/p"}}
+	for p, want := range map[string]bool{"/p/src/a.cu": false, "/p/CMakeFiles/m.dir/x.h": true, "/p/m_autogen/x.cpp": true, "/q": false, "/p/_deps/x-src/x.cu": true} {
+		if got := b.inTree(p); got != want {
+			t.Errorf("inTree(%s) is %t", p, got)
+		}
+	}
+}

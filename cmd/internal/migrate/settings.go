@@ -213,25 +213,17 @@ func (s said) set(b *block) {
 	b.items("defines", "{", items)
 	flags := &attribute{key: "flags"}
 	for _, tool := range tools {
-		if items := wordsTogether(s.flags[tool]); len(items) > 0 {
+		var items []string
+		for _, option := range splitFlags(tool, s.flags[tool]) {
+			items = append(items, strings.Join(quoted(option), ", "))
+		}
+		if len(items) > 0 {
 			flags.sub = append(flags.sub, &attribute{key: tool, items: items, open: "["})
 		}
 	}
 	if flags.sub != nil {
 		b.attrs = append(b.attrs, flags)
 	}
-}
-
-// wordsTogether are the items of a list of flags: an option with its values is one.
-func wordsTogether(flags []string) (items []string) {
-	for _, f := range flags {
-		if !strings.HasPrefix(f, "-") && len(items) > 0 {
-			items[len(items)-1] += ", " + quote(f)
-		} else {
-			items = append(items, quote(f))
-		}
-	}
-	return items
 }
 
 // partitions are those of groups that say something of their own.

@@ -70,6 +70,7 @@ func (b *Build) Manifest() *Document {
 		s.doc.blocks = append(s.doc.blocks, blocks[t])
 	}
 	s.doc.Notes = b.Notes
+	b.dropTreePaths(s.doc)
 	return s.doc
 }
 

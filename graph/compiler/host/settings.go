@@ -5,15 +5,37 @@ import (
 	"strings"
 )
 
+// SplitOptions tells options from their values: an option whose value is the next word is two words,
+// and a run of -Xclang A -Xclang B, whose words may belong together, is one option.
+func SplitOptions(words []string) (options [][]string) {
+	for i := 0; i < len(words); i++ {
+		start := i
+		if slices.Contains(takesValue(), words[i]) && i+1 < len(words) {
+			i++
+		}
+		if last := len(options) - 1; last >= 0 && passesOn(words[start]) && options[last][0] == words[start] {
+			options[last] = append(options[last], words[start:i+1]...)
+		} else {
+			options = append(options, slices.Clone(words[start:i+1]))
+		}
+	}
+	return options
+}
+
+// passesOn reports an option that hands one word to another program.
+func passesOn(option string) bool {
+	switch option {
+	case "-Xclang", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xarch_host", "-Xarch_device", "-mllvm":
+		return true
+	}
+	return false
+}
+
 // ReadOptions reads the options of a compile of gcc or clang, with or without the names of its files: what Compile was given, had it written
 // them. sources are the words that are no options.
 func ReadOptions(words []string) (o Options, sources []string) {
-	for i := 0; i < len(words); i++ {
-		arg, value := words[i], ""
-		if slices.Contains(takesValue(), arg) && i+1 < len(words) {
-			i++
-			value = words[i]
-		}
+	for _, option := range SplitOptions(words) {
+		arg, value := option[0], strings.Join(option[1:], "")
 		switch {
 		case slices.Contains([]string{"-c", "-MD", "-MMD", "-MP", "-o", "-MF", "-MT", "-MQ", "-x"}, arg):
 		case strings.HasPrefix(arg, "-D"):
@@ -35,10 +57,8 @@ func ReadOptions(words []string) (o Options, sources []string) {
 		case arg == "-fno-fat-lto-objects":
 		case !strings.HasPrefix(arg, "-"):
 			sources = append(sources, arg)
-		case value != "":
-			o.Flags = append(o.Flags, arg, value)
 		default:
-			o.Flags = append(o.Flags, arg)
+			o.Flags = append(o.Flags, option...)
 		}
 	}
 	return o, sources

@@ -29,7 +29,7 @@ func TestCMake(t *testing.T) {
 			tree := "tree of " + generator + mode
 			p.Run("cmake", "-S", ".", "-B", tree, "-G", generator, "-DLTO="+mode, "-DCMAKE_CUDA_ARCHITECTURES=80-real;90", "-DCMAKE_BUILD_TYPE=Release")
 			_, said := p.Run("kbuild", "init", "--from", tree)
-			if !strings.Contains(said, "made.cpp, which a command of CMake makes") || !strings.Contains(said, "kbuild: running ") {
+			if !strings.Contains(said, "made.cpp, which CMake makes in its build tree") || !strings.Contains(said, "kbuild: running ") {
 				t.Errorf("kbuild says %s", said)
 			}
 			text := strings.NewReplacer(generator, "G", tree, "TREE").Replace(string(p.Read("kernels.hcl")))
