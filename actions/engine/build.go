@@ -24,6 +24,10 @@ type Request struct {
 
 // Build brings targets up to date. The error is of the engine; of actions that failed the summary tells.
 func (w *Workspace) Build(req Request) (sched.Summary, error) {
+	if fault := manifest.Untrusted(w.Manifest); fault != nil {
+		w.diagnose(manifest.Diagnostics{*fault})
+		return sched.Summary{}, ErrDiagnosed
+	}
 	v := w.view(req)
 	w.Front.Enter()
 	w.chosen = chosenFiles{building: true, mayRun: !w.DryRun}

@@ -33,7 +33,7 @@ func (c *cli) workspace() *engine.Workspace {
 	c.locate()
 	return &engine.Workspace{
 		Manifest: manifest.Options{Dir: c.Dir, File: c.File, Vars: c.Var, Profile: c.Profile, Arch: c.Arch,
-			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Version: version},
+			Env: os.LookupEnv, Environ: os.Environ(), BuildDir: c.BuildDir, Below: c.below, Version: version},
 		CacheDir: c.CacheDir, CacheSize: cacheSize, NoCache: c.NoCache,
 		Remote: c.remote(), RemoteHosts: remoteHosts(os.Getenv("KBUILD_REMOTE_HOSTS")), ReadOnly: c.ReadOnly || os.Getenv("KBUILD_REMOTE_READ_ONLY") != "",
 		Patience: c.patience(), RemoteExec: c.RemoteExec || os.Getenv("KBUILD_REMOTE_EXEC") != "", RemoteJobs: c.RemoteJobs, Platform: c.platform(),

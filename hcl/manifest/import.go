@@ -71,6 +71,10 @@ func (l *loader) importFile(b *block) {
 	if !l.isNew(b, file, dir) {
 		return
 	}
+	if fault := l.untrusted(file); fault != nil {
+		l.errorAt(b.nameRng, fault.Detail, "%s", fault.Summary)
+		return
+	}
 	src, err := l.fsys.ReadFile(file)
 	if err != nil {
 		l.errorAt(b.nameRng, "", "cannot read %s: %v", file, reason(err))

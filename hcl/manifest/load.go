@@ -24,6 +24,7 @@ type Options struct {
 	Environ  []string                    // KEY=VALUE, only to find a misspelt KBUILD_VAR_name
 	BuildDir string                      // relative to Dir or absolute; "" is build, or build/PROFILE, beside the manifest
 	Version  string                      // of kbuild, for required_version; "" is DefaultVersion
+	Below    string                      // where the manifest was searched from, below its folder
 	FS       fs.FS                       // the files of the manifest's folder; nil reads the disk
 
 	Unsettled bool // no files that a command of a generate block chose are known
@@ -79,7 +80,9 @@ type loader struct {
 // one run; the project is complete only if none of them is an error.
 func Load(opts Options) (*Project, Diagnostics) {
 	l := newLoader(opts)
-	if l.read() {
+	if fault := Untrusted(opts); fault != nil {
+		l.add(*fault)
+	} else if l.read() {
 		l.collect()
 		l.declare()
 		l.checkOverrides()

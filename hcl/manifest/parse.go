@@ -61,6 +61,10 @@ func (l *loader) read() bool {
 	body := l.parse(p.File, src)
 	local, err := fs.ReadFile(l.fsys, LocalFile)
 	if err == nil && p.File != LocalFile {
+		if fault := l.untrusted(LocalFile); fault != nil {
+			l.add(*fault)
+			return false
+		}
 		l.readLocal(local)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.errorf("It is optional; remove it or make it readable.", "cannot read %s: %v", LocalFile, reason(err))

@@ -88,6 +88,8 @@ var environment = [][2]string{
 	{"KBUILD_MEM", "How much memory they plan together, and the default of `--mem` (default: what is available when nothing runs)."},
 	{"KBUILD_BROKER", "0: processors and memory are not shared with other kbuild processes."},
 	{"XDG_RUNTIME_DIR, TMPDIR", "Where the folder is by which they are shared."},
+	{"KBUILD_SAFE_DIRECTORIES", "Folders whose manifests are trusted although other users may change them, separated by colons: `/a`, `/a/*` for all folders below, or `*`."},
+	{"XDG_CONFIG_HOME", "Where the user's configuration is, `kbuild/config.hcl` (default: `~/.config`)."},
 	{"KBUILD_TOOLKITS", "Where `kbuild toolkit install` installs (default: `toolkits` in the action cache)."},
 	{"KBUILD_PIP", "The command that `kbuild toolkit` runs as pip (default: `python3 -m pip`)."},
 	{"KBUILD_VAR_NAME", "The value of the variable NAME of the manifest."},
