@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
 // cmakeTree is a CMake build tree while it is read.
@@ -26,6 +27,7 @@ type cmakeTree struct {
 	implicit map[string]bool     // folders that compilers search by themselves, nvcc among them
 	searched map[string]bool     // those that the compilers of C and C++ do
 	objects  map[string][]*Group // of object libraries, by name
+	oldCUDA  []string            // CUDA sources that custom commands compile
 }
 
 // readCMake reads a build tree of CMake, of which CMake says what it is.
@@ -58,6 +60,10 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 		if err := t.target(&t.replies[i]); err != nil {
 			return nil, err
 		}
+	}
+	if len(t.oldCUDA) > 0 && !slices.ContainsFunc(t.Targets, (*Target).hasDevice) {
+		return nil, fmt.Errorf("%s does not say how %s are compiled: by commands of the project, such as those of find_package(CUDA). "+
+			"Enable CMake's language CUDA in CMakeLists.txt, or try kbuild init without --from, which reads that file", t.From, strings.Join(t.oldCUDA, ", "))
 	}
 	t.runtimes()
 	t.others()
@@ -176,6 +182,7 @@ func (t *cmakeTree) target(r *targetReply) error {
 	relocatable := t.rules.relocatable[folder]
 	out.Relinks = t.rules.linked[folder]
 	out.DeviceLink = out.Relinks && r.Type == "STATIC_LIBRARY"
+	t.nameFile(out, r, t.rules.soname[folder])
 	for _, c := range r.CompileGroups {
 		if err := t.compiled(out, r, c, relocatable); err != nil {
 			return err
@@ -193,6 +200,32 @@ func (t *cmakeTree) target(r *targetReply) error {
 	}
 	t.Targets = append(t.Targets, out)
 	return nil
+}
+
+var fileNameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`) })
+
+// nameFile has kbuild's file be called as CMake's: NameOnDisk is libcusz.so for a target cuszhi, and the
+// version that programs look for is in the soname.
+func (t *cmakeTree) nameFile(out *Target, r *targetReply, soname string) {
+	start, end := "", ""
+	switch {
+	case out.Kind == "objects":
+		return
+	case out.Shared:
+		start, end = "lib", ".so"
+		if version, ok := strings.CutPrefix(soname, r.NameOnDisk+"."); ok {
+			out.SOVersion = version
+		}
+	case out.Kind == "library":
+		start, end = "lib", ".a"
+	}
+	name, starts := strings.CutPrefix(r.NameOnDisk, start)
+	name, ends := strings.CutSuffix(name, end)
+	if own := plainName(r.Name); !starts || !ends || !fileNameRE().MatchString(name) {
+		t.note(r.Name, "the name of the file, %s: kbuild's is %s%s%s", r.NameOnDisk, start, own, end)
+	} else if name != own {
+		out.OutputName = name
+	}
 }
 
 // dashboardRE are the targets that CTest adds by itself.
@@ -269,10 +302,13 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 
 // link takes what a target links.
 func (t *cmakeTree) link(out *Target, r *targetReply) error {
-	var unread []string // what commands of the project's own compile, those of FindCUDA among them
+	var unread []string // what commands of the project compile, those of FindCUDA among them
 	for _, s := range r.Sources {
 		if s.CompileGroupIndex == nil && byEnding(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
 			unread = append(unread, s.Path)
+			if byEnding(s.Path) == "cuda" {
+				t.oldCUDA = appendOnce(t.oldCUDA, s.Path)
+			}
 		}
 		if s.CompileGroupIndex != nil || path.Ext(s.Path) != ".o" && path.Ext(s.Path) != ".ptx" {
 			continue
@@ -284,7 +320,8 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 		}
 	}
 	if len(unread) > 0 {
-		t.note(r.Name, "%s: CMake does not say how they are compiled. Where find_package(CUDA) has them compiled, as before CMake 3.9, write a target for them", strings.Join(unread, ", "))
+		t.note(r.Name, "%s: CMake does not say how they are compiled. Where find_package(CUDA) has them compiled, as before CMake 3.9, "+
+			"write a target for them", strings.Join(unread, ", "))
 	}
 	for _, d := range r.Dependencies {
 		of := t.byID[d.ID]
@@ -293,19 +330,35 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 		}
 	}
 	l := linkReader{cmakeTree: t, to: out}
-	for _, f := range r.Link.CommandFragments {
-		words, err := compiler.ShellWords(f.Fragment, nil)
-		if err != nil {
-			t.note(r.Name, "%s: %v", f.Fragment, err)
-		}
-		for _, w := range words {
-			if f.Role != "flags" || r.Link.Language != "CUDA" || isLinkOption(w) { // others are of nvcc's compiles
-				l.word(w)
+	for _, role := range []string{"flags", "libraryPath", "libraries"} {
+		var words []string
+		for _, f := range r.Link.CommandFragments {
+			more, err := compiler.ShellWords(f.Fragment, nil)
+			if err != nil {
+				t.note(r.Name, "%s: %v", f.Fragment, err)
+			} else if f.Role == role {
+				words = append(words, more...)
 			}
+		}
+		for _, option := range host.SplitOptions(words) {
+			// What else stands there is of nvcc's compiles.
+			if role != "flags" || r.Link.Language != "CUDA" || isLinkOption(option[0]) {
+				l.option(role, option)
+			}
+		}
+	}
+	for _, f := range r.Archive.CommandFragments {
+		if f.Fragment != "" {
+			t.note(r.Name, "%s of the archive", f.Fragment)
 		}
 	}
 	out.runtime, out.system, out.runtimeDir = l.runtime, l.system, l.runtimeDir
 	return nil
+}
+
+// hasDevice reports whether a target has CUDA sources.
+func (t *Target) hasDevice() bool {
+	return slices.ContainsFunc(t.Groups, func(g *Group) bool { return g.Language == "cuda" })
 }
 
 // has reports whether a source is in a target.
@@ -340,30 +393,37 @@ func appendOnce(list []string, s string) []string {
 
 // isLinkOption reports an option of a link, where those of compiles stand as well.
 func isLinkOption(w string) bool {
-	return slices.ContainsFunc([]string{"-Wl,", "-rdynamic", "-static", "-pthread", "-fuse-ld", "-l", "-L"}, func(start string) bool { return strings.HasPrefix(w, start) }) &&
+	return slices.ContainsFunc([]string{"-Wl,", "-Xlinker", "-u", "-T", "-z", "-rdynamic", "-static", "-pthread", "-fuse-ld", "-l", "-L"}, func(start string) bool { return strings.HasPrefix(w, start) }) &&
 		!strings.HasPrefix(w, "-lineinfo") && !strings.HasPrefix(w, "-lto")
 }
 
-// linkReader reads the words of a link.
+// linkReader reads the options of a link, in their order.
 type linkReader struct {
 	*cmakeTree
 	to         *Target
 	runtime    string // of CUDA: "static", "shared"; "" if it is not linked
 	runtimeDir string // where it is; "" if that is not said
 	system     []string
+	whole      bool   // --whole-archive is on
+	states     []bool // whole, by --push-state
 }
 
 var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
 
-// word takes a word of a link.
-func (l *linkReader) word(w string) {
-	name, isLib := strings.CutPrefix(w, "-l")
+// option takes an option of a link, with its values. Those of compiles have no effect there, and kbuild
+// writes its own paths.
+func (l *linkReader) option(role string, option []string) {
+	word := option[0]
+	if word == "-l" || word == "-L" {
+		word = strings.Join(option, "")
+	}
+	name, isLib := strings.CutPrefix(word, "-l")
 	var file []string
-	if !strings.HasPrefix(w, "-") {
-		file = libraryRE().FindStringSubmatch(path.Base(w))
+	if !strings.HasPrefix(word, "-") {
+		file = libraryRE().FindStringSubmatch(path.Base(word))
 	}
 	if file != nil && strings.HasPrefix(file[1], "cudart") || file != nil && file[1] == "cudadevrt" {
-		name, isLib, l.runtimeDir = file[1], true, path.Dir(w)
+		name, isLib, l.runtimeDir = file[1], true, path.Dir(word)
 	}
 	switch {
 	case isLib && name == "cudart_static":
@@ -375,15 +435,71 @@ func (l *linkReader) word(w string) {
 		l.system = appendOnce(l.system, name)
 	case isLib:
 		l.to.Libs = appendOnce(l.to.Libs, name)
-	case strings.HasPrefix(w, "-L"):
-		if dir := l.rel(l.dir, w[2:]); !l.implicit[dir] {
-			l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
+		if l.whole {
+			l.lostWhole(word)
 		}
-	case !strings.HasPrefix(w, "-"):
-		l.file(w, file)
+	case strings.HasPrefix(word, "-L"):
+		for _, dir := range l.folders(l.to.Name, l.dir, []string{word[2:]}) {
+			if !l.implicit[dir] {
+				l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
+			}
+		}
+	case !strings.HasPrefix(word, "-"):
+		l.file(word, file)
+	case strings.HasPrefix(word, "-Wl,"):
+		if kept := l.linker(role, strings.Split(word, ",")[1:]); len(kept) > 0 {
+			l.to.LinkFlags = append(l.to.LinkFlags, "-Wl,"+strings.Join(kept, ","))
+		}
+	case word == "-Xlinker":
+		var words []string
+		for i := 1; i < len(option); i += 2 {
+			words = append(words, option[i])
+		}
+		for _, w := range l.linker(role, words) {
+			l.to.LinkFlags = append(l.to.LinkFlags, word, w)
+		}
+	case slices.ContainsFunc([]string{"-O", "-D", "-g", "-std", "-flto", "-fno-fat-lto-objects", "-shared", "-fPI", "-Wall", "-Wextra"},
+		func(start string) bool { return strings.HasPrefix(word, start) }):
 	default:
-		l.option(w)
+		l.to.LinkFlags = append(l.to.LinkFlags, option...)
 	}
+}
+
+// linker returns the words for a linker that are carried over. What applies to the libraries behind it
+// is not: kbuild's links have their libraries in one group, whose order is kbuild's.
+func (l *linkReader) linker(role string, words []string) (kept []string) {
+	for i := 0; i < len(words); i++ {
+		name, _, joined := strings.Cut("-"+strings.TrimLeft(words[i], "-"), "=")
+		switch name {
+		case "-whole-archive", "-no-whole-archive":
+			l.whole = name == "-whole-archive"
+		case "-push-state":
+			l.states = append(l.states, l.whole)
+		case "-pop-state":
+			if last := len(l.states) - 1; last >= 0 {
+				l.whole, l.states = l.states[last], l.states[:last]
+			}
+		case "-start-group", "-end-group", "-(", "-)":
+		case "-rpath", "-rpath-link", "-soname", "-h", "-dependency-file":
+			if !joined {
+				i++
+			}
+		case "-as-needed", "-no-as-needed", "-Bstatic", "-Bdynamic", "-dn", "-dy":
+			if role == "flags" && name == "-as-needed" {
+				kept = append(kept, words[i])
+			} else {
+				l.note(l.to.Name, "%s, which applies to the libraries behind it", words[i])
+			}
+		default:
+			kept = append(kept, words[i])
+		}
+	}
+	return kept
+}
+
+// lostWhole notes a library of which all is linked.
+func (l *linkReader) lostWhole(file string) {
+	l.note(l.to.Name, "--whole-archive of %s: name the sources of the library in the target itself", file)
 }
 
 // file takes a file that is linked.
@@ -392,16 +508,24 @@ func (l *linkReader) file(w string, lib []string) {
 	if !filepath.IsAbs(w) {
 		abs = filepath.Join(l.dir, w)
 	}
-	if name, ours := l.made[abs]; ours {
-		if r := l.replyOf(name); r != nil && r.Type == "OBJECT_LIBRARY" {
-			return // its sources are taken
-		}
-		l.to.Deps = appendOnce(l.to.Deps, name)
-		return
+	plain, _, _ := strings.Cut(path.Base(abs), ".so.") // CMake links libs.so.1.2, and reports libs.so
+	name, ours := l.made[abs]
+	if !ours {
+		name, ours = l.made[path.Join(path.Dir(abs), plain+".so")]
+	}
+	if r := l.replyOf(name); ours && r != nil && r.Type == "OBJECT_LIBRARY" {
+		return // its sources are taken
+	}
+	if l.whole {
+		l.lostWhole(w)
 	}
 	dir := path.Dir(abs)
 	_, err := os.Stat(strings.TrimSuffix(abs, ".a") + ".so")
 	switch {
+	case ours:
+		l.to.Deps = appendOnce(l.to.Deps, name)
+	case l.inTree(abs):
+		l.note(l.to.Name, "%s, which CMake makes in its build tree", l.rel("", abs))
 	case lib == nil:
 		l.note(l.to.Name, "%s is linked: only libraries are carried over", w)
 	case l.implicit[dir] && (lib[2] == "so" || err != nil):
@@ -426,21 +550,6 @@ func (l *linkReader) replyOf(name string) *targetReply {
 	return nil
 }
 
-// option takes an option of a link. Those of compiles say nothing there, and kbuild writes its own paths.
-func (l *linkReader) option(w string) {
-	for _, start := range []string{"-O", "-D", "-g", "-std", "-flto", "-fno-fat-lto-objects", "-Wl,-rpath", "-Wl,-soname", "-shared", "-fPI", "-Wl,--start-group", "-Wl,--end-group",
-		"-Wl,--dependency-file", "-Wall", "-Wextra"} {
-		if strings.HasPrefix(w, start) {
-			return
-		}
-	}
-	if strings.Contains(w, "whole-archive") {
-		l.note(l.to.Name, "%s: name the sources of the library in the target itself", w)
-		return
-	}
-	l.to.LinkFlags = append(l.to.LinkFlags, w)
-}
-
 // runtimes decides for all targets which runtime of CUDA is linked. kbuild links it, and what it needs, and knows its folder, where the program has device
 // code; a program of host code names it as a library.
 func (t *cmakeTree) runtimes() {
@@ -448,13 +557,12 @@ func (t *cmakeTree) runtimes() {
 	for _, u := range t.Targets {
 		byName[u.Name] = u
 	}
-	isDevice := func(g *Group) bool { return g.Language == "cuda" }
 	for _, u := range t.Targets {
 		if u.Kind != "executable" && !u.Shared {
 			continue
 		}
-		device := slices.ContainsFunc(u.Groups, isDevice) || slices.ContainsFunc(u.Deps, func(d string) bool {
-			return byName[d] != nil && !byName[d].Shared && slices.ContainsFunc(byName[d].Groups, isDevice)
+		device := u.hasDevice() || slices.ContainsFunc(u.Deps, func(d string) bool {
+			return byName[d] != nil && !byName[d].Shared && byName[d].hasDevice()
 		})
 		switch {
 		case device && u.runtime == "shared":

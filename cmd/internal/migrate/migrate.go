@@ -46,6 +46,8 @@ type Target struct {
 	Name       string
 	Kind       string // "library", "executable", "module"; "objects" for a CMake object library, which others take in
 	Shared     bool
+	OutputName string // what the file is called, if not as the target
+	SOVersion  string
 	Emit       string // of a module: "ptx", "cubin", "fatbin"
 	DeviceLink bool   // a static library has a device link of its own
 	Relinks    bool   // its device link is CMake's
@@ -179,7 +181,14 @@ func (b *Build) finish() (*Build, error) {
 	if len(b.Targets) == 0 {
 		return nil, fmt.Errorf("%s: %w", b.From, errNone)
 	}
+	called := map[string]string{} // targets, by their files
 	for _, t := range b.Targets {
+		file := fmt.Sprint(t.Kind, t.Shared, strings.ToLower(cmp.Or(t.OutputName, plainName(t.Name))))
+		if other := called[file]; other != "" && t.OutputName != "" {
+			b.note(t.Name, "the name of the file, %s, which %s has as well", t.OutputName, other)
+			t.OutputName = ""
+		}
+		called[file] = t.Name
 		for _, g := range t.Groups {
 			if t.Shared { // kbuild adds it
 				g.Host = slices.DeleteFunc(g.Host, func(o string) bool { return strings.EqualFold(o, "-fPIC") })

@@ -56,6 +56,7 @@ type targetReply struct {
 		Language         string
 		CommandFragments []struct{ Fragment, Role string }
 	}
+	Archive struct{ CommandFragments []struct{ Fragment string } }
 }
 
 type compileGroup struct {
@@ -176,16 +177,17 @@ func variables(file string) map[string]string {
 }
 
 // rules is what the build files say, and the file API does not: which sources are compiled as relocatable device code, and which targets have a device
-// link of their own.
+// link of their own, and by which names programs look for shared libraries.
 type rules struct {
 	relocatable map[string]bool // folders of objects, "CMakeFiles/solver.dir"
 	linked      map[string]bool
+	soname      map[string]string
 	known       bool
 }
 
 // readRules reads the files of Ninja or of make.
 func readRules(dir string) (rules, error) {
-	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}}
+	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}, soname: map[string]string{}}
 	if text, err := regular.Read(filepath.Join(dir, "build.ninja")); err == nil {
 		compile, err := regular.Read(filepath.Join(dir, "CMakeFiles/rules.ninja"))
 		if err != nil {
@@ -215,6 +217,10 @@ func readRules(dir string) (rules, error) {
 		r.relocatable[folder] = strings.Contains(string(text), " -rdc=true ")
 		_, err = os.Stat(filepath.Join(filepath.Dir(p), "dlink.txt"))
 		r.linked[folder] = err == nil
+		link, _ := regular.Read(filepath.Join(filepath.Dir(p), "link.txt"))
+		if _, rest, ok := strings.Cut(string(link), "-Wl,-soname,"); ok {
+			r.soname[folder], _, _ = strings.Cut(rest, " ")
+		}
 		return nil
 	})
 }
@@ -231,7 +237,15 @@ func (r *rules) ninja(build, text string) {
 		}
 	}
 	r.known = true
+	objects := "" // of the build statement
 	for line := range strings.Lines(build) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), " = "); name {
+		case "OBJECT_DIR":
+			before, _, _ := strings.Cut(value, ".dir")
+			objects = before + ".dir"
+		case "SONAME":
+			r.soname[objects] = value
+		}
 		rest, ok := strings.CutPrefix(line, "build ")
 		output, command, both := strings.Cut(rest, ": ")
 		if !ok || !both {

@@ -217,6 +217,12 @@ func (s *shaper) shape(t *Target) *block {
 	if t.Shared {
 		b.set("type", `"shared"`)
 	}
+	if t.SOVersion != "" {
+		b.set("soversion", quote(t.SOVersion))
+	}
+	if t.OutputName != "" {
+		b.set("output_name", quote(t.OutputName))
+	}
 	if t.DeviceLink {
 		b.set("device_link", "true")
 	}

@@ -103,7 +103,7 @@ func (b *Build) realSources(target, source string) []string {
 	return out
 }
 
-// folders returns folders of headers as a manifest has them, each once, without those of a build tree.
+// folders returns folders that are searched as a manifest has them, each once, without those of a build tree.
 func (b *Build) folders(target, from string, dirs []string) (out []string) {
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
@@ -121,10 +121,10 @@ func (b *Build) folders(target, from string, dirs []string) (out []string) {
 			}
 		}
 		if len(headers) > 0 {
-			b.note(target, "the folder of headers %s of the build tree, with %s: write generate blocks for them",
+			b.note(target, "the folder %s of the build tree, with %s: write generate blocks for them",
 				b.rel(from, dir), strings.Join(headers, ", "))
 		} else if _, err := os.Stat(dir); err == nil {
-			b.note(target, "the folder of headers %s of the build tree", b.rel(from, dir))
+			b.note(target, "the folder %s of the build tree", b.rel(from, dir))
 		}
 	}
 	return out
