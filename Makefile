@@ -19,7 +19,7 @@ demo: $(BIN)
 test: $(BIN)
 	@.ci/toolkit.sh test
 	toolkits=$$($(BIN) -C .ci/cuda-13.0 toolkit path):$$($(BIN) -C .ci/cuda toolkit path) && \
-		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_TEST_BUILDGRID="$(CURDIR)/bin/buildgrid" KBUILD_REQUIRE_TOOLS=1 $(GO) test -timeout 0 ./...
+		PATH="$$PATH:/usr/local/cuda/bin" KBUILD_TEST_CUDA=$$toolkits KBUILD_TEST_BUILDGRID="$(CURDIR)/bin/buildgrid" KBUILD_REQUIRE_TOOLS=1 $(GO) run ./cmd/internal/gotest -timeout 0 ./...
 
 # The same of HIP with compilers that this system does not have, each in a Debian root of its own, which it makes: needs root.
 test-toolkits: $(BIN)

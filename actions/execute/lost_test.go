@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache/remote"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -128,7 +130,12 @@ func TestJudged(t *testing.T) {
 }
 
 // untilRead ends as soon as the command runs here.
-func untilRead(_ context.Context, begun string) { os.ReadFile(begun) }
+func untilRead(ctx context.Context, begun string) {
+	if f, err := tooltest.OpenFIFO(ctx, begun, os.O_RDONLY); err == nil {
+		io.ReadAll(f)
+		f.Close()
+	}
+}
 
 // untilBeaten ends when the command has ended here.
 func untilBeaten(ctx context.Context, _ string) { <-ctx.Done() }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // shell is a command that plays a compiler.
@@ -127,38 +129,45 @@ func TestLookPathUsesTheCommandsOwn(t *testing.T) {
 	}
 }
 
-// fifo makes a named pipe and gives a function that opens it for reading, which waits for a writer.
-func fifo(t *testing.T, name string) (open func() *os.File) {
+// alive makes a named pipe "alive" in the folder of c, and reads from it until no process has it
+// open for writing. It calls begun, if that is not nil, after the first line. The caller calls wait
+// when c has ended.
+func alive(t *testing.T, c Command, begun func()) (wait func()) {
 	t.Helper()
+	name := filepath.Join(c.Dir, "alive")
 	if err := syscall.Mkfifo(name, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	return func() *os.File {
-		f, err := os.Open(name)
+	running, ended := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		f, err := tooltest.OpenFIFO(running, name, os.O_RDONLY)
 		if err != nil {
 			t.Error(err)
+			return
 		}
-		t.Cleanup(func() { f.Close() })
-		return f
+		defer f.Close()
+		if begun != nil {
+			bufio.NewReader(f).ReadString('\n')
+			begun()
+		}
+		io.Copy(io.Discard, f)
+	}()
+	return func() {
+		ended()
+		<-gone
 	}
 }
 
-// cancelled runs c and cancels it as soon as it has opened the fifo "alive" in its folder. It returns
-// when nobody has the fifo open for writing any more.
+// cancelled runs c and cancels it as soon as it has written to the pipe "alive". It returns when no
+// process has the pipe open for writing any more.
 func cancelled(t *testing.T, c Command) (Result, error) {
 	t.Helper()
-	open := fifo(t, filepath.Join(c.Dir, "alive"))
 	ctx, stop := context.WithCancel(t.Context())
-	gone := make(chan struct{})
-	go func() {
-		f := open()
-		bufio.NewReader(f).ReadString('\n')
-		stop()
-		io.Copy(io.Discard, f)
-		close(gone)
-	}()
+	wait := alive(t, c, stop)
 	res, err := Run(ctx, c)
-	<-gone
+	wait()
 	return res, err
 }
 
@@ -201,14 +210,9 @@ func TestCancelledBeforeTheStart(t *testing.T) {
 func TestBackgroundDoesNotHoldTheBuild(t *testing.T) {
 	c := shell(t, "exec 9>alive; sleep 1000 & echo done")
 	c.Grace = time.Millisecond
-	open := fifo(t, filepath.Join(c.Dir, "alive"))
-	gone := make(chan struct{})
-	go func() {
-		io.Copy(io.Discard, open())
-		close(gone)
-	}()
+	wait := alive(t, c, nil)
 	res := mustRun(t, c)
-	<-gone // it was killed: the fifo has no writer left
+	wait() // it was killed: the fifo has no writer left
 	if string(res.Output) != "done\n" || res.ExitCode != 0 || res.OOM {
 		t.Errorf("%+v, output %q", res, res.Output)
 	}

@@ -25,6 +25,7 @@ var allowed = map[string]string{
 	"cmd/internal/migrate":         "hcl/manifest hcl/optfile graph/gencode graph/compiler graph/compiler/host graph/compiler/nvcc cache/regular",
 	"cmd/internal/wheel":           "",
 	"cmd/internal/golden":          "",
+	"cmd/internal/gotest":          "",
 	"cmd/internal/messages":        "",
 	"cmd/internal/report":          "graph actions/sched cmd/internal/messages",
 	"cmd/internal/term":            "hcl/manifest graph actions/sched cache/regular cmd/internal/messages",

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // slowProject has a target whose command waits to be let go on, and then may put another manifest in place.
@@ -46,7 +48,7 @@ func writeTestFile(t *testing.T, name, text string) {
 // beside is a kbuild that runs beside others.
 type beside struct {
 	t    *testing.T
-	cmd  *exec.Cmd
+	cmd  *tooltest.Process
 	err  *bufio.Reader
 	out  bytes.Buffer
 	said string // to standard error, as far as it was read
@@ -54,17 +56,16 @@ type beside struct {
 
 func startKbuild(t *testing.T, dir string, args ...string) *beside {
 	t.Helper()
-	b := &beside{t: t, cmd: exec.Command("kbuild", append([]string{"-C", dir}, args...)...)}
-	b.cmd.Stdout = &b.out
-	pipe, err := b.cmd.StderrPipe()
+	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.err = bufio.NewReader(pipe)
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.cmd.Process.Kill() })
+	t.Cleanup(func() { r.Close() })
+	b := &beside{t: t, err: bufio.NewReader(r)}
+	cmd := exec.Command("kbuild", append([]string{"-C", dir}, args...)...)
+	cmd.Stdout, cmd.Stderr = &b.out, w
+	b.cmd = tooltest.Start(t, cmd)
+	w.Close()
 	return b
 }
 
@@ -102,14 +103,17 @@ func (b *beside) good() *beside {
 }
 
 // started waits until the command of the slow target runs, and letGo lets it end.
-func started(t *testing.T, dir string) {
-	t.Helper()
-	if _, err := os.ReadFile(filepath.Join(dir, "started")); err != nil {
-		t.Fatal(err)
-	}
+func (b *beside) started() {
+	b.t.Helper()
+	b.cmd.OpenFIFO(b.t, filepath.Join(b.cmd.Args[2], "started"), os.O_RDONLY)
 }
 
-func letGo(t *testing.T, dir string) { writeTestFile(t, filepath.Join(dir, "go"), "\n") }
+func (b *beside) letGo() {
+	b.t.Helper()
+	f := b.cmd.OpenFIFO(b.t, filepath.Join(b.cmd.Args[2], "go"), os.O_WRONLY)
+	f.WriteString("\n")
+	f.Close()
+}
 
 const waits = "kbuild: waiting for another kbuild in this build tree (process "
 
@@ -118,14 +122,14 @@ const waits = "kbuild: waiting for another kbuild in this build tree (process "
 func TestWaiting(t *testing.T) {
 	dir := slowProject(t)
 	first := startKbuild(t, dir)
-	started(t, dir)
+	first.started()
 	second := startKbuild(t, dir, "-q", "generate.late", "generate.slow").until(waits)
 	writeTestFile(t, filepath.Join(dir, "new.hcl"), generated("slow", "late"))
-	letGo(t, dir)
+	first.letGo()
 	first.good()
-	started(t, dir)
+	second.started()
 	third, fourth := startKbuild(t, dir, "why", "generate.late").until(waits), startKbuild(t, dir, "precompile").until(waits)
-	letGo(t, dir)
+	second.letGo()
 	second.good()
 	if n := strings.Count(second.said, "\n"); n != 1 {
 		t.Errorf("%d lines:\n%s", n, second.said)
@@ -142,9 +146,9 @@ func TestWaiting(t *testing.T) {
 func TestWaitingClean(t *testing.T) {
 	dir := slowProject(t)
 	first := startKbuild(t, dir)
-	started(t, dir)
+	first.started()
 	cleans := []*beside{startKbuild(t, dir, "clean").until(waits), startKbuild(t, dir, "clean").until(waits)}
-	letGo(t, dir)
+	first.letGo()
 	first.good()
 	for _, c := range cleans {
 		c.good()
@@ -157,14 +161,14 @@ func TestWaitingClean(t *testing.T) {
 func TestNoWait(t *testing.T) {
 	dir := slowProject(t)
 	first := startKbuild(t, dir)
-	started(t, dir)
+	first.started()
 	for _, command := range []string{"build", "clean", "why", "precompile"} {
 		b := startKbuild(t, dir, "--no-wait", command)
 		if status := b.end(); status != exitFailed || !strings.Contains(b.said, "kbuild: "+busy+" (process ") {
 			t.Errorf("%s ends with %d:\n%s", command, status, b.said)
 		}
 	}
-	letGo(t, dir)
+	first.letGo()
 	first.good()
 }
 
@@ -172,7 +176,7 @@ func TestNoWait(t *testing.T) {
 func TestWaitingInterrupted(t *testing.T) {
 	dir := slowProject(t)
 	first := startKbuild(t, dir)
-	started(t, dir)
+	first.started()
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		b := startKbuild(t, dir, "generate.slow").until(waits)
 		b.cmd.Process.Signal(signal)
@@ -180,7 +184,7 @@ func TestWaitingInterrupted(t *testing.T) {
 			t.Errorf("%v: it ends with %d:\n%s", signal, status, b.said)
 		}
 	}
-	letGo(t, dir)
+	first.letGo()
 	first.good()
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // root is the folder of the module, from that of a package of tests.
@@ -30,6 +32,7 @@ func Main(m *testing.M, after ...func()) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	tooltest.DefaultSignals()
 	os.Setenv("XDG_RUNTIME_DIR", binDir) // the machine is shared with no build but those of the tests
 	status := m.Run()
 	for _, end := range after {

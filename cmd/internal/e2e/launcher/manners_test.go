@@ -35,15 +35,11 @@ func newPaused(t *testing.T) *paused {
 	return p
 }
 
-// reached waits until a compiler reads the pipe.
-func (p *paused) reached() *os.File {
+// start starts a command and returns when a compiler reads the pipe.
+func (p *paused) start(cmd *exec.Cmd) (*tooltest.Process, *os.File) {
 	p.T.Helper()
-	f, err := os.OpenFile(filepath.Join(p.Dir, "later.h"), os.O_WRONLY, 0)
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	p.T.Cleanup(func() { f.Close() })
-	return f
+	process := tooltest.Start(p.T, cmd)
+	return process, process.OpenFIFO(p.T, filepath.Join(p.Dir, "later.h"), os.O_WRONLY)
 }
 
 func names(t *testing.T, dir string) (names []string) {
@@ -67,14 +63,11 @@ func TestSignals(t *testing.T) {
 		cmd := p.Command("kbuild-cc", "g++", "-c", "a.cc", "-o", "a.o")
 		var said bytes.Buffer
 		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		pipe := p.reached()
+		process, pipe := p.start(cmd)
 		if err := cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
-		cmd.Wait()
+		process.Wait()
 		if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); !ws.Signaled() || ws.Signal() != s {
 			t.Errorf("%v: it ended by %v", s, cmd.ProcessState)
 		}
@@ -95,10 +88,7 @@ func TestSignalSwitchedOff(t *testing.T) {
 	t.Parallel()
 	p := newPaused(t)
 	cmd := p.Command("sh", "-c", `trap "" HUP; exec kbuild-cc g++ -c a.cc -o a.o`)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pipe := p.reached()
+	process, pipe := p.start(cmd)
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +98,7 @@ func TestSignalSwitchedOff(t *testing.T) {
 	p.Write("later.h", "int a;\n")
 	pipe.WriteString("int a;\n")
 	pipe.Close()
-	if err := cmd.Wait(); err != nil {
+	if err := process.Wait(); err != nil {
 		t.Error(err)
 	}
 	if !bytes.Contains(p.Read("a.o"), []byte("a.cc")) {
@@ -230,15 +220,12 @@ func TestLeftHasLease(t *testing.T) {
 	p := newPaused(t)
 	p.Env = append(p.Env, "XDG_RUNTIME_DIR="+t.TempDir(), "KBUILD_JOBS=1")
 	cmd := p.Command("kbuild-cc", "g++", "-Wp,-DX", "-c", "a.cc", "-o", "a.o")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pipe := p.reached()
+	process, pipe := p.start(cmd)
 	if top, _ := p.Run("kbuild", "top"); !strings.Contains(top, "g++") {
 		t.Errorf("it has no lease:\n%s", top)
 	}
 	pipe.Close()
-	if err := cmd.Wait(); err != nil {
+	if err := process.Wait(); err != nil {
 		t.Error(err)
 	}
 	if top, _ := p.Run("kbuild", "top"); strings.Contains(top, "g++") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
@@ -34,7 +35,9 @@ func watch(t *testing.T, p *e2e.Project, args ...string) *watching {
 		t.Fatal(err)
 	}
 	to.Close()
+	guard := time.AfterFunc(10*time.Minute, func() { w.cmd.Process.Kill() }) // it never ends by itself
 	t.Cleanup(func() {
+		guard.Stop()
 		w.cmd.Process.Kill()
 		r.Close()
 	})

@@ -1,0 +1,82 @@
+package tooltest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// DefaultSignals has the processes that the test starts get the default disposition of SIGHUP and
+// SIGINT. A caller such as nohup, or a shell's background job, ignores them, and a child inherits
+// that. A signal that the test process itself catches is the default one in its children.
+func DefaultSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // nobody receives: still without effect here
+		}
+	}
+}
+
+// Process is a command that was started, and is waited for from the beginning.
+type Process struct {
+	*exec.Cmd
+	ended context.Context
+	err   error
+}
+
+// Start starts a command, and kills it at the end of the test.
+func Start(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancelCause(context.Background())
+	p := &Process{Cmd: cmd, ended: ended}
+	go func() {
+		p.err = cmd.Wait()
+		end(errors.New("the process has ended"))
+	}()
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return p
+}
+
+// Wait waits until the process has ended, and returns the error of exec.Cmd.Wait.
+func (p *Process) Wait() error {
+	<-p.ended.Done()
+	return p.err
+}
+
+// OpenFIFO opens a named pipe as os.OpenFile does, and waits for a process that opens the other
+// end. It fails the test if p ends before that.
+func (p *Process) OpenFIFO(t testing.TB, name string, flag int) *os.File {
+	t.Helper()
+	f, err := OpenFIFO(p.ended, name, flag)
+	if err != nil {
+		t.Fatalf("%s: nothing has opened the other end: %v", name, err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// OpenFIFO opens a named pipe as os.OpenFile does, and waits for a process that opens the other end
+// for as long as ctx allows.
+func OpenFIFO(ctx context.Context, name string, flag int) (*os.File, error) {
+	opened := make(chan struct{})
+	defer close(opened)
+	stop := context.AfterFunc(ctx, func() {
+		if both, err := os.OpenFile(name, os.O_RDWR, 0); err == nil { // which never waits, on Linux
+			<-opened
+			both.Close()
+		}
+	})
+	f, err := os.OpenFile(name, flag, 0)
+	if err == nil && !stop() {
+		f.Close()
+		err = context.Cause(ctx)
+	}
+	return f, err
+}

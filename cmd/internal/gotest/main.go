@@ -1,0 +1,154 @@
+// Command gotest runs `go test` with the arguments that it gets, and every two minutes lists the
+// tests that are running. The suite has no time limit, so this is how a hang shows itself.
+//
+// It reads the events of `go test -json` and prints what `go test` prints without -v: the result of
+// each package, and the output of tests that failed.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+const interval = 2 * time.Minute
+
+func main() {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(1)
+	}
+	ticker := time.NewTicker(interval)
+	watch(os.Stdout, lines(out), ticker.C)
+	if err := cmd.Wait(); err != nil {
+		os.Exit(max(1, cmd.ProcessState.ExitCode()))
+	}
+}
+
+// lines sends each line of r, and closes the channel at the end of r.
+func lines(r io.Reader) <-chan []byte {
+	c := make(chan []byte)
+	go func() {
+		defer close(c)
+		for b := bufio.NewReader(r); ; {
+			line, err := b.ReadBytes('\n')
+			if len(line) > 0 {
+				c <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// event is a line of `go test -json`. See `go doc test2json` and `go help buildjson`.
+type event struct {
+	Time                          time.Time
+	Action, Package, Test, Output string
+}
+
+// test is a test that has started and not finished, or its subtests have not.
+type test struct {
+	pkg, name string
+	since     time.Time
+	paused    bool // it waits for its turn among parallel tests
+}
+
+// watch prints the results in events to w, and the running tests at each tick.
+func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
+	unfinished := map[[2]string]*test{}
+	output := map[[2]string]*strings.Builder{} // by package and top-level test
+	for {
+		select {
+		case now := <-tick:
+			printRunning(w, unfinished, now)
+		case line, ok := <-events:
+			if !ok {
+				return
+			}
+			var e event
+			if json.Unmarshal(line, &e) != nil || e.Action == "" {
+				w.Write(line) // not an event: an error of the go command itself
+				continue
+			}
+			top, _, _ := strings.Cut(e.Test, "/")
+			id, topID := [2]string{e.Package, e.Test}, [2]string{e.Package, top}
+			switch e.Action {
+			case "run":
+				unfinished[id] = &test{pkg: e.Package, name: e.Test, since: e.Time}
+			case "pause", "cont":
+				if t := unfinished[id]; t != nil {
+					t.paused, t.since = e.Action == "pause", e.Time
+				}
+			case "build-output":
+				io.WriteString(w, e.Output)
+			case "output":
+				if e.Test == "" {
+					if e.Output != "PASS\n" {
+						io.WriteString(w, e.Output)
+					}
+				} else if !strings.HasPrefix(e.Output, "=== ") {
+					if output[topID] == nil {
+						output[topID] = new(strings.Builder)
+					}
+					output[topID].WriteString(e.Output)
+				}
+			case "pass", "skip", "fail":
+				for key, text := range output {
+					// A test that failed, or the package ended while it ran.
+					if e.Test == top && key == topID || e.Test == "" && key[0] == e.Package {
+						if e.Action == "fail" {
+							io.WriteString(w, text.String())
+						}
+						delete(output, key)
+					}
+				}
+				delete(unfinished, id)
+				if e.Test == "" {
+					for key := range unfinished {
+						if key[0] == e.Package {
+							delete(unfinished, key)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// printRunning lists the tests that run, without those of which a subtest runs.
+func printRunning(w io.Writer, unfinished map[[2]string]*test, now time.Time) {
+	var running []*test
+	for _, t := range unfinished {
+		innermost := !t.paused
+		for _, sub := range unfinished {
+			if sub.pkg == t.pkg && strings.HasPrefix(sub.name, t.name+"/") {
+				innermost = false
+			}
+		}
+		if innermost {
+			running = append(running, t)
+		}
+	}
+	slices.SortFunc(running, func(a, b *test) int {
+		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
+	})
+	for _, t := range running {
+		fmt.Fprintf(w, "running  %s %s %v\n", t.pkg, t.name, now.Sub(t.since).Round(time.Second))
+	}
+}
