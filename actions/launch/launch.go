@@ -76,6 +76,7 @@ func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	defer place.remove()
+	l.Enter()
 	f, err := l.facts(ctx)
 	if err != nil {
 		return nil, err
@@ -84,9 +85,21 @@ func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 	return b.run(ctx)
 }
 
+// notWrapper wants a compiler, and no program that stands before one.
+func notWrapper(file string) error {
+	if name := quick.Wrapper(file); name != "" {
+		return leave("%s is %s, whose settings and cache are no inputs of a compile", file, name)
+	}
+	return nil
+}
+
 // facts reads the command line, and asks the world what it stands for.
 func (l *Launch) facts(ctx context.Context) (*facts, error) {
 	f := &facts{launch: l, env: quick.Commands()}
+	f.env.All = append(f.env.All, quick.Nested()...)
+	if err := notWrapper(l.Argv[0]); err != nil {
+		return nil, err
+	}
 	for _, name := range quick.Foreign {
 		if os.Getenv(name) != "" {
 			return nil, leave("%s is set", name)
@@ -183,6 +196,11 @@ func (f *facts) collect(ctx context.Context) error {
 		if !strings.Contains(file, "/") {
 			file, err = quick.LookPath(file)
 		}
+		if err == nil {
+			if err := notWrapper(file); err != nil {
+				return err
+			}
+		}
 		if err != nil || isScript(file) {
 			return leave("%s is no compiler, or a script", f.command.CCBin)
 		}
@@ -193,6 +211,9 @@ func (f *facts) collect(ctx context.Context) error {
 	}
 	if f.command.CCBin == "" {
 		file, err := ownCompiler(run.Text)
+		if err == nil {
+			err = notWrapper(file)
+		}
 		if err != nil {
 			return err
 		}

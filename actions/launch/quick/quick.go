@@ -5,7 +5,6 @@ package quick
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,9 +21,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
-
-// Off is the variable that has the launcher do nothing but run the compiler: the compilers that such a one starts are not asked for.
-const Off = "KBUILD_CC=off"
 
 // Call is one call of the launcher.
 type Call struct {
@@ -131,35 +127,6 @@ func (c *Call) optionsFiles() (files []Options, ok bool) {
 	return files, true
 }
 
-// LookPath finds a program in PATH that is not kbuild under another name.
-func LookPath(name string) (string, error) { return LookIn(os.Getenv("PATH"), name) }
-
-// LookIn is LookPath with another PATH.
-func LookIn(path, name string) (string, error) {
-	self, _ := os.Stat("/proc/self/exe")
-	for _, dir := range filepath.SplitList(path) {
-		file := filepath.Join(dir, name)
-		info, err := os.Stat(file)
-		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 || os.SameFile(info, self) || isOurs(file) {
-			continue
-		}
-		return filepath.Abs(file)
-	}
-	return "", fmt.Errorf("%s was not found in PATH", name)
-}
-
-// isOurs reports a link to a program of kbuild's.
-func isOurs(file string) bool {
-	real, err := filepath.EvalSymlinks(file)
-	return err == nil && (filepath.Base(real) == "kbuild" || filepath.Base(real) == "kbuild-cc") && filepath.Base(real) != filepath.Base(file)
-}
-
-// Disabled reports that the launcher is to run the compiler and nothing else.
-func Disabled() bool {
-	name, value, _ := strings.Cut(Off, "=")
-	return os.Getenv(name) == value
-}
-
 // OpenStore opens the action cache.
 func OpenStore() (*disk.Store, error) {
 	dir, err := disk.Dir(os.Getenv)
@@ -226,6 +193,7 @@ func (c *Call) Exec() error {
 	if !strings.Contains(file, "/") {
 		file = c.Argv[0]
 	}
-	err := unix.Exec(file, append([]string{c.called}, c.Argv[1:]...), append(os.Environ(), Off))
+	c.Enter()
+	err := unix.Exec(file, append([]string{c.called}, c.Argv[1:]...), os.Environ())
 	return errors.Join(errors.New("starting "+file), err)
 }
