@@ -421,9 +421,22 @@ func (w *world) lookup(name, path string) string {
 
 // output runs a program and gives its standard output and error.
 func (w *world) output(argv ...string) (string, error) {
-	out, err := w.command(argv).CombinedOutput()
+	return w.run(argv, (*exec.Cmd).CombinedOutput)
+}
+
+// run runs a program in a folder of its own, where nobody else may put what it would find, and
+// leaves the name of the folder out of what it prints.
+func (w *world) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string, error) {
+	dir, err := makeTemp("kbuild-try-")
+	if w.note(err); err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	cmd := w.command(argv)
+	cmd.Dir = dir
+	out, err := run(cmd)
 	w.note(err)
-	return string(out), err
+	return strings.ReplaceAll(string(out), dir, ""), err
 }
 
 // answer runs a program and gives its standard output, trimmed. The same question is asked once: the C++ compiler of the project is
@@ -433,9 +446,8 @@ func (w *world) answer(argv ...string) (string, error) {
 	if known, ok := w.answers[question]; ok {
 		return known.text, known.err
 	}
-	out, err := w.command(argv).Output()
-	w.note(err)
-	w.answers[question] = answered{strings.TrimSpace(string(out)), err}
+	out, err := w.run(argv, (*exec.Cmd).Output)
+	w.answers[question] = answered{strings.TrimSpace(out), err}
 	return w.answers[question].text, err
 }
 
@@ -476,7 +488,6 @@ func isTrouble(err error) bool {
 
 func (w *world) command(argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(w.ctx, argv[0], argv[1:]...)
-	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "NVCC_APPEND_FLAGS=", "NVCC_PREPEND_FLAGS=")
 	return cmd
 }

@@ -439,3 +439,17 @@ func replaceParts(t *testing.T, k *plan.Toolkit) {
 
 // written has a doctor write.
 func written(out io.Writer) func(Finding) { return func(f Finding) { fmt.Fprintln(out, f) } }
+
+// Programs that are asked something run where nobody else may put files, and do not say where.
+func TestProbesRunInPrivateFolders(t *testing.T) {
+	shared := t.TempDir()
+	t.Setenv("TMPDIR", shared)
+	w := newWorld(t.Context(), Request{Env: os.Getenv})
+	got, err := w.output("sh", "-c", "stat -c %a .; ls -A; pwd")
+	if want := "700\n\n"; got != want || err != nil {
+		t.Errorf("printed %q, %v; want %q", got, err, want)
+	}
+	if left, err := os.ReadDir(shared); len(left) > 0 || err != nil {
+		t.Errorf("left %v, %v", left, err)
+	}
+}

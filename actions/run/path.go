@@ -4,11 +4,28 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// LookPath finds a program as a process with the environment env in the folder dir would: a name
-// with a slash is taken as it is, relative to dir; others are searched in env's PATH.
+// DropRelativePath drops the entries of this process's PATH that are relative or empty, for itself
+// and for all that it starts. They would name programs in the folder that a process happens to run
+// in, which is not the one that the user sees.
+func DropRelativePath() {
+	path := os.Getenv("PATH")
+	dirs := filepath.SplitList(path)
+	absolute := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return !filepath.IsAbs(d) })
+	switch {
+	case len(absolute) == len(dirs):
+	case len(absolute) == 0:
+		os.Unsetenv("PATH") // an empty PATH is the current folder
+	default:
+		os.Setenv("PATH", strings.Join(absolute, string(os.PathListSeparator)))
+	}
+}
+
+// LookPath finds a program: a name with a slash is relative to dir, and others are searched in the
+// absolute folders of env's PATH.
 func LookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		p := name
@@ -27,13 +44,7 @@ func LookPath(name, dir string, env []string) (string, error) {
 		}
 	}
 	for _, d := range filepath.SplitList(path) {
-		if d == "" {
-			continue // an empty element would mean the current folder, which depends on who asks
-		}
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(dir, d)
-		}
-		if p := filepath.Join(d, name); executable(p) == nil {
+		if p := filepath.Join(d, name); filepath.IsAbs(d) && executable(p) == nil {
 			return p, nil
 		}
 	}

@@ -109,6 +109,18 @@ func TestDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestDropRelativePath(t *testing.T) {
+	for before, want := range map[string]string{
+		"/bin:/usr/bin": "/bin:/usr/bin", ":/bin": "/bin", "/bin:": "/bin", "bin:/bin::./x:/usr/bin:.": "/bin:/usr/bin", ":": "", ".": "",
+	} {
+		t.Setenv("PATH", before)
+		DropRelativePath()
+		if got, ok := os.LookupEnv("PATH"); got != want || ok != (want != "") {
+			t.Errorf("%q became %q, %t; want %q", before, got, ok, want)
+		}
+	}
+}
+
 func TestLookPathUsesTheCommandsOwn(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o777); err != nil {
@@ -119,13 +131,13 @@ func TestLookPathUsesTheCommandsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"tool", "bin/tool", tool} {
-		got, err := LookPath(name, dir, []string{"PATH=:bin"})
+		got, err := LookPath(name, dir, []string{"PATH=:bin:" + dir + "/bin"})
 		if err != nil || got != tool {
 			t.Errorf("%s is %s, %v; want %s", name, got, err, tool)
 		}
 	}
-	if got, err := LookPath("tool", filepath.Join(dir, "bin"), []string{"PATH=:/no/where"}); err == nil {
-		t.Errorf("an empty element of PATH finds %s", got)
+	if got, err := LookPath("tool", filepath.Join(dir, "bin"), []string{"PATH=:.:/no/where"}); err == nil {
+		t.Errorf("the current folder has %s", got)
 	}
 }
 

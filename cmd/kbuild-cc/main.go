@@ -12,9 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
+	"github.com/kbuild-dev/kbuild/actions/run"
 )
 
 func main() {
+	run.DropRelativePath()
 	args := os.Args[1:]
 	if base := filepath.Base(os.Args[0]); base != "kbuild-cc" {
 		args = append([]string{base}, args...)

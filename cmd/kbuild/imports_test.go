@@ -67,7 +67,7 @@ var allowed = map[string]string{
 	"cache/remote":                 "cache",
 	"cache/reapi":                  "cache cache/disk cache/remote",
 	"cmd/kbuild-remote":            "cache/reapi",
-	"cmd/kbuild-cc":                "actions/launch/quick",
+	"cmd/kbuild-cc":                "actions/launch/quick actions/run",
 	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip actions/engine actions/execute actions/launch/quick actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
 	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
 	"cache/command":                "cache cache/disk cache/regular cache/tree",

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
@@ -52,6 +53,7 @@ func main() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // Main runs kbuild and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) int {
+	run.DropRelativePath()
 	c := cli{out: &term.Output{To: stdout}, err: stderr, begun: time.Now()}
 	if compiler, ok := launched(os.Args[0], args); ok {
 		return c.launchCompiler(compiler)

@@ -94,7 +94,7 @@ var environment = [][2]string{
 	{"KBUILD_PIP", "The command that `kbuild toolkit` runs as pip (default: `python3 -m pip`)."},
 	{"KBUILD_VAR_NAME", "The value of the variable NAME of the manifest."},
 	{"MAKEFLAGS", "Under make: its jobserver, and the options `-n`, `-k` and `-s`."},
-	{"CUDA_HOME, ROCM_PATH, PATH", "Where toolkits and compilers are looked for."},
+	{"CUDA_HOME, ROCM_PATH, PATH", "Where toolkits and compilers are looked for. Relative and empty entries of PATH are dropped, also for commands."},
 	{"NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Whether there are colours, if `--color` is not given."},
 }
 
