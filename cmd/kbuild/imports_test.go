@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -112,5 +113,20 @@ func TestImports(t *testing.T) {
 	}
 	if len(seen) < len(allowed)/2 {
 		t.Errorf("only %d packages seen", len(seen))
+	}
+}
+
+// TestNotLinked names packages that take long to initialize, which every null build would pay for.
+func TestNotLinked(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := []string{"github.com/google/go-cmp/cmp", "github.com/hashicorp/hcl/v2/hclwrite",
+		"google.golang.org/grpc", "google.golang.org/protobuf/proto", "net/http", "text/template"}
+	for _, path := range strings.Fields(string(out)) {
+		if slices.Contains(slow, path) {
+			t.Errorf("kbuild links %s; see go mod why -m", path)
+		}
 	}
 }

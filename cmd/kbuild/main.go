@@ -71,6 +71,9 @@ func (c *cli) run(args []string) (status int) {
 	if c.plain(args) {
 		return c.report(buildCmd{}.Run(c))
 	}
+	if slices.Equal(args, []string{"--version"}) { // as every program has it
+		return c.report(versionCmd{}.Run(c))
+	}
 	line := commandLine{cli: c}
 	defer func() {
 		switch r := recover().(type) {
@@ -82,9 +85,6 @@ func (c *cli) run(args []string) (status int) {
 		}
 	}()
 	parser := line.parser(func(s int) { panic(exitPanic(s)) })
-	if slices.Equal(args, []string{"--version"}) { // as every program has it
-		args = []string{"version"}
-	}
 	args, given := programArgs(args, parser.Model.Flags)
 	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
 	line.Run.Args = append(line.Run.Args, given...)
