@@ -28,7 +28,7 @@ func TestBatches(t *testing.T) {
 		t.Errorf("%q", f.calls)
 	}
 	for _, o := range r.Outputs {
-		if _, err := c.Fetch(t.Context(), o, io.Discard); err != nil {
+		if _, err := c.Fetch(t.Context(), o, t.TempDir(), io.Discard); err != nil {
 			t.Error(err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestEmpty(t *testing.T) {
 	f := &fake{}
 	c := f.serve(t, 4<<20)
 	r := record("empty", "", []byte{})
-	if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
+	if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); err != nil {
 		t.Error(err)
 	}
 	r = record("nothing", "")
@@ -119,13 +119,13 @@ func TestSaysItHas(t *testing.T) {
 	data := []byte("content")
 	r := record("lost", "", data)
 	f.lost = r.Outputs[0].Digest.String()
-	if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err == nil {
+	if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); err == nil {
 		t.Fatal("it came")
 	}
 	if _, err := c.Store(t.Context(), r, opener(data)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
+	if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); err != nil {
 		t.Error(err)
 	}
 }

@@ -42,8 +42,9 @@ func (c *Client) Close() error { return c.s.Close() }
 // Connect asks the server what it can do. It must be called first.
 func (c *Client) Connect(ctx context.Context) (Abilities, error) { return c.s.connect(ctx) }
 
-// Records gives the records under a command key, the last written first, and the bytes that came for them. One that is damaged or is of another
-// key is left out.
+// Records returns the records under a command key, the last written first, and the bytes that came
+// for them. A record is left out if it is damaged, is of another key, or claims more than an action
+// can have made.
 func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.Record, wire int64, err error) {
 	e, err := c.s.get(ctx, recordsKey(command))
 	if errors.Is(err, ErrMiss) {
@@ -55,8 +56,10 @@ func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.R
 	files := e.Files[:min(len(e.Files), maxRecords)]
 	texts, wires, errs := make([]bytes.Buffer, len(files)), make([]int64, len(files)), make([]error, len(files))
 	var reading sync.WaitGroup
-	for i, f := range files { // all at once: a build waits for the last
-		if f.Size <= disk.MaxRecord {
+	room := int64(disk.MaxRecord) // for all of them: they are read into memory
+	for i, f := range files {     // all at once: a build waits for the last
+		if f.Size <= room {
+			room -= f.Size
 			reading.Go(func() { wires[i], errs[i] = c.read(ctx, f.Blob, &texts[i]) })
 		}
 	}
@@ -67,7 +70,9 @@ func (c *Client) Records(ctx context.Context, command cache.Key) (all []*cache.R
 			err = errs[i]
 		}
 		if r, bad := disk.DecodeRecord(texts[i].Bytes()); errs[i] == nil && bad == nil && r.Command == command && r.ID().String() == f.Name {
-			all = append(all, r)
+			if _, bad := bounded(outputs(r)); bad == nil {
+				all = append(all, r)
+			}
 		}
 	}
 	return all, wire, err
@@ -83,10 +88,20 @@ func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
 	return err == nil && slices.Equal(e.Files, outputs(r)), err
 }
 
-// Fetch writes the content of an output to w, which may have got something where there is an error, and gives the bytes that came. ErrMiss is an
-// error.
-func (c *Client) Fetch(ctx context.Context, o cache.Output, w io.Writer) (wire int64, err error) {
-	return c.read(ctx, Blob{o.Digest, o.Size}, w)
+// Fetch writes the content of an output to w, which keeps it in the folder dir, and returns the bytes
+// that came. w may have got something if there is an error, which may be ErrMiss.
+func (c *Client) Fetch(ctx context.Context, o cache.Output, dir string, w io.Writer) (wire int64, err error) {
+	b := Blob{o.Digest, o.Size}
+	total, err := bounded([]File{{Name: o.Path, Blob: b}})
+	if err != nil {
+		return 0, err
+	}
+	back, err := c.room.take(dir, total)
+	if err != nil {
+		return 0, err
+	}
+	defer back()
+	return c.read(ctx, b, w)
 }
 
 // read reads a blob and checks it.
@@ -107,6 +122,9 @@ func (c *Client) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err
 // Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that of the records. It gives the bytes that were sent.
 func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Output) (io.ReadCloser, error)) (sent int64, err error) {
 	text, err := disk.EncodeRecord(r)
+	if err == nil {
+		_, err = bounded(outputs(r)) // nobody would take it
+	}
 	if err != nil {
 		return 0, err
 	}

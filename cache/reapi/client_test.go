@@ -91,7 +91,7 @@ func TestStored(t *testing.T) {
 		}
 		for i, want := range [][]byte{small, large, empty} {
 			var b bytes.Buffer
-			if _, err := c.Fetch(t.Context(), first.Outputs[i], &b); err != nil || !bytes.Equal(b.Bytes(), want) {
+			if _, err := c.Fetch(t.Context(), first.Outputs[i], t.TempDir(), &b); err != nil || !bytes.Equal(b.Bytes(), want) {
 				t.Errorf("output %d comes back with %d bytes, %v", i, b.Len(), err)
 			}
 		}
@@ -106,7 +106,7 @@ func TestMiss(t *testing.T) {
 			t.Errorf("the server has a record that was never stored: %v, %v", ok, err)
 		}
 		for _, o := range r.Outputs {
-			if _, err := c.Fetch(t.Context(), o, io.Discard); !errors.Is(err, ErrMiss) {
+			if _, err := c.Fetch(t.Context(), o, t.TempDir(), io.Discard); !errors.Is(err, ErrMiss) {
 				t.Errorf("%s: %v", o.Path, err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			if all, _, err := c.Records(t.Context(), r.Command); len(all) != 0 || err != nil {
 				t.Errorf("%s: %d records, %v", name, len(all), err)
 			}
-			if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); !errors.Is(err, ErrMiss) {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); !errors.Is(err, ErrMiss) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestDamage(t *testing.T) {
 				t.Errorf("%s %s: %v, %v", name, kind, all, err)
 			}
 			var b bytes.Buffer
-			if _, err := c.Fetch(t.Context(), r.Outputs[0], &b); err == nil && !bytes.Equal(b.Bytes(), content) {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), &b); err == nil && !bytes.Equal(b.Bytes(), content) {
 				t.Errorf("%s %s: the content is %q", name, kind, b.Bytes())
 			}
 			if _, err := c.Store(t.Context(), r, opener(content)); err != nil {
@@ -176,7 +176,7 @@ func TestDamage(t *testing.T) {
 			if all, _, err := c.Records(t.Context(), r.Command); err != nil || !cmp.Equal(all, []*cache.Record{r}) {
 				t.Errorf("%s %s: not healed: %v, %v", name, kind, all, err)
 			}
-			if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); err != nil {
 				t.Errorf("%s %s: not healed: %v", name, kind, err)
 			}
 		}

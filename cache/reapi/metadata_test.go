@@ -18,7 +18,7 @@ func TestOfOneBuild(t *testing.T) {
 		if _, err := c.Store(t.Context(), r, opener(bytes.Repeat([]byte("large"), 1<<20))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); err != nil {
+		if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		name := f.builds[0]

@@ -1,6 +1,7 @@
 package reapi
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -10,13 +11,34 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// A machine that runs commands may say of an output that it has any size, and send so much. What comes is written as it comes, and never more than
-// was said; so what is said is bounded before the first byte is asked for. A command that is over a bound is lost, and runs here.
+// A server may claim that an output has any size, and send as much: the result of a command that it
+// ran, and a record that somebody has stored there. Content is checked against its claim while it
+// comes, so it is enough to bound the claims before the first byte is requested. An action whose
+// claims exceed a bound runs here.
 
-// maxMade is how many bytes all outputs of a command may have. Code for GPUs ends in a host program, whose parts reach each other over 2 GiB at most.
-const maxMade = 2 << 30
+// The bounds of all outputs of an action. Code for GPUs ends in a host program, whose parts reach
+// each other over 2 GiB at most.
+const (
+	mostBytes = 2 << 30
+	mostFiles = 1 << 16
+)
 
-// outputsOf are the outputs that a command should have made, in its order, and their bytes. Others that it tells of are not looked at.
+// bounded returns the bytes of the outputs of an action. It is an error if they are too many.
+func bounded(files []File) (total int64, err error) {
+	if len(files) > mostFiles {
+		return 0, fmt.Errorf("%w: an action with %d outputs; at most %d are possible", ErrWrong, len(files), mostFiles)
+	}
+	for _, f := range files {
+		if f.Size < 0 || f.Size > mostBytes-total {
+			return 0, fmt.Errorf("%w: %s has %d bytes, and outputs of an action may have %d", ErrWrong, f.Name, f.Size, mostBytes)
+		}
+		total += f.Size
+	}
+	return total, nil
+}
+
+// outputsOf returns the outputs that a command should have made, in its order, and their bytes.
+// Others that the server lists are ignored.
 func outputsOf(cmd *remote.Command, r *re.ActionResult) (files []File, total int64, err error) {
 	made := map[string]*re.OutputFile{}
 	for _, f := range r.GetOutputFiles() {
@@ -31,14 +53,14 @@ func outputsOf(cmd *remote.Command, r *re.ActionResult) (files []File, total int
 		if err != nil {
 			return nil, 0, err
 		}
-		if b.Size > maxMade-total {
-			return nil, 0, fmt.Errorf("%w: %s has %d bytes, and outputs of a command may have %d", ErrWrong, o.Path, b.Size, maxMade)
-		}
-		total += b.Size
 		files = append(files, File{o.Path, b, f.GetIsExecutable()})
 	}
-	return files, total, nil
+	total, err = bounded(files)
+	return files, total, err
 }
+
+// errRoom wraps a refusal to fetch what would fill the disk.
+var errRoom = errors.New("there is too little space")
 
 // room is the disk space that outputs on their way may take.
 type room struct {
@@ -61,7 +83,7 @@ func (r *room) take(dir string, bytes int64) (back func(), err error) {
 		return nil, err
 	}
 	if bytes > n/2-r.taken {
-		return nil, fmt.Errorf("there is too little space in %s for the %d bytes that a command has made: %d are free, and %d are taken", dir, bytes, n, r.taken)
+		return nil, fmt.Errorf("%w in %s for %d bytes: %d are free, and %d are taken", errRoom, dir, bytes, n, r.taken)
 	}
 	r.taken += bytes
 	return func() {

@@ -139,7 +139,7 @@ func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool
 	go func() {
 		defer close(fetched)
 		var err error
-		wire, err = s.client.Fetch(ctx, o, movingWriter{pw, (&moving{s: s, id: id}).tell})
+		wire, err = s.client.Fetch(ctx, o, s.store.Folder(), movingWriter{pw, (&moving{s: s, id: id}).tell})
 		pw.CloseWithError(err)
 	}()
 	err = s.store.Receive(ctx, o, pr)
@@ -199,6 +199,6 @@ func failed(err error) remote.Answer {
 	var web StatusError
 	code := status.Code(err)
 	denied := code == codes.PermissionDenied || code == codes.Unauthenticated || errors.As(err, &web) && (web.Code == 401 || web.Code == 403)
-	return remote.Answer{Error: err.Error(), Denied: denied, Fatal: errors.Is(err, errFatal), Local: errors.As(err, new(disk.WriteError)),
+	return remote.Answer{Error: err.Error(), Denied: denied, Fatal: errors.Is(err, errFatal), Local: errors.As(err, new(disk.WriteError)) || errors.Is(err, errRoom),
 		Busy: code == codes.ResourceExhausted || web.Code == 429 || web.Code == 503}
 }

@@ -56,7 +56,7 @@ func TestCompressed(t *testing.T) {
 		}
 		for i, want := range [][]byte{large, random, small} {
 			var b bytes.Buffer
-			wire, err := c.Fetch(t.Context(), r.Outputs[i], &b)
+			wire, err := c.Fetch(t.Context(), r.Outputs[i], t.TempDir(), &b)
 			if err != nil || !bytes.Equal(b.Bytes(), want) || i == 0 && wire > 64<<10 || i == 2 && wire != 5 {
 				t.Errorf("%s: output %d comes back with %d bytes, %d on the wire, %v", name, i, b.Len(), wire, err)
 			}
@@ -98,7 +98,7 @@ func TestZstdRefused(t *testing.T) {
 		}
 		for range 2 {
 			var b bytes.Buffer
-			if _, err := c.Fetch(t.Context(), r.Outputs[0], &b); err != nil || !bytes.Equal(b.Bytes(), data) {
+			if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), &b); err != nil || !bytes.Equal(b.Bytes(), data) {
 				t.Errorf("%s: %d bytes, %v", name, b.Len(), err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestDamagedFrames(t *testing.T) {
 		c := f.serve(t, 4<<20)
 		f.keep(BlobOf(data).Digest.String(), data)
 		var b bytes.Buffer
-		if _, err := c.Fetch(t.Context(), record(name, "", data).Outputs[0], &b); !errors.Is(err, ErrWrong) || b.Len() > len(data) || !strings.Contains(err.Error(), BlobOf(data).Digest.String()) {
+		if _, err := c.Fetch(t.Context(), record(name, "", data).Outputs[0], t.TempDir(), &b); !errors.Is(err, ErrWrong) || b.Len() > len(data) || !strings.Contains(err.Error(), BlobOf(data).Digest.String()) {
 			t.Errorf("%s: %d bytes, %v", name, b.Len(), err)
 		}
 	}
@@ -162,13 +162,13 @@ func TestCompressedHTTP(t *testing.T) {
 	}
 	for i, want := range [][]byte{large, small} {
 		var b bytes.Buffer
-		wire, err := c.Fetch(t.Context(), r.Outputs[i], &b)
+		wire, err := c.Fetch(t.Context(), r.Outputs[i], t.TempDir(), &b)
 		if err != nil || !bytes.Equal(b.Bytes(), want) || wire > 64<<10 {
 			t.Errorf("output %d comes back with %d bytes, %d on the wire, %v", i, b.Len(), wire, err)
 		}
 	}
 	blobs["/cas/"+r.Outputs[0].Digest.String()] = []byte("of another content")
-	if _, err := c.Fetch(t.Context(), r.Outputs[0], io.Discard); !errors.Is(err, ErrWrong) {
+	if _, err := c.Fetch(t.Context(), r.Outputs[0], t.TempDir(), io.Discard); !errors.Is(err, ErrWrong) {
 		t.Errorf("another content: %v", err)
 	}
 }
