@@ -11,6 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and environment.
@@ -60,7 +61,11 @@ func respond(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	if err := os.WriteFile(file, responseFile(argv[rsp.From:]), 0o666); err != nil {
 		return nil, fmt.Errorf("writing a response file: %w", err)
 	}
-	return append(argv[:rsp.From:rsp.From], rsp.Flag+dir.seen().file("args.rsp")), nil
+	name := dir.seen().file("args.rsp")
+	if rsp.Flag == nvcc.OptionsFile.Flag {
+		name = compiler.ListWord(name)
+	}
+	return append(argv[:rsp.From:rsp.From], rsp.Flag+name), nil
 }
 
 // tempNames are the temporary names of what a's command writes, by the names in its argv. In place it writes its outputs themselves.
@@ -74,7 +79,10 @@ func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 	}
 	if a.Depfile != "" {
 		names[a.Depfile] = rel.depfile()
-		names[host.DependencyFile+a.Depfile] = host.DependencyFile + rel.depfile()
+		for _, given := range []string{"", "-Wl,"} { // see host.ForLinker
+			given += host.DependencyFile
+			names[given+a.Depfile] = given + rel.depfile()
+		}
 	}
 	if k := a.Work.Keep; k != nil {
 		names[k.Dir] = rel.file("keep")

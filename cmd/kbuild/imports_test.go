@@ -21,7 +21,7 @@ var allowed = map[string]string{
 	"cmd/internal/pretend":         "cmd/internal/pretend/devcode",
 	"cmd/internal/pretend/devcode": "",
 	"cmd/internal/reference":       "hcl/manifest",
-	"cmd/internal/compdb":          "graph",
+	"cmd/internal/compdb":          "graph graph/compiler/nvcc",
 	"cmd/internal/scaffold":        "hcl/manifest cache/regular",
 	"cmd/internal/migrate":         "hcl/manifest hcl/optfile graph/gencode graph/compiler graph/compiler/host graph/compiler/nvcc cache/regular",
 	"cmd/internal/wheel":           "",

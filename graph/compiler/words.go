@@ -112,3 +112,12 @@ func ShellWord(path string) string {
 	}
 	return path
 }
+
+// ListWord spells a name in a list option of NVIDIA's programs, which they split at commas: a folder of
+// -I, a file of --options-file or of fatbinary's --image3. 11.8 takes brackets for quotes, too.
+func ListWord(name string) string {
+	if strings.ContainsAny(name, ",[]") {
+		return `"` + name + `"`
+	}
+	return name
+}

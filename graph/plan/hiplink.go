@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 	"github.com/kbuild-dev/kbuild/graph/compiler/hip"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
@@ -300,7 +301,7 @@ func (h *hipLink) runtimeArgs() []string {
 	for _, d := range h.LibDirs {
 		argv = append(argv, "-L"+d)
 		if d != "/usr/lib" {
-			argv = append(argv, "-Wl,-rpath,"+d)
+			argv = append(argv, host.ForLinker("-rpath", d)...)
 		}
 	}
 	argv = append(argv, h.Libs...)

@@ -146,7 +146,7 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 		c.Emit = "fatbin" // taken apart, cicc's outputs are they
 		ask = cc.Compile(c, o)
 	}
-	ck.checkShell(s.Pos, s.Path, argv)
+	ck.checkQuoting(t, *s, o.Includes)
 	ck.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	return format{source: *s, ask: ask, whole: &graph.Action{
 		Kind: graph.ModuleEmit, Name: path.Base(art.path), Archs: names(codes), Mode: c.Mode,

@@ -73,7 +73,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	}
 	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)},
 		deviceOptions(t, s, inc))
-	b.checkShell(s.Pos, s.Path, argv)
+	b.checkQuoting(t, s, inc)
 	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
 	return &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: b.nvccEnv(),
@@ -97,14 +97,35 @@ func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options 
 	return o
 }
 
-// checkShell refuses what nvcc would hand to a shell inside double quotes: a '$' is expanded there, and
-// what stands in backquotes is run. No quoting gets through (tried with 11.8).
-func (ds *diagnostics) checkShell(pos manifest.Pos, source string, argv []string) {
-	for _, arg := range argv {
-		if strings.ContainsAny(arg, "$`") {
-			ds.errorf(pos, "nvcc passes its options to a shell, which would expand it. Put the value into a header instead, or rename the file.",
-				"%s would be compiled with %q, which holds '$' or a backquote", source, arg)
+// checkQuoting refuses what nvcc, or the shell that it hands its options to, would change in a compile
+// of s with the folders inc.
+func (ck *checks) checkQuoting(t *target, s manifest.Source, inc []string) {
+	refuse := func(pos manifest.Pos, chars, what string, values ...string) {
+		for _, v := range values {
+			if i := strings.IndexAny(v, chars); i >= 0 {
+				ck.errorf(pos, "nvcc, or the shell that it passes its options to, would change it. Write it without that character.",
+					"%s would be compiled with the %s %q, which holds %q", s.Path, what, v, v[i])
+			}
 		}
+	}
+	refuse(s.Pos, nvcc.ShellChars, "name", s.Path)
+	for _, dir := range inc {
+		if !strings.ContainsAny(dir, nvcc.UnquotedDirChars) {
+			continue
+		}
+		pos := t.anyAttr("includes", "private_includes")
+		for _, d := range ck.exporters(t) {
+			if slices.Contains(d.include, dir) {
+				pos = d.anyAttr("includes")
+			}
+		}
+		refuse(pos, nvcc.UnquotedDirChars, "folder", dir)
+	}
+	for _, f := range s.Flags.NVCC {
+		refuse(t.flag(s.Flags, f), nvcc.ShellChars, "flag", f)
+	}
+	for _, f := range slices.Concat(s.Flags.CICC, s.Flags.PTXAS) {
+		refuse(t.flag(s.Flags, f), nvcc.UnforwardedChars, "flag", f)
 	}
 }
 
@@ -151,6 +172,14 @@ func (c *nvccCompiler) inOnePiece(whole *graph.Action, why error) {
 func (b *builder) fallBack(pos manifest.Pos, whole *graph.Action, why error) {
 	d := whole.Work.Driver
 	d.UnsplitReason, d.Fallback = why.Error(), !errors.As(why, new(optOut))
+	names := whole.Outputs[0]
+	if whole.Kind != graph.DeviceLink { // which leaves the names of its inputs as they are
+		names = strings.Join(whole.Inputs, " ") + " -o " + names
+	}
+	if strings.Contains(names, ",") {
+		b.errorf(pos, "Rename it. Where kbuild splits the command, the name may stay.",
+			"nvcc as one command (%v) would split names at commas: %s", why, names)
+	}
 	if d.Fallback && b.options.RequireSplit {
 		b.errorf(pos, "Build without --require-split to have it so: then each change of a source compiles it for all architectures.",
 			"nvcc would run as one command for %s %s: %v", whole.Kind, whole.Name, why)

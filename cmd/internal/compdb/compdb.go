@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // Command is one element of compile_commands.json, as clang documents it.
@@ -54,10 +55,14 @@ func clangArgs(argv []string, toolkit string) []string {
 			}
 		case a == "-Xcompiler":
 			i++
-			out = append(out, strings.ReplaceAll(argv[i], `\,`, ","))
+			out = append(out, nvcc.ReadList(argv[i], false)...)
 		case a == "-ccbin" || a == "-Xptxas" || a == "-Xcicc" || a == "-Xnvlink" || a == "-x" || a == "-MF":
 			i++
-		case strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-std="), strings.HasPrefix(a, "-O"), a == "-g":
+		case strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"):
+			for _, value := range nvcc.ReadList(a[2:], a[1] == 'I') {
+				out = append(out, a[:2]+value)
+			}
+		case strings.HasPrefix(a, "-std="), strings.HasPrefix(a, "-O"), a == "-g":
 			out = append(out, a)
 		}
 	}

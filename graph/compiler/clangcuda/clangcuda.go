@@ -126,6 +126,7 @@ func readImage(arg string) (i clangImage, ok bool) {
 
 // argument names another file for the image.
 func (i clangImage) argument(file string) string {
+	file = compiler.ListWord(file)
 	if !i.third {
 		return imageByProfile + i.profile + ",file=" + file
 	}

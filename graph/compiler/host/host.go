@@ -2,6 +2,8 @@
 // have them do and where they search. It is pure: it runs nothing and looks nothing up.
 package host
 
+import "strings"
+
 // Options are the attributes of a target that reach the host compiler.
 type Options struct {
 	Std      string // "c++17", "c11"
@@ -58,7 +60,7 @@ func Archive(ar, output string, members []string) []string {
 }
 
 // DependencyFile is the linker option that writes what it read: GNU ld from 2.35 and lld.
-const DependencyFile = "-Wl,--dependency-file="
+const DependencyFile = "--dependency-file="
 
 // TraceLink has GNU ld say which files it tries to open. It says so on its standard output.
 const TraceLink = "-Wl,--verbose"
@@ -86,10 +88,10 @@ type LinkOptions struct {
 func Link(compiler string, l LinkOptions) []string {
 	argv := []string{compiler}
 	if l.SOName != "" {
-		argv = append(argv, "-shared", "-Wl,-soname,"+l.SOName)
+		argv = append(append(argv, "-shared"), ForLinker("-soname", l.SOName)...)
 	}
 	if l.Depfile != "" {
-		argv = append(argv, DependencyFile+l.Depfile)
+		argv = append(argv, ForLinker(DependencyFile+l.Depfile)...)
 	}
 	if l.Trace {
 		argv = append(argv, TraceLink)
@@ -109,7 +111,18 @@ func Link(compiler string, l LinkOptions) []string {
 	argv = append(argv, libArgs(l.LibDirs, l.Libs)...)
 	argv = append(argv, libArgs(l.CUDADirs, l.CUDALibs)...)
 	for _, r := range l.RPaths {
-		argv = append(argv, "-Wl,-rpath,"+r)
+		argv = append(argv, ForLinker("-rpath", r)...)
+	}
+	return argv
+}
+
+// ForLinker hands words to the linker. -Wl, splits its value at commas, and nothing keeps one.
+func ForLinker(words ...string) (argv []string) {
+	if list := strings.Join(words, ","); strings.Count(list, ",") == len(words)-1 {
+		return []string{"-Wl," + list}
+	}
+	for _, w := range words {
+		argv = append(argv, "-Xlinker", w)
 	}
 	return argv
 }

@@ -92,10 +92,10 @@ func args(o compiler.Options) []string {
 		add("-lineinfo")
 	}
 	for _, d := range o.Defines {
-		add("-D" + d)
+		add("-D" + defineValue(d))
 	}
 	for _, i := range o.Includes {
-		add("-I" + i)
+		add("-I" + compiler.ListWord(i))
 	}
 	if o.PIC {
 		add("-Xcompiler", "-fPIC")
@@ -119,15 +119,6 @@ func floats(o compiler.Options) []string {
 		if f.on != nil {
 			argv = append(argv, f.name+"="+strconv.FormatBool(*f.on))
 		}
-	}
-	return argv
-}
-
-// forward hands flags to a tool behind nvcc. nvcc splits the value at commas; "\," keeps one.
-func forward(option string, flags []string) []string {
-	var argv []string
-	for _, f := range flags {
-		argv = append(argv, option, strings.ReplaceAll(f, ",", `\,`))
 	}
 	return argv
 }
@@ -177,7 +168,7 @@ func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 		argv = append(argv, "-Xnvlink", KeepAll)
 	}
 	if d.LibDir != "" {
-		argv = append(argv, "-L"+d.LibDir)
+		argv = append(argv, "-L"+compiler.ListWord(d.LibDir))
 	}
 	if o.MaxRegisters > 0 {
 		argv = append(argv, "-maxrregcount="+strconv.Itoa(o.MaxRegisters))

@@ -61,7 +61,11 @@ func (p *Pass) Argv(program string, file func(Role) string) []string {
 		if w.role == "" {
 			out = append(out, w.prefix)
 		} else {
-			out = append(out, w.prefix+file(w.role)+w.suffix)
+			name := file(w.role)
+			if strings.HasPrefix(w.prefix, "--image3=") {
+				name = compiler.ListWord(name)
+			}
+			out = append(out, w.prefix+name+w.suffix)
 		}
 	}
 	return out

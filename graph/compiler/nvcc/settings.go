@@ -195,17 +195,17 @@ func (s *Settings) list(name string, o Option) bool {
 	separate := len(o.Words) == 2
 	switch {
 	case name == "-D" || name == "-define-macro":
-		s.Defines = append(s.Defines, o.Value)
+		s.Defines = append(s.Defines, ReadList(o.Value, false)...)
 	case strings.HasPrefix(word, "-D") && !separate:
-		s.Defines = append(s.Defines, word[2:])
+		s.Defines = append(s.Defines, ReadList(word[2:], false)...)
 	case name == "-isystem" || name == "-system-include":
-		s.System = append(s.System, o.Value)
+		s.System = append(s.System, ReadList(o.Value, true)...)
 	case strings.HasPrefix(word, "-isystem") && !separate:
-		s.System = append(s.System, strings.TrimPrefix(word, "-isystem"))
+		s.System = append(s.System, ReadList(strings.TrimPrefix(word, "-isystem"), true)...)
 	case name == "-I" || name == "-include-path":
-		s.Includes = append(s.Includes, o.Value)
+		s.Includes = append(s.Includes, ReadList(o.Value, true)...)
 	case strings.HasPrefix(word, "-I") && !separate:
-		s.Includes = append(s.Includes, word[2:])
+		s.Includes = append(s.Includes, ReadList(word[2:], true)...)
 	case name == "-Xcompiler" || name == "-compiler-options":
 		s.Host = append(s.Host, optfile.SplitCommas(o.Value)...)
 	case name == "-Xptxas" || name == "-ptxas-options":

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
@@ -14,12 +15,12 @@ func WrapLTOIR(fatbinary string, code gencode.Code, ftz, precDiv, precSqrt, fmad
 	bit := map[bool]int{true: 1}
 	options := fmt.Sprintf("-ftz=%d -prec_div=%d -prec_sqrt=%d -fmad=%d ", bit[ftz], bit[precDiv], bit[precSqrt], bit[fmad])
 	return []string{fatbinary, "-64", "--cicc-cmdline=" + options, "--device-c",
-		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, ltoir), "--create", output}
+		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, compiler.ListWord(ltoir)), "--create", output}
 }
 
 // WrapPTX gives the argv that puts relocatable PTX into a fatbin.
 func WrapPTX(fatbinary string, code gencode.Code, ptx, output string) []string {
-	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, ptx), "--create", output}
+	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, compiler.ListWord(ptx)), "--create", output}
 }
 
 // SameLTOIR reports whether two runs of cicc make the same LTO-IR: a writes it alone, b with PTX beside it.
