@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what is missing. With "test" that is the system's CUDA compiler, HIP's, clang, and the tools the tests look at pictures and
-# databases with; else a CUDA compiler of kbuild's own. Asks for root only when something of the system must be installed.
+# Installs what is missing. With "test" that is the system's CUDA compiler, HIP's, clang, a CUDA toolkit of kbuild's own, and the tools
+# the tests look at pictures with; with "test-all" another toolkit and servers as well; else a CUDA compiler of kbuild's own. Asks for root only when something of the system must be installed.
 set -eu
 
 bin=${TOOLKIT_BIN:-/usr/bin} # its test has another
@@ -94,7 +94,14 @@ install() {
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
-if ! find_nvcc >/dev/null && [ "${1:-}" != test ]; then
+case ${1:-} in
+"") testing= all= ;;
+test) testing=1 all= ;;
+test-all) testing=1 all=1 ;;
+*) say "unknown argument $1"; exit 1 ;;
+esac
+
+if [ -z "$testing" ] && ! find_nvcc >/dev/null; then
 	missing=
 	command -v g++ >/dev/null 2>&1 || missing="$missing g++"
 	find_pip || missing="$missing python3-pip"
@@ -127,7 +134,7 @@ if [ -d $here ] && [ ! -e $here/lib64/libnvvm.so ]; then
 	fi
 fi
 
-if [ "${1:-}" = test ]; then
+if [ -n "$testing" ]; then
 	missing=
 	command -v dot >/dev/null 2>&1 || missing="$missing graphviz"
 	command -v cmake >/dev/null 2>&1 || missing="$missing cmake"
@@ -139,8 +146,10 @@ if [ "${1:-}" = test ]; then
 	if [ "$(command -v python3 || echo /usr/bin/python3)" = /usr/bin/python3 ]; then
 		python3 -c 'import setuptools, wheel' 2>/dev/null || missing="$missing python3-setuptools python3-wheel"
 	fi
-	command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
-	find_postgresql || missing="$missing postgresql"
+	if [ -n "$all" ]; then
+		command -v nginx >/dev/null 2>&1 || [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
+		find_postgresql || missing="$missing postgresql"
+	fi
 	find_clangd || missing="$missing clangd"
 	find_clang || missing="$missing clang"
 	find_hip || missing="$missing hipcc"
@@ -160,6 +169,11 @@ if [ "${1:-}" = test ]; then
 		# shellcheck disable=SC2086
 		install $packages
 	fi
+	# Besides the toolkit of the system, one that kbuild installs.
+	bin/kbuild -C .ci/cuda toolkit install >/dev/null
+fi
+
+if [ -n "$all" ]; then
 	# A server of the Remote Execution API, at a version of which the tests know how it behaves: in a venv, or else as a mere folder, since
 	# Debian has what makes a venv as a package of its own. psycopg2 is what its queue speaks to PostgreSQL with: with psycopg 3 it does not work.
 	if [ ! -x bin/buildgrid/bin/bgd ] || [ -z "$(ls -d bin/buildgrid/psycopg2 bin/buildgrid/lib/python3*/site-packages/psycopg2 2>/dev/null)" ]; then
@@ -172,7 +186,5 @@ if [ "${1:-}" = test ]; then
 			python3 -m pip install -q --no-input --target bin/buildgrid buildgrid==0.4.4 psycopg2-binary
 		fi
 	fi
-	# Besides the toolkit of the system, two that kbuild installs.
 	bin/kbuild -C .ci/cuda-13.0 toolkit install >/dev/null
-	bin/kbuild -C .ci/cuda toolkit install >/dev/null
 fi

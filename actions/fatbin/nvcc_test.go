@@ -100,6 +100,7 @@ int main() { int *p; cudaMalloc(&p, 4); b(p); return 0; }
 
 // TestLinksAlike links thin objects and whole ones: nvlink must make the same of them and say the same.
 func TestLinksAlike(t *testing.T) {
+	tooltest.Broad(t)
 	l := newLab(t)
 	for name, text := range sources {
 		l.write(name, []byte(text))

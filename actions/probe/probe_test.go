@@ -196,6 +196,7 @@ func TestDigestOfLinks(t *testing.T) {
 
 // A memo names tools and their command lines: one that is damaged in any byte, cut off, or another's is none.
 func TestDamagedMemo(t *testing.T) {
+	tooltest.Broad(t)
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
 	r := Request{NeedCUDA: true, Env: env(map[string]string{"PATH": path, "CUDA_HOME": tk}), MemoPath: t.TempDir()}
 	k := collect(t, r).CUDA

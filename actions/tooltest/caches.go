@@ -31,6 +31,7 @@ thread-pool-size: 20
 // bgd is BuildGrid's program, and the environment that it needs.
 func bgd(t testing.TB) (program string, env []string) {
 	t.Helper()
+	Broad(t)
 	dir := os.Getenv("KBUILD_TEST_BUILDGRID") // where pip has put it
 	program = filepath.Join(dir, "bin", "bgd")
 	if _, err := os.Stat(program); err != nil || dir == "" {
@@ -43,6 +44,7 @@ func bgd(t testing.TB) (program string, env []string) {
 // address.
 func Nginx(t testing.TB) (address, data string) {
 	t.Helper()
+	Broad(t)
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		program = "/usr/sbin/nginx" // not in the PATH of everybody

@@ -27,6 +27,7 @@ type Farm struct {
 // its instance for ten minutes, and given commands. All have one cache, in which no result of a command is kept: each runs that is asked for.
 func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	t.Helper()
+	Broad(t)
 	Need(t, "strace") // of workers
 	program, env := bgd(t)
 	sql := postgres(t)
@@ -53,7 +54,7 @@ instances:
 	migrate := exec.Command(program, "migrate", "apply", sql)
 	migrate.Env = env
 	if out, err := migrate.CombinedOutput(); err != nil && strings.Contains(string(out), "No module named 'psycopg2'") {
-		Missing(t, "psycopg2 beside BuildGrid, which .ci/toolkit.sh test installs,")
+		Missing(t, "psycopg2 beside BuildGrid, which .ci/toolkit.sh test-all installs,")
 	} else if err != nil {
 		t.Fatalf("%s: %v\n%s", migrate, err, out)
 	}

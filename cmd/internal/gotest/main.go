@@ -1,5 +1,5 @@
-// Command gotest runs `go test` with the arguments that it gets, and every two minutes lists the
-// tests that are running. The suite has no time limit, so this is how a hang shows itself.
+// Command gotest runs `go test`, or that of $GO, with the arguments that it gets, and every two
+// minutes lists the tests that are running. The suite has no time limit, so this is how a hang shows itself.
 //
 // It reads the events of `go test -json` and prints what `go test` prints without -v: the result of
 // each package, and the output of tests that failed.
@@ -21,7 +21,7 @@ import (
 const interval = 2 * time.Minute
 
 func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
+	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, os.Args[1:]...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

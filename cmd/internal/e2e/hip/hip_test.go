@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -186,6 +187,7 @@ func TestHIPEdits(t *testing.T) {
 
 // A device library enters every compile, unasked and in no dependency file.
 func TestHIPDeviceLibraries(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := hipProject(t)
 	e.Write("kernels.hcl", `variable "flags" {
@@ -405,6 +407,7 @@ library "messages" {
 
 // A source that changes after it was preprocessed is compiled as it is then, and what comes of it is not kept under what it was.
 func TestHIPEditWhileBuilding(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := hipProject(t)
 	e.withoutBlanks()

@@ -2,12 +2,12 @@ package launcher_test
 
 import (
 	"bytes"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -58,7 +58,7 @@ func TestHIPCommands(t *testing.T) {
 	for _, name := range []string{"h.cpp", "h.cu"} { // which hipcc takes for HIP
 		p.Write(name, string(p.Read("h.hip")))
 	}
-	for _, name := range slices.Sorted(maps.Keys(hipCommands)) {
+	for _, name := range tooltest.Sample(hipCommands, "whole", "lto", "warnings") {
 		argv := []string{"hipcc", named}
 		for _, a := range hipCommands[name] {
 			argv = append(argv, strings.ReplaceAll(a, "@", p.Dir))
@@ -104,6 +104,7 @@ var hipEdits = []struct {
 
 // TestHIPEdits makes one edit after another, as TestEdits.
 func TestHIPEdits(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := hipProject(t)
 	argv := []string{"hipcc", named, "-Iinc", "--offload-arch=gfx906", "--offload-arch=gfx90a", "-MD", "-MF", "out/h.d", "-c", "h.hip", "-o", "out/h.o"}
@@ -130,6 +131,7 @@ func TestHIPEdits(t *testing.T) {
 
 // What hipcc does not do as kbuild would is left to it.
 func TestHIPLeft(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := hipProject(t)
 	for argv, why := range map[string]string{

@@ -122,6 +122,7 @@ func ptxChecks(t *testing.T, n int) int {
 // One more format of a module compiles nothing, but for a source that spells the architectures of its command; and each format is what
 // nvcc makes by a command of its own.
 func TestRealFormats(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "formats")
 	if c := e.Kbuild(); !strings.HasPrefix(c.Kinds, fmt.Sprint("cicc 4, copy 8, manifest 1, preprocess 4, ptxas ", 4+ptxChecks(t, 2))) {

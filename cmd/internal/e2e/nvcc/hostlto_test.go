@@ -96,6 +96,7 @@ func TestRealHostLTO(t *testing.T) {
 }
 
 func TestRealHostLTOClang(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "hostlto")
 	clang := "clang=" + tooltest.ClangHost(t)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -61,6 +62,7 @@ func TestNamedToolkitChecksPTX(t *testing.T) {
 
 // TestNamedToolkitOptions compiles with each option that changes a step: nvcc is taken apart, and the machine code is what it is otherwise.
 func TestNamedToolkitOptions(t *testing.T) {
+	tooltest.Broad(t)
 	namedToolkit(t)
 	e := example{e2e.New(t)}
 	help, _ := e.Run("nvcc", "--help")
@@ -88,6 +90,7 @@ func TestNamedToolkitOptions(t *testing.T) {
 
 // TestNamedToolkitTile takes tile code apart: the object has a second fatbin, as nvcc's.
 func TestNamedToolkitTile(t *testing.T) {
+	tooltest.Broad(t)
 	namedToolkit(t)
 	if !e2e.IsExecutable(filepath.Join(os.Getenv("CUDA_HOME"), "bin/tileiras")) {
 		t.Skip("the toolkit of KBUILD_TEST_CUDA has no tileiras")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -125,6 +126,7 @@ func TestRealSearchedBy(t *testing.T) {
 
 // Many long names: nvcc gets its device link's inputs in an options file, ar and g++ theirs in response files.
 func TestRealLongCommandLines(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := &example{e2e.New(t)}
 	long := strings.Repeat("a_long_name_", 18)

@@ -78,6 +78,7 @@ func archsOf(t *testing.T, plan string) (archs []string) {
 
 // TestSuffixedTargets builds programs and modules for one chip alone and for a family, in every mode, taken apart and in one piece.
 func TestSuffixedTargets(t *testing.T) {
+	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T) {
 		e := realProject(t, "suffixes")
 		if help, _ := e.Run("nvcc", "--help"); !strings.Contains(help, "'sm_100f'") {
@@ -104,6 +105,7 @@ func TestSuffixedTargets(t *testing.T) {
 // TestNewerPrebuilt links what a newer toolkit has made: the last that KBUILD_TEST_CUDA names, with the one before it. Machine code, PTX and LTO-IR that
 // tells its version are refused before anything is compiled; nvlink's word on LTO-IR that is scrambled gets the name of the archive.
 func TestNewerPrebuilt(t *testing.T) {
+	tooltest.Broad(t)
 	toolkits := filepath.SplitList(os.Getenv("KBUILD_TEST_CUDA"))
 	if len(toolkits) < 2 {
 		t.Skip("KBUILD_TEST_CUDA names no two toolkits")
@@ -138,6 +140,7 @@ executable "app" {
 // TestPackedCode packs device code in every way that the toolkit knows: kernels are listed, modules fit their manifests, and a prebuilt archive has
 // the architectures that its users link for, without LTO and with it.
 func TestPackedCode(t *testing.T) {
+	tooltest.Broad(t)
 	namedToolkit(t)
 	e := realProject(t, "packed")
 	help, _ := e.Run("nvcc", "--help")

@@ -101,6 +101,7 @@ func sameCode(t *testing.T, p *e2e.Project, file string) {
 
 // TestArithmetic compiles a kernel whole, and for an LTO link: the PTX of both has the instructions that the options ask for.
 func TestArithmetic(t *testing.T) {
+	tooltest.Broad(t)
 	options := map[string]string{"ftz": "ftz = true", "fmad": "fmad = false", "div": "prec_div = false"}
 	var hcl strings.Builder
 	hcl.WriteString("defaults {\n  lto_floats = true\n}\n")
@@ -127,6 +128,7 @@ func TestArithmetic(t *testing.T) {
 
 // TestArithmeticOfEnvironment has the environment say how code computes, of which a part is compiled by nvcc as one command.
 func TestArithmeticOfEnvironment(t *testing.T) {
+	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := e2e.New(t)
 		p.Use(tk)
