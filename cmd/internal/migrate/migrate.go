@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
@@ -175,6 +179,32 @@ func byEnding(name string) string {
 // errNone is a build tree with nothing in it that kbuild builds.
 var errNone = errors.New("no C, C++ or CUDA source was found in it")
 
+var imageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--image3=kind=(elf|ptx),sm=(\w+),`) })
+
+// unnamedCode returns what nvcc ships where no option names an architecture, or where -arch=native finds no
+// GPU: that differs by release, so nvcc is asked.
+func (b *Build) unnamedCode(g *Group) []gencode.Code {
+	argv := []string{b.NVCC, "--dryrun", "-c", "-x", "cu", "/dev/null", "-o", "/dev/null"}
+	native := len(g.Codes) > 0
+	if native {
+		argv = append(argv, "-arch=native")
+	}
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if native && !strings.Contains(string(out), "Cannot find valid GPU") {
+		return g.Codes
+	}
+	var codes []gencode.Code
+	for _, m := range imageRE().FindAllStringSubmatch(string(out), -1) {
+		if code, err := gencode.Parse(map[string]string{"elf": "sm_", "ptx": "compute_"}[m[1]] + m[2]); err == nil {
+			codes = append(codes, code)
+		}
+	}
+	if len(codes) == 0 {
+		b.note("", "%s: for which GPUs they are compiled, which no option names. %s: %v", strings.Join(g.Sources, ", "), strings.Join(argv, " "), err)
+	}
+	return codes
+}
+
 // finish puts what was found in order.
 func (b *Build) finish() (*Build, error) {
 	b.Targets = slices.DeleteFunc(b.Targets, func(t *Target) bool { return len(t.Groups) == 0 })
@@ -190,6 +220,10 @@ func (b *Build) finish() (*Build, error) {
 		}
 		called[file] = t.Name
 		for _, g := range t.Groups {
+			isNative := func(c gencode.Code) bool { return c.Name == "native" }
+			if g.Language == "cuda" && (len(g.Codes) == 0 || slices.ContainsFunc(g.Codes, isNative)) {
+				g.Codes = b.unnamedCode(g)
+			}
 			if t.Shared { // kbuild adds it
 				g.Host = slices.DeleteFunc(g.Host, func(o string) bool { return strings.EqualFold(o, "-fPIC") })
 			}

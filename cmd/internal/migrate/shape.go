@@ -292,13 +292,15 @@ func (s *shaper) device(b *block, t *Target, g *Group) {
 		names = append(names, c.String())
 	}
 	key := strings.Join(names, " ")
-	if s.gencodes[key] == "" {
+	if key != "" && s.gencodes[key] == "" {
 		s.gencodes[key] = "gpus"
 		if n := len(s.gencodes); n > 1 {
 			s.gencodes[key] = fmt.Sprintf("gpus_%d", n)
 		}
 	}
-	b.set("gencode", "gencode."+s.gencodes[key])
+	if key != "" {
+		b.set("gencode", "gencode."+s.gencodes[key])
+	}
 	if g.Mode != "whole" {
 		b.set("mode", quote(g.Mode))
 	}

@@ -159,13 +159,20 @@ func (s *cmakeScope) variable(name, at string) {
 	}
 }
 
-// architectures are those of CMAKE_CUDA_ARCHITECTURES: 80, 80-real, 90-virtual.
+// architectures are those of CMAKE_CUDA_ARCHITECTURES: 80 (machine code and PTX), 80-real, 90-virtual, all.
 func (s *cmakeScope) architectures(v, at string) {
+	s.h.archs = nil // the last value counts
 	for _, a := range strings.FieldsFunc(v, func(r rune) bool { return r == ';' || r == ' ' }) {
-		if number, ok := strings.CutSuffix(a, "-virtual"); ok {
+		number, kind, _ := strings.Cut(a, "-")
+		if archRE().MatchString(a) { // all, all-major, native
+			s.h.arch(a, at)
+			continue
+		}
+		if kind != "virtual" {
+			s.h.arch("sm_"+number, at)
+		}
+		if kind != "real" {
 			s.h.arch("compute_"+number, at)
-		} else {
-			s.h.arch("sm_"+strings.TrimSuffix(a, "-real"), at)
 		}
 	}
 }
@@ -174,6 +181,7 @@ var debugWords = []string{"CONFIG:Debug", "CONFIG:DEBUG", "CONFIG:debug", "COMPI
 
 // options are words for compilers, in generator expressions perhaps.
 func (s *cmakeScope) options(args []string, at string) {
+	var words []string
 	for _, a := range args {
 		if slices.ContainsFunc(debugWords, func(w string) bool { return strings.Contains(a, w) }) {
 			continue
@@ -182,8 +190,9 @@ func (s *cmakeScope) options(args []string, at string) {
 		if i := strings.LastIndex(a, ">:"); i >= 0 {
 			a = strings.TrimRight(a[i+2:], ">")
 		}
-		s.h.flags(s.tree, s.dir, strings.FieldsFunc(a, func(r rune) bool { return r == ' ' || r == ';' || r == '\n' }), at)
+		words = append(words, strings.FieldsFunc(a, func(r rune) bool { return r == ' ' || r == ';' || r == '\n' })...)
 	}
+	s.h.flags(s.tree, s.dir, words, at)
 }
 
 func genexValue(a, name string) string {
@@ -264,12 +273,11 @@ func (s *cmakeScope) properties(c cmakeCommand, args []string) {
 				s.h.relocatable("rdc", c.at)
 			}
 		case "CUDA_ARCHITECTURES":
-			for _, v := range args[i+1:] {
-				if v != "" && (v[0] < '0' || v[0] > '9') {
-					break
-				}
-				s.architectures(v, c.at)
+			end := i + 1
+			for end < len(args) && (args[end] != "" && args[end][0] >= '0' && args[end][0] <= '9' || archRE().MatchString(args[end])) {
+				end++
 			}
+			s.architectures(strings.Join(args[i+1:end], ";"), c.at)
 		case "LANGUAGE":
 			if next == "CUDA" {
 				for _, f := range args[:i] {

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
+	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
 // hints are what build files say of the sources below their folder, where they say it plainly.
@@ -17,7 +20,7 @@ type hints struct {
 	includes []string // folders of the tree
 	std      string   // of C++ and CUDA
 	cStd     string
-	archs    []string // sm_80, compute_80
+	archs    []string // sm_80, compute_80, all
 	fastMath bool
 	mode     string // rdc or lto; "" where nothing is said
 	maxRegs  string
@@ -125,8 +128,7 @@ func appendNew(list []string, s string) []string {
 }
 
 var (
-	archRE    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:sm|compute)_\d+[af]?$`) })
-	pairRE    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`,code=\\?["']?\[?([\w,]+)`) })
+	archRE    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:(?:sm|compute)_\d+[af]?|all|all-major|native)$`) })
 	defineRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z_]\w*)(?:=(.*))?$`) })
 	stdRE     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--?std[= ]?((?:c|gnu)(\+\+)?\w+)$`) })
 	plainRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?[\w.]*$|^"[\w ./+-]*"$`) })
@@ -137,6 +139,19 @@ var (
 
 // flags takes what is plain of a command line. dir is the folder that it runs in.
 func (h *hints) flags(t *Tree, dir string, words []string, at string) {
+	var plain []string
+	for _, w := range words {
+		if !strings.Contains(w, unknown) && !strings.Contains(w, "$") {
+			plain = append(plain, strings.Trim(strings.ReplaceAll(w, `\"`, `"`), `"'`))
+		}
+	}
+	for _, code := range nvcc.Architectures(plain) {
+		if code.Kind == gencode.LTO {
+			h.relocatable("lto", at)
+			code = code.As(gencode.SASS)
+		}
+		h.arch(code.String(), at)
+	}
 	for i, w := range words {
 		next := ""
 		if i+1 < len(words) {
@@ -163,12 +178,6 @@ func (h *hints) flag(t *Tree, dir, w, next, at string) {
 	}
 	if v, ok := value("-std", "--std"); ok {
 		h.standard(v, at)
-	} else if v, ok := value("-arch", "--gpu-architecture", "-code", "--gpu-code"); ok && !strings.HasPrefix(w, "arch=") {
-		h.arch(strings.Trim(v, `"'`), at)
-	} else if m := pairRE().FindStringSubmatch(w); m != nil && strings.Contains(w, "arch=") {
-		for _, a := range strings.Split(m[1], ",") {
-			h.arch(a, at)
-		}
 	} else if v, ok := value("-maxrregcount", "--maxrregcount"); ok && v != "0" && v != "" {
 		h.maxRegs = v
 		h.said("max_registers", at)

@@ -84,7 +84,7 @@ func (s *shaper) nvidia() vendor {
 		}
 		var known []string
 		for _, a := range u.hints.archs {
-			if len(s.Machine.Archs) == 0 || slices.Contains(s.Machine.Archs, strings.Replace(a, "compute_", "sm_", 1)) {
+			if strings.HasPrefix(a, "all") || a != "native" && (len(s.Machine.Archs) == 0 || slices.Contains(s.Machine.Archs, strings.Replace(a, "compute_", "sm_", 1))) {
 				known = append(known, a)
 			}
 		}
@@ -93,7 +93,7 @@ func (s *shaper) nvidia() vendor {
 			most = votes[key]
 			v.from = "By " + u.hints.from["code"] + "."
 			if v.code = known; len(known) == 0 {
-				v.code, v.from = []string{"sm_80", "sm_90"}, fmt.Sprintf("%s asks for %s, which the toolkit here does not compile for.", u.hints.from["code"], strings.Join(u.hints.archs, ", "))
+				v.code, v.from = []string{"sm_80", "sm_90"}, fmt.Sprintf("%s asks for %s, and the toolkit here compiles for none of that (native is for a machine with a GPU).", u.hints.from["code"], strings.Join(u.hints.archs, ", "))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -248,4 +249,73 @@ func FuzzRead(f *testing.F) {
 		}
 		tree.Draft().Text()
 	})
+}
+
+var codeRE = regexp.MustCompile(`default += \[([^]]*)\]`)
+
+// codeOf returns what the manifest for files ships, in order.
+func codeOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := Find(dir, Machine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := tree.Draft().Text()
+	m := codeRE.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no code in\n%s", text)
+	}
+	codes := strings.Fields(strings.NewReplacer(`"`, "", ",", " ").Replace(m[1]))
+	slices.Sort(codes)
+	return strings.Join(codes, " ")
+}
+
+const program = "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n"
+
+// TestArchitectures holds the code of manifests for Makefiles against what nvcc ships by the same options.
+func TestArchitectures(t *testing.T) {
+	text, err := os.ReadFile("../migrate/testdata/architectures.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		options, answers, ok := strings.Cut(strings.TrimSpace(line), " => ")
+		linked := strings.Contains(options, "rdc") || strings.Contains(options, "lto")
+		for _, a := range strings.Split(answers, "; ") {
+			_, want, _ := strings.Cut(a, ": ")
+			if !ok || want == "fatal" || strings.Contains(options, "=all") {
+				continue
+			}
+			if linked { // the device link makes machine code of LTO-IR, and drops PTX
+				want = regexp.MustCompile(`compute_\w+ ?`).ReplaceAllString(strings.ReplaceAll(want, "lto_", "sm_"), "")
+			}
+			got := codeOf(t, map[string]string{"a.cu": program, "Makefile": "NVCCFLAGS = " + strings.ReplaceAll(options, `"`, `\"`) + "\na: a.cu\n\tnvcc $(NVCCFLAGS) a.cu\n"})
+			if got != strings.TrimSpace(want) {
+				t.Errorf("of %s the manifest ships %q, and nvcc %q", options, got, want)
+			}
+		}
+	}
+}
+
+// TestCMakeArchitectures holds CMAKE_CUDA_ARCHITECTURES against the options that CMake makes of it.
+func TestCMakeArchitectures(t *testing.T) {
+	for value, want := range map[string]string{"61": "compute_61 sm_61", "61-real": "sm_61", "61-virtual": "compute_61", `"61;70-real"`: "compute_61 sm_61 sm_70",
+		"90a": "compute_90a sm_90a", "all": "all", "all-major": "all-major", "61 70": "compute_61 compute_70 sm_61 sm_70"} {
+		for _, text := range []string{"set(CMAKE_CUDA_ARCHITECTURES 52)\nset(CMAKE_CUDA_ARCHITECTURES " + value + ")\nadd_executable(a a.cu)\n",
+			"add_executable(a a.cu)\nset_target_properties(a PROPERTIES CUDA_ARCHITECTURES " + value + ")\n"} {
+			if got := codeOf(t, map[string]string{"a.cu": program, "CMakeLists.txt": text}); got != want && !(strings.Contains(text, "PROPERTIES") && value == "61 70") {
+				t.Errorf("of %s the manifest ships %q, want %q", text, got, want)
+			}
+		}
+	}
+	text := "set(CMAKE_CUDA_ARCHITECTURES OFF)\nadd_executable(a a.cu)\ntarget_compile_options(a PRIVATE -gencode arch=compute_61,code=[sm_61,compute_61])\n"
+	if got := codeOf(t, map[string]string{"a.cu": program, "CMakeLists.txt": text}); got != "compute_61 sm_61" {
+		t.Errorf("of -gencode in two arguments the manifest ships %q", got)
+	}
 }

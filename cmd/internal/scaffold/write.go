@@ -14,6 +14,9 @@ import (
 func (s *shaper) write() {
 	d := s.draft
 	for _, v := range s.vendors {
+		if code := s.linkedCode(v.code); v.name == "nvidia" && len(code) < len(v.code) {
+			v.code, v.from = code, strings.TrimSpace(v.from+" PTX is left out: device links drop it.")
+		}
 		b := &block{kind: "variable", name: v.variable}
 		b.set("type", "list(string)")
 		b.list("default", v.code)
@@ -63,6 +66,16 @@ func (s *shaper) write() {
 		group.items("targets", "[", built)
 		d.blocks = append(d.blocks, group)
 	}
+}
+
+// linkedCode returns code without PTX where all targets have device links, which drop it.
+func (s *shaper) linkedCode(code []string) []string {
+	whole := func(t *target) bool { return t.vendor == "nvidia" && s.modeOf(t, &block{}) == `"whole"` }
+	machine := slices.DeleteFunc(slices.Clone(code), func(c string) bool { return strings.HasPrefix(c, "compute_") })
+	if len(machine) == 0 || slices.ContainsFunc(s.targets, whole) {
+		return code
+	}
+	return machine
 }
 
 func (s *shaper) modeOf(t *target, defaults *block) string {

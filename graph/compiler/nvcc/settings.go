@@ -2,9 +2,11 @@ package nvcc
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -71,8 +73,15 @@ func distinct(codes []gencode.Code) (out []gencode.Code) {
 func (s *Settings) architecture(name, value string) bool {
 	switch name {
 	case "-gencode", "-generate-code":
-		arch, code, _ := strings.Cut(value, ",code=")
-		s.generate(strings.TrimPrefix(arch, "arch="), code)
+		var arch, code string
+		for _, m := range generateRE().FindAllStringSubmatch(value, -1) {
+			if m[1] == "arch" {
+				arch = m[2]
+			} else {
+				code = m[2]
+			}
+		}
+		s.generate(arch, code)
 	case "-arch", "-gpu-architecture":
 		s.arch = value
 	case "-code", "-gpu-code":
@@ -93,9 +102,31 @@ func (s *Settings) architecture(name, value string) bool {
 	return true
 }
 
-// generate takes one -gencode: arch=compute_80,code=[sm_80,compute_80].
+// generateRE matches the two halves of -gencode, which may stand in any order.
+var generateRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(arch|code)=(\[[^]]*\]|"[^"]*"?|[^, ]*)`) })
+
+// Architectures returns what ships by the options for architectures among the words of a compile.
+func Architectures(words []string) []gencode.Code {
+	var s Settings
+	for i, w := range words {
+		name, value, joined := strings.Cut(w, "=")
+		if !joined && i+1 < len(words) {
+			value = words[i+1]
+		}
+		switch {
+		case strings.HasPrefix(w, "-"):
+			s.architecture("-"+strings.TrimLeft(name, "-"), value)
+		case strings.HasPrefix(w, "arch=") && strings.Contains(w, ",code="): // of -gencode, wherever that stands
+			s.architecture("-gencode", w)
+		}
+	}
+	s.archAlone()
+	return s.Codes
+}
+
+// generate takes the values of one -gencode: compute_80 and [sm_80,compute_80].
 func (s *Settings) generate(arch, codes string) {
-	for _, name := range strings.Split(strings.Trim(codes, "[]"), ",") {
+	for _, name := range strings.Split(strings.Trim(codes, `[]"`), ",") {
 		code, err := gencode.Parse(name)
 		switch {
 		case err != nil || code.Kind == gencode.Set:
@@ -109,7 +140,9 @@ func (s *Settings) generate(arch, codes string) {
 	}
 }
 
-// archAlone takes -arch and -code, which may stand in any order.
+// archAlone takes -arch and -code, which may stand in any order. Without -code machine code ships with
+// PTX, and what is for one chip or one family (sm_90a, compute_100f) with PTX for all newer ones: nvcc
+// 13.0 and 13.5 do that for -arch alone, never for -gencode.
 func (s *Settings) archAlone() {
 	code, err := gencode.Parse(s.arch)
 	switch {
@@ -120,10 +153,13 @@ func (s *Settings) archAlone() {
 		s.Codes = distinct(append(s.Codes, code))
 	case s.code != "":
 		s.generate(code.Virtual(), s.code)
-	case code.Kind == gencode.SASS:
-		s.generate(code.Virtual(), code.String()+","+code.Virtual())
+	case code.Kind == gencode.LTO:
+		s.Codes = distinct(append(s.Codes, code))
 	default:
-		s.generate(code.Virtual(), code.String())
+		ptx := code.As(gencode.PTX)
+		s.Codes = append(s.Codes, code, ptx)
+		ptx.Suffix = ""
+		s.Codes = distinct(append(s.Codes, ptx))
 	}
 }
 
