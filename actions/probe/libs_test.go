@@ -68,9 +68,16 @@ func TestBehind(t *testing.T) {
 	run("a.cc", "-o", "libby.so", "-Lb", "-lfar", "-Wl,-rpath,$ORIGIN/b")
 	run("a.cc", "-o", "libgone.so", "-Wl,-soname,libgone.so.3")
 	run("a.cc", "-o", "liblost.so", "-L.", "-lgone")
+	run("a.cc", "-o", "b/libcudart.so", "-Wl,-soname,libcudart.so.1")
+	run("a.cc", "-o", "libcuda.so", "-Lb", "-lcudart")
 	r := Request{Root: root, Env: func(string) string { return "" }}
-	for file, want := range map[string]plan.Behind{"libby.so": {Files: []string{"b/libfar.so"}, Missing: "libdeep.so"}, "b/libfar.so": {Files: []string{"b/libdeep.so"}},
-		"liblost.so": {Missing: "libgone.so.3"}, "a.cc": {}, "libnone.so": {}} {
+	for file, want := range map[string]plan.Behind{
+		"libby.so":    {Files: []string{"b/libfar.so"}, Missing: "libdeep.so", Unnamed: true},
+		"b/libfar.so": {Files: []string{"b/libdeep.so"}, Beside: []string{"b"}, Unnamed: true},
+		"libcuda.so":  {Toolkit: true, Unnamed: true},
+		"liblost.so":  {Missing: "libgone.so.3", Unnamed: true},
+		"libgone.so":  {}, "a.cc": {}, "libnone.so": {},
+	} {
 		if diff := cmp.Diff(want, behind(t.Context(), r, file, nil)); diff != "" {
 			t.Errorf("%s: %s", file, diff)
 		}

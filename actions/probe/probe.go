@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -110,8 +111,8 @@ func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 			facts.Behind[file] = behind(ctx, r, file, facts.CUDA)
 		}
 	}
-	if facts.AnyStatic() && !r.NeedCUDA {
-		r.NeedCUDA = true // a program of host sources that links it needs a device link
+	if !r.NeedCUDA && (facts.AnyStatic() || facts.AnyNeedsToolkit()) {
+		r.NeedCUDA = true // a program of host sources that links it needs a device link, or its libraries
 		return Collect(ctx, r)
 	}
 	if r.NeedNative {
@@ -278,18 +279,24 @@ func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out p
 	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
 		return out // a named pipe would never be read
 	}
+	out.Unnamed = unnamed(inside(r.Root, file))
 	system := append(Request{Env: func(string) string { return "" }}.otherLibDirs(k), "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/lib")
 	done := map[string]bool{}
 	for todo := []string{inside(r.Root, file)}; len(todo) > 0; todo = todo[1:] {
 		libs := newWorld(ctx, r).sharedLibs(todo[0])
 		for _, name := range slices.Sorted(maps.Keys(libs)) {
 			short, _, _ := strings.Cut(strings.TrimPrefix(name, "lib"), ".so")
-			if done[name] || ofCompiler().MatchString(short) || ofToolkit().MatchString(short) {
+			if ofToolkit().MatchString(short) {
+				out.Toolkit = out.Toolkit || libs[name] == ""
+				continue
+			}
+			if done[name] || ofCompiler().MatchString(short) {
 				continue
 			}
 			done[name] = true
 			found := libs[name]
-			if found == "" { // a linker looks there, for the program has the folder in its DT_RUNPATH
+			beside := found == ""
+			if beside { // where the program is led to: see plan.LibraryFolders
 				if found = filepath.Join(filepath.Dir(todo[0]), name); !exists(found) {
 					out.Missing = name
 					continue
@@ -299,12 +306,26 @@ func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out p
 			if rel, err := filepath.Rel(r.Root, found); err == nil && filepath.IsLocal(rel) {
 				found = rel
 			}
-			if !slices.Contains(system, filepath.Dir(found)) {
+			if dir := filepath.Dir(found); !slices.Contains(system, dir) {
 				out.Files = append(out.Files, found)
+				if beside && !slices.Contains(out.Beside, dir) {
+					out.Beside = append(out.Beside, dir)
+				}
 			}
 		}
 	}
 	return out
+}
+
+// unnamed reports a shared library without DT_SONAME.
+func unnamed(file string) bool {
+	f, err := elf.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, err := f.DynString(elf.DT_SONAME)
+	return f.Type == elf.ET_DYN && err == nil && len(names) == 0
 }
 
 // isBinary tells an object or archive from a script of the linker: libc.so is text.

@@ -52,10 +52,19 @@ func (f *Facts) AnyStatic() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(f.Static)), func(file string) bool { return file != "" })
 }
 
-// Behind is what a shared library needs in turn, outside of the system and the toolkit.
+// AnyNeedsToolkit reports a shared library that needs one of the toolkit.
+func (f *Facts) AnyNeedsToolkit() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(f.Behind)), func(b Behind) bool { return b.Toolkit })
+}
+
+// Behind is what links have to know of a shared library: what it needs in turn, outside of the system
+// and the toolkit, and how it is found.
 type Behind struct {
 	Files   []string
-	Missing string // the name of one that was not found, ""
+	Beside  []string // folders of Files that no loader searches: they lie beside the library that needs them
+	Missing string   // the name of one that was not found, ""
+	Toolkit bool     // it needs a library of the toolkit, and does not lead to it
+	Unnamed bool     // it has no DT_SONAME: a link by its path would record that path
 }
 
 // DryRun is what `nvcc --dryrun`, `hipcc -###` or `clang -###` printed, or why it could not be asked.

@@ -23,10 +23,15 @@ func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 	inputs = append(inputs, h.Objects...)
 	inputs = append(inputs, h.Archives...)
 	for _, s := range l.shared {
-		h.Shared = append(h.Shared, s.file)
+		inputs = append(inputs, s.file)
+		if ck.facts.Behind[s.file].Unnamed { // the loader would look for the path from where the program is started
+			h.Shared = append(h.Shared, "-L"+path.Dir(s.file), "-l:"+path.Base(s.file))
+		} else {
+			h.Shared = append(h.Shared, s.file)
+		}
 		h.RPaths = appendNew(h.RPaths, rpath(t.file, s.file))
 	}
-	inputs = append(inputs, h.Shared...)
+	h.Needed = ck.neededFolders(t, l)
 	if kind == graph.SharedLink {
 		h.SOName = path.Base(t.file)
 	}
@@ -36,6 +41,37 @@ func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 		ck.checkLibraries(t, h.LibDirs, h.Flags, h.CUDALibs...)
 	}
 	return host.Link(ck.facts.CXX.Path, h), inputs
+}
+
+// neededFolders returns the folders of the libraries that shared libraries in the link of t need in
+// turn, at any depth. GNU ld searches for those neither in the folders of -L nor beside the library
+// that needs them; other linkers accept the option and need no such library.
+func (ck *checks) neededFolders(t *target, l linkage) (dirs []string) {
+	linked := append(slices.Clone(l.statics), l.pre...)
+	linked = append(linked, t)
+	for _, u := range append([]*target{t}, ck.closure(t)...) {
+		behind := !slices.Contains(linked, u)
+		toolkit := behind && u.CudaRT == "shared"
+		if behind {
+			dirs = appendNew(dirs, u.LibDirs...)
+			toolkit = toolkit || slices.ContainsFunc(u.Libs, func(l string) bool { return len(ck.facts.Libs[l]) == 0 })
+		}
+		for _, file := range ck.hostFiles(u) {
+			if behind {
+				dirs = appendNew(dirs, path.Dir(file))
+			}
+			needs := ck.facts.Behind[file]
+			if needs.Missing != "" {
+				dirs = appendNew(dirs, l.libDirs...)
+			}
+			dirs = appendNew(dirs, needs.Beside...)
+			toolkit = toolkit || needs.Toolkit
+		}
+		if toolkit && ck.facts.CUDA != nil {
+			dirs = appendNew(dirs, ck.facts.CUDA.LibDirs...)
+		}
+	}
+	return slices.DeleteFunc(dirs, ofSystem)
 }
 
 // rpath finds a shared library next to the program, wherever the build tree is moved to; a library

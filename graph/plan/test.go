@@ -32,8 +32,10 @@ func (b *builder) tests() {
 		for _, t := range needs {
 			n.Deps, n.Unbuilt = appendNew(n.Deps, t.label), cmp.Or(n.Unbuilt, t.unbuilt)
 			a.Inputs = appendNew(a.Inputs, t.node.Outputs...)
-			for _, s := range b.linkage(t).shared {
-				a.Inputs = appendNew(a.Inputs, s.file)
+			for _, s := range b.closure(t) {
+				if s.Shared || s.SharedFile != "" { // also those that a shared library loads
+					a.Inputs = appendNew(a.Inputs, s.file)
+				}
 			}
 		}
 		if n.Unbuilt != "" {
@@ -48,24 +50,33 @@ func (b *builder) tests() {
 	}
 }
 
-// LibraryFolders are where a program that was built may find shared libraries that its own path does not lead to, absolute or from the root of the project: what
-// the manifest names with lib_dirs, and the folders of the toolkit, unless the loader looks there anyway. Libraries of the project it finds by itself.
+// LibraryFolders returns where a program that was built may find shared libraries that its own path
+// does not lead to, absolute or from the root of the project: lib_dirs of the manifest, folders of
+// libraries that prebuilt ones need, and those of the toolkit, unless the loader searches them anyway.
+// A library that a target names in its deps is found by the path in the target's file.
 func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
-	add := func(dir string) {
-		system := strings.HasPrefix(dir, "/usr/lib") || strings.HasPrefix(dir, "/lib")
-		if !system && !slices.Contains(dirs, dir) && path.Base(dir) != "stubs" {
-			dirs = append(dirs, dir)
+	prebuilt := map[string]string{}
+	for _, t := range p.Targets {
+		dirs = appendNew(dirs, t.LibDirs...)
+		if t.SharedFile != "" {
+			prebuilt[t.Label()] = path.Dir(t.SharedFile)
+			dirs = appendNew(dirs, f.Behind[t.SharedFile].Beside...)
 		}
 	}
 	for _, t := range p.Targets {
-		for _, dir := range t.LibDirs {
-			add(dir)
+		for _, d := range t.Deps {
+			if dir, ok := prebuilt[d.Label]; ok && t.SharedFile != "" {
+				dirs = appendNew(dirs, dir)
+			}
 		}
 	}
 	if f.CUDA != nil {
-		for _, dir := range f.CUDA.LibDirs {
-			add(dir)
-		}
+		dirs = appendNew(dirs, f.CUDA.LibDirs...)
 	}
-	return dirs
+	return slices.DeleteFunc(dirs, func(dir string) bool { return ofSystem(dir) || path.Base(dir) == "stubs" })
+}
+
+// ofSystem reports a folder that linkers and the loader search by themselves.
+func ofSystem(dir string) bool {
+	return strings.HasPrefix(dir, "/usr/lib") || strings.HasPrefix(dir, "/lib")
 }

@@ -75,6 +75,7 @@ type LinkOptions struct {
 	CUDALibs []string // -l of the toolkit, last
 	CUDADirs []string // -L of the toolkit
 	RPaths   []string // "$ORIGIN/../lib"
+	Needed   []string // folders of the libraries that shared libraries need in turn: -rpath-link
 	SOName   string   // shared library: DT_SONAME
 	LTO      []string // of LTO
 	Flags    []string
@@ -112,6 +113,9 @@ func Link(compiler string, l LinkOptions) []string {
 	argv = append(argv, libArgs(l.CUDADirs, l.CUDALibs)...)
 	for _, r := range l.RPaths {
 		argv = append(argv, ForLinker("-rpath", r)...)
+	}
+	for _, dir := range l.Needed {
+		argv = append(argv, ForLinker("-rpath-link", dir)...)
 	}
 	return argv
 }

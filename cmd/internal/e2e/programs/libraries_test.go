@@ -1,7 +1,9 @@
 package programs
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,7 +59,6 @@ func TestLibrariesAreInputs(t *testing.T) {
   sources  = ["loads.c"]
   libs     = ["v"]
   lib_dirs = ["first", "third"]
-  flags    = { link = ["-Wl,--allow-shlib-undefined"] }
 }
 
 test "loads" {
@@ -82,6 +83,107 @@ library "u"`)
 	says("one that comes before it", "4", "test.loads")
 	if got := p.Kbuild("test.loads"); got.Up_to_date != got.Actions {
 		t.Errorf("again: %+v", got)
+	}
+}
+
+// TestSharedNeedsShared links and runs programs whose shared libraries need others, which nothing
+// in those libraries leads to. A test depends on all of them.
+func TestSharedNeedsShared(t *testing.T) {
+	t.Parallel()
+	p := e2e.New(t)
+	for _, dir := range []string{"ext", "far"} {
+		if err := os.Mkdir(filepath.Join(p.Dir, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := func(file, text string, args ...string) {
+		t.Helper()
+		p.Write("x.c", text)
+		p.Run(append([]string{"gcc", "-shared", "-fPIC", "-o", file, "x.c"}, args...)...)
+	}
+	shared("far/libx1.so", "int x1() { return 1; }\n")
+	shared("far/libx2.so", "int x1(); int x2() { return x1(); }\n", "-Lfar", "-lx1")
+	shared("ext/libx3.so", "int x2(); int x3() { return x2(); }\n", "-Lfar", "-lx2")
+	p.Write("x4.c", "int x3(); int x4() { return x3(); }\n")
+	p.Write("x5.c", "int x4(); int x5() { return x4(); }\n")
+	p.Write("main.c", "#include <stdio.h>\nint CALLS();\nint main() { printf(\"%d\", CALLS()); }\n")
+	programs := []string{"prebuilt", "deps", "libs", "behind", "direct"}
+	tests := ""
+	for _, name := range programs {
+		tests += fmt.Sprintf("test %q {\n  executable = executable.%[1]s\n}\n", name)
+	}
+	p.Write("kernels.hcl", `prebuilt "x2" {
+  shared = "far/libx2.so"
+}
+prebuilt "x3" {
+  shared = "ext/libx3.so"
+  deps   = [prebuilt.x2]
+}
+library "deps" {
+  sources = ["x4.c"]
+  type    = "shared"
+  deps    = [prebuilt.x3]
+}
+library "libs" {
+  sources  = ["x4.c"]
+  type     = "shared"
+  libs     = ["x3"]
+  lib_dirs = ["ext", "far"]
+}
+library "behind" {
+  sources = ["x5.c"]
+  type    = "shared"
+  deps    = [library.libs]
+}
+executable "prebuilt" {
+  sources = ["main.c"]
+  defines = { CALLS = "x3" }
+  deps    = [prebuilt.x3]
+}
+executable "deps" {
+  sources = ["main.c"]
+  defines = { CALLS = "x4" }
+  deps    = [library.deps]
+}
+executable "libs" {
+  sources = ["main.c"]
+  defines = { CALLS = "x4" }
+  deps    = [library.libs]
+}
+executable "behind" {
+  sources = ["main.c"]
+  defines = { CALLS = "x5" }
+  deps    = [library.behind]
+}
+executable "direct" {
+  sources  = ["main.c"]
+  defines  = { CALLS = "x3" }
+  libs     = ["x3"]
+  lib_dirs = ["ext", "far"]
+}
+`+tests)
+	for _, linker := range []string{"", "gold"} {
+		if linker != "" {
+			if _, err := exec.LookPath("ld." + linker); err != nil {
+				continue
+			}
+			p.Edit("kernels.hcl", `prebuilt "x2" {`, "defaults {\n  flags = { link = [\"-fuse-ld="+linker+"\"] }\n}\nprebuilt \"x2\" {")
+		}
+		if _, said := p.Run("kbuild", "test"); !strings.Contains(said, "5 passed") {
+			t.Errorf("linker %q: %s", linker, said)
+		}
+	}
+	for _, name := range programs {
+		if out, _ := p.Run("kbuild", "run", name); out != "1" {
+			t.Errorf("kbuild run %s prints %q", name, out)
+		}
+	}
+	p.Edit("x4.c", "return x3();", "return x3() + 1;")
+	if _, said := p.Run("kbuild", "test"); !strings.Contains(said, "5 passed (2 before)") {
+		t.Errorf("after an edit of libraries: %s", said)
+	}
+	if out, _ := p.Run("kbuild", "run", "behind"); out != "2" {
+		t.Errorf("after an edit of libraries, kbuild run behind prints %q", out)
 	}
 }
 
