@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
@@ -35,7 +37,7 @@ func (t *Tree) removeLeftovers(outputs []string, written map[string][]cache.Outp
 		}
 		info, err := tree.Lstat(rel)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), err == nil && info.IsDir(): // it has become a folder, or the folder a file
 		case err != nil || !info.Mode().IsRegular() || !isOneOf(cache.Absolute(r.Root, file), info.Size(), written[file]):
 			left = append(left, file)
 		default:

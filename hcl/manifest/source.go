@@ -162,6 +162,9 @@ func endingHelp(ending string) string {
 }
 
 func (l *loader) isFolder(p string) bool {
+	if l.generated[p] != "" {
+		return false // its command has not run yet: what is there may be of an earlier build
+	}
 	st, err := l.stat(p)
 	return err == nil && st.IsDir()
 }
