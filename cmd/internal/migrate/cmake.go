@@ -245,7 +245,11 @@ func emitted(r *targetReply) string {
 func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, relocatable bool) error {
 	language := languageOf(c.Language)
 	if language == "" || language == "cuda" && t.NVCC == "" {
-		t.note(r.Name, "%d sources in the language %s, by a compiler that is not read", len(c.SourceIndexes), c.Language)
+		var sources []string
+		for _, i := range c.SourceIndexes {
+			sources = append(sources, r.Sources[i].Path)
+		}
+		t.note(r.Name, "%s, in the language %s, by a compiler that is not read", strings.Join(sources, ", "), c.Language)
 		return nil
 	}
 	var words []string

@@ -64,6 +64,9 @@ type Tree struct {
 	dir        string
 	name       string // of the folder
 	sources    []string
+	others     []string // of languages that kbuild does not compile
+	foreign    []string // sources in folders of others' code
+	unfollowed []string // links to folders outside of the tree
 	archives   []string
 	build      []string // Makefiles, CMakeLists.txt
 	files      map[string]bool
@@ -97,6 +100,10 @@ func Find(dir string, m Machine) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
+	inside := abs + "/" // of links
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		inside = real + "/"
+	}
 	t := &Tree{Machine: m, dir: dir, name: filepath.Base(abs), files: map[string]bool{}, dirs: map[string]bool{".": true}, byBase: map[string][]string{}, texts: map[string]string{},
 		events: map[string][]event{}, qualifiers: map[string]string{}, defined: map[string]bool{}, hints: map[string]*hints{}}
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -114,6 +121,12 @@ func Find(dir string, m Machine) (*Tree, error) {
 		}
 		if d.Type().IsRegular() {
 			t.note(rel)
+		} else if info, err := os.Stat(p); err == nil && d.Type()&fs.ModeSymlink != 0 {
+			if info.Mode().IsRegular() {
+				t.note(rel)
+			} else if real, err := filepath.EvalSymlinks(p); err == nil && info.IsDir() && !strings.HasPrefix(real+"/", inside) {
+				t.unfollowed = append(t.unfollowed, rel)
+			}
 		}
 		return nil
 	})
@@ -147,8 +160,12 @@ func (t *Tree) note(rel string) {
 	foreign := slices.ContainsFunc(strings.Split(path.Dir(rel), "/"), othersRE().MatchString)
 	switch {
 	case strings.HasPrefix(base, "-"):
-	case isSource(rel) && !foreign:
+	case isSource(rel) && foreign:
+		t.foreign = append(t.foreign, rel)
+	case isSource(rel):
 		t.sources = append(t.sources, rel)
+	case slices.Contains(otherEndings, path.Ext(rel)) && !foreign:
+		t.others = append(t.others, rel)
 	case path.Ext(rel) == ".a":
 		t.archives = append(t.archives, rel)
 	case !foreign && isBuildFile(base):
@@ -167,6 +184,10 @@ func isBuildFile(base string) bool {
 func isSource(f string) bool {
 	return !strings.HasPrefix(path.Base(f), ".") && slices.Contains([]string{".cu", ".hip", ".c", ".cc", ".cpp", ".cxx", ".c++", ".C"}, path.Ext(f))
 }
+
+// otherEndings are those of sources, and of compiled device code, that kbuild takes into no target.
+var otherEndings = []string{".s", ".S", ".asm", ".nasm", ".ptx", ".cubin", ".fatbin", ".bc", ".ll", ".hsaco", ".f", ".for", ".f77", ".f90", ".f95", ".f03", ".f08", ".F", ".F90", ".cuf",
+	".cl", ".ispc", ".m", ".mm", ".CU", ".CC", ".CPP", ".cp", ".i", ".ii", ".y", ".yy", ".l", ".proto", ".rs", ".adb"}
 
 func isCode(f string) bool {
 	return isSource(f) || slices.Contains([]string{".h", ".hpp", ".cuh", ".hh", ".hxx", ".inl", ".inc", ".tpp", ".ipp", ".def"}, path.Ext(f))

@@ -268,9 +268,7 @@ func (s *shaper) leaveOut() {
 	for _, u := range s.unlisted {
 		unlisted = append(unlisted, u.file)
 	}
-	if len(unlisted) > 0 {
-		s.draft.LeftOut = append(s.draft.LeftOut, "named in no build file, which names the others: "+several(unlisted))
-	}
+	s.leaveOutFiles("named in no build file, which names the others: ", unlisted)
 	optional := map[string]string{}
 	for _, u := range s.units {
 		for _, n := range u.optional {
@@ -282,8 +280,38 @@ func (s *shaper) leaveOut() {
 			s.draft.LeftOut = append(s.draft.LeftOut, fmt.Sprintf("%s was not found; %s includes it in some cases only", header, optional[header]))
 		}
 	}
-	if files := s.includedAlone(); len(files) > 0 {
-		s.draft.LeftOut = append(s.draft.LeftOut, "included by other sources, so not compiled: "+several(files))
+	included := s.includedAlone()
+	s.leaveOutFiles("included by other sources, so not compiled: ", included)
+	byEnding := map[string][]string{}
+	for _, f := range s.others {
+		byEnding[path.Ext(f)] = append(byEnding[path.Ext(f)], f)
+	}
+	for _, ending := range slices.Sorted(maps.Keys(byEnding)) {
+		s.leaveOutFiles("kbuild has no language for "+ending+": ", byEnding[ending])
+	}
+	s.leaveOutFiles("links to folders outside are not followed: ", s.unfollowed)
+	s.leaveOutFiles("named in a build file, in a folder of others' code: ", slices.DeleteFunc(slices.Clone(s.foreign), func(f string) bool {
+		return len(s.byBase[path.Base(f)]) > 1 || !s.hintsOf(f).named[path.Base(f)]
+	}))
+	taken := map[string]bool{}
+	for _, f := range slices.Concat(included, unlisted) {
+		taken[f] = true
+	}
+	for _, u := range s.lacking {
+		taken[u.file] = true
+	}
+	for _, t := range s.targets {
+		for _, u := range t.units {
+			taken[u.file] = true
+		}
+	}
+	s.leaveOutFiles("no target needs: ", slices.DeleteFunc(slices.Clone(s.Tree.sources), func(f string) bool { return taken[f] }))
+}
+
+// leaveOutFiles says that files are not in the manifest, if there are any.
+func (s *shaper) leaveOutFiles(why string, files []string) {
+	if len(files) > 0 {
+		s.draft.LeftOut = append(s.draft.LeftOut, why+several(files))
 	}
 }
 
