@@ -76,7 +76,7 @@ var (
 		Text: "Options for which there is no attribute, by the tool that gets them. kbuild refuses options that it derives itself, and names the " +
 			"attribute to use.",
 		Keys: []Attribute{
-			flagsOf("nvcc", `["-diag-suppress", "177"]`, "nvcc's compiles", "`-diag-suppress 177`"),
+			flagsOf("nvcc", `["-diag-suppress", "177"]`, "nvcc's compiles; those for fatbinary hold for its links, too", "`-diag-suppress 177`"),
 			flagsOf("cicc", `["-opt-byval=1"]`, "cicc, the device compiler of nvcc", "`-Xcicc -opt-byval=1`"),
 			flagsOf("ptxas", `["-v"]`, "ptxas, the assembler", "`-Xptxas -v`; clang: `-Xcuda-ptxas -v`"),
 			flagsOf("nvlink", `["-w"]`, "nvlink, in device links", "`-Xnvlink -w`"),

@@ -44,7 +44,7 @@ var takesValue = sync.OnceValue(func() []string {
 	-device-entity-has-hidden-visibility --device-entity-has-hidden-visibility -brief-diag --brief-diagnostics -Xtileiras --tileiras-options -stdlib --stdlib
 	-apply-controls --apply-controls -Xnvprune --nvprune-options -fmax-errors --fmax-errors -split-compile-extended --split-compile-extended -jtd
 	-fdevice-time-trace-granularity --fdevice-time-trace-granularity -device-stack-protector --device-stack-protector -frandom-seed --frandom-seed
-	-fdevice-sanitize --fdevice-sanitize -tile-preview --tile-preview`)
+	-fdevice-sanitize --fdevice-sanitize -tile-preview --tile-preview -compress-mode --compress-mode -fatbin-options --fatbin-options`)
 })
 
 // wholeAlone are options whose effect is more than an output and a dependency file, or is not to compile: the compiler runs as it is.
