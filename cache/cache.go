@@ -103,12 +103,6 @@ type FileDigest struct {
 	Digest Digest `json:"d"`
 }
 
-// FileForm is what a header is to a compiler, besides its content: see discover.
-type FileForm struct {
-	Path string
-	Form string
-}
-
 // Output is a file an action wrote. Its content is a blob of the store.
 type Output struct {
 	Path   string `json:"p"`
@@ -133,7 +127,7 @@ type Record struct {
 	CPU        time.Duration `json:"cpu"`
 	MaxRSS     int64         `json:"max_rss"` // bytes, of the largest process; 0 is unknown
 	Made       time.Time     `json:"made"`
-	Forms      []FileForm    `json:"-"`                // of headers among Discovered; a build tree has them, a cache does not
+	Forms      []FileDigest  `json:"-"`                // normal forms of headers among Discovered; a build tree has them, a cache does not: see discover
 	Origin     string        `json:"origin,omitempty"` // address of the remote cache that it came from, as this machine knows; "" for all that leaves it
 }
 

@@ -27,6 +27,9 @@ type incbin struct {
 	unknown bool     // one whose name does not follow
 }
 
+// any reports that there is one.
+func (t *incbin) any() bool { return len(t.names)+len(t.sources) > 0 || t.unknown }
+
 // add adds those of another text.
 func (t *incbin) add(of incbin) {
 	t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown

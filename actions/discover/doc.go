@@ -18,7 +18,7 @@ type Config struct {
 	Env          []string               // the environment of commands, for PATH
 	KeyEnv       []string               // the part of it that can change an output
 	Tools        map[string]string      // identities of tools; one without is not asked
-	Families     map[string]string      // of those that are host compilers: "gcc" or "clang"
+	Plain        map[string]bool        // of those, host compilers that take options from their commands alone: see plan.Tool
 	Made         func(file string) bool // reports a file that an action writes
 	Intermediate func(file string) bool // reports a file that an action writes for others only
 	Ask          Ask

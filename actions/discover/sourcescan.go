@@ -2,7 +2,6 @@ package discover
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
@@ -41,14 +39,9 @@ var nothing sourceScan
 type sources struct {
 	tree    Tree
 	scans   memo[cache.Digest, *sourceScan]
-	named   memo[[2]string, bool] // whether a file of the system has a name in it
-	buffers sync.Pool             // of *[]byte
-
-	headers   memo[cache.Digest, *pptext.Header] // forms; nil of one that has none
-	uses      memo[cache.Digest, *fileUses]      // macros
-	common    memo[[2]cache.Digest, []string]    // macros of the second file whose names are words of the first one, a header
-	mentioned memo[mentionKey, mention]          // words
-	programs  memo[string, bool]                 // whether a compiler is a program that is known
+	named   memo[[2]string, bool]            // whether a file of the system has a name in it
+	forms   memo[cache.Digest, cache.Digest] // normal forms, zero of a header that has none
+	buffers sync.Pool                        // of *[]byte
 }
 
 // scan reads a file, once. One that cannot be read asks for nothing: its compile fails.
@@ -84,12 +77,6 @@ func (s *sources) read(file string) ([]byte, error) {
 		b = new([]byte)
 	}
 	return regular.Append((*b)[:0], s.tree.Abs(file))
-}
-
-// readAs is read of a file that has a content still.
-func (s *sources) readAs(file string, is cache.Digest) (text []byte, ok bool) {
-	text, err := s.read(file)
-	return text, err == nil && sha256.Sum256(text) == is
 }
 
 // scanText keeps nothing of text.

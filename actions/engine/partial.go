@@ -30,7 +30,7 @@ const moves = 256
 // packedMeta is what a packed graph keeps besides actions.
 type packedMeta struct {
 	Tools    map[string]string
-	Families map[string]string
+	Plain    map[string]bool
 	Pools    map[string]int
 	BuildDir string
 	Searched []string // folders that compilers search
@@ -45,7 +45,7 @@ func (m *packedMeta) shadows(path string) bool {
 
 // writePlan leaves the graph of a build for later ones to take parts of.
 func (v *view) writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
-	meta := packedMeta{Tools: t.Runner.Tools, Families: t.Runner.Families, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
+	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	uses := func(yield func(graph.Use) bool) {
 		searched := t.Runner.Uses(closure, func(id graph.ActionID, name string) {
 			yield(graph.Use{Path: cache.Canonical(v.root, name), Action: id})
@@ -143,7 +143,7 @@ func exists(path string) bool {
 
 // openTree opens the build tree for the part.
 func (p *partialPlan) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
-	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools, Families: p.meta.Families}, p.cache)
+	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools, Plain: p.meta.Plain}, p.cache)
 }
 
 // commit brings the view up to what the build of the part left.

@@ -41,11 +41,11 @@ func (t *Tree) giveBack() {
 
 // openTree opens the database and the cache of the build tree that is locked. Who calls it releases the lock if there is an error.
 func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
-	tools, families := map[string]string{}, map[string]string{}
+	tools, plain := map[string]string{}, map[string]bool{}
 	for name, tool := range p.Tools() {
 		tools[name] = tool.ID
-		if tool.Family != "" {
-			families[name] = tool.Family
+		if tool.Plain {
+			plain[name] = true
 		}
 	}
 	state := State(p.Project, "")
@@ -53,7 +53,7 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Families: families, Misparsed: p.w.distrustedQuestions()}, p.Cache)
+	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Plain: plain, Misparsed: p.w.distrustedQuestions()}, p.Cache)
 }
 
 // openTree opens the build tree with its files in the folder c.State. named is what the manifest says of a remote cache. The lock and the database go with the tree, or are released.

@@ -38,11 +38,7 @@ func (d *DryRun) judge(ctx context.Context, a *graph.Action) (v verdict) {
 	if v.key, v.err = d.r.keys.of(a); v.err != nil {
 		return v
 	}
-	var today *unseen
-	if v.record, v.status, today = d.r.lookUp(ctx, a, v.key.key); today.settles() {
-		v.record, v.status = today.record, sched.UpToDate
-	}
-	if v.record != nil {
+	if v.record, v.status = d.r.lookUp(ctx, a, v.key.key); v.record != nil {
 		if v.status == sched.Cached || a.Intermediate {
 			d.r.intermediates.setOutputs(outputsOf(a, v.record)) // for the files that are not there
 		}

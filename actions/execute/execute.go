@@ -73,7 +73,7 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 	}
 	rec.Text, rec.Functions = string(res.Output), functions
 	if stable {
-		rec.Forms = r.discovery.Forms(a, rec)
+		rec.Forms = r.discovery.NormalForms(a, rec)
 	}
 	rec.Elapsed, rec.CPU, rec.MaxRSS = res.Elapsed, res.CPU, res.MaxRSS
 	return rec, stable, res

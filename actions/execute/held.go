@@ -20,25 +20,26 @@ func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
 	out := make([]Held, len(ids))
 	for i, id := range ids {
 		a := r.Graph.Actions[id]
-		out[i] = Held{a, d.entry(ctx, a)}
-		if out[i].Record == nil {
+		rec, known := d.entry(ctx, a)
+		if out[i] = (Held{a, rec}); !known {
 			d.mark(a)
 		}
 	}
 	return out
 }
 
-// entry is the record of the cache that settles a, nil if there is none.
-func (d *DryRun) entry(ctx context.Context, a *graph.Action) *cache.Record {
+// entry is the record of the cache that settles a, nil if there is none. known reports that the outputs are: of an action that holds in tokens alone
+// (discover.HoldsInTokens) the cache has no record of today's headers, and others that need it do not wait for it.
+func (d *DryRun) entry(ctx context.Context, a *graph.Action) (rec *cache.Record, known bool) {
 	v := d.judge(ctx, a)
 	if v.record == nil {
-		return nil
+		return nil, false
 	}
 	if rec := d.r.stored(ctx, a, v.key.key); rec != nil {
-		return rec
+		return rec, true
 	}
 	if !a.Intermediate {
 		d.r.share(ctx, a, v.record)
 	}
-	return d.r.stored(ctx, a, v.key.key)
+	return d.r.stored(ctx, a, v.key.key), true
 }

@@ -113,7 +113,7 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 		res.Elapsed = time.Since(start)
 	}
 	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] { // it is that of another action with the same key
-		mine.Forms = r.discovery.Forms(a, mine)
+		mine.Forms = r.discovery.NormalForms(a, mine)
 		if err := r.Records.Append(mine); err != nil {
 			return failed(err), true
 		}

@@ -71,7 +71,8 @@ func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scra
 	return nil
 }
 
-// newlyRead are the files that the second run read, and the first did not, or not with this content.
+// newlyRead are the files that the second run read, and the first did not, or not with this content. Of a header that
+// may differ in comments from what the first read (discover.HoldsInTokens) the outputs tell.
 func newlyRead(first, second *cache.Record) []string {
 	known := map[string]cache.Digest{}
 	for _, f := range first.Discovered {
@@ -79,7 +80,8 @@ func newlyRead(first, second *cache.Record) []string {
 	}
 	var out []string
 	for _, f := range second.Discovered {
-		if d, ok := known[f.Path]; !ok || d != f.Digest {
+		inForms := slices.ContainsFunc(first.Forms, func(form cache.FileDigest) bool { return form.Path == f.Path })
+		if d, ok := known[f.Path]; !ok || d != f.Digest && !inForms {
 			out = append(out, f.Path)
 		}
 	}

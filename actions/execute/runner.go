@@ -42,7 +42,7 @@ type Config struct {
 	Store             cache.Store         // the shared cache; nil without
 	IntermediateStore cache.Store         // keeps what compiler passes make for others: the shared cache, or one of the build tree; nil without
 	Tools             map[string]string   // identity by content of the tools that actions name
-	Families          map[string]string   // of those that are host compilers: "gcc" or "clang"
+	Plain             map[string]bool     // of those, host compilers that take options from their commands alone
 	Env               []string            // the complete environment of commands
 	KeyEnv            []string            // the part of Env that can change an output
 	GPUEnv            []string            // what tests that need a GPU have besides: which one to use
@@ -94,7 +94,7 @@ func New(c Config) *Runner {
 	r.processes = &processes{root: c.Root, env: c.Env, gpuEnv: c.GPUEnv, scratches: r.scratches, errorOnly: c.Verbatim}
 	r.intermediates = newIntermediates(r.makers, c.Root, c.IntermediateStore, r.remake)
 	r.discovery = discover.New(discover.Config{
-		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Families: c.Families,
+		Tree: discover.Tree{Root: c.Root, Listing: c.Listing, Digest: r.digest}, Env: c.Env, KeyEnv: c.KeyEnv, Tools: c.Tools, Plain: c.Plain,
 		Made: r.makers.isMade, Intermediate: r.makers.isIntermediate, Ask: r.processes.ask,
 	})
 	r.generated = &generatedFiles{makers: r.makers, tree: r.tree}
@@ -125,8 +125,7 @@ func (r *Runner) digest(file string) (cache.Digest, error) {
 type pending struct {
 	actionKey
 	reason string
-	unseen *unseen // what may settle it without its command
-	there  error   // how it ended on another machine, where it was lost
+	there  error // how it ended on another machine, where it was lost
 }
 
 // Check implements sched.Runner.
@@ -144,8 +143,7 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	if err != nil {
 		return failed(err), true
 	}
-	rec, status, today := r.lookUp(ctx, a, key.key)
-	if rec != nil {
+	if rec, status := r.lookUp(ctx, a, key.key); rec != nil {
 		if err := r.generated.undeclared(a, rec.Discovered); err != nil {
 			return failed(err), true
 		}
@@ -153,10 +151,8 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 			r.provenance.settled(a, rec)
 			return res, true
 		}
-	} else if today.settles() {
-		return r.settleUnseen(ctx, a, today), true
 	}
-	p := &pending{actionKey: key, reason: r.reason(a, key), unseen: today}
+	p := &pending{actionKey: key, reason: r.reason(a, key)}
 	r.mu.Lock()
 	r.pending[a.ID] = p
 	r.counters.Misses++
@@ -164,20 +160,18 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	return sched.Result{Reason: p.reason}, false
 }
 
-// lookUp finds the record that settles a today: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run, or if today
-// settles it. Of intermediates the build tree has no outputs.
-func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (rec *cache.Record, status sched.Status, today *unseen) {
+// lookUp returns the record by which a need not run: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run. Of
+// intermediates the build tree has no outputs.
+func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (rec *cache.Record, status sched.Status) {
 	if a.Test().Each {
-		return nil, "", nil
+		return nil, ""
 	}
 	rec = r.recorded(a, key)
-	if rec != nil && r.discovery.Holds(a, rec) && (a.Intermediate && len(rec.Outputs) == len(a.Outputs) || !a.Intermediate && r.hasOutputs(rec)) {
-		return rec, sched.UpToDate, nil
+	if rec != nil && (r.discovery.Holds(a, rec) || r.discovery.HoldsInTokens(a, rec)) &&
+		(a.Intermediate && len(rec.Outputs) == len(a.Outputs) || !a.Intermediate && r.hasOutputs(rec)) {
+		return rec, sched.UpToDate
 	}
-	if today = r.unseen(a, key); today.settles() {
-		return nil, "", today
-	}
-	return r.stored(ctx, a, key), sched.Cached, today
+	return r.stored(ctx, a, key), sched.Cached
 }
 
 // recorded is the last record of the build tree with this key, of a if there is one; else nil.
@@ -215,9 +209,6 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	delete(r.pending, a.ID)
 	r.mu.Unlock()
 
-	if here == nil && p.unseen != nil && r.usesNone(ctx, a, p) {
-		return r.settleUnseen(ctx, a, p.unseen)
-	}
 	res := r.execute(ctx, a, p.actionKey, here)
 	res.Reason = p.reason
 	if res.Lost = errors.Is(res.Err, errLost); res.Lost {

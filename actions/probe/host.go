@@ -63,7 +63,7 @@ func (w *world) gcc(path string) plan.Tool {
 		return plan.Tool{Error: fmt.Sprintf("%s does not work: %v", path, err)}
 	}
 	parts := map[string]string{"driver": path}
-	steps := w.behindWrapper(path, parts)
+	steps, itself := w.behindWrapper(path, parts)
 	programs := []string{"cc1plus", "cc1", "as", "ld", "collect2", "lto-wrapper", "lto1", "objcopy"} // the last for -gsplit-dwarf
 	files := []string{"crt1.o", "Scrt1.o", "crti.o", "crtn.o", "crtbegin.o", "crtbeginS.o", "crtend.o", "crtendS.o", "libgcc.a", "libgcc_eh.a", "libstdc++.so"}
 	if family(text) == "clang" { // which compiles and optimises by itself
@@ -97,7 +97,8 @@ func (w *world) gcc(path string) plan.Tool {
 	if err != nil {
 		return plan.Tool{Error: err.Error()}
 	}
-	return plan.Tool{Path: path, Version: version, ID: id, Family: family(text)}
+	plain := itself && parts["specs"] == "" && !configurationRE().MatchString(text)
+	return plan.Tool{Path: path, Version: version, ID: id, Family: family(text), Plain: plain && family(text) != ""}
 }
 
 func (w *world) version(compiler string) (string, error) {

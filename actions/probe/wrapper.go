@@ -22,17 +22,17 @@ import (
 var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
 
 // behindWrapper adds to parts what a compiler is that only calls another one, and gives what that one would run; "" for a compiler that
-// does the work itself.
-func (w *world) behindWrapper(compiler string, parts map[string]string) (steps string) {
+// does the work itself. itself reports that it says so.
+func (w *world) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
 	said, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	driver := w.driverOf(said)
-	if driver != "" && sameFile(driver, compiler) || driver == "" && !isScript(compiler) {
-		return ""
+	if itself = driver != "" && sameFile(driver, compiler); itself || driver == "" && !isScript(compiler) {
+		return "", itself
 	}
 	seen := map[string]bool{}
 	w.follow(compiler, parts, seen)
 	if driver == "" {
-		return ""
+		return "", false
 	}
 	parts["driver behind"] = driver
 	w.addLibraries(parts, []string{"driver behind"})
@@ -44,7 +44,7 @@ func (w *world) behindWrapper(compiler string, parts map[string]string) (steps s
 			said = strings.ReplaceAll(said, place, "")
 		}
 	}
-	return said
+	return said, false
 }
 
 var (

@@ -54,8 +54,8 @@ func (w *writer) removal(output string) int64 {
 //	fields (count, numbers of name and value), discovered (count, numbers of pairs), absent, search and
 //	passed (counts, numbers of strings), outputs (count; number of the path, digest, size, bits: executable, unkept),
 //	text, functions (count; numbers of name and arch, figures), elapsed, CPU, MaxRSS, made (ns since
-//	1970, or the smallest integer for no time); number of the origin, where there is one or forms are; forms (count, numbers of path and form),
-//	where there are some
+//	1970, or the smallest integer for no time); number of the origin, where there is one or forms are; a zero and
+//	forms (numbers of pairs), where there are some: those that an earlier kbuild wrote have another number, and their records do not count
 func (w *writer) record(r *cache.Record) int64 {
 	b := append([]byte{kindRecord}, r.Command[:]...)
 	b = binary.AppendUvarint(b, w.str(r.Outputs[0].Path))
@@ -99,10 +99,9 @@ func (w *writer) record(r *cache.Record) int64 {
 		b = binary.AppendUvarint(b, w.str(r.Origin))
 	}
 	if len(r.Forms) > 0 {
-		b = binary.AppendUvarint(b, uint64(len(r.Forms)))
+		b = append(b, 0)
 		for _, f := range r.Forms {
-			b = binary.AppendUvarint(b, w.str(f.Path))
-			b = binary.AppendUvarint(b, w.str(f.Form))
+			b = binary.AppendUvarint(b, w.pair(f))
 		}
 	}
 	return w.add(b)
@@ -146,7 +145,10 @@ func (t *tables) parseRecord(b []byte, fields bool) *cache.Record {
 		rec.Origin = t.strings.at(r)
 	}
 	if len(r.b) > 0 {
-		rec.Forms = list(r, func() cache.FileForm { return cache.FileForm{Path: t.strings.at(r), Form: t.strings.at(r)} })
+		r.bad = r.bad || r.uvarint() != 0
+		for len(r.b) > 0 && !r.bad {
+			rec.Forms = append(rec.Forms, t.pairs.at(r))
+		}
 	}
 	if r.bad || len(r.b) != 0 || len(rec.Outputs) == 0 {
 		return nil

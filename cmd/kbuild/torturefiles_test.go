@@ -59,8 +59,9 @@ func (h *torture) editHeader() (edit, bool) {
 	return h.content(name, h.header(name)), true
 }
 
-// editUnseen is an edit of a header that a compiler may not see: of comments, of lines, and of macros that hardly anybody uses.
-func (h *torture) editUnseen() (edit, bool) {
+// editComments is an edit of a header that changes comments and no token, or looks like one that does: operators and definitions that become comments,
+// definitions that change places or stand in two headers.
+func (h *torture) editComments() (edit, bool) {
 	names := h.present("*.h", "*/*.h", "*/*/*.h")
 	if len(names) == 0 {
 		return edit{}, false
@@ -72,20 +73,25 @@ func (h *torture) editUnseen() (edit, bool) {
 	}
 	lines := strings.SplitAfter(string(was), "\n")
 	at := h.rng.IntN(len(lines))
-	unseen := func(line string) bool {
-		return strings.HasPrefix(line, "//") || line == "\n" || strings.HasPrefix(line, "#define WORDS_")
-	}
-	switch h.rng.IntN(5) {
-	case 0:
-		lines = slices.DeleteFunc(lines, unseen)
+	bare, comment, _ := strings.Cut(strings.TrimSuffix(lines[at], "\n"), " // ")
+	switch h.rng.IntN(8) {
+	case 0: // in a comment line, or a line that may become one
+		lines[at] = one(h, "/\n", "//\n", "// half\n", "/ 1\n", "/* half */\n")
 	case 1:
-		lines[at] = strings.TrimSuffix(lines[at], "\n") + fmt.Sprintf(" // %d\n", h.rng.IntN(10))
+		lines[at] = bare + fmt.Sprintf(" // %d\n", h.rng.IntN(10))
 	case 2:
-		lines = slices.Insert(lines, at, fmt.Sprintf("#define WORDS_%s %d\n", one(h, "A", "A", "B", "C"), h.rng.IntN(10)))
+		lines[at] = bare + "\n"
 	case 3:
-		lines = slices.Insert(lines, at, "\n")
-	default:
-		lines = slices.Insert(lines, at, fmt.Sprintf("// comment %d\n", h.rng.IntN(10)))
+		lines[at] = one(h, "// ", "/ ") + bare + comment + "\n"
+	case 4:
+		lines = slices.Insert(lines, at, fmt.Sprintf("#define %s %d\n", one(h, "H0", "H1", "H2", "WORDS_A"), h.rng.IntN(10)))
+	case 5:
+		next := (at + 1) % len(lines)
+		lines[at], lines[next] = lines[next], lines[at]
+	case 6:
+		lines = slices.Insert(lines, at, one(h, "\n", "// a line\n"))
+	default: // a value that goes on behind a line
+		lines = append(lines, fmt.Sprintf("\nenum { half_%d = 8\n%s\n-2 };\n", h.rng.IntN(1000), one(h, "/", "//", "// half", "/* half */")))
 	}
 	return h.content(name, strings.Join(lines, "")), true
 }

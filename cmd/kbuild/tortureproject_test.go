@@ -92,7 +92,7 @@ func (h *torture) header(name string) string {
 	case 4:
 		text += fmt.Sprintf("static inline int line_%s() { return __LINE__; }\n", strings.ToLower(macro))
 	case 5:
-		text = fmt.Sprintf("#define WORDS_A %d\n#undef %[2]s\n#define %[2]s WORDS ## _A\n", h.rng.IntN(4), macro)
+		text += fmt.Sprintf("enum { half_%s = 8\n%s\n-2 };\n", strings.ToLower(macro), one(h, "/", "// half"))
 	case 1:
 		text += "#include \"h1.h\"\n"
 	case 2:

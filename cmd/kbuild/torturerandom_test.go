@@ -66,7 +66,7 @@ func (h *torture) next() (s step) {
 
 // random is an edit.
 func (h *torture) random() edit {
-	makers := []func() (edit, bool){h.editSource, h.editSource, h.editSource, h.editHeader, h.editHeader, h.editHeader, h.editUnseen, h.editUnseen, h.editFile, h.editTarget, h.editTarget,
+	makers := []func() (edit, bool){h.editSource, h.editSource, h.editSource, h.editHeader, h.editHeader, h.editHeader, h.editComments, h.editComments, h.editFile, h.editTarget, h.editTarget,
 		h.editCode, h.editLibrary, h.editLibrary, h.editData, h.editEnv, h.editEnv, h.editOutput, h.editRun, h.editRun, h.editLayout}
 	for {
 		if e, ok := one(h, makers...)(); ok {

@@ -40,7 +40,8 @@ func (h *torture) editTarget() (edit, bool) {
 		return set("defines", "", "{ N = var.n }", "{ H0 = 7 }", "{ A = 1, B = null }", "{ USE_EXT = true }")
 	case 3:
 		flags := []string{"", `{ host = ["-Wall"] }`, `{ nvcc = ["-lineinfo"] }`, `{ nvcc = ["-DX"], host = ["-fno-inline"] }`, `{ ptxas = ["--warn-on-spills"] }`,
-			`{ host = ["-iquote", "sys"] }`, `{ host = ["-Isys"] }`, `{ host = ["@cc.opts"] }`, `{ host = ["-g", "-gsplit-dwarf"] }`, `{ host = ["-fstack-usage"] }`,
+			`{ host = ["-iquote", "sys"] }`, `{ host = ["-w"] }`, `{ host = ["-isystem", "sys", "-w"] }`, `{ host = ["-std=c++17"] }`, `{ host = ["--std=c++14"] }`,
+			`{ host = ["-Isys"] }`, `{ host = ["@cc.opts"] }`, `{ host = ["-g", "-gsplit-dwarf"] }`, `{ host = ["-fstack-usage"] }`,
 			`{ link = ["-Wl,-Map=build/` + t + `.map"] }`, `{ host = ["-save-temps"] }`}
 		if t == "executable.app" || !*tortureReal {
 			flags = append(flags, `{ host = ["--coverage"], link = ["--coverage"] }`)

@@ -56,7 +56,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	}
 	if len(missing) > 0 {
 		c.say("kbuild: warning: the bundle lacks %d actions, which the cache does not have: %s of %s is the first; build before you export "+
-			"(what spells __DATE__ or __TIME__ is never in the cache)", len(missing), missing[0].Name, missing[0].Target)
+			"(what spells __DATE__ or __TIME__, or was not compiled again after an edit of comments, is not in the cache)", len(missing), missing[0].Name, missing[0].Target)
 	}
 	if cmd.File != "-" {
 		return c.exported(cmd.File, m)

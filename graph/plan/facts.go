@@ -84,6 +84,7 @@ type Tool struct {
 	Version string `json:"version"`          // as it says itself, "12.2.0"
 	ID      string `json:"id"`               // hex digest over the content of everything it runs
 	Family  string `json:"family,omitempty"` // of a host compiler: "gcc" or "clang"; "" for others
+	Plain   bool   `json:"plain,omitempty"`  // a host compiler that is known to be one itself, and takes no options from files of its own
 	Error   string `json:"error,omitempty"`  // why Path is empty
 }
 

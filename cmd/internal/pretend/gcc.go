@@ -20,6 +20,7 @@ func gcc(args []string) error {
 	case slices.Contains(args, "-v") && slices.Contains(args, "/dev/null"):
 		newCPP(args).tellSearch()
 	case slices.Contains(args, "-###"): // it would tell what it runs
+		warn("COLLECT_GCC=%s", os.Args[0])
 	case slices.Contains(args, "-M"):
 		return gccDependencies(args)
 	case slices.Contains(args, "-E"), slices.Contains(args, "-c"):
@@ -85,7 +86,7 @@ func gccOptions(args []string) options {
 				}
 				o.ld.word(w)
 			}
-		case a == "-c", a == "-E", a == "-MD", a == "-dU", a == "-m64", strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-W"):
+		case a == "-c", a == "-E", a == "-MD", a == "-m64", strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-W"):
 		case strings.HasPrefix(a, "-L"), strings.HasPrefix(a, "-l"):
 			o.ld.word(a)
 		case a == "-gsplit-dwarf", a == "--coverage", a == "-fstack-usage", strings.HasPrefix(a, "-fprofile-use"):

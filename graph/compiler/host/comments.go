@@ -1,0 +1,53 @@
+package host
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// IgnoresComments reports a compile of C or C++ whose object and messages depend on the tokens of its
+// headers and where they stand, and not on comments. It is one with no other options than these; what
+// is not listed may be debug information, a plugin, or a warning about comments. In C90 a // is none.
+func IgnoresComments(options []string) bool {
+	for i := 0; i < len(options); i++ {
+		o := options[i]
+		switch {
+		case o == "-x":
+			if i++; i == len(options) || options[i] != "c" && options[i] != "c++" {
+				return false
+			}
+		case ignoresComments().MatchString(o):
+			if takesNext[o] {
+				i++
+			}
+		case strings.HasPrefix(o, "-") || strings.HasPrefix(o, "@"):
+			return false
+		}
+	}
+	return true
+}
+
+// takesNext are the options of the list whose value is the next argument, if it is not joined.
+var takesNext = map[string]bool{"-o": true, "-MF": true, "-MT": true, "-MQ": true, "-I": true,
+	"-D": true, "-U": true, "-isystem": true, "-iquote": true, "-idirafter": true}
+
+var ignoresComments = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^-(` + strings.Join([]string{
+		`c|o|MM?D|MP|M[FTQ]|pipe|pthread|[IDU].*|(isystem|iquote|idirafter).*`,
+		`O([0-3sgz]|fast)?|w|pedantic(-errors)?|W(all|extra|pedantic|error(=.*)?|no-.*)`,
+		`std=(c|gnu)(99|9x|1[178x]|2[3xy]|\+\+(98|03|0x|1[147yz]|1x|2[0-6abc]))`,
+		`W(cast-align|cast-qual|conversion|double-promotion|duplicated-branches|duplicated-cond)`,
+		`W(float-equal|format(=2)?|logical-op|missing-declarations|missing-prototypes|non-virtual-dtor)`,
+		`W(null-dereference|old-style-cast|overloaded-virtual|pointer-arith|redundant-decls)`,
+		`W(return-type|shadow|sign-compare|sign-conversion|strict-prototypes|suggest-override)`,
+		`W(switch|switch-enum|undef|uninitialized|unused(-.*)?|useless-cast|vla|write-strings)`,
+		`f(no-)?(PIC|PIE|pic|pie|plt|rtti|exceptions|common|builtin|inline|unroll-loops|openmp)`,
+		`f(no-)?(strict-aliasing|omit-frame-pointer|function-sections|data-sections|fast-math)`,
+		`f(no-)?(math-errno|trapping-math|associative-math|signed-zeros|finite-math-only)`,
+		`f(no-)?(stack-protector(-strong|-all)?|semantic-interposition|signed-char|unsigned-char)`,
+		`f(no-)?(wrapv|tree-vectorize|visibility-inlines-hidden|asynchronous-unwind-tables)`,
+		`f(visibility|fp-contract|cf-protection)=[a-z]+`,
+		`m(32|64|(arch|tune|cpu)=.*|(no-)?(avx|sse|ssse|fma|bmi|f16c|aes|popcnt)[0-9a-z.]*)`,
+	}, "|") + `)$`)
+})
