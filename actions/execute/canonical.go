@@ -72,11 +72,8 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		}
 		if canon >= 0 {
 			t := a.Step().CanonicalForms[canon]
-			buf := bytes.NewBuffer(c.buffer())
-			if _, err := pptext.Canonical(buf, text, pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang, Base: c.base}); err != nil {
-				return m, err
-			}
-			out := buf.Bytes()
+			out, _ := pptext.AppendCanonical(c.buffer(), text,
+				pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang, Base: c.base})
 			if err := c.finish(a, m, dir.output(slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
 				return m, err
 			}

@@ -8,7 +8,7 @@ import (
 // TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output, and reports which of
 // names they show as used: expanded, or tested by #if, #ifdef or defined. A name that a pragma holds counts as used, as
 // cpp may leave its expansion to whoever reads the text. A blank line is left for each line, so that the others keep
-// their numbers: cpp counts the lines that it adds. The text is src itself when there is nothing to remove.
+// their numbers: cpp counts the lines that it adds. The text takes the place of src.
 //
 // What cpp does not show is that a #define of a name that is already defined draws a warning, or none, by its value.
 //
@@ -28,7 +28,7 @@ func TakeMacros(src []byte, names ...string) (text []byte, used map[string]bool)
 		if name, ok := listed(src[i:end]); ok {
 			t.note(name)
 			if text == nil {
-				text = make([]byte, 0, len(src))
+				text = src[:0] // never longer than what was read
 			}
 			text = append(text, src[kept:i]...)
 			for range bytes.Count(src[i:end], []byte("\n")) {

@@ -35,13 +35,9 @@ func TestTakeMacros(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before := strings.Clone(tt.text)
 			text, used := TakeMacros([]byte(tt.text), "A", "B")
 			if string(text) != tt.want || !slices.Equal(slices.Sorted(maps.Keys(used)), tt.used) {
 				t.Errorf("got %q, %v; want %q, %v", text, used, tt.want, tt.used)
-			}
-			if before != tt.text {
-				t.Error("the source has changed")
 			}
 			if a, b := strings.Count(string(text), "\n"), strings.Count(tt.text, "\n"); a != b {
 				t.Errorf("%d lines of %d", a, b)
@@ -127,8 +123,10 @@ func words(text []byte) (w []string) {
 func BenchmarkTakeMacros(b *testing.B) {
 	text := []byte(strings.Repeat("#define __need_size_t \n"+header(100), 80))
 	b.SetBytes(int64(len(text)))
+	var buf []byte
 	for b.Loop() {
-		if _, used := TakeMacros(text, "__CUDA_ARCH_LIST__"); len(used) > 0 {
+		buf = append(buf[:0], text...)
+		if _, used := TakeMacros(buf, "__CUDA_ARCH_LIST__"); len(used) > 0 {
 			b.Fatal(used)
 		}
 	}

@@ -35,7 +35,7 @@ package pptext
 
 import (
 	"bytes"
-	"io"
+	"slices"
 )
 
 // Options says which text it is.
@@ -51,7 +51,7 @@ type Options struct {
 	Base string
 }
 
-// Canon is what Canonical found.
+// Canon is what AppendCanonical found.
 type Canon struct {
 	// Lines is true when the text asks for its own position, as __builtin_LINE and std::source_location do. It was
 	// then copied byte for byte, as its line numbers change what it means.
@@ -61,23 +61,18 @@ type Canon struct {
 	Copied bool
 }
 
-// Canonical writes the canonical form of src, preprocessed C++ text, to dst. Two texts with one canonical form, and one
-// value of Canon.Lines, compile to the same code in a compiler that records no lines. The canonical form of a canonical
-// form is itself. The error is that of dst alone: text that is not understood is copied.
-func Canonical(dst io.Writer, src []byte, o Options) (Canon, error) {
-	var c Canon
-	out := src
-	c.Lines = AsksPosition(src, o)
-	c.Copied = c.Lines
-	if !c.Lines {
-		if text, ok := canonical(src, o); ok {
-			out = text
-		} else {
-			c.Copied = true
+// AppendCanonical appends the canonical form of src, preprocessed C++ text, to dst. Two texts with
+// one canonical form, and one value of Canon.Lines, compile to the same code in a compiler that
+// records no lines. The canonical form of a canonical form is itself. Text that is not understood
+// is copied.
+func AppendCanonical(dst, src []byte, o Options) ([]byte, Canon) {
+	lines := AsksPosition(src, o)
+	if !lines {
+		if out, ok := appendCanonical(dst, src, o); ok {
+			return out, Canon{}
 		}
 	}
-	_, err := dst.Write(out)
-	return c, err
+	return append(dst, src...), Canon{Lines: lines, Copied: true}
 }
 
 // AsksPosition reports whether a preprocessed text asks for its own position: see Canon.Lines.
@@ -90,7 +85,7 @@ func AsksPosition(src []byte, o Options) bool {
 // __builtin_FUNCTION are no such names: the canonical form keeps every token's file, and functions have no lines in
 // their names. __LINE__ is long expanded, but for the inside of a pragma.
 //
-// This search takes a quarter of the time of Canonical. The rare letter L finds most names without looking at the rest.
+// This search takes a quarter of the time of AppendCanonical. The rare letter L finds most names without looking at the rest.
 func asksPosition(src []byte) bool {
 	for at := 0; ; at++ {
 		k := bytes.IndexByte(src[at:], 'L')
@@ -112,12 +107,12 @@ func asksPosition(src []byte) bool {
 	return bytes.Contains(src, []byte("__builtin_source_location"))
 }
 
-// canonical returns the canonical form of src, or false where it meets something that it does not know.
-func canonical(src []byte, o Options) ([]byte, bool) {
+// appendCanonical returns false where it meets something that it does not know.
+func appendCanonical(dst, src []byte, o Options) ([]byte, bool) {
 	if n := len(src); n > 0 && src[n-1] != '\n' {
 		src = append(bytes.Clone(src), '\n') // so that every loop ends at a newline
 	}
-	s := scanner{src: src, out: make([]byte, 0, len(src)), dropFalse: o.DropFalse}
+	s := scanner{src: src, out: slices.Grow(dst, len(src)), dropFalse: o.DropFalse}
 	if o.Base != "" {
 		s.base = []byte(`"` + o.Base + "/")
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -62,7 +63,6 @@ func check(name string, fd int) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
-	kinds := map[uint32]fs.FileMode{unix.S_IFIFO: fs.ModeNamedPipe, unix.S_IFSOCK: fs.ModeSocket, unix.S_IFBLK: fs.ModeDevice, unix.S_IFCHR: fs.ModeDevice}
 	switch kind := uint32(st.Mode) & unix.S_IFMT; {
 	case kind == unix.S_IFREG, name == os.DevNull:
 		return nil
@@ -71,7 +71,8 @@ func check(name string, fd int) error {
 	case kind == unix.S_IFCHR && isNull(&st):
 		return nil
 	default:
-		mode, ok := kinds[kind]
+		mode, ok := map[uint32]fs.FileMode{unix.S_IFIFO: fs.ModeNamedPipe, unix.S_IFSOCK: fs.ModeSocket,
+			unix.S_IFBLK: fs.ModeDevice, unix.S_IFCHR: fs.ModeDevice}[kind]
 		if !ok {
 			mode = fs.ModeIrregular
 		}
@@ -94,7 +95,9 @@ func Append(b []byte, name string) ([]byte, error) {
 	defer syscall.Close(fd)
 	for {
 		if len(b) == cap(b) {
-			b = append(b, make([]byte, max(4<<10, len(b)))...)[:len(b)]
+			var st unix.Stat_t
+			unix.Fstat(fd, &st) // what it reports is where to begin, and may be too little
+			b = slices.Grow(b, max(4<<10, int(min(st.Size, 1<<30))-len(b)+1))
 		}
 		n, err := read(fd, b[len(b):cap(b)])
 		if err != nil {
