@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
-	"time"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // project is a manifest that pins CUDA 13.5.0, with the pip of testdata.
@@ -191,20 +194,25 @@ func TestInterruptedInstallation(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	t.Setenv("FAKE_PIP", "hangs")
 	t.Setenv("PIP_STARTED", started)
+	if err := syscall.Mkfifo(started, 0o666); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
+	ended, end := context.WithCancel(context.Background())
+	var err error
 	go func() {
-		_, err := p.Install(ctx)
-		done <- err
+		_, err = p.Install(ctx)
+		end()
 	}()
-	for {
-		if _, err := os.Stat(started); err == nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
+	if f, err := tooltest.OpenFIFO(ended, started, os.O_RDONLY); err != nil {
+		t.Errorf("pip does not start: %v", err)
+	} else {
+		io.ReadAll(f)
+		f.Close()
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
+	<-ended.Done()
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 	if left, _ := os.ReadDir(p.Dir); len(left) != 1 {
