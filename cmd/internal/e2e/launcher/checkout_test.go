@@ -83,7 +83,8 @@ var sharedHost = []anywhere{
 	{"C++, assertions", []string{"g++", "-I@/inc", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
 	{"C++, debug", []string{"g++", "-I@/inc", "-g", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
 	{"C++, LTO", []string{"g++", "-I@/inc", "-flto", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
-	{"C++, a macro", []string{"g++", "-I@/inc", "-DROOT=\"@\"", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
+	{"C++, a macro", []string{"g++", "-I@/inc", "-DROOT=\"@\"", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, false},
+	{"C++, a macro that shows", []string{"g++", "-I@/inc", "-DROOT=\"@\"", "-DSHOW", "-DNDEBUG", "-c", "@/h.cpp", "-o", "out/h.o"}, true},
 }
 
 func TestSecondCheckout(t *testing.T) {
@@ -199,6 +200,92 @@ func TestCheckoutsDiffer(t *testing.T) {
 		}
 		if r := a.sameAsPlain(a.written(argv)...); r != "hit" {
 			t.Errorf("%s: %s in the other checkout", edit.name, r)
+		}
+	}
+}
+
+// A copy of a checkout may have the name of the first one in a text: then it reads the first one's file, and what
+// it makes depends on that. The command names its own checkout, too, but for where it is relative.
+func TestTextNamesCheckout(t *testing.T) {
+	t.Parallel()
+	a, b := checkouts(t, tooltest.Toolkit{})
+	first := filepath.Dir(a.Dir)
+	gcc := []string{"g++", "-I@/inc", "-DHERE=@", "-MD", "-c", "@/text.cpp", "-o", "out/t.o"}
+	relative := []string{"g++", "-MD", "-c", "../text.cpp", "-o", "out/t.o"}
+	clang := append([]string{"clang++-15"}, gcc[1:]...)
+	nvcc := []string{"nvcc", "-I@/inc", "-DHERE=@", "-arch=sm_80", "-MD", "-c", "@/text.cu", "-o", "out/t.o"}
+	const use = "int f() { return VALUE; }\n"
+	const pieces = "#define S2(x) #x\n#define S(x) S2(x)\n#define INC inc\n"
+	for _, c := range []struct {
+		name, text string
+		commands   [][]string
+		env        string
+	}{
+		{"an include", "#include \"FIRST/inc/k.h\"\n" + use, [][]string{gcc, relative, clang, nvcc}, ""},
+		{"spliced", "#include \"FIR\\\nST/inc/k.h\"\n" + use, [][]string{gcc, nvcc}, ""},
+		{"made by macros", pieces + "#include S(FIRPARENT/proj/INC/k.h)\n" + use, [][]string{gcc, clang, nvcc}, ""},
+		{"__has_include", "#if __has_include(\"FIRST/inc/maybe.h\")\nint g;\n#endif\n", [][]string{gcc, relative, nvcc}, ""},
+		{"the assembler", "asm(\".data\\n.incbin \\\"FIRST/inc/maybe.h\\\"\\n.text\");\n", [][]string{gcc, relative}, ""},
+		{"the environment", "#include <k.h>\n" + use, [][]string{relative}, "CPATH=" + first + "/inc"},
+		{"a file of options", "#include <k.h>\n" + use, [][]string{append(slices.Clone(relative), "@options.rsp", "-DHERE=@")}, ""},
+	} {
+		text := strings.NewReplacer("FIRST", first, "FIRPARENT", filepath.Dir(first), "FIR\\\nST", first[:4]+"\\\n"+first[4:]).Replace(c.text)
+		for _, p := range []*project{a, b} {
+			p.Write("../text.cpp", text)
+			p.Write("../text.cu", "__global__ void k() {}\n"+text)
+			p.Write("../inc/maybe.h", "1")
+			p.Write("options.rsp", "@more.rsp\n")
+			p.Write("more.rsp", "-I"+first+"/inc\n")
+		}
+		for _, argv := range c.commands {
+			run := func(p *project, when string) {
+				q := *p
+				if q.Env = slices.Clone(p.Env); c.env != "" {
+					q.Env = append(q.Env, c.env)
+				}
+				q.sameAsPlain(q.written(argv)...)
+				if t.Failed() {
+					t.Logf("%s, %q, %s", c.name, argv, when)
+				}
+			}
+			a.Write("../inc/k.h", "#define VALUE 7\n")
+			a.Write("../inc/maybe.h", "1")
+			run(a, "first")
+			run(b, "in the copy")
+			a.Write("../inc/k.h", "#define VALUE 8\n")
+			if err := os.Remove(filepath.Join(first, "inc/maybe.h")); err != nil {
+				t.Fatal(err)
+			}
+			if c.name == "the assembler" {
+				a.Write("../inc/maybe.h", "2")
+			}
+			run(b, "after an edit of the first")
+		}
+	}
+}
+
+// The object may depend on the path of the source without having it: its length, its letters. However __FILE__ is
+// spelled, another checkout compiles anew.
+func TestHiddenFileName(t *testing.T) {
+	t.Parallel()
+	const paste = "#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\n"
+	a, b := checkouts(t, tooltest.Toolkit{})
+	for _, text := range []string{
+		paste + "int f() { return sizeof(C(__FI, LE__)); }\n",
+		paste + "int f() { return C(__BASE_, FILE__)[5]; }\n",
+		"#define B(x) __builtin_##x\nint f() { return __builtin_strlen(B(FILE)()); }\n",
+		"int f() { return sizeof(__FI\\\nLE__); }\n",
+		"constexpr int n(const char *s) { return *s ? *s + 31 * n(s + 1) : 0; }\nint f() { return n(__FILE__) & 0xff; }\n",
+		"#define S2(x) #x\n#define S(x) S2(x)\nint f() { return sizeof(S(HERE)); }\n",
+		"#define __has_f(x) sizeof(x)\nint f() { return __has_f(__FILE__); }\n",
+	} {
+		for _, compiler := range []string{"g++", "clang++-15"} {
+			for _, p := range []*project{a, b} {
+				p.Write("../text.cpp", text)
+				if r := p.sameAsPlain(p.written([]string{compiler, "-O1", "-DHERE=@", "-c", "@/text.cpp", "-o", "out/t.o"})...); r != "miss" {
+					t.Errorf("%s, %q: %s", compiler, text, r)
+				}
+			}
 		}
 	}
 }
