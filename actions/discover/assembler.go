@@ -190,6 +190,9 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 			}
 		}
 	}
+	if slices.ContainsFunc(names, d.spells) || len(names) > 0 && slices.ContainsFunc(dirs, d.spells) {
+		files = append(files, d.placed())
+	}
 	if unknown {
 		files = append(files, Never("the assembler takes in a file by a name that cannot be seen"))
 	}

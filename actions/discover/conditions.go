@@ -21,7 +21,26 @@ const (
 	weakMark   = "<weak "
 	neverMark  = "<never> " // in words: the action runs each time
 	loaderMark = "<folders of the dynamic loader>"
+	folderMark = "<folder of the project>" // see Placed
 )
+
+// Paths below the root are recorded relative to it, so a record serves a copy of the project elsewhere. That is
+// wrong for a path which the copy spells in the same way: the name of an absolute file in an #include or
+// __has_include, a folder in CPATH or in an absolute -I. There the copy reads the file of the first project.
+// A record of such a command is valid in its folder alone.
+
+// spells reports a path that names the root, rather than being relative to it.
+func (t Tree) spells(p string) bool {
+	return path.IsAbs(p) && strings.HasPrefix(path.Clean(p)+"/", t.Root+"/")
+}
+
+// placed is the condition that the project is in this folder.
+func (t Tree) placed() cache.FileDigest {
+	return cache.FileDigest{Path: folderMark, Digest: sha256.Sum256([]byte(t.Root))}
+}
+
+// Placed reports a record of a command that read something by a path which names the root.
+func Placed(rec *cache.Record) bool { return Discovers(rec, folderMark) }
 
 // Never is a condition that no day fulfils.
 func Never(why string) cache.FileDigest { return cache.FileDigest{Path: neverMark + why} }
@@ -39,7 +58,7 @@ func RunsEachTime(rec *cache.Record) string {
 // IsCondition tells a macro, a weak input or another condition from a file.
 func IsCondition(name string) bool {
 	return strings.HasPrefix(name, macroMark) || strings.HasPrefix(name, weakMark) || strings.HasPrefix(name, neverMark) || strings.HasPrefix(name, oneMark) ||
-		name == loaderMark
+		name == loaderMark || name == folderMark
 }
 
 func weakName(i int) string { return fmt.Sprintf("%s%d>", weakMark, i) }
@@ -148,6 +167,9 @@ func change(a *graph.Action, name string, err error) string {
 	if w, ok := weakInput(a, name); ok {
 		name = w
 	}
+	if name == folderMark {
+		return "the project is in another folder, and something that the command read names the first one"
+	}
 	if files, ok := sameFiles(name); ok {
 		return "the time stamps of " + strings.Join(files, ", ") + " changed: headers with #pragma once and the same content count as one by them"
 	}
@@ -169,6 +191,9 @@ func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	if name == loaderMark {
 		digest, _ := d.loader.conf()
 		return digest, nil
+	}
+	if name == folderMark {
+		return d.placed().Digest, nil
 	}
 	if files, ok := sameFiles(name); ok {
 		return d.whichAreOne(files)

@@ -85,6 +85,7 @@ func (d *drivers) appeared(lists []host.Search) bool {
 func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
 	said, _ := d.ask(ctx, a, question, true)
 	s, ok := host.ParseSearch(said)
+	s.Placed = slices.ContainsFunc(slices.Concat(s.Dirs, s.Missing), d.tree.spells)
 	for i, dir := range s.Dirs {
 		s.Dirs[i] = d.tree.Name(dir)
 	}

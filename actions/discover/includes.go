@@ -20,9 +20,12 @@ import (
 func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
 	stable = true
 	if a := ran.Action; a.Depfile != "" {
-		found, dotDot, err := d.readDepfile(ran)
+		found, dotDot, placed, err := d.readDepfile(ran)
 		if err != nil {
 			return false, err
+		}
+		if placed {
+			Add(rec, d.placed())
 		}
 		for _, f := range found {
 			stable = stable && (d.Made(f.Path) || !ran.Changed(f.Path, f.Digest))
@@ -37,16 +40,16 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 }
 
 // readDepfile reads a depfile and digests what it names, without the declared inputs. dotDot are the names with "..", as
-// the compiler has them.
-func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []string, err error) {
+// the compiler has them. placed reports that a name spells the root.
+func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []string, placed bool, err error) {
 	a := ran.Action
 	text, err := regular.Read(ran.Depfile)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
+		return nil, nil, false, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
 	}
 	deps, err := d.dependencies(ran, text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
+		return nil, nil, false, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
 	}
 	seen := map[string]bool{os.DevNull: true}
 	for _, in := range a.Inputs {
@@ -57,18 +60,19 @@ func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []strin
 		if strings.Contains(dep, "../") {
 			dotDot = append(dotDot, dep)
 		}
+		placed = placed || d.spells(dep) && !ran.isTemporary(dep)
 		if seen[name] || strings.HasPrefix(name, ran.Staged+"/") || strings.HasPrefix(name, ofLink) {
 			continue
 		}
 		seen[name] = true
 		digest, err := d.Digest(name)
 		if err != nil {
-			return nil, nil, fmt.Errorf("the dependency file of %s names %s: %w", a.Name, dep, err)
+			return nil, nil, false, fmt.Errorf("the dependency file of %s names %s: %w", a.Name, dep, err)
 		}
 		out = append(out, cache.FileDigest{Path: name, Digest: digest})
 	}
 	slices.SortFunc(out, func(a, b cache.FileDigest) int { return strings.Compare(a.Path, b.Path) })
-	return out, dotDot, nil
+	return out, dotDot, placed, nil
 }
 
 // ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld writes names as they are, and one
@@ -189,6 +193,9 @@ func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Re
 		if text := strings.Join(s.Dirs, "\n"); !slices.Contains(rec.Search, text) {
 			rec.Search = append(rec.Search, text)
 		}
+		if s.Placed {
+			Add(rec, d.placed())
+		}
 		others = append(others, s.Dirs...)
 		rec.Absent = append(rec.Absent, s.Missing...)
 	}
@@ -260,6 +267,9 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 	}
 	for _, name := range names {
 		s.absent(name, "")
+		if s.spells(name) {
+			Add(s.rec, s.placed())
+		}
 	}
 	for _, name := range names {
 		if f, ok := s.first(s.dirs, name); ok && !known[f.Path] && !s.Made(f.Path) {

@@ -49,9 +49,10 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		if err != nil {
 			return m, err
 		}
-		changed := false
+		changed, files := false, a.Step().FilesOutput
+		placed := raw && files != "" && (c.base == "" || pptext.Placed(text, c.base))
 		switch {
-		case raw && len(a.Step().Macros) > 0:
+		case raw && (len(a.Step().Macros) > 0 || files != ""):
 			var used map[string]bool
 			text, used = pptext.TakeMacros(text, a.Step().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
@@ -65,8 +66,9 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		if err := c.finish(a, m, name, o, text, changed); err != nil {
 			return m, err
 		}
-		if f := a.Step().FilesOutput; raw && f != "" {
-			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, f), f), []byte(c.files(text, a.Step().WithoutSystem)), 0o666); err != nil {
+		if raw && files != "" {
+			list := listFiles(text, placed, a.Step().WithoutSystem)
+			if err := os.WriteFile(dir.output(slices.Index(a.Outputs, files), files), []byte(list), 0o666); err != nil {
 				return m, err
 			}
 		}
@@ -84,11 +86,11 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	return m, nil
 }
 
-// files lists the files that a text is of, behind a line that says whether it is of the place of its base.
-func (c *canonicalizer) files(text []byte, withoutSystem bool) string {
-	first := Placed
-	if c.base != "" && !pptext.Placed(text, c.base) {
-		first = Anywhere
+// listFiles lists the files that a text is of, behind a line that says whether it is of the place of its base.
+func listFiles(text []byte, placed, withoutSystem bool) string {
+	first := Anywhere
+	if placed {
+		first = Placed
 	}
 	return strings.Join(append([]string{first}, pptext.Files(text, withoutSystem)...), "\n")
 }

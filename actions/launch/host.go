@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -8,10 +9,12 @@ import (
 	"regexp"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/actions/probe"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
@@ -130,4 +133,37 @@ func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) 
 		return nil, leave("-MM of it ends with %d and says %q", res.ExitCode, res.Output)
 	}
 	return os.ReadFile(to)
+}
+
+// elsewhere is another name of the base, as which it is searched for traces of its name.
+const elsewhere = placeDir + "/base"
+
+// readsTheSame reports whether the preprocessor leaves the same text, and reads the same files, wherever the base
+// is. It runs with the base under another name in all arguments. What then has that name in the text is
+// __FILE__ or a macro of the command, however it was spelled. A file that is read by the base's own name was
+// found by other ways than the command: an #include, a macro, a file that configures the compiler.
+func (b *build) readsTheSame(ctx context.Context) bool {
+	l := b.launch
+	argv, ok := b.host.AskText(output+".o", depfile, placeDir+"/text", placeDir+"/text.d")
+	if !ok || os.Symlink(l.Base.Dir, elsewhere) != nil {
+		return false
+	}
+	for i, arg := range argv {
+		spelled, ok := l.Base.Spell(arg)
+		if !ok {
+			return false
+		}
+		argv[i] = command.Base{Dir: elsewhere}.Write(spelled)
+	}
+	if b.CXX.Family == "gcc" {
+		argv = append(argv, "-fno-canonical-system-headers") // else it prefers the shorter of two names
+	}
+	res, err := run.Run(ctx, run.Command{Argv: argv, Dir: l.Dir, Env: append(b.env.All, "TMPDIR="+placeDir, compiler.Anywhere)})
+	if err != nil || res.ExitCode != 0 {
+		return false
+	}
+	text, err := regular.Read(placeDir + "/text")
+	deps, err2 := regular.Read(placeDir + "/text.d")
+	return err == nil && err2 == nil && !l.Base.In(text) && !l.Base.In(deps) && !pptext.Placed(text, elsewhere) &&
+		!bytes.Contains(text, []byte("__PRETTY_FUNCTION__")) && !bytes.Contains(text, []byte("__FUNCSIG__")) // clang's names of lambdas
 }

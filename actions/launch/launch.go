@@ -462,6 +462,7 @@ func (b *build) plan() error {
 	}
 	b.debug = host.RecordsLines(b.passes.Options())
 	b.isPlaced = b.launch.Base.In([]byte(strings.Join(append(c.Argv[1:len(c.Argv):len(c.Argv)], c.Source), "\n")))
+	u.Includes = b.isPlaced && !b.debug && b.launch.Base.Dir != ""
 	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
 	s := nvcc.NewSplit(u, kit, b.passes.Env)
 	if b.debug { // what is recorded is the folder, as without kbuild
@@ -553,7 +554,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	made.Peaks = b.peaks
-	b.keep(made)
+	b.keep(ctx, made)
 	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached, Starved: b.starved}, nil
 }
 

@@ -1,12 +1,13 @@
 package launch
 
 import (
-	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/engine"
 	"github.com/kbuild-dev/kbuild/actions/launch/quick"
 	"github.com/kbuild-dev/kbuild/actions/probe"
@@ -21,7 +22,7 @@ import (
 // with a path. Then the command is remembered for this place alone, and the other one runs the passes that read the place.
 
 // keep remembers the command for the next time: for any place of the base, if it is the same everywhere.
-func (b *build) keep(made *command.Made) {
+func (b *build) keep(ctx context.Context, made *command.Made) {
 	l, memory := b.launch, b.launch.Memory
 	others, ok := probe.Observed(b.request, b.Facts)
 	if !ok {
@@ -40,7 +41,7 @@ func (b *build) keep(made *command.Made) {
 		return
 	}
 	observed = slices.DeleteFunc(observed, func(o cache.Observation) bool { return strings.HasPrefix(o.Path, placeDir) })
-	if l.Base.Dir != "" && !b.placed && !b.debug && b.isAnywhere(made) {
+	if l.Base.Dir != "" && !b.placed && !b.debug && b.isAnywhere(ctx, made, observed) {
 		list, ok := b.anywhere(observed)
 		spelled, ok2 := made.Spelled(l.Base)
 		if ok && ok2 && memory.Keep(l.Shared, list, *spelled) == nil {
@@ -51,42 +52,106 @@ func (b *build) keep(made *command.Made) {
 	memory.Keep(l.Key, observed, *made)
 }
 
-// isAnywhere reports that the command and what it made name the base nowhere but where it does not matter.
-func (b *build) isAnywhere(made *command.Made) bool {
+// isAnywhere reports that the command and what it made name the base nowhere but where it does not matter, and
+// that all files of the base that it read are those by which the command itself leads to them.
+func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
-	if b.hip != nil {
+	if b.hip != nil || !b.namesFoldersAlone() || b.host != nil && host.RecordsLines(b.host.Argv) {
 		return false
 	}
-	for _, e := range os.Environ() {
-		name, value, _ := strings.Cut(e, "=")
-		if base.In([]byte(value)) && slices.Contains(slices.Concat(engine.OptionEnv, engine.OtherOptionEnv), name) {
+	for _, name := range slices.Concat(engine.OptionEnv, engine.OtherOptionEnv, searchEnv) {
+		if base.In([]byte(os.Getenv(name))) {
 			return false
 		}
-	}
-	if !b.namesFoldersAlone() || b.host != nil && (host.RecordsLines(b.host.Argv) || b.asksForFile()) {
-		return false
 	}
 	for _, o := range made.Outputs {
 		if content, err := b.launch.content(o); err != nil || base.In(content) {
 			return false
 		}
 	}
-	return true
+	if !base.In([]byte(strings.Join(b.words(), "\n"))) {
+		return !b.readsByName(observed)
+	}
+	if b.link == nil && b.textsName() {
+		return false
+	}
+	return b.host == nil || b.readsTheSame(ctx) // the texts of nvcc's passes were looked at: see sources
 }
 
-// searchOptions have a folder or a file behind them that matters by its content alone, or that is looked for what the texts of passes show.
-var searchOptions = []string{"-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-L", "--include-path", "--system-include", "--pre-include", "--library-path",
-	"-fdebug-prefix-map=", "-ffile-prefix-map=", "-fmacro-prefix-map="}
+// searchEnv are the variables with folders of headers.
+var searchEnv = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"}
 
-// namesFoldersAlone reports that the options name the base as a folder to search, or to be left out of what __FILE__ says, or not at all.
-func (b *build) namesFoldersAlone() bool {
-	base, argv, allowed := b.launch.Base, []string(nil), searchOptions
+// words is the command line with the files of options written out.
+func (b *build) words() []string {
 	if b.host != nil {
-		argv = slices.DeleteFunc(slices.Clone(b.host.Argv), func(a string) bool { return a == b.host.Source })
-		allowed = append([]string{"-MT", "-MQ"}, allowed...)
+		return append(b.host.Argv[1:len(b.host.Argv):len(b.host.Argv)], b.host.Output, b.host.Deps)
+	}
+	return append(b.command.Argv[1:len(b.command.Argv):len(b.command.Argv)], b.command.Source, b.command.Output)
+}
+
+// readsByName reports a command that does not name the base and read a file of it by an absolute path: a text
+// or a compiler's configuration has that path, and so it is the same in another checkout.
+func (b *build) readsByName(observed []cache.Observation) bool {
+	for _, a := range b.graph.Actions {
+		if rec := b.db.LastRun(a.Outputs[0]); rec == nil || discover.Placed(rec) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(observed, func(o cache.Observation) bool {
+		_, inside := b.launch.Base.Below(o.Path)
+		return inside
+	})
+}
+
+// textsName reports that a source, a header or a file of options that is not itself in the command's key has the
+// name of the base, and so may lead to a file of it: the command names the base, too, and which of them
+// has led there is not told by the path. An installed header has no such name.
+func (b *build) textsName() bool {
+	l := b.launch
+	files := slices.DeleteFunc(slices.Clone(b.files), func(file string) bool {
+		return slices.ContainsFunc(l.Options, func(o quick.Options) bool { return o.Name == file })
+	})
+	installed := []string{"/usr/"}
+	if b.CUDA != nil {
+		installed = append(installed, b.CUDA.Root+"/")
+	}
+	for _, a := range b.graph.Actions {
+		rec := b.db.LastRun(a.Outputs[0])
+		if rec == nil {
+			return true
+		}
+		for _, f := range rec.Discovered {
+			if !discover.IsCondition(f.Path) && !slices.ContainsFunc(installed, func(dir string) bool { return strings.HasPrefix(f.Path, dir) }) {
+				files = append(files, f.Path)
+			}
+		}
+		files = append(files, a.Inputs...)
+	}
+	slices.Sort(files)
+	for _, f := range slices.Compact(files) {
+		if _, made := b.graph.Producer(f); made {
+			continue
+		}
+		if text, err := regular.Read(cache.Absolute(l.Dir, f)); err != nil || l.Base.In(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedOptions have a folder or a file behind them that matters by its content alone, or that is looked for in what
+// the preprocessor leaves.
+var sharedOptions = []string{"-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-L", "--include-path", "--system-include", "--pre-include",
+	"--library-path", "-fdebug-prefix-map=", "-ffile-prefix-map=", "-fmacro-prefix-map=", "-D", "--define-macro", "-U", "-MT", "-MQ"}
+
+// namesFoldersAlone reports that the options name the base in these alone.
+func (b *build) namesFoldersAlone() bool {
+	base, allowed := b.launch.Base, sharedOptions
+	argv := b.launch.Argv[:1:1]
+	if b.host != nil {
+		argv = slices.DeleteFunc(append(argv, b.host.Argv[1:]...), func(a string) bool { return a == b.host.Source })
 	} else {
-		argv = b.command.Argv
-		allowed = append([]string{"-D", "--define-macro", "-U"}, allowed...) // the texts show what comes of macros
+		argv = append(argv, b.command.Argv[1:]...)
 	}
 	for i, arg := range argv[1:] {
 		for _, option := range []string{"-Xcompiler=", "--compiler-options="} {
@@ -100,35 +165,6 @@ func (b *build) namesFoldersAlone() bool {
 		}
 	}
 	return true
-}
-
-// asksForFile reports that a source or header of a C++ compile may ask for the name of its file, and hide it in what it makes of it. The compiler's
-// own headers and that of assert make a string of it, which is seen in the object.
-func (b *build) asksForFile() bool {
-	rec := b.db.LastRun(b.graph.Actions[len(b.graph.Actions)-1].Outputs[0])
-	if rec == nil {
-		return true
-	}
-	files := []string{b.host.Source}
-	for _, f := range rec.Discovered {
-		own := strings.HasPrefix(f.Path, "/usr/include/") && strings.Contains(f.Path, "/c++/") || strings.HasPrefix(f.Path, "/usr/lib/gcc/") || f.Path == "/usr/include/assert.h"
-		if !own && f.Path[0] != '<' {
-			files = append(files, f.Path)
-		}
-	}
-	for _, f := range files {
-		if text, err := regular.Read(cache.Absolute(b.launch.Dir, f)); err != nil || mentionsFile(text) {
-			return true
-		}
-	}
-	return mentionsFile([]byte(strings.Join(b.host.Argv, "\n")))
-}
-
-// mentionsFile reports what stands for the name of a file.
-func mentionsFile(text []byte) bool {
-	return slices.ContainsFunc([]string{"__FILE__", "__BASE_FILE__", "__builtin_FILE", "source_location", "__PRETTY_FUNCTION__", "__FUNCSIG__"}, func(word string) bool {
-		return bytes.Contains(text, []byte(word))
-	})
 }
 
 // anywhere names what was observed as it is to the folder of the command, where it is in the base. ok is false if a path outside of it may have been

@@ -28,7 +28,7 @@ func Files(text []byte, withoutSystem bool) (files []string) {
 }
 
 // Placed reports whether a preprocessed text is of the place of its base, a folder, absolute: whether its code names the base, or may ask for the
-// name of its file. Names in line markers do not count.
+// name of its file. Names in line markers do not count, those in includes (see g++ -dI) do.
 func Placed(text []byte, base string) bool {
 	if bytes.Contains(text, []byte("__builtin_FILE")) || bytes.Contains(text, []byte("__builtin_source_location")) {
 		return true
@@ -42,7 +42,7 @@ func Placed(text []byte, base string) bool {
 		if end := bytes.IndexByte(line, '\n'); end >= 0 {
 			line = line[:end]
 		}
-		if name, _ := markedFile(line); name == "" {
+		if name, _ := markedFile(line); name == "" && !bytes.HasPrefix(line, []byte("#define ")) { // g++ -dU
 			return true
 		}
 		at += i + len(base)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output, and reports which of
+// TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output, and those of
+// includes that -dI adds, and reports which of
 // names they show as used: expanded, or tested by #if, #ifdef or defined. A name that a pragma holds counts as used, as
 // cpp may leave its expansion to whoever reads the text. A blank line is left for each line, so that the others keep
 // their numbers: cpp counts the lines that it adds. The text takes the place of src.
@@ -129,10 +130,15 @@ func (t *taker) mentioned(pragma []byte) {
 	}
 }
 
-// listed returns the name of the macro that a line defines or undefines in cpp's spelling.
+// listed reports a line that -dU or -dI adds, with the name of the macro that it defines or undefines.
 func listed(line []byte) (name []byte, ok bool) {
 	if line[0] != '#' {
 		return nil, false
+	}
+	for _, include := range []string{"#include ", "#include_next ", "#import "} {
+		if bytes.HasPrefix(line, []byte(include)) {
+			return nil, true
+		}
 	}
 	rest, ok := bytes.CutPrefix(line, []byte("#define "))
 	if !ok {

@@ -13,16 +13,17 @@ const Anywhere = "PWD=/proc/self/cwd"
 
 // Unit is one command of a driver that is taken apart into passes, each an action.
 type Unit struct {
-	Whole *graph.Action       // the command in one piece
-	Env   []string            // of the passes
-	Dir   string              // of what only passes read
-	ID    string              // of the source within any program, as the compiler spells it
-	Named string              // what passes that do not read the source call it; "" is by its name
-	Lines bool                // outputs record line numbers
-	Files bool                // each text gets a list of the files that it is of: see FilesOf
-	Own   bool                // that list is without headers of the system
-	Plain bool                // messages are to be those of the command in one piece
-	Emit  func(*graph.Action) // takes an action, producers first
+	Whole    *graph.Action       // the command in one piece
+	Env      []string            // of the passes
+	Dir      string              // of what only passes read
+	ID       string              // of the source within any program, as the compiler spells it
+	Named    string              // what passes that do not read the source call it; "" is by its name
+	Lines    bool                // outputs record line numbers
+	Files    bool                // each text gets a list of the files that it is of: see FilesOf
+	Own      bool                // that list is without headers of the system
+	Includes bool                // texts show how includes spell files
+	Plain    bool                // messages are to be those of the command in one piece
+	Emit     func(*graph.Action) // takes an action, producers first
 
 	driver *graph.Driver
 }

@@ -61,6 +61,30 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 	return append(argv, "-MM")
 }
 
+// AskText is the question for the preprocessed text of the compile, and for what it reads. ok is false if an
+// option changes what the preprocessor writes.
+func (c *Command) AskText(output, depfile, text, deps string) (argv []string, ok bool) {
+	argv = append(c.Argv[:1:1], "-w")
+	for _, arg := range c.Argv[1:] {
+		switch arg {
+		case "-c":
+			arg = "-E"
+		case output:
+			arg = text
+		case depfile:
+			arg = deps
+		}
+		if slices.ContainsFunc(ofText, func(start string) bool { return strings.HasPrefix(arg, start) }) {
+			return nil, false
+		}
+		argv = append(argv, arg)
+	}
+	return argv, true
+}
+
+// ofText are options, by their starts, that change what a preprocessor writes, or break the lines of messages.
+var ofText = []string{"-P", "-C", "-d", "-fdirectives-only", "-fno-directives-only", "-fpreprocessed", "-frewrite-", "-traditional", "-fmessage-length"}
+
 // takesValue are the options of gcc and clang whose value is the next argument. A value after one that is missing here is taken for a second
 // source, and the command for one that is not understood.
 var takesValue = sync.OnceValue(func() []string {

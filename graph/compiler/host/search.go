@@ -21,6 +21,8 @@ import (
 type Search struct {
 	Dirs    []string // in order, those of quoted includes first
 	Missing []string // folders that it would search, and that do not exist
+
+	Placed bool // one of them is spelled by the name of the project's folder
 }
 
 // own are options that say what a compile reads, writes or defines, and nothing of where it searches; true for those with a value

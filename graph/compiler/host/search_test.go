@@ -38,7 +38,7 @@ End of search list.
 	}
 	for _, bad := range []string{"", "g++: error: unrecognized option\n", strings.TrimSuffix(text, "End of search list.\n")} {
 		if s, ok := ParseSearch(bad); ok {
-			t.Errorf("%q is an answer: %q", bad, s)
+			t.Errorf("%+v is an answer: %+v", bad, s)
 		}
 	}
 }

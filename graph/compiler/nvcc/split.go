@@ -236,6 +236,9 @@ func (s *Split) preprocess(pass *Pass) {
 		a.Work.Step.Macros = []string{ListMacro}
 	}
 	depends(a)
+	if s.Includes {
+		a.Argv = append(a.Argv, "-dI")
+	}
 	if s.Files {
 		if a.Work.Step.FilesOutput = compiler.FilesOf(a.Outputs[0]); s.Own {
 			a.Work.Step.FilesOutput, a.Work.Step.WithoutSystem = compiler.OwnFilesOf(a.Outputs[0]), true

@@ -245,7 +245,7 @@ func TestTextNamesCheckout(t *testing.T) {
 				}
 				q.sameAsPlain(q.written(argv)...)
 				if t.Failed() {
-					t.Logf("%s, %q, %s", c.name, argv, when)
+					t.Fatalf("%s, %q, %s", c.name, argv, when)
 				}
 			}
 			a.Write("../inc/k.h", "#define VALUE 7\n")
