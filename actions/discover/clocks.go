@@ -51,7 +51,7 @@ func (d *Discovery) epoch(a *graph.Action) bool {
 
 // TellsTime reports that a puts the time into an output: the project's own text does, or the command.
 func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
-	if a.Depfile == "" {
+	if a.Depfile == "" || a.Kind == graph.Generate {
 		return false
 	}
 	return d.CommandTellsTime(a) || slices.ContainsFunc(ownFiles(a, found), func(f string) bool { return d.differs(a, d.sources.scan(f).clocks) })
@@ -60,7 +60,7 @@ func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
 // CommandTellsTime reports a macro that the command defines as the time, in an argument or by a variable of the environment: the source
 // then does not name the clock.
 func (d *Discovery) CommandTellsTime(a *graph.Action) bool {
-	if a.Depfile == "" {
+	if a.Depfile == "" || a.Kind == graph.Generate {
 		return false
 	}
 	tells := func(text string) bool { return strings.Contains(text, "__") && d.differs(a, clocksIn([]byte(text))) }

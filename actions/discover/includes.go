@@ -31,7 +31,7 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 			stable = stable && (d.Made(f.Path) || !ran.Changed(f.Path, f.Digest))
 		}
 		rec.Discovered = append(rec.Discovered, found...)
-		if !isLink(a) {
+		if !isLink(a) && a.Kind != graph.Generate {
 			stable = d.includes(ctx, ran, rec, dotDot) && stable
 		}
 	}
@@ -52,8 +52,8 @@ func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []strin
 		return nil, nil, false, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
 	}
 	seen := map[string]bool{os.DevNull: true}
-	for _, in := range a.Inputs {
-		seen[in] = true
+	for _, f := range slices.Concat(a.Inputs, a.Outputs) {
+		seen[f] = true
 	}
 	for _, dep := range deps {
 		name := d.Name(dep)
@@ -61,7 +61,8 @@ func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []strin
 			dotDot = append(dotDot, dep)
 		}
 		placed = placed || d.spells(dep) && !ran.isTemporary(dep)
-		if seen[name] || strings.HasPrefix(name, ran.Staged+"/") || strings.HasPrefix(name, ofLink) {
+		own := a.Work.Collect != nil && strings.HasPrefix(name, a.Work.Collect.Dir+"/")
+		if seen[name] || own || strings.HasPrefix(name, ran.Staged+"/") || strings.HasPrefix(name, ofLink) {
 			continue
 		}
 		seen[name] = true

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
@@ -68,7 +69,11 @@ func move(from, to string) error {
 // clear removes the outputs of a command that writes them itself, so that it cannot succeed
 // by leaving an old one.
 func (t buildTree) clear(a *graph.Action) error {
-	for _, o := range a.Outputs {
+	files := a.Outputs
+	if a.Kind == graph.Generate && a.Depfile != "" {
+		files = append(slices.Clone(files), a.Depfile)
+	}
+	for _, o := range files {
 		if err := os.MkdirAll(filepath.Dir(t.abs(o)), 0o777); err != nil {
 			return fmt.Errorf("making the folder of %s: %w", o, err)
 		}

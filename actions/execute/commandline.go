@@ -77,7 +77,7 @@ func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 			names[o] = rel.output(i, o)
 		}
 	}
-	if a.Depfile != "" {
+	if a.Depfile != "" && a.Kind != graph.Generate {
 		names[a.Depfile] = rel.depfile()
 		for _, given := range []string{"", "-Wl,"} { // see host.ForLinker
 			given += host.DependencyFile

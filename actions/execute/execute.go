@@ -55,8 +55,11 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 	start := r.stability.start(a)
 	before := r.generated.beside(a)
 	res, functions := r.perform(ctx, a, dir)
-	err := r.collect(a, res)
-	if a.Work.Collect == nil {
+	err := r.takeDepfile(a, res, dir)
+	if err == nil {
+		err = r.collect(a, res)
+	}
+	if err == nil && a.Work.Collect == nil {
 		err = r.generated.onlyOutputs(a, before)
 	}
 	if err == nil && res.Status != sched.Failed {

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -52,6 +54,28 @@ func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 		return nil
 	})
 	return l
+}
+
+// takeDepfile takes the dependency file of a command of the project out of the folder of its outputs,
+// where nobody else is to find it.
+func (r *Runner) takeDepfile(a *graph.Action, res sched.Result, dir scratch) error {
+	if a.Kind != graph.Generate || a.Depfile == "" {
+		return nil
+	}
+	file := r.tree.abs(a.Depfile)
+	if res.Status == sched.Failed {
+		os.Remove(file)
+		return nil
+	}
+	err := copyFile(file, dir.depfile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the command of %s (%s) did not write its depfile %s", a.Target, a.Pos, a.Depfile)
+	}
+	if err == nil && !slices.Contains(a.Outputs, a.Depfile) {
+		err = os.Remove(file)
+		r.tree.written(a.Depfile)
+	}
+	return err
 }
 
 // onlyOutputs reports a file in the folder of a generate block that its command has written and that is no output. What was not there

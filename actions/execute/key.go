@@ -189,6 +189,9 @@ func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 	for _, o := range a.Outputs {
 		w.Field("output", spell(o))
 	}
+	if a.Kind == graph.Generate && a.Depfile != "" { // which the command need not name
+		w.Field("depfile", a.Depfile)
+	}
 }
 
 // spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets

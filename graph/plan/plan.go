@@ -148,6 +148,9 @@ func (b *builder) generate(t *target) {
 	for _, o := range t.Outputs {
 		files = append(files, path.Join(dir, o))
 	}
+	if t.Depfile != "" {
+		a.Depfile = path.Join(dir, t.Depfile)
+	}
 	if a.Outputs = files; t.Patterns != nil {
 		list, pack := graph.CollectOutputs(dir)
 		a.Outputs, a.Work.Collect = []string{list, pack}, &graph.Collect{Dir: dir, Patterns: t.Patterns}

@@ -37,15 +37,34 @@ func (l *loader) decodeGenerate(b *block) {
 		}
 	}
 	t.Memory = r.size("memory")
+	t.Depfile = r.depfile()
 	l.project.Targets = append(l.project.Targets, t)
+}
+
+// depfile reads the name of a file in the folder of a generate block, "" if there is none.
+func (r *reader) depfile() string {
+	name, ok := r.text("depfile")
+	if !ok {
+		return ""
+	}
+	if p := cleanPath(name); p != "." && filepath.IsLocal(p) {
+		return p
+	}
+	r.l.errorAt(r.find("depfile").Expr.Range(), "It is relative to the folder that the command writes to.", "depfile: %q is no file in that folder", name)
+	return ""
 }
 
 // self is what a command sees of its own block.
 func (l *loader) self(b *block) map[string]cty.Value {
+	depfile := l.value(attrAddr(b.key(), "depfile"))
+	if name, ok := asText(depfile); ok {
+		depfile = cty.StringVal(l.genPath(b, name))
+	}
 	return map[string]cty.Value{"self": cty.ObjectVal(map[string]cty.Value{
 		"name":       cty.StringVal(path.Base(b.name)),
 		"source_dir": cty.StringVal(cmp.Or(b.dir, ".")),
 		"dir":        cty.StringVal(l.genPath(b)),
+		"depfile":    depfile,
 		"outputs":    l.writes(b),
 		"inputs":     rebased(l.value(attrAddr(b.key(), "inputs")), b.dir, ""),
 	})}

@@ -199,6 +199,7 @@ type Target struct {
 	// generate
 	Command []string // argv; paths of outputs already in the build tree
 	Inputs  []string
+	Depfile string   // relative, like Outputs; "" if the command writes none
 	Outputs []string // relative; the file is BuildDir/gen/NAME/OUTPUT: as declared, or those that match Patterns
 
 	// Patterns are its outputs where the command chooses the names, see graph.Collect; else nil. Outputs are the files of its last run, none if it is one of

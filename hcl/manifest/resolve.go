@@ -339,7 +339,7 @@ func literalKeys(e hclsyntax.Expression) ([]string, bool) {
 }
 
 // selfNames are what `self` offers in the command of a generate block.
-var selfNames = []string{"dir", "inputs", "name", "outputs", "source_dir"}
+var selfNames = []string{"depfile", "dir", "inputs", "name", "outputs", "source_dir"}
 
 func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 	b := r.scope.block
@@ -352,7 +352,7 @@ func (r *resolver) self(n *hclsyntax.ScopeTraversalExpr) {
 		r.fail(rng, knownNames("name", selfNames), "self has no %q%s", name, didYouMean(name, selfNames))
 		return
 	}
-	for _, attr := range []string{"outputs", "inputs"} {
+	for _, attr := range []string{"outputs", "inputs", "depfile"} {
 		r.refs.addrs = append(r.refs.addrs, attrAddr(b.key(), attr))
 	}
 }

@@ -335,13 +335,17 @@ func generateBlock() *Block {
 		Attributes: []Attribute{
 			{Name: "command", Type: StringsType, Required: true, Example: `command = ["python3", "tools/tables.py", self.outputs[0]]`,
 				Text: "The program and its arguments. It runs in the root of the project, and no shell is involved. `self.outputs`, " +
-					"`self.inputs`, `self.dir` (`build/gen/NAME`), `self.source_dir` (the folder of the manifest) and `self.name` are known in it.",
+					"`self.inputs`, `self.depfile`, `self.dir` (`build/gen/NAME`), `self.source_dir` (the folder of the manifest) and `self.name` are known in it.",
 				Becomes: "the argv, verbatim"},
 			{Name: "inputs", Type: StringsType, Example: `inputs = ["tools/tables.py"]`,
 				Text: "Files that the command reads. The command runs again when one of them changes."},
 			{Name: "outputs", Type: StringsType, Required: true, Example: `outputs = ["tables.cuh"]`,
 				Text: "Files that the command writes, relative to `build/gen/NAME`. Elsewhere `generate.NAME.outputs` has their paths. " +
 					"Patterns (`*.cu`, `**/*.h`) and folders (`src/`) stand for files whose names the command chooses."},
+			{Name: "depfile", Type: StringType, Example: `depfile = "tables.d"`,
+				Text: "A file that the command writes, relative to `build/gen/NAME`: it names the files that the command has read, as rules of make " +
+					"(ninja's depfile, `-MD` of compilers). The command runs again when one of them changes. `self.depfile` is its path. kbuild removes it " +
+					"when it has read it, unless it is one of `outputs`."},
 			attrDeps, attrMemory, attrLabels,
 		},
 	}
