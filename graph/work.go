@@ -100,11 +100,14 @@ type Step struct {
 	DiagnosticInputs []string
 	DiagnosticArgv   []string
 
-	UnkeyedPaths []string // files that Argv names and whose content is not in the key: the source, for messages
+	UnkeyedPaths []string // files that Argv names and does not read: the source, for messages
 
-	// KeyedByText are preprocessed texts, outputs of other actions. Argv reads the source and the headers of these texts itself; the
-	// texts are in the key in their place.
-	KeyedByText []string
+	// DepfileArgvs write, each into Depfile, the dependency files of passes that Argv runs and whose headers its own does not have.
+	DepfileArgvs [][]string
+
+	// TextArgv writes all that Argv reads of the project and of headers as one text, of which Argv would make the same: it is for a
+	// compile on another machine. nil if there is no such text.
+	TextArgv []string
 
 	CanonicalForms []CanonicalForm // outputs that the executor makes of other outputs
 	Macros         []string        // macros that Argv defines whose value is in the key only if the text uses them
@@ -146,12 +149,11 @@ type StagedFile struct {
 }
 
 // CanonicalForm says that the output Canon is the preprocessed text Raw without line numbers and blank space. DropFalse leaves out what
-// stands in #if 0. Clang says that it is for clang, which spells positions into names of functions.
+// stands in #if 0.
 type CanonicalForm struct {
 	Raw       string
 	Canon     string
 	DropFalse bool
-	Clang     bool
 }
 
 // Link is a device link of nvlink. nvlink exits 0 while it drops code, so its words decide (facts: "SM Arch not found", "Ignoring -dlto",

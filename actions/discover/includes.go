@@ -20,7 +20,7 @@ import (
 func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
 	stable = true
 	if a := ran.Action; a.Depfile != "" {
-		found, dotDot, placed, err := d.readDepfile(ran)
+		found, dotDot, placed, err := d.readDepfiles(ctx, ran)
 		if err != nil {
 			return false, err
 		}
@@ -39,17 +39,26 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 	return d.linkStub(ctx, ran, rec) && stable, nil
 }
 
-// readDepfile reads a depfile and digests what it names, without the declared inputs. dotDot are the names with "..", as
-// the compiler has them. placed reports that a name spells the root.
-func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []string, placed bool, err error) {
+// readDepfiles reads the dependency files of a command and digests what they name, without the declared inputs. dotDot are
+// the names with "..", as the compiler has them. placed reports that a name spells the root.
+func (d *Discovery) readDepfiles(ctx context.Context, ran Ran) (
+	out []cache.FileDigest, dotDot []string, placed bool, err error,
+) {
 	a := ran.Action
-	text, err := regular.Read(ran.Depfile)
+	deps, err := d.readDepfile(ran, ran.Depfile)
 	if err != nil {
-		return nil, nil, false, fmt.Errorf("the compiler wrote no dependency file for %s: %w", a.Name, err)
+		return nil, nil, false, err
 	}
-	deps, err := d.dependencies(ran, text)
-	if err != nil {
-		return nil, nil, false, fmt.Errorf("the dependency file of %s: %w", a.Name, err)
+	for _, argv := range a.Step().DepfileArgvs {
+		argv = slices.Clone(argv)
+		argv[slices.Index(argv, a.Depfile)] = ran.Scratch
+		d.Ask(ctx, a, argv, false)
+		more, err := d.readDepfile(ran, ran.Scratch)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		deps = append(deps, more...)
+		os.Remove(ran.Scratch)
 	}
 	seen := map[string]bool{os.DevNull: true}
 	for _, f := range slices.Concat(a.Inputs, a.Outputs) {
@@ -74,6 +83,19 @@ func (d *Discovery) readDepfile(ran Ran) (out []cache.FileDigest, dotDot []strin
 	}
 	slices.SortFunc(out, func(a, b cache.FileDigest) int { return strings.Compare(a.Path, b.Path) })
 	return out, dotDot, placed, nil
+}
+
+// readDepfile returns the names in one dependency file.
+func (d *Discovery) readDepfile(ran Ran, file string) ([]string, error) {
+	text, err := regular.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("the compiler wrote no dependency file for %s: %w", ran.Action.Name, err)
+	}
+	deps, err := d.dependencies(ran, text)
+	if err != nil {
+		return nil, fmt.Errorf("the dependency file of %s: %w", ran.Action.Name, err)
+	}
+	return deps, nil
 }
 
 // ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld writes names as they are, and one
@@ -207,7 +229,7 @@ func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Re
 // folder of that source, where they are looked for first.
 func (s *compile) besideStub() {
 	a := s.ran.Action
-	if a.Kind != graph.HostPart {
+	if !compilesMade(a) {
 		return
 	}
 	was := s.dirs
@@ -285,14 +307,14 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	a := s.ran.Action
 	var t incbin
-	switch a.Kind {
-	case graph.Preprocess: // what compiles its text finds it there
+	switch {
+	case a.Kind == graph.Preprocess: // what compiles its text finds it there
 		return nil
-	case graph.HostPart:
+	case compilesMade(a):
 		t = s.stagedIncbins()
 		found = nil // headers of the toolkit
 	}
-	for _, f := range append(slices.Clone(a.Inputs), paths(found)...) {
+	for _, f := range append(sourcesOf(a), paths(found)...) {
 		if !IsCondition(f) {
 			t.add(s.sources.scan(f).incbin)
 		}
@@ -309,6 +331,11 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	}
 	have := append(paths(found), a.Inputs...)
 	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
+}
+
+// compilesMade reports a compile of host code that the compiler of device code made, not of a source.
+func compilesMade(a *graph.Action) bool {
+	return a.Kind == graph.HostPart && (len(a.Inputs) == 0 || !slices.Contains(a.Argv, a.Inputs[0]))
 }
 
 // stagedIncbins are what the assembler takes in for the texts that were put into the command's folder.
@@ -457,11 +484,16 @@ func ownFiles(a *graph.Action, found []cache.FileDigest) []string {
 	if isLink(a) {
 		return nil
 	}
-	files := slices.Clone(a.Inputs)
+	files := sourcesOf(a)
 	for _, f := range found {
 		if !path.IsAbs(f.Path) || slices.ContainsFunc(a.SearchDirs, func(d string) bool { return strings.HasPrefix(f.Path, d+"/") }) {
 			files = append(files, f.Path)
 		}
 	}
 	return files
+}
+
+// sourcesOf are the inputs of a that are text, not bitcode that a compile links.
+func sourcesOf(a *graph.Action) []string {
+	return slices.DeleteFunc(slices.Clone(a.Inputs), func(f string) bool { return path.Ext(f) == ".bc" })
 }

@@ -16,7 +16,7 @@ import (
 
 // profiles are the files in which a compile looks for a profile, whether they are there or not.
 func (g *arguments) profiles(a *graph.Action) []string {
-	if a.Kind != graph.Compile && a.Kind != graph.HostCompile && a.Kind != graph.HostPart {
+	if a.Kind != graph.Compile && a.Kind != graph.HostCompile && a.Kind != graph.HostPart && a.Kind != graph.DeviceCode {
 		return nil
 	}
 	var files, dirs []string

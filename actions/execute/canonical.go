@@ -75,7 +75,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 		if canon >= 0 {
 			t := a.Step().CanonicalForms[canon]
 			out, _ := pptext.AppendCanonical(c.buffer(), text,
-				pptext.Options{DropFalse: t.DropFalse, Clang: t.Clang, Base: c.base})
+				pptext.Options{DropFalse: t.DropFalse, Base: c.base})
 			if err := c.finish(a, m, dir.output(slices.Index(a.Outputs, t.Canon), t.Canon), t.Canon, out, true); err != nil {
 				return m, err
 			}

@@ -83,19 +83,20 @@ type carrier struct {
 	named     func(a *graph.Action) []string
 	ask       func(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool)
 	here      func(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error)
-	bring     func(ctx context.Context, file string) error // a text into the build tree
-	programs  sync.Map                                     // see once
+	texts     sync.Mutex // held while a text is written: see fillText
+	programs  sync.Map   // see once
 }
 
 // travels reports whether a may run on another machine.
 func travels(a *graph.Action) bool {
-	if a.Kind == graph.DeviceCode && textThere(a) == "" {
-		return false
-	}
 	if a.Kind == graph.LLD && !slices.Contains(a.Argv, "-flavor") { // a clang that runs an lld of its own
 		return false
 	}
-	return a.Kind.Info().Portable && a.Depfile == "" && !a.CwdInKey && !a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
+	if a.Kind == graph.DeviceCode && !hasText(a) {
+		return false
+	}
+	return a.Kind.Info().Portable && (a.Depfile == "" || hasText(a)) && !a.CwdInKey &&
+		!a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
 }
 
 // Portable implements sched.Distributor. What takes less time here than its files take to move is not worth it.
@@ -106,11 +107,13 @@ func (r *Runner) Portable(a *graph.Action) bool {
 	}
 	var bytes int64
 	reads := commandReads(a, a.Argv)
-	text := textThere(a)
 	for _, in := range a.Reads() {
-		if in == text || text == "" && reads(in) {
+		if reads(in) {
 			bytes += r.intermediates.size(in)
 		}
+	}
+	if hasText(a) {
+		bytes += usualText
 	}
 	back := bytes // if nothing is known
 	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
@@ -250,7 +253,7 @@ func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir 
 	p := &parcel{carrier: c, inputs: map[string]bool{}, moves: map[string]string{}}
 	p.cmd.Folders = []string{awayTemp}
 	fill := p.fill
-	if textThere(a) != "" {
+	if hasText(a) {
 		fill = p.fillText
 	}
 	if err := fill(ctx, a, argv, dir); err != nil {

@@ -1,43 +1,40 @@
 package execute
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/kbuild-dev/kbuild/actions/pptext"
 	"github.com/kbuild-dev/kbuild/actions/run"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
-	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 )
 
-// A device compile by clang reads the source and its headers itself, though its key has the canonical text in their place. On another machine it
-// reads that text. What it makes is the same, byte for byte, since nothing that travels records lines or asks for its own position. Three things
-// see to that:
+// A device compile by clang reads a source and its headers. On another machine it reads one text of all of them, which clang writes
+// here: each header in place of its include, with macros, comments and columns as they are (-frewrite-includes). What it makes is the
+// same, byte for byte:
 //
-//   - The text stands there under the name of the source, which clang writes into bitcode.
-//   - clang -cc1 is run as the driver would run it here, but for where headers are. The driver itself would start the file /proc/self/exe
-//     once more, which there is the loader.
-//   - A compile that says anything counts as lost, and runs here: its carets would point into the text.
+//   - The text has the name of the source there, which clang writes into bitcode. Compiles whose outputs record lines run here.
+//   - clang -cc1 is run as the driver would run it here, but for where headers are. The driver itself would start the file
+//     /proc/self/exe again, which there is the loader.
+//   - A compile that prints anything counts as lost, and runs here: its carets would point into the text.
+//
+// The text is written beside the slots of the scheduler, so there is one at a time. It takes a tenth of the time of a small compile.
 
-// textThere is the text that a reads on another machine in place of what it names; "" if it reads that.
-func textThere(a *graph.Action) string {
-	s := a.Step()
-	if len(s.KeyedByText) != 1 || len(s.UnkeyedPaths) != 1 || !filepath.IsLocal(s.UnkeyedPaths[0]) {
-		return ""
-	}
-	text := compiler.Canonical(s.KeyedByText[0])
-	if !slices.Contains(a.Inputs, text) { // the outputs record lines
-		return ""
-	}
-	return text
+// hasText reports a compile that another machine makes of such a text.
+func hasText(a *graph.Action) bool {
+	return a.Step().TextArgv != nil && filepath.IsLocal(a.Inputs[0])
 }
+
+// usualText is the size of a text with HIP's or CUDA's headers, in bytes.
+const usualText = 6 << 20
 
 // fillText packs the compile of a text for argv, a command of clang's driver.
 func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
@@ -66,11 +63,11 @@ func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, d
 	if err := p.addProgram(ctx, a, front[0]); err != nil {
 		return err
 	}
-	if err := p.addText(ctx, a); err != nil {
+	if err := p.addText(ctx, a, dir); err != nil {
 		return err
 	}
 	p.addOutput(made, back)
-	args, err := p.frontEnd(front[1:], a.Step().UnkeyedPaths[0], p.name(made))
+	args, err := p.frontEnd(front[1:], a.Inputs[0], p.name(made))
 	p.cmd.Argv = append(p.cmd.Argv, args...)
 	return err
 }
@@ -88,26 +85,42 @@ func withFiles(argv []string, files map[string]string) ([]string, error) {
 	return argv, nil
 }
 
-// addText adds the text of a under the name of its source.
-func (p *parcel) addText(ctx context.Context, a *graph.Action) error {
-	text, source := textThere(a), a.Step().UnkeyedPaths[0]
-	if err := p.bring(ctx, text); err != nil {
+// addText writes the text of a, with its dependency file, and adds it under the name of the source.
+func (p *parcel) addText(ctx context.Context, a *graph.Action, dir scratch) error {
+	p.texts.Lock()
+	defer p.texts.Unlock()
+	own, source := dir.again(), a.Inputs[0]
+	if err := own.makeFolders(a); err != nil {
 		return err
 	}
-	file := cache.Absolute(p.root, text)
-	data, err := os.ReadFile(file)
+	argv, err := commandLine(p.root, a, a.Step().TextArgv, own)
 	if err != nil {
 		return err
 	}
-	if pptext.AsksPosition(data, pptext.Options{Clang: true}) {
-		return fmt.Errorf("%s asks for its own lines", source)
+	res, err := p.here(ctx, a, argv, own)
+	if err != nil {
+		return err
 	}
-	return p.add(file, p.name(source), func() (cache.Digest, error) { return p.digest(text) })
+	if res.ExitCode != 0 || len(res.Output) > 0 {
+		return fmt.Errorf("clang prints %q for the text of %s", res.Output, source)
+	}
+	file := own.output(0, a.Outputs[0])
+	text, err := regular.Read(file)
+	if err != nil {
+		return err
+	}
+	for _, clock := range []string{"__DATE__", "__TIME__", "__TIMESTAMP__"} {
+		if bytes.Contains(text, []byte(clock)) {
+			return fmt.Errorf("%s may tell the time", source)
+		}
+	}
+	p.moves[own.depfile()] = dir.depfile()
+	return p.add(file, p.name(source), func() (cache.Digest, error) { return sha256.Sum256(text), nil })
 }
 
-// headerOptions of clang -cc1 have an argument and are for what a preprocessor reads, or for files beside the output.
-var headerOptions = []string{"-I", "-F", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-isysroot", "-iframework", "-iprefix", "-iwithprefix", "-iwithprefixbefore",
-	"-c-isystem", "-cxx-isystem", "-internal-isystem", "-internal-externc-isystem", "-internal-iframework", "-include", "-imacros", "-resource-dir", "-dumpdir"}
+// headerOptions of clang -cc1 have an argument and are for the headers that the text has, or for files beside the output.
+var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-isysroot", "-iframework", "-iprefix", "-iwithprefix", "-iwithprefixbefore",
+	"-c-isystem", "-cxx-isystem", "-internal-isystem", "-internal-externc-isystem", "-internal-iframework", "-include", "-resource-dir", "-dumpdir", "-dependency-file", "-MT"}
 
 // frontEnd turns the arguments of clang -cc1 for a source into those for its text. What may name a file of which nobody knows stays here.
 func (p *parcel) frontEnd(args []string, source, output string) (argv []string, err error) {
@@ -119,7 +132,12 @@ func (p *parcel) frontEnd(args []string, source, output string) (argv []string, 
 		switch arg := args[i]; {
 		case slices.Contains(headerOptions, arg):
 			i++
-		case strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"), strings.HasPrefix(arg, "-I"):
+		case strings.HasPrefix(arg, "-I"), arg == "-sys-header-deps":
+		case arg == "-D", arg == "-U":
+			i++
+			argv = append(argv, arg, args[i])
+		case strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"):
+			argv = append(argv, arg)
 		case arg == "-o":
 			i++
 			argv = append(argv, arg, output)
@@ -138,7 +156,7 @@ func (p *parcel) frontEnd(args []string, source, output string) (argv []string, 
 			argv = append(argv, arg)
 		}
 	}
-	return append(argv, "-x", args[n-2]+"-cpp-output", p.name(source)), err
+	return append(argv, "-x", args[n-2], p.name(source)), err
 }
 
 // mayName reports whether an argument, or the value in it, may name a file; plugins and modules are files, too.

@@ -14,24 +14,32 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// deviceCompile is a compile by clang's driver that is keyed by its text, and a runner that the driver answers with steps.
+// deviceCompile is a compile by clang's driver that another machine makes of a text, and a runner that the driver answers with steps.
 func deviceCompile(t *testing.T, text, steps string) (*parcel, *graph.Action, scratch, error) {
 	t.Helper()
 	l := newLab(t, "")
 	c := l.lateRunner().Config
 	l.write("a b.hip", "the source\n")
-	l.write("x.canon.ii", text)
 	l.write("lib.bc", "bitcode")
 	c.Elsewhere = &unsteady{}
 	dir := scratch{dir: filepath.Join(l.root, ".kbuild/tmp/x"), rel: ".kbuild/tmp/x"}
 	if err := os.MkdirAll(dir.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	a := &graph.Action{Kind: graph.DeviceCode, Argv: []string{"cat", "-c", "-o", "build/x.bc", "a b.hip"}, Inputs: []string{"x.canon.ii"}, Outputs: []string{"build/x.bc"},
-		Work: graph.Work{Step: &graph.Step{UnkeyedPaths: []string{"a b.hip"}, KeyedByText: []string{"x.ii"}}}}
+	a := &graph.Action{Kind: graph.DeviceCode, Argv: []string{"cat", "-c", "-o", "build/x.bc", "a b.hip"}, Inputs: []string{"a b.hip", "lib.bc"},
+		Outputs: []string{"build/x.bc"}, Depfile: "build/x.bc.d", Intermediate: true,
+		Work: graph.Work{Step: &graph.Step{TextArgv: []string{"clang", "-frewrite-includes", "-MF", "build/x.bc.d", "-o", "build/x.bc", "a b.hip"}}}}
 	carrier := New(c).carrier
 	carrier.ask = func(context.Context, *graph.Action, []string, bool) (string, bool) { return steps, true }
-	carrier.bring = func(context.Context, string) error { return nil }
+	carrier.here = func(_ context.Context, _ *graph.Action, argv []string, in scratch) (res run.Result, err error) {
+		if want := []string{"clang", "-frewrite-includes", "-MF", in.rel + "/kbuild.d", "-o", in.rel + "/x.bc", "a b.hip"}; !slices.Equal(argv, want) {
+			t.Errorf("the text is written by %q, want %q", argv, want)
+		}
+		if strings.HasPrefix(text, "#warning") {
+			res.Output = []byte("a b.hip:1:2: warning: seen\n")
+		}
+		return res, os.WriteFile(filepath.Join(l.root, in.rel, "x.bc"), []byte(text), 0o666)
+	}
 	carrier.digest = func(file string) (cache.Digest, error) { return cache.DigestFile(filepath.Join(l.root, file)) }
 	p, err := carrier.pack(t.Context(), a, a.Argv, dir)
 	return p, a, dir, err
@@ -40,7 +48,7 @@ func deviceCompile(t *testing.T, text, steps string) (*parcel, *graph.Action, sc
 // front is a step of clang's front end as the driver shows it, with more arguments.
 func front(more ...string) string {
 	words := []string{"/bin/cat", "-cc1", "-emit-llvm-bc", "-main-file-name", "a b.hip", "-isystem", "/usr/include", "-D", "X=/a", "-DY", "-include", "wrapper.h", "-resource-dir", "/r",
-		"-dumpdir", "build/x-", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3"}
+		"-dumpdir", "build/x-", "-dependency-file", "build/x.d", "-MT", "text", "-sys-header-deps", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3"}
 	words = append(append(words, more...), "-o", "build/x.bc", "-x", "hip", "a b.hip")
 	return ` "` + strings.Join(words, `" "`) + "\"\n"
 }
@@ -51,17 +59,18 @@ func TestPackText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"-cc1", "-emit-llvm-bc", "-main-file-name", "a b.hip", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3",
-		"-o", ".kbuild/tmp/x/x.bc", "-x", "hip-cpp-output", "a b.hip"}
+	want := []string{"-cc1", "-emit-llvm-bc", "-main-file-name", "a b.hip", "-D", "X=/a", "-DY", "-mlink-builtin-bitcode", "lib.bc", "-fdebug-compilation-dir=/proc/self/cwd", "-O3",
+		"-o", ".kbuild/tmp/x/x.bc", "-x", "hip", "a b.hip"}
 	if got := p.cmd.Argv[5:]; !slices.Equal(got, want) {
 		t.Errorf("runs %q, want %q", got, want)
 	}
 	for _, in := range p.cmd.Inputs {
-		if in.Path == "a b.hip" && filepath.Base(in.File) != "x.canon.ii" {
+		if in.Path == "a b.hip" && !strings.HasSuffix(in.File, "/again/x.bc") {
 			t.Errorf("the source is %s", in.File)
 		}
 	}
-	if !travelled(p.cmd, "a b.hip") || !travelled(p.cmd, "lib.bc") || !p.silent || p.then != nil || p.moves[dir.file("away0")] != dir.output(0, "x.bc") {
+	if !travelled(p.cmd, "a b.hip") || !travelled(p.cmd, "lib.bc") || !p.silent || p.then != nil || p.moves[dir.file("away0")] != dir.output(0, "x.bc") ||
+		p.moves[dir.again().depfile()] != dir.depfile() {
 		t.Errorf("%+v", p)
 	}
 }
@@ -86,8 +95,8 @@ func TestPackTextLinked(t *testing.T) {
 // What nobody knows, or what is not the same from a text, is compiled here.
 func TestPackTextRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, steps, want string }{
-		{"lines", "int a = __builtin_LINE();\n", front(), "asks for its own lines"},
-		{"lambdas", "auto a = __PRETTY_FUNCTION__;\n", front(), "asks for its own lines"},
+		{"the time", "const char *t = __TIME__;\n", front(), "may tell the time"},
+		{"a warning", "#warning seen\n", front(), "clang prints"},
 		{"no answer", "int a;\n", "clang version 99\n", "shows no steps"},
 		{"another driver", "int a;\n", ` "/bin/cat" "-o" "x"` + "\n", "nobody knows what cat does"},
 		{"three steps", "int a;\n", front() + ` "/ld" "a"` + "\n" + ` "/bundle" "a"` + "\n", "nobody knows what cat does"},
@@ -97,6 +106,7 @@ func TestPackTextRefuses(t *testing.T) {
 		{"a file of the project", "int a;\n", front("-fprofile-use-path=lib.bc"), "-fprofile-use-path=lib.bc names"},
 		{"a file", "int a;\n", front("-fsanitize-ignorelist=/etc/list"), "/etc/list names"},
 		{"modules", "int a;\n", front("-fmodules"), "-fmodules names"},
+		{"macros of a file", "int a;\n", front("-imacros", "lib.bc"), "lib.bc names"},
 		{"a precompiled header", "int a;\n", front("-include-pch", "/a.pch"), "nobody knows what"},
 	} {
 		if _, _, _, err := deviceCompile(t, tt.text, tt.steps); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -106,19 +116,17 @@ func TestPackTextRefuses(t *testing.T) {
 }
 
 // A compile whose outputs record lines, or of a source outside of the project, stays here.
-func TestTextThere(t *testing.T) {
+func TestHasText(t *testing.T) {
 	_, a, _, err := deviceCompile(t, "int a;\n", front())
-	if err != nil || textThere(a) != "x.canon.ii" || !travels(a) {
-		t.Fatalf("%q, %v", textThere(a), err)
+	if err != nil || !hasText(a) || !travels(a) {
+		t.Fatalf("%v, %v", hasText(a), err)
 	}
-	raw, outside := *a, *a
-	raw.Inputs = []string{"x.ii"}
-	step := *a.Work.Step
-	step.UnkeyedPaths = []string{"../a b.hip"}
-	outside.Work.Step = &step
-	for _, a := range []*graph.Action{&raw, &outside} {
+	lines, outside := *a, *a
+	lines.Work.Step = &graph.Step{}
+	outside.Inputs = []string{"../a b.hip"}
+	for _, a := range []*graph.Action{&lines, &outside} {
 		if travels(a) {
-			t.Errorf("%v travels", a.Step())
+			t.Errorf("%v travels", a.Inputs)
 		}
 	}
 }

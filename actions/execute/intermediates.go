@@ -21,10 +21,9 @@ import (
 // quickly made) by running their pass again. A file goes when the last action that may read it has ended.
 type intermediates struct {
 	makers
-	root    string
-	store   cache.Store                                      // keeps them; nil without
-	remake  func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
-	travels func(a *graph.Action) bool                       // whether a may run on another machine; nil is no
+	root   string
+	store  cache.Store                                      // keeps them; nil without
+	remake func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
 
 	mu      sync.Mutex
 	outputs map[string]cache.Output // of the passes that have been settled or run, by path
@@ -112,15 +111,12 @@ func (p *intermediates) count() {
 		if len(files) == 0 {
 			continue
 		}
-		reads, text := commandReads(b, b.Argv), ""
-		if p.travels != nil && p.travels(b) {
-			text = textThere(b)
-		}
+		reads := commandReads(b, b.Argv)
 		for _, in := range files {
 			if !p.ended[b.ID] {
 				p.users[in]++
 			}
-			p.read[in] = p.read[in] || reads(in) || in == text
+			p.read[in] = p.read[in] || reads(in)
 		}
 	}
 	p.ended = nil

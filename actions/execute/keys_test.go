@@ -135,7 +135,10 @@ func unkeyed(a *graph.Action) (lines []string) {
 	list("read for messages", a.Step().DiagnosticInputs)
 	list("for messages", a.Step().DiagnosticArgv)
 	list("mentions", a.Step().UnkeyedPaths)
-	list("follows", a.Step().KeyedByText)
+	for _, argv := range a.Step().DepfileArgvs {
+		list("depfile by", argv)
+	}
+	list("text by", a.Step().TextArgv)
 	list("macros", a.Step().Macros)
 	list("ships", a.Driver().Ships)
 	if a.Work.Keep != nil {
@@ -146,7 +149,7 @@ func unkeyed(a *graph.Action) (lines []string) {
 	}
 	list("host references", slices.DeleteFunc([]string{a.Link().HostRefs}, func(s string) bool { return s == "" }))
 	for _, s := range a.Step().CanonicalForms {
-		lines = append(lines, fmt.Sprintf("canonical: %s of %s, without #if 0 %v, for clang %v", s.Canon, s.Raw, s.DropFalse, s.Clang))
+		lines = append(lines, fmt.Sprintf("canonical: %s of %s, without #if 0 %v", s.Canon, s.Raw, s.DropFalse))
 	}
 	for _, s := range a.Step().Staged {
 		lines = append(lines, fmt.Sprintf("staged: %s from %s", s.Name, s.From))

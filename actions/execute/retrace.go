@@ -128,8 +128,7 @@ func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 	return h
 }
 
-// add adds what the record of a names. An action that reads the source which a text in its key was made of has the text stand for all
-// that went into it.
+// add adds what the record of a names.
 func (h *holding) add(a *graph.Action) {
 	r := h.v.r
 	for _, list := range [3][]string{r.discovery.Uses(r.lastRecord(a)), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
@@ -147,11 +146,6 @@ func (h *holding) add(a *graph.Action) {
 	for _, s := range a.Step().Staged {
 		if s.From != "" {
 			h.known.add(r.tree.abs(s.From))
-		}
-	}
-	for _, text := range a.Step().KeyedByText {
-		if maker := r.makers.maker(text); maker != nil {
-			h.add(maker)
 		}
 	}
 }

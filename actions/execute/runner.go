@@ -105,8 +105,7 @@ func New(c Config) *Runner {
 	r.stability = &stability{makers: r.makers, root: c.Root, env: c.Env, discovery: r.discovery, files: c.Files, last: c.Records.Last, begun: c.Begun}
 	if c.Elsewhere != nil {
 		r.carrier = &carrier{elsewhere: c.Elsewhere, platform: c.Platform, cost: c.Cost, memory: c.Memory, root: c.Root, env: c.Env, keyEnv: c.KeyEnv, files: c.Files,
-			digest: r.digest, named: r.discovery.Named, ask: r.processes.ask, here: r.processes.runHere, bring: r.intermediates.materializeFile}
-		r.intermediates.travels = travels
+			digest: r.digest, named: r.discovery.Named, ask: r.processes.ask, here: r.processes.runHere}
 		r.processes.carrier = r.carrier
 	}
 	r.misparses = &misparses{makers: r.makers, processes: r.processes, exists: c.Listing.Exists, known: c.Misparsed}

@@ -118,11 +118,6 @@ func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cac
 			return false
 		}
 	}
-	for _, text := range a.Step().KeyedByText {
-		if !s.followed(text, start) {
-			return false
-		}
-	}
 	return true
 }
 
@@ -131,23 +126,4 @@ func (s *stability) discovered(files []cache.FileDigest, start cache.Moment) boo
 	return !slices.ContainsFunc(files, func(f cache.FileDigest) bool {
 		return !discover.IsCondition(f.Path) && !s.unchanged(f.Path, f.Digest, start)
 	})
-}
-
-// followed reports whether the source and the headers of a preprocessed text are still what they were when it was made: a
-// command that began at start has read them for itself.
-func (s *stability) followed(text string, start cache.Moment) bool {
-	pre, rec := s.maker(text), s.last(text)
-	if pre == nil || rec == nil {
-		return false
-	}
-	for _, in := range pre.Inputs {
-		for _, f := range rec.Fields {
-			if f.Name == "input "+in {
-				if d, err := cache.ParseDigest(f.Value); err != nil || !s.unchanged(in, d, start) {
-					return false
-				}
-			}
-		}
-	}
-	return s.discovered(rec.Discovered, start) && s.discovery.StillAbsent(rec)
 }

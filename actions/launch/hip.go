@@ -149,16 +149,12 @@ func (b *build) planHIP() {
 	whole := &graph.Action{Kind: graph.Compile, Name: c.Source, Archs: c.GPU.Archs, Mode: c.GPU.Mode, Argv: c.Argv, Env: env, Inputs: []string{c.Source},
 		Outputs: []string{output + ".o"}, Depfile: depfile, Tools: []string{"hip"}, Work: graph.Work{Driver: &graph.Driver{}}}
 	b.hip.Split(compiler.Unit{Whole: whole, Env: env, Dir: partsDir, ID: b.hipID(), Lines: b.debug, Emit: func(a *graph.Action) {
-		if isHostText(a) && c.Deps != "" && !c.Own {
+		if a.Kind == graph.HostPart && c.Deps != "" && !c.Own {
 			a.Argv = append(slices.Clone(a.Argv), c.GPU.Targets...)
 			a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
 		}
 		b.emit(a)
 	}}, b.hip.codes)
-}
-
-func isHostText(a *graph.Action) bool {
-	return a.Kind == graph.Preprocess && slices.Equal(a.Archs, []string{"host"})
 }
 
 // hipID names the source within any program, as moduleID does for nvcc.
@@ -184,10 +180,10 @@ func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
 		}
 		return os.ReadFile(name)
 	}
-	i := slices.IndexFunc(b.graph.Actions, isHostText)
-	text := b.graph.Actions[i]
-	own := host.Command{Argv: slices.Concat(text.Argv, b.host.GPU.Targets)}
-	res, err := run.Run(ctx, run.Command{Argv: own.AskOwn(text.Outputs[0], text.Depfile, name), Dir: b.launch.Dir, Env: slices.Concat(b.env.All, text.Env, []string{"TMPDIR=" + placeDir})})
+	i := slices.IndexFunc(b.graph.Actions, func(a *graph.Action) bool { return a.Kind == graph.HostPart })
+	pass := b.graph.Actions[i]
+	own := host.Command{Argv: slices.Concat(pass.Argv, b.host.GPU.Targets)}
+	res, err := run.Run(ctx, run.Command{Argv: own.AskOwn(pass.Outputs[0], pass.Depfile, name), Dir: b.launch.Dir, Env: slices.Concat(b.env.All, pass.Env, []string{"TMPDIR=" + placeDir})})
 	if err != nil {
 		return nil, err
 	}
@@ -197,13 +193,11 @@ func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// hipSaid is what clang says of the command: the compiles, which preprocess once more, say what the preprocessors did.
+// hipSaid is what clang says of the command.
 func (b *build) hipSaid() string {
 	var text strings.Builder
 	for _, a := range b.graph.Actions {
-		if a.Kind != graph.Preprocess {
-			text.Write(b.said[a.ID])
-		}
+		text.Write(b.said[a.ID])
 	}
 	return text.String()
 }

@@ -44,8 +44,6 @@ type Options struct {
 	// such brackets, which host compilers skip: without it, an edit of device code is an edit of the host code.
 	// What stands after an #else or #elif of such an #if stays.
 	DropFalse bool
-	// Clang takes __PRETTY_FUNCTION__ for a position: clang spells a lambda, or a type without a name, by where it stands.
-	Clang bool
 	// Base is a folder, absolute, whose files are named in markers as if it were the one that the compiler runs in: texts of two checkouts have one
 	// canonical form. Then __builtin_FILE asks for a position, too.
 	Base string
@@ -66,18 +64,13 @@ type Canon struct {
 // records no lines. The canonical form of a canonical form is itself. Text that is not understood
 // is copied.
 func AppendCanonical(dst, src []byte, o Options) ([]byte, Canon) {
-	lines := AsksPosition(src, o)
+	lines := asksPosition(src) || o.Base != "" && bytes.Contains(src, []byte("__builtin_FILE"))
 	if !lines {
 		if out, ok := appendCanonical(dst, src, o); ok {
 			return out, Canon{}
 		}
 	}
 	return append(dst, src...), Canon{Lines: lines, Copied: true}
-}
-
-// AsksPosition reports whether a preprocessed text asks for its own position: see Canon.Lines.
-func AsksPosition(src []byte, o Options) bool {
-	return asksPosition(src) || o.Base != "" && bytes.Contains(src, []byte("__builtin_FILE")) || o.Clang && bytes.Contains(src, []byte("__PRETTY_FUNCTION__"))
 }
 
 // asksPosition says whether the text holds a name that stands for a position, as a whole name or within a longer one,

@@ -45,12 +45,12 @@ func (u *Unit) Action(kind graph.Kind, argv []string, outputs ...string) *graph.
 // Source is what the command compiles, or the first file that it links. There is none in a plan that has errors elsewhere.
 func (u *Unit) Source() []string { return u.Whole.Inputs[:min(1, len(u.Whole.Inputs))] }
 
-// Preprocess makes the action that writes the text of one architecture, or of the host. form is how its canonical form is made.
-func (u *Unit) Preprocess(arch string, argv []string, text string, form graph.CanonicalForm) *graph.Action {
+// Preprocess makes the action that writes the text of one architecture, or of the host.
+func (u *Unit) Preprocess(arch string, argv []string, text string) *graph.Action {
 	a := u.Action(graph.Preprocess, argv, text)
 	a.Archs, a.Inputs, a.Depfile = []string{arch}, u.Source(), text+".d"
 	a.SearchDirs, a.OrderOnly, a.Transient = u.Whole.SearchDirs, u.Whole.OrderOnly, true
-	u.AddCanonical(a, text, form)
+	u.AddCanonical(a, text, graph.CanonicalForm{})
 	return a
 }
 

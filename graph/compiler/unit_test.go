@@ -38,7 +38,7 @@ func TestUnitAction(t *testing.T) {
 func TestUnitTexts(t *testing.T) {
 	for _, lines := range []bool{false, true} {
 		u, _ := unit(lines)
-		a := u.Preprocess("compute_80", nil, u.Dir+"/80.ii", graph.CanonicalForm{Clang: true})
+		a := u.Preprocess("compute_80", nil, u.Dir+"/80.ii")
 		reader := u.Action(graph.CICC, nil, u.Dir+"/80.ptx")
 		u.ReadTexts(reader, u.Dir+"/80.ii")
 		raw, canon := u.Dir+"/80.ii", u.Dir+"/80.canon.ii"

@@ -116,9 +116,42 @@ type Commands struct {
 	ID       string // -cuid: what static device variables are called by in the host's code and the device's; hexadecimal digits
 }
 
-// Preprocess gives the argv that writes the text of one architecture, or with code nil of the host.
-func (c Commands) Preprocess(code *gencode.Code, output, depfile string) []string {
-	return c.pass(code, slices.Concat([]string{"-E"}, c.dependencies(code, depfile), []string{"-o", output})...)
+// Device returns the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM
+// bitcode.
+func (c Commands) Device(code gencode.Code, output, depfile string) []string {
+	to := "-c"
+	if c.Language == "cuda" && !c.Bitcode {
+		to = "-S"
+	}
+	more := slices.Concat(c.DeviceFlags, c.dependencies(&code, depfile), []string{to, "-o", output})
+	return c.pass(&code, more...)
+}
+
+// Text returns the argv that writes the source for one architecture as one text, with the headers in place of their includes. Macros,
+// comments and columns stay as they are, so that a compile of the text is the compile of the source.
+func (c Commands) Text(code gencode.Code, output, depfile string) []string {
+	more := slices.Concat([]string{"-E", "-frewrite-includes"}, c.dependencies(&code, depfile), []string{"-o", output})
+	return c.pass(&code, more...)
+}
+
+// Dependencies returns the argv that writes the dependency file of the pass for one architecture, and nothing else.
+func (c Commands) Dependencies(code gencode.Code, depfile string) []string {
+	more := slices.Concat([]string{"-E"}, c.dependencies(&code, depfile), []string{"-o", "/dev/null"})
+	return c.pass(&code, more...)
+}
+
+// Host returns the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
+// rdc and lto, whose device link makes it.
+func (c Commands) Host(placeholder, output, depfile string) []string {
+	argv := c.dependencies(nil, depfile)
+	switch {
+	case placeholder == "":
+	case c.Embeds:
+		argv = append(argv, forCC1, EmbedOffload+placeholder)
+	default:
+		argv = append(argv, forCC1, "-fcuda-include-gpubinary", forCC1, placeholder)
+	}
+	return c.pass(nil, append(argv, "-c", "-o", output)...)
 }
 
 // dependencies are the options that write a dependency file with system headers. Since clang 21 a pass of HIP's device code takes no
@@ -129,33 +162,9 @@ func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
 	}
 	var argv []string
 	for _, a := range []string{"-dependency-file", depfile, "-MT", "text", "-sys-header-deps"} {
-		argv = append(argv, "-Xclang", a)
+		argv = append(argv, forCC1, a)
 	}
 	return argv
-}
-
-// Device gives the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM
-// bitcode.
-func (c Commands) Device(code gencode.Code, output string) []string {
-	to := "-c"
-	if c.Language == "cuda" && !c.Bitcode {
-		to = "-S"
-	}
-	return c.pass(&code, append(slices.Clone(c.DeviceFlags), to, "-o", output)...)
-}
-
-// Host gives the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
-// rdc and lto, whose device link makes it.
-func (c Commands) Host(placeholder, output string) []string {
-	var argv []string
-	switch {
-	case placeholder == "":
-	case c.Embeds:
-		argv = []string{forCC1, EmbedOffload + placeholder}
-	default:
-		argv = []string{forCC1, "-fcuda-include-gpubinary", forCC1, placeholder}
-	}
-	return c.pass(nil, append(argv, "-c", "-o", output)...)
 }
 
 // pass is a command of clang for one side of the source. Options that only matter to another pass are in it as well: clang

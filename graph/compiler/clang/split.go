@@ -10,9 +10,8 @@ import (
 
 // One command of hipcc, or of a clang for CUDA, is taken apart into the passes that it runs, each an action.
 //
-// The preprocessed texts are there for keys alone: a compile reads the source and its headers itself, as hipcc's does, so that it
-// makes the same and says the same. But its key has the canonical text in their place, and a comment compiles nothing. clang
-// preprocesses once more than it would, which costs a tenth of a small compile.
+// Each pass compiles the source and is keyed by the source and the headers that it reads, as a compile of C++ is. It is not keyed by
+// preprocessed text: what clang records and warns of depends on columns, macros and comments, which no such text has.
 
 // Split is a command being taken apart.
 type Split struct {
@@ -30,42 +29,33 @@ func ID(label, source, partition string) string {
 	return compiler.SourceHash(label, source, partition)[:16]
 }
 
-// preprocess plans the text of an architecture, or with code nil of the host, and gives its name.
-func (s *Split) preprocess(code *gencode.Code) string {
-	arch := "host"
-	if code != nil {
-		arch = code.String()
-	}
-	text := s.Dir + "/" + compiler.FileName(arch) + ".ii"
-	s.Emit(s.Preprocess(arch, s.Commands.Preprocess(code, text, text+".d"), text, graph.CanonicalForm{Clang: true}))
-	return text
-}
-
-// follow makes a compile whose key has a text in place of the source and the headers.
-func (s *Split) follow(a *graph.Action, text string) {
-	a.Work.Step.UnkeyedPaths, a.Work.Step.KeyedByText = s.Source(), []string{text}
-	s.ReadTexts(a, text)
+// pass makes the action of a pass, which reads the source.
+func (s *Split) pass(kind graph.Kind, argv []string, output, depfile string) *graph.Action {
+	a := s.Action(kind, argv, output)
+	a.Inputs, a.Depfile, a.SearchDirs, a.OrderOnly = s.Source(), depfile, s.Whole.SearchDirs, s.Whole.OrderOnly
+	return a
 }
 
 // Device plans the compile for one architecture.
 func (s *Split) Device(code gencode.Code, output string) {
-	text := s.preprocess(&code)
-	a := s.Action(graph.DeviceCode, s.Commands.Device(code, output), output)
+	depfile := output + ".d"
+	a := s.pass(graph.DeviceCode, s.Commands.Device(code, output, depfile), output, depfile)
 	a.Archs = []string{code.String()}
-	s.follow(a, text)
-	a.Inputs = append(a.Inputs, s.Commands.Libs[code.String()]...)
+	a.Inputs = slices.Concat(a.Inputs, s.Commands.Libs[code.String()])
+	if !s.Lines {
+		a.Work.Step.TextArgv = s.Commands.Text(code, output, depfile)
+	}
 	s.Emit(a)
 }
 
-// Host plans the compile of the host's code, and gives its object. placeholder is what stands for device code that is put into it
+// Host plans the compile of the host's code, and returns its object. placeholder is what stands for device code that is put into it
 // afterwards, "" if there is none.
 func (s *Split) Host(placeholder string) string {
-	text, output, staged := s.preprocess(nil), s.Dir+"/host.o", ""
+	output, staged := s.Dir+"/host.o", ""
 	if placeholder != "" {
 		staged = graph.StageDir + "/" + placeholderName
 	}
-	a := s.Action(graph.HostPart, s.Commands.Host(staged, output), output)
-	s.follow(a, text)
+	a := s.pass(graph.HostPart, s.Commands.Host(staged, output, output+".d"), output, output+".d")
 	if placeholder != "" {
 		a.Work.Step.Staged = []graph.StagedFile{{Name: placeholderName, Text: placeholder}}
 	}
@@ -83,15 +73,15 @@ func (s *Split) Pack(kind graph.Kind, argv, inputs []string, output string) {
 	s.Emit(a)
 }
 
-// InOnePiece plans the command as one. Its dependency file has the headers of the host's pass alone, so the texts of all architectures
-// are in its key. What enters its output unasked is not known then, so all of libs are inputs.
+// InOnePiece plans the command as one. Its dependency file has the headers of the host's pass alone, so clang is asked for those of
+// each architecture. What enters its output unasked is not known then, so all of libs are inputs.
 func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
 	a := s.Whole
-	s.Lines, a.Work.Step = true, &graph.Step{}
+	a.Work.Step = &graph.Step{}
 	for _, c := range codes {
-		a.Work.Step.KeyedByText = append(a.Work.Step.KeyedByText, s.preprocess(&c))
+		a.Work.Step.DepfileArgvs = append(a.Work.Step.DepfileArgvs, s.Commands.Dependencies(c, a.Depfile))
 	}
-	a.Inputs = slices.Concat(a.Inputs, libs, a.Work.Step.KeyedByText)
+	a.Inputs = slices.Concat(a.Inputs, libs)
 	s.Emit(a)
 }
 

@@ -43,8 +43,8 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 	u := clang.Commands{Passes: p.Passes, Language: "cuda", Source: "<source>", ID: "<id>"}
 	for _, c := range codes {
 		if c.Kind == gencode.SASS {
-			say("preprocess "+c.String(), u.Preprocess(&c, "<text>", "<depfile>"))
-			say("device "+c.String(), u.Device(c, "<ptx>"))
+			say("device "+c.String(), u.Device(c, "<ptx>", "<dep>"))
+			say("text "+c.String(), u.Text(c, "<text>", "<dep>"))
 			say("libraries of "+c.String(), p.Libs[c.String()])
 			if !p.Bitcode {
 				say("ptxas "+c.String(), p.Assemble(c, "<ptx>", "<cubin>"))
@@ -53,12 +53,12 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 	}
 	if p.Embeds {
 		say("package", p.packager.Pack(func(arch string) string { return "<" + arch + ">" }, "<out>"))
-		say("host", u.Host("<placeholder>", "<out>"))
+		say("host", u.Host("<placeholder>", "<out>", "<dep>"))
 		return b.String()
 	}
 	argv, inputs := p.Pack(func(c gencode.Code) string { return "<" + c.String() + ">" }, "<out>")
 	say("fatbinary of "+strings.Join(inputs, " "), argv)
-	say("host", u.Host("<placeholder>", "<out>"))
+	say("host", u.Host("<placeholder>", "<out>", "<dep>"))
 	return b.String()
 }
 

@@ -9,14 +9,14 @@ import (
 
 // A clang that compiles CUDA is taken apart as hipcc is:
 //
-//	a.cu -> preprocess [sm_80] -> device-code [sm_80] -> ptxas [sm_80] --\
-//	a.cu -> preprocess [sm_90] -> device-code [sm_90] -> ptxas [sm_90] ---> fatbinary --\
-//	a.cu -> preprocess [host] ---> host-part -------------------------------------------> join -> a.cu.o
+//	a.cu -> device-code [sm_80] -> ptxas [sm_80] --\
+//	a.cu -> device-code [sm_90] -> ptxas [sm_90] ---> fatbinary --\
+//	a.cu -> host-part -------------------------------------------> join -> a.cu.o
 //
 // This is final device code (mode whole). Relocatable code is packed for clang-linker-wrapper, and in mode lto there is no ptxas:
 //
-//	a.cu -> preprocess [sm_80] -> device-code [sm_80] -> ptxas [sm_80] --\
-//	a.cu -> preprocess [host] ---> host-part -----------------------------> bundle, join -> a.cu.o
+//	a.cu -> device-code [sm_80] -> ptxas [sm_80] --\
+//	a.cu -> host-part ------------------------------> bundle, join -> a.cu.o
 
 // Split plans the passes of a source for codes. Of relocatable code it gives the files by architecture.
 func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (linked map[string]string) {

@@ -46,8 +46,9 @@ func describe(text string, asked []string, codes []gencode.Code) string {
 		return "error: " + err.Error() + "\n"
 	}
 	u := clang.Commands{Passes: p.Passes, Language: "hip", Source: "<source>", ID: "<id>"}
-	out := "preprocess " + lines(u.Preprocess(&codes[0], "<out>", "<dep>")) + "device " + lines(u.Device(codes[0], "<out>")) +
-		"host " + lines(u.Host("<placeholder>", "<out>"))
+	out := "device " + lines(u.Device(codes[0], "<out>", "<dep>")) + "text " + lines(u.Text(codes[0], "<out>", "<dep>")) +
+		"dependencies " + lines(u.Dependencies(codes[0], "<dep>")) +
+		"host " + lines(u.Host("<placeholder>", "<out>", "<dep>"))
 	for _, c := range codes {
 		out += fmt.Sprintf("libraries of %s\n  %s", c, lines(p.Libs[c.String()]))
 	}

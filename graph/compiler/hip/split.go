@@ -12,9 +12,9 @@ import (
 
 // One hipcc command is taken apart into the passes that it runs:
 //
-//	a.hip -> preprocess [gfx906] -> device-code [gfx906] --\
-//	a.hip -> preprocess [gfx90a] -> device-code [gfx90a] ---> bundle --\
-//	a.hip -> preprocess [host] ---> host-part ------------------------> join -> a.hip.o     (whole)
+//	a.hip -> device-code [gfx906] --\
+//	a.hip -> device-code [gfx90a] ---> bundle --\
+//	a.hip -> host-part ------------------------> join -> a.hip.o     (whole)
 //
 // In the modes rdc and lto the device code is LLVM bitcode, bundle puts it and the host's object into a.hip.o, and the program
 // links it.
@@ -49,8 +49,8 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[strin
 // splitNew is Split for the new driver. In the modes rdc and lto what packs the bitcode takes the place of the bundler, and its output is put
 // into the host's object. In mode whole the code is linked as that of a program is:
 //
-//	a.hip -> preprocess [gfx906] -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
-//	a.hip -> preprocess [host] ---> host-part ------------------------------------------> join -> a.hip.o
+//	a.hip -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
+//	a.hip -> host-part -----------------------------------------> join -> a.hip.o
 func (p *Passes) splitNew(u compiler.Unit, codes []gencode.Code) (bitcode map[string]string) {
 	s, files := clang.NewSplit(u, "hip", p.Passes), map[string]string{}
 	for _, c := range codes {

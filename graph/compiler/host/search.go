@@ -30,7 +30,7 @@ type Search struct {
 var own = map[string]bool{
 	"-c": false, "-E": false, "-S": false, "-P": false, "-dU": false, "-dD": false, "-dM": false, "-M": false, "-MM": false, "-MD": false, "-MMD": false,
 	"-MP": false, "-MG": false, "-MV": false, "-o": true, "-MF": true, "-MT": true, "-MQ": true, "-x": true, "-D": true, "-U": true, "-include": true, "-imacros": true,
-	"-main-file-name": true, "-dependency-file": true, "-include-pch": true,
+	"-main-file-name": true, "-dependency-file": true, "-include-pch": true, "-fcuda-include-gpubinary": true,
 }
 
 // AskSearch turns the command of a gcc or clang into the question where it searches, which it answers on its standard error. files are words of it that name what it reads
@@ -50,7 +50,7 @@ func AskSearch(argv, files []string, language string) []string {
 		case mine && valued:
 			i += step
 		case mine, slices.Contains(files, arg), strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"), strings.HasPrefix(arg, "-save-temps"),
-			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, "-cuid="):
+			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, "-cuid="), strings.HasPrefix(arg, "-fembed-offload-object="):
 		case prefix:
 			question = append(question, "-Xclang", arg)
 		default:
@@ -163,6 +163,8 @@ func PreprocessOnly(argv []string, named, source, output string) []string {
 		switch arg := argv[i]; {
 		case arg == "-o" || arg == "-MF" || arg == "-MT" || arg == "-MQ":
 			i++
+		case arg == "-Xclang" && i+3 < len(argv) && argv[i+1] == "-dependency-file":
+			i += 3 // before each word: -Xclang -dependency-file -Xclang NAME
 		case arg == "-c" || arg == "-E" || arg == "-MD" || arg == "-MMD" || arg == "-MP" || strings.HasPrefix(arg, "-save-temps"):
 		case arg == named:
 			out = append(out, source)

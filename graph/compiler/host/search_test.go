@@ -13,6 +13,8 @@ func TestAskSearch(t *testing.T) {
 		{"clang++ -E -x cuda -D X -U Y a.cu", "a.cu", "clang++ -E -v -x cuda /dev/null"},
 		{"clang++ -Xclang -cuid=1 -E -Xclang -dependency-file -Xclang a.d -Xclang -MT -Xclang text -Xclang -sys-header-deps -x hip a.hip", "a.hip",
 			"clang++ -Xclang -sys-header-deps -E -v -x hip /dev/null"},
+		{"clang++ -Xclang -fcuda-include-gpubinary -Xclang F -Xclang -fembed-offload-object=F -c -o a.o -x hip a.hip", "a.hip",
+			"clang++ -E -v -x hip /dev/null"},
 	} {
 		if got := strings.Join(AskSearch(strings.Fields(c.argv), []string{c.source}, ""), " "); got != c.want {
 			t.Errorf("%s\n is asked %s\n    want %s", c.argv, got, c.want)

@@ -230,7 +230,7 @@ func archList(list []gencode.Code) string {
 
 // preprocess plans the text of one architecture, or of the host.
 func (s *Split) preprocess(pass *Pass) {
-	a := s.Preprocess(pass.Arch, s.argv(pass, s.HostCXX), s.file(pass.Out[0]), graph.CanonicalForm{})
+	a := s.Preprocess(pass.Arch, s.argv(pass, s.HostCXX), s.file(pass.Out[0]))
 	if !strings.Contains(path.Base(s.HostCXX), "clang") {
 		a.Argv = append(a.Argv, "-dU") // shows which macros the text used; gcc only
 		a.Work.Step.Macros = []string{ListMacro}

@@ -94,12 +94,12 @@ func TestClangCUDALinkedEdits(t *testing.T) {
 	e.Kbuild()
 	program := e.Read("build/bin/app")
 	e.Edit("a.cu", "__global__", "// a line\n__global__")
-	e.Ran("a line", "preprocess 3")
+	e.Ran("a line", "device-code 2, host-part 1")
 	if !bytes.Equal(e.Read("build/bin/app"), program) {
 		t.Error("a comment changes the program")
 	}
 	const more = `archs=["sm_75","sm_80","sm_86"]`
-	e.Ran("an architecture more", "archive 1, bundle 4, device-code 4, join 4, link 1, nvlink 2, preprocess 4, ptxas 4, shared-link 1", "--var", more)
+	e.Ran("an architecture more", "archive 1, bundle 4, device-code 4, join 4, link 1, nvlink 2, ptxas 4, shared-link 1", "--var", more)
 	if got := e.ELFs("build/bin/app"); got != "sm_75 sm_80 sm_86" {
 		t.Errorf("the program has code of %s", got)
 	}

@@ -323,7 +323,7 @@ func (r *row) architecture() {
 	}
 	var others []string
 	for _, e := range ran {
-		device := slices.Contains([]string{"preprocess", "device-code", "lld", "compile"}, e.Kind)
+		device := slices.Contains([]string{"device-code", "lld", "compile"}, e.Kind)
 		source := strings.HasSuffix(e.Name, ".hip") && e.Kind == "host-part"
 		if device && !slices.Equal(e.Archs, []string{"gfx1030"}) || source {
 			others = append(others, fmt.Sprint(e.Kind, " ", e.Name, " ", e.Archs))
@@ -333,12 +333,13 @@ func (r *row) architecture() {
 	r.build(r.args("executable.app", "library.plugin")...)
 }
 
-// comment edits one in a header.
+// comment edits one in a header: the passes that read it run, and nothing behind them.
 func (r *row) comment() {
 	r.Edit("scale.h", "// scale", "// scale a number")
 	ran, said, ok := r.build(r.args("executable.app", "library.plugin")...)
 	n := kindsOf(ran)
-	pre := n["preprocess"]
-	delete(n, "preprocess")
-	r.note("comment", ok && pre > 0 && len(n) == 0, "%s ran %v", cmp.Or(said, "-"), n)
+	passes := n["device-code"] + n["host-part"]
+	delete(n, "device-code")
+	delete(n, "host-part")
+	r.note("comment", ok && passes > 0 && len(n) == 0, "%s ran %v", cmp.Or(said, "-"), n)
 }
