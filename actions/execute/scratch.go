@@ -111,8 +111,9 @@ func (t *scratches) relative(dir string) string {
 	return dir
 }
 
-// flatten needs an escape other than %, which LLVM's tools take for a random digit in the name of a temporary file.
-var flatten = strings.NewReplacer("~", "~7E", "+", "~2B", "/", "+")
+// LLVM's tools make the name of a temporary file of that of the output, and take each % in it for a random digit, in folders as well:
+// no name that a command writes has one. That is why the escape is another.
+var flatten = strings.NewReplacer("~", "~7E", "+", "~2B", "%", "~25", "/", "+")
 
 // flatName is a name in the folder of temporary files, another one for each output.
 func flatName(buildDir, output string) string {
@@ -158,10 +159,13 @@ func (s scratch) output(i int, output string) string {
 	case s.name != "":
 		return s.dir + "/" + s.name
 	case i == 0:
-		return filepath.Join(s.dir, filepath.Base(output))
+		return filepath.Join(s.dir, baseName(output))
 	}
-	return filepath.Join(s.dir, strconv.Itoa(i), filepath.Base(output))
+	return filepath.Join(s.dir, strconv.Itoa(i), baseName(output))
 }
+
+// baseName is the name of an output in a folder of its own: its own name, which compilers record, unless that has a %.
+func baseName(output string) string { return strings.ReplaceAll(filepath.Base(output), "%", "~25") }
 
 // file is another file that a command reads or writes. No output has a name with "++".
 func (s scratch) file(name string) string {

@@ -16,7 +16,7 @@ func TestFlatName(t *testing.T) {
 	seen := map[string]string{}
 	for _, o := range outputs {
 		name := flatName("build", o)
-		if strings.Contains(name, "/") || len(name) > 240 {
+		if strings.ContainsAny(name, "/%") || len(name) > 240 {
 			t.Errorf("%s: %q", o, name)
 		}
 		if other, ok := seen[name]; ok {
@@ -43,6 +43,7 @@ func TestScratch(t *testing.T) {
 		{Kind: graph.HostCompile, Outputs: []string{"build/x/a.o"}},
 		{Kind: graph.Archive, Outputs: []string{"build/a.o.kbuild.d"}}, // the dependency file of the first, by name
 		{Kind: graph.Compile, Outputs: []string{"build/y/a.o"}},
+		{Kind: graph.Compile, Outputs: []string{"build/100%s/a%b.o"}}, // a % is a digit to LLVM's tools
 		{Kind: graph.HostLink, Outputs: []string{"build/bin/a.o", "build/bin/b/a.o"}},
 	}
 	seen := map[string]int{}
@@ -57,6 +58,9 @@ func TestScratch(t *testing.T) {
 			files = append(files, s.output(i, o))
 		}
 		for _, f := range files {
+			if strings.Contains(f, "%") {
+				t.Errorf("%s has a %%", f)
+			}
 			if other, ok := seen[f]; ok {
 				t.Errorf("%s is written by %d and %d", f, other, n)
 			}
