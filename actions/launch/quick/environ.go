@@ -13,7 +13,10 @@ import (
 type Environment struct{ All, Key []string }
 
 // language has the variables by which compilers choose the language of what they say, and its quotation marks.
-var language = []string{"LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LC_CTYPE", "TZ"}
+var language = slices.Concat([]string{"LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LC_CTYPE", "TZ"}, looks[:])
+
+// looks are those by which gcc chooses colours and links.
+var looks = [...]string{"GCC_COLORS", "GCC_URLS", "TERM_URLS"}
 
 // Commands is the environment of commands. It leaves to compilers the language of the user, unlike a build from a manifest: whoever calls the launcher reads what it says as the
 // compiler's.
@@ -45,6 +48,11 @@ func Spoken() (env []string) {
 			env = append(env, "LANGUAGE="+list)
 		}
 	}
+	for _, name := range looks {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
 	return env
 }
 
@@ -52,7 +60,7 @@ func Spoken() (env []string) {
 // compiler.
 var Foreign = []string{"NVCC_CCBIN", "SYSTEM_INCLUDES", "CICC_PATH", "CUDA_ROOT", "NVVMIR_LIBRARY_DIR", "NV_NVVM_VERSION", "LLVMC_FLAGS", "NVASM_FLAGS", "DUMP_KNOBS_TO_FILE",
 	"EDG_BASE", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "GCC_EXTRA_DIAGNOSTIC_OUTPUT", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "GCC_EXEC_PREFIX",
-	"HIPCC_VERBOSE", "LD_PRELOAD"}
+	"HIPCC_VERBOSE", "LD_PRELOAD", "CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT", "CC_PRINT_INTERNAL_STAT"}
 
 // environ has the variables that may change what a command makes or says. PATH is among them, and so are the places of kbuild's own.
 func environ() []string {

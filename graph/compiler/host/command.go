@@ -95,7 +95,7 @@ var takesValue = sync.OnceValue(func() []string {
 
 // leftWhole are options, by their starts, whose effect is more than an object and a dependency file, or is not to compile, or comes from elsewhere than from files.
 var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--version", "--help", "-print", "-dump", "-wrapper", "-B", "-fplugin", "-fmodule", "-fdeps", "-Wp,", "-Xpreprocessor",
-	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-fmem-report", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
+	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-fmem-report", "-save-stats", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
 
 // ReadCommand reads the arguments of a compiler, with the files of options written out. The output and the dependency file get the names output and
 // depfile. The error says why the command is left to the compiler.
@@ -151,6 +151,8 @@ func (r *commandReader) option(arg, value string) error {
 		}
 		r.deps, r.Own = true, arg == "-MMD"
 		return nil
+	case (arg == "-MF" || arg == "-o") && (value == "" || value == "-"): // standard output, or what the compiler refuses
+		return fmt.Errorf("%s %q names no file", arg, value)
 	case arg == "-MF":
 		r.depsFile = value
 		return nil
@@ -224,6 +226,10 @@ func (r *commandReader) end() (*Command, error) {
 		if c.Deps = r.depsFile; c.Deps == "" {
 			c.Deps = strings.TrimSuffix(c.Output, path.Ext(c.Output)) + ".d"
 		}
+	}
+	output, deps, source := path.Clean(c.Output), path.Clean(c.Deps), path.Clean(c.Source)
+	if output == deps || output == source || deps == source {
+		return nil, fmt.Errorf("two of source, object and dependency file are one file")
 	}
 	return &c, nil
 }
