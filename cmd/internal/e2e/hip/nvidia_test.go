@@ -39,7 +39,7 @@ func TestHIPForNVIDIA(t *testing.T) {
 		t.Errorf("the program says %q", said)
 	}
 	e.Edit("scale.hip", "__global__", "// a line\n__global__")
-	e.Ran("a line", "preprocess 4")
+	e.Ran("a line", "device-code 1, host-part 1, preprocess 2")
 	e.Edit("scale.h", "int scale", "/* here */ int scale")
-	e.Ran("a comment in a header", "preprocess 6")
+	e.Ran("a comment in a header", "device-code 1, host-part 1, preprocess 4")
 }

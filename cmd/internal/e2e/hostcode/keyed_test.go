@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -86,8 +87,11 @@ var keyedEdits = []struct{ name, from, to string }{
 func TestPassesAreKeyedByWhatTheyRead(t *testing.T) {
 	for _, c := range compilers {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != "hipcc" && c.name != "g++" {
+				tooltest.Broad(t)
+			}
 			p := e2e.Bare(t)
-			clang, program := c.name != "nvcc" && c.name != "g++", strings.Split(c.name, " ")[0]
+			clang, program := c.name != "nvcc" && c.name != "g++", c.name
 			p.Env = append(p.Env, "HIP_PLATFORM=amd")
 			if c.name == "clang-cuda" || c.name == "clang++" {
 				program = hostCompiler(t, "clang")
