@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +11,9 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/discover"
 	"github.com/kbuild-dev/kbuild/actions/sched"
 	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // execute runs a, and once more where it ran too early to tell. If here is not nil it runs elsewhere, and here too once that is closed.
@@ -97,6 +100,9 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 			return nil, false, fmt.Errorf("the command ended well and did not write its dependency file: %w", err)
 		}
 	}
+	if err := r.takeTraces(a, dir); err != nil {
+		return nil, false, err
+	}
 	texts, err := r.canonical.of(a, dir)
 	if err != nil {
 		return nil, false, fmt.Errorf("the command ended well and did not write its output: %w", err)
@@ -124,6 +130,39 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 	}
 	rec.Discovered = append(rec.Discovered, r.discovery.Conditions(a, rec.Discovered, texts.used, said)...)
 	return rec, stable && found, err
+}
+
+// takeTraces brings the time traces of the passes of a HIP compile to their places: the last outputs,
+// of the host and of each architecture. clang writes that of the host beside the object if it writes
+// the object, and the others among its temporary files, with random names. It is told of no place for
+// them, so a version that leaves one elsewhere does not fail the compile: that trace is empty.
+func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
+	if !slices.Contains(a.Tools, "hip") || a.Kind != graph.Compile || !compiler.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
+		return nil
+	}
+	patterns := []string{"*.json"}
+	for _, arch := range a.Archs {
+		patterns = append(patterns, "*/*-"+arch+".json")
+	}
+	for i, output := range a.Outputs[len(a.Outputs)-len(patterns):] {
+		file := r.tree.abs(output)
+		if _, err := os.Lstat(file); err == nil {
+			continue
+		}
+		text := []byte(`{"traceEvents":[]}`)
+		left, _ := fs.Glob(os.DirFS(dir.tmp), patterns[i])
+		if len(left) > 0 {
+			var err error
+			if text, err = regular.Read(filepath.Join(dir.tmp, left[0])); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(file, text, 0o666); err != nil {
+			return err
+		}
+		r.tree.written(output)
+	}
+	return nil
 }
 
 // outputFile is where the command of a has written an output.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
 // Rebuild implements sched.Runner. It brings a build tree up to date as Runner does, and runs each action again, beside the
@@ -53,7 +54,7 @@ func sameContent(a, b *cache.Record) bool {
 func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scratch) error {
 	d := Difference{Action: a, Read: newlyRead(first, second)}
 	for i, o := range second.Outputs {
-		if was := first.Outputs[i]; o.Digest == was.Digest && o.Exec == was.Exec {
+		if was := first.Outputs[i]; o.Digest == was.Digest && o.Exec == was.Exec || compiler.IsTimeTrace(a, o.Path) {
 			continue
 		}
 		kept := filepath.Join(v.kept, strings.TrimPrefix(o.Path, v.r.Graph.BuildDir+"/"))

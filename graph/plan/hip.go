@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"path"
 	"slices"
 	"strings"
 
@@ -37,18 +38,36 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 		return nil
 	}
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
-	b.notBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
+	b.notBeside(t, s, slices.DeleteFunc(slices.Concat(s.Flags.HIP, s.Flags.Host), func(o string) bool { return o == compiler.TimeTrace }))
 	b.checkHIPLibs(t)
 	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: t.codesOf(s).gfx},
 		clang.ID(t.label, s.Path, s.Partition), b.hipOptions(t, s, inc))
-	return &graph.Action{
+	a := &graph.Action{
 		Kind: graph.Compile, Name: s.Path, Archs: names(t.codesOf(s).gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory,
+	}
+	c.traces(a)
+	return a
+}
+
+// traces adds the files of -ftime-trace to the outputs, one of the host pass and one of each device
+// pass. Such a compile is one command, because clang names the files after what each pass writes.
+func (c *hipCompiler) traces(a *graph.Action) {
+	if !slices.Contains(a.Argv, compiler.TimeTrace) {
+		return
+	}
+	stem := strings.TrimSuffix(a.Outputs[0], path.Ext(a.Outputs[0]))
+	a.Outputs, a.InPlace = append(a.Outputs, stem+".json"), true
+	for _, arch := range a.Archs {
+		a.Outputs = append(a.Outputs, stem+"-"+compiler.FileName(arch)+".json")
 	}
 }
 
 func (c *hipCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
+	if slices.Contains(whole.Argv, compiler.TimeTrace) {
+		return nil, optOut(compiler.TimeTrace)
+	}
 	passes, err := b.learnHIP(t, whole, whole.Argv, whole.Outputs[0], t.codesOf(s).gfx)
 	b.noteDriver(t, s, passes, err)
 	if err == nil && s.Mode == "whole" {
