@@ -22,7 +22,7 @@ var allowed = map[string]string{
 	"cmd/internal/pretend/devcode": "",
 	"cmd/internal/reference":       "hcl/manifest",
 	"cmd/internal/compdb":          "graph graph/compiler/nvcc",
-	"cmd/internal/scaffold":        "hcl/manifest cache/regular",
+	"cmd/internal/scaffold":        "hcl/manifest graph/gencode graph/compiler/nvcc cache/regular",
 	"cmd/internal/migrate":         "hcl/manifest hcl/optfile graph/gencode graph/compiler graph/compiler/host graph/compiler/nvcc cache/regular",
 	"cmd/internal/wheel":           "",
 	"cmd/internal/golden":          "",
@@ -69,7 +69,7 @@ var allowed = map[string]string{
 	"cache/reapi":                  "cache cache/disk cache/remote",
 	"cmd/kbuild-remote":            "cache/reapi",
 	"cmd/kbuild-cc":                "actions/launch/quick actions/run",
-	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip actions/engine actions/execute actions/launch/quick actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
+	"actions/launch":               "hcl/optfile graph graph/gencode graph/plan graph/compiler graph/compiler/host graph/compiler/nvcc graph/compiler/clang graph/compiler/hip actions/discover actions/engine actions/execute actions/launch/quick actions/pptext actions/probe actions/run actions/sched cache cache/command cache/disk cache/regular cache/tree",
 	"actions/launch/quick":         "actions/run cache cache/command cache/disk cache/regular",
 	"cache/command":                "cache cache/disk cache/regular cache/tree",
 }
