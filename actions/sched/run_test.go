@@ -401,7 +401,7 @@ func TestPassesOfFailedCommand(t *testing.T) {
 		fates := executing(9)
 		fates[0].execute, fates[7].execute = Failed, Failed
 		fates[1].takes, fates[7].takes = time.Minute, time.Minute
-		fates[3].checks, fates[4].checks, fates[6].checks = time.Millisecond, time.Hour, time.Millisecond
+		fates[3].checks, fates[4].checks, fates[6].checks, fates[8].checks = time.Millisecond, time.Hour, time.Millisecond, time.Millisecond
 		w := newWorld(t, g, fates, Options{Jobs: 3, Checks: 9, KeepGoing: 2, Cost: func(a *graph.Action) time.Duration { return time.Duration(9 - a.ID%7) }})
 		sum := w.mustRun(t.Context(), 0, 1, 2, 3, 4, 5, 6, 7, 8)
 		want := Summary{Actions: 9, Ran: 3, Failed: 2, Skipped: 4}
