@@ -328,6 +328,9 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 	if dirs != nil {
 		property("INTERFACE_LINK_DIRECTORIES", strings.Join(dirs, ";"))
 	}
+	if l.Always { // the archive itself, which CMake names later, then adds nothing
+		property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive,"+k.cmakePath(e)+",--no-whole-archive>")
+	}
 	if l.HostLTO != "" {
 		property("KBUILD_HOST_LTO", l.HostLTO)
 	}
@@ -380,7 +383,7 @@ func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, prop
 	if !l.LTO {
 		return
 	}
-	property("INTERFACE_LINK_OPTIONS", "$<DEVICE_LINK:-dlto>")
+	w.line(`  set_property(TARGET %s::%s APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-dlto>")`, k.Name, name)
 	if l.Floats != nil {
 		property("KBUILD_LTO_OPTIONS", strings.Join(l.Floats, ";"))
 	}

@@ -94,6 +94,9 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 	if e.Shared {
 		return args
 	}
+	if e.Links.Always {
+		args = slices.Concat([]string{"-Wl,--whole-archive"}, args, []string{"-Wl,--no-whole-archive"})
+	}
 	for _, d := range e.Links.LibDirs {
 		args = append(args, quoted("-L"+cache.Absolute(k.root, d)))
 	}

@@ -33,6 +33,7 @@ type Export struct {
 type Links struct {
 	CUDA, HIP  bool     // its runtime
 	DeviceLink bool     // there is device code to link
+	Always     bool     // with all objects of the archive
 	Closed     bool     // it was linked already, and that of all that it needs
 	LTO        bool     // with LTO-IR
 	Arithmetic string   // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
@@ -126,7 +127,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 	libs := b.deviceLibs(t, t.LibDirs)
 	e.Links = Links{
 		HIP: t.isHIP() && slices.ContainsFunc(t.Sources, isDevice), CUDA: !t.isHIP() && b.usesCUDA(t, l),
-		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Closed: t.DeviceLink, LTO: own.lto, Runtime: t.CudaRT, HostLTO: hostLTO(t),
+		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink, LTO: own.lto, Runtime: t.CudaRT, HostLTO: hostLTO(t),
 		Libs: t.Libs, LibDirs: t.LibDirs,
 		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" }),
 	}
@@ -168,7 +169,7 @@ func (b *builder) exportPrebuilt(t *target, e *Export) {
 		e.Links.CUDADirs = b.facts.CUDA.LibDirs
 	}
 	e.Links.DeviceLink, e.Links.LTO, e.Links.CXX = open && !e.Shared, linked.lto, true
-	e.Links.Libs, e.Links.LibDirs = t.Libs, t.LibDirs
+	e.Links.Libs, e.Links.LibDirs, e.Links.Always = t.Libs, t.LibDirs, t.AlwaysLink
 	for _, d := range t.deps {
 		if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
 			e.Needs = appendNew(e.Needs, d.label)

@@ -14,14 +14,16 @@ func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 	h := host.LinkOptions{Depfile: ck.linkDepfile(t), Trace: ck.tracesLink(t, l), Objects: objs, Libs: l.libs, LibDirs: l.libDirs,
 		LTO: ck.ltoLink(t, l), Flags: t.Flags.Link, Output: t.file}
 	for _, s := range append(append([]*target(nil), l.statics...), l.pre...) {
-		if s.object != "" {
+		switch {
+		case s.object != "":
 			h.Objects = append(h.Objects, s.object)
-		} else {
+		case s.AlwaysLink:
+			h.Whole = append(h.Whole, s.file)
+		default:
 			h.Archives = append(h.Archives, s.file)
 		}
 	}
-	inputs = append(inputs, h.Objects...)
-	inputs = append(inputs, h.Archives...)
+	inputs = slices.Concat(inputs, h.Objects, h.Whole, h.Archives)
 	for _, s := range l.shared {
 		inputs = append(inputs, s.file)
 		if ck.facts.Behind[s.file].Unnamed { // the loader would look for the path from where the program is started

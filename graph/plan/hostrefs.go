@@ -31,6 +31,9 @@ func (ck *checks) keepsAll(t *target) string {
 		if hostLTO(u) != "" {
 			return "the host code of " + u.label + " is intermediate code, which does not show what it refers to"
 		}
+		if u.AlwaysLink && u != t && !t.StripUnused {
+			return u.label + " has always_link = true (strip_unused = true removes what nothing uses)"
+		}
 		for _, l := range u.Libs {
 			if why := ck.facts.Unseen[l]; why != "" {
 				return fmt.Sprintf("kbuild cannot see what -l%s of %s refers to: %s", l, u.label, why)

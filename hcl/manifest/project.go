@@ -186,6 +186,7 @@ type Target struct {
 	// library
 	Shared     bool
 	DeviceLink bool   // device_link = true: close a static library early
+	AlwaysLink bool   // links take all objects of the archive; of a prebuilt, too
 	SOVersion  string // of a shared one, "" is none
 
 	// library, module

@@ -214,6 +214,7 @@ func libraryBlock() *Block {
 				Text: "Whether a static library gets a device link of its own, for programs that are linked by other build tools. A " +
 					"shared library always has one.",
 				Becomes: "`nvcc -dlink`, whose object is a member of the archive"},
+			attrAlwaysLink,
 			{Name: "soversion", Type: StringType, Default: "none", Example: `soversion = "1"`, See: "install.md#shared-libraries",
 				Text: "The version of the interface of a shared library: programs load `libNAME.so.SOVERSION`, and go on using it where a library of another " +
 					"`soversion` is installed beside it.",
@@ -225,6 +226,13 @@ func libraryBlock() *Block {
 		Blocks: []*Block{partitionBlock()},
 	}
 }
+
+// attrAlwaysLink is for what links read as an archive.
+var attrAlwaysLink = Attribute{Name: "always_link", Type: BoolType, Default: "false",
+	Example: `always_link = true`, See: "language.md#objects-that-nothing-names",
+	Text: "Whether links of programs and shared libraries take all objects of the archive, also those " +
+		"that nothing names, such as objects that register themselves. A device link keeps all kernels.",
+	Becomes: "`-Wl,--whole-archive libx.a -Wl,--no-whole-archive`; `-Xnvlink -ignore-host-info`"}
 
 // attrForEach is for what can be made many times.
 func attrForEach(what, called string) Attribute {
@@ -318,7 +326,7 @@ func prebuiltBlock() *Block {
 				Example: `lto = "none"`,
 				Text: "Whether the device code must be LTO-IR in an LTO link. `required` refuses a file without; `none` accepts " +
 					"machine code, which is not optimised with the rest."},
-			attrDeps, attrLabels,
+			attrAlwaysLink, attrDeps, attrLabels,
 		}, floatAttributes),
 	}
 }

@@ -36,12 +36,16 @@ func (l *loader) decodeLibrary(b *block) {
 func (r *reader) library() *Target {
 	t := r.compiled(Library)
 	t.Shared = r.enum("type") == "shared"
-	t.DeviceLink = r.isTrue("device_link")
+	t.DeviceLink, t.AlwaysLink = r.isTrue("device_link"), r.isTrue("always_link")
 	t.SOVersion = r.soversion(t.Shared)
 	t.PublicHeaders = r.publicHeaders(t)
 	if t.Shared && t.DeviceLink {
 		r.l.bothAt(r.find("device_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",
 			"device_link is for a static library; a shared one always has a device link of its own")
+	}
+	if t.Shared && t.AlwaysLink {
+		r.l.bothAt(r.find("always_link").NameRange, r.find("type").NameRange, "shared here", "Remove it.",
+			"always_link is for a static library; a shared one is loaded with all its objects")
 	}
 	return t
 }
@@ -117,7 +121,11 @@ func (l *loader) decodePrebuilt(b *block) {
 	t.Archive, t.SharedFile = r.path("archive"), r.path("shared")
 	t.Includes, t.LibDirs, t.Libs = r.paths("includes"), r.paths("lib_dirs"), r.noPrefix("libs", "-l")
 	t.floats(r) // of bare LTO-IR, which does not say how it was compiled
-	t.LTO = r.enum("lto")
+	t.LTO, t.AlwaysLink = r.enum("lto"), r.isTrue("always_link")
+	if shared != nil && t.AlwaysLink {
+		l.bothAt(r.find("always_link").NameRange, shared.NameRange, "shared here", "Remove it.",
+			"always_link is for an archive; a shared library is loaded with all its objects")
+	}
 	l.project.Targets = append(l.project.Targets, t)
 }
 

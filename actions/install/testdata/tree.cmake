@@ -54,7 +54,7 @@ if("solver" IN_LIST _kbuild_1_wanted AND NOT TARGET kbuild_1::solver)
   set_property(TARGET kbuild_1::solver PROPERTY INTERFACE_LINK_LIBRARIES "kbuild_1::whole;kbuild_1::system")
   set_property(TARGET kbuild_1::solver PROPERTY IMPORTED_LINK_INTERFACE_LANGUAGES "CUDA;CXX")
   set_property(TARGET kbuild_1::solver PROPERTY CUDA_SEPARABLE_COMPILATION "ON")
-  set_property(TARGET kbuild_1::solver PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-dlto>")
+  set_property(TARGET kbuild_1::solver APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-dlto>")
   set_property(TARGET kbuild_1::solver PROPERTY KBUILD_LTO_OPTIONS "-ftz=true")
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13) # its nvlink forgets how LTO-IR was compiled
     set_property(TARGET kbuild_1::solver APPEND PROPERTY INTERFACE_LINK_OPTIONS "$<DEVICE_LINK:-Xnvlink=-Xnvvm=-ftz=1;-Xnvlink=-Xnvvm=-prec-div=0;-Xnvlink=-Xnvvm=-fma=1>")

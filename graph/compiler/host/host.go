@@ -68,7 +68,8 @@ const TraceLink = "-Wl,--verbose"
 // LinkOptions is the link of an executable or a shared library.
 type LinkOptions struct {
 	Objects  []string // own objects and the linked device code, which names members of Archives
-	Archives []string // static libraries, users before what they use
+	Whole    []string // static libraries of which all objects are linked
+	Archives []string // other static libraries, users before what they use
 	Shared   []string // shared libraries, by file
 	Libs     []string // -l
 	LibDirs  []string // -L
@@ -100,6 +101,11 @@ func Link(compiler string, l LinkOptions) []string {
 	argv = append(argv, l.LTO...)
 	argv = append(argv, "-o", l.Output)
 	argv = append(argv, l.Objects...)
+	if len(l.Whole) > 0 {
+		argv = append(argv, "-Wl,--whole-archive")
+		argv = append(argv, l.Whole...)
+		argv = append(argv, "-Wl,--no-whole-archive")
+	}
 	if len(l.Archives) > 1 {
 		argv = append(argv, "-Wl,--start-group")
 		argv = append(argv, l.Archives...)
