@@ -23,6 +23,7 @@ type Failure struct {
 	Root    string                     // of the project
 	State   string                     // the build tree, relative to Root
 	Actions iter.Seq[*graph.Action]    // all of the graph
+	Targets []*graph.Target            // those of the plan; none where few actions of it were loaded
 	Maker   func(string) *graph.Action // who writes a file; nil for nobody
 }
 
@@ -100,6 +101,42 @@ func are(names []string) string {
 		return "is"
 	}
 	return "are"
+}
+
+// depend returns the advice to add a target to the deps of the one that failed. All advice about deps
+// is made here, where it is held against the manifest: what is there already is not advised.
+func (f *Failure) depend(on string) string {
+	byLabel := map[string]*graph.Target{}
+	for _, t := range f.Targets {
+		byLabel[t.Label] = t
+	}
+	seen := map[string]bool{}
+	for todo := []string{f.Action.Target}; len(todo) > 0; todo = todo[1:] {
+		t := byLabel[todo[0]]
+		switch {
+		case t == nil && todo[0] == f.Action.Target:
+			return "is " + on + " in the deps of " + f.Action.Target + "?"
+		case todo[0] == on && f.linksItself(on):
+			return on + " is in the deps of " + f.Action.Target + ", and device_link = true keeps its device code to itself: drop device_link"
+		case todo[0] == on:
+			return on + " is in the deps of " + f.Action.Target + " already"
+		case t == nil || seen[todo[0]]:
+			continue
+		}
+		seen[todo[0]] = true
+		todo = append(todo, t.Deps...)
+	}
+	return "add " + on + " to the deps of " + f.Action.Target
+}
+
+// linksItself reports a static library with device_link.
+func (f *Failure) linksItself(target string) bool {
+	archives, links := false, false
+	for a := range f.Actions {
+		archives = archives || a.Target == target && a.Kind == graph.Archive
+		links = links || a.Target == target && a.Work.Link != nil
+	}
+	return archives && links
 }
 
 func (f *Failure) abs(file string) string { return cache.Absolute(f.Root, file) }

@@ -28,6 +28,9 @@ func (f *Failure) header(found [][]string) (help []string) {
 			}
 		}
 		for _, dir := range dirs {
+			if slices.Contains(f.Action.Argv, "-I"+dir) {
+				continue // the compiler searches it
+			}
 			where := dir
 			if dir == "." {
 				where = "the root of the project"
@@ -61,7 +64,7 @@ func (f *Failure) library(found [][]string) (help []string) {
 	for _, name := range unique(found, 1) {
 		switch target, file := f.target(name), f.archive(name); {
 		case target != "":
-			help = append(help, fmt.Sprintf("%s is a target of this project: add it to the deps of %s in place of -l%s", target, f.Action.Target, name))
+			help = append(help, fmt.Sprintf("%s is a target of this project: %s, and leave -l%s out", target, f.depend(target), name))
 		case file != "":
 			help = append(help, fmt.Sprintf("%s is there: declare it as a prebuilt, and add that to the deps of %s in place of -l%s", file, f.Action.Target, name))
 		default:

@@ -108,9 +108,9 @@ func (f *Failure) undefined(symbols []string, users map[string][]string) (help [
 			help = append(help, name+`, which is compiled with mode = "whole" and keeps its device code to itself: set mode = "rdc" or "lto" there`)
 		case d.target == f.Action.Target || f.brings(d.target): // it is there, and was not taken for a reason that is not known
 		case d.mode == "whole" && f.Action.Kind != graph.HostLink && f.Action.Kind != graph.SharedLink:
-			help = append(help, name+`, compiled with mode = "whole": set mode = "rdc" or "lto" there, and add `+d.target+" to the deps of "+f.Action.Target)
+			help = append(help, name+`, compiled with mode = "whole": set mode = "rdc" or "lto" there; `+f.depend(d.target))
 		default:
-			help = append(help, name+": add "+d.target+" to the deps of "+f.Action.Target)
+			help = append(help, name+": "+f.depend(d.target))
 		}
 	}
 	if len(left) > 0 {
@@ -192,7 +192,7 @@ func (f *Failure) mentioned(symbols []string) string {
 		}
 		for _, s := range symbols {
 			if mentions(f.abs(a.Name), plainName(s)) {
-				return a.Name + " of " + at(a.Target, a.Pos) + " has the name: if it defines it, add " + a.Target + " to the deps of " + f.Action.Target
+				return a.Name + " of " + at(a.Target, a.Pos) + " has the name: if it defines it, " + f.depend(a.Target)
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func (m makers) explainFailure(a *graph.Action, said string, err error) error {
 
 // advise says what to do about the failure of a, as far as its messages and what is built tell.
 func (r *Runner) advise(a *graph.Action, said string) []string {
-	f := advice.Failure{Action: a, Said: said, Root: r.Root, State: r.State, Actions: r.makers.all(), Maker: r.makers.maker}
+	f := advice.Failure{Action: a, Said: said, Root: r.Root, State: r.State, Actions: r.makers.all(), Targets: r.Graph.Targets, Maker: r.makers.maker}
 	return f.Help()
 }
 

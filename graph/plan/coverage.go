@@ -88,6 +88,19 @@ func (ck *checks) checkClosed(t *target) {
 	}
 }
 
+// checkClosedBehind refuses a static library with a device link of its own that depends on another
+// with device code: what that has linked by itself, the link of t cannot use.
+func (ck *checks) checkClosedBehind(t *target) {
+	for _, u := range ck.reached(t) {
+		if u.DeviceLink && !u.Shared && slices.ContainsFunc(u.Sources, relocatable) {
+			ck.bothf(t.attr("device_link"), u.attr("device_link"), u.label+" has it too",
+				"Drop it from "+u.label+": the device link of "+t.label+" then has its code.",
+				"%s depends on %s, and both have device_link: the device code of %s is linked already, and no other link can use it",
+				t.label, u.label, u.label)
+		}
+	}
+}
+
 // checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word on it. A library of a hundred
 // members that lack an architecture is told of once.
 func (ck *checks) checkPrebuilt(t *target, p linkInput, lto bool) {

@@ -23,6 +23,7 @@ func (b *builder) library(t *target) {
 	if t.DeviceLink && t.isHIP() {
 		b.errorf(t.attr("device_link"), "Drop it: the program that uses the library links its device code.", "%s: device_link is for libraries with CUDA code only", t.label)
 	} else if t.DeviceLink {
+		b.checkClosedBehind(t)
 		l := b.linkage(t)
 		linked := b.linkInputs(t, l)
 		if b.linksByClang(linked) {
