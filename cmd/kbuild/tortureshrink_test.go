@@ -26,7 +26,7 @@ func (h *torture) tell(seed uint64, made []step, fault string, done int) {
 	for _, s := range short[1:] {
 		edits += len(s)
 	}
-	h.t.Errorf("The shortest case has %d edits after the project is there:\n%s\n%s", edits, story(short), said)
+	h.t.Errorf("It was\n%s\nThe shortest case has %d edits after the project is there:\n%s\n%s", fault, edits, story(short), said)
 }
 
 // shrink drops steps and edits as long as there is a difference. It gives "" if there is none from the start.

@@ -53,7 +53,11 @@ func planOfExample(t *testing.T, kind string, a manifest.Attribute) string {
 	if a.Name == "soversion" {
 		text += "type = \"shared\"\n"
 	}
-	text += "}\n" + `
+	text += "}\n"
+	if a.Name == "always_link" {
+		text += "executable \"user\" {\nsources = [\"b.cpp\"]\ndeps = [library.x]\n}\n"
+	}
+	text += `
 gencode "server" { code = ["sm_80"] }
 library "solver" {
   sources  = ["src/a.cu"]

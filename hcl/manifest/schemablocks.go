@@ -232,7 +232,7 @@ var attrAlwaysLink = Attribute{Name: "always_link", Type: BoolType, Default: "fa
 	Example: `always_link = true`, See: "language.md#objects-that-nothing-names",
 	Text: "Whether links of programs and shared libraries take all objects of the archive, also those " +
 		"that nothing names, such as objects that register themselves. A device link keeps all kernels.",
-	Becomes: "`-Wl,--whole-archive libx.a -Wl,--no-whole-archive`; `-Xnvlink -ignore-host-info`"}
+	Becomes: "`-Wl,--whole-archive build/lib/libx.a -Wl,--no-whole-archive`; `-Xnvlink -ignore-host-info`"}
 
 // attrForEach is for what can be made many times.
 func attrForEach(what, called string) Attribute {

@@ -15,6 +15,8 @@ type cpp struct {
 	quoted  []string // folders of quoted includes
 	angled  []string // of both, CPATH among them
 	macros  map[string]string
+	show    bool // -dU: the macros that were looked at
+	shown   map[string]bool
 	once    map[string]bool
 	deps    map[string]bool
 	absent  bool // what is included need not be there (-MG)
@@ -26,7 +28,7 @@ type cpp struct {
 
 // newCPP has the folders and macros of a command line, and of the environment.
 func newCPP(args []string) *cpp {
-	p := &cpp{macros: map[string]string{}, once: map[string]bool{}, deps: map[string]bool{}}
+	p := &cpp{macros: map[string]string{}, shown: map[string]bool{}, once: map[string]bool{}, deps: map[string]bool{}}
 	var system []string
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -48,6 +50,8 @@ func newCPP(args []string) *cpp {
 				value = "1"
 			}
 			p.macros[name] = value
+		} else if a == "-dU" {
+			p.show = true
 		}
 	}
 	p.angled = append(p.angled, filepath.SplitList(os.Getenv("CPATH"))...)
@@ -162,6 +166,7 @@ func (p *cpp) conditional(s *state, word, value string) (done bool, err error) {
 	test := func() bool {
 		switch word {
 		case "ifdef", "ifndef":
+			p.look(value)
 			_, ok := p.macros[value]
 			return ok == (word == "ifdef")
 		}
@@ -279,6 +284,19 @@ func isFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
+// look notes that a macro was looked at. gcc shows it on a line of its own, and counts that line.
+func (p *cpp) look(name string) {
+	if !p.show || p.shown[name] {
+		return
+	}
+	p.shown[name] = true
+	if value, ok := p.macros[name]; ok {
+		fmt.Fprintf(&p.out, "#define %s %s\n", name, value)
+	} else {
+		fmt.Fprintf(&p.out, "#undef %s\n", name)
+	}
+}
+
 // expand replaces macros, names in strings not among them.
 func (p *cpp) expand(line string) string {
 	var b strings.Builder
@@ -314,6 +332,7 @@ func (p *cpp) value(name string, depth int) string {
 	if !ok || depth > 20 {
 		return name
 	}
+	p.look(name)
 	if inner, also := p.macros[v]; also && inner != v {
 		return p.value(v, depth+1)
 	}
@@ -436,12 +455,14 @@ func (e *expression) unary() int {
 		if brace {
 			e.accept(")")
 		}
+		e.p.look(name)
 		_, ok := e.p.macros[name]
 		return number(ok)
 	case word == "__has_include":
 		return number(e.hasInclude())
 	}
 	if _, ok := e.p.macros[word]; !ok {
+		e.p.look(word)
 		return 0
 	}
 	inner := expression{p: e.p, file: e.file, text: e.p.value(word, 0)}

@@ -86,7 +86,7 @@ func gccOptions(args []string) options {
 				}
 				o.ld.word(w)
 			}
-		case a == "-c", a == "-E", a == "-MD", a == "-m64", strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-W"):
+		case a == "-c", a == "-E", a == "-MD", a == "-dU", a == "-m64", strings.HasPrefix(a, "-I"), strings.HasPrefix(a, "-D"), strings.HasPrefix(a, "-W"):
 		case strings.HasPrefix(a, "-L"), strings.HasPrefix(a, "-l"):
 			o.ld.word(a)
 		case a == "-gsplit-dwarf", a == "--coverage", a == "-fstack-usage", strings.HasPrefix(a, "-fprofile-use"):

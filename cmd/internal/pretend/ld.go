@@ -105,9 +105,13 @@ func (l *linker) find(in linked) (string, error) {
 		fmt.Fprintf(&l.trace, "%s\n", in.name)
 		return in.name, nil
 	}
+	names := []string{"lib" + in.name + endings[0], "lib" + in.name + endings[len(endings)-1]}
+	if name, ok := strings.CutPrefix(in.name, ":"); ok { // -l:NAME
+		names = []string{name}
+	}
 	for _, d := range l.dirs {
-		for _, ending := range endings {
-			file := d + "/lib" + in.name + ending
+		for _, name := range slices.Compact(names) {
+			file := d + "/" + name
 			if isFile(file) {
 				fmt.Fprintf(&l.trace, "attempt to open %[1]s succeeded\n%[1]s\n", file)
 				return file, nil
