@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/sched"
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		pretendRemote()
 		return
 	}
+	tooltest.Normalize()
 	var err error
 	if toolsDir, err = os.MkdirTemp("", "engine-"); err != nil {
 		panic(err)

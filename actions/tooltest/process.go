@@ -6,18 +6,34 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 )
 
-// DefaultSignals has the processes that the test starts get the default disposition of SIGHUP and
-// SIGINT. A caller such as nohup, or a shell's background job, ignores them, and a child inherits
-// that. A signal that the test process itself catches is the default one in its children.
-func DefaultSignals() {
+// Normalize makes the test process, and what it starts, independent of what its caller left to it.
+// A TestMain calls it.
+//
+//   - nohup and a shell's background jobs ignore SIGHUP and SIGINT, which children inherit. A signal
+//     that the process itself catches has its default effect in the children.
+//   - With umask 000 other users may write manifests, which kbuild refuses.
+//   - Open descriptors, such as a jobserver's, reach no child. MAKEFLAGS would name them.
+//   - Compilers translate messages, and dates, for the locale.
+func Normalize() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s) // nobody receives: still without effect here
 		}
+	}
+	syscall.Umask(0o022)
+	descriptors, _ := os.ReadDir("/proc/self/fd")
+	for _, d := range descriptors {
+		if fd, err := strconv.Atoi(d.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	for _, name := range []string{"MAKEFLAGS", "MFLAGS", "LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LC_CTYPE"} {
+		os.Unsetenv(name)
 	}
 }
 

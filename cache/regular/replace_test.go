@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -24,11 +25,12 @@ func TestReplace(t *testing.T) {
 	if err != failed || string(text) != "old" || len(left) != 1 {
 		t.Errorf("%v: %q, %d files", err, text, len(left))
 	}
+	defer syscall.Umask(syscall.Umask(0o027))
 	if err := Replace(name, []byte("new")); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(name)
-	if text, _ := os.ReadFile(name); err != nil || string(text) != "new" || info.Mode() != 0o644 {
+	if text, _ := os.ReadFile(name); err != nil || string(text) != "new" || info.Mode() != 0o640 {
 		t.Errorf("%q, %v, %v", text, info.Mode(), err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 var updateScripts = flag.Bool("update", false, "rewrite expected output in scripts")
@@ -22,6 +24,7 @@ func TestMain(m *testing.M) {
 	}
 	if strings.HasSuffix(os.Args[0], ".test") { // some stop a kbuild in the middle of anything; scripts have a folder of their own
 		os.Setenv("KBUILD_BROKER", "0")
+		tooltest.Normalize()
 	}
 	run := func(f func() int) func() { return func() { os.Exit(f()) } }
 	testscript.Main(m, map[string]func(){

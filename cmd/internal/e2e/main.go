@@ -32,7 +32,7 @@ func Main(m *testing.M, after ...func()) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	tooltest.DefaultSignals()
+	tooltest.Normalize()
 	os.Setenv("XDG_RUNTIME_DIR", binDir) // the machine is shared with no build but those of the tests
 	status := m.Run()
 	for _, end := range after {
