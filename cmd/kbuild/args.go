@@ -86,21 +86,11 @@ func hasValue(arg string, flags []*kong.Flag) bool {
 	})
 }
 
-// programArgs parts what follows the -- of `kbuild run TARGET -- ARGS` from the rest: it is the program's, whatever it looks like.
+// programArgs separates the arguments of the program, which follow the -- of `kbuild run TARGET -- ARGS`.
 func programArgs(args []string, flags []*kong.Flag) (own, given []string) {
-	for i := 0; i < len(args) && args[i] != "--"; i++ {
-		switch {
-		case hasValue(args[i], flags):
-			i++
-		case strings.HasPrefix(args[i], "-"):
-		case args[i] != "run":
-			return args, nil // another command
-		default:
-			if end := slices.Index(args[i:], "--"); end >= 0 {
-				return args[:i+end], args[i+end+1:]
-			}
-			return args, nil
-		}
+	end := slices.Index(args, "--")
+	if command := commandAt(args, flags); end > command && args[command] == "run" {
+		return args[:end], args[end+1:]
 	}
 	return args, nil
 }

@@ -30,7 +30,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%q is read by hand as\n%s\nand by the parser as\n%s", line, got, want)
 		}
 	}
-	for _, line := range []string{"app", "graph", "--arch sm_80", "-j", "-j x", "-j 0", "-j0", "-j=8", "-C", "-C -q", "-v", "-n", "--json", "-qj2", "-q=false", "--", "-C=a", "--mem", "--mem x", "--mem=", "--mem= 5", "--mem -q", "--memory 1", "--mem 0"} {
+	for _, line := range []string{"app", "graph", "--arch sm_80", "-j", "-j x", "-j 0", "-j0", "-j=8", "-C", "-C -q", "-v", "-n", "--json", "-qj2", "-q=false", "--", "-C=a", "--mem", "--mem x", "--mem=", "--mem= 5", "--mem -q", "--memory 1", "--mem 0", "--mem 8", "--mem 200%"} {
 		if (&cli{}).plain(strings.Fields(line)) {
 			t.Errorf("%q is read by hand", line)
 		}

@@ -48,7 +48,7 @@ func (l *loadFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// sizeFlag is --mem: bytes, or a share of what there is. The zero sizeFlag is all there is.
+// sizeFlag is a size: bytes, or a share of what there is. The zero sizeFlag is all there is.
 type sizeFlag struct {
 	bytes int64
 	share float64
@@ -69,6 +69,23 @@ func (m *sizeFlag) UnmarshalText(text []byte) error {
 		return nil
 	}
 	return fmt.Errorf(`%q is no size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
+}
+
+// memFlag is --mem: a size that a process can work with, and no more than there is.
+type memFlag struct{ sizeFlag }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *memFlag) UnmarshalText(text []byte) error {
+	if err := m.sizeFlag.UnmarshalText(text); err != nil {
+		return err
+	}
+	switch {
+	case m.share > 1:
+		return fmt.Errorf("%s is more than there is; write at most 100%%, or a size such as 8GiB", text)
+	case m.share == 0 && m.bytes < 1<<20:
+		return fmt.Errorf("%s is %d bytes, too little for any compiler; write for example 8GiB", text, m.bytes)
+	}
+	return nil
 }
 
 // budget is in bytes; 0 is unknown.

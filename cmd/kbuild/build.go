@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,8 +34,12 @@ func (cmd buildCmd) Run(c *cli) error {
 	}
 	sum, err := w.Build(req)
 	if c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
-		if near := c.meantCommand(cmd.Targets); near != "" {
-			c.say("kbuild: did you mean the command `kbuild %s`?", near)
+		switch try := c.meantCommand(cmd.Targets); {
+		case try == "":
+		case errors.Is(err, engine.ErrDiagnosed): // it was printed
+			c.say("Try: %s", try)
+		default:
+			err = exitError{exitOf(err).status, fmt.Errorf("%w\nTry: %s", err, try)}
 		}
 	}
 	return c.ended(sum, err)
@@ -42,11 +47,11 @@ func (cmd buildCmd) Run(c *cli) error {
 
 // isNoTarget reports that a build ended since what was named is no target, or since there is no manifest that could have one.
 func (c *cli) isNoTarget(err error) bool {
-	if err == nil || errors.As(err, new(engine.UsageError)) {
-		return err != nil
+	if _, noFolder := os.Stat(c.Dir); err == nil || noFolder != nil {
+		return false
 	}
 	_, missing := os.Stat(filepath.Join(c.Dir, c.manifestName()))
-	return missing != nil
+	return missing != nil || errors.As(err, new(engine.UsageError))
 }
 
 // checkLink are the links of --check-link.

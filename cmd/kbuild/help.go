@@ -50,11 +50,17 @@ func nearCommand(app *kong.Node, word string) string {
 	return manifest.Nearest(word, names)
 }
 
-// meantCommand is a hint for a first target that is none, and looks like a command.
+// meantCommand returns the command line that the user may have meant with a target that does not exist.
 func (c *cli) meantCommand(targets []string) string {
-	if len(targets) == 0 || strings.ContainsAny(targets[0], "./") {
+	if len(targets) == 0 {
 		return ""
 	}
+	if own := ownWords(targets[0]); own != "" || strings.ContainsAny(targets[0], "./") {
+		return own
+	}
 	line := commandLine{cli: &cli{out: c.out, err: c.err}}
-	return nearCommand(line.parser(nil).Model.Node, targets[0])
+	if near := nearCommand(line.parser(nil).Model.Node, targets[0]); near != "" {
+		return "kbuild " + near
+	}
+	return ""
 }

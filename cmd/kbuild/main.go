@@ -92,7 +92,8 @@ func (c *cli) run(args []string) (status int) {
 	case errors.As(err, new(term.OutputError)): // of the help
 		return exitFailed
 	case err != nil:
-		c.say("kbuild: %s\nTry: kbuild --help", err)
+		message, try := refused(args, err, parser.Model.Flags)
+		c.say("kbuild: %s\nTry: %s", message, try)
 		return exitUsage
 	}
 	if c.JSON {

@@ -32,3 +32,20 @@ func TestMemSize(t *testing.T) {
 		t.Errorf("half of one byte is %d, want 1: 0 would be no bound", got)
 	}
 }
+
+func TestMemIsUsable(t *testing.T) {
+	for text, want := range map[string]string{
+		"8":    "8 is 8 bytes, too little for any compiler; write for example 8GiB",
+		"4KiB": "4KiB is 4096 bytes, too little for any compiler; write for example 8GiB",
+		"200%": "200% is more than there is; write at most 100%, or a size such as 8GiB",
+		"100%": "", "1MiB": "", "8G": "", "1048576": "",
+	} {
+		got := ""
+		if err := new(memFlag).UnmarshalText([]byte(text)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("--mem %s: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -23,7 +23,7 @@ type cli struct {
 	File         string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
 	Jobs         jobsFlag          `short:"j" placeholder:"N" help:"Run at most N processes at once (default: the number of processors)."`
 	Keep         *failuresFlag     `short:"k" name:"keep-going" placeholder:"N" help:"Stop after N failures; 0 never stops (default: 1)."`
-	Mem          sizeFlag          `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
+	Mem          memFlag           `placeholder:"SIZE" help:"Let processes that run together need at most SIZE, such as 8GiB or 50% (default: what is available)."`
 	Load         loadFlag          `short:"l" placeholder:"LOAD" help:"Start no further process while the load average is above LOAD; 0 is no limit."`
 	DryRun       bool              `short:"n" help:"Show what would run, and what would be restored from the cache; run nothing."`
 	Verbose      bool              `short:"v" help:"Show command lines, and what was restored from the cache."`

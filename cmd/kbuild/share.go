@@ -28,7 +28,7 @@ func (c *cli) ofAll() (l broker.Limits) {
 		l.Processors = int(jobs)
 	}
 	if text := os.Getenv("KBUILD_MEM"); text != "" {
-		var size sizeFlag
+		var size memFlag
 		if err := size.UnmarshalText([]byte(text)); err != nil {
 			warn("KBUILD_MEM", err)
 		} else if l.Memory = size.bytes; size.share > 0 {
