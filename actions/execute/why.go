@@ -31,7 +31,7 @@ func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 	}
 	last := r.Records.Last(a.Outputs[0])
 	if last == nil {
-		return []string{"no record of an earlier run in this build tree"}
+		return []string{sched.NoRecord}
 	}
 	out := r.unlike(last, a, key)
 	if a.Test().Each {

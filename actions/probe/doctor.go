@@ -32,12 +32,7 @@ func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string,
 	if f.CUDA != nil {
 		d.toolkit(w, f.CUDA)
 	} else if r.NeedCUDA {
-		offer := ""
-		if r.Compiler == "" {
-			offer = " Or have kbuild install one, without root: give toolchain \"cuda\" of kernels.hcl version = \"13.5.0\" and from = \"pypi\", and run " +
-				"kbuild toolkit lock and kbuild toolkit install."
-		}
-		d.fail("CUDA toolkit", f.CUDAError+offer)
+		d.fail("CUDA toolkit", f.CUDAError)
 	}
 	if r.NeedHIP {
 		d.hip(w, f)

@@ -19,6 +19,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
+// installs is how kbuild itself installs a toolkit.
+const installs = `Or have kbuild install one, without root: give toolchain "cuda" of kernels.hcl version = "13.5.0" and ` +
+	`from = "pypi", and run kbuild toolkit lock and kbuild toolkit install.`
+
 // toolkit finds and identifies the CUDA toolkit. Where its parts are is asked of nvcc itself, by a
 // dry run, and not guessed from a layout.
 func (w *world) toolkit() (*plan.Toolkit, string) {
@@ -32,7 +36,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 		return nil, "Name an nvcc that is here, or remove compiler: kbuild looks in CUDA_HOME, PATH and /usr/local/cuda then."
 	}
 	if driver == "" {
-		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME."
+		return nil, "Looked for " + strings.Join(looked, ", ") + ". Install a CUDA toolkit (on Debian and Ubuntu: apt install nvidia-cuda-toolkit, from non-free or multiverse), or set CUDA_HOME. " + installs
 	}
 	k := &plan.Toolkit{NVCC: plan.Tool{Path: driver}}
 	if msg := w.versionOf(k); msg != "" {
@@ -40,7 +44,7 @@ func (w *world) toolkit() (*plan.Toolkit, string) {
 	}
 	if w.req.Accepts != nil && !w.req.Accepts(k.Version) {
 		w.misses = plan.Missed{Attribute: "version", Truth: fmt.Sprintf("%s is CUDA %s, and the manifest wants %s", driver, k.Version, w.req.Version)}
-		return nil, "Set CUDA_HOME to another toolkit, name its compiler in the toolchain block, or have kbuild install one: from = \"pypi\" (CUDA 13)."
+		return nil, "Set CUDA_HOME to another toolkit, name its compiler in the toolchain block, or have kbuild install one: from = \"pypi\" (CUDA 13) and kbuild toolkit install."
 	}
 	d, msg := w.dryRun(driver)
 	if msg != "" {

@@ -20,13 +20,16 @@ const (
 	Skipped  Status = "skipped" // not tried: something it needs failed, or the build was stopped
 )
 
+// NoRecord is the Reason of an action that has not run before in its build tree.
+const NoRecord = "no record of an earlier run in this build tree"
+
 // Result of one action.
 type Result struct {
 	Status  Status
 	Err     error         // for Failed
 	Output  []byte        // what the command said; shown as one piece
 	Help    []string      // of Failed: what to do about it, in sentences
-	Reason  string        // why it ran: "no record", "input src/a.cu changed", ...
+	Reason  string        // why it ran: NoRecord, "input src/a.cu changed", ...
 	Argv    []string      // what was executed
 	Elapsed time.Duration // wall time of the process
 	CPU     time.Duration

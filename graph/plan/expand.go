@@ -197,9 +197,54 @@ func (g *given) amdCode(t *target) (list []gencode.Code) {
 // unknownCode says what is not known of a code, and by whom.
 func (ck *checks) unknownCode(pos manifest.Pos, code gencode.Code) {
 	k := ck.facts.CUDA
-	who := "CUDA " + k.Version
+	who, help := "CUDA "+k.Version, "It knows "+spell(k.Archs)+"."
 	if k.Clang != nil {
 		who = fmt.Sprintf("clang %s with CUDA %s", k.Clang.Driver.Version, k.Version)
+	} else if others := releases(code); others != "" {
+		help += " " + others + " it."
 	}
-	ck.errorf(pos, "It knows "+spell(k.Archs)+".", "%s does not know %s", who, code)
+	if slices.Contains(ck.project.Archs, code) {
+		ck.errorf(manifest.Pos{}, help, "--arch %s: %s does not know it", code, who)
+		return
+	}
+	ck.errorf(pos, help, "%s does not know %s", who, code)
+}
+
+// lifetimes are the architectures that not every CUDA since 11 knows: by their release notes the
+// first one, the last one, or both.
+var lifetimes = [...]struct {
+	nums        []int
+	first, last string
+}{
+	{[]int{35, 37}, "", "11.8"},
+	{[]int{50, 52, 53, 60, 61, 62, 70, 72}, "", "12.9"},
+	{[]int{89, 90}, "11.8", ""},
+	{[]int{100, 120}, "12.8", ""},
+	{[]int{101}, "12.8", "12.9"},
+	{[]int{103, 121}, "12.9", ""},
+	{[]int{88, 110}, "13.0", ""},
+}
+
+// releases says which releases of CUDA know a code, "" if that is not known.
+func releases(code gencode.Code) string {
+	if code.Num == 90 && code.Suffix == "a" {
+		return "CUDA 12.0 and newer know"
+	}
+	if code.Suffix != "" && code.Num < 100 {
+		return ""
+	}
+	for _, l := range lifetimes {
+		switch {
+		case !slices.Contains(l.nums, code.Num):
+		case l.first == "":
+			return "CUDA " + l.last + " is the last that knows"
+		case l.last != "":
+			return "CUDA " + l.first + " to " + l.last + " know"
+		case code.Suffix == "f":
+			return "CUDA " + max(l.first, "12.9") + " and newer know"
+		default:
+			return "CUDA " + l.first + " and newer know"
+		}
+	}
+	return ""
 }

@@ -167,7 +167,7 @@ func (l *loader) decode() {
 	l.decodeKbuild()
 	l.decodePackage()
 	l.decodeCache()
-	l.archs() // reports what is wrong with --arch even if nothing uses it
+	l.project.Archs = l.archs() // reports what is wrong with --arch even if nothing uses it
 	l.decodeDefaults()
 	l.collectOutputs()
 	if first := l.unsettled(); len(first) > 0 {

@@ -21,6 +21,7 @@ type Project struct {
 	Profiles   []string                 // their names
 	Variables  []Variable               // in order of declaration, with the value in force
 	Toolchains map[string]Toolchain     // "cuda", "hip"
+	Archs      []gencode.Code           // of --arch
 	Cache      Cache
 	Package    *Package  // nil if there is no such block
 	Targets    []*Target // in order of declaration; matrix instances in order of the matrix

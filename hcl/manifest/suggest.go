@@ -13,7 +13,7 @@ var synonyms = map[string]string{
 	"dependencies": "deps", "link": "deps", "link_libraries": "deps", "depends": "deps",
 	"include_dirs": "includes", "include_directories": "includes", "hdrs": "includes", "inherits": "defaults",
 	"definitions": "defines", "copts": "flags", "cflags": "flags", "options": "flags", "nvcc_flags": "flags",
-	"arch": "gencode", "archs": "gencode", "architectures": "gencode", "cuda_architectures": "gencode",
+	"arch": "code", "archs": "code", "architectures": "code", "cuda_architectures": "code",
 	"cxx_std": "std", "standard": "std", "regs": "max_registers", "maxrregcount": "max_registers",
 	"args": "command", "cmd": "command", "optimize": "opt", "optimization": "opt", "use_fast_math": "fast_math",
 	"static_library": "library", "shared_library": "library", "binary": "executable", "program": "executable",

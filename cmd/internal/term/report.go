@@ -176,7 +176,9 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 	if first := p.failures.reasons[a.Work.Driver]; first != "" {
 		why = first
 	}
-	field("why", oneLine(why))
+	if why != sched.NoRecord { // news only after an edit
+		field("why", oneLine(why))
+	}
 	argv := r.Argv
 	if len(argv) == 0 {
 		argv = a.Argv

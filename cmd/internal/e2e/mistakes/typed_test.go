@@ -204,6 +204,21 @@ executable "m" {
 }
 `,
 		[]string{`--arch: "sm90" is no architecture; did you mean "sm_90"?`, `= help: Pass for example --arch sm_80,sm_90, --arch native or --arch gfx90a.`}},
+	{`arch`, ``, `executable "m" {
+  sources = ["a.cu"]
+  arch    = ["sm_80"]
+}
+`,
+		[]string{`unknown attribute "arch" in executable; did you mean "code"?`}},
+	{`arch-new`, `--arch sm_110`, `toolchain "cuda" {
+  compiler = "/usr/bin/nvcc"
+}
+executable "m" {
+  sources = ["a.cu"]
+  code    = ["sm_80"]
+}
+`,
+		[]string{`error: --arch sm_110: CUDA 11.8 does not know it`, `sm_90. CUDA 13.0 and newer know it.`}},
 	{`target-spelt`, `mian`, `executable "main" {
   sources = ["m.cpp"]
 }
