@@ -77,6 +77,12 @@ var rules = sync.OnceValue(func() []rule {
 		of(`identifier "(__\w+)" is undefined`, (*Failure).intrinsic),
 		of(`no instance of overloaded function "atomicAdd" matches[^\n]*\n[^\n]*argument types are: \(double \*`, (*Failure).atomicDouble),
 		of(`unsupported (GNU|clang) version`, (*Failure).hostCompiler),
+		of(`annotation on lambda requires --extended-lambda`, (*Failure).extendedLambda),
+		of(`The closure type for a lambda .* '-+(?:expt-)?extended-lambda' is specified`, (*Failure).plainLambda),
+		of(`calling a constexpr __host__ function\("([^"]+)"\).*--expt-relaxed-constexpr`, (*Failure).relaxedConstexpr),
+		of(`kernel launch from __device__ or __global__ functions requires separate compilation`, (*Failure).nestedLaunch),
+		of(`Value '([^']+)' is not defined for option 'std'`, (*Failure).standard),
+		of(`nvcc fatal\s*: Unknown option '([^']+)'`, (*Failure).unknownOption),
 	}
 })
 

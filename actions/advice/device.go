@@ -81,3 +81,44 @@ func (f *Failure) atomicDouble([][]string) []string {
 func (f *Failure) hostCompiler([][]string) []string {
 	return []string{`the toolkit does not take this host compiler: install one that it does, and name it in toolchain "cuda" { host_compiler = "g++-N" }; kbuild doctor lists those that are here`}
 }
+
+// nvccFlag returns the attribute that passes an option to nvcc for the failed action's target.
+func (f *Failure) nvccFlag(option string) string {
+	return fmt.Sprintf("add flags = { nvcc = [%q] } to %s", option, at(f.Action.Target, f.Action.Pos))
+}
+
+func (f *Failure) extendedLambda([][]string) []string {
+	return []string{"__device__ lambdas are an extension of nvcc: " + f.nvccFlag("--extended-lambda")}
+}
+
+// plainLambda is about a lambda without annotations that a kernel gets.
+func (f *Failure) plainLambda([][]string) []string {
+	return []string{"mark the lambda __device__ and " + f.nvccFlag("--extended-lambda")}
+}
+
+// relaxedConstexpr is about host functions in device code. The option does not help lambdas.
+func (f *Failure) relaxedConstexpr(found [][]string) []string {
+	names := slices.DeleteFunc(unique(found, 1), func(name string) bool { return name == "operator()" })
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{f.nvccFlag("--expt-relaxed-constexpr") + ", or mark " + list(names) + " __host__ __device__"}
+}
+
+func (f *Failure) nestedLaunch([][]string) []string {
+	return []string{`kernels that start kernels need a device link: set mode = "rdc" on ` + at(f.Action.Target, f.Action.Pos)}
+}
+
+func (f *Failure) standard(found [][]string) []string {
+	std, since := found[0][1], ""
+	if std == "c++20" {
+		since = "; CUDA 12.0 and newer do"
+	}
+	return []string{fmt.Sprintf("this nvcc does not know std = %q%s: set cuda_std = \"c++17\" on %s for its CUDA sources",
+		std, since, at(f.Action.Target, f.Action.Pos))}
+}
+
+func (f *Failure) unknownOption(found [][]string) []string {
+	return []string{found[0][1] + " is no option of nvcc: remove it from the flags of " + at(f.Action.Target, f.Action.Pos) +
+		", or move it to flags.host if it is one of the host compiler"}
+}

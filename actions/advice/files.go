@@ -6,8 +6,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -37,8 +39,51 @@ func (f *Failure) header(found [][]string) (help []string) {
 			}
 			help = append(help, fmt.Sprintf("%s is in %s: add includes = [%q] to %s", name, where, dir, f.Action.Target))
 		}
+		if len(dirs) == 0 && ofToolkit().MatchString(name) {
+			help = append(help, fmt.Sprintf(missingPart, name))
+		}
 	}
 	return help
+}
+
+// ofToolkit matches libraries of a CUDA toolkit, and the headers of those.
+var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(cu(blas|fft|rand|solver|sparse|file|pti)|npp|nv(rtc|jpeg|JitLink|fatbin|ml))`)
+})
+
+const missingPart = `%s is a part of the CUDA toolkit that is not installed: install the toolkit's package of it ` +
+	`(development files), or name it in parts of toolchain "cuda" where that has from = "pypi"`
+
+// misspelt returns a library that the link searches whose name differs by one character from name, or "".
+func (f *Failure) misspelt(name string) string {
+	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
+	for _, arg := range f.Action.Argv {
+		if dir, ok := strings.CutPrefix(arg, "-L"); ok {
+			dirs = append(dirs, f.abs(dir))
+		}
+	}
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			file, isLibrary := strings.CutPrefix(e.Name(), "lib")
+			base := strings.TrimSuffix(strings.TrimSuffix(file, ".a"), ".so")
+			if isLibrary && base != file && min(len(name), len(base)) > 3 && oneEdit(name, base) {
+				return base
+			}
+		}
+	}
+	return ""
+}
+
+// oneEdit reports that a becomes b by one character that is added, removed or replaced.
+func oneEdit(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return len(a) <= 1 && len(b) <= 1
 }
 
 // find are the files of a name in the project, by paths relative to its root: not in the build tree, nor in hidden folders.
@@ -70,6 +115,10 @@ func (f *Failure) library(found [][]string) (help []string) {
 		default:
 			if real := withoutLink(name); real != "" {
 				help = append(help, fmt.Sprintf("%s is there, but not the lib%s.so that links take: install the development package of the library", real, name))
+			} else if near := f.misspelt(name); near != "" {
+				help = append(help, fmt.Sprintf("no library is called %s; did you mean %q in the libs of %s?", name, near, f.Action.Target))
+			} else if ofToolkit().MatchString(name) {
+				help = append(help, fmt.Sprintf(missingPart, name))
 			}
 		}
 	}

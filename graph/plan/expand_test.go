@@ -33,3 +33,17 @@ func TestExpandAll(t *testing.T) {
 		}
 	}
 }
+
+func TestReleases(t *testing.T) {
+	for name, want := range map[string]string{
+		"sm_37": "CUDA 11.8 is the last that knows", "sm_70": "CUDA 12.9 is the last that knows",
+		"sm_90": "CUDA 11.8 and newer know", "sm_90a": "CUDA 12.0 and newer know", "sm_90f": "",
+		"sm_100": "CUDA 12.8 and newer know", "compute_100f": "CUDA 12.9 and newer know",
+		"sm_101": "CUDA 12.8 to 12.9 know", "sm_110f": "CUDA 13.0 and newer know", "sm_20": "",
+	} {
+		code, err := gencode.Parse(name)
+		if got := releases(code); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
