@@ -201,8 +201,8 @@ func TestCompilers(t *testing.T) {
 	comments := strings.Repeat("// comment\n", 3)
 	for _, s := range sources {
 		t.Run(s.name, func(t *testing.T) {
-			if testing.Short() && s.name == "cub" {
-				t.Skip("takes 20 seconds of CPU")
+			if s.name == "cub" { // 20 seconds of CPU
+				tooltest.Broad(t)
 			}
 			truth := newToolchain(t, s.text, sharedHeader).compile(false)
 			form := newToolchain(t, s.text, sharedHeader).compile(true)

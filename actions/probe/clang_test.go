@@ -10,6 +10,7 @@ import (
 
 // TestRealClang holds the probe against an installed clang: what clang runs and is made of is another compiler when it is replaced.
 func TestRealClang(t *testing.T) {
+	tooltest.Broad(t)
 	tooltest.Need(t, "nvcc", "ptxas")
 	name, unknown := "clang++"+tooltest.LLVM(t), "sm_90"
 	if tooltest.ClangMajor(t) > 15 {

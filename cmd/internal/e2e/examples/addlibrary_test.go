@@ -66,6 +66,7 @@ func TestAddLibrary(t *testing.T) {
 
 // The configurations of one build folder have the profiles that the project gives them.
 func TestAddLibraryByConfiguration(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := e2e.Unpack(t, "addlibrary")
 	for _, program := range cmakes(&e) {

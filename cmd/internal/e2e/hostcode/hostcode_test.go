@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -117,6 +118,9 @@ func TestEdits(t *testing.T) {
 		for _, language := range []string{"c++", "c"} {
 			t.Run(o.name+" "+language, func(t *testing.T) {
 				t.Parallel()
+				if language == "c" {
+					tooltest.Broad(t)
+				}
 				p := e2e.New(t)
 				h := held{Project: &p, flags: strings.Fields(o.flags), language: language, always: o.always}
 				h.make(hostCompiler(t, o.compiler))

@@ -207,6 +207,7 @@ func TestCheckoutsDiffer(t *testing.T) {
 // A copy of a checkout may have the name of the first one in a text: then it reads the first one's file, and what
 // it makes depends on that. The command names its own checkout, too, but for where it is relative.
 func TestTextNamesCheckout(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	a, b := checkouts(t, tooltest.Toolkit{})
 	first := filepath.Dir(a.Dir)

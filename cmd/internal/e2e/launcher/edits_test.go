@@ -108,6 +108,7 @@ func (p *project) make(e edit) (undo func()) {
 // TestEqualHeaders has two headers with #pragma once that are equal. gcc reads the second one or not by the seconds of their time stamps, and does not
 // say that it looked at it.
 func TestEqualHeaders(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkits(t)[0])
 	const text = "#pragma once\nADD\n"

@@ -17,6 +17,7 @@ import (
 
 // What a compiler says is in the language of whoever calls it, though somebody else has made the same before.
 func TestLanguage(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkits(t)[0])
 	p.Write("w.cc", "int w() { }\n")

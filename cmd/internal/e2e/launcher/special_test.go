@@ -12,6 +12,7 @@ import (
 // Names of files that are no plain files, and variables by which compilers write more files or other words, mean
 // what they mean without the launcher.
 func TestSpecialFiles(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkit{})
 	p.Run("ln", "-s", "elsewhere", "link.d")

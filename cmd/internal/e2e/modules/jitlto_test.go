@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -88,6 +89,7 @@ func toolkit12() string {
 
 // nvJitLink links what was built, for GPUs that are not there, and inlines the callback.
 func TestExampleJITLTONvJitLink(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	root := toolkit12()
 	if root == "" {

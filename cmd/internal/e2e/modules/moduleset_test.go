@@ -187,6 +187,7 @@ func TestRealModuleInputs(t *testing.T) {
 
 // The other kinds of artifacts, and LTO-IR: what it brings, and whether it links.
 func TestRealModuleKinds(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "modules")
 	e.Run("kbuild", "-q", "precompile", "shipped", "linked", "fft", "scale", "alone")

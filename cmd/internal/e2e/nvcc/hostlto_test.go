@@ -80,6 +80,7 @@ func hostLTOElsewhere(e *example, args ...string) {
 }
 
 func TestRealHostLTO(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "hostlto")
 	hostLTO(t, e)

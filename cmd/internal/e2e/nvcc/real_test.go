@@ -89,6 +89,7 @@ func TestRealSearched(t *testing.T) {
 // What is looked for in folders that only flags name, through macros, and by the linker: each step changes one thing, and what a clean build
 // makes is what the build makes.
 func TestRealSearchedBy(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "searchedby")
 	e.Run("sh", "-c", `for v in 1 2; do for n in f g h; do echo "extern \"C\" int $n() { return $v; }" | g++ -c -x c++ - -o $n$v.o; done; done
