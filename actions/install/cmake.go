@@ -228,8 +228,11 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 		return err
 	}
 	sort := "STATIC"
-	if e.Shared {
+	switch {
+	case e.Shared:
 		sort = "SHARED"
+	case e.HeaderOnly:
+		sort = "INTERFACE"
 	}
 	w.line("")
 	w.line("# Device code: %s.", c)
@@ -238,17 +241,29 @@ func (k *Package) cmakeTarget(w *cmakeText, e plan.Export, name string) error {
 	property := func(property, value string) {
 		w.line(`  set_property(TARGET %s::%s PROPERTY %s "%s")`, k.Name, name, property, value)
 	}
-	property("IMPORTED_LOCATION", k.cmakePath(e))
+	if !e.HeaderOnly {
+		property("IMPORTED_LOCATION", k.cmakePath(e))
+	}
 	if dirs := k.cmakeIncludes(e); dirs != nil {
 		property("INTERFACE_INCLUDE_DIRECTORIES", strings.Join(dirs, ";"))
 	}
 	property("KBUILD_DEVICE_CODE", strings.Join(c.all(), ";"))
 	property("KBUILD_DEVICE_LINK", map[bool]string{true: "ON", false: "OFF"}[e.Links.DeviceLink && name == e.Name])
-	if e.Shared {
+	switch {
+	case e.Shared:
 		if err := k.cmakeShared(w, e, property); err != nil {
 			return err
 		}
-	} else {
+	case e.HeaderOnly:
+		var defines []string
+		for _, d := range e.Links.Defines {
+			defines = append(defines, cmakeListed(d))
+		}
+		if defines != nil {
+			property("INTERFACE_COMPILE_DEFINITIONS", strings.Join(defines, ";"))
+		}
+		k.cmakeLibraries(e, name, property)
+	default:
 		k.cmakeStatic(w, e, name, property)
 	}
 	w.line("endif()")
@@ -307,10 +322,9 @@ func (k *Package) cmakeNeeds(e plan.Export, linked bool) (targets []string) {
 	return targets
 }
 
-// cmakeStatic says what a link with a static library adds.
-func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+// cmakeLibraries names the libraries that a link with e adds, and their folders.
+func (k *Package) cmakeLibraries(e plan.Export, name string, property func(name, value string)) {
 	l := e.Links
-	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
 	libs := k.cmakeNeeds(e, l.Closed || name != e.Name)
 	for _, lib := range l.Libs {
 		libs = append(libs, cmakeListed(lib))
@@ -321,13 +335,16 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 	if libs != nil {
 		property("INTERFACE_LINK_LIBRARIES", strings.Join(libs, ";"))
 	}
-	var dirs []string
-	for _, d := range l.LibDirs {
-		dirs = append(dirs, cmakeListed(cache.Absolute(k.root, d)))
+	if l.LibDirs != nil {
+		property("INTERFACE_LINK_DIRECTORIES", strings.Join(k.absolute(l.LibDirs), ";"))
 	}
-	if dirs != nil {
-		property("INTERFACE_LINK_DIRECTORIES", strings.Join(dirs, ";"))
-	}
+}
+
+// cmakeStatic says what a link with a static library adds.
+func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property func(name, value string)) {
+	l := e.Links
+	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
+	k.cmakeLibraries(e, name, property)
 	if l.Always { // the archive itself, which CMake names later, then adds nothing
 		property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive,"+k.cmakePath(e)+",--no-whole-archive>")
 	}

@@ -21,7 +21,7 @@ type contents struct {
 
 // contentsOf reads a library that is built.
 func (k *Package) contentsOf(e plan.Export) (contents, error) {
-	if c, ok := k.found[e.Label]; ok {
+	if c, ok := k.found[e.Label]; ok || e.HeaderOnly {
 		return c, nil
 	}
 	f, err := fatbin.ReadFile(cache.Absolute(k.root, e.File))

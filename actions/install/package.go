@@ -104,12 +104,21 @@ func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 		if e.Fault != "" {
 			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be installed", Detail: e.Fault})
 		}
+		if e.Links.Flags != (manifest.Pos{}) {
+			diags = append(diags, flagsFault(e))
+		}
 		if _, err := k.soname(e); err != nil {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s cannot be installed: %v", e.Label, err),
 				Detail: "Link it with -Wl,-soname,NAME: programs that were linked with it look for it in a folder of this project."})
 		}
 	}
 	return append(diags, k.namesakes()...)
+}
+
+// flagsFault refuses the flags of a library of headers: they are for compilers that kbuild runs.
+func flagsFault(e plan.Export) manifest.Diagnostic {
+	return manifest.Diagnostic{Pos: e.Links.Flags, Summary: e.Label + " has flags, which users outside of kbuild would not get",
+		Detail: "Use defines and libs, or set the flags where the library is used."}
 }
 
 // namesakes reports libraries that CMake and pkg-config could not tell apart.
@@ -228,7 +237,7 @@ func (k *Package) hasHeaders() bool {
 
 // installs reports a library that is installed. One of the system is named where it is.
 func installs(e plan.Export) bool {
-	return e.Kind == manifest.Library || e.Kind == manifest.Prebuilt && !path.IsAbs(e.File) && !strings.HasPrefix(e.File, "../")
+	return e.Kind == manifest.Library && !e.HeaderOnly || e.Kind == manifest.Prebuilt && !path.IsAbs(e.File) && !strings.HasPrefix(e.File, "../")
 }
 
 func libPath(e plan.Export) string { return path.Join(libDir, path.Base(e.File)) }

@@ -63,8 +63,15 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	} else if requires != "" {
 		fmt.Fprintf(w, "Requires: %s\n", requires)
 	}
+	var cflags []string
 	if k.hasHeaders() {
-		fmt.Fprintf(w, "Cflags: -I${includedir}\n")
+		cflags = append(cflags, "-I${includedir}")
+	}
+	for _, d := range e.Links.Defines {
+		cflags = append(cflags, pkgQuoted("-D"+d))
+	}
+	if cflags != nil {
+		fmt.Fprintf(w, "Cflags: %s\n", strings.Join(cflags, " "))
 	}
 	fmt.Fprintf(w, "Libs: %s\n", strings.Join(args, " "))
 	return w.String(), nil
@@ -85,11 +92,10 @@ func deviceLink(l plan.Links) string {
 
 // pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a file in by itself; in others it wants them quoted.
 func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []string) {
-	quoted := func(s string) string { return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"` }
 	if installs(e) {
 		args = append(args, "-L${libdir}", "-l"+linkName(libPath(e), e))
-	} else {
-		args = append(args, quoted(cache.Absolute(k.root, e.File)))
+	} else if !e.HeaderOnly {
+		args = append(args, pkgQuoted(cache.Absolute(k.root, e.File)))
 	}
 	if e.Shared {
 		return args
@@ -98,7 +104,7 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 		args = slices.Concat([]string{"-Wl,--whole-archive"}, args, []string{"-Wl,--no-whole-archive"})
 	}
 	for _, d := range e.Links.LibDirs {
-		args = append(args, quoted("-L"+cache.Absolute(k.root, d)))
+		args = append(args, pkgQuoted("-L"+cache.Absolute(k.root, d)))
 	}
 	for _, lib := range e.Links.Libs {
 		args = append(args, "-l"+lib)
@@ -117,6 +123,10 @@ func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []s
 		args = append(args, "-lamdhip64")
 	}
 	return slices.Compact(args)
+}
+
+func pkgQuoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
 // linkName is what -l finds a file by.

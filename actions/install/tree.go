@@ -55,6 +55,8 @@ func (k *Package) checkTree() (diags manifest.Diagnostics) {
 		switch {
 		case e.Kind == manifest.Executable:
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: e.Label + " is a program; kbuild_add_library wants a library or a prebuilt, and kbuild_add_modules a module"})
+		case e.Links.Flags != (manifest.Pos{}):
+			diags = append(diags, flagsFault(e))
 		case e.Kind == manifest.Prebuilt && e.Fault != "":
 			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be linked by CMake", Detail: e.Fault})
 		}
@@ -138,6 +140,7 @@ func (k *Package) cmakeFiles() (files, artifacts []string) {
 		switch {
 		case e.Kind == manifest.Module:
 			artifacts = append(artifacts, e.Artifacts...)
+		case e.HeaderOnly:
 		case e.Kind == manifest.Library && e.Plain != "":
 			files = append(files, e.File, e.Plain)
 		case e.Kind == manifest.Library:

@@ -17,6 +17,7 @@ type Export struct {
 	Kind        manifest.Kind
 	Pos         manifest.Pos
 	File        string   // of a library, a program or a prebuilt
+	HeaderOnly  bool     // a library of headers, without File
 	Shared      bool     // File is a shared library
 	Plain       string   // of a shared library with a soversion: the name without it
 	Artifacts   []string // of a module, the manifest last
@@ -31,20 +32,22 @@ type Export struct {
 
 // Links is what a link with a static library must add to it. That of a shared library adds nothing, and says which runtime it loads.
 type Links struct {
-	CUDA, HIP  bool     // its runtime
-	DeviceLink bool     // there is device code to link
-	Always     bool     // with all objects of the archive
-	Closed     bool     // it was linked already, and that of all that it needs
-	LTO        bool     // with LTO-IR
-	Arithmetic string   // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
-	Floats     []string // the options of nvcc that the LTO-IR was compiled with, where they are not nvcc's defaults: all of a link must agree
-	Toolkit    string   // version of the CUDA toolkit that made the code: an older one does not link it
-	Runtime    string   // attribute cudart
-	HostLTO    string   // host code is that of a compiler's LTO: "thin" or "full"; ""
-	Libs       []string // -l
-	LibDirs    []string // -L
-	CUDADirs   []string // -L of the toolkit
-	CXX        bool     // host code of C++
+	CUDA, HIP  bool         // its runtime
+	DeviceLink bool         // there is device code to link
+	Always     bool         // with all objects of the archive
+	Closed     bool         // it was linked already, and that of all that it needs
+	LTO        bool         // with LTO-IR
+	Arithmetic string       // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
+	Floats     []string     // the options of nvcc that the LTO-IR was compiled with, where they are not nvcc's defaults: all of a link must agree
+	Toolkit    string       // version of the CUDA toolkit that made the code: an older one does not link it
+	Runtime    string       // attribute cudart
+	HostLTO    string       // host code is that of a compiler's LTO: "thin" or "full"; ""
+	Libs       []string     // -l
+	LibDirs    []string     // -L
+	CUDADirs   []string     // -L of the toolkit
+	CXX        bool         // host code of C++
+	Defines    []string     // of a library of headers: NAME or NAME=VALUE, for sources that include them
+	Flags      manifest.Pos // where a library of headers has flags, which other build tools do not get
 }
 
 // exports says of all targets what others need to use them.
@@ -76,6 +79,11 @@ func (b *builder) export(t *target) Export {
 			e.Needs = append(e.Needs, s.label)
 			e.RunPaths = appendNew(e.RunPaths, rpath(t.file, s.file))
 		}
+	case t.HeaderOnly():
+		e.HeaderOnly = true
+		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: defines(t.Defines), Flags: t.AttrPos["flags"]}
+		e.needLibraries(t)
+		b.checkLibDirs(t, &e)
 	case t.Kind == manifest.Library:
 		b.exportStatic(t, &e)
 	case t.Kind == manifest.Prebuilt:
@@ -115,11 +123,7 @@ func (b *builder) artifacts(t *target) (files []string) {
 // exportStatic is what a link with a static library adds. Its dependencies are named once, by who depends on them.
 func (b *builder) exportStatic(t *target, e *Export) {
 	l := linkage{libDirs: t.LibDirs}
-	for _, d := range t.deps {
-		if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
-			e.Needs = appendNew(e.Needs, d.label)
-		}
-	}
+	e.needLibraries(t)
 	own, open := b.linkInputOf(t, t)
 	if t.DeviceLink {
 		own, open = linkInput{}, false
@@ -137,8 +141,13 @@ func (b *builder) exportStatic(t *target, e *Export) {
 	if k := b.facts.CUDA; k != nil && e.Links.CUDA {
 		e.Links.Toolkit, e.Links.CUDADirs = k.Version, k.LibDirs
 	}
+	b.checkLibDirs(t, e)
+}
+
+// checkLibDirs refuses to install a library whose users would search a folder of the project.
+func (g *given) checkLibDirs(t *target, e *Export) {
 	for _, dir := range t.LibDirs {
-		if b.inProject(dir) {
+		if g.inProject(dir) {
 			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.attr("lib_dirs")
 		}
 	}
@@ -170,13 +179,18 @@ func (b *builder) exportPrebuilt(t *target, e *Export) {
 	}
 	e.Links.DeviceLink, e.Links.LTO, e.Links.CXX = open && !e.Shared, linked.lto, true
 	e.Links.Libs, e.Links.LibDirs, e.Links.Always = t.Libs, t.LibDirs, t.AlwaysLink
+	e.needLibraries(t)
+	if t.object != "" {
+		e.Fault, e.FaultPos = t.file+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
+	}
+}
+
+// needLibraries notes the libraries that a link with t names as well.
+func (e *Export) needLibraries(t *target) {
 	for _, d := range t.deps {
 		if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
 			e.Needs = appendNew(e.Needs, d.label)
 		}
-	}
-	if t.object != "" {
-		e.Fault, e.FaultPos = t.file+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
 	}
 }
 

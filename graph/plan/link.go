@@ -11,6 +11,9 @@ import (
 // library plans the archive or the shared library of t.
 func (b *builder) library(t *target) {
 	t.include = t.Includes
+	if t.HeaderOnly() {
+		return
+	}
 	if t.Shared {
 		b.sharedLibrary(t, libFile(b, t, ".so"))
 		return

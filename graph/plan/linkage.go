@@ -29,7 +29,7 @@ func (w *walker) linkage(t *target) linkage {
 			l.shared = append(l.shared, d)
 		case d.Kind == manifest.Prebuilt:
 			l.pre = append(l.pre, d)
-		case d.Kind == manifest.Library:
+		case d.Kind == manifest.Library && !d.HeaderOnly():
 			l.statics = append(l.statics, d)
 		}
 		if d.Kind == manifest.Prebuilt || d.Kind == manifest.Library && !d.Shared {

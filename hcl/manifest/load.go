@@ -200,6 +200,9 @@ func (l *loader) decode() {
 	for _, addr := range sortedKeys(l.nodes) {
 		l.value(addr) // what no target used: a mistake there is a mistake all the same
 	}
+	if !l.diags.HasErrors() {
+		l.passOn()
+	}
 	if len(l.project.Unsettled) == 0 {
 		l.checkDeps()
 		l.checkPrograms()

@@ -185,6 +185,7 @@ type Target struct {
 	Each string // the key of this instance of for_each, "" without
 
 	// library
+	Defines    []Define // of one without sources: for its users, whose sources have them already
 	Shared     bool
 	DeviceLink bool   // device_link = true: close a static library early
 	AlwaysLink bool   // links take all objects of the archive; of a prebuilt, too

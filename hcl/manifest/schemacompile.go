@@ -22,7 +22,8 @@ var (
 	attrSources = Attribute{Name: "sources", Type: StringsType, Required: true, Example: `sources = ["src/a.cu", "src/main.cpp"]`,
 		See: "language.md#sources",
 		Text: "The source files, mostly from `glob`. `.c`, `.cc`, `.cpp`, `.cxx`, `.c++` and `.C` are for the host compiler, `.cu` " +
-			"for the compiler of the code that the target ships, `.hip` for HIP. Headers are found by the compiler and are not listed.",
+			"for the compiler of the code that the target ships, `.hip` for HIP. Headers are found by the compiler and are not listed. " +
+			"`[]` makes a library of headers.",
 		Becomes: "`nvcc -c` and `g++ -c`, a command for each file"}
 	attrDeps = Attribute{Name: "deps", Type: ReferencesType, Example: `deps = [library.solver]`,
 		Text:    "Targets that are built first. They contribute their include folders, link inputs and libraries.",

@@ -35,7 +35,11 @@ func (r *reader) sources(t *Target) []Source {
 	if r.b.body.Attributes["sources"] == nil && !r.b.misspelt["sources"] {
 		r.l.errorAt(r.b.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
 	} else if f := r.field("sources"); f != nil && isEmpty(f.val) {
-		r.l.errorAt(f.rng, `Write for example sources = glob("src/*.cu").`, "%s has no sources", r.b.heading())
+		help := `Write for example sources = glob("src/*.cu").`
+		if r.b.kind == "library" {
+			help = `Write for example sources = glob("src/*.cu"), or sources = [] for a library of headers.`
+		}
+		r.l.errorAt(f.rng, help, "%s has no sources", r.b.heading())
 	}
 	if r.l.sources += len(items); r.l.sources > maxSources {
 		if r.l.sources-len(items) <= maxSources {

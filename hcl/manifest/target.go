@@ -34,6 +34,9 @@ func (l *loader) decodeLibrary(b *block) {
 }
 
 func (r *reader) library() *Target {
+	if r.isHeaderOnly() {
+		return r.headerLibrary()
+	}
 	t := r.compiled(Library)
 	t.Shared = r.enum("type") == "shared"
 	t.DeviceLink, t.AlwaysLink = r.isTrue("device_link"), r.isTrue("always_link")

@@ -194,8 +194,10 @@ func (p *Progress) summary(s sched.Summary, wall time.Duration) string {
 	took := brief(wall)
 	good := s.Failed == 0 && s.Skipped == 0 && !s.Interrupted
 	switch {
-	case good && (p.opts.Quiet || p.errors > 0 || s.Actions == 0):
+	case good && (p.opts.Quiet || p.errors > 0):
 		return ""
+	case good && s.Actions == 0: // prebuilt files and libraries of headers alone
+		return "kbuild: nothing to do\n"
 	case good && s.Ran == 0 && s.Cached == 0:
 		return fmt.Sprintf("kbuild: nothing to do (%s up to date)\n", graph.Count(s.Actions, "action"))
 	case good:

@@ -12,5 +12,5 @@ library "none" {
 }
 
 library "empty" {
-  sources = []
+  sources = [for f in ["a.cu"] : f if false]
 }
