@@ -132,12 +132,12 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 	return rec, stable && found, err
 }
 
-// takeTraces brings the time traces of the passes of a HIP compile to their places: the last outputs,
+// takeTraces brings the time traces of the passes of clang to their places: the last outputs,
 // of the host and of each architecture. clang writes that of the host beside the object if it writes
 // the object, and the others among its temporary files, with random names. It is told of no place for
 // them, so a version that leaves one elsewhere does not fail the compile: that trace is empty.
 func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
-	if !slices.Contains(a.Tools, "hip") || a.Kind != graph.Compile || !compiler.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
+	if slices.Contains(a.Tools, "nvcc") || a.Kind != graph.Compile || !compiler.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
 		return nil
 	}
 	patterns := []string{"*.json"}

@@ -10,6 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/graph"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // Rebuild implements sched.Runner. It brings a build tree up to date as Runner does, and runs each action again, beside the
@@ -54,7 +55,7 @@ func sameContent(a, b *cache.Record) bool {
 func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scratch) error {
 	d := Difference{Action: a, Read: newlyRead(first, second)}
 	for i, o := range second.Outputs {
-		if was := first.Outputs[i]; o.Digest == was.Digest && o.Exec == was.Exec || compiler.IsTimeTrace(a, o.Path) {
+		if was := first.Outputs[i]; o.Digest == was.Digest && o.Exec == was.Exec || holdsTimes(a, o.Path) {
 			continue
 		}
 		kept := filepath.Join(v.kept, strings.TrimPrefix(o.Path, v.r.Graph.BuildDir+"/"))
@@ -70,6 +71,11 @@ func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scra
 		v.differ = append(v.differ, d)
 	}
 	return nil
+}
+
+// holdsTimes reports an output of a that differs from run to run because it says how long they took.
+func holdsTimes(a *graph.Action, output string) bool {
+	return compiler.IsTimeTrace(a, output) || nvcc.IsTimeFile(a, output)
 }
 
 // newlyRead are the files that the second run read, and the first did not, or not with this content. Of a header that

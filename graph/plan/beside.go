@@ -22,7 +22,7 @@ func (ck *checks) besideObject(t *target, a *graph.Action, family string, option
 	if !beside.Named {
 		return false
 	}
-	ck.checkSources(t, a, beside, flags)
+	ck.checkSources(t, a, beside.Files, flags)
 	a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	if beside.Seed && a.Kind == graph.Compile {
 		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, "-Xcompiler", ck.seed(t, a.Inputs[0]))
@@ -54,14 +54,14 @@ func (ds *diagnostics) besideLink(t *target, a *graph.Action) {
 	beside := host.BesideLink(t.Flags.Link)
 	ds.checkUnkept(t, a.Name, beside, &t.Flags)
 	if beside.Named {
-		ds.checkSources(t, a, beside, &t.Flags)
+		ds.checkSources(t, a, beside.Files, &t.Flags)
 		a.Outputs, a.InPlace = append(a.Outputs, beside.Files...), true
 	}
 }
 
 // checkSources refuses to write over a source of t, as a mistaken name would have it.
-func (ds *diagnostics) checkSources(t *target, a *graph.Action, beside host.Beside, flags *manifest.Flags) {
-	for _, f := range beside.Files {
+func (ds *diagnostics) checkSources(t *target, a *graph.Action, files []string, flags *manifest.Flags) {
+	for _, f := range files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
 			ds.errorf(t.flag(flags, f), "Name another file.", "%s would write over the source %s", a.Name, f)
 		}
@@ -77,8 +77,9 @@ func (ds *diagnostics) checkUnkept(t *target, name string, beside host.Beside, f
 	}
 }
 
-// notBeside refuses files beside an object that is made of parts by several compilers.
+// notBeside refuses files beside an object that is made of parts by several compilers, but time traces.
 func (ds *diagnostics) notBeside(t *target, s manifest.Source, options []string) {
+	options = slices.DeleteFunc(options, func(o string) bool { return o == compiler.TimeTrace })
 	beside := host.BesideObject("clang", options, "x.o")
 	if beside.Named && beside.Unkept == "" {
 		i := slices.IndexFunc(options, func(o string) bool { return host.BesideObject("clang", []string{"-g", o}, "x.o").Named })

@@ -23,8 +23,10 @@ func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	codes := c.codes()
 	argv := clangcuda.Driver{Path: k.Driver.Path, CUDAPath: k.CUDAPath}.Compile(
 		compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes}, clang.ID(t.label, s.Path, s.Partition), clangOptions(t, s, inc))
-	return &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{compiler.Anywhere},
+	a := &graph.Action{Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: []string{compiler.Anywhere},
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"clang"}, Memory: s.Memory}
+	timeTraces(a)
+	return a
 }
 
 // codes are what an object holds: of relocatable code clang makes no PTX and no LTO-IR.
@@ -37,6 +39,9 @@ func (c *clangCompiler) codes() []gencode.Code {
 
 func (c *clangCompiler) learn(whole *graph.Action) (splitter, error) {
 	b, t, s := c.b, c.t, c.s
+	if slices.Contains(whole.Argv, compiler.TimeTrace) {
+		return nil, optOut(compiler.TimeTrace)
+	}
 	if why := b.optedOut(t); why != "" {
 		return nil, optOut(why)
 	}

@@ -38,7 +38,7 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 		return nil
 	}
 	b.checkDepends(t, s.Flags.HIP, s.Flags.Host)
-	b.notBeside(t, s, slices.DeleteFunc(slices.Concat(s.Flags.HIP, s.Flags.Host), func(o string) bool { return o == compiler.TimeTrace }))
+	b.notBeside(t, s, slices.Concat(s.Flags.HIP, s.Flags.Host))
 	b.checkHIPLibs(t)
 	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: t.codesOf(s).gfx},
 		clang.ID(t.label, s.Path, s.Partition), b.hipOptions(t, s, inc))
@@ -46,13 +46,14 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 		Kind: graph.Compile, Name: s.Path, Archs: names(t.codesOf(s).gfx), Mode: s.Mode, Argv: argv, Env: b.hipEnv(),
 		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory,
 	}
-	c.traces(a)
+	timeTraces(a)
 	return a
 }
 
-// traces adds the files of -ftime-trace to the outputs, one of the host pass and one of each device
-// pass. Such a compile is one command, because clang names the files after what each pass writes.
-func (c *hipCompiler) traces(a *graph.Action) {
+// timeTraces adds the files of -ftime-trace to the outputs of a compile by clang, one of the host pass
+// and one of each device pass. Such a compile is one command, because clang names the files after what
+// each pass writes.
+func timeTraces(a *graph.Action) {
 	if !slices.Contains(a.Argv, compiler.TimeTrace) {
 		return
 	}

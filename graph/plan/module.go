@@ -146,6 +146,10 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 		c.Emit = "fatbin" // taken apart, cicc's outputs are they
 		ask = cc.Compile(c, o)
 	}
+	if timed := times(*s); timed != nil {
+		ck.errorf(t.flag(s.Flags, timed[0]), "Put it into flags.nvcc of a library or an executable that compiles the source.",
+			"%s: kbuild does not keep the times of the commands of a module", t.label)
+	}
 	ck.checkQuoting(t, *s, o.Includes)
 	ck.checkDepends(t, s.Flags.NVCC, s.Flags.Host)
 	return format{source: *s, ask: ask, whole: &graph.Action{

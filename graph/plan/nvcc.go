@@ -29,7 +29,11 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 		ck.nvccSaid = true
 	}
 	for _, f := range ck.facts.NVCCFlags {
-		if why, help := manifest.LostNVCC(f); why != "" && !ck.nvccSaid {
+		why, help := manifest.LostNVCC(f)
+		if nvcc.IsTime(f) {
+			why, help = "all sources would write one file", "Put it into flags.nvcc of a partition of one source."
+		}
+		if why != "" && !ck.nvccSaid {
 			ck.errorf(pos, help, "the environment has %s for nvcc, and %s", f, why)
 		}
 	}
@@ -71,15 +75,30 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 			"%s is compiled for a device link and ships no machine code (%s)", s.Path, spell(append(t.codes.ptx, t.codes.lto...)))
 		return nil
 	}
-	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)},
-		deviceOptions(t, s, inc))
+	o := deviceOptions(t, s, inc)
+	several := slices.ContainsFunc(t.Sources, func(other manifest.Source) bool {
+		return times(other) != nil && (other.Path != s.Path || other.Partition != s.Partition)
+	})
+	_, timed, files := nvcc.SplitTimes(s.Flags.NVCC, out, several)
+	o.Flags = append(o.Flags, timed...)
+	argv := cc.Compile(compiler.Compile{Source: s.Path, Output: out, Depfile: out + ".d", Mode: s.Mode, Codes: codes, Language: languageFlag(s)}, o)
 	b.checkQuoting(t, s, inc)
 	b.checkDepends(t, s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))
-	return &graph.Action{
-		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: b.nvccEnv(),
-		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d", SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
+	a := &graph.Action{
+		Kind: graph.Compile, Name: s.Path, Archs: names(codes), Mode: s.Mode, Argv: argv, Env: b.nvccEnv(), InPlace: len(files) > 0,
+		Inputs: []string{s.Path}, Outputs: append([]string{out}, files...), Depfile: out + ".d", SearchDirs: inc, Tools: []string{"nvcc"}, Memory: s.Memory,
 		CwdInKey: t.debugs() || host.AsksForDebug(slices.Concat(s.Flags.NVCC, b.facts.NVCCFlags, b.hostOptions(s.Flags))),
 	}
+	b.checkSources(t, a, files, s.Flags)
+	return a
+}
+
+// times returns the options that have nvcc write how long the steps of a compile of s took.
+func times(s manifest.Source) (options []string) {
+	if s.Language == "cuda" {
+		_, options, _ = nvcc.SplitTimes(s.Flags.NVCC, "", false)
+	}
+	return options
 }
 
 // nvccEnv is what nvcc is started with, besides what every command gets, where it runs as one command.
@@ -90,10 +109,12 @@ func (g *given) nvccEnv() []string {
 	return nil
 }
 
-// deviceOptions are the attributes of t, and of its source s, as nvcc takes them.
+// deviceOptions are the attributes of t, and of its source s, as nvcc takes them, but the options that
+// have nvcc write times.
 func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
-	o.Opt, o.PrecSqrt, o.MaxRegisters, o.Flags, o.CICC, o.PTXAS = optLevel(t, s), t.PrecSqrt, t.MaxRegisters, s.Flags.NVCC, s.Flags.CICC, s.Flags.PTXAS
+	o.Opt, o.PrecSqrt, o.MaxRegisters, o.CICC, o.PTXAS = optLevel(t, s), t.PrecSqrt, t.MaxRegisters, s.Flags.CICC, s.Flags.PTXAS
+	o.Flags, _, _ = nvcc.SplitTimes(s.Flags.NVCC, "", false)
 	return o
 }
 
@@ -147,6 +168,9 @@ func (c *nvccCompiler) learn(whole *graph.Action) (splitter, error) {
 	}
 	if b.besideObject(c.t, whole, b.facts.CUDA.HostCXX.Family, options, c.s.Flags) {
 		err = errors.New("its host compiler writes or reads files beside the object")
+	}
+	if timed := times(c.s); timed != nil {
+		err = optOut(strings.Join(timed, " "))
 	}
 	if err == nil && c.s.Mode == "lto" {
 		if f, ok := recordedFloats(strings.Join(passes.CICC[0].Unplaced(), " ")); ok {

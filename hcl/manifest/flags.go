@@ -29,13 +29,11 @@ var derivedNVCC = []struct{ options, attribute string }{
 	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
 }
 
-// LostNVCC says why an option of nvcc would be without effect, though nvcc takes it, and what to do; "" of others. nvcc itself writes the
-// files of some, and kbuild runs the programs behind it.
+// LostNVCC returns why an option of nvcc would be without effect, though nvcc takes it, and what to do;
+// "" for others.
 func LostNVCC(flag string) (why, help string) {
 	name, _, _ := strings.Cut(flag, "=")
 	switch "-" + strings.TrimLeft(name, "-") {
-	case "-time", "-fdevice-time-trace":
-		return "the file of " + flag + " would not be written", "Remove it: kbuild runs the programs behind nvcc. `kbuild --trace=FILE` writes when each of them ran."
 	case "-prune", "-Xnvprune":
 		return flag + " would have no effect", "Remove it: nvcc prunes objects when it links a program, and kbuild links programs itself. gencode says what they ship."
 	}

@@ -74,13 +74,13 @@ func AskEnviron(env []string) []string {
 	return env
 }
 
-// withoutRun leaves out how nvcc runs its steps: before 13.0 a dry run with -t is an error, and one with -time writes the file (13.0 and newer).
+// withoutRun leaves out how nvcc runs its steps: before 13.0 a dry run with -t is an error, and since
+// 13.0 one with -time or -fdevice-time-trace writes the file.
 func withoutRun(args []string) (out []string) {
-	options := []string{"-t", "--threads", "-time", "--time"}
 	for i := 0; i < len(args); i++ {
 		name, _, joined := strings.Cut(args[i], "=")
 		switch {
-		case !slices.Contains(options, name):
+		case name != "-t" && name != "--threads" && !IsTime(name):
 			out = append(out, args[i])
 		case !joined:
 			i++

@@ -45,7 +45,7 @@ func TestThreads(t *testing.T) {
 	if got := describe(strings.Replace(string(text), "ptxas -arch", "ptxas > x -arch", 1)); !strings.Contains(got, "the shell's '>'") {
 		t.Errorf("another redirection:\n%s", got)
 	}
-	argv := strings.Fields("nvcc -c -t 2 --threads=3 -time t.csv -o a.o a.cu")
+	argv := strings.Fields("nvcc -c -t 2 --threads=3 -time t.csv -fdevice-time-trace=- -o a.o a.cu")
 	if diff := cmp.Diff(strings.Fields("--dryrun --keep --keep-dir kbuild_keep -c -o kbuild_output kbuild_source.cu"), Ask(argv, "a.cu", "a.o", "")); diff != "" {
 		t.Errorf("the question (-want +got):\n%s", diff)
 	}

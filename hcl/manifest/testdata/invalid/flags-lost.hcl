@@ -1,5 +1,5 @@
 library "a" {
   sources = ["src/a.cu"]
 
-  flags = { nvcc = ["-time", "t.csv", "-fdevice-time-trace=t.json", "--fdevice-time-trace-granularity=100", "--prune"] }
+  flags = { nvcc = ["-time", "t.csv", "--fdevice-time-trace-granularity=100", "--prune"] }
 }

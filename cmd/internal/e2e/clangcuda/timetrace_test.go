@@ -1,0 +1,34 @@
+package clangcuda_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+)
+
+// The traces of all passes are outputs beside the object.
+func TestTimeTrace(t *testing.T) {
+	e := clangProject(t)
+	e.Write("kernels.hcl", `toolchain "cuda" {
+  compiler = "`+e.clang+`"
+}
+library "k" {
+  sources = ["k.cu"]
+  code    = ["sm_80", "sm_86"]
+  flags   = { clang = ["-ftime-trace"] }
+}
+`)
+	e.Write("k.cu", "__global__ void k(int *p) { *p = 1; }\n")
+	e.Kbuild()
+	traces, _ := filepath.Glob(filepath.Join(e.Dir, "build/obj/library.k/*.json"))
+	if len(traces) != 3 {
+		t.Fatalf("traces %v", traces)
+	}
+	for _, name := range traces {
+		name, _ = filepath.Rel(e.Dir, name)
+		if !bytes.Contains(e.Read(name), []byte("ExecuteCompiler")) {
+			t.Errorf("%s is no trace", name)
+		}
+	}
+	e.Run("kbuild", "cache", "verify", "--rebuild")
+}
