@@ -99,15 +99,15 @@ func (d *Discovery) HoldsInTokens(a *graph.Action, rec *cache.Record) bool {
 			seen[f.Digest] = f.Path
 		}
 	}
+	scans := []*sourceScan{scanText([]byte(strings.Join(a.Argv, "\n")))} // macros of the command
 	system := systemDirs(now.Discovered)
 	for _, f := range slices.Concat(a.Inputs, paths(now.Discovered)) {
-		if slices.ContainsFunc(system, func(dir string) bool { return strings.HasPrefix(f, dir) }) {
-			continue
-		}
-		s := d.sources.scan(f)
-		if s.clocks != (clocks{}) || s.imports || s.embeds || s.incbin.any() {
-			return false
+		isSystem := func(dir string) bool { return strings.HasPrefix(f, dir) }
+		if !slices.ContainsFunc(system, isSystem) {
+			scans = append(scans, d.sources.scan(f))
 		}
 	}
-	return true
+	return !slices.ContainsFunc(scans, func(s *sourceScan) bool {
+		return s.clocks != (clocks{}) || s.imports || s.embeds || s.incbin.any() || s.warns
+	})
 }

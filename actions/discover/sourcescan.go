@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
 // What a source or header asks for is in no dependency file. It is found here by looking at the text as the preprocessor does where that
@@ -30,6 +32,7 @@ type sourceScan struct {
 	next            bool     // it has #include_next, or the word
 	embeds          bool     // it has #embed, or a word that looks like it
 	incbin          incbin   // the assembler takes in
+	warns           bool     // it may turn a warning on that looks into comments
 }
 
 // nothing is the scan of most files: there may be 100,000 of them.
@@ -90,6 +93,12 @@ func scanText(text []byte) *sourceScan {
 	for at := range wordsIn(text, "embed") {
 		now.embeds = now.embeds || isDirective(text[:at])
 	}
+	for at := range wordsIn(text, "diagnostic") {
+		now.warns = now.warns || !ignoresComments(text[at:])
+	}
+	for at := range wordsIn(text, "_Pragma") {
+		now.warns = now.warns || !isLiteral().Match(text[at:])
+	}
 	for at := range wordsIn(text, hasInclude) {
 		name, rest := operand(text[at:])
 		if name != "" {
@@ -127,6 +136,20 @@ func isDirective(text []byte) bool {
 	text = bytes.TrimRight(bytes.TrimRightFunc(text, func(c rune) bool { return c < utf8.RuneSelf && isWord(byte(c)) }), " \t\v\f\r")
 	return slices.ContainsFunc([]string{"#", "%:", "??=", "*/"}, func(end string) bool { return bytes.HasSuffix(text, []byte(end)) })
 }
+
+// ignoresComments reports that what follows the word "diagnostic" turns on no warning that may look
+// into comments: push, pop, ignored, or the name of one that does not.
+func ignoresComments(rest []byte) bool {
+	m := diagnosticRE().FindSubmatch(rest)
+	return m != nil && (len(m[1]) == 0 || host.IgnoresComments([]string{string(m[1])}))
+}
+
+var (
+	diagnosticRE = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\s+(?:push|pop|ignored|(?:warning|error|fatal)\s+\\?"(-W[^"\\]+)\\?")`)
+	})
+	isLiteral = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*\(\s*L?"`) })
+)
 
 // isDefined reports that a text ends in a #define.
 func isDefined(text []byte) bool {

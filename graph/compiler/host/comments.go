@@ -35,13 +35,17 @@ var takesNext = map[string]bool{"-o": true, "-MF": true, "-MT": true, "-MQ": tru
 var ignoresComments = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^-(` + strings.Join([]string{
 		`c|o|MM?D|MP|M[FTQ]|pipe|pthread|[IDU].*|(isystem|iquote|idirafter).*`,
-		`O([0-3sgz]|fast)?|w|pedantic(-errors)?|W(all|extra|pedantic|error(=.*)?|no-.*)`,
+		`O([0-3sgz]|fast)?|w|pedantic(-errors)?|Werror|Wno-.*`,
 		`std=(c|gnu)(99|9x|1[178x]|2[3xy]|\+\+(98|03|0x|1[147yz]|1x|2[0-6abc]))`,
-		`W(cast-align|cast-qual|conversion|double-promotion|duplicated-branches|duplicated-cond)`,
-		`W(float-equal|format(=2)?|logical-op|missing-declarations|missing-prototypes|non-virtual-dtor)`,
-		`W(null-dereference|old-style-cast|overloaded-virtual|pointer-arith|redundant-decls)`,
-		`W(return-type|shadow|sign-compare|sign-conversion|strict-prototypes|suggest-override)`,
-		`W(switch|switch-enum|undef|uninitialized|unused(-.*)?|useless-cast|vla|write-strings)`,
+		`W(error=)?(` + strings.Join([]string{
+			`all|extra|pedantic|cast-align|cast-qual|conversion|double-promotion|duplicated-branches`,
+			`duplicated-cond|float-equal|format(=2)?|format-security|implicit-function-declaration`,
+			`incompatible-pointer-types|int-conversion|logical-op|missing-declarations`,
+			`missing-prototypes|non-virtual-dtor|null-dereference|old-style-cast|overloaded-virtual`,
+			`pointer-arith|redundant-decls|reorder|return-type|shadow|sign-compare|sign-conversion`,
+			`strict-prototypes|suggest-override|switch|switch-enum|undef|uninitialized`,
+			`unused(-.*)?|useless-cast|vla|write-strings`,
+		}, "|") + `)`,
 		`f(no-)?(PIC|PIE|pic|pie|plt|rtti|exceptions|common|builtin|inline|unroll-loops|openmp)`,
 		`f(no-)?(strict-aliasing|omit-frame-pointer|function-sections|data-sections|fast-math)`,
 		`f(no-)?(math-errno|trapping-math|associative-math|signed-zeros|finite-math-only)`,

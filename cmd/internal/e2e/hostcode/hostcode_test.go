@@ -64,6 +64,19 @@ const (
 	between = "static inline int g(int n) {\n  if (n)\n    n++;\n%s    n++;\n  return n;\n}\n"
 )
 
+// Pragmas of warnings: one that ignores comments, and of clang's about comments.
+const (
+	ignored       = "#pragma GCC diagnostic warning \"-Wunused\"\n_Pragma(\"GCC diagnostic ignored \\\"-Wshadow\\\"\")\n"
+	documentation = "#pragma clang diagnostic warning \"-Wdocumentation\"\n"
+	composed      = "#define JOIN(a, b) a##b\n#define TEXT(x) PRAGMA(x)\n#define PRAGMA(x) _Pragma(#x)\n" +
+		"TEXT(clang JOIN(diag, nostic) warning \"-Wdocumentation\")\n"
+)
+
+// pragma is a function with a documented parameter behind a pragma.
+func pragma(text, parameter string) string {
+	return text + "/// \\param " + parameter + " one\nstatic inline int g(int n) { return n; }\n"
+}
+
 // comments are edits after which nothing is compiled.
 var comments = []change{
 	{"a comment", "// one\n", "// two, longer\n", ""},
@@ -71,6 +84,7 @@ var comments = []change{
 	{"a comment behind code", "int x(void); // one\n", "int x(void); /* two */\n", ""},
 	{"a comment that goes", "int x(void); // one\n", "int x(void);\n", ""},
 	{"a comment behind a directive", "#ifdef A // one\n#endif /* two */\n", "#ifdef A\n#endif // three\n", ""},
+	{"a comment behind a pragma", ignored + "int x(void); // one\n", ignored + "int x(void);\n", ""},
 	{"a comment before code", "/* one */ static inline int g(int n) { return 7 / n; }\n", "/* two */ static inline int g(int n) { return 7 / n; }\n", callsG},
 	{"the line of an assertion", "#include <assert.h>\nstatic inline int g(int n) { assert(n); return n; } // one\n",
 		"#include <assert.h>\nstatic inline int g(int n) { assert(n); return n; }\n", callsG},
@@ -103,6 +117,8 @@ var others = []change{
 	{"definitions that change places", "#define LEVEL 1\n#undef LEVEL\n#define LEVEL 2\n", "#define LEVEL 2\n#undef LEVEL\n#define LEVEL 1\n", "int level = LEVEL;"},
 	{"code", "int x(void);\n", "int x(int);\n", ""},
 	{"a pragma", "#pragma GCC diagnostic push\n#pragma GCC diagnostic pop\n", "#pragma GCC diagnostic push\n#pragma GCC diagnostic warning \"-Wunused\"\n#pragma GCC diagnostic pop\n", ""},
+	{"a comment under a pragma", pragma(documentation, "n"), pragma(documentation, "m"), callsG},
+	{"a comment under a pragma of macros", pragma(composed, "n"), pragma(composed, "m"), callsG},
 	{"a comment under a warning", "#warning one\n// one\n", "#warning one\n// two\n", ""},
 	{"a comment in a file for the assembler", "// one\n", "// two\n", "__asm__(\".section .note.x\\n.incbin \\\"inc/HEADER\\\"\\n.text\");"},
 }
