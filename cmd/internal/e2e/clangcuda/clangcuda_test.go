@@ -144,7 +144,7 @@ func TestClangCUDARefuses(t *testing.T) {
 		want []string
 	}{
 		{"unknown architecture", []string{"--arch", unknown},
-			[]string{"does not know " + unknown, "clang " + strings.TrimSpace(version) + " with CUDA", "code      = var.archs", last}},
+			[]string{"--arch " + unknown + ": clang " + strings.TrimSpace(version) + " with CUDA", "does not know it", last}},
 		{"rdc", []string{"--var", "mode=rdc"},
 			[]string{"compiles CUDA in mode whole, not in mode rdc", "mode      = var.mode", `Set mode = "whole"`}},
 		{"lto", []string{"--var", "mode=lto"}, []string{"compiles CUDA in mode whole, not in mode lto"}},
