@@ -27,14 +27,14 @@ func main() {
 	}
 	c, err := quick.Read(args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "kbuild-cc:", err)
+		fmt.Fprintln(os.Stderr, "error: kbuild-cc:", err)
 		os.Exit(127)
 	}
 	if !quick.Disabled() {
 		bring(c)
 		start(args)
 	}
-	fmt.Fprintln(os.Stderr, "kbuild-cc:", c.Exec())
+	fmt.Fprintln(os.Stderr, "error: kbuild-cc:", c.Exec())
 	os.Exit(126)
 }
 

@@ -14,7 +14,7 @@ func main() {
 		os.Exit(2)
 	}
 	if err := reapi.Serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "kbuild-remote:", err)
+		fmt.Fprintln(os.Stderr, "error: kbuild-remote:", err)
 		os.Exit(1)
 	}
 }

@@ -40,7 +40,7 @@ func launched(name string, args []string) (compiler []string, ok bool) {
 func (c *cli) launchCompiler(args []string) int {
 	call, err := quick.Read(args)
 	if err != nil {
-		c.say("kbuild: %v", err)
+		c.say("error: kbuild cc: %v", err)
 		return 127
 	}
 	if quick.Disabled() {
@@ -168,6 +168,6 @@ func (c *cli) leave(call *quick.Call) int {
 	if !quick.Disabled() && call.Nowhere == nil && launch.Counted(call.Argv) {
 		c.lease(call)
 	}
-	c.say("kbuild: %v", call.Exec())
+	c.say("error: kbuild cc: %v", call.Exec())
 	return 126
 }

@@ -60,7 +60,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	status := c.run(args)
 	if err := c.out.Close(); err != nil {
-		c.say("kbuild: %v", err)
+		c.say("error: %v", err)
 		return cmp.Or(status, exitFailed)
 	}
 	return status
@@ -93,12 +93,12 @@ func (c *cli) run(args []string) (status int) {
 		return exitFailed
 	case err != nil:
 		message, try := refused(args, err, parser.Model.Flags)
-		c.say("kbuild: %s\nTry: %s", message, try)
+		c.say("error: %s\nTry: %s", message, try)
 		return exitUsage
 	}
 	if c.JSON {
 		if !hasJSON(k.Selected()) {
-			c.say("kbuild: %s writes no JSON; leave --json out", k.Selected().FullPath())
+			c.say("error: %s writes no JSON; leave --json out", k.Selected().FullPath())
 			return exitUsage
 		}
 		c.out.Raw()
@@ -136,7 +136,7 @@ func (c *cli) report(err error) int {
 	}
 	e := exitOf(err)
 	if e.err != nil && !errors.As(err, new(term.OutputError)) { // Main says that one
-		c.say("kbuild: %s", strings.TrimRight(e.err.Error(), "\n"))
+		c.say("error: %s", strings.TrimRight(e.err.Error(), "\n"))
 	}
 	return e.status
 }

@@ -164,7 +164,7 @@ func TestNoWait(t *testing.T) {
 	first.started()
 	for _, command := range []string{"build", "clean", "why", "precompile"} {
 		b := startKbuild(t, dir, "--no-wait", command)
-		if status := b.end(); status != exitFailed || !strings.Contains(b.said, "kbuild: "+busy+" (process ") {
+		if status := b.end(); status != exitFailed || !strings.Contains(b.said, "error: "+busy+" (process ") {
 			t.Errorf("%s ends with %d:\n%s", command, status, b.said)
 		}
 	}
