@@ -108,7 +108,7 @@ var kinds = []KindInfo{
 	{Kind: DeviceCode, Does: "source or preprocessed text to a code object, LLVM bitcode or PTX of one architecture", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib, Portable: true},
 	{Kind: Compile, Does: "source to an object with device code, by one command", Lane: LaneDevice, Cost: 2 * time.Second, PerArch: true, Memory: 512 * mib},
 	{Kind: HostPart, Does: "host code that the compiler of device code made, to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib, Small: true},
-	{Kind: HostCompile, Does: "C or C++ to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib},
+	{Kind: HostCompile, Does: "C, C++ or assembler to an object", Lane: LaneHost, Cost: time.Second, Memory: 512 * mib},
 	{Kind: Fatbinary, Does: "device code of all architectures to one fatbin", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true, Unnamed: true},
 	{Kind: Bundle, Does: "code objects of all architectures, or bitcode and a host object, to one file", Lane: LanePack, Cost: time.Second, Memory: 128 * mib, Small: true},
 	{Kind: Join, Does: "host object and device code to the object that the compiler would make", Lane: LanePack, Cost: time.Millisecond, InProcess: true},

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
@@ -19,6 +21,9 @@ import (
 // where macros are expanded and what the assembler gets stands in string literals. A command that leaves no such text is asked for it,
 // and only if some file that it read has the directive with anything but a name behind it. A name that cannot be seen there either,
 // since the assembler's own macros make it, may be that of any file: then the command runs each time.
+//
+// Source for the assembler is looked at in the same way, always as the assembler reads it, and more closely:
+// what looks like a directive is one there, and its macros can make one that does not look like it.
 
 // incbin are the files that the assembler takes in for a text.
 type incbin struct {
@@ -35,8 +40,11 @@ func (t *incbin) add(of incbin) {
 	t.names, t.sources, t.unknown = append(t.names, of.names...), append(t.sources, of.sources...), t.unknown || of.unknown
 }
 
-// incbinsIn finds what a text has the assembler take in.
-func incbinsIn(text []byte) (t incbin) {
+// incbinsIn finds what the code of a text has the assembler take in.
+func incbinsIn(text []byte) incbin { return takenIn(text, isCode) }
+
+// takenIn finds what a text has the assembler take in. excluded reports, by what is behind the name of a directive, that it is none.
+func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '.')
 		if i < 0 {
@@ -48,7 +56,7 @@ func incbinsIn(text []byte) (t incbin) {
 		if rest == nil {
 			list, rest = &t.sources, asmDirective(text[at:], "include")
 		}
-		if rest == nil || begin > 0 && isWord(text[begin-1]) && !escaped(text[:begin]) || isCode(rest) {
+		if rest == nil || begin > 0 && isWord(text[begin-1]) && !escaped(text[:begin]) || excluded(rest) {
 			continue
 		}
 		if name := nameAfter(rest); name == "" {
@@ -57,6 +65,100 @@ func incbinsIn(text []byte) (t incbin) {
 			*list = append(*list, name)
 		}
 	}
+}
+
+// takenBySource finds what assembler source has the assembler take in.
+func takenBySource(text []byte) incbin {
+	text = withoutComments(text)
+	t := takenIn(text, func([]byte) bool { return false })
+	switch {
+	case !asmMacros().Match(text):
+	case asmPieces().Match(text), asmJoins().Match(text) && asmDot().Match(text), asmAlternate().Match(text) && t.any():
+		t.unknown = true
+	}
+	return t
+}
+
+// With macros a directive may be made of pieces: of an argument behind a '.' or behind its beginning, of a word that is
+// no directive where it stands, or of a '.' that is an argument. In the alternate syntax, arguments replace words in
+// names of files.
+var (
+	asmMacros    = asmPattern(`\.(?:macro|irpc?|altmacro|mri)\b`)
+	asmAlternate = asmPattern(`\.(?:altmacro|mri)\b`)
+	asmPieces    = asmPattern(`(?:^|[^\w.$])\.(?:` + asmBegin + `?[\\&]|` + asmBegin + `(?:$|\W))|(?:^|[^\w.$"/-])(?:incbin|include)(?:$|[^\w/.-])`)
+	asmJoins     = asmPattern(`\\\w+\\|&`)
+	asmDot       = asmPattern(`(?:^|[\s,"=])\.(?:$|[\s,"])`)
+)
+
+// asmBegin is the beginning of .incbin or .include behind the dot, and not all of it.
+const asmBegin = `(?:i(?:n(?:c(?:b(?:i)?|l(?:u(?:d)?)?)?)?)?)`
+
+func asmPattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) })
+}
+
+// withoutComments leaves out lines of assembler source that are comments on every machine. Where quotation marks do not
+// pair up on each line, none is left out: a string may go on there.
+func withoutComments(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for rest := text; len(rest) > 0; {
+		line := rest
+		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
+			line = rest[:i+1]
+		}
+		if bytes.Count(line, []byte(`"`))%2 != 0 {
+			return text
+		}
+		begin := bytes.TrimLeft(line, " \t")
+		hash := bytes.HasPrefix(begin, []byte("#")) || bytes.HasPrefix(begin, []byte("//"))
+		switch {
+		case hash && !bytes.Contains(line, []byte("*/")):
+			rest = rest[len(line):]
+		case bytes.HasPrefix(begin, []byte("/*")):
+			at := len(line) - len(begin) + 2
+			end := bytes.Index(rest[at:], []byte("*/"))
+			if end < 0 {
+				return append(out, rest...)
+			}
+			rest = rest[at+end+2:]
+		default:
+			out, rest = append(out, line...), rest[len(line):]
+		}
+	}
+	return out
+}
+
+// assembler is the language of a's source if that is assembler, as -x names it; else "".
+func assembler(a *graph.Action) string {
+	if a.Kind != graph.HostCompile {
+		return ""
+	}
+	for i := len(a.Argv) - 2; i > 0; i-- {
+		if a.Argv[i] == "-x" && (a.Argv[i+1] == host.Assembler || a.Argv[i+1] == host.AssemblerWithCPP) {
+			return a.Argv[i+1]
+		}
+	}
+	return ""
+}
+
+// readsMore reports options by which the assembler reads other files, or other directives: listings with the lines of sources,
+// files of options, and other syntax.
+func readsMore(a *graph.Action) bool {
+	return slices.ContainsFunc(assemblerWords(a), func(o string) bool {
+		return strings.HasPrefix(o, "-a") || strings.HasPrefix(o, "@") || o == "-M" || strings.HasPrefix(o, "--mri") || strings.HasPrefix(o, "--al")
+	})
+}
+
+// assemblerWords are the options for the assembler alone.
+func assemblerWords(a *graph.Action) (words []string) {
+	for i, arg := range a.Argv {
+		if list, ok := strings.CutPrefix(arg, "-Wa,"); ok {
+			words = append(words, strings.Split(list, ",")...)
+		} else if i > 0 && a.Argv[i-1] == "-Xassembler" {
+			words = append(words, arg)
+		}
+	}
+	return words
 }
 
 // asmDirective is what stands behind the name of a directive, which the assembler knows in small and in capital letters, and which string literals
@@ -152,15 +254,15 @@ func reopened(text []byte) []byte {
 	return text[1:]
 }
 
-// assemblerDirs are the folders that the assembler searches: gcc hands -I on to it.
+// assemblerDirs are the folders that the assembler searches: gcc hands -I on to it. It may search them in another order.
 func assemblerDirs(a *graph.Action) []string {
 	dirs := append([]string{"."}, a.SearchDirs...)
-	for i, arg := range a.Argv {
-		for _, part := range strings.Split(strings.TrimPrefix(arg, "-Wa,"), ",") {
-			if d, ok := strings.CutPrefix(part, "-I"); ok && d != "" {
+	for _, words := range [2][]string{a.Argv, assemblerWords(a)} {
+		for i, word := range words {
+			if d, ok := strings.CutPrefix(word, "-I"); ok && d != "" {
 				dirs = append(dirs, d)
-			} else if ok && i+1 < len(a.Argv) {
-				dirs = append(dirs, a.Argv[i+1])
+			} else if ok && i+1 < len(words) {
+				dirs = append(dirs, words[i+1])
 			}
 		}
 	}
@@ -176,16 +278,18 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 		for i, list := range [2][]string{todo[0].names, todo[0].sources} {
 			for _, name := range list {
 				names = append(names, name)
-				f, ok := d.first(dirs, name)
-				if !ok || done[f.Path] {
-					unknown = unknown || !ok
-					continue
-				}
-				done[f.Path] = true
-				files = append(files, f)
-				if text, err := regular.Read(d.Abs(f.Path)); i == 1 && err == nil {
-					next := incbinsIn(text)
-					todo, unknown = append(todo, next), unknown || next.unknown
+				found := d.all(dirs, name)
+				unknown = unknown || len(found) == 0
+				for _, f := range found {
+					if done[f.Path] {
+						continue
+					}
+					done[f.Path] = true
+					files = append(files, f)
+					if text, err := regular.Read(d.Abs(f.Path)); i == 1 && err == nil {
+						next := takenBySource(text)
+						todo, unknown = append(todo, next), unknown || next.unknown
+					}
 				}
 			}
 		}

@@ -14,16 +14,20 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
 // Find fills in what a command read and looked for. stable is false if some of it has changed since it started, or may have come.
 func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
 	stable = true
-	if a := ran.Action; a.Depfile != "" {
-		found, dotDot, placed, err := d.readDepfiles(ctx, ran)
+	a := ran.Action
+	var dotDot []string
+	if a.Depfile != "" {
+		found, climbing, placed, err := d.readDepfiles(ctx, ran)
 		if err != nil {
 			return false, err
 		}
+		dotDot = climbing
 		if placed {
 			Add(rec, d.placed())
 		}
@@ -31,9 +35,9 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 			stable = stable && (d.Made(f.Path) || !ran.Changed(f.Path, f.Digest))
 		}
 		rec.Discovered = append(rec.Discovered, found...)
-		if !isLink(a) && a.Kind != graph.Generate {
-			stable = d.includes(ctx, ran, rec, dotDot) && stable
-		}
+	}
+	if (a.Depfile != "" || assembler(a) != "") && !isLink(a) && a.Kind != graph.Generate {
+		stable = d.includes(ctx, ran, rec, dotDot) && stable
 	}
 	stable = d.libraries(ctx, ran, rec) && stable
 	return d.linkStub(ctx, ran, rec) && stable, nil
@@ -136,7 +140,10 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	a, told := ran.Action, false
 	var asked []string
 	if d.drivers.known(a) {
-		if asked, told = d.searched(ctx, a, rec); isNVCC(a) {
+		if a.Depfile != "" {
+			asked, told = d.searched(ctx, a, rec)
+		}
+		if isNVCC(a) {
 			d.hostHeaders(rec)
 		}
 		d.drivers.compilePrograms(ctx, a, rec)
@@ -307,20 +314,25 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	a := s.ran.Action
 	var t incbin
+	have := append(paths(found), a.Inputs...)
 	switch {
 	case a.Kind == graph.Preprocess: // what compiles its text finds it there
 		return nil
+	case assembler(a) != "":
+		t = s.assemblerSource()
 	case compilesMade(a):
 		t = s.stagedIncbins()
 		found = nil // headers of the toolkit
-	}
-	for _, f := range append(sourcesOf(a), paths(found)...) {
-		if !IsCondition(f) {
-			t.add(s.sources.scan(f).incbin)
+		fallthrough
+	default:
+		for _, f := range append(sourcesOf(a), paths(found)...) {
+			if !IsCondition(f) {
+				t.add(s.sources.scan(f).incbin)
+			}
 		}
 	}
 	files, names, unknown := s.assembled(a, t)
-	if unknown && s.drivers.known(a) { // in a source a name may be a macro's, and what looks like one may be none
+	if unknown && assembler(a) == "" && s.drivers.known(a) { // in a source a name may be a macro's, and what looks like one may be none
 		if text, ok := s.expanded(s.ctx, s.ran); ok {
 			files, names, _ = s.assembled(a, incbinsIn(text))
 		}
@@ -329,8 +341,25 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	for _, name := range names {
 		s.absent(name, "")
 	}
-	have := append(paths(found), a.Inputs...)
 	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
+}
+
+// assemblerSource is what assembler source, preprocessed if it is to be, has the assembler take in.
+func (s *compile) assemblerSource() incbin {
+	a := s.ran.Action
+	var text []byte
+	ok := false
+	switch {
+	case assembler(a) == host.Assembler:
+		var err error
+		text, err = regular.Read(s.Abs(a.Inputs[0]))
+		ok = err == nil
+	case s.drivers.known(a):
+		text, ok = s.expanded(s.ctx, s.ran)
+	}
+	t := takenBySource(text)
+	t.unknown = t.unknown || !ok || readsMore(a)
+	return t
 }
 
 // compilesMade reports a compile of host code that the compiler of device code made, not of a source.

@@ -116,3 +116,43 @@ func TestIncbin(t *testing.T) {
 		}
 	}
 }
+
+// In assembler source a directive is one wherever it stands, but in lines that are comments, and macros may make one.
+func TestAssemblerSource(t *testing.T) {
+	const macro = ".macro m x\n.endm\n"
+	for text, want := range map[string]string{
+		"a: .incbin \"a.bin\", 4":                          "a.bin",
+		".include \"inc/a.inc\"":                           "inc/a.inc",
+		macro + ".include \"include/a.inc\"":               "include/a.inc",
+		macro + ".ascii \"in\"\n.L\\@: .long . - a.i":      "",
+		macro + "# include nothing, .inc\\x":               "",
+		"# .incbin \"a.bin\"":                              "",
+		" // .incbin \"a.bin\"":                            "",
+		" /* .incbin \"a.bin\"\n .incbin \"b.bin\" */ nop": "",
+		"/* a */ .incbin \"a.bin\"":                        "a.bin",
+		"# a */ .incbin \"a.bin\"":                         "a.bin",
+		".ascii \"a\n# b\"; .incbin \"a.bin\"":             "a.bin",
+		"nop # /*\n.incbin \"a.bin\"":                      "a.bin",
+		".incbin NAME":                                     "?",
+		"m .incbin, a":                                     "?",
+		macro + ".\\x \"a.bin\"":                           "?",
+		macro + ".INC\\x \"a.bin\"":                        "?",
+		macro + "m .inc":                                   "?",
+		macro + "m incbin":                                 "?",
+		macro + "\\x\\()include \"a.bin\"":                 "?",
+		macro + "\\x\\y\nm ., \"incbin\"":                  "?",
+		macro + "\\x\\()l\n.size m, .-m":                   "",
+		".altmacro\n.incbin \"a.bin\"":                     "a.bin ?",
+		".mri 1\n include a.inc":                           "?",
+		".irpc c,n\n.i\\c\\()cbin \"a.bin\"\n.endr":        "?",
+	} {
+		got := takenBySource([]byte(text))
+		names := slices.Concat(got.names, got.sources)
+		if got.unknown {
+			names = append(names, "?")
+		}
+		if strings.Join(names, " ") != want {
+			t.Errorf("%s\n takes in %q, want %q", text, names, want)
+		}
+	}
+}

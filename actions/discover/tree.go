@@ -65,6 +65,16 @@ func (t Tree) first(dirs []string, name string) (f cache.FileDigest, ok bool) {
 	return f, false
 }
 
+// all are the files of a name in some folders.
+func (t Tree) all(dirs []string, name string) (files []cache.FileDigest) {
+	for _, dir := range dirs {
+		if f, ok := t.first([]string{dir}, name); ok {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
 // in is a name in a folder, or an absolute path as it is.
 func in(dir, name string) string {
 	if path.IsAbs(name) {

@@ -42,10 +42,15 @@ func (g *given) seed(t *target, source string) string {
 	return "-frandom-seed=" + fileName(t) + "/" + g.inTree(source)
 }
 
-// besideHost is besideObject for a C or C++ source. Debug information may be asked for by the target.
+// besideHost is besideObject for a C, C++ or assembler source. Debug information may be asked for by the target.
+// No compiler optimises or instruments assembler, and clang splits its debug information as gcc does.
 func (ck *checks) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
+	options := a.Argv[1:]
+	if s.Language == "asm" {
+		family, options = "gcc", host.AssemblerOptions(options)
+	}
 	if len(s.Flags.Host) > 0 {
-		ck.besideObject(t, a, family, a.Argv[1:], s.Flags)
+		ck.besideObject(t, a, family, options, s.Flags)
 	}
 }
 

@@ -96,7 +96,7 @@ func (ck *checks) checkSpoken(t *target) {
 	}
 	ck.nvccSaid = true // once: it is a thing of the whole project
 	s := t.Sources[0]
-	ck.bothf(t.attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++"}[s.Language]),
+	ck.bothf(t.attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++", "asm": "assembler"}[s.Language]),
 		fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
 		"%s ships %s, and none of its sources is CUDA", t.label, spell(code))
 }

@@ -133,7 +133,7 @@ func (b *builder) exportStatic(t *target, e *Export) {
 		HIP: t.isHIP() && slices.ContainsFunc(t.Sources, isDevice), CUDA: !t.isHIP() && b.usesCUDA(t, l),
 		DeviceLink: open || len(libs) > 0 && !t.DeviceLink, Always: t.AlwaysLink, Closed: t.DeviceLink, LTO: own.lto, Runtime: t.CudaRT, HostLTO: hostLTO(t),
 		Libs: t.Libs, LibDirs: t.LibDirs,
-		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" }),
+		CXX: slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language != "c" && s.Language != "asm" }),
 	}
 	if own.lto && !e.Links.HIP {
 		e.Links.Arithmetic, e.Links.Floats = b.exportFloats(t)

@@ -215,12 +215,8 @@ func (ck *checks) hipHostCompile(t *target, s manifest.Source, out string, inc [
 	k := ck.facts.HIP
 	o := host.Options{Std: s.Std, Opt: optLevel(t, s), Includes: inc, System: k.Includes, Debug: t.Debug, PIC: t.pic, Flags: s.Flags.Host,
 		Defines: append([]string{"__HIP_PLATFORM_AMD__=1", "__HIP_PLATFORM_HCC__=1"}, defines(s.Defines)...)}
-	a := &graph.Action{
-		Kind: graph.HostCompile, Name: s.Path,
-		Argv:   host.Compile(k.Clang.Path, s.Path, out, out+".d", language, o),
-		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: out + ".d",
-		SearchDirs: inc, Tools: []string{"hip"}, Memory: s.Memory, Env: ck.hipEnv(),
-	}
+	a := hostAction(s, k.Clang.Path, "hip", out, language, o)
+	a.Env = ck.hipEnv()
 	ck.besideHost(t, a, "clang", s)
 	return a
 }

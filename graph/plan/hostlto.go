@@ -23,7 +23,7 @@ func linkLTO(t *target, l linkage) string {
 
 // ltoCompile gives the options that compile a source to intermediate code.
 func (ck *checks) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
-	if hostLTO(t) == "" {
+	if hostLTO(t) == "" || !isHost(s) {
 		return nil
 	}
 	ck.checkHostLTO(t, compiler)

@@ -54,7 +54,7 @@ func (w *walker) includes(t *target) (dirs, headers []string) {
 
 func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	cc, tool := ck.facts.CXX, "cxx"
-	if s.Language == "c" {
+	if s.Language != "c++" {
 		cc, tool = ck.facts.CC, "cc"
 	}
 	if cc.Path == "" {
@@ -67,15 +67,25 @@ func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []st
 	if ck.facts.CUDA != nil {
 		o.System = ck.facts.CUDA.Includes
 	}
-	depfile := out + ".d"
-	a := &graph.Action{
-		Kind: graph.HostCompile, Name: s.Path,
-		Argv:   host.Compile(cc.Path, s.Path, out, depfile, languageFlag(s), o),
-		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: depfile,
-		SearchDirs: inc, Tools: []string{tool}, Memory: s.Memory, Env: []string{compiler.Anywhere},
-	}
+	a := hostAction(s, cc.Path, tool, out, languageFlag(s), o)
+	a.Env = []string{compiler.Anywhere}
 	ck.besideHost(t, a, cc.Family, s)
 	return a
+}
+
+// hostAction is the compile of a source without device code. No dependency file is written of what
+// the assembler alone reads.
+func hostAction(s manifest.Source, cc, tool, out, language string, o host.Options) *graph.Action {
+	depfile := out + ".d"
+	if language == host.Assembler {
+		depfile = ""
+	}
+	return &graph.Action{
+		Kind: graph.HostCompile, Name: s.Path,
+		Argv:   host.Compile(cc, s.Path, out, depfile, language, o),
+		Inputs: []string{s.Path}, Outputs: []string{out}, Depfile: depfile,
+		SearchDirs: o.Includes, Tools: []string{tool}, Memory: s.Memory,
+	}
 }
 
 // compilerOf is what compiles a source of t with device code.

@@ -6,16 +6,22 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // What compilers of host code, and of device code, are told alike.
 
-// languageFlag is the language when the ending of the source does not say it.
+// languageFlag is the language when the ending of the source does not say it. That of assembler is
+// always named, for the reader of the command that looks for what the assembler includes.
 func languageFlag(s manifest.Source) string {
-	byEnding := map[string]string{".cu": "cuda", ".hip": "hip", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++"}
-	if byEnding[path.Ext(s.Path)] == s.Language {
+	switch {
+	case s.Language == "asm" && path.Ext(s.Path) == ".s":
+		return host.Assembler
+	case s.Language == "asm":
+		return host.AssemblerWithCPP
+	case manifest.LanguageOf(s.Path) == s.Language:
 		return ""
 	}
 	return s.Language

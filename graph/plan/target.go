@@ -131,7 +131,7 @@ func (t *target) vendor() string {
 	return "CUDA code"
 }
 
-// isHost reports a source that the host compiler compiles.
+// isHost reports a source that the host compiler compiles and can optimise: assembler is not.
 func isHost(s manifest.Source) bool { return s.Language == "c" || s.Language == "c++" }
 
 // isDevice reports a source with device code.

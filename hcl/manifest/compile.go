@@ -78,6 +78,8 @@ func (s standardsOf) of(language string) string {
 		return s.c
 	case "c++":
 		return s.cxx
+	case "asm":
+		return ""
 	}
 	return cmp.Or(s.device, s.cxx)
 }

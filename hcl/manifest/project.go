@@ -133,7 +133,7 @@ type Define struct {
 type Source struct {
 	Path      string         // slash-separated, relative to Root (or absolute)
 	Generated string         // label of the generate block that makes it, "" for a file of the project
-	Language  string         // "c", "c++", "cuda", "hip"; from `language` or the ending
+	Language  string         // "c", "c++", "cuda", "hip", "asm"; from `language` or the ending
 	Partition string         // name of the partition, ""
 	Mode      string         // "whole", "rdc", "lto"; "" for C and C++
 	Std       string         // of its language, "c++17"; "" is the compiler's default

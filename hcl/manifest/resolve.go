@@ -382,7 +382,7 @@ func (r *resolver) unknownRoot(n *hclsyntax.ScopeTraversalExpr, root string) {
 	if len(n.Traversal) > 1 {
 		help = strings.TrimPrefix(help, fmt.Sprintf("If text is meant, put it in quotes: %q. ", root))
 	}
-	if attr, ok := nextName(n.Traversal); ok && slices.Contains([]string{"cu", "cpp", "cc", "cxx", "c", "hip", "h", "cuh", "a", "so", "o"}, attr) {
+	if attr, ok := nextName(n.Traversal); ok && slices.Contains([]string{"cu", "cpp", "cc", "cxx", "c", "hip", "s", "S", "h", "cuh", "a", "so", "o"}, attr) {
 		help = fmt.Sprintf("If a file is meant, put it in quotes: %q.", root+"."+attr)
 	}
 	meant := didYouMean(root, roots)

@@ -22,7 +22,7 @@ var (
 	attrSources = Attribute{Name: "sources", Type: StringsType, Required: true, Example: `sources = ["src/a.cu", "src/main.cpp"]`,
 		See: "language.md#sources",
 		Text: "The source files, mostly from `glob`. `.c`, `.cc`, `.cpp`, `.cxx`, `.c++` and `.C` are for the host compiler, `.cu` " +
-			"for the compiler of the code that the target ships, `.hip` for HIP. Headers are found by the compiler and are not listed. " +
+			"for the compiler of the code that the target ships, `.hip` for HIP, `.s` and `.S` for the assembler. Headers are found by the compiler and are not listed. " +
 			"`[]` makes a library of headers.",
 		Becomes: "`nvcc -c` and `g++ -c`, a command for each file"}
 	attrDeps = Attribute{Name: "deps", Type: ReferencesType, Example: `deps = [library.solver]`,
@@ -69,9 +69,9 @@ var (
 		Example: `defines = { TILE = 64, FAST = true, NDEBUG = null }`,
 		Text:    "Macros with their values. `null` defines the name alone, `true` is 1 and `false` is 0.",
 		Becomes: "`-DTILE=64`, `-DFAST=1`, `-DNDEBUG`"}
-	attrLanguage = Attribute{Name: "language", Type: StringType, Inherited: true, Words: []string{"c", "c++", "cuda", "hip"},
+	attrLanguage = Attribute{Name: "language", Type: StringType, Inherited: true, Words: []string{"c", "c++", "cuda", "hip", "asm"},
 		Default: "by the ending of the file", Example: `language = "cuda"`,
-		Text: "The language of the sources, if their endings say another one or none.", Becomes: "`-x cu`; `-x c++`, `-x c`, `-x hip`"}
+		Text: "The language of the sources, if their endings say another one or none.", See: "language.md#assembler", Becomes: "`-x cu`; `-x c++`, `-x c`, `-x hip`, `-x assembler-with-cpp`"}
 	attrFlags = Attribute{Name: "flags", Type: KeysType, Inherited: true,
 		Example: `flags = { nvcc = ["-diag-suppress", "177"], host = ["-Wall"] }`, See: "language.md#flags",
 		Text: "Options for which there is no attribute, by the tool that gets them. kbuild refuses options that it derives itself, and names the " +

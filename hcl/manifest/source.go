@@ -25,7 +25,11 @@ const maxSources = 200_000
 // byEnding is the language of a source. A .cu file is HIP where its target ships gfx code.
 var byEnding = map[string]string{
 	".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++", ".cu": "cuda", ".hip": "hip",
+	".s": "asm", ".S": "asm",
 }
+
+// LanguageOf returns the language of a source by the ending of its name; "" if the ending does not say it.
+func LanguageOf(file string) string { return byEnding[path.Ext(file)] }
 
 var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".inc", ".ipp", ".tpp"}
 
@@ -136,7 +140,7 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	if hip && s.Language == "cuda" {
 		s.Language = "hip"
 	}
-	if s.Language == "c" || s.Language == "c++" {
+	if s.Language != "cuda" && s.Language != "hip" {
 		s.Mode = ""
 	}
 	return s.Generated != "" || r.l.mustExist(s.Path, rng)
@@ -162,7 +166,7 @@ func endingHelp(ending string) string {
 	case ".ptx", ".cubin", ".fatbin":
 		return "Device code is loaded at run time or embedded by a module; it is no source."
 	}
-	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip; for others set language to one of %s.", strings.Join(attrLanguage.Words, ", "))
+	return fmt.Sprintf("Known endings: .c, .cc, .cpp, .cxx, .cu, .hip, .s, .S; for others set language to one of %s.", strings.Join(attrLanguage.Words, ", "))
 }
 
 func (l *loader) isFolder(p string) bool {

@@ -122,7 +122,14 @@ func gccCompile(args []string) error {
 		return fmt.Errorf("gcc: fatal error: %d input files", len(o.inputs))
 	}
 	p := newCPP(args)
-	if err := p.file(o.inputs[0]); err != nil {
+	if slices.Contains(args, "assembler") { // nothing is preprocessed
+		text, err := os.ReadFile(o.inputs[0])
+		if err != nil {
+			return err
+		}
+		p.out.Write(text)
+		o.depfile = ""
+	} else if err := p.file(o.inputs[0]); err != nil {
 		return err
 	}
 	if o.depfile != "" {
@@ -210,13 +217,13 @@ func (o options) object(told, text string, wall bool) ([]byte, error) {
 	return hostObject(code, section, fatbin, wants), nil
 }
 
-// takenIn is what the assembler takes in for a line of C with .incbin in a string.
+// takenIn is what the assembler takes in for a line of assembler, or of C with it in a string.
 func takenIn(line string) (string, error) {
-	_, rest, ok := strings.Cut(line, `.incbin \"`)
+	_, rest, ok := strings.Cut(strings.ReplaceAll(line, `\"`, `"`), `.incbin "`)
 	if !ok {
 		return "", nil
 	}
-	name, _, _ := strings.Cut(rest, `\"`)
+	name, _, _ := strings.Cut(rest, `"`)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return "", fmt.Errorf("as: file not found: %s", name)

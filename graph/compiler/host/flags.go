@@ -42,6 +42,14 @@ func AsksForDebug(options []string) bool {
 	})
 }
 
+// AssemblerOptions returns the options that have an effect where assembler source is compiled, and may
+// return others.
+func AssemblerOptions(options []string) []string {
+	return slices.DeleteFunc(slices.Clone(options), func(o string) bool {
+		return strings.HasPrefix(o, "-f") || strings.HasPrefix(strings.TrimPrefix(o, "-"), "-coverage")
+	})
+}
+
 // AsksAssemblerForDebug reports an option that has the assembler write debug information.
 func AsksAssemblerForDebug(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool {

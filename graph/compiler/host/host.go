@@ -1,4 +1,4 @@
-// Package host builds the command lines of C and C++ compilers, archivers and linkers, gcc's and clang's, and knows what their options
+// Package host builds the command lines of compilers of C, C++ and assembler, of archivers and linkers, gcc's and clang's, and knows what their options
 // have them do and where they search. It is pure: it runs nothing and looks nothing up.
 package host
 
@@ -17,8 +17,15 @@ type Options struct {
 	Flags    []string
 }
 
-// Compile gives the argv that compiles a C or C++ source with a gcc-like compiler.
-// language is "c" or "c++" when the ending of source does not say so, else "".
+// Languages of assembler source, as -x names them: as it is, and with directives for the preprocessor.
+const (
+	Assembler        = "assembler"
+	AssemblerWithCPP = "assembler-with-cpp"
+)
+
+// Compile gives the argv that compiles a C, C++ or assembler source with a gcc-like compiler.
+// language is "c" or "c++" when the ending of source does not say so, one of assembler, else "".
+// For Assembler it has nothing that is for a preprocessor: clang warns of that, and with -Werror it fails.
 func Compile(compiler, source, output, depfile, language string, o Options) []string {
 	argv := append(make([]string, 0, 32), compiler, "-c") // on the stack: there may be 100,000, and room to grow is not for them
 	if o.Std != "" {
@@ -33,6 +40,9 @@ func Compile(compiler, source, output, depfile, language string, o Options) []st
 	if o.PIC {
 		argv = append(argv, "-fPIC")
 	}
+	if language == Assembler {
+		o.Defines, o.System = nil, nil
+	}
 	for _, d := range o.Defines {
 		argv = append(argv, "-D"+d)
 	}
@@ -44,7 +54,9 @@ func Compile(compiler, source, output, depfile, language string, o Options) []st
 	}
 	argv = append(argv, o.LTO...)
 	argv = append(argv, o.Flags...)
-	argv = append(argv, "-MD", "-MF", depfile)
+	if depfile != "" {
+		argv = append(argv, "-MD", "-MF", depfile)
+	}
 	if language != "" {
 		argv = append(argv, "-x", language)
 	}
