@@ -54,7 +54,7 @@ func (w *world) sharedLibs(program string) map[string]string {
 		if w.there(first.loader) {
 			libs["loader"] = first.loader
 		}
-		first.names = append(first.names, w.preloaded()...)
+		first.names = slices.Concat(first.names, w.preloaded())
 	}
 	for todo := []needing{first}; ok && len(todo) > 0; todo = todo[1:] {
 		for _, name := range todo[0].names {
@@ -86,15 +86,31 @@ func (w *world) addLibraries(parts map[string]string, roles []string) {
 	}
 }
 
-// needed reads what an ELF file is linked with; ok is false for what is none.
+// needed is what an ELF file is linked with; ok is false for what is none. Each file is read once: its table of strings, which debug/elf
+// reads for each question, has megabytes in libLLVM.
 func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
-	w.reads(file)
+	n, known := w.needs[file]
+	if !known {
+		w.reads(file)
+		n = readNeeding(file)
+		w.needs[file] = n
+	}
+	if len(n.runpath) == 0 {
+		n.rpath = slices.Concat(n.rpath, inherited)
+	} else {
+		n.rpath = inherited
+	}
+	return n, n.class != elf.ELFCLASSNONE
+}
+
+// readNeeding reads what an ELF file names; another file has no class.
+func readNeeding(file string) (n needing) {
 	f, err := elf.Open(file)
 	if err != nil {
-		return needing{}, false
+		return needing{}
 	}
 	defer f.Close()
-	n = needing{class: f.Class, machine: f.Machine, rpath: inherited}
+	n = needing{class: f.Class, machine: f.Machine}
 	n.names, _ = f.ImportedLibraries() // none where there is no dynamic section
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
@@ -102,10 +118,8 @@ func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 			n.loader = strings.TrimRight(string(name), "\x00")
 		}
 	}
-	if n.runpath = searched(f, elf.DT_RUNPATH, file); len(n.runpath) == 0 {
-		n.rpath = append(searched(f, elf.DT_RPATH, file), inherited...)
-	}
-	return n, true
+	n.runpath, n.rpath = searched(f, elf.DT_RUNPATH, file), searched(f, elf.DT_RPATH, file)
+	return n
 }
 
 // searched are the folders that an ELF file names for its libraries.

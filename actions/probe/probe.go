@@ -354,6 +354,7 @@ type world struct {
 	digests  map[stamp]string    // by file, whatever it is called
 	covers   map[string][]string // files whose content is in an identity, by identity
 	answers  map[string]answered // by command line
+	needs    map[string]needing  // by file: what it is linked with
 	trouble  bool                // something failed that may not fail the next time
 	parts    map[string]string   // of the toolkit, by role; "" is absent
 	libIndex map[string][]string // of ldconfig, once it was read
@@ -365,7 +366,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, r Request) *world {
-	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[stamp]string{}, covers: map[string][]string{}, answers: map[string]answered{}}
+	return &world{ctx: ctx, req: r, read: map[string]stamp{}, absent: map[string]bool{}, digests: map[stamp]string{}, covers: map[string][]string{}, answers: map[string]answered{}, needs: map[string]needing{}}
 }
 
 func (w *world) env(name string) string { return w.req.Env(name) }
