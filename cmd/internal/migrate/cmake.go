@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // cmakeTree is a CMake build tree while it is read.
@@ -284,6 +285,9 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 	for _, i := range c.SourceIndexes {
 		s := r.Sources[i]
 		file := s.Path
+		if why := misnamed(file, words); why != "" {
+			t.note(r.Name, "%s: %s", t.rel(t.source, file), why)
+		}
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(t.source, file)
 		}
@@ -308,9 +312,9 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	var unread []string // what commands of the project compile, those of FindCUDA among them
 	for _, s := range r.Sources {
-		if s.CompileGroupIndex == nil && byEnding(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
+		if s.CompileGroupIndex == nil && manifest.LanguageOf(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
 			unread = append(unread, s.Path)
-			if byEnding(s.Path) == "cuda" {
+			if manifest.LanguageOf(s.Path) == "cuda" {
 				t.oldCUDA = appendOnce(t.oldCUDA, s.Path)
 			}
 		}

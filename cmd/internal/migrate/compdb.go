@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/host"
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 const commandsFile = "compile_commands.json"
@@ -94,7 +97,7 @@ func (b *Build) compileCommand(c command) error {
 	if len(sources) == 0 {
 		return nil
 	}
-	language := byEnding(c.File)
+	language := manifest.LanguageOf(c.File)
 	for len(words) > 0 && slices.Contains([]string{"ccache", "sccache", "kbuild-cc"}, path.Base(words[0])) {
 		words = words[1:]
 	}
@@ -104,13 +107,15 @@ func (b *Build) compileCommand(c command) error {
 	program, words := words[0], words[1:]
 	isNVCC := strings.HasPrefix(path.Base(program), "nvcc")
 	if i := slices.IndexFunc(words, func(w string) bool { return w == "-x" || w == "--x" }); i >= 0 && i+1 < len(words) {
-		language = map[string]string{"cu": "cuda", "cuda": "clang", "hip": "hip", "c": "c", "c++": "c++"}[words[i+1]]
+		language = map[string]string{"cu": "cuda", "cuda": "clang", "hip": "hip", "c": "c", "c++": "c++", host.Assembler: "asm", host.AssemblerWithCPP: "asm"}[words[i+1]]
 	}
 	switch {
 	case language == "clang" || language == "cuda" && !isNVCC:
 		return fmt.Errorf("%s compiles it for GPUs, and only nvcc is read", program)
-	case language != "cuda" && language != "c++" && language != "c":
-		return fmt.Errorf("it is no C, C++ or CUDA source")
+	case language != "cuda" && language != "c++" && language != "c" && language != "asm":
+		return fmt.Errorf("it is no C, C++, CUDA or assembler source")
+	case misnamed(c.File, words) != "":
+		return errors.New(misnamed(c.File, words))
 	case isNVCC && language != "cuda":
 		return fmt.Errorf("nvcc compiles it as host code")
 	}
@@ -128,6 +133,18 @@ func (b *Build) compileCommand(c command) error {
 		b.collect(name, &own, b.rel("", source))
 	}
 	return nil
+}
+
+// misnamed says that assembler is preprocessed, or is not, by an option and not by the ending of its file; "" if that is not so.
+func misnamed(file string, words []string) string {
+	isRaw := path.Ext(file) == ".s"
+	switch {
+	case slices.Contains(words, host.AssemblerWithCPP) && isRaw:
+		return "it is preprocessed: let its name end in .S"
+	case slices.Contains(words, host.Assembler) && !isRaw:
+		return "it is not preprocessed: let its name end in .s"
+	}
+	return ""
 }
 
 // libraryName is the name of a library of the sources of a folder.

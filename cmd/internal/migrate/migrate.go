@@ -71,7 +71,7 @@ type Target struct {
 
 // Group is some sources of a target that are compiled alike.
 type Group struct {
-	Language string   // "cuda", "c++", "c"
+	Language string   // "cuda", "c++", "c", "asm"
 	Sources  []string // relative to the root, or absolute
 	nvcc.Settings
 	HostLTO bool
@@ -159,25 +159,14 @@ func languageOf(name string) string {
 		return "c++"
 	case "C":
 		return "c"
-	}
-	return ""
-}
-
-// byEnding is the language of a source that nobody says anything else of; as in manifests.
-func byEnding(name string) string {
-	switch filepath.Ext(name) {
-	case ".cu":
-		return "cuda"
-	case ".c":
-		return "c"
-	case ".cc", ".cpp", ".cxx", ".c++", ".C":
-		return "c++"
+	case "ASM":
+		return "asm"
 	}
 	return ""
 }
 
 // errNone is a build tree with nothing in it that kbuild builds.
-var errNone = errors.New("no C, C++ or CUDA source was found in it")
+var errNone = errors.New("no C, C++, CUDA or assembler source was found in it")
 
 var imageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--image3=kind=(elf|ptx),sm=(\w+),`) })
 

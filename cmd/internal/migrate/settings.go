@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
 // What the groups of a target have in common is the target's, the rest is of partitions.
@@ -63,7 +65,7 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 // unlikeEnding is the language of a group if the endings of its sources say another one.
 func unlikeEnding(g *Group) string {
 	for _, f := range g.Sources {
-		if byEnding(f) != g.Language {
+		if manifest.LanguageOf(f) != g.Language {
 			return g.Language
 		}
 	}
@@ -155,7 +157,7 @@ func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) s
 	if g.Debug != first.Debug {
 		add("host", map[bool]string{true: "-g", false: "-g0"}[g.Debug])
 	}
-	if lto && !g.HostLTO && g.Language != "cuda" {
+	if lto && !g.HostLTO && g.Language != "cuda" && g.Language != "asm" {
 		add("host", "-fno-lto")
 	}
 	add("host", g.Host...)
@@ -230,7 +232,7 @@ func (s said) set(b *block) {
 func (s *shaper) partitions(b *block, list []said, first *Group, languages bool) {
 	used := map[string]int{}
 	for _, one := range list {
-		name := map[string]string{"cuda": "cuda", "c++": "cxx", "c": "c"}[one.group.Language]
+		name := map[string]string{"cuda": "cuda", "c++": "cxx", "c": "c", "asm": "asm"}[one.group.Language]
 		if used[name]++; used[name] > 1 {
 			name = fmt.Sprintf("%s_%d", name, used[name])
 		}

@@ -204,7 +204,7 @@ func (s *shaper) usersFirst() (order []*Target) {
 // shape makes the block of a target.
 func (s *shaper) shape(t *Target) *block {
 	b := &block{kind: t.Kind, name: plainName(t.Name)}
-	first := t.Groups[0]
+	first := t.Groups[max(0, slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language != "asm" }))]
 	cuda := slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language == "cuda" })
 	if cuda >= 0 {
 		first = t.Groups[cuda]

@@ -2,6 +2,7 @@
 package migrate_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,5 +86,48 @@ func compare(t *testing.T, p e2e.Project, tree, theirs, ours string) {
 	p.Write(name, string(p.Read(ours)))
 	if got, want := sorted(p.DeviceCode(name)), sorted(p.DeviceCode(filepath.Join(tree, theirs))); got != want || got == "" {
 		t.Errorf("%s has other device code by kbuild than by CMake:\n%s\n%s", theirs, got, want)
+	}
+}
+
+const assembler = `cmake_minimum_required(VERSION 3.18)
+project(x C CXX ASM)
+add_library(l SHARED one.S two.s)
+set_source_files_properties(one.S PROPERTIES COMPILE_DEFINITIONS VALUE=40)
+set_target_properties(l PROPERTIES LINKER_LANGUAGE C)
+add_executable(app three.S app.c wrong.s)
+set_source_files_properties(wrong.s PROPERTIES COMPILE_OPTIONS "-x;assembler-with-cpp")
+set_target_properties(app PROPERTIES INTERPROCEDURAL_OPTIMIZATION ON)
+target_link_libraries(app l)
+`
+
+// Assembler of a CMake project is what CMake makes of it. A file whose name does not say that it is preprocessed is told of.
+func TestCMakeAssembler(t *testing.T) {
+	t.Parallel()
+	p := e2e.Bare(t)
+	p.Need("cmake", "make")
+	p.Write("CMakeLists.txt", assembler)
+	function := func(name, value string) string {
+		return "\t.globl " + name + "\n" + name + ":\n\tmov $" + value + ", %eax\n\tret\n\t.section .note.GNU-stack,\"\",@progbits\n"
+	}
+	p.Write("one.S", function("one", "VALUE"))
+	p.Write("two.s", function("two", "2"))
+	p.Write("three.S", "#ifdef NDEBUG\n"+function("three", "3")+"#endif\n")
+	p.Write("wrong.s", "\t.section .note.GNU-stack,\"\",@progbits\n")
+	p.Write("app.c", "int one(void);\nint two(void);\nint three(void);\nint main(void) { return one() + two() + three(); }\n")
+	p.Run("cmake", "-S", ".", "-B", "tree", "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release")
+	_, said := p.Run("kbuild", "init", "--from", "tree")
+	if !strings.Contains(said, "not carried over: app: wrong.s: it is preprocessed: let its name end in .S") {
+		t.Errorf("kbuild says %s", said)
+	}
+	p.Run("kbuild")
+	p.Run("sh", "-c", "build/bin/app; [ $? = 45 ]")
+	p.Run("cmake", "--build", "tree")
+	for theirs, ours := range map[string]string{"l.dir/one.S.o": "library.l/one.S.o", "l.dir/two.s.o": "library.l/two.s.o", "app.dir/three.S.o": "executable.app/three.S.o"} {
+		if !bytes.Equal(p.Read("tree/CMakeFiles/"+theirs), p.Read("build/obj/"+ours)) {
+			t.Errorf("%s is not what CMake makes", ours)
+		}
+	}
+	if strings.Contains(string(p.Read("kernels.hcl")), "-fno-lto") {
+		t.Errorf("assembler is told of LTO:\n%s", p.Read("kernels.hcl"))
 	}
 }
