@@ -39,9 +39,10 @@ func (t *target) all() []*target {
 // grouping is at work on a tree.
 type grouping struct {
 	*Tree
-	units     []*unit // that are compiled
-	lacking   []*unit // that cannot be: a header is nowhere
-	unlisted  []*unit // that no build file names, where it names the others
+	units     []*unit             // that are compiled
+	lacking   []*unit             // that cannot be: a header is nowhere
+	unlisted  []*unit             // that no build file names, where it names the others
+	unwanted  map[string][]string // assembler, by why it is left out
 	included  map[string]string
 	providers map[string][]*unit
 	links     map[*unit][]*unit // which units a unit needs, directly
@@ -57,6 +58,8 @@ func (t *Tree) language(file string) *unit {
 	switch ext := path.Ext(file); ext {
 	case ".hip":
 		return t.unitOf(file, "hip")
+	case ".s", ".S":
+		return t.unitOf(file, "asm")
 	case ".cu":
 		u := t.unitOf(file, "cuda")
 		if u.hip != "" {
@@ -91,7 +94,7 @@ func (t *Tree) language(file string) *unit {
 
 // group reads the sources, and says what is made of them.
 func (t *Tree) group() *grouping {
-	g := &grouping{Tree: t, included: map[string]string{}, providers: map[string][]*unit{}, links: map[*unit][]*unit{}, wants: map[*unit][]string{}, rdc: map[*unit]string{}}
+	g := &grouping{Tree: t, unwanted: map[string][]string{}, included: map[string]string{}, providers: map[string][]*unit{}, links: map[*unit][]*unit{}, wants: map[*unit][]string{}, rdc: map[*unit]string{}}
 	var all []*unit
 	for _, f := range t.sources {
 		u := t.language(f)
@@ -102,10 +105,22 @@ func (t *Tree) group() *grouping {
 			}
 		}
 	}
+	defs := map[string]bool{}
+	for _, u := range all {
+		for key := range u.defs {
+			defs[key] = defs[key] || u.language != "asm"
+		}
+	}
 	named := g.namedByFolder(all)
 	var parts []*unit
 	for _, u := range all {
 		dir := path.Dir(u.file)
+		if u.language == "asm" && g.included[u.file] == "" && !isNamed(u) {
+			if why := t.whyUnwanted(u, defs); why != "" {
+				g.unwanted[why] = append(g.unwanted[why], u.file)
+				continue
+			}
+		}
 		switch {
 		case g.included[u.file] != "" && !u.main:
 			parts = append(parts, u)

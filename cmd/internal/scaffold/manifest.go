@@ -303,6 +303,9 @@ func (t *target) by(what string) []string {
 func (s *shaper) standard(t *target, b *block) {
 	std, cStd := "", ""
 	for _, u := range t.units {
+		if u.language == "asm" {
+			continue
+		}
 		if u.language == "c" {
 			cStd = cmp.Or(cStd, u.hints.cStd)
 		} else {

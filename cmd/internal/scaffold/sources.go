@@ -182,11 +182,11 @@ func isBuildFile(base string) bool {
 }
 
 func isSource(f string) bool {
-	return !strings.HasPrefix(path.Base(f), ".") && slices.Contains([]string{".cu", ".hip", ".c", ".cc", ".cpp", ".cxx", ".c++", ".C"}, path.Ext(f))
+	return !strings.HasPrefix(path.Base(f), ".") && slices.Contains([]string{".cu", ".hip", ".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".s", ".S"}, path.Ext(f))
 }
 
 // otherEndings are those of sources, and of compiled device code, that kbuild takes into no target.
-var otherEndings = []string{".s", ".S", ".asm", ".nasm", ".ptx", ".cubin", ".fatbin", ".bc", ".ll", ".hsaco", ".f", ".for", ".f77", ".f90", ".f95", ".f03", ".f08", ".F", ".F90", ".cuf",
+var otherEndings = []string{".asm", ".nasm", ".ptx", ".cubin", ".fatbin", ".bc", ".ll", ".hsaco", ".f", ".for", ".f77", ".f90", ".f95", ".f03", ".f08", ".F", ".F90", ".cuf",
 	".cl", ".ispc", ".m", ".mm", ".CU", ".CC", ".CPP", ".cp", ".i", ".ii", ".y", ".yy", ".l", ".proto", ".rs", ".adb"}
 
 func isCode(f string) bool {
@@ -211,7 +211,11 @@ func (t *Tree) text(f string) string {
 func (t *Tree) eventsOf(f string) []event {
 	list, ok := t.events[f]
 	if !ok {
-		list = events(t.text(f), t.qualifiers)
+		if isAssembler(f) {
+			list = assemblerEvents(f, t.text(f))
+		} else {
+			list = events(t.text(f), t.qualifiers)
+		}
 		t.events[f] = list
 	}
 	return list

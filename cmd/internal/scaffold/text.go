@@ -216,11 +216,8 @@ func events(text string, qualifiers map[string]string) (all []event) {
 		if p.cur != nil {
 			all, p.cur = append(all, event{line: p.start, code: p.cur.done()}), nil
 		}
-		kind, rest := directive(l.text)
-		e := event{kind: kind, line: l.number, arg: rest}
-		switch kind {
-		case "define":
-			e.arg, e.body = defined(rest)
+		e := directiveEvent(l)
+		switch e.kind {
 		case "if", "ifdef", "ifndef":
 			p.saved = append(p.saved, p.state())
 		case "elif", "else":
@@ -239,6 +236,16 @@ func events(text string, qualifiers map[string]string) (all []event) {
 		all = append(all, event{line: p.start, code: p.cur.done()})
 	}
 	return all
+}
+
+// directiveEvent reads the line of a directive.
+func directiveEvent(l line) event {
+	kind, rest := directive(l.text)
+	e := event{kind: kind, line: l.number, arg: rest}
+	if kind == "define" {
+		e.arg, e.body = defined(rest)
+	}
+	return e
 }
 
 // defined splits what stands behind #define; a macro with parameters has "(" before its body.

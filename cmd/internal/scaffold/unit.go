@@ -12,7 +12,7 @@ import (
 // unit is a source with all that it includes of the tree, as its compiler would see it.
 type unit struct {
 	file     string
-	language string // c, c++, cuda, hip
+	language string // c, c++, cuda, hip, asm
 	why      string // of a language that the ending does not say
 	hints    *hints
 
@@ -62,7 +62,11 @@ func (t *Tree) unitOf(file, language string) *unit {
 	for _, name := range []string{"__linux__", "__linux", "__unix__", "__x86_64__", "__GNUC__", "linux"} {
 		u.macros[name] = macro{yes, "1"}
 	}
-	if language != "c" {
+	switch language {
+	case "c":
+	case "asm":
+		u.macros["__ASSEMBLER__"] = macro{yes, "1"}
+	default:
 		u.macros["__cplusplus"] = macro{yes, "201703L"}
 	}
 	switch language {

@@ -269,6 +269,13 @@ func (s *shaper) leaveOut() {
 		unlisted = append(unlisted, u.file)
 	}
 	s.leaveOutFiles("named in no build file, which names the others: ", unlisted)
+	taken := map[string]bool{}
+	for _, why := range slices.Sorted(maps.Keys(s.unwanted)) {
+		for _, f := range s.unwanted[why] {
+			taken[f] = true
+		}
+		s.leaveOutFiles(why, s.unwanted[why])
+	}
 	optional := map[string]string{}
 	for _, u := range s.units {
 		for _, n := range u.optional {
@@ -293,7 +300,6 @@ func (s *shaper) leaveOut() {
 	s.leaveOutFiles("named in a build file, in a folder of others' code: ", slices.DeleteFunc(slices.Clone(s.foreign), func(f string) bool {
 		return len(s.byBase[path.Base(f)]) > 1 || !s.hintsOf(f).named[path.Base(f)]
 	}))
-	taken := map[string]bool{}
 	for _, f := range slices.Concat(included, unlisted) {
 		taken[f] = true
 	}
