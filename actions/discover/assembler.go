@@ -30,6 +30,7 @@ type incbin struct {
 	names   []string // by .incbin
 	sources []string // by .include: assembler source, which may take others in
 	unknown bool     // one whose name does not follow
+	text    []byte   // of assembler source, without comments
 }
 
 // any reports that there is one.
@@ -71,17 +72,18 @@ func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
 func takenBySource(text []byte) incbin {
 	text = withoutComments(text)
 	t := takenIn(text, func([]byte) bool { return false })
-	switch {
-	case !asmMacros().Match(text):
-	case asmPieces().Match(text), asmJoins().Match(text) && asmDot().Match(text), asmAlternate().Match(text) && t.any():
-		t.unknown = true
-	}
+	t.text = text
 	return t
 }
 
-// With macros a directive may be made of pieces: of an argument behind a '.' or behind its beginning, of a word that is
-// no directive where it stands, or of a '.' that is an argument. In the alternate syntax, arguments replace words in
-// names of files.
+// composes reports that macros in a text, of a source with all that it includes, may make a directive of pieces: of an
+// argument behind a '.' or behind its beginning, of a word that is no directive where it stands, or of a '.' that
+// is an argument. In the alternate syntax, arguments replace words in names of files, if there are names.
+func composes(text []byte, names bool) bool {
+	return asmMacros().Match(text) &&
+		(asmPieces().Match(text) || asmJoins().Match(text) && asmDot().Match(text) || names && asmAlternate().Match(text))
+}
+
 var (
 	asmMacros    = asmPattern(`\.(?:macro|irpc?|altmacro|mri)\b`)
 	asmAlternate = asmPattern(`\.(?:altmacro|mri)\b`)
@@ -145,7 +147,8 @@ func assembler(a *graph.Action) string {
 // files of options, and other syntax.
 func readsMore(a *graph.Action) bool {
 	return slices.ContainsFunc(assemblerWords(a), func(o string) bool {
-		return strings.HasPrefix(o, "-a") || strings.HasPrefix(o, "@") || o == "-M" || strings.HasPrefix(o, "--mri") || strings.HasPrefix(o, "--al")
+		list, _, _ := strings.Cut(o, "=")
+		return strings.HasPrefix(list, "-a") && (list == "-a" || strings.Contains(list, "h")) || strings.HasPrefix(o, "@") || o == "-M" || strings.HasPrefix(o, "--mri") || strings.HasPrefix(o, "--al")
 	})
 }
 
@@ -274,6 +277,7 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 	dirs := assemblerDirs(a)
 	done := map[string]bool{}
 	unknown = t.unknown
+	text := t.text
 	for todo := []incbin{t}; len(todo) > 0; todo = todo[1:] {
 		for i, list := range [2][]string{todo[0].names, todo[0].sources} {
 			for _, name := range list {
@@ -286,14 +290,18 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 					}
 					done[f.Path] = true
 					files = append(files, f)
-					if text, err := regular.Read(d.Abs(f.Path)); i == 1 && err == nil {
-						next := takenBySource(text)
-						todo, unknown = append(todo, next), unknown || next.unknown
+					if i == 0 {
+						continue
 					}
+					source, err := regular.Read(d.Abs(f.Path))
+					next := takenBySource(source)
+					text = append(append(text, '\n'), next.text...)
+					todo, unknown = append(todo, next), unknown || next.unknown || err != nil
 				}
 			}
 		}
 	}
+	unknown = unknown || composes(text, len(names) > 0)
 	if slices.ContainsFunc(names, d.spells) || len(names) > 0 && slices.ContainsFunc(dirs, d.spells) {
 		files = append(files, d.placed())
 	}

@@ -148,7 +148,7 @@ func TestAssemblerSource(t *testing.T) {
 	} {
 		got := takenBySource([]byte(text))
 		names := slices.Concat(got.names, got.sources)
-		if got.unknown {
+		if got.unknown || composes(got.text, len(names) > 0) {
 			names = append(names, "?")
 		}
 		if strings.Join(names, " ") != want {

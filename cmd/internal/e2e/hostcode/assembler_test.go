@@ -37,6 +37,7 @@ var assembly = []assembled{
 	{source: "macro.s", text: ".macro read name\n.incbin \"inc/\\name\"\n.endm\nread macro.bin\n", edited: "inc/macro.bin", always: true},
 	{source: "pieces.s", text: ".macro read how\n.inc\\how \"edited\"\n.endm\nread bin\n", edited: "inc/pieces.bin", always: true},
 	{source: "handed.s", text: ".macro do what, name\n\\what \"\\name\"\n.endm\ndo .incbin, edited\n", edited: "inc/handed.bin", always: true},
+	{source: "split.s", text: ".include \"nest.inc\"\nread .inc\n", edited: "inc/split.bin", always: true},
 	{source: "labels.s", text: ".macro count n\n.Llabel\\@: .long \\n\n.endm\ncount 3\n.include \"edited\"\n", edited: "inc/labels.inc"},
 	{source: "other.asm", text: "#include \"edited\"\n.long VALUE\n", edited: "inc/other.h"},
 	{source: "made.S", text: "#include \"made.h\"\n.incbin \"made.bin\"\n.long MADE\n", edited: "made.txt"},
@@ -90,7 +91,7 @@ func TestAssembler(t *testing.T) {
 			h := held{Project: &p}
 			h.Write("kernels.hcl", fmt.Sprintf(assemblyManifest, hostCompiler(t, family), family == "gcc"))
 			h.Run("mkdir", "src", "inc", "first", "own")
-			h.Write("inc/nest.inc", ".include \"nested.inc\"\n")
+			h.Write("inc/nest.inc", ".include \"nested.inc\"\n.macro read how\n\\how\\()bin \"split.bin\"\n.endm\n")
 			for _, a := range assembly {
 				h.Write("src/"+a.source, ".data\n"+strings.ReplaceAll(a.text, "edited", path.Base(a.edited)))
 				if a.source != "asked.S" {
@@ -180,6 +181,12 @@ func TestAssemblerLinked(t *testing.T) {
 			p.Write("value.h", "#define VALUE 50\n")
 			p.Run("kbuild")
 			p.Run("sh", "-c", "build/bin/app; [ $? = 53 ]")
+			plan, _ := p.Run("kbuild", "plan")
+			for line := range strings.Lines(plan) {
+				if strings.Contains(line, "assembler") && strings.Contains(line, "-flto") {
+					t.Errorf("assembler is not optimised: %s", line)
+				}
+			}
 			if db, _ := p.Run("kbuild", "compdb"); !strings.Contains(db, "factor.S") {
 				t.Errorf("the compilation database lacks factor.S:\n%s", db)
 			}
