@@ -64,6 +64,7 @@ var rules = sync.OnceValue(func() []rule {
 	return []rule{
 		of(`Undefined reference to '([^']+)'(?: in '([^']+)')?`, (*Failure).undefinedInDevice),
 		of(`Unresolved extern (?:function|variable) '([^']+)'`, (*Failure).otherFile),
+		of(`lld: error: undefined (?:\w+ )?symbol: (.+)`, (*Failure).otherFile),
 		of("undefined reference to [`']([^']+)'", (*Failure).undefinedInHost),
 		of(`Multiple definition of '([^']+)' in '([^']+)', first defined in '([^']+)'`, (*Failure).twice),
 		of(`Linking globals named '([^']+)': symbol multiply defined`, (*Failure).twiceInLTO),

@@ -212,7 +212,7 @@ func mentions(file, name string) bool {
 	return err == nil && name != "" && strings.Contains(string(text), name)
 }
 
-// otherFile is about what ptxas does not find: without a device link, each source is a program of its own.
+// otherFile is about what ptxas, or lld of HIP, does not find: without a device link, each source is a program of its own.
 func (f *Failure) otherFile(found [][]string) []string {
 	if f.Action.Mode != "whole" {
 		return nil

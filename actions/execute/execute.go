@@ -66,7 +66,11 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 		err = r.generated.onlyOutputs(a, before)
 	}
 	if err == nil && res.Status != sched.Failed {
-		if err = lostCode(r.Root, a, dir); err == nil {
+		err = lostCode(r.Root, a, dir)
+		if err == nil {
+			err = r.checkOwnVariables(ctx, a, dir)
+		}
+		if err == nil {
 			rec, stable, err = r.record(ctx, a, key, len(res.Output) > 0, dir, start)
 		}
 	}

@@ -226,7 +226,11 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 		r.tree.forget(a)
 		r.misparses.confirm(ctx, a, res)
 		if !r.Verbatim {
-			res.Help = r.advise(a, string(res.Output))
+			if own := (*ownVariables)(nil); errors.As(res.Err, &own) {
+				res.Help = own.help()
+			} else {
+				res.Help = r.advise(a, string(res.Output))
+			}
 		}
 	}
 	return res

@@ -523,3 +523,16 @@ func TestHIPNames(t *testing.T) {
 	}
 	e.Settled("build/bin/c++app")
 }
+
+// A device variable or function of another file is undefined in mode whole, and kbuild names the mode.
+func TestHIPOtherFile(t *testing.T) {
+	t.Parallel()
+	e := &example{e2e.Bare(t)}
+	e.needHIP()
+	e.Write("kernels.hcl", "executable \"p\" {\n  sources = [\"a.hip\"]\n  code    = [\"gfx906\"]\n}\n")
+	e.Write("a.hip", "#include <hip/hip_runtime.h>\nextern __constant__ int c[4];\n__global__ void k(int *p) { *p = c[0]; }\nint main() {}\n")
+	_, said, _ := e.Fails()
+	if want := `= help: c is of another file, and mode = "whole" compiles each source by itself: set mode = "rdc" or "lto" on executable.p (kernels.hcl:1)`; !strings.Contains(said, want) {
+		t.Errorf("it does not say %q:\n%s", want, said)
+	}
+}

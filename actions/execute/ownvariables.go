@@ -1,0 +1,172 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kbuild-dev/kbuild/actions/fatbin"
+	"github.com/kbuild-dev/kbuild/actions/modules"
+	"github.com/kbuild-dev/kbuild/cache"
+	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph"
+)
+
+// In mode whole nvcc makes `extern __constant__ int c[4];` a definition: each file has a variable c of
+// its own, and what one file copies to c is not what the kernels of another file read. The compiler
+// warns (#20044-D, which -w hides), the linkers see nothing, and the program is wrong.
+//
+// The stub that cicc writes for host code registers every variable with the runtime, and says of each
+// whether it was declared extern. A link is refused where a file uses such a variable, in its PTX or in
+// its host code, and another file of the link defines it or uses it as well. A declaration that nobody
+// uses is harmless, and so are static variables of one name. Where the stub is not known (nvcc ran as
+// one command, or no cache has it any more), the compiler's warning has to do.
+
+// ownVariables is the error about variables that several files of a link have each for itself.
+type ownVariables struct {
+	says    []string // a sentence for each group of files
+	targets []string // those of the files, as messages name them
+}
+
+func (e *ownVariables) Error() string {
+	return strings.Join(e.says, "; ") + `: mode = "whole" makes a variable of each extern declaration`
+}
+
+func (e *ownVariables) help() []string {
+	return []string{`only a device link makes one variable of them: set mode = "rdc" or "lto" on ` + strings.Join(e.targets, ", ")}
+}
+
+// registersRE matches the registration of a variable in a stub: its name on the device, and 1 if it was
+// declared extern.
+var registersRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`__cudaRegister(?:Managed)?Variable\(\w+, __shadow_var\((\w+),[^;]*?\), ([01]), `)
+})
+
+// cudaObject is an object that nvcc's passes made, and the cicc commands for it.
+type cudaObject struct {
+	file string
+	host *graph.Action   // whose stub the host code includes
+	ptx  []*graph.Action // one for each architecture
+}
+
+// checkOwnVariables looks at the variables of all files in a link of host code.
+func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scratch) error {
+	if a.Kind != graph.HostLink && a.Kind != graph.SharedLink {
+		return nil
+	}
+	objects := r.makers.cudaObjects(a)
+	isWhole := func(o *cudaObject) bool { return o.host.Mode == "whole" }
+	if len(objects) < 2 || !slices.ContainsFunc(objects, isWhole) {
+		return nil
+	}
+	declarers, definers := map[string][]*cudaObject{}, map[string][]*cudaObject{}
+	for _, o := range objects {
+		for _, m := range registersRE().FindAllSubmatch(r.passOutput(ctx, o.host, ".stub.c", dir), -1) {
+			switch name := string(m[1]); {
+			case string(m[2]) == "0":
+				definers[name] = append(definers[name], o)
+			case isWhole(o):
+				declarers[name] = append(declarers[name], o)
+			}
+		}
+	}
+	e := &ownVariables{}
+	names := map[string][]string{} // by the files that have them
+	for _, name := range slices.Sorted(maps.Keys(declarers)) {
+		users := slices.DeleteFunc(declarers[name], func(o *cudaObject) bool { return !r.usesVariable(ctx, o, name, dir) })
+		if len(users) == 0 {
+			continue
+		}
+		var files, targets []string
+		for _, o := range slices.Concat(users, definers[name]) {
+			files = append(files, o.host.Name)
+			targets = append(targets, fmt.Sprintf("%s (%s)", o.host.Target, o.host.Pos))
+		}
+		if len(files) > 1 {
+			by := strings.Join(files, " and ")
+			names[by] = append(names[by], modules.Demangled(name))
+			e.targets = append(e.targets, targets...)
+		}
+	}
+	for _, by := range slices.Sorted(maps.Keys(names)) {
+		e.says = append(e.says, fmt.Sprintf("%s each have their own %s", by, strings.Join(names[by], ", ")))
+	}
+	if e.says == nil {
+		return nil
+	}
+	slices.Sort(e.targets)
+	e.targets = slices.Compact(e.targets)
+	return e
+}
+
+// cudaObjects finds those of a link, also in archives.
+func (m makers) cudaObjects(link *graph.Action) (objects []*cudaObject) {
+	seen := map[string]bool{}
+	var follow func(file string, o *cudaObject)
+	follow = func(file string, o *cudaObject) {
+		a := m.maker(file)
+		if a == nil || seen[file] || a.Kind == graph.HostLink || a.Kind == graph.SharedLink || a.Kind == graph.Generate {
+			return
+		}
+		seen[file] = true
+		switch {
+		case !a.Intermediate:
+			o = &cudaObject{file: file}
+		case a.Kind != graph.CICC:
+		case strings.HasSuffix(file, ".ptx"):
+			o.ptx = append(o.ptx, a)
+		default:
+			o.host = a
+		}
+		for _, in := range a.Inputs {
+			follow(in, o)
+		}
+		if !a.Intermediate && o.host != nil {
+			objects = append(objects, o)
+		}
+	}
+	for _, in := range link.Inputs {
+		follow(in, &cudaObject{file: in})
+	}
+	return objects
+}
+
+// usesVariable reports that code of an object refers to a variable by its name on the device.
+func (r *Runner) usesVariable(ctx context.Context, o *cudaObject, name string, dir scratch) bool {
+	mention := regexp.MustCompile(`(?:^|[^\w$%.])` + regexp.QuoteMeta(name) + `(?:[^\w$]|$)`)
+	for _, cicc := range o.ptx {
+		code, _, _ := strings.Cut(string(r.passOutput(ctx, cicc, ".ptx", dir)), "\n\t.section") // debug information names all
+		if len(mention.FindAllStringIndex(code, 2)) > 1 {                                       // not only where it is declared
+			return true
+		}
+	}
+	object, err := regular.Read(cache.Absolute(r.Root, o.file))
+	return err == nil && fatbin.HostUses(object, func(symbol string) bool { return modules.Demangled(symbol) == modules.Demangled(name) })
+}
+
+// passOutput returns what a pass has written to its output with a suffix; nil if that is not there any more.
+func (r *Runner) passOutput(ctx context.Context, a *graph.Action, suffix string, dir scratch) []byte {
+	rec := r.Records.Last(a.Outputs[0])
+	if rec == nil || r.IntermediateStore == nil {
+		return nil
+	}
+	i := slices.IndexFunc(rec.Outputs, func(o cache.Output) bool { return strings.HasSuffix(o.Path, suffix) })
+	if i < 0 {
+		return nil
+	}
+	file := dir.file("pass")
+	defer os.Remove(file)
+	if r.IntermediateStore.Restore(ctx, rec.Outputs[i], file) != nil {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	return text
+}

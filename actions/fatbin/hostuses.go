@@ -1,0 +1,64 @@
+package fatbin
+
+import (
+	"debug/elf"
+	"strings"
+)
+
+// registersAll is in the name of the function that runs before main, into which the optimiser puts the registrar.
+const registersAll = "__sti____cudaRegisterAll"
+
+// HostUses reports host code of an object that refers to one of its local variables, whose symbol is
+// wanted, other than to register it with the CUDA runtime. false if the object cannot be read.
+func HostUses(object []byte, wanted func(symbol string) bool) bool {
+	o, err := parseRelocatable(object)
+	if err != nil {
+		return false
+	}
+	all, err := o.symbols(func(int) bool { return true })
+	if err != nil {
+		return false
+	}
+	var variables, registrars []symbol
+	for _, s := range all {
+		switch {
+		case elf.ST_TYPE(s.info) == elf.STT_FUNC && (strings.Contains(s.name, registrar) || strings.Contains(s.name, registersAll)):
+			registrars = append(registrars, s)
+		case elf.ST_TYPE(s.info) == elf.STT_OBJECT && elf.ST_BIND(s.info) == elf.STB_LOCAL && wanted(s.name):
+			variables = append(variables, s)
+		}
+	}
+	used := false
+	for i := range o.sections {
+		if len(variables) == 0 || elf.SectionFlag(o.sections[i].Flags)&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		for _, n := range o.relocationsOf(i) {
+			err := o.eachRelocation(n, func(r relocation) error {
+				for _, s := range registrars {
+					if s.section == i && r.offset >= s.value && r.offset-s.value < s.size {
+						return nil
+					}
+				}
+				to := all[r.symbol]
+				at := to.value + uint64(r.addend)
+				if o.machine == elf.EM_X86_64 && relativeToNext[elf.R_X86_64(r.kind)] {
+					at += 4
+				}
+				for _, v := range variables {
+					used = used || to.section == v.section && at-v.value < max(v.size, 1)
+				}
+				return nil
+			})
+			if err != nil {
+				return false
+			}
+		}
+	}
+	return used
+}
+
+// relativeToNext are the relocations whose addend is 4 less than the place, since the processor
+// counts from the end of the instruction.
+var relativeToNext = map[elf.R_X86_64]bool{elf.R_X86_64_PC32: true, elf.R_X86_64_PLT32: true, elf.R_X86_64_GOTPCREL: true,
+	elf.R_X86_64_GOTPCRELX: true, elf.R_X86_64_REX_GOTPCRELX: true}
