@@ -18,6 +18,7 @@ import (
 type Listing struct {
 	root string
 	dirs sync.Map // clean folder path -> *folder
+	real sync.Map // clean folder path -> bool: it is a folder, and no link to one
 }
 
 // folder is one listing.
@@ -33,7 +34,9 @@ func NewListing(root string) *Listing { return &Listing{root: root} }
 // Exists reports whether there is a file or folder of that name, as of the first time its folder was
 // asked for in this run.
 func (l *Listing) Exists(path string) bool {
-	path = l.abs(path)
+	if path = l.Clean(l.abs(path)); filepath.Clean(path) != path {
+		return l.stat(path)
+	}
 	dir, base := filepath.Split(path)
 	if base == "" {
 		return l.stat(path)
@@ -55,7 +58,7 @@ type Names struct {
 
 // Names reads a folder, which need not exist. What it gives is as old as what Exists says.
 func (l *Listing) Names(dir string) Names {
-	dir = l.abs(dir)
+	dir = l.Clean(l.abs(dir))
 	return Names{l, dir, l.folder(dir)}
 }
 
@@ -81,7 +84,7 @@ func (n Names) Some(ending string) bool {
 // Forget drops the listing of a folder that the build writes into, and those of the folders above
 // that do not know it yet.
 func (l *Listing) Forget(dir string) {
-	dir = l.abs(dir)
+	dir = l.Clean(l.abs(dir))
 	for {
 		l.dirs.Delete(dir)
 		parent, base := filepath.Dir(dir), filepath.Base(dir)
@@ -124,9 +127,37 @@ func (l *Listing) stat(path string) bool {
 	return err == nil
 }
 
-func (l *Listing) abs(path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+func (l *Listing) abs(path string) string { return Absolute(l.root, path) }
+
+// Clean is filepath.Clean for a path as the system reads it. Behind a link ".." leads elsewhere, and
+// behind what is no folder nowhere: where one climbs out of these, the path stays as it is.
+func (l *Listing) Clean(path string) string {
+	clean := filepath.Clean(path)
+	if clean == path || !strings.Contains(path, "..") {
+		return clean
 	}
-	return filepath.Join(l.root, path)
+	at := ""
+	if filepath.IsAbs(path) {
+		at = "/"
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if base := filepath.Base(at); name == ".." && at != "" && base != ".." && !l.isReal(at) {
+			return path
+		}
+		at = filepath.Join(at, name)
+		if at == "." {
+			at = ""
+		}
+	}
+	return clean
+}
+
+// isReal reports a folder that is no link to one, as of the first time that it was asked for in this run.
+func (l *Listing) isReal(dir string) bool {
+	is, known := l.real.Load(dir)
+	if !known {
+		info, err := os.Lstat(l.abs(dir))
+		is, _ = l.real.LoadOrStore(dir, err == nil && info.IsDir())
+	}
+	return is.(bool)
 }

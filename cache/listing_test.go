@@ -11,15 +11,35 @@ func TestListing(t *testing.T) {
 	writeFile(t, filepath.Join(root, "inc", "a.h"), "")
 	os.Symlink("a.h", filepath.Join(root, "inc", "good.h"))
 	os.Symlink("nowhere", filepath.Join(root, "inc", "bad.h"))
+	writeFile(t, filepath.Join(root, "inc", "deep", "c.h"), "")
+	os.Symlink("inc/deep", filepath.Join(root, "deep"))
 	l := NewListing(root)
 	for path, want := range map[string]bool{
 		"inc/a.h": true, "inc/../inc/a.h": true, filepath.Join(root, "inc/a.h"): true,
 		"inc": true, "inc/": true, "/": true, ".": true,
 		"inc/good.h": true, "inc/bad.h": false,
 		"inc/b.h": false, "no/a.h": false, "inc/a.h/b.h": false,
+		"deep/../a.h": true, "deep/../inc/a.h": false, "no/../inc/a.h": false,
 	} {
 		if got := l.Exists(path); got != want {
 			t.Errorf("Exists(%q) = %v, want %v", path, got, want)
+		}
+	}
+}
+
+func TestListingClean(t *testing.T) {
+	root := t.TempDir()
+	writeFile(t, filepath.Join(root, "a", "b", "c.h"), "")
+	os.Symlink("a/b", filepath.Join(root, "link"))
+	l := NewListing(root)
+	for path, want := range map[string]string{
+		"a/../x": "x", "a/b/../../x": "x", "./a//b/../x": "a/x", "a/./x": "a/x", root + "/a/../x": root + "/x",
+		"../x": "../x", "../../x/y": "../../x/y", "/../x": "/x", "x..y/../z": "x..y/../z", "a/..": ".",
+		"link/../x": "link/../x", "a/../link/../x": "a/../link/../x", "no/../x": "no/../x", "link/x": "link/x",
+		"a/b/c.h/../x": "a/b/c.h/../x",
+	} {
+		if got := l.Clean(path); got != want {
+			t.Errorf("Clean(%q) = %q, want %q", path, got, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package discover
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -91,7 +90,7 @@ func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []str
 	}
 	s.Dirs = compact(s.Dirs)
 	for i, dir := range s.Missing {
-		s.Missing[i] = d.tree.Name(path.Clean(dir))
+		s.Missing[i] = d.tree.Name(dir)
 	}
 	return []host.Search{s}, ok
 }

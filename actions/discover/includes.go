@@ -410,12 +410,12 @@ func (s *search) absent(rel, found string) {
 	}
 	all := deep
 	for _, d := range s.dirs {
-		p := in(d, rel)
+		p := s.tree.join(d, rel)
 		if p == found {
 			all = false
 			continue
 		}
-		top := path.Join(d, first)
+		top := s.tree.join(d, first)
 		switch {
 		case deep && first != "" && !s.tree.Listing.Exists(top):
 			s.missing[top] = true
@@ -446,7 +446,7 @@ func (s *search) dotDotInclude(name string) {
 			continue
 		}
 		for _, other := range s.dirs {
-			if p := path.Join(other, rel); !s.tree.Listing.Exists(other) {
+			if p := s.tree.join(other, rel); !s.tree.Listing.Exists(other) {
 				s.missing[other] = true
 			} else if !s.tree.Listing.Exists(p) {
 				s.missing[p] = true

@@ -87,7 +87,7 @@ func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDige
 		scan := s.sources.scan(f)
 		next = next || scan.next
 		for _, name := range scan.quoted {
-			look(in(path.Dir(f), name))
+			look(s.join(path.Dir(f), name))
 			names[name] = true
 		}
 		for _, name := range scan.angled {
@@ -97,11 +97,11 @@ func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDige
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for _, dir := range quoted {
 			if !slices.Contains(angled, dir) {
-				look(in(dir, name))
+				look(s.join(dir, name))
 			}
 		}
 		for _, dir := range angled {
-			p := in(dir, name)
+			p := s.join(dir, name)
 			look(p)
 			if !next && slices.Contains(read, s.Name(p)) {
 				break // nobody who searches these folders comes to a later one

@@ -54,15 +54,15 @@ func (h *shadowCandidates) of(file string, there, missing func(p string)) {
 		for j := range i {
 			if deep && !h.names[j].Has(first) {
 				if missing != nil {
-					missing(path.Join(h.dirs[j], first))
+					missing(h.tree.join(h.dirs[j], first))
 				}
 				continue
 			}
 			if has := h.names[j].Has(first); has || missing != nil {
-				h.at(path.Join(h.dirs[j], rel), has, there, missing)
+				h.at(h.tree.join(h.dirs[j], rel), has, there, missing)
 			}
 			if has := deep || h.names[j].Some(pch); has || missing != nil {
-				h.at(path.Join(h.dirs[j], rel)+pch, has, there, missing)
+				h.at(h.tree.join(h.dirs[j], rel)+pch, has, there, missing)
 			}
 		}
 	}
@@ -200,8 +200,8 @@ func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 	}
 	dir := s.Name(path.Dir(a.Inputs[0]))
 	for _, name := range compact(names) {
-		if !path.IsAbs(name) && (!strings.Contains(name, "/") || s.Listing.Exists(path.Join(dir, path.Dir(name)))) {
-			wanted = append(wanted, path.Join(dir, name)+pch)
+		if !path.IsAbs(name) && (!strings.Contains(name, "/") || s.Listing.Exists(s.join(dir, path.Dir(name)))) {
+			wanted = append(wanted, s.join(dir, name)+pch)
 		}
 	}
 	for _, p := range compact(wanted) {

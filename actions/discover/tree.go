@@ -20,18 +20,10 @@ type Tree struct {
 // Abs is a path for system calls.
 func (t Tree) Abs(p string) string { return cache.Absolute(t.Root, p) }
 
-// Name spells a path as actions do: relative to the root if inside, with slashes, clean. A path that
-// climbs through a symbolic link must not be cleaned as text, so "x/../y" is only shortened when x is
-// a real folder; the compilers' own headers are spelled that way all the time.
+// Name spells a path as actions do: relative to the root if inside, with slashes, clean but for a ".." that
+// climbs out of a link (cache.Listing.Clean). The compilers' own headers are spelled with ".." all the time.
 func (t Tree) Name(p string) string {
-	clean := filepath.Clean(p)
-	if clean != p && strings.Contains(p, "..") {
-		a, errA := os.Stat(t.Abs(p))
-		b, errB := os.Stat(t.Abs(clean))
-		if errA != nil || errB != nil || !os.SameFile(a, b) {
-			clean = p
-		}
-	}
+	clean := t.Listing.Clean(p)
 	if rel, ok := strings.CutPrefix(clean, t.Root+"/"); ok {
 		clean = rel
 	}
@@ -55,7 +47,7 @@ func (t Tree) isFolder(p string) bool {
 // first is the file of a name in the first of some folders that has it.
 func (t Tree) first(dirs []string, name string) (f cache.FileDigest, ok bool) {
 	for _, dir := range dirs {
-		p := t.Name(in(dir, name))
+		p := t.Name(t.join(dir, name))
 		if !t.hasFile(p) {
 			continue
 		}
@@ -75,12 +67,12 @@ func (t Tree) all(dirs []string, name string) (files []cache.FileDigest) {
 	return files
 }
 
-// in is a name in a folder, or an absolute path as it is.
-func in(dir, name string) string {
-	if path.IsAbs(name) {
-		return name
+// join is a name in a folder, or an absolute path as it is.
+func (t Tree) join(dir, name string) string {
+	if path.IsAbs(name) || dir == "." {
+		return t.Listing.Clean(name)
 	}
-	return path.Join(dir, name)
+	return t.Listing.Clean(dir + "/" + name)
 }
 
 // firstAbsent are the files that are missing in the folders before the first one that has them. A folder that is missing has none.
@@ -90,7 +82,7 @@ func (t Tree) firstAbsent(dirs, files []string) (missing []string) {
 			if !t.Listing.Exists(d) {
 				continue
 			}
-			p := path.Join(d, f)
+			p := t.join(d, f)
 			if t.hasFile(p) {
 				break
 			}

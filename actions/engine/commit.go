@@ -308,6 +308,8 @@ func (l *observer) absent(p string) {
 	dir, base := filepath.Split(p)
 	st, err := cache.StatFile(l.abs(dir))
 	switch {
+	case dir != "" && filepath.Clean(dir)+"/" != dir: // behind a link, ".." is another folder than it says
+		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent})
 	case err == nil && fs.FileMode(st.Mode)&sIFMT == sIFDIR:
 		l.add(cache.Observation{Path: filepath.Clean(dir), Kind: cache.KindGuard, Stat: st, Absent: []string{base}})
 	case errors.Is(err, fs.ErrNotExist) && strings.Trim(dir, "./") != "" && !strings.Contains(dir, ".."):

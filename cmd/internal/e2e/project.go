@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -141,6 +142,10 @@ func CopyTree(t *testing.T, from, to string) {
 				return fs.SkipDir
 			}
 			return os.MkdirAll(filepath.Join(to, rel), 0o777)
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			end, err := os.Readlink(name)
+			return errors.Join(err, os.Symlink(end, filepath.Join(to, rel)))
 		}
 		text, err := os.ReadFile(name)
 		if err != nil || strings.HasSuffix(name, ".a") || strings.HasSuffix(name, ".o") {
