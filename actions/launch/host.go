@@ -103,7 +103,7 @@ func (b *build) madeByHost(ctx context.Context, rec *cache.Record) (m *command.M
 	default:
 		text, err = b.launch.content(rec.Outputs[1])
 	}
-	m.Files = []command.Text{{Path: b.host.Deps, Text: text, Rule: command.OfCompiler}}
+	m.Files = []command.Text{{Path: b.host.Deps, Text: text, Rule: b.CXX.Family}}
 	return m, err
 }
 

@@ -56,7 +56,7 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 // that all files of the base that it read are those by which the command itself leads to them.
 func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
-	if b.hip != nil || !b.namesFoldersAlone() || b.host != nil && host.RecordsLines(b.host.Argv) {
+	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) || b.host != nil && host.RecordsLines(b.host.Argv) {
 		return false
 	}
 	for _, name := range slices.Concat(engine.OptionEnv, engine.OtherOptionEnv, searchEnv) {

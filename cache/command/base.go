@@ -188,5 +188,27 @@ func (b Base) Below(path string) (below string, ok bool) {
 	return below[1:], true
 }
 
+// Leaves reports whether text has a path that names the base and climbs out of it by "..". At another
+// place of the base it leads to another folder.
+func (b Base) Leaves(text string) bool {
+	for b.Dir != "" {
+		_, rest, found := strings.Cut(text, b.Dir)
+		if !found {
+			break
+		}
+		first, _, _ := strings.Cut(rest, b.Dir)
+		if end := strings.IndexAny(first, " \t\n,:;'\""); end >= 0 && climbs(first[:end]) || climbs(first) { // of a blank it is not known
+			return true
+		}
+		text = rest
+	}
+	return false
+}
+
+// climbs reports that a path below a folder leads out of it.
+func climbs(path string) bool {
+	return strings.HasPrefix(filepath.Clean("."+path)+"/", "../")
+}
+
 // In reports whether content holds the name of the base.
 func (b Base) In(content []byte) bool { return b.Dir != "" && bytes.Contains(content, []byte(b.Dir)) }

@@ -109,3 +109,19 @@ func TestFindBase(t *testing.T) {
 		t.Errorf("outside of KBUILD_BASE_DIR: %v", got)
 	}
 }
+
+func TestLeaves(t *testing.T) {
+	b := Base{Dir: "/w/a"}
+	for text, want := range map[string]bool{
+		"-I/w/a/../common": true, "/w/a/src/../../z.h": true, "-Wa,-I/w/a/..,-I/w/a/inc": true,
+		"-I/w/a/..": true, "/w/a/a b/../../z.h": true, "-I/w/a/x:/w/a/../y": true,
+		"-I/w/a/src/../inc": false, "/w/a/..z": false, "-I/w/a": false, "-I../common": false,
+	} {
+		if got := b.Leaves(text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if (Base{}).Leaves("/..") {
+		t.Error("without a base")
+	}
+}

@@ -29,7 +29,7 @@ import (
 )
 
 // format stands in keys: what is remembered is of other use to another kbuild.
-const format = "command-1"
+const format = "command-2"
 
 // Made is what a command made.
 type Made struct {
@@ -45,11 +45,8 @@ type Made struct {
 type Text struct {
 	Path string `json:"path"`
 	Text []byte `json:"text"`
-	Rule string `json:"rule,omitempty"` // by which the lines of a dependency file are broken; "" is not at all
+	Rule string `json:"rule,omitempty"` // the family of the compiler that broke the lines of a dependency file, "gcc" or "clang"; "" is none
 }
-
-// OfCompiler is the Rule of a dependency file as gcc or clang has written it.
-const OfCompiler = "compiler"
 
 // Key names a command line in a folder, which is absolute. env has all variables that may change what it makes or says.
 func Key(argv []string, dir string, env []string) cache.Key {
@@ -212,9 +209,9 @@ func (m *Made) Spelled(b Base) (spelled *Made, ok bool) {
 	}
 	for i, f := range s.Files {
 		s.Files[i] = Text{spell(f.Path), []byte(spell(string(f.Text))), f.Rule}
-		if f.Rule == OfCompiler {
-			s.Files[i].Rule = ruleOf(string(f.Text))
-			ok = ok && s.Files[i].Rule != ""
+		if f.Rule != "" {
+			wrapped, known := wrap(string(f.Text), f.Rule)
+			ok = ok && known && wrapped == string(f.Text)
 		}
 	}
 	return &s, ok

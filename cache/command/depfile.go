@@ -100,13 +100,3 @@ func words(line string) (list []string) {
 	}
 	return list
 }
-
-// ruleOf is the rule by which a dependency file was written; "" if that is not known.
-func ruleOf(text string) string {
-	for _, rule := range []string{"gcc", "clang"} {
-		if wrapped, ok := wrap(text, rule); ok && wrapped == text {
-			return rule
-		}
-	}
-	return ""
-}

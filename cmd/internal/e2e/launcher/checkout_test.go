@@ -173,6 +173,10 @@ func TestCheckoutsDiffer(t *testing.T) {
 	a, b := checkouts(t, tooltest.Toolkit{})
 	outside := func(p *project, text string) {
 		p.Write("../../outside.h", text)
+		if err := os.MkdirAll(filepath.Join(p.Dir, "../../common"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		p.Write("../../common/common.h", text)
 		p.Write("../climbs.cpp", "#include \"../outside.h\"\nint g() { return OUTSIDE; }\n")
 	}
 	outside(a, "#define OUTSIDE 1\n")
@@ -181,6 +185,20 @@ func TestCheckoutsDiffer(t *testing.T) {
 		for _, p := range []*project{a, b} {
 			if r := p.sameAsPlain(p.written(argv)...); r != "miss" {
 				t.Errorf("a header outside: %s", r)
+			}
+		}
+	}
+	for _, argv := range [][]string{
+		{"g++", "-I@/../common", "-c", "@/found.cpp", "-o", "out/f.o"},
+		{"g++", "-I@/../common", "-I" + filepath.Join(filepath.Dir(a.Dir), "../common"), "-c", "@/found.cpp", "-o", "out/f.o"},
+		{"nvcc", "-arch=sm_80", "-I@/../common", "-c", "@/found.cu", "-o", "out/f.o"},
+	} {
+		for _, p := range []*project{a, b} {
+			for _, source := range []string{"../found.cpp", "../found.cu"} {
+				p.Write(source, "#include <common.h>\nint g() { return OUTSIDE; }\n")
+			}
+			if r := p.sameAsPlain(p.written(argv)...); r != "miss" {
+				t.Errorf("%q: %s", argv, r)
 			}
 		}
 	}
