@@ -200,11 +200,8 @@ func (c *cli) UpToDate(actions int) {
 func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 	start := time.Now()
 	large := t.Large() && os.Getenv("GOGC") == ""
-	switch {
-	case large:
+	if large {
 		debug.SetGCPercent(60)
-	case os.Getenv("GOGC") == "": // little is alive, and preprocessed texts of megabytes come and go: each collection would take their buffers
-		debug.SetGCPercent(400)
 	}
 	all := c.ofAll()
 	opts, closeJobs := c.schedule(all)
