@@ -327,6 +327,10 @@ func (s *shaper) standard(t *target, b *block) {
 		by = append(by, "nvcc does not know "+std+", which is asked for there.")
 		std = "c++" + v
 	}
+	if std == "c++98" && t.vendor == "nvidia" {
+		by = append(by, "nvcc knows the same standard as c++03.")
+		std = "c++03"
+	}
 	switch {
 	case std != "" && cStd != "":
 		b.list("std", []string{std, cStd}, by...)
