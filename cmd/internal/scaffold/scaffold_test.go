@@ -130,7 +130,7 @@ func TestDrop(t *testing.T) {
 func TestStandards(t *testing.T) {
 	for _, c := range []struct{ asked, version, include, want string }{
 		{"c++20", "11.8", "", "c++17"}, {"c++20", "12.4", "", "c++20"}, {"gnu++14", "12.4", "", "c++14"}, {"gnu++98", "13.5", "", "c++03"}, {"c++14", "13.0", "thrust/sort.h", "c++17"},
-		{"c++14", "12.9", "thrust/sort.h", "c++14"}, {"c++14", "13.0", "", "c++14"}, {"c++98", "11.8", "", "c++98"},
+		{"c++14", "12.9", "thrust/sort.h", "c++14"}, {"c++14", "13.0", "", "c++14"}, {"c++98", "11.8", "", "c++03"},
 	} {
 		dir := t.TempDir()
 		text := "int main() {}\n"
