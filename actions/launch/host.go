@@ -81,7 +81,7 @@ func (b *build) planHost() {
 	if c.Deps != "" && !c.Own {
 		a.Outputs, a.Work.Step.DepfileOutput = append(a.Outputs, keptDeps), keptDeps
 	}
-	if b.debug = host.AsksForDebug(c.Argv) || host.AsksAssemblerForDebug(c.Argv); b.debug {
+	if b.debug = host.RecordsLines(c.Argv); b.debug {
 		a.Env = []string{"PWD=" + os.Getenv("PWD")}
 	}
 	b.emit(a)

@@ -14,7 +14,6 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/command"
 	"github.com/kbuild-dev/kbuild/cache/regular"
-	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
 // What a command made is of use to the same command in another checkout if nothing in it is of this one. Names that kbuild gives itself, the module
@@ -56,7 +55,7 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 // that all files of the base that it read are those by which the command itself leads to them.
 func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
-	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) || b.host != nil && host.RecordsLines(b.host.Argv) {
+	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
 		return false
 	}
 	for _, name := range slices.Concat(engine.OptionEnv, engine.OtherOptionEnv, searchEnv) {

@@ -95,7 +95,7 @@ var takesValue = sync.OnceValue(func() []string {
 
 // leftWhole are options, by their starts, whose effect is more than an object and a dependency file, or is not to compile, or comes from elsewhere than from files.
 var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--version", "--help", "-print", "-dump", "-wrapper", "-B", "-fplugin", "-fmodule", "-fdeps", "-Wp,", "-Xpreprocessor",
-	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-fmem-report", "-save-stats", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
+	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-time", "-fmem-report", "-fstats", "-gsplit-dwarf=single", "-fembed-bitcode", "-save-stats", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
 
 // ReadCommand reads the arguments of a compiler, with the files of options written out. The output and the dependency file get the names output and
 // depfile. The error says why the command is left to the compiler.

@@ -65,10 +65,11 @@ func RecordsLines(options []string) bool {
 }
 
 // lineSigns start options that put positions of the source into an output besides debug information: coverage and profiles, sanitizers,
-// outputs that are text or bytecode, names that are made from that of the source, and what is for the assembler, which may be debug information as well.
+// outputs that are text or bytecode, names that are made from that of the source, what is for the assembler, which may be debug information as well,
+// and remarks of clang's optimiser.
 var lineSigns = []string{"-fsanitize", "--coverage", "-fprofile", "-fauto-profile", "-fbranch-prob", "-ftest-coverage",
 	"-finstrument", "-fplugin", "-flto", "-fverbose-asm", "-fcallgraph-info", "-fdump", "-save-temps", "-Wa,", "-Xassembler", "-funique-internal", "-fembed-bitcode",
-	"-fthin"}
+	"-fthin", "-fcoverage", "-Rpass"}
 
 // IsSpecs reports a file that tells gcc how to run what it runs.
 func IsSpecs(option string) bool {

@@ -365,6 +365,36 @@ func TestHost(t *testing.T) {
 	}
 }
 
+// Clang puts the folder of the command into more than debug information, and the name of the object into what belongs
+// to it elsewhere.
+func TestClangNamesFolder(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("clang++-15"); err != nil {
+		t.Skip(err)
+	}
+	p := newProject(t, tooltest.Toolkit{})
+	p.Write("r.cpp", "static int g(int a) { return a + 1; }\nint f() { return g(3); }\n")
+	for _, c := range []struct {
+		result  string
+		options []string
+	}{
+		{"miss", []string{"-fprofile-instr-generate", "-fcoverage-mapping"}},
+		{"miss", []string{"-Rpass=.*"}},
+		{"miss", []string{"-fsanitize=undefined"}},
+		{"left", []string{"-g", "-gsplit-dwarf=single"}},
+		{"left", []string{"-fembed-bitcode-marker"}},
+	} {
+		argv := slices.Concat([]string{"clang++-15", "-O2"}, c.options, []string{"-c", p.Dir + "/r.cpp", "-o", "out/r.o"})
+		plain, mine := p.command(argv...), p.command(append([]string{"kbuild-cc"}, argv...)...)
+		if p.sameWords(plain, mine); !maps.EqualFunc(plain.files, mine.files, bytes.Equal) {
+			t.Errorf("%q: another object than plainly", c.options)
+		}
+		if e := p.last(); e.Result != c.result {
+			t.Errorf("%q: %+v", c.options, e)
+		}
+	}
+}
+
 // What nvcc refuses, or kbuild does not take apart, is nvcc's own.
 func TestLeft(t *testing.T) {
 	tooltest.Broad(t)
