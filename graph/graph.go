@@ -5,6 +5,7 @@
 package graph
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 )
@@ -69,6 +70,21 @@ const GenDir = "gen"
 // Flat is the name of a target as one element of a path: math@vec for math/vec, of an imported manifest. No name has an @, and what one target keeps
 // is never in the folder of another.
 func Flat(name string) string { return strings.ReplaceAll(name, "/", "@") }
+
+// ShortName is a name of at most most bytes for a file or a folder: the name itself if it fits, or else
+// its begin, a digest of all of it, and its endings, by which compilers know what a file is.
+func ShortName(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	digest, endings := fmt.Sprintf("-%x", sum[:16]), ""
+	if _, after, ok := strings.Cut(name[len(name)-24:], "."); ok {
+		endings = "." + after
+	}
+	head := name[:most-len(digest)-len(endings)]
+	return strings.ToValidUTF8(head, "") + digest + endings
+}
 
 // Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices, by architecture.
 const (

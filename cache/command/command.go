@@ -25,6 +25,7 @@ import (
 
 	"github.com/kbuild-dev/kbuild/cache"
 	"github.com/kbuild-dev/kbuild/cache/disk"
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 )
 
@@ -372,19 +373,9 @@ func WriteFile(name string, exec bool, write func(io.Writer) error) error {
 	}
 }
 
-// writeNamed is WriteFile with a name beside the file.
+// writeNamed is WriteFile with a temporary name beside the file.
 func writeNamed(name string, mode fs.FileMode, write func(io.Writer) error) error {
-	tmp := name + ".kbuild-" + strconv.Itoa(os.Getpid())
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Close())
-	if err == nil {
-		err = os.Rename(tmp, name)
-	}
-	if err != nil {
-		os.Remove(tmp)
-	}
-	return err
+	return regular.ReplaceFrom(name, func(f *os.File) error {
+		return errors.Join(write(f), f.Chmod(mode&^fs.FileMode(umask())))
+	})
 }

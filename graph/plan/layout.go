@@ -12,9 +12,34 @@ import (
 
 // Where things are in the build tree.
 
+// Names that fit are as they are. A name has at most 255 bytes (NAME_MAX), and a path 4095 from the root on. What users name (bin, lib,
+// modules, gen) may be as long; behind names of kbuild's own there is room for the endings that kbuild and compilers add: the longest
+// seen is that of llvm-objcopy's temporary files, 18 bytes.
+const (
+	mostOfName = 255
+	mostOfOwn  = 224
+	mostOfPath = 3500 // in the build tree, without the last name
+)
+
 // out is a path in the build tree.
 func (g *given) out(elem ...string) string {
-	return path.Join(append([]string{g.project.BuildDir}, elem...)...)
+	rel := path.Join(elem...)
+	if len(rel) > mostOfOwn {
+		most := mostOfOwn
+		first, _, _ := strings.Cut(rel, "/")
+		if first == "bin" || first == "lib" || first == "modules" || first == graph.GenDir {
+			most = mostOfName
+		}
+		if dir, file := path.Split(rel); len(dir) > mostOfPath {
+			rel = path.Join(first, compiler.SourceHash("", dir, "")[:32], file)
+		}
+		names := strings.Split(rel, "/")
+		for i, n := range names {
+			names[i] = graph.ShortName(n, most)
+		}
+		rel = strings.Join(names, "/")
+	}
+	return path.Join(g.project.BuildDir, rel)
 }
 
 // inTree turns a source path into one that stays inside a folder of the build tree.
@@ -38,15 +63,13 @@ func (g *given) objectPath(t *target, s manifest.Source) string {
 // modules/NAME/STEM.sm_80.cubin for one of several.
 func (g *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
 	file := instanceName(t)
-	dir := g.out("modules")
 	if s != nil && len(t.Sources) > 1 {
-		dir = path.Join(dir, file)
-		file = strings.TrimSuffix(g.inTree(s.Path), path.Ext(s.Path))
+		file += "/" + strings.TrimSuffix(g.inTree(s.Path), path.Ext(s.Path))
 	}
 	if arch != "" {
 		file += "." + arch
 	}
-	return path.Join(dir, file+"."+kind)
+	return g.out("modules", file+"."+kind)
 }
 
 // fileName is the folder of a target's objects: library.solver, module.gemm.f16.64.

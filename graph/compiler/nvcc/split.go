@@ -167,7 +167,7 @@ func (s *Split) own(r Role) string {
 		return s.Dir + "/" + arch + ".stub.c"
 	case RoleHostCode:
 		base := path.Base(s.Whole.Inputs[0])
-		return s.Dir + "/" + strings.TrimSuffix(base, path.Ext(base)) + ".cudafe1.cpp"
+		return s.Dir + "/" + graph.ShortName(strings.TrimSuffix(base, path.Ext(base)), 255-len(".cudafe1.canon.cpp")) + ".cudafe1.cpp"
 	case RoleFatbin, RoleFatbinC, RoleTileC:
 		return s.Dir + "/" + kind
 	case RoleUnchecked:
