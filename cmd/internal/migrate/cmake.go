@@ -258,7 +258,7 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 		words = append(words, "-forward-unknown-to-host-compiler")
 	}
 	for _, f := range c.CompileCommandFragments {
-		more, err := compiler.ShellWords(f.Fragment, nil)
+		more, err := fragmentWords(f.Fragment)
 		if err != nil {
 			t.note(r.Name, "%s: %v", f.Fragment, err)
 			continue
@@ -308,6 +308,11 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 	return nil
 }
 
+// fragmentWords splits a fragment of the file API, in which CMake writes '$' as for make, whatever the generator.
+func fragmentWords(fragment string) ([]string, error) {
+	return compiler.ShellWords(strings.ReplaceAll(fragment, "$$", "$"), nil)
+}
+
 // link takes what a target links.
 func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	var unread []string // what commands of the project compile, those of FindCUDA among them
@@ -341,7 +346,7 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 	for _, role := range []string{"flags", "libraryPath", "libraries"} {
 		var words []string
 		for _, f := range r.Link.CommandFragments {
-			more, err := compiler.ShellWords(f.Fragment, nil)
+			more, err := fragmentWords(f.Fragment)
 			if err != nil {
 				t.note(r.Name, "%s: %v", f.Fragment, err)
 			} else if f.Role == role {
@@ -360,6 +365,7 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 			t.note(r.Name, "%s of the archive", f.Fragment)
 		}
 	}
+	l.ownRPaths()
 	out.runtime, out.system, out.runtimeDir = l.runtime, l.system, l.runtimeDir
 	return nil
 }
@@ -412,8 +418,10 @@ type linkReader struct {
 	runtime    string // of CUDA: "static", "shared"; "" if it is not linked
 	runtimeDir string // where it is; "" if that is not said
 	system     []string
-	whole      bool   // --whole-archive is on
-	states     []bool // whole, by --push-state
+	whole      bool     // --whole-archive is on
+	states     []bool   // whole, by --push-state
+	rpaths     []string // folders that the program searches
+	dirs       []string // of files that it links: kbuild has it search them
 }
 
 var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
@@ -447,6 +455,7 @@ func (l *linkReader) option(role string, option []string) {
 			l.lostWhole(word)
 		}
 	case strings.HasPrefix(word, "-L"):
+		l.dirs = append(l.dirs, word[2:])
 		for _, dir := range l.folders(l.to.Name, l.dir, []string{word[2:]}) {
 			if !l.implicit[dir] {
 				l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
@@ -469,7 +478,9 @@ func (l *linkReader) option(role string, option []string) {
 	case slices.ContainsFunc([]string{"-O", "-D", "-g", "-std", "-flto", "-fno-fat-lto-objects", "-shared", "-fPI", "-Wall", "-Wextra"},
 		func(start string) bool { return strings.HasPrefix(word, start) }):
 	default:
-		l.to.LinkFlags = append(l.to.LinkFlags, option...)
+		for _, w := range option {
+			l.to.LinkFlags = append(l.to.LinkFlags, l.fromRoot(w))
+		}
 	}
 }
 
@@ -477,7 +488,7 @@ func (l *linkReader) option(role string, option []string) {
 // is not: kbuild's links have their libraries in one group, whose order is kbuild's.
 func (l *linkReader) linker(role string, words []string) (kept []string) {
 	for i := 0; i < len(words); i++ {
-		name, _, joined := strings.Cut("-"+strings.TrimLeft(words[i], "-"), "=")
+		name, value, joined := strings.Cut("-"+strings.TrimLeft(words[i], "-"), "=")
 		switch name {
 		case "-whole-archive", "-no-whole-archive":
 			l.whole = name == "-whole-archive"
@@ -488,9 +499,15 @@ func (l *linkReader) linker(role string, words []string) (kept []string) {
 				l.whole, l.states = l.states[last], l.states[:last]
 			}
 		case "-start-group", "-end-group", "-(", "-)":
-		case "-rpath", "-rpath-link", "-soname", "-h", "-dependency-file":
+		case "-rpath", "-R", "-rpath-link", "-soname", "-h", "-dependency-file":
 			if !joined {
 				i++
+			}
+			if name == "-rpath" || name == "-R" {
+				if !joined && i < len(words) {
+					value = words[i]
+				}
+				l.rpaths = append(l.rpaths, strings.Split(value, ":")...)
 			}
 		case "-as-needed", "-no-as-needed", "-Bstatic", "-Bdynamic", "-dn", "-dy":
 			if role == "flags" && name == "-as-needed" {
@@ -499,15 +516,37 @@ func (l *linkReader) linker(role string, words []string) (kept []string) {
 				l.note(l.to.Name, "%s, which applies to the libraries behind it", words[i])
 			}
 		default:
-			kept = append(kept, words[i])
+			kept = append(kept, l.fromRoot(words[i]))
 		}
 	}
 	return kept
 }
 
-// lostWhole notes a library of which all is linked.
+// fromRoot returns a word of a linker with a file of the project named from the root, where kbuild runs
+// linkers: CMake names version scripts and the like by absolute paths.
+func (l *linkReader) fromRoot(word string) string {
+	start, file := "", word
+	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+		start, file = name+"=", value
+	}
+	if !filepath.IsAbs(file) || l.inTree(file) {
+		return word
+	}
+	return start + l.rel("", file)
+}
+
+// ownRPaths are the folders that a program searches beside those that kbuild has it search.
+func (l *linkReader) ownRPaths() {
+	for _, dir := range l.rpaths {
+		if dir != "" && !l.inTree(dir) && !l.implicit[dir] && !slices.Contains(l.dirs, dir) {
+			l.to.LinkFlags = append(l.to.LinkFlags, "-Wl,-rpath,"+dir)
+		}
+	}
+}
+
+// lostWhole notes a library of the system of which all is linked.
 func (l *linkReader) lostWhole(file string) {
-	l.note(l.to.Name, "--whole-archive of %s: name the sources of the library in the target itself", file)
+	l.note(l.to.Name, "--whole-archive of %s: name the file in a prebuilt with always_link = true", file)
 }
 
 // file takes a file that is linked.
@@ -521,23 +560,28 @@ func (l *linkReader) file(w string, lib []string) {
 	if !ours {
 		name, ours = l.made[path.Join(path.Dir(abs), plain+".so")]
 	}
+	l.dirs = append(l.dirs, path.Dir(abs))
 	if r := l.replyOf(name); ours && r != nil && r.Type == "OBJECT_LIBRARY" {
 		return // its sources are taken
 	}
-	if l.whole {
-		l.lostWhole(w)
-	}
+	archive := l.whole && path.Ext(abs) == ".a"
 	dir := path.Dir(abs)
 	_, err := os.Stat(strings.TrimSuffix(abs, ".a") + ".so")
 	switch {
 	case ours:
 		l.to.Deps = appendOnce(l.to.Deps, name)
+		if archive {
+			l.to.Whole = appendOnce(l.to.Whole, name)
+		}
 	case l.inTree(abs):
 		l.note(l.to.Name, "%s, which CMake makes in its build tree", l.rel("", abs))
 	case lib == nil:
 		l.note(l.to.Name, "%s is linked: only libraries are carried over", w)
 	case l.implicit[dir] && (lib[2] == "so" || err != nil):
 		l.to.Libs = appendOnce(l.to.Libs, lib[1])
+		if archive {
+			l.lostWhole(w)
+		}
 		switch {
 		case path.Base(dir) == "stubs":
 			l.to.LibDirs = appendOnce(l.to.LibDirs, dir)
@@ -546,6 +590,9 @@ func (l *linkReader) file(w string, lib []string) {
 		}
 	default:
 		l.to.Prebuilt = appendOnce(l.to.Prebuilt, l.rel(l.dir, w))
+		if archive {
+			l.to.Whole = appendOnce(l.to.Whole, l.rel(l.dir, w))
+		}
 	}
 }
 

@@ -58,6 +58,8 @@ type Target struct {
 	Groups     []*Group
 	Deps       []string // targets that it links, by name
 	Prebuilt   []string // files that it links, absolute or relative to the root
+	Whole      []string // archives of Deps and Prebuilt of which it links all objects
+	AlwaysLink bool     // a static library: all its users do
 	Libs       []string
 	LibDirs    []string
 	LinkFlags  []string

@@ -123,7 +123,7 @@ func TestParts(t *testing.T) {
 	fast.FastMath = true
 	b := &Build{Targets: []*Target{{Name: "app", Kind: "executable", Groups: []*Group{cudaGroup("a.cu"), fast}}}}
 	text := b.Manifest().Text()
-	for _, want := range []string{`library "app_part2"`, "deps    = [library.app_part2]", "fast_math = true", "# - app: b.cu are compiled with options"} {
+	for _, want := range []string{`library "app_part2"`, "deps    = [library.app_part2]", "fast_math   = true", "always_link = true", "# - app: b.cu are compiled with options"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

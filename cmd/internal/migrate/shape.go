@@ -37,13 +37,14 @@ type shaper struct {
 	includes map[string][]string // of targets that are shaped, by name
 	users    map[string][]*Target
 	prebuilt map[string]*block
+	whole    map[string]bool // archives, as in Target.Whole, of which all users link all objects
 	lto      bool
 }
 
 // Manifest is a manifest for what was found.
 func (b *Build) Manifest() *Document {
 	s := &shaper{Build: b, doc: &Document{}, byName: map[string]*Target{}, gencodes: map[string]string{}, includes: map[string][]string{}, users: map[string][]*Target{},
-		prebuilt: map[string]*block{}}
+		prebuilt: map[string]*block{}, whole: map[string]bool{}}
 	s.doc.Head = []string{"kernels.hcl: written by `kbuild init --from`, of " + b.From + ".", "What it could not carry over is at the end. See kbuild's docs/migrate.md."}
 	for _, t := range b.Targets {
 		s.targets = append(s.targets, s.parts(t)...)
@@ -53,6 +54,7 @@ func (b *Build) Manifest() *Document {
 		s.lto = s.lto || slices.ContainsFunc(t.Groups, func(g *Group) bool { return g.Mode == "lto" })
 	}
 	s.closeDeps()
+	s.wholeArchives()
 	blocks := map[*Target]*block{}
 	for _, t := range s.usersFirst() {
 		blocks[t] = s.shape(t)
@@ -114,9 +116,10 @@ func (s *shaper) parts(t *Target) []*Target {
 			if to = keys[g.fixed()]; to == nil {
 				if to = t; len(keys) > 0 {
 					to = &Target{Name: fmt.Sprintf("%s_part%d", t.Name, len(out)+1), Kind: cmp.Or(map[string]string{"module": "module"}[t.Kind], "library"), Emit: t.Emit, Relinks: t.Relinks}
+					to.AlwaysLink = t.closed()
 					out = append(out, to)
 					t.Deps = append(slices.Clip(t.Deps), to.Name)
-					s.note(t.Name, "%s are compiled with options that one target cannot have beside others: %s is a library of them, and their objects are linked where something refers to them",
+					s.note(t.Name, "%s are compiled with options that one target cannot have beside others: %s is a library of them",
 						strings.Join(g.Sources, ", "), to.Name)
 				}
 				keys[g.fixed()] = to
@@ -138,8 +141,7 @@ func (s *shaper) closeDeps() {
 		}
 		t.Deps = slices.DeleteFunc(t.Deps, func(d string) bool {
 			for _, u := range s.targets {
-				closed := u.Kind == "executable" || u.Shared
-				if closed && slices.Contains(u.Deps, t.Name) && !slices.Contains(u.Deps, d) && !strings.HasPrefix(d, t.Name+"_part") {
+				if u.closed() && slices.Contains(u.Deps, t.Name) && !slices.Contains(u.Deps, d) && !strings.HasPrefix(d, t.Name+"_part") {
 					return true
 				}
 			}
@@ -149,6 +151,26 @@ func (s *shaper) closeDeps() {
 	for _, t := range s.targets {
 		for name := range s.closure(t) {
 			s.users[name] = append(s.users[name], t)
+		}
+	}
+}
+
+// closed reports whether a target is linked.
+func (t *Target) closed() bool { return t.Kind == "executable" || t.Shared }
+
+// wholeArchives decides which archives get always_link, which is for all who link them.
+func (s *shaper) wholeArchives() {
+	for _, t := range s.targets {
+		for _, archive := range t.Whole {
+			other := slices.IndexFunc(s.targets, func(u *Target) bool {
+				return u.closed() && (slices.Contains(u.Deps, archive) || slices.Contains(u.Prebuilt, archive)) && !slices.Contains(u.Whole, archive)
+			})
+			if other < 0 {
+				s.whole[archive] = true
+			} else {
+				s.note(t.Name, "--whole-archive of %s: always_link = true is for all who link it, and %s links what it refers to",
+					archive, s.targets[other].Name)
+			}
 		}
 	}
 }
@@ -226,6 +248,9 @@ func (s *shaper) shape(t *Target) *block {
 	if t.DeviceLink {
 		b.set("device_link", "true")
 	}
+	if t.AlwaysLink || s.whole[t.Name] {
+		b.set("always_link", "true")
+	}
 	if t.Emit != "" {
 		b.list("emit", []string{t.Emit})
 	}
@@ -261,6 +286,9 @@ func (s *shaper) deps(t *Target) (refs []string) {
 				key = "archive"
 			}
 			b.set(key, quote(file))
+			if s.whole[file] {
+				b.set("always_link", "true")
+			}
 			if s.lto && key == "archive" {
 				b.set("lto", `"none"`)
 			}
