@@ -345,8 +345,8 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 	l := e.Links
 	languages := map[bool]string{true: "CXX", false: "C"}[l.CXX]
 	k.cmakeLibraries(e, name, property)
-	if l.Always { // the archive itself, which CMake names later, then adds nothing
-		property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive,"+k.cmakePath(e)+",--no-whole-archive>")
+	if l.Always { // the archive itself, which CMake names later, then adds nothing. CMake splits what is in HOST_LINK at commas
+		property("INTERFACE_LINK_OPTIONS", "$<HOST_LINK:LINKER:--whole-archive$<COMMA>"+k.cmakePath(e)+"$<COMMA>--no-whole-archive>")
 	}
 	if l.HostLTO != "" {
 		property("KBUILD_HOST_LTO", l.HostLTO)

@@ -92,16 +92,18 @@ func deviceLink(l plan.Links) string {
 
 // pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a file in by itself; in others it wants them quoted.
 func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []string) {
-	if installs(e) {
+	switch {
+	case e.Links.Always && installs(e): // one word, since pkg-config leaves out a word that it has written before
+		args = append(args, "-Wl,--whole-archive,${libdir}/"+path.Base(libPath(e))+",--no-whole-archive")
+	case e.Links.Always:
+		args = append(args, pkgQuoted("-Wl,--whole-archive,"+cache.Absolute(k.root, e.File)+",--no-whole-archive"))
+	case installs(e):
 		args = append(args, "-L${libdir}", "-l"+linkName(libPath(e), e))
-	} else if !e.HeaderOnly {
+	case !e.HeaderOnly:
 		args = append(args, pkgQuoted(cache.Absolute(k.root, e.File)))
 	}
 	if e.Shared {
 		return args
-	}
-	if e.Links.Always {
-		args = slices.Concat([]string{"-Wl,--whole-archive"}, args, []string{"-Wl,--no-whole-archive"})
 	}
 	for _, d := range e.Links.LibDirs {
 		args = append(args, pkgQuoted("-L"+cache.Absolute(k.root, d)))

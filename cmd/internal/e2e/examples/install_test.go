@@ -118,3 +118,52 @@ target_link_libraries(app PRIVATE so::so)
 		}
 	}
 }
+
+// Two libraries whose objects register themselves, one with relocatable device code: CMake and pkg-config
+// link all of both.
+func TestInstalledAlwaysLink(t *testing.T) {
+	t.Parallel()
+	e := e2e.New(t)
+	e.Need("pkg-config")
+	e.Write("kernels.hcl", `package { name = "ops" }
+defaults { code = ["sm_80"] }
+library "base" { sources = ["base.cpp"] }
+library "first" {
+  sources     = ["first.cu"]
+  mode        = "rdc"
+  deps        = [library.base]
+  always_link = true
+}
+library "second" {
+  sources     = ["second.cpp"]
+  deps        = [library.base, library.first]
+  always_link = true
+}
+`)
+	e.Write("base.cpp", "int registered;\n")
+	register := "extern int registered;\nstatic int once = ++registered;\n"
+	e.Write("first.cu", "__global__ void first(int *v) { *v = 1; }\n"+register)
+	e.Write("second.cpp", register)
+	e.Run("mkdir", "app")
+	e.Write("app/main.cpp", "extern int registered;\nint main() { return registered; }\n")
+	e.Write("app/CMakeLists.txt", `cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES CXX CUDA)
+find_package(ops REQUIRED)
+add_executable(app main.cpp)
+target_link_libraries(app PRIVATE ops::second)
+`)
+	e.Run("kbuild", "install", "--prefix", "pre fix")
+	cmake(t, &e, tooltest.Toolkit{}, "app", "pre fix", "-DCMAKE_CUDA_ARCHITECTURES=80")
+	if said, status := e.Status(nil, "out/app"); status != 2 {
+		t.Errorf("the program that CMake has linked has %d of 2 objects: %s", status, said)
+	}
+	if got := strings.Join(e.Functions("out/app"), " "); got != "_Z5firstPi" {
+		t.Errorf("the program that CMake has linked has the kernels %q", got)
+	}
+	libs := `PKG_CONFIG_PATH="pre fix/lib/pkgconfig" pkg-config`
+	e.Run("sh", "-c", "nvcc -ccbin "+tooltest.HostGCC(t)+` -dlink -arch=sm_80 "pre fix/lib/libfirst.a" -o link.o &&
+		eval "`+tooltest.HostGCC(t)+` app/main.cpp link.o -o linked $(`+libs+` --libs ops-second) -lstdc++"`)
+	if said, status := e.Status(nil, "./linked"); status != 2 {
+		t.Errorf("the program that pkg-config has linked has %d of 2 objects: %s", status, said)
+	}
+}
