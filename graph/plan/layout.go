@@ -14,7 +14,7 @@ import (
 
 // Names that fit are as they are. A name has at most 255 bytes (NAME_MAX), and a path 4095 from the root on. What users name (bin, lib,
 // modules, gen) may be as long; behind names of kbuild's own there is room for the endings that kbuild and compilers add: the longest
-// seen is that of llvm-objcopy's temporary files, 18 bytes.
+// seen is that of llvm-objcopy's temporary files, 18 to 20 bytes.
 const (
 	mostOfName = 255
 	mostOfOwn  = 224
