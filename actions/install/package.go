@@ -93,6 +93,9 @@ func New(p *manifest.Project, exports []plan.Export, labels []string, archs []ge
 // check says what of the package others could not use.
 func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 	for _, e := range k.exports {
+		if e.Fault != "" {
+			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be installed", Detail: e.Fault})
+		}
 		if e.Kind == manifest.Executable {
 			continue
 		}
@@ -100,9 +103,6 @@ func (k *Package) check(p *manifest.Project) (diags manifest.Diagnostics) {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: fmt.Sprintf("%s is to be installed, and the manifest has no package block", e.Label),
 				Detail: fmt.Sprintf("CMake and pkg-config find it by the name of its package. Write for example into %s: package { name = %q }", p.File, path.Base(strings.TrimPrefix(e.Label, "library.")))})
 			return diags
-		}
-		if e.Fault != "" {
-			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be installed", Detail: e.Fault})
 		}
 		if e.Links.Flags != (manifest.Pos{}) {
 			diags = append(diags, flagsFault(e))

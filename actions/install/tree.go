@@ -57,7 +57,7 @@ func (k *Package) checkTree() (diags manifest.Diagnostics) {
 			diags = append(diags, manifest.Diagnostic{Pos: e.Pos, Summary: e.Label + " is a program; kbuild_add_library wants a library or a prebuilt, and kbuild_add_modules a module"})
 		case e.Links.Flags != (manifest.Pos{}):
 			diags = append(diags, flagsFault(e))
-		case e.Kind == manifest.Prebuilt && e.Fault != "":
+		case e.Fault != "" && !e.InTree:
 			diags = append(diags, manifest.Diagnostic{Pos: e.FaultPos, Summary: e.Label + " cannot be linked by CMake", Detail: e.Fault})
 		}
 	}

@@ -28,6 +28,7 @@ type Export struct {
 	Codes       []string // the device code in a library that is to be made, as the manifest asks for it: "lto_80"
 	Fault       string   // why others cannot use it, ""
 	FaultPos    manifest.Pos
+	InTree      bool // the fault is one of what is installed: in the build tree others can use it
 }
 
 // Links is what a link with a static library must add to it. That of a shared library adds nothing, and says which runtime it loads.
@@ -79,6 +80,7 @@ func (b *builder) export(t *target) Export {
 			e.Needs = append(e.Needs, s.label)
 			e.RunPaths = appendNew(e.RunPaths, rpath(t.file, s.file))
 		}
+		b.checkLoaded(t, &e)
 	case t.HeaderOnly():
 		e.HeaderOnly = true
 		e.Links = Links{Libs: t.Libs, LibDirs: t.LibDirs, Defines: defines(t.Defines), Flags: t.AttrPos["flags"]}
@@ -148,7 +150,21 @@ func (b *builder) exportStatic(t *target, e *Export) {
 func (g *given) checkLibDirs(t *target, e *Export) {
 	for _, dir := range t.LibDirs {
 		if g.inProject(dir) {
+			e.InTree = true
 			e.Fault, e.FaultPos = "lib_dirs "+dir+" is in the project, and what -l finds there is not installed. Declare the library as a prebuilt, and name that in deps.", t.attr("lib_dirs")
+		}
+	}
+}
+
+// checkLoaded refuses to install a program or a shared library that loads a library from a folder of the project.
+func (b *builder) checkLoaded(t *target, e *Export) {
+	l := b.linkage(t)
+	for _, lib := range l.libs {
+		for _, file := range b.facts.Libs[lib] {
+			if dir := path.Dir(file); b.inProject(dir) && slices.Contains(l.libDirs, dir) && path.Ext(file) != ".a" {
+				e.InTree = true
+				e.Fault, e.FaultPos = file+" is loaded from lib_dirs of the project, and is not installed. Declare it as a prebuilt, and name that in deps.", t.attr("lib_dirs")
+			}
 		}
 	}
 }
@@ -180,7 +196,9 @@ func (b *builder) exportPrebuilt(t *target, e *Export) {
 	e.Links.DeviceLink, e.Links.LTO, e.Links.CXX = open && !e.Shared, linked.lto, true
 	e.Links.Libs, e.Links.LibDirs, e.Links.Always = t.Libs, t.LibDirs, t.AlwaysLink
 	e.needLibraries(t)
+	b.checkLibDirs(t, e)
 	if t.object != "" {
+		e.InTree = false
 		e.Fault, e.FaultPos = t.file+" is device code without an archive, which no other build tool links. Put its object into an archive, and declare that as a prebuilt.", t.Pos
 	}
 }

@@ -107,9 +107,26 @@ library "c" {
 }
 
 func TestExportedFiles(t *testing.T) {
+	facts := usualFacts()
+	facts.Libs = map[string][]string{"q": {"vendor/libq.so"}, "p": {"vendor/libp.a"}}
 	all := exports(t, `
 defaults { code = ["sm_80"] }
 prebuilt "v" { shared = "vendor/libv.so" }
+prebuilt "w" {
+  shared   = "vendor/libv.so"
+  libs     = ["q"]
+  lib_dirs = ["vendor"]
+}
+executable "loads" {
+  sources  = ["main.cpp"]
+  libs     = ["q"]
+  lib_dirs = ["vendor"]
+}
+executable "has" {
+  sources  = ["main.cpp"]
+  libs     = ["p"]
+  lib_dirs = ["vendor"]
+}
 library "so" {
   sources   = ["a.cu"]
   type      = "shared"
@@ -125,7 +142,12 @@ module "m" {
   emit    = ["cubin", "ptx"]
   embed { symbol = "m_table" }
 }
-`, usualFacts())
+`, facts)
+	for label, want := range map[string]string{"prebuilt.w": "lib_dirs vendor is in the project", "executable.loads": "vendor/libq.so is loaded from lib_dirs", "executable.has": ""} {
+		if e := all[label]; !strings.HasPrefix(e.Fault, want) || (e.Fault == "") != (want == "") || e.InTree != (want != "") {
+			t.Errorf("%s: %+v", label, e)
+		}
+	}
 	so, bench, m := all["library.so"], all["executable.bench"], all["module.m"]
 	if so.File != "build/lib/libso.so.3" || so.Plain != "build/lib/libso.so" || !so.Shared || !slices.Equal(so.Needs, []string{"prebuilt.v"}) ||
 		!slices.Equal(so.RunPaths, []string{"$ORIGIN/../../vendor"}) {
