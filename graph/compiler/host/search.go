@@ -39,9 +39,9 @@ func AskSearch(argv, files []string, language string) []string {
 	question := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
 		arg := argv[i]
-		step, prefix := 1, arg == "-Xclang" && i+1 < len(argv)
-		if prefix { // before each word: -Xclang -MT -Xclang NAME
-			step, arg, i = 2, argv[i+1], i+1
+		step, before := 1, ""
+		if i+1 < len(argv) && slices.Contains([]string{"-Xclang", "-Xarch_host", "-Xarch_device"}, arg) { // before each word: -Xclang -MT -Xclang NAME
+			step, before, arg, i = 2, arg, argv[i+1], i+1
 		}
 		valued, mine := own[arg]
 		switch {
@@ -50,9 +50,10 @@ func AskSearch(argv, files []string, language string) []string {
 		case mine && valued:
 			i += step
 		case mine, slices.Contains(files, arg), strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"), strings.HasPrefix(arg, "-save-temps"),
+			strings.HasPrefix(arg, "-ftime-trace"), // which writes "-.json" where there is no output
 			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, "-cuid="), strings.HasPrefix(arg, "-fembed-offload-object="):
-		case prefix:
-			question = append(question, "-Xclang", arg)
+		case before != "":
+			question = append(question, before, arg)
 		default:
 			question = append(question, arg)
 		}

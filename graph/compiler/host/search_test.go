@@ -15,6 +15,8 @@ func TestAskSearch(t *testing.T) {
 			"clang++ -Xclang -sys-header-deps -E -v -x hip /dev/null"},
 		{"clang++ -Xclang -fcuda-include-gpubinary -Xclang F -Xclang -fembed-offload-object=F -c -o a.o -x hip a.hip", "a.hip",
 			"clang++ -E -v -x hip /dev/null"},
+		{"clang++ -ftime-trace -Xarch_host -ftime-trace -Xarch_host -DX -Xarch_device -Iinc -c -o a.o -x hip a.hip", "a.hip",
+			"clang++ -Xarch_device -Iinc -E -v -x hip /dev/null"},
 	} {
 		if got := strings.Join(AskSearch(strings.Fields(c.argv), []string{c.source}, ""), " "); got != c.want {
 			t.Errorf("%s\n is asked %s\n    want %s", c.argv, got, c.want)
