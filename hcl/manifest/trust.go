@@ -34,6 +34,9 @@ import (
 //   - the folders that were searched for the manifest
 //   - the owner of the build tree, because its database holds commands that run without the manifest
 //
+// Folders above that of the manifest are not: who may rename in them can put another folder in the
+// place of the project, but owns it then.
+//
 // The user allows projects with safe_directories in config.hcl, or with KBUILD_SAFE_DIRECTORIES.
 
 // EnvSafe names the environment variable with the folders whose manifests are trusted.
