@@ -117,14 +117,15 @@ func (f *Failure) depend(on string) string {
 	for _, t := range f.Targets {
 		byLabel[t.Label] = t
 	}
+	own, attribute := f.linksItself(on)
 	seen := map[string]bool{}
 	for todo := []string{f.Action.Target}; len(todo) > 0; todo = todo[1:] {
 		t := byLabel[todo[0]]
 		switch {
 		case t == nil && todo[0] == f.Action.Target:
 			return "is " + on + " in the deps of " + f.Action.Target + "?"
-		case todo[0] == on && f.linksItself(on):
-			return on + " is in the deps of " + f.Action.Target + ", and device_link = true keeps its device code to itself: drop device_link"
+		case todo[0] == on && own != "":
+			return on + " is in the deps of " + f.Action.Target + ", and " + own + " keeps its device code to itself: drop " + attribute
 		case todo[0] == on:
 			return on + " is in the deps of " + f.Action.Target + " already"
 		case t == nil || seen[todo[0]]:
@@ -133,17 +134,34 @@ func (f *Failure) depend(on string) string {
 		seen[todo[0]] = true
 		todo = append(todo, t.Deps...)
 	}
+	if own != "" {
+		return own + " of " + on + " keeps its device code to itself: drop " + attribute + ", and add " + on + " to the deps of " + f.Action.Target
+	}
 	return "add " + on + " to the deps of " + f.Action.Target
 }
 
-// linksItself reports a static library with device_link.
-func (f *Failure) linksItself(target string) bool {
-	archives, links := false, false
-	for a := range f.Actions {
-		archives = archives || a.Target == target && a.Kind == graph.Archive
-		links = links || a.Target == target && a.Work.Link != nil
+// linksItself returns what has a library link its device code itself, and the name of the attribute, if
+// the link that failed is one of device code.
+func (f *Failure) linksItself(target string) (setting, attribute string) {
+	if f.Action.Work.Link == nil {
+		return "", ""
 	}
-	return archives && links
+	links := false
+	for a := range f.Actions {
+		switch {
+		case a.Target != target:
+		case a.Kind == graph.Archive:
+			setting, attribute = "device_link = true", "device_link"
+		case a.Kind == graph.SharedLink:
+			setting, attribute = `type = "shared"`, "type"
+		case a.Work.Link != nil:
+			links = true
+		}
+	}
+	if !links {
+		return "", ""
+	}
+	return setting, attribute
 }
 
 func (f *Failure) abs(file string) string { return cache.Absolute(f.Root, file) }

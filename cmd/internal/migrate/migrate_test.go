@@ -130,6 +130,18 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// A device link packs code as the flags of its target say, so what all sources have does not stay in partitions.
+func TestPacking(t *testing.T) {
+	one, two := cudaGroup("a.cu"), cudaGroup("b.cu")
+	one.Flags, two.Flags = []string{"-Iinc", "-Xfatbin=-compress-all"}, []string{"-Xfatbin=-compress-all"}
+	one.Mode, two.Mode = "rdc", "rdc"
+	b := &Build{Targets: []*Target{{Name: "app", Kind: "executable", Groups: []*Group{one, two}}}}
+	text := b.Manifest().Text()
+	if !strings.Contains(text, "\n    nvcc = [\"-Xfatbin=-compress-all\"]") || !strings.Contains(text, "\n      nvcc = [\"-Iinc\"]") || strings.Count(text, "-Xfatbin") != 1 {
+		t.Errorf("the manifest is\n%s", text)
+	}
+}
+
 // Users of a library inherit its folders of headers, so those that they do not search are flags.
 func TestInheritedIncludes(t *testing.T) {
 	b := &Build{Targets: []*Target{

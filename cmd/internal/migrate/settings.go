@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
@@ -184,6 +185,7 @@ func hoist(list []said) said {
 	for _, s := range list {
 		maps.DeleteFunc(s.defines, func(name, value string) bool { return all.defines[name] == value })
 	}
+	hoistPacking(list, &all)
 	for _, tool := range tools {
 		var flags [][]string
 		for _, s := range list {
@@ -194,12 +196,31 @@ func hoist(list []said) said {
 		if len(flags) == 0 || slices.ContainsFunc(flags, func(f []string) bool { return !slices.Equal(f, flags[0]) }) {
 			continue
 		}
-		all.flags[tool] = flags[0]
+		all.flags[tool] = append(all.flags[tool], flags[0]...)
 		for _, s := range list {
 			delete(s.flags, tool)
 		}
 	}
 	return all
+}
+
+// hoistPacking takes out of the groups how code is packed, if that is alike: the device link of a target
+// has its flags, and not those of partitions.
+func hoistPacking(list []said, all *said) {
+	var common [][]string
+	for _, s := range list {
+		if s.group.Language == "cuda" {
+			packing, _ := nvcc.Packing(s.flags["nvcc"])
+			common = append(common, packing)
+		}
+	}
+	if len(common) == 0 || slices.ContainsFunc(common, func(p []string) bool { return !slices.Equal(p, common[0]) }) {
+		return
+	}
+	all.flags["nvcc"] = common[0]
+	for _, s := range list {
+		_, s.flags["nvcc"] = nvcc.Packing(s.flags["nvcc"])
+	}
 }
 
 // set puts it into a block.

@@ -183,24 +183,27 @@ func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 		argv = append(argv, forward("-Xptxas", o.PTXAS)...)
 	}
 	if l.Emit == "" || l.Emit == "fatbin" {
-		argv = append(argv, packing(o.Flags)...)
+		packing, _ := Packing(o.Flags)
+		argv = append(argv, packing...)
 	}
 	argv = append(argv, forward("-Xnvlink", l.NVLink)...)
 	argv = append(argv, "-o", l.Output)
 	return append(argv, l.Inputs...)
 }
 
-// packing are those of nvcc's options that say how fatbinary packs code: a link takes them, too.
-func packing(flags []string) (options []string) {
+// Packing are those of nvcc's options that say how fatbinary packs code: a link takes them, too. others are the rest.
+func Packing(flags []string) (packing, others []string) {
 	all, err := SplitOptions(flags)
 	if err != nil {
-		return nil // nvcc refuses them where it compiles
+		return nil, flags // nvcc refuses them where it compiles
 	}
 	for _, o := range all {
 		switch "-" + strings.TrimLeft(o.Name, "-") {
 		case "-Xfatbin", "-fatbin-options", "-compress-mode", "-no-compress", "-concat":
-			options = append(options, o.Words...)
+			packing = append(packing, o.Words...)
+		default:
+			others = append(others, o.Words...)
 		}
 	}
-	return options
+	return packing, others
 }
