@@ -182,6 +182,7 @@ func (t *cmakeTree) target(r *targetReply) error {
 	folder := path.Join(r.Paths.Build, "CMakeFiles", r.Name+".dir")
 	relocatable := t.rules.relocatable[folder]
 	out.Relinks = t.rules.linked[folder]
+	out.NVLink = t.rules.nvlink[folder]
 	out.DeviceLink = out.Relinks && r.Type == "STATIC_LIBRARY"
 	t.nameFile(out, r, t.rules.soname[folder])
 	for _, c := range r.CompileGroups {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kbuild-dev/kbuild/cache/regular"
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 	"github.com/kbuild-dev/kbuild/graph/gencode"
@@ -52,9 +53,10 @@ type Target struct {
 	Shared     bool
 	OutputName string // what the file is called, if not as the target
 	SOVersion  string
-	Emit       string // of a module: "ptx", "cubin", "fatbin"
-	DeviceLink bool   // a static library has a device link of its own
-	Relinks    bool   // its device link is CMake's
+	Emit       string   // of a module: "ptx", "cubin", "fatbin"
+	DeviceLink bool     // a static library has a device link of its own
+	Relinks    bool     // its device link is CMake's
+	NVLink     []string // options of that link for nvlink
 	Groups     []*Group
 	Deps       []string // targets that it links, by name
 	Prebuilt   []string // files that it links, absolute or relative to the root
@@ -125,15 +127,29 @@ func (b *Build) rel(from, p string) string {
 // group reads the options of sources. Their paths are relative to dir.
 func (b *Build) group(target, language, dir string, words []string) (*Group, error) {
 	g := &Group{Language: language}
+	files := optfile.Files{Read: func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return regular.Read(name)
+	}}
+	expand := files.GNU
 	if language == "cuda" {
-		written, err := optfile.Files{Read: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) }}.NVIDIA(words)
-		if err != nil {
-			return nil, err
+		expand = files.NVIDIA
+	}
+	written, err := expand(words)
+	if err != nil {
+		return nil, err
+	}
+	words = nil
+	for _, w := range written {
+		if file, ok := strings.CutPrefix(w.Text, "@"); ok {
+			b.note(target, "the options in %s, which is not there", b.rel(dir, file))
+			continue
 		}
-		words = nil
-		for _, w := range written {
-			words = append(words, w.Text)
-		}
+		words = append(words, w.Text)
+	}
+	if language == "cuda" {
 		if g.Settings, err = nvcc.ReadSettings(words); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,12 +166,15 @@ func TestUseCompiler(t *testing.T) {
 
 // What Ninja's files say of a target, with one configuration or several, and with blanks in names.
 func TestRules(t *testing.T) {
-	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}}
+	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}, nvlink: map[string][]string{}}
 	r.ninja("build CMakeFiles/r.dir/Release/r0.cu.o: CUDA_COMPILER__r_Release /p/r0.cu || x\n"+
 		"build sub$ dir/CMakeFiles/w.dir/a$ b.cu.o: CUDA_COMPILER__w /p/a$ b.cu\n"+
-		"build CMakeFiles/r.dir/Release/cmake_device_link.o | side: LINK a\n",
+		"build CMakeFiles/r.dir/Release/cmake_device_link.o | side: LINK a\n  OBJECT_DIR = CMakeFiles/r.dir/Release\n"+
+		"build CMakeFiles/s.dir/cmake_device_link.o: LINK a\n  LINK_FLAGS = -Xlinker=-z -Xnvlink -a,-b -Xnvlink=-c\n  OBJECT_DIR = sub/CMakeFiles/s.dir\n"+
+		"build sub/libs.a: LINK a\n  OBJECT_DIR = other/CMakeFiles/o.dir\n",
 		"rule CUDA_COMPILER__r_Release\n  command = nvcc -x cu -rdc=true -c $in\nrule CUDA_COMPILER__w\n  command = nvcc -x cu -c $in\n")
-	if !r.relocatable["CMakeFiles/r.dir"] || !r.linked["CMakeFiles/r.dir"] || r.relocatable["sub dir/CMakeFiles/w.dir"] || r.linked["sub dir/CMakeFiles/w.dir"] {
+	if !r.relocatable["CMakeFiles/r.dir"] || !r.linked["CMakeFiles/r.dir"] || r.relocatable["sub dir/CMakeFiles/w.dir"] || r.linked["sub dir/CMakeFiles/w.dir"] ||
+		!r.linked["sub/CMakeFiles/s.dir"] || r.linked["other/CMakeFiles/o.dir"] || !slices.Equal(r.nvlink["sub/CMakeFiles/s.dir"], []string{"-a", "-b", "-c"}) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/kbuild-dev/kbuild/cache/regular"
+	"github.com/kbuild-dev/kbuild/graph/compiler"
+	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
 // What CMake writes of a build tree for those who ask: the file API, documented in cmake-file-api(7). A client leaves a query in the tree, and the next run
@@ -181,13 +183,14 @@ func variables(file string) map[string]string {
 type rules struct {
 	relocatable map[string]bool // folders of objects, "CMakeFiles/solver.dir"
 	linked      map[string]bool
+	nvlink      map[string][]string // options that a device link has for nvlink
 	soname      map[string]string
 	known       bool
 }
 
 // readRules reads the files of Ninja or of make.
 func readRules(dir string) (rules, error) {
-	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}, soname: map[string]string{}}
+	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}, nvlink: map[string][]string{}, soname: map[string]string{}}
 	if text, err := regular.Read(filepath.Join(dir, "build.ninja")); err == nil {
 		compile, err := regular.Read(filepath.Join(dir, "CMakeFiles/rules.ninja"))
 		if err != nil {
@@ -215,8 +218,10 @@ func readRules(dir string) (rules, error) {
 		folder, _ := filepath.Rel(dir, filepath.Dir(p))
 		r.known = true
 		r.relocatable[folder] = strings.Contains(string(text), " -rdc=true ")
-		_, err = os.Stat(filepath.Join(filepath.Dir(p), "dlink.txt"))
-		r.linked[folder] = err == nil
+		if device, err := regular.Read(filepath.Join(filepath.Dir(p), "dlink.txt")); err == nil {
+			r.linked[folder] = true
+			r.nvlink[folder] = forNVLink(string(device))
+		}
 		link, _ := regular.Read(filepath.Join(filepath.Dir(p), "link.txt"))
 		if _, rest, ok := strings.Cut(string(link), "-Wl,-soname,"); ok {
 			r.soname[folder], _, _ = strings.Cut(rest, " ")
@@ -238,11 +243,18 @@ func (r *rules) ninja(build, text string) {
 	}
 	r.known = true
 	objects := "" // of the build statement
+	device, options := false, ""
 	for line := range strings.Lines(build) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), " = "); name {
+		case "LINK_FLAGS":
+			options = value
 		case "OBJECT_DIR":
 			before, _, _ := strings.Cut(value, ".dir")
 			objects = before + ".dir"
+			if device { // whose output is in the folder of the root, also for a target of another
+				r.linked[objects] = true
+				r.nvlink[objects] = forNVLink(options)
+			}
 		case "SONAME":
 			r.soname[objects] = value
 		}
@@ -257,6 +269,25 @@ func (r *rules) ninja(build, text string) {
 		folder += ".dir"
 		name, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 		r.relocatable[folder] = r.relocatable[folder] || relocatable[name]
-		r.linked[folder] = r.linked[folder] || path.Base(output) == "cmake_device_link.o"
+		device, options = path.Base(output) == "cmake_device_link.o", ""
 	}
+}
+
+// forNVLink returns the options that a command of nvcc has for nvlink.
+func forNVLink(command string) (options []string) {
+	words, err := compiler.ShellWords(command, nil)
+	if err != nil {
+		return nil
+	}
+	for i, w := range words {
+		name, value, joined := strings.Cut(w, "=")
+		if name != "-Xnvlink" && name != "--nvlink-options" && name != "-nvlink-options" {
+			continue
+		}
+		if !joined && i+1 < len(words) {
+			value = words[i+1]
+		}
+		options = append(options, nvcc.ReadList(value, false)...)
+	}
+	return options
 }

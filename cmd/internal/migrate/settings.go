@@ -47,8 +47,9 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	if len(t.LinkFlags) > 0 {
 		all.flags["link"] = t.LinkFlags
 	}
+	all.flags["nvlink"] = append(all.flags["nvlink"], t.NVLink...)
 	if t.Relinks && t.Kind == "executable" {
-		all.flags["nvlink"] = []string{"-ignore-host-info"} // CMake links libcudart_static there, beside which nvlink keeps all kernels
+		all.flags["nvlink"] = append(all.flags["nvlink"], "-ignore-host-info") // CMake links libcudart_static there, beside which nvlink keeps all kernels
 	}
 	languages := map[string]bool{}
 	for _, g := range t.Groups {
