@@ -94,7 +94,7 @@ func (c *cli) tryPlan(root, text string) (faults []migrate.Fault, err error) {
 		if d.Severity == manifest.Error {
 			what := d.Summary
 			if d.Detail != "" {
-				what += " " + d.Detail
+				what += ". " + d.Detail
 			}
 			faults = append(faults, migrate.Fault{Line: d.Pos.Line, Text: what})
 		}
