@@ -21,7 +21,7 @@ func Toolkits(t testing.TB) (list []Toolkit) {
 	Need(t, "nvcc")
 	named := filepath.SplitList(os.Getenv("KBUILD_TEST_CUDA"))
 	want := 1
-	if all() {
+	if All() {
 		want = 2
 	}
 	if len(named) < want && os.Getenv("KBUILD_REQUIRE_TOOLS") != "" {

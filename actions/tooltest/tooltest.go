@@ -32,20 +32,21 @@ func Need(t testing.TB, names ...string) {
 // Broad skips a test that adds breadth to others and takes long: make test-all runs it.
 func Broad(t testing.TB) {
 	t.Helper()
-	if !all() {
+	if !All() {
 		t.Skip("runs with KBUILD_TEST_ALL=1, as in make test-all")
 	}
 }
 
 // Sample returns the sorted names of a table's rows: those of the sample, or in make test-all all.
 func Sample[V any](table map[string]V, sample ...string) []string {
-	if !all() {
+	if !All() {
 		return slices.Sorted(slices.Values(sample))
 	}
 	return slices.Sorted(maps.Keys(table))
 }
 
-func all() bool { return os.Getenv("KBUILD_TEST_ALL") != "" }
+// All reports that the tests that add breadth run too: make test-all.
+func All() bool { return os.Getenv("KBUILD_TEST_ALL") != "" }
 
 // Missing skips a test that lacks something, or fails it where all must be there.
 func Missing(t testing.TB, what string) {

@@ -42,11 +42,16 @@ func Main(m *testing.M, after ...func()) {
 	os.Exit(status)
 }
 
-// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names a folder with its programs: where tests run without Go.
+// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names a folder with its programs: those that make has built, or where
+// tests run without Go.
 func buildKbuild() error {
 	if dir := os.Getenv("KBUILD_TEST_BIN"); dir != "" {
 		for _, name := range []string{"kbuild", "kbuild-cc"} {
-			if err := os.Symlink(filepath.Join(dir, name), filepath.Join(binDir, name)); err != nil {
+			program := filepath.Join(dir, name)
+			if _, err := os.Stat(program); err != nil { // noted, as in noteSources
+				return err
+			}
+			if err := os.Symlink(program, filepath.Join(binDir, name)); err != nil {
 				return err
 			}
 		}

@@ -88,6 +88,7 @@ func (e *example) cuid(source string) string {
 }
 
 func TestClangCUDALinkedEdits(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := linkedProject(t)
 	e.Share()
@@ -107,6 +108,7 @@ func TestClangCUDALinkedEdits(t *testing.T) {
 
 // An archive of clang's own objects is linked whole; one that lacks an architecture is refused before anything is compiled.
 func TestClangCUDALinkedPrebuilt(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := linkedProject(t)
 	e.Write("kernels.hcl", string(e.Read("kernels.hcl"))+`

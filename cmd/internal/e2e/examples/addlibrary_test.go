@@ -120,6 +120,7 @@ func TestAddLibraryFaults(t *testing.T) {
 // Under make -j kbuild is a client of make's jobserver, with a CMake that knows of jobservers and with one that does not. The package brings the
 // launcher as well.
 func TestAddLibraryJobserver(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := e2e.Unpack(t, "addlibrary")
 	for _, program := range cmakes(&e) {

@@ -87,6 +87,7 @@ func TestInstalledLibraries(t *testing.T) {
 
 // A shared library loads the runtime of a toolkit that is in no folder of the system. The linker of a program finds it.
 func TestInstalledSharedRuntime(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	for _, tk := range tooltest.Toolkits(t) {
 		if tk.Root == "" {
@@ -122,6 +123,7 @@ target_link_libraries(app PRIVATE so::so)
 // Two libraries whose objects register themselves, one with relocatable device code: CMake and pkg-config
 // link all of both.
 func TestInstalledAlwaysLink(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := e2e.New(t)
 	e.Need("pkg-config")

@@ -154,6 +154,7 @@ func (e *example) cuid(target, source string, args ...string) string {
 }
 
 func TestHIPEdits(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := hipProject(t)
 	e.Share()
@@ -284,6 +285,7 @@ func TestExampleTwoVendors(t *testing.T) {
 
 // Modules of AMD code: each kind of file, its manifest, and hipcc's own bundle.
 func TestHIPModules(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := hipProject(t)
 	e.Write("kernels.hcl", `module "whole" {
@@ -334,6 +336,7 @@ module "cuda" {
 
 // A prebuilt archive of hipcc's objects, among them one of C.
 func TestHIPPrebuilt(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := hipProject(t)
 	e.hipcc(slices.Concat(offload, []string{"-fgpu-rdc", "-c", "scale.hip", "-o", "scale.o"})...)

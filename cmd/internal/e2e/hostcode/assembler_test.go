@@ -83,6 +83,7 @@ library "x" {
 
 // An edit of whatever is read on the way compiles the source that reads it, and no other.
 func TestAssembler(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	for _, family := range []string{"gcc", "clang"} {
 		t.Run(family, func(t *testing.T) {

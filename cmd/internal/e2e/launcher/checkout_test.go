@@ -98,6 +98,7 @@ func TestSecondCheckout(t *testing.T) {
 }
 
 func TestSecondCheckoutOfHostCode(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	takes(t, tooltest.Toolkit{}, append(slices.Clone(sharedHost), byClang()...))
 }

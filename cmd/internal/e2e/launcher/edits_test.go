@@ -32,6 +32,9 @@ var edits = []edit{
 	{name: "prepended flags", env: []string{"NVCC_PREPEND_FLAGS=-DSCALE=6"}},
 	{name: "flags of ptxas", env: []string{"PTXAS_FLAGS=-O1"}},
 	{name: "flags of cicc", env: []string{"NVVM_FLAGS=-O1"}},
+}
+
+var moreEdits = []edit{
 	{name: "folders of the environment", env: []string{"INCLUDES=-Ishadow"}, files: map[string]string{"shadow/unused.h": "\n"}, same: true},
 	{name: "a folder of gcc", env: []string{"CPATH=other"}, files: map[string]string{"other/maybe.h": "#undef SCALE\n#define SCALE 11\n"}},
 	{name: "a header that comes before another", files: map[string]string{"k.h": "#define VALUE 21\n"}},
@@ -44,8 +47,15 @@ var edits = []edit{
 	{name: "the source", files: map[string]string{"k.cu": "__global__ void other(int *x) { *x = 1; }\n"}},
 }
 
-// TestEdits makes one edit after another, holds the compile behind each against nvcc's, and takes it back, which is a hit.
-func TestEdits(t *testing.T) {
+func TestEdits(t *testing.T) { makeEdits(t, edits) }
+
+func TestMoreEdits(t *testing.T) {
+	tooltest.Broad(t)
+	makeEdits(t, moreEdits)
+}
+
+// makeEdits makes one edit after another, holds the compile behind each against nvcc's, and takes it back, which is a hit.
+func makeEdits(t *testing.T, edits []edit) {
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := newProject(t, tk)
 		argv := []string{"nvcc", "-Iinc", "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90", "-rdc=true", "-MD", "-MF", "out/k.d", "-c", "k.cu", "-o", "out/k.o"}

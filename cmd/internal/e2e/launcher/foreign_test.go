@@ -138,6 +138,7 @@ func TestUsualProfile(t *testing.T) {
 
 // A header of the host alone is in the dependency file of PTX, and read by nothing that makes the PTX. Without that file nobody reads it.
 func TestDependenciesOfPTX(t *testing.T) {
+	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := newProject(t, tk)
 		p.Write("p.cu", "#ifdef __CUDA_ARCH__\n#include \"device.h\"\n#else\n#include \"host.h\"\n#endif\n__global__ void k(int *a) { *a = 1; }\n")

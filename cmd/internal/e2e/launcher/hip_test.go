@@ -53,6 +53,7 @@ var hipCommands = map[string][]string{
 
 // TestHIPCommands has compiles by hipcc do the same as plainly, and once more from the cache.
 func TestHIPCommands(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := hipProject(t)
 	for _, name := range []string{"h.cpp", "h.cu"} { // which hipcc takes for HIP

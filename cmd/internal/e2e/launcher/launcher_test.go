@@ -432,6 +432,7 @@ func TestLeft(t *testing.T) {
 
 // TestDeviceLink links what was compiled, with messages, and is not run again for a change of host code.
 func TestDeviceLink(t *testing.T) {
+	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		for mode, flags := range map[string][3]string{"rdc": {"code=sm_80", "code=sm_90", ""}, "lto": {"code=lto_80", "code=lto_90", "-dlto"}} {
 			p := newProject(t, tk)

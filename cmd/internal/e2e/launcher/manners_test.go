@@ -183,6 +183,7 @@ func (p *project) onTerminal(argv ...string) string {
 
 // On a terminal a compiler shows its messages in colours, and so it does behind the launcher, each time. What says nothing is brought.
 func TestTerminal(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkit{})
 	for _, argv := range [][]string{

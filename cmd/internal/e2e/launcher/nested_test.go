@@ -27,6 +27,7 @@ exit 4
 // Launchers that have links in PATH under the names of compilers do not start each other again and
 // again, in whatever order they stand there.
 func TestNested(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	for _, program := range []string{"ccache", "other"} {
 		p := newProject(t, tooltest.Toolkit{})

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // Tables of two modules in C and C++, in a program, a static and a shared library: what they say of each artifact, and its bytes.
@@ -89,6 +91,7 @@ scale.2.fatbin
 
 // An artifact that changes is embedded anew; one that does not is not. A static library has the table in it, for others to link.
 func TestRealEmbedAgain(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "embed")
 	e.Share()

@@ -131,6 +131,7 @@ func TestExampleJITLTONvJitLink(t *testing.T) {
 
 // What the program brings when it links is declared, and a check takes it for defined; without that it is named, with what to do.
 func TestRealLateBound(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realExample(t, "jit-lto")
 	e.Kbuild("--check-link", "sm_80,sm_90")

@@ -73,6 +73,7 @@ func TestWheel(t *testing.T) {
 
 // A package of setuptools ships modules that kbuild has compiled, and loads them on a GPU (a driver that pretends), and without one says so.
 func TestExampleSetuptools(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := e2e.Example(t, "python-wheel")
 	needs(t, &e, "setuptools, wheel")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -79,6 +80,7 @@ func TestSplitEqualsNVCC(t *testing.T) {
 
 // TestSplitReproducible builds in two folders, at different widths, and takes nothing of the one for the other: every file is the same.
 func TestSplitReproducible(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	a, b := realProject(t, "split"), realProject(t, "split")
 	a.Share()
