@@ -1,7 +1,6 @@
 package execute
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -119,11 +118,4 @@ func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cac
 		}
 	}
 	return true
-}
-
-// discovered reports that the files that a record discovered are still as they were when a command started.
-func (s *stability) discovered(files []cache.FileDigest, start cache.Moment) bool {
-	return !slices.ContainsFunc(files, func(f cache.FileDigest) bool {
-		return !discover.IsCondition(f.Path) && !s.unchanged(f.Path, f.Digest, start)
-	})
 }
