@@ -44,7 +44,7 @@ func (t *incbin) add(of incbin) {
 // incbinsIn finds what the code of a text has the assembler take in.
 func incbinsIn(text []byte) incbin { return takenIn(text, isCode) }
 
-// takenIn finds what a text has the assembler take in. excluded reports, by what is behind the name of a directive, that it is none.
+// takenIn returns the files that .incbin and .include in text name. excluded reports, by the text after the name, that a match is no directive.
 func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '.')
@@ -68,7 +68,7 @@ func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
 	}
 }
 
-// takenBySource finds what assembler source has the assembler take in.
+// takenBySource returns the files that assembler source includes with .incbin and .include.
 func takenBySource(text []byte) incbin {
 	text = withoutComments(text)
 	t := takenIn(text, func([]byte) bool { return false })

@@ -344,7 +344,7 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
 }
 
-// assemblerSource is what assembler source, preprocessed if it is to be, has the assembler take in.
+// assemblerSource returns the files that the source of an assembler compile includes, after preprocessing for .S.
 func (s *compile) assemblerSource() incbin {
 	a := s.ran.Action
 	var text []byte

@@ -86,7 +86,7 @@ func (w *world) addLibraries(parts map[string]string, roles []string) {
 	}
 }
 
-// needed is what an ELF file is linked with; ok is false for what is none. Each file is read once: its table of strings, which debug/elf
+// needed returns the libraries that an ELF file names; ok is false if file is not ELF. Each file is read once: its table of strings, which debug/elf
 // reads for each question, has megabytes in libLLVM.
 func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 	n, known := w.needs[file]

@@ -46,7 +46,7 @@ type Made struct {
 type Text struct {
 	Path string `json:"path"`
 	Text []byte `json:"text"`
-	Rule string `json:"rule,omitempty"` // the family of the compiler that broke the lines of a dependency file, "gcc" or "clang"; "" is none
+	Rule string `json:"rule,omitempty"` // compiler family that wrote a dependency file, "gcc" or "clang", which fixes its line breaks; "" for other files
 }
 
 // Key names a command line in a folder, which is absolute. env has all variables that may change what it makes or says.
