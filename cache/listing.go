@@ -129,8 +129,8 @@ func (l *Listing) stat(path string) bool {
 
 func (l *Listing) abs(path string) string { return Absolute(l.root, path) }
 
-// Clean is filepath.Clean for a path as the system reads it. Behind a link ".." leads elsewhere, and
-// behind what is no folder nowhere: where one climbs out of these, the path stays as it is.
+// Clean is filepath.Clean, except that it returns path unchanged if a ".." in it follows a symbolic link,
+// where it leads to another folder, or a name that is no folder.
 func (l *Listing) Clean(path string) string {
 	clean := filepath.Clean(path)
 	if clean == path || !strings.Contains(path, "..") {
@@ -152,7 +152,7 @@ func (l *Listing) Clean(path string) string {
 	return clean
 }
 
-// isReal reports a folder that is no link to one, as of the first time that it was asked for in this run.
+// isReal reports whether dir is a folder and not a symbolic link. The first answer holds for the whole run.
 func (l *Listing) isReal(dir string) bool {
 	is, known := l.real.Load(dir)
 	if !known {

@@ -146,7 +146,8 @@ func (r *Runner) usesVariable(ctx context.Context, o *cudaObject, name string, d
 		}
 	}
 	object, err := regular.Read(cache.Absolute(r.Root, o.file))
-	return err == nil && fatbin.HostUses(object, func(symbol string) bool { return modules.Demangled(symbol) == modules.Demangled(name) })
+	demangled := modules.Demangled(name)
+	return err == nil && fatbin.HostUses(object, func(symbol string) bool { return modules.Demangled(symbol) == demangled })
 }
 
 // passOutput returns what a pass has written to its output with a suffix; nil if that is not there any more.

@@ -28,9 +28,12 @@ func HostUses(object []byte, wanted func(symbol string) bool) bool {
 			variables = append(variables, s)
 		}
 	}
+	if len(variables) == 0 {
+		return false
+	}
 	used := false
 	for i := range o.sections {
-		if len(variables) == 0 || elf.SectionFlag(o.sections[i].Flags)&elf.SHF_ALLOC == 0 {
+		if elf.SectionFlag(o.sections[i].Flags)&elf.SHF_ALLOC == 0 {
 			continue
 		}
 		for _, n := range o.relocationsOf(i) {

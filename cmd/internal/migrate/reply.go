@@ -279,15 +279,14 @@ func forNVLink(command string) (options []string) {
 	if err != nil {
 		return nil
 	}
-	for i, w := range words {
-		name, value, joined := strings.Cut(w, "=")
-		if name != "-Xnvlink" && name != "--nvlink-options" && name != "-nvlink-options" {
-			continue
+	all, err := nvcc.SplitOptions(words)
+	if err != nil {
+		return nil
+	}
+	for _, o := range all {
+		if o.Name == "-Xnvlink" || o.Name == "--nvlink-options" {
+			options = append(options, nvcc.ReadList(o.Value, false)...)
 		}
-		if !joined && i+1 < len(words) {
-			value = words[i+1]
-		}
-		options = append(options, nvcc.ReadList(value, false)...)
 	}
 	return options
 }

@@ -50,13 +50,6 @@ func AssemblerOptions(options []string) []string {
 	})
 }
 
-// AsksAssemblerForDebug reports an option that has the assembler write debug information.
-func AsksAssemblerForDebug(options []string) bool {
-	return slices.ContainsFunc(options, func(o string) bool {
-		return strings.HasPrefix(o, "-Wa,") && strings.Contains(o, "-g")
-	}) || slices.Contains(options, "-Xassembler")
-}
-
 // RecordsLines reports an option that puts positions of the source into an output, or may.
 func RecordsLines(options []string) bool {
 	return AsksForDebug(options) || slices.ContainsFunc(options, func(o string) bool {
