@@ -17,7 +17,7 @@ demo: $(BIN)
 
 # The real compilers are part of the tests: with KBUILD_REQUIRE_TOOLS a test that would skip fails. What takes long for what it adds
 # (a third CUDA toolkit, farms of remote execution, long tables of options) is left to test-all: tooltest.Broad. vet is part of lint.
-run_tests = PATH="$$PATH:/usr/local/cuda/bin" KBUILD_REQUIRE_TOOLS=1 KBUILD_TEST_BIN="$(CURDIR)/bin" GO="$(GO)" $(GO) run ./cmd/internal/gotest -vet=off -timeout 0
+run_tests = CGO_ENABLED=0 PATH="$$PATH:/usr/local/cuda/bin" KBUILD_REQUIRE_TOOLS=1 KBUILD_TEST_BIN="$(CURDIR)/bin" GO="$(GO)" $(GO) run ./cmd/internal/gotest -vet=off -timeout 0
 
 test: $(BIN)
 	@.ci/toolkit.sh test

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -39,6 +40,9 @@ func TestArchEdits(t *testing.T) {
 	for _, device := range []bool{false, true} {
 		for _, host := range []bool{false, true} {
 			t.Run(fmt.Sprintf("device %v host %v", device, host), func(t *testing.T) {
+				if device != host {
+					tooltest.Broad(t)
+				}
 				t.Parallel()
 				e := archProject(t, device, host)
 				rng := rand.New(rand.NewPCG(12, 3))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -189,7 +190,7 @@ func TestDamagedState(t *testing.T) {
 	twin.build()
 	donors := stateFiles(t, filepath.Join(twin.dir, "build/.kbuild"))
 	for _, kind := range kindsOfState {
-		for how := range map[bool]int{false: len(e2e.Damages), true: 1}[testing.Short()] {
+		for how := range map[bool]int{false: 1, true: len(e2e.Damages)}[tooltest.All()] {
 			p.damaged(kind, how, donors[kind])
 		}
 	}

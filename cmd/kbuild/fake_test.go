@@ -181,13 +181,13 @@ func fakeRead(f fakeArgs, name, from string, deps map[string]bool) (string, int)
 			return "", 1
 		case "#hang":
 			os.WriteFile(rest, nil, 0o666)
-			select {}
+			hang()
 		case "#touch":
 			os.WriteFile(rest, []byte("changed while compiling\n"), 0o666)
 		case "#kill":
 			p, _ := os.FindProcess(os.Getpid())
 			p.Kill()
-			select {}
+			hang()
 		}
 		if m := includeRE.FindStringSubmatch(line); m != nil {
 			inner := ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -269,7 +270,17 @@ func fakeKills(text string) (status int) {
 	}
 	fakeLog(killed, "")
 	syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
+	hang()
+	return 0
+}
+
+// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that has no C in it.
+func hang() {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGWINCH)
+	for {
+		<-end
+	}
 }
 
 // fakeAwait waits for a file, or a minute.

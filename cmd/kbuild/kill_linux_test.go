@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 var everyStep = flag.Bool("every-step", false, "kill kbuild at every step instead of some: minutes")
@@ -209,6 +211,8 @@ func TestKilled(t *testing.T) {
 	} {
 		if *everyStep {
 			c.stride = 1
+		} else if !tooltest.All() && c.stride < 100 {
+			c.stride *= 2
 		}
 		kills := 0
 		for n := 1; ; n += c.stride {

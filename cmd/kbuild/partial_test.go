@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kbuild-dev/kbuild/actions/engine"
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 	"github.com/kbuild-dev/kbuild/graph"
 )
@@ -200,7 +201,7 @@ func TestPartialRandom(t *testing.T) {
 	t.Setenv("KBUILD_CACHE_DIR", t.TempDir())
 	t.Setenv("MAKEFLAGS", "")
 	builds, good, partial := 0, 0, 0
-	for seed := range map[bool]uint64{false: 2, true: 1}[testing.Short()] {
+	for seed := range map[bool]uint64{false: 1, true: 2}[tooltest.All()] {
 		p := &editedProject{t: t, dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 1))}
 		p.write("kernels.hcl", partialManifest)
 		p.write("main.cpp", "#include \"a.h\"\nint main;\n")

@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // TestTorture makes random edits to random projects and builds after each, by whatever way kbuild goes. What it made is held against a clean
@@ -30,7 +32,7 @@ import (
 //
 // A run is one seed: a project and some edits. -torture.seed makes the same again; make torture says how (docs/design.md).
 var (
-	tortureSteps = flag.Int("torture.n", 200, "random edits, each with a build and a clean build to hold it against")
+	tortureSteps = flag.Int("torture.n", map[bool]int{false: 100, true: 200}[tooltest.All()], "random edits, each with a build and a clean build to hold it against")
 	tortureSeed  = flag.Uint64("torture.seed", 1, "the first seed")
 	tortureReal  = flag.Bool("torture.real", false, "run the real compilers on a small project")
 )

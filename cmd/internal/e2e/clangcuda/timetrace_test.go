@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"path/filepath"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // The traces of all passes are outputs beside the object.
 func TestTimeTrace(t *testing.T) {
+	tooltest.Broad(t)
 	e := clangProject(t)
 	e.Write("kernels.hcl", `toolchain "cuda" {
   compiler      = "`+e.clang+`"

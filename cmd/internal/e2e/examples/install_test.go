@@ -13,8 +13,11 @@ import (
 // program has the library's function in it, and a program of plain C++ has the library's kernel.
 func TestExampleInstall(t *testing.T) {
 	t.Parallel()
-	for _, tk := range tooltest.Toolkits(t) {
+	for i, tk := range tooltest.Toolkits(t) {
 		t.Run(tk.Release, func(t *testing.T) {
+			if i > 0 {
+				tooltest.Broad(t)
+			}
 			t.Parallel()
 			e := realExample(t, "install")
 			e.Use(tk)
@@ -60,6 +63,7 @@ func cmake(t *testing.T, e *e2e.Project, tk tooltest.Toolkit, project, prefix st
 
 // Libraries of every kind, in a project of plain C++ without the language CUDA and in one with it, and by pkg-config.
 func TestInstalledLibraries(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := e2e.Unpack(t, "install")
 	e.Need("pkg-config", "gcc", "ar")

@@ -455,6 +455,7 @@ exec ` + clang + ` "$@"
 
 // What the assembler takes in is in no dependency file.
 func TestRealIncbin(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := hipProject(t)
 	e.Need("nvcc")

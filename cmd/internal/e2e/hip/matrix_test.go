@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -40,6 +41,9 @@ func TestMatrix(t *testing.T) {
 	for _, driver := range []string{"old", "new"} {
 		for _, mode := range []string{"whole", "rdc", "lto"} {
 			t.Run(driver+" "+mode, func(t *testing.T) {
+				if driver+mode != "oldlto" {
+					tooltest.Broad(t)
+				}
 				t.Parallel()
 				e := &example{e2e.Bare(t).Unpack("matrix")}
 				e.Need("hipcc")

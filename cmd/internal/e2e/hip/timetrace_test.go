@@ -5,10 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // The traces of all passes are outputs, which the cache restores and a second run need not repeat.
 func TestTimeTrace(t *testing.T) {
+	tooltest.Broad(t)
 	e := hipProject(t)
 	for _, mode := range []string{"whole", "rdc"} {
 		e.Write("kernels.hcl", `library "k" {

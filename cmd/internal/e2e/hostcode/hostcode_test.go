@@ -134,7 +134,7 @@ func TestEdits(t *testing.T) {
 		for _, language := range []string{"c++", "c"} {
 			t.Run(o.name+" "+language, func(t *testing.T) {
 				t.Parallel()
-				if language == "c" {
+				if language == "c" || o.name == "clang" || o.name == "debug" {
 					tooltest.Broad(t)
 				}
 				p := e2e.New(t)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
@@ -87,6 +88,7 @@ func (c *choice) check(what string) {
 }
 
 func TestChosenFiles(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	p := e2e.New(t)
 	c := &choice{&p, map[string]int{"ant": 1, "bee": 2}}

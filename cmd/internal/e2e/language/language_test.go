@@ -14,11 +14,14 @@ import (
 
 func TestMain(m *testing.M) { e2e.Main(m) }
 
-// eachToolkit runs f with a project of testdata, for every toolkit.
+// eachToolkit runs f with a project of testdata, for every toolkit in make test-all: the language is the same for all.
 func eachToolkit(t *testing.T, name string, f func(p *e2e.Project)) {
 	t.Parallel()
-	for _, tk := range tooltest.Toolkits(t) {
+	for i, tk := range tooltest.Toolkits(t) {
 		t.Run(tk.Release, func(t *testing.T) {
+			if i > 0 {
+				tooltest.Broad(t)
+			}
 			t.Parallel()
 			p := e2e.Unpack(t, name)
 			p.Use(tk)

@@ -12,6 +12,7 @@ import (
 // What compilers build alone, kbuild builds: names of 255 bytes, but for the endings that nvcc (205 to 216) and
 // hipcc (237) give to their temporary files; folders so deep that a path has almost 4096.
 func TestLongNames(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	long := func(begin string, length int, ending string) string {
 		return begin + strings.Repeat("x", length-len(begin)-len(ending)) + ending

@@ -287,6 +287,7 @@ func TestTextNamesCheckout(t *testing.T) {
 // The object may depend on the path of the source without having it: its length, its letters. However __FILE__ is
 // spelled, another checkout compiles anew.
 func TestHiddenFileName(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	const paste = "#define C2(a, b) a##b\n#define C(a, b) C2(a, b)\n"
 	a, b := checkouts(t, tooltest.Toolkit{})

@@ -25,16 +25,16 @@ type edit struct {
 var edits = []edit{
 	{name: "host code alone", files: map[string]string{"onlyhost.h": "#define HOSTVALUE 64\n"}},
 	{name: "a header of the second architecture alone", files: map[string]string{"only90.h": "#undef VALUE\n#define VALUE 99\n"}},
-	{name: "a header of relocatable code alone", files: map[string]string{"onlyrdc.h": "#undef SCALE\n#define SCALE 40\n"}},
 	{name: "a shared header", files: map[string]string{"inc/k.h": "#define VALUE 8\n"}},
 	{name: "a comment in a shared header", files: map[string]string{"inc/k.h": "// here\n#define VALUE 7\n"}, same: true},
 	{name: "appended flags", env: []string{"NVCC_APPEND_FLAGS=-DSCALE=5"}},
-	{name: "prepended flags", env: []string{"NVCC_PREPEND_FLAGS=-DSCALE=6"}},
 	{name: "flags of ptxas", env: []string{"PTXAS_FLAGS=-O1"}},
-	{name: "flags of cicc", env: []string{"NVVM_FLAGS=-O1"}},
 }
 
 var moreEdits = []edit{
+	{name: "a header of relocatable code alone", files: map[string]string{"onlyrdc.h": "#undef SCALE\n#define SCALE 40\n"}},
+	{name: "prepended flags", env: []string{"NVCC_PREPEND_FLAGS=-DSCALE=6"}},
+	{name: "flags of cicc", env: []string{"NVVM_FLAGS=-O1"}},
 	{name: "folders of the environment", env: []string{"INCLUDES=-Ishadow"}, files: map[string]string{"shadow/unused.h": "\n"}, same: true},
 	{name: "a folder of gcc", env: []string{"CPATH=other"}, files: map[string]string{"other/maybe.h": "#undef SCALE\n#define SCALE 11\n"}},
 	{name: "a header that comes before another", files: map[string]string{"k.h": "#define VALUE 21\n"}},

@@ -25,6 +25,9 @@ func TestMistakes(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
+			if strings.HasSuffix(name, "-rdc") { // its twin is of LTO
+				tooltest.Broad(t)
+			}
 			t.Parallel()
 			make(t, name, list[0])
 			if newest := list[len(list)-1]; newest != list[0] && tooltest.All() {

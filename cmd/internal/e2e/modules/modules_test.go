@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
 // The loader takes the GPU's own code or PTX, and refuses what is not as its manifest says, by the field.
@@ -81,6 +83,7 @@ func TestExampleModules(t *testing.T) {
 
 // The loaders for C++ and Python and the table for C choose alike, and refuse alike what is not as the manifest says and what the driver is too old for.
 func TestLoaderForCXX(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realExample(t, "modules")
 	e.Need("python3")

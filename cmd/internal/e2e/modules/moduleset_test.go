@@ -241,6 +241,7 @@ func TestRealModuleKinds(t *testing.T) {
 // A module of callbacks has no kernel that reaches them; it is found all the same that what they want is missing, and that nothing is.
 // What a dependency has and they do not use is not asked for.
 func TestRealCheckLinkCallbacks(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "modules")
 	const want = "module.orphans does not link for sm_80: nothing defines scale(float) (_Z5scalef); add the module that does to its deps"

@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"strings"
 	"testing"
 )
@@ -8,6 +9,7 @@ import (
 // Device code without host code around it is linked as if nvcc had compiled it: from a fatbin of two kinds of LTO-IR, from bare LTO-IR,
 // and from a library behind -l in a program of plain C++.
 func TestRealPrebuilt(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "prebuilt")
 	lto := []string{"-gencode", "arch=compute_75,code=lto_75", "-gencode", "arch=compute_80,code=lto_80"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/cache/tree"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
@@ -154,6 +155,9 @@ func TestKeysChange(t *testing.T) {
 		{variation{name: "the environment of gcc", env: []string{"CPATH=/usr/local/include"}}, all + " s.so plain.c.o", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.env != nil { // every pass runs again
+				tooltest.Broad(t)
+			}
 			t.Parallel()
 			diff := strings.Join(changed(was, c.build(t, e)), "\n")
 			for _, name := range strings.Fields(c.in) {

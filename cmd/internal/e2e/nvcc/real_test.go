@@ -12,6 +12,7 @@ import (
 )
 
 func TestRealTraps(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "traps")
 	_, said := e.Run("kbuild", "--progress", "plain")
@@ -41,6 +42,7 @@ func TestRealTraps(t *testing.T) {
 
 // An edit of a header that one pass alone reads is noticed, whether nvcc is taken apart or not.
 func TestRealHeadersOfOnePass(t *testing.T) {
+	tooltest.Broad(t)
 	t.Parallel()
 	e := realProject(t, "onepass")
 	for _, args := range [][]string{nil, {"--no-split", "--build-dir", "whole"}} {

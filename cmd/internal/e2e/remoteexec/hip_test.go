@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kbuild-dev/kbuild/actions/tooltest"
 	"github.com/kbuild-dev/kbuild/actions/tooltest/worker"
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
 // Links of AMD's code that other machines make are those that this one makes. Whether it waits for one of them is not said: both do it.
 func TestHIP(t *testing.T) {
+	tooltest.Broad(t)
 	local := e2e.Unpack(t, "hip")
 	local.Need("hipcc")
 	here := build(&local, "-j2")

@@ -194,6 +194,7 @@ func elsewhere(farm *tooltest.Farm, args ...string) []string {
 
 // What other machines make is what this one makes, and so is what they say. They read nothing that was not sent to them.
 func TestSame(t *testing.T) {
+	tooltest.Broad(t)
 	all := tooltest.Toolkits(t)
 	if len(all) > 2 {
 		all = []tooltest.Toolkit{all[0], all[len(all)-1]}

@@ -11,6 +11,7 @@ import (
 // TestTimes has nvcc write how long its steps took: the files are outputs, which the cache restores
 // and a second run need not repeat.
 func TestTimes(t *testing.T) {
+	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := matrix(t, tk)
 		flags, files := `"--time", "t.csv"`, []string{"t.csv"}
