@@ -59,6 +59,9 @@ func (h *torture) editHeader() (edit, bool) {
 	return h.content(name, h.header(name)), true
 }
 
+// operatorLines are a division, or a comment, between a line that ends in 8 and one that begins with -2.
+var operatorLines = []string{"/\n", "//\n", "// half\n", "/* half */\n"}
+
 // editComments is an edit of a header that changes comments and no token, or looks like one that does: operators and definitions that become comments,
 // definitions that change places or stand in two headers.
 func (h *torture) editComments() (edit, bool) {
@@ -73,6 +76,10 @@ func (h *torture) editComments() (edit, bool) {
 	}
 	lines := strings.SplitAfter(string(was), "\n")
 	at := h.rng.IntN(len(lines))
+	if i := slices.Index(lines, "-2 };\n") - 1; i >= 0 && h.chance(50) {
+		lines[i] = one(h, operatorLines...)
+		return h.content(name, strings.Join(lines, "")), true
+	}
 	bare, comment, _ := strings.Cut(strings.TrimSuffix(lines[at], "\n"), " // ")
 	switch h.rng.IntN(8) {
 	case 0: // in a comment line, or a line that may become one
@@ -91,7 +98,7 @@ func (h *torture) editComments() (edit, bool) {
 	case 6:
 		lines = slices.Insert(lines, at, one(h, "\n", "// a line\n"))
 	default: // a value that goes on behind a line
-		lines = append(lines, fmt.Sprintf("\nenum { half_%d = 8\n%s\n-2 };\n", h.rng.IntN(1000), one(h, "/", "//", "// half", "/* half */")))
+		lines = append(lines, fmt.Sprintf("\nenum { half_%d = 8\n%s\n-2 };\n", h.rng.IntN(1000), strings.TrimSuffix(one(h, operatorLines...), "\n")))
 	}
 	return h.content(name, strings.Join(lines, "")), true
 }

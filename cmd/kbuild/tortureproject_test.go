@@ -91,7 +91,7 @@ func (h *torture) header(name string) string {
 		text += "// a comment\n"
 	case 4:
 		text += fmt.Sprintf("static inline int line_%s() { return __LINE__; }\n", strings.ToLower(macro))
-	case 5:
+	case 5, 6:
 		text += fmt.Sprintf("enum { half_%s = 8\n%s\n-2 };\n", strings.ToLower(macro), one(h, "/", "// half"))
 	case 1:
 		text += "#include \"h1.h\"\n"
