@@ -43,7 +43,8 @@ func ParseAddress(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// ServerOf is HOST:PORT of an address, in lower case, with the port that its scheme stands for where it names none.
+// ServerOf is HOST:PORT of an address, in lower case, with the port that its scheme stands for
+// where it names none.
 func ServerOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -131,8 +131,8 @@ type Record struct {
 	Origin     string        `json:"origin,omitempty"` // address of the remote cache that it came from, as this machine knows; "" for all that leaves it
 }
 
-// Function is what ptxas says of a function in device code. Sizes are in bytes, for each thread but for Shared, which is for
-// each block.
+// Function is what ptxas says of a function in device code. Sizes are in bytes, for each thread but
+// for Shared, which is for each block.
 type Function struct {
 	Name        string `json:"name"`            // mangled
 	Arch        string `json:"arch,omitempty"`  // "sm_80"
@@ -164,8 +164,9 @@ func (r *Record) ID() Key {
 	return w.Sum()
 }
 
-// Suspect reports a record from elsewhere that is not to be believed: its key is not that of its fields, or it names files that the kernel makes
-// up. Looking at some of those blocks for ever, and no compile reads them.
+// Suspect reports a record from elsewhere that is not to be believed: its key is not that of its
+// fields, or it names files that the kernel makes up. Looking at some of those blocks for ever, and
+// no compile reads them.
 func (r *Record) Suspect() bool {
 	ofKernel := func(f FileDigest) bool {
 		name := path.Clean(f.Path)
@@ -202,7 +203,8 @@ type Store interface {
 type Distant interface {
 	Store
 
-	// Elsewhere gives records under a command key that the store itself does not have. Whatever is wrong, there are none.
+	// Elsewhere gives records under a command key that the store itself does not have. Whatever is
+	// wrong, there are none.
 	Elsewhere(ctx context.Context, command Key) []*Record
 
 	// Confirm asks whether the outputs of a record from elsewhere, which holds, can be had.

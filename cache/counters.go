@@ -2,8 +2,8 @@ package cache
 
 import "time"
 
-// Counters sum what the cache did for one build, or for all of them. What a build tree holds already is not asked of the cache
-// and not counted.
+// Counters sum what the cache did for one build, or for all of them. What a build tree holds
+// already is not asked of the cache and not counted.
 type Counters struct {
 	Direct int64         `json:"direct"` // actions restored by their command and the files it read: no process was started
 	Stage  int64         `json:"stage"`  // passes restored by the content that they work on, which an earlier pass had to make

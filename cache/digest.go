@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Files knows the digests of files and remembers them by stat, within a run and, by what base knows, between runs. Forgetting costs time,
-// never correctness.
+// Files knows the digests of files and remembers them by stat, within a run and, by what base
+// knows, between runs. Forgetting costs time, never correctness.
 //
-// A remembered digest is trusted if device, inode, size, mode, mtime and ctime are all as they were:
-// equality, never order. The mtime alone would not do: tools set it back (cp -p, tar, rsync), and
-// then a file of the same size with other content looks untouched. The ctime cannot be set.
+// A remembered digest is trusted if device, inode, size, mode, mtime and ctime are all as they
+// were: equality, never order. The mtime alone would not do: tools set it back (cp -p, tar, rsync),
+// and then a file of the same size with other content looks untouched. The ctime cannot be set.
 //
 // Equal times prove nothing while the clock tick that they name still runs: a file can be written,
 // hashed and written again within one tick, and all three have the same stat. That is git's "racy"
 // problem, solved as git does: a digest is trusted only if both times lay a whole tick before the
-// moment its hashing began. A younger one is hashed again when it is next asked for, and trusted from
-// then on. The tick is 10 ms at most where a file system keeps nanoseconds (it stamps with the
+// moment its hashing began. A younger one is hashed again when it is next asked for, and trusted
+// from then on. The tick is 10 ms at most where a file system keeps nanoseconds (it stamps with the
 // kernel's coarse clock, 100 to 1000 Hz) and up to 2 s where it keeps seconds (FAT, ext3, old NFS);
 // which one it is shows in the ctime itself, see Stat.tick.
 //
-// Times in the future (a clock that was set back, a file server's that is ahead, touch -d) would be young for ever, and whatever reads
-// such a file would never be up to date. A modification time in the future is left aside. A ctime in the future is held
-// against the stat of an earlier look.
+// Times in the future (a clock that was set back, a file server's that is ahead, touch -d) would be
+// young for ever, and whatever reads such a file would never be up to date. A modification time in
+// the future is left aside. A ctime in the future is held against the stat of an earlier look.
 //
 // Within one run a path is looked at once, since a build asks for the same headers once for each
 // source. Forget makes the next Digest look again: call it for every path the build writes.
@@ -60,7 +60,8 @@ type Hashed struct {
 	At     int64 // ns since 1970: just before the first byte was read; while the times prove nothing, when it was first seen so
 }
 
-// LongAgo is the Hashed.At of a digest that was seen to belong to its stat when the stat was old enough.
+// LongAgo is the Hashed.At of a digest that was seen to belong to its stat when the stat was old
+// enough.
 const LongAgo = math.MaxInt64
 
 // entry is what is known of a file in this run.
@@ -76,8 +77,9 @@ type slot struct {
 	last  *entry                // latest digest of the path, perhaps outdated; nil if never hashed
 }
 
-// NewFiles knows nothing yet. Relative paths given to the methods are relative to root. base is asked for paths, spelled as Canonical gives them,
-// that were not asked for before in this run; it may be nil.
+// NewFiles knows nothing yet. Relative paths given to the methods are relative to root. base is
+// asked for paths, spelled as Canonical gives them, that were not asked for before in this run; it
+// may be nil.
 func NewFiles(root string, base func(path string) (Hashed, bool)) *Files {
 	return &Files{root: filepath.Clean(root), base: base, now: time.Now}
 }
@@ -102,11 +104,13 @@ func (f *Files) Digest(path string) (Digest, error) {
 	return e.Digest, nil
 }
 
-// Unchanged looks at the file anew and reports whether it has digest d and was not modified at since or later. With a zero since only the digest counts.
+// Unchanged looks at the file anew and reports whether it has digest d and was not modified at
+// since or later. With a zero since only the digest counts.
 //
-// A file that was last modified FileTick before since or earlier was not. Of a younger one that would be true as well, if its
-// time is before since at all, but for a write that had its time already and its bytes not yet: so it must also have been read before
-// since, and be what it was then.
+// A file that was last modified FileTick before since or earlier was not. Of a younger one that
+// would be true as well, if its time is before since at all, but for a write that had its time
+// already and its bytes not yet: so it must also have been read before since, and be what it was
+// then.
 func (f *Files) Unchanged(path string, d Digest, since Moment) bool {
 	name := f.canonical(path)
 	s := f.slot(name)
@@ -228,8 +232,8 @@ func (s *Stat) before(t int64) bool { return s.modified()+s.tick() < t }
 
 func (s *Stat) modified() int64 { return max(s.Mtime, s.Ctime) }
 
-// before is Stat.before where a modification time that lies in the future tells nothing, since somebody has set it: the other time is
-// that of the change, and of that one.
+// before is Stat.before where a modification time that lies in the future tells nothing, since
+// somebody has set it: the other time is that of the change, and of that one.
 func (f *Files) before(e *entry, t int64) bool {
 	st := e.Stat
 	if st.Mtime > f.now().UnixNano()+coarseTick {
@@ -238,12 +242,13 @@ func (f *Files) before(e *entry, t int64) bool {
 	return st.before(t)
 }
 
-// seenBefore reports whether the file had this stat and content long before t. A later change would have given it other times, whatever
-// the clock is that gives them: it may have been set back since, or be another machine's.
+// seenBefore reports whether the file had this stat and content long before t. A later change would
+// have given it other times, whatever the clock is that gives them: it may have been set back
+// since, or be another machine's.
 func (e *entry) seenBefore(t int64) bool { return e.At != 0 && e.At < t-coarseTick }
 
-// Before reports whether the file was last modified at least one tick of its clock before t: whoever read it since then has
-// read what it holds.
+// Before reports whether the file was last modified at least one tick of its clock before t:
+// whoever read it since then has read what it holds.
 func (s *Stat) Before(t time.Time) bool { return s.before(t.UnixNano()) }
 
 // StatFile is the identity of what path leads to.
@@ -259,8 +264,8 @@ func StatFile(path string) (Stat, error) {
 	return st, nil
 }
 
-// Seen gives the files that were asked for in this run and what is known of them, in no order. A nil h is a file that is to be looked at
-// again, or could not be read.
+// Seen gives the files that were asked for in this run and what is known of them, in no order. A
+// nil h is a file that is to be looked at again, or could not be read.
 func (f *Files) Seen(visit func(path string, h *Hashed)) {
 	f.slots.Each(func(name string, s *slot) {
 		var h *Hashed
@@ -281,8 +286,8 @@ func (f *Files) slot(name string) *slot {
 
 func (f *Files) canonical(path string) string { return Canonical(f.root, path) }
 
-// Canonical gives paths under root relative to it, so that most spellings of one file are one. A path with ".." stays as it
-// is: behind a symbolic link that leads elsewhere than the text says.
+// Canonical gives paths under root relative to it, so that most spellings of one file are one. A
+// path with ".." stays as it is: behind a symbolic link that leads elsewhere than the text says.
 func Canonical(root, path string) string {
 	if !slices.Contains(strings.Split(path, "/"), "..") {
 		path = filepath.Clean(path)

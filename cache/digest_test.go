@@ -218,8 +218,9 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// What fileClock promises, held against this machine's kernel and file system: a file that is changed has its time or a later one, also
-// where somebody looked at it in between, and one that was changed before the clock moved on has an earlier one.
+// What fileClock promises, held against this machine's kernel and file system: a file that is
+// changed has its time or a later one, also where somebody looked at it in between, and one that
+// was changed before the clock moved on has an earlier one.
 func TestFileClock(t *testing.T) {
 	root := t.TempDir()
 	if !keepsFileClock(root) {
@@ -321,7 +322,8 @@ func BenchmarkDigestByStat(b *testing.B) {
 	}
 }
 
-// A modification time in the future is as good as none: the ctime tells when the file was last written, and when its time was set.
+// A modification time in the future is as good as none: the ctime tells when the file was last
+// written, and when its time was set.
 func TestFutureMtime(t *testing.T) {
 	root := t.TempDir()
 	name := filepath.Join(root, "x.h")
@@ -344,8 +346,9 @@ func TestFutureMtime(t *testing.T) {
 	}
 }
 
-// The clock was set back by an hour, or a file server's is ahead: a file looks as if it were of the future as long as that lasts. From the
-// second look on it is known that nobody has written to it, and whoever does is seen.
+// The clock was set back by an hour, or a file server's is ahead: a file looks as if it were of the
+// future as long as that lasts. From the second look on it is known that nobody has written to it,
+// and whoever does is seen.
 func TestFutureCtime(t *testing.T) {
 	root, memo := t.TempDir(), memory{}
 	writeFile(t, filepath.Join(root, "x.h"), "x")

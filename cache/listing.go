@@ -31,8 +31,8 @@ type folder struct {
 // NewListing starts with nothing read. Relative paths are relative to root.
 func NewListing(root string) *Listing { return &Listing{root: root} }
 
-// Exists reports whether there is a file or folder of that name, as of the first time its folder was
-// asked for in this run.
+// Exists reports whether there is a file or folder of that name, as of the first time its folder
+// was asked for in this run.
 func (l *Listing) Exists(path string) bool {
 	if path = l.Clean(l.abs(path)); filepath.Clean(path) != path {
 		return l.stat(path)
@@ -62,7 +62,8 @@ func (l *Listing) Names(dir string) Names {
 	return Names{l, dir, l.folder(dir)}
 }
 
-// Has reports whether the folder has a name, be it of a link that leads nowhere. Of a folder that cannot be read it may have any.
+// Has reports whether the folder has a name, be it of a link that leads nowhere. Of a folder that
+// cannot be read it may have any.
 func (n Names) Has(name string) bool {
 	_, ok := n.f.names[name]
 	return ok || n.f.opaque
@@ -129,8 +130,8 @@ func (l *Listing) stat(path string) bool {
 
 func (l *Listing) abs(path string) string { return Absolute(l.root, path) }
 
-// Clean is filepath.Clean, except that it returns path unchanged if a ".." in it follows a symbolic link,
-// where it leads to another folder, or a name that is no folder.
+// Clean is filepath.Clean, except that it returns path unchanged if a ".." in it follows a symbolic
+// link, where it leads to another folder, or a name that is no folder.
 func (l *Listing) Clean(path string) string {
 	clean := filepath.Clean(path)
 	if clean == path || !strings.Contains(path, "..") {
@@ -152,7 +153,8 @@ func (l *Listing) Clean(path string) string {
 	return clean
 }
 
-// isReal reports whether dir is a folder and not a symbolic link. The first answer holds for the whole run.
+// isReal reports whether dir is a folder and not a symbolic link. The first answer holds for the
+// whole run.
 func (l *Listing) isReal(dir string) bool {
 	is, known := l.real.Load(dir)
 	if !known {

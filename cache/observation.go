@@ -10,8 +10,9 @@ const (
 	KindGuard              // a folder without the names of Observation.Absent
 )
 
-// Observation is one path that a build depends on, and what was there. Who looks at the path gives Path and Kind; who keeps the observation
-// for the next build adds what tells whether it still holds.
+// Observation is one path that a build depends on, and what was there. Who looks at the path gives
+// Path and Kind; who keeps the observation for the next build adds what tells whether it still
+// holds.
 type Observation struct {
 	Path   string // relative to the root of the project, or absolute
 	Kind   Kind

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Shards is a map for concurrent use that many goroutines read and write: it has a lock for each of some parts. An entry takes a third of
-// the memory that sync.Map takes for it, which counts where there are as many as files. The zero value is empty.
+// Shards is a map for concurrent use that many goroutines read and write: it has a lock for each of
+// some parts. An entry takes a third of the memory that sync.Map takes for it, which counts where
+// there are as many as files. The zero value is empty.
 type Shards[K comparable, V any] struct {
 	parts [64]struct {
 		mu sync.Mutex

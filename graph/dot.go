@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// The palette is Okabe and Ito's, which stays apart for the colour-blind, as tints with a dark rim so
-// that it prints; every node also names its kind, so no meaning rests on colour alone. The one full
-// colour is the LTO device link, where a build spends its time.
+// The palette is Okabe and Ito's, which stays apart for the colour-blind, as tints with a dark rim
+// so that it prints; every node also names its kind, so no meaning rests on colour alone. The one
+// full colour is the LTO device link, where a build spends its time.
 type paint struct {
 	fill, rim, ink string
 	width          float64
@@ -34,7 +34,8 @@ var paints = map[Lane]paint{
 	lanePrebuilt: {fill: "#ffffff", rim: "#1f2937", width: 1.6, style: "filled"},
 }
 
-// Kinds of a lane have its colour in three tints, and those after them in other shapes: each has a look of its own.
+// Kinds of a lane have its colour in three tints, and those after them in other shapes: each has a
+// look of its own.
 var looks = []string{"filled,rounded", "filled", "filled,rounded,dashed"}
 
 // paintByKind has them all.
@@ -75,9 +76,9 @@ const (
 	mutedInk  = "#6b7280"
 )
 
-// WriteDOT draws the graph for Graphviz. Targets are clusters with their mode and codes; actions are
-// nodes; an edge is the artifact that one action makes and another reads. In an LTO link, full edges
-// bring LTO-IR and dashed ones bring code that it cannot optimise.
+// WriteDOT draws the graph for Graphviz. Targets are clusters with their mode and codes; actions
+// are nodes; an edge is the artifact that one action makes and another reads. In an LTO link, full
+// edges bring LTO-IR and dashed ones bring code that it cannot optimise.
 func (g *Graph) WriteDOT(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	b := bufio.NewWriter(w)
@@ -255,13 +256,14 @@ func dotEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
 
 var dotEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", `\`, "&#92;&#8203;")
 
-// dotText escapes for an HTML-like label. Graphviz decodes entities first and then expands \N to the
-// name of the node, so a blank without width stands behind each backslash.
+// dotText escapes for an HTML-like label. Graphviz decodes entities first and then expands \N to
+// the name of the node, so a blank without width stands behind each backslash.
 func dotText(s string) string { return dotEscapes.Replace(printable(s)) }
 
 var dotQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// dotString quotes an attribute. Graphviz expands entities and backslashes in it, so both are escaped.
+// dotString quotes an attribute. Graphviz expands entities and backslashes in it, so both are
+// escaped.
 func dotString(s string) string {
 	return `"` + dotQuotes.Replace(strings.ReplaceAll(printable(s), "&", "&amp;")) + `"`
 }

@@ -16,8 +16,8 @@ type DrawOptions struct {
 	Targets  bool       // one node for each target
 }
 
-// A drawing is what the renderers (DOT, Mermaid, JSON) share: the graph reduced to nodes in clusters
-// and edges between them. The renderers only spell it.
+// A drawing is what the renderers (DOT, Mermaid, JSON) share: the graph reduced to nodes in
+// clusters and edges between them. The renderers only spell it.
 type drawing struct {
 	clusters []*drawCluster // in the order of the manifest
 	loose    []*drawNode    // prebuilt libraries, and sources that several targets share
@@ -109,8 +109,8 @@ func (g *Graph) drawn(want []ActionID) []ActionID {
 	return ids
 }
 
-// prebuiltOwners finds the label of each prebuilt file: from the target itself if it says, else from
-// the device links that read it.
+// prebuiltOwners finds the label of each prebuilt file: from the target itself if it says, else
+// from the device links that read it.
 func (g *Graph) prebuiltOwners() map[string]string {
 	owners := map[string]string{}
 	for _, a := range g.Actions {
@@ -208,7 +208,8 @@ func (x *drawIndex) nodeOf(a *Action, target string, groups map[groupKey]*drawNo
 	return &drawNode{id: fmt.Sprintf("a%d", a.ID), kind: a.Kind, target: target, title: shortName(a.Name, a.Target)}
 }
 
-// shortName is the name of an object in a build tree without the folder of its target, whose name stands above it.
+// shortName is the name of an object in a build tree without the folder of its target, whose name
+// stands above it.
 func shortName(name, target string) string { return strings.TrimPrefix(name, "obj/"+target+"/") }
 
 func (n *drawNode) add(a *Action) {

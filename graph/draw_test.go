@@ -57,7 +57,8 @@ func (s *sketch) compile(src, mode string, archs ...string) string {
 	return out
 }
 
-// partialLTO is a library with an rdc partition and a prebuilt library without LTO-IR, for two GPUs.
+// partialLTO is a library with an rdc partition and a prebuilt library without LTO-IR, for two
+// GPUs.
 func partialLTO() *Graph {
 	s := newSketch()
 	s.target("generate", "tables")

@@ -15,8 +15,8 @@ type drawEdge struct {
 	opaque     bool // brings code to an LTO link that it cannot optimise: the link is partial
 }
 
-// bundleKey holds what the edges of one bundle have in common: one end, the target at the other end,
-// and the way they are drawn.
+// bundleKey holds what the edges of one bundle have in common: one end, the target at the other
+// end, and the way they are drawn.
 type bundleKey struct {
 	node                   *drawNode
 	cluster                *drawCluster
@@ -41,7 +41,8 @@ func (d *drawing) bundled() []*drawEdge {
 	}, func(e *drawEdge, c *drawCluster) { e.head = c })
 }
 
-// bundle joins edges with equal keys; a key without a cluster, or with the node's own, joins nothing.
+// bundle joins edges with equal keys; a key without a cluster, or with the node's own, joins
+// nothing.
 func bundle(edges []*drawEdge, key func(*drawEdge) bundleKey, mark func(*drawEdge, *drawCluster)) []*drawEdge {
 	byKey := map[bundleKey][]*drawEdge{}
 	for _, e := range edges {
@@ -79,9 +80,10 @@ func join(peers []*drawEdge, c *drawCluster, mark func(*drawEdge, *drawCluster))
 	return &sum
 }
 
-// say is the label of an edge: the artifact in a small drawing, how many in a collapsed one if it is
-// not one of each action of its node. An edge from a source or a prebuilt needs none, since its node
-// names the file. Bundles have none: Graphviz puts the labels of long edges where nobody finds them.
+// say is the label of an edge: the artifact in a small drawing, how many in a collapsed one if it
+// is not one of each action of its node. An edge from a source or a prebuilt needs none, since its
+// node names the file. Bundles have none: Graphviz puts the labels of long edges where nobody finds
+// them.
 func (e *drawEdge) say(d *drawing) string {
 	switch {
 	case d.small && e.opaque:

@@ -11,11 +11,14 @@ import (
 	"strings"
 )
 
-// A command whose files are known only after it has run has a folder of its own. An action of the kind Generate runs it and puts what it has written there
-// into one file, a pack, beside the list of names; one of the kind Extract makes the files of the pack. So what is planned, keyed and cached
-// has fixed names, and the files of the second action are those that the list had when the manifest was read.
+// A command whose files are known only after it has run has a folder of its own. An action of the
+// kind Generate runs it and puts what it has written there into one file, a pack, beside the list
+// of names; one of the kind Extract makes the files of the pack. So what is planned, keyed and
+// cached has fixed names, and the files of the second action are those that the list had when the
+// manifest was read.
 
-// Collect is of a command that writes files whose names it chooses: Outputs are their list and their pack.
+// Collect is of a command that writes files whose names it chooses: Outputs are their list and
+// their pack.
 type Collect struct {
 	Dir      string   // the folder that the files are written to, and that has nothing else
 	Patterns []string // relative to Dir: each file matches one, and each matches a file
@@ -113,8 +116,9 @@ func isFileName(name string) bool {
 	return name != "." && path.Clean(name) == name && filepath.IsLocal(name)
 }
 
-// MatchFile reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within an element, and `**` for any number of elements; at the
-// end at least one. Names with a leading dot are as others. A malformed pattern matches nothing.
+// MatchFile reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within
+// an element, and `**` for any number of elements; at the end at least one. Names with a leading
+// dot are as others. A malformed pattern matches nothing.
 func MatchFile(pattern, name string) bool {
 	if path.Base(pattern) == "**" {
 		pattern += "/*"
@@ -125,8 +129,9 @@ func MatchFile(pattern, name string) bool {
 	})
 }
 
-// MatchPath reports whether a slash-separated name matches a pattern, in which `**` is any number of elements, also none, and element says of the others
-// what they match. It goes back to the last ** only: what an earlier one would take, that one takes too.
+// MatchPath reports whether a slash-separated name matches a pattern, in which `**` is any number
+// of elements, also none, and element says of the others what they match. It goes back to the last
+// ** only: what an earlier one would take, that one takes too.
 func MatchPath(patternPath, namePath string, element func(pattern, name string) bool) bool {
 	pattern, name := strings.Split(patternPath, "/"), strings.Split(namePath, "/")
 	again, at := -1, 0 // the pattern behind the last **, and where in name it is tried

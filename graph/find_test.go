@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A name is looked up in a map: 16,000 targets that go through all targets, each of them several times, took minutes.
+// A name is looked up in a map: 16,000 targets that go through all targets, each of them several
+// times, took minutes.
 func TestFindTargetWalksNoTargets(t *testing.T) {
 	g := &Graph{}
 	for i := range 10 {

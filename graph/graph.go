@@ -1,7 +1,9 @@
-// Package graph holds the build graph: actions, the files between them, their order and their names.
+// Package graph holds the build graph: actions, the files between them, their order and their
+// names.
 //
 // It knows nothing of compilers, manifests, files on disk or time. The planner (graph/plan) makes a
-// Graph; the executor (actions/sched, actions/execute) walks it; the renderers in this package draw it.
+// Graph; the executor (actions/sched, actions/execute) walks it; the renderers in this package draw
+// it.
 package graph
 
 import (
@@ -28,7 +30,8 @@ func (p Pos) String() string {
 // ActionID indexes Graph.Actions.
 type ActionID int
 
-// Action is one step of the build: what it reads, what it runs, what it writes. What only some have is its Work.
+// Action is one step of the build: what it reads, what it runs, what it writes. What only some have
+// is its Work.
 //
 // All paths are slash-separated and either relative to the project root, in which every command
 // runs, or absolute.
@@ -56,23 +59,25 @@ type Action struct {
 	InPlace  bool     // the command writes Outputs itself; no temporary names in Argv (generate, files beside an object)
 	CwdInKey bool     // debug information holds the folder of the build
 
-	// The outputs of an Intermediate action are kept in the cache and stand in the build tree only while something reads them; those of
-	// a Transient one are not even kept in the cache, but made again for who needs them.
+	// The outputs of an Intermediate action are kept in the cache and stand in the build tree only
+	// while something reads them; those of a Transient one are not even kept in the cache, but made
+	// again for who needs them.
 	Intermediate bool
 	Transient    bool
 
 	Work Work // what it has by the kind of work that it is
 }
 
-// GenDir is the folder below the build tree for what generate blocks make, each in a folder of its name, and for the sources of embedded modules.
+// GenDir is the folder below the build tree for what generate blocks make, each in a folder of its
+// name, and for the sources of embedded modules.
 const GenDir = "gen"
 
-// Flat is the name of a target as one element of a path: math@vec for math/vec, of an imported manifest. No name has an @, and what one target keeps
-// is never in the folder of another.
+// Flat is the name of a target as one element of a path: math@vec for math/vec, of an imported
+// manifest. No name has an @, and what one target keeps is never in the folder of another.
 func Flat(name string) string { return strings.ReplaceAll(name, "/", "@") }
 
-// ShortName is a name of at most most bytes for a file or a folder: the name itself if it fits, or else
-// its begin, a digest of all of it, and its endings, by which compilers know what a file is.
+// ShortName is a name of at most most bytes for a file or a folder: the name itself if it fits, or
+// else its begin, a digest of all of it, and its endings, by which compilers know what a file is.
 func ShortName(name string, most int) string {
 	if len(name) <= most {
 		return name
@@ -86,19 +91,22 @@ func ShortName(name string, most int) string {
 	return strings.ToValidUTF8(head, "") + digest + endings
 }
 
-// Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices, by architecture.
+// Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices,
+// by architecture.
 const (
 	PartsDir  = ".kbuild/parts"
 	SlicesDir = PartsDir + "/slice"
 )
 
-// TestDir is the folder below the build tree for what tests have said; tests that use a GPU are in GPUPool, one at a time.
+// TestDir is the folder below the build tree for what tests have said; tests that use a GPU are in
+// GPUPool, one at a time.
 const (
 	TestDir = "test"
 	GPUPool = "gpu"
 )
 
-// Folders below the build tree: SymbolsDir for the PTX that tells what LTO-IR defines, CheckLinkDir for what --check-link links.
+// Folders below the build tree: SymbolsDir for the PTX that tells what LTO-IR defines, CheckLinkDir
+// for what --check-link links.
 const (
 	SymbolsDir   = ".kbuild/symbols"
 	CheckLinkDir = ".kbuild/check-link"

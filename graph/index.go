@@ -26,8 +26,9 @@ func (g *Graph) Producer(path string) (ActionID, bool) {
 	return id, ok
 }
 
-// Seal finds the edges of the graph and indexes its targets after the last Add, so that it may be read from many goroutines, and checks
-// its order: every producer stands before its consumers, so that there is no cycle, and no two actions write one file.
+// Seal finds the edges of the graph and indexes its targets after the last Add, so that it may be
+// read from many goroutines, and checks its order: every producer stands before its consumers, so
+// that there is no cycle, and no two actions write one file.
 func (g *Graph) Seal() error {
 	g.names = indexNames(g.Targets)
 	g.deps = make([][]ActionID, len(g.Actions))
@@ -112,8 +113,8 @@ func (g *Graph) selectOne(n string) []ActionID {
 	return g.compiledFrom(n)
 }
 
-// compiledFrom are the actions that compile a source; where a compiler is taken apart, those that end its parts. The link of HIP code
-// reads parts of compiles, and is none.
+// compiledFrom are the actions that compile a source; where a compiler is taken apart, those that
+// end its parts. The link of HIP code reads parts of compiles, and is none.
 func (g *Graph) compiledFrom(source string) []ActionID {
 	var ids []ActionID
 	within := map[ActionID]bool{}
@@ -132,7 +133,8 @@ func (g *Graph) compiledFrom(source string) []ActionID {
 	return ids
 }
 
-// targetActions are the actions that make a target's outputs; for a group those of what it names. Not nil, also where there are none.
+// targetActions are the actions that make a target's outputs; for a group those of what it names.
+// Not nil, also where there are none.
 func (g *Graph) targetActions(targets []*Target) []ActionID {
 	ids := []ActionID{}
 	for _, t := range g.Expand(targets) {
@@ -173,7 +175,8 @@ func (g *Graph) Names() []string {
 	return slices.Compact(names)
 }
 
-// nameIndex finds targets by what a user may call them. A manifest has thousands of them, and a plan looks each up more than once.
+// nameIndex finds targets by what a user may call them. A manifest has thousands of them, and a
+// plan looks each up more than once.
 type nameIndex struct {
 	labels map[string]*Target
 	others map[string][]*Target // by name, base name, kind.base and the folders that they are in, in order
@@ -200,7 +203,8 @@ func indexNames(targets []*Target) *nameIndex {
 	return x
 }
 
-// folders are the names that stand for all that is built in a folder of an imported manifest, and below it: "math/...", "math/deep/...".
+// folders are the names that stand for all that is built in a folder of an imported manifest, and
+// below it: "math/...", "math/deep/...".
 func (t *Target) folders() []string {
 	if t.Kind == "group" || t.Kind == "test" || t.Kind == "prebuilt" {
 		return nil
@@ -218,8 +222,9 @@ func Folders(name string) (folders []string) {
 	return folders
 }
 
-// FindTarget looks a target up by label ("library.solver") or by name, which must be unique then.
-// A matrix module's base name ("gemm") finds all its instances, a folder ("math/...") all that is built of it.
+// FindTarget looks a target up by label ("library.solver") or by name, which must be unique then. A
+// matrix module's base name ("gemm") finds all its instances, a folder ("math/...") all that is
+// built of it.
 func (g *Graph) FindTarget(name string) []*Target {
 	if t := g.names.labels[name]; t != nil {
 		return []*Target{t}
@@ -227,7 +232,8 @@ func (g *Graph) FindTarget(name string) []*Target {
 	return g.names.others[name]
 }
 
-// Expand replaces groups by what they name, each target once: groups name groups, and the ways through them double at each level.
+// Expand replaces groups by what they name, each target once: groups name groups, and the ways
+// through them double at each level.
 func (g *Graph) Expand(targets []*Target) []*Target {
 	var out []*Target
 	seen := map[*Target]bool{}

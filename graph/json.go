@@ -6,7 +6,8 @@ import (
 	"sort"
 )
 
-// jsonSchema changes only when a reader of the old form would go wrong. New fields do not change it.
+// jsonSchema changes only when a reader of the old form would go wrong. New fields do not change
+// it.
 const jsonSchema = 1
 
 type jsonGraph struct {
@@ -77,7 +78,8 @@ type jsonEdge struct {
 //	           or, as from, "file:PATH" for a library that no action makes; lto marks edges that bring
 //	           LTO-IR to a device link that optimises it
 //
-// pos is {file, line, column}. Lists are [] when empty, never null. Command lines are in `kbuild plan --json`.
+// pos is {file, line, column}. Lists are [] when empty, never null. Command lines are in `kbuild
+// plan --json`.
 func (g *Graph) WriteJSON(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	out := jsonGraph{Schema: jsonSchema, Collapsed: opts.Collapse || opts.Targets, BuildDir: g.BuildDir, Default: list(g.Default),

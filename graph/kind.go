@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Kind says what an action does. The names are the ones shown in progress lines, JSON and graphs. All that kbuild knows of a kind, but for how
-// its actions run, is in the table of kinds below: nothing else switches over them.
+// Kind says what an action does. The names are the ones shown in progress lines, JSON and graphs.
+// All that kbuild knows of a kind, but for how its actions run, is in the table of kinds below:
+// nothing else switches over them.
 type Kind string
 
 // Kinds of actions, along the flow of a build.
@@ -55,9 +56,11 @@ type KindInfo struct {
 	Project   bool   // a program of the project's or the user's: the files that its arguments name are inputs, and all of the environment that keys have is in its key
 	FrontEnd  bool   // of a compiler of device code: it takes memory in many small pieces, which huge pages make quicker
 
-	// Cost and Memory stand for an action that never ran here: for the order in which actions start, and for how many run at once. PerArch
-	// means that the cost is that of one architecture. Both are a little more than what was seen with nvcc 11.8 and hipcc 5.2 and
-	// sources that use CUB: preprocessing 70 MiB, cicc 70 to 320, cudafe++ 180 to 380, a link without LTO up to 640, one with LTO up to 2.2 GB.
+	// Cost and Memory stand for an action that never ran here: for the order in which actions
+	// start, and for how many run at once. PerArch means that the cost is that of one architecture.
+	// Both are a little more than what was seen with nvcc 11.8 and hipcc 5.2 and sources that use
+	// CUB: preprocessing 70 MiB, cicc 70 to 320, cudafe++ 180 to 380, a link without LTO up to 640,
+	// one with LTO up to 2.2 GB.
 	Cost      time.Duration
 	PerArch   bool
 	Memory    int64 // bytes at the peak
@@ -65,7 +68,8 @@ type KindInfo struct {
 	Small     bool  // the memory that a manifest names is for the largest step of a target, and this is none
 }
 
-// Lane is the part of a build that kinds belong to: it has a colour in the graph, and is a category in the trace.
+// Lane is the part of a build that kinds belong to: it has a colour in the graph, and is a category
+// in the trace.
 type Lane string
 
 // Lanes.
@@ -90,7 +94,8 @@ const (
 	drawPrebuilt Kind = "prebuilt"
 )
 
-// DeviceLinkPool has the device links. It has no bound of its own: an LTO link takes gigabytes, and those bound them.
+// DeviceLinkPool has the device links. It has no bound of its own: an LTO link takes gigabytes, and
+// those bound them.
 const DeviceLinkPool = "device-link"
 
 const mib, gib = 1 << 20, 1 << 30
@@ -143,7 +148,8 @@ var kindByName = func() map[Kind]*KindInfo {
 	return m
 }()
 
-// optimises reports a link that takes a multiple of the time and memory where it optimises the whole program.
+// optimises reports a link that takes a multiple of the time and memory where it optimises the
+// whole program.
 func (k *KindInfo) optimises() bool { return k.LTOMemory > k.Memory }
 
 // Info is the row of a kind; of one that is not in the table, an empty one.

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// WriteMermaid draws the graph as a Mermaid flowchart, for pages that render it (README files, issues).
-// Thick edges bring LTO-IR to an LTO link; dotted ones are order-only or cannot be optimised there.
+// WriteMermaid draws the graph as a Mermaid flowchart, for pages that render it (README files,
+// issues). Thick edges bring LTO-IR to an LTO link; dotted ones are order-only or cannot be
+// optimised there.
 func (g *Graph) WriteMermaid(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	b := bufio.NewWriter(w)
@@ -81,7 +82,8 @@ func mermaidEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
 	fmt.Fprintf(b, "  %s %s %s\n", from, arrow, to)
 }
 
-// mermaidClass names a style. Mermaid takes no hyphens there, and the prefix keeps clear of its keywords.
+// mermaidClass names a style. Mermaid takes no hyphens there, and the prefix keeps clear of its
+// keywords.
 func mermaidClass(kind Kind, lto bool) string {
 	s := "k_" + strings.ReplaceAll(string(kind), "-", "_")
 	if lto {

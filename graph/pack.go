@@ -15,8 +15,9 @@ import (
 	"unsafe"
 )
 
-// A Packed graph is a graph in one flat piece of memory: opening it costs a checksum, and an action is only made when it is
-// asked for. It serves runs in which a few of very many actions must be looked at.
+// A Packed graph is a graph in one flat piece of memory: opening it costs a checksum, and an action
+// is only made when it is asked for. It serves runs in which a few of very many actions must be
+// looked at.
 //
 // Layout, little-endian, all numbers uint32 unless said otherwise:
 //
@@ -39,8 +40,8 @@ type Packed struct {
 	meta      []byte
 }
 
-// Use says that an action depends on a path that need not be among its Inputs: a header it discovered, a path that must stay
-// absent.
+// Use says that an action depends on a path that need not be among its Inputs: a header it
+// discovered, a path that must stay absent.
 type Use struct {
 	Path   string
 	Action ActionID
@@ -60,8 +61,8 @@ type pairs []uint32
 
 func (p pairs) Len() int { return len(p) / 2 }
 
-// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them. meta is asked for what is
-// kept for the caller when all uses are known.
+// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them.
+// meta is asked for what is kept for the caller when all uses are known.
 func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, error)) ([]byte, error) {
 	p := &packer{ids: map[string]uint32{}}
 	number := make([]uint32, len(g.Actions))
@@ -110,7 +111,8 @@ func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, er
 	return assemble([][]uint32{actions, parts, manifests, df, dt, cf, ct, p.pairs(outputs), p.pairs(used)}, p.list, [][]byte{blob, m})
 }
 
-// assemble writes the lengths of all lists, then the lists. The offsets of the strings and their text stand between numbers and texts.
+// assemble writes the lengths of all lists, then the lists. The offsets of the strings and their
+// text stand between numbers and texts.
 func assemble(numbers [][]uint32, list []string, texts [][]byte) ([]byte, error) {
 	offsets, length := make([]uint32, 0, len(list)+1), 0
 	for _, s := range list {
@@ -169,8 +171,9 @@ func reverse(from, to []uint32) (rfrom, rto []uint32) {
 	return rfrom, rto
 }
 
-// packer turns values into bytes: a string is its number, any other number a varint, a list its length and its values, a
-// pointer whether it is there. It goes by reflection, so that no field of an action is ever left out.
+// packer turns values into bytes: a string is its number, any other number a varint, a list its
+// length and its values, a pointer whether it is there. It goes by reflection, so that no field of
+// an action is ever left out.
 type packer struct {
 	ids  map[string]uint32
 	list []string
@@ -322,8 +325,9 @@ func (g *Packed) Needs(id, dep ActionID) bool {
 	return slices.Contains(g.reach(g.deps, []ActionID{id}, func(ActionID) bool { return true }), dep) && id != dep
 }
 
-// Affected is ids with everything that needs them, and all that with the parts that it needs; both sorted. A manifest tells of
-// everything that its artifacts are made from, so all of that belongs to it.
+// Affected is ids with everything that needs them, and all that with the parts that it needs; both
+// sorted. A manifest tells of everything that its artifacts are made from, so all of that belongs
+// to it.
 func (g *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
 	all := func(ActionID) bool { return true }
 	up = g.reach(g.consumers, ids, all)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A HIP source in the modes rdc and lto is its object. What links the bitcode that its compile made is the program.
+// A HIP source in the modes rdc and lto is its object. What links the bitcode that its compile made
+// is the program.
 func TestSelectHIPSource(t *testing.T) {
 	g := &Graph{BuildDir: "build"}
 	add := func(kind Kind, part bool, output string, inputs ...string) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Work is what an action has by the kind of work that it is. Each type in it writes its own fields of the key; a nil one has none.
+// Work is what an action has by the kind of work that it is. Each type in it writes its own fields
+// of the key; a nil one has none.
 type Work struct {
 	Response *Response         // nil if no program that it runs reads response files
 	Keep     *KeepFolder       // of a command that writes to a folder of its own
@@ -40,14 +41,16 @@ func valueOf[T any](p *T) (t T) {
 // KeyWriter receives the fields of a key in a fixed order.
 type KeyWriter interface{ Field(name, value string) }
 
-// Response makes the executor put Argv[From:] into a response file when the command line would grow too long, and pass Flag joined with
-// its path instead ("@" for gcc and ar; "--options-file=" for nvcc).
+// Response makes the executor put Argv[From:] into a response file when the command line would grow
+// too long, and pass Flag joined with its path instead ("@" for gcc and ar; "--options-file=" for
+// nvcc).
 type Response struct {
 	From int
 	Flag string
 }
 
-// KeepFolder is a folder of its own that a command writes to; Files in it become the outputs, in order.
+// KeepFolder is a folder of its own that a command writes to; Files in it become the outputs, in
+// order.
 type KeepFolder struct {
 	Dir   string
 	Files []string
@@ -63,19 +66,21 @@ func (m *ManifestTemplate) WriteKey(w KeyWriter) {
 	}
 }
 
-// Driver is the command of a compiler driver, as one action or as the one that several are passes of.
+// Driver is the command of a compiler driver, as one action or as the one that several are passes
+// of.
 type Driver struct {
 	Argv          []string // the command that this action is a pass of; nil if it is that command
 	DryRunKey     string   // the question to the driver that the passes were learned from
 	UnsplitReason string   // why the driver runs as one command
 	Fallback      bool     // nobody has asked for that
 
-	// Ships is the device code that the output must have: all of it, if it has any or, of a link, if an input has. Compilers and
-	// linkers drop code with exit status 0.
+	// Ships is the device code that the output must have: all of it, if it has any or, of a link,
+	// if an input has. Compilers and linkers drop code with exit status 0.
 	Ships []string
 }
 
-// DriverName is the program whose command an action is, or of whose command it is a pass: "nvcc", "clang++-19".
+// DriverName is the program whose command an action is, or of whose command it is a pass: "nvcc",
+// "clang++-19".
 func (a *Action) DriverName() string {
 	if argv := a.Driver().Argv; len(argv) > 0 {
 		return path.Base(argv[0])
@@ -95,18 +100,20 @@ func (d *Driver) WriteKey(w KeyWriter) {
 
 // Step is a command of a compiler that does not simply read a source and write an object.
 type Step struct {
-	// DiagnosticInputs affect messages, never output bytes: they tell line numbers. They are in the key if the command said something.
-	// If it did, it is run again with DiagnosticArgv for true line numbers, unless that is nil.
+	// DiagnosticInputs affect messages, never output bytes: they tell line numbers. They are in the
+	// key if the command said something. If it did, it is run again with DiagnosticArgv for true
+	// line numbers, unless that is nil.
 	DiagnosticInputs []string
 	DiagnosticArgv   []string
 
 	UnkeyedPaths []string // files that Argv names and does not read: the source, for messages
 
-	// DepfileArgvs write, each into Depfile, the dependency files of passes that Argv runs and whose headers its own does not have.
+	// DepfileArgvs write, each into Depfile, the dependency files of passes that Argv runs and
+	// whose headers its own does not have.
 	DepfileArgvs [][]string
 
-	// TextArgv writes all that Argv reads of the project and of headers as one text, of which Argv would make the same: it is for a
-	// compile on another machine. nil if there is no such text.
+	// TextArgv writes all that Argv reads of the project and of headers as one text, of which Argv
+	// would make the same: it is for a compile on another machine. nil if there is no such text.
 	TextArgv []string
 
 	CanonicalForms []CanonicalForm // outputs that the executor makes of other outputs
@@ -140,7 +147,8 @@ func (s *Step) WriteKey(w KeyWriter) {
 // StageDir is the folder of Step.Staged in argv and in staged texts: "<stage>/kernels.stub.c".
 const StageDir = "<stage>"
 
-// StagedFile is a file of Step.Staged: Text, or the content of the file From, or a link to Link, which is part of a tool of the action.
+// StagedFile is a file of Step.Staged: Text, or the content of the file From, or a link to Link,
+// which is part of a tool of the action.
 type StagedFile struct {
 	Name string
 	Text string
@@ -148,16 +156,16 @@ type StagedFile struct {
 	Link string
 }
 
-// CanonicalForm says that the output Canon is the preprocessed text Raw without line numbers and blank space. DropFalse leaves out what
-// stands in #if 0.
+// CanonicalForm says that the output Canon is the preprocessed text Raw without line numbers and
+// blank space. DropFalse leaves out what stands in #if 0.
 type CanonicalForm struct {
 	Raw       string
 	Canon     string
 	DropFalse bool
 }
 
-// Link is a device link of nvlink. nvlink exits 0 while it drops code, so its words decide (facts: "SM Arch not found", "Ignoring -dlto",
-// "not built for LTO").
+// Link is a device link of nvlink. nvlink exits 0 while it drops code, so its words decide (facts:
+// "SM Arch not found", "Ignoring -dlto", "not built for LTO").
 type Link struct {
 	LTO      bool
 	Check    bool              // only whether it links is wanted: --check-link
@@ -167,8 +175,8 @@ type Link struct {
 	Owners   map[string]string // input path -> label of the target that brought it, for messages
 	OwnerPos map[string]Pos    // input path -> position of that target
 
-	// HostRefs is the output of the action of that kind, for a link that removes what no host code refers to. KeepsAll says why one
-	// removes nothing.
+	// HostRefs is the output of the action of that kind, for a link that removes what no host code
+	// refers to. KeepsAll says why one removes nothing.
 	HostRefs string
 	KeepsAll string
 }
@@ -200,7 +208,8 @@ func (a *Action) Reads() []string {
 	return append(a.Inputs[:len(a.Inputs):len(a.Inputs)], a.Step().DiagnosticInputs...)
 }
 
-// CodeFor is what an action makes code for, in the words of the manifest, and "host" for host code of a CUDA source: the text for compute_80 is that of sm_80, if only that ships.
+// CodeFor is what an action makes code for, in the words of the manifest, and "host" for host code
+// of a CUDA source: the text for compute_80 is that of sm_80, if only that ships.
 func (a *Action) CodeFor() (out []string) {
 	command := strings.Join(a.Driver().Argv, " ")
 	for _, arch := range a.Archs {

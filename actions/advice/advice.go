@@ -1,5 +1,6 @@
-// Package advice says what to do about messages of compilers and linkers that have one likely cause, in the terms of the manifest: which target
-// defines a symbol that is missing, which folder has a header that was not found. It reads what a build has made, and refuses to guess: where
+// Package advice says what to do about messages of compilers and linkers that have one likely
+// cause, in the terms of the manifest: which target defines a symbol that is missing, which folder
+// has a header that was not found. It reads what a build has made, and refuses to guess: where
 // nothing is known it says nothing, for the message stands above it.
 package advice
 
@@ -56,7 +57,8 @@ type rule struct {
 	say   func(f *Failure, found [][]string) []string
 }
 
-// rules are in the order in which they help: of a link that fails, what is missing is said before what is there twice.
+// rules are in the order in which they help: of a link that fails, what is missing is said before
+// what is there twice.
 var rules = sync.OnceValue(func() []rule {
 	of := func(re string, say func(f *Failure, found [][]string) []string, kinds ...graph.Kind) rule {
 		return rule{regexp.MustCompile(`(?m)` + re), kinds, say}
@@ -110,8 +112,8 @@ func are(names []string) string {
 	return "are"
 }
 
-// depend returns the advice to add a target to the deps of the one that failed. All advice about deps
-// is made here, where it is held against the manifest: what is there already is not advised.
+// depend returns the advice to add a target to the deps of the one that failed. All advice about
+// deps is made here, where it is held against the manifest: what is there already is not advised.
 func (f *Failure) depend(on string) string {
 	byLabel := map[string]*graph.Target{}
 	for _, t := range f.Targets {
@@ -140,8 +142,8 @@ func (f *Failure) depend(on string) string {
 	return "add " + on + " to the deps of " + f.Action.Target
 }
 
-// linksItself returns what has a library link its device code itself, and the name of the attribute, if
-// the link that failed is one of device code.
+// linksItself returns what has a library link its device code itself, and the name of the
+// attribute, if the link that failed is one of device code.
 func (f *Failure) linksItself(target string) (setting, attribute string) {
 	if f.Action.Work.Link == nil {
 		return "", ""

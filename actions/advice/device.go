@@ -14,8 +14,8 @@ func (f *Failure) launch([][]string) []string {
 	return []string{fmt.Sprintf("<<<...>>> starts a kernel, which only CUDA sources may: rename %s to end in .cu, or give %s language = \"cuda\"", f.Action.Name, f.Action.Target)}
 }
 
-// optIn is the dynamic shared memory that a block may have at most, in KiB, by architecture (CUDA C++ Programming Guide, technical specifications per
-// compute capability).
+// optIn is the dynamic shared memory that a block may have at most, in KiB, by architecture (CUDA
+// C++ Programming Guide, technical specifications per compute capability).
 var optIn = [...]struct{ sm, kib int }{{50, 48}, {52, 48}, {53, 48}, {60, 48}, {61, 48}, {62, 48}, {70, 96}, {72, 96}, {75, 64}, {80, 163}, {86, 99}, {87, 163}, {89, 99}, {90, 227}, {100, 227},
 	{103, 227}, {110, 227}, {120, 99}, {121, 99}}
 
@@ -52,7 +52,8 @@ func (f *Failure) needs(what, arch string) string {
 	return fmt.Sprintf("%s needs %s: drop older ones from the code of %s, or put it under #if __CUDA_ARCH__ >= %s0", what, arch, f.Action.Target, strings.TrimPrefix(arch, "sm_"))
 }
 
-// since are intrinsics that not all architectures have, which headers declare under #if __CUDA_ARCH__ (CUDA C++ Programming Guide).
+// since are intrinsics that not all architectures have, which headers declare under #if
+// __CUDA_ARCH__ (CUDA C++ Programming Guide).
 var since = [...]struct {
 	names []string
 	arch  string

@@ -54,7 +54,8 @@ var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 const missingPart = `%s is a part of the CUDA toolkit that is not installed: install the toolkit's package of it ` +
 	`(development files), or name it in parts of toolchain "cuda" where that has from = "pypi"`
 
-// misspelt returns a library that the link searches whose name differs by one character from name, or "".
+// misspelt returns a library that the link searches whose name differs by one character from name,
+// or "".
 func (f *Failure) misspelt(name string) string {
 	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"}
 	for _, arg := range f.Action.Argv {
@@ -86,7 +87,8 @@ func oneEdit(a, b string) bool {
 	return len(a) <= 1 && len(b) <= 1
 }
 
-// find are the files of a name in the project, by paths relative to its root: not in the build tree, nor in hidden folders.
+// find are the files of a name in the project, by paths relative to its root: not in the build
+// tree, nor in hidden folders.
 func (f *Failure) find(name string) (files []string) {
 	seen := 0
 	filepath.WalkDir(f.Root, func(p string, e fs.DirEntry, err error) error {

@@ -12,8 +12,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The host's half of an object has a symbol for each device function that others may call, whatever the form of the device code: cudafe++ writes a body
-// for it. So the symbol table of an ELF file tells who defines a device function, of LTO-IR too, which nobody but NVIDIA can read.
+// The host's half of an object has a symbol for each device function that others may call, whatever
+// the form of the device code: cudafe++ writes a body for it. So the symbol table of an ELF file
+// tells who defines a device function, of LTO-IR too, which nobody but NVIDIA can read.
 
 // definer is an object that defines symbols, with what it was made of.
 type definer struct {
@@ -23,7 +24,8 @@ type definer struct {
 	linked               bool     // the failed link has it
 }
 
-// definers are the objects of the project that define some of symbols. Those may be mangled, or as ld tells them. What no object here defines is left.
+// definers are the objects of the project that define some of symbols. Those may be mangled, or as
+// ld tells them. What no object here defines is left.
 func (f *Failure) definers(symbols []string) (found []*definer, left []string) {
 	want := map[string]bool{}
 	for _, s := range symbols {
@@ -148,7 +150,8 @@ func (f *Failure) used(symbols []string, users map[string][]string) string {
 	return ", which " + list(by) + " use,"
 }
 
-// usedBy are the sources that use symbols: as the linker says, or else those of the link whose text has the name.
+// usedBy are the sources that use symbols: as the linker says, or else those of the link whose text
+// has the name.
 func (f *Failure) usedBy(symbols []string, users map[string][]string) (sources []string) {
 	add := func(names ...string) {
 		for _, n := range names {
@@ -181,7 +184,8 @@ func (f *Failure) linked() (files []string) {
 	return files
 }
 
-// mentioned tells of a source of another target, whose object is not there, that has the name of one of symbols in it.
+// mentioned tells of a source of another target, whose object is not there, that has the name of
+// one of symbols in it.
 func (f *Failure) mentioned(symbols []string) string {
 	for a := range f.Actions {
 		if a.Target == f.Action.Target || a.Intermediate || f.brings(a.Target) || len(a.Outputs) == 0 || path.Ext(a.Outputs[0]) != ".o" {
@@ -212,7 +216,8 @@ func mentions(file, name string) bool {
 	return err == nil && name != "" && strings.Contains(string(text), name)
 }
 
-// otherFile is about what ptxas, or lld of HIP, does not find: without a device link, each source is a program of its own.
+// otherFile is about what ptxas, or lld of HIP, does not find: without a device link, each source
+// is a program of its own.
 func (f *Failure) otherFile(found [][]string) []string {
 	if f.Action.Mode != "whole" {
 		return nil

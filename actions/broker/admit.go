@@ -9,10 +9,11 @@ import (
 
 // budget is what leases take of processors or memory, by the limit of who has them.
 //
-// A limit bounds those who have it or a smaller one: what a user gives to a build with --mem 4GiB it shares with others that may have no
-// more, while one that may have 16 GiB sees that all together stay below 16. If instead each compared its limit with everything that is
-// leased, a build with -j2 beside one with -j16 could only start while the machine is nearly idle, and being served in turn would
-// drain it.
+// A limit bounds those who have it or a smaller one: what a user gives to a build with --mem 4GiB
+// it shares with others that may have no more, while one that may have 16 GiB sees that all
+// together stay below 16. If instead each compared its limit with everything that is leased, a
+// build with -j2 beside one with -j16 could only start while the machine is nearly idle, and being
+// served in turn would drain it.
 type budget []class
 
 type class struct{ limit, used int64 }
@@ -26,7 +27,8 @@ func (b *budget) add(limit, amount int64) {
 	(*b)[i].used += amount
 }
 
-// fits reports that a lease with a limit may have what it needs. Where nothing is taken it may have more than the limit.
+// fits reports that a lease with a limit may have what it needs. Where nothing is taken it may have
+// more than the limit.
 func (b *budget) fits(limit, need int64) bool {
 	b.add(limit, 0)
 	used := int64(0)
@@ -68,7 +70,8 @@ func (l *load) lacks(r *row) Reason {
 	return None
 }
 
-// queue is the rows of a table in the order of who may start: the positions of those that wait, by ticket, and for each what it waits for.
+// queue is the rows of a table in the order of who may start: the positions of those that wait, by
+// ticket, and for each what it waits for.
 type queue struct {
 	rows    []row
 	waiting []int32
@@ -116,8 +119,9 @@ func admit(rows []row) queue {
 	return q
 }
 
-// counted marks the rows of leases that count. Of a process whose commands wait for what runs inside them one lease counts for nothing for each
-// such command, the smallest first: which of them it is, nobody knows.
+// counted marks the rows of leases that count. Of a process whose commands wait for what runs
+// inside them one lease counts for nothing for each such command, the smallest first: which of them
+// it is, nobody knows.
 func counted(rows []row) []bool {
 	counts := make([]bool, len(rows))
 	inside := map[uint32][]uint32{} // the commands, by the process that started them

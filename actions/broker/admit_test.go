@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rowsOf makes rows of lines "held|waits memory [processors/memoryLimit] [pid=N] [in=N:COMMAND]", whose tickets are their order.
+// rowsOf makes rows of lines "held|waits memory [processors/memoryLimit] [pid=N] [in=N:COMMAND]",
+// whose tickets are their order.
 func rowsOf(t *testing.T, lines string) (rows []row) {
 	t.Helper()
 	for l := range strings.Lines(lines) {
@@ -78,8 +79,9 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// In random tables, in which leases end in any order and new requests always come, something always runs, limits hold, and each request
-// starts before so many others have ended as there were when it became the head.
+// In random tables, in which leases end in any order and new requests always come, something always
+// runs, limits hold, and each request starts before so many others have ended as there were when it
+// became the head.
 func TestNobodyStarves(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -147,7 +149,8 @@ func play(rng *rand.Rand, limits [][2]int64) error {
 	return nil
 }
 
-// within checks the limits of what is held: all with a limit or a smaller one stay within it, but for one alone.
+// within checks the limits of what is held: all with a limit or a smaller one stay within it, but
+// for one alone.
 func within(rows []row) error {
 	for _, l := range rows {
 		if l.state != held {

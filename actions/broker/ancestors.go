@@ -20,7 +20,8 @@ func ancestors(proc string, parent int) (pids []uint32) {
 	return pids
 }
 
-// statFields are the first n fields behind the name in /proc/PID/stat: state, parent. It is nil if there is no such process.
+// statFields are the first n fields behind the name in /proc/PID/stat: state, parent. It is nil if
+// there is no such process.
 //
 //	12 (name) S 11 ...
 //

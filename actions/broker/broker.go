@@ -1,51 +1,63 @@
-// Package broker shares the processors and the memory of a machine between all kbuild processes of a user: builds, and compiler launchers.
-// Each takes a lease before it runs a command. It knows nothing of what runs.
+// Package broker shares the processors and the memory of a machine between all kbuild processes of
+// a user: builds, and compiler launchers. Each takes a lease before it runs a command. It knows
+// nothing of what runs.
 //
-// There is no daemon. A folder that belongs to the user alone has a file of slots and a FIFO for each slot. A lease is a slot, with a row in
-// the file: how much memory is planned, the limits of who asked, a ticket that says when he came. Whoever wants to read or change rows
-// holds the flock of the file, for some microseconds, the guard.
+// There is no daemon. A folder that belongs to the user alone has a file of slots and a FIFO for
+// each slot. A lease is a slot, with a row in the file: how much memory is planned, the limits of
+// who asked, a ticket that says when he came. Whoever wants to read or change rows holds the flock
+// of the file, for some microseconds, the guard.
 //
 // # What lives
 //
-// A lease lives as long as a description of its FIFO is open that has the FIFO's lock (F_OFD_SETLK). It ends by a close, and in no other
-// way: by that of Release, or by that of the kernel after any death. So a kill at whatever instruction loses nothing. The row is left as
-// it was; it is stale, and who lacks room, or looks for a slot, tests the lock and frees it. Numbers of processes are shown to people, and
-// tell which command runs inside which; none decides whether something lives.
+// A lease lives as long as a description of its FIFO is open that has the FIFO's lock
+// (F_OFD_SETLK). It ends by a close, and in no other way: by that of Release, or by that of the
+// kernel after any death. So a kill at whatever instruction loses nothing. The row is left as it
+// was; it is stale, and who lacks room, or looks for a slot, tests the lock and frees it. Numbers
+// of processes are shown to people, and tell which command runs inside which; none decides whether
+// something lives.
 //
 // # Who may start
 //
-// A process may start if its limit, and each larger limit that somebody else has, keeps what is leased by those with that limit or a smaller
-// one (budget). With equal limits that is the sum of all. A build with -j2 beside others then has two processes, and they have the rest.
-// Memory that nobody else takes is granted however small the limit: something always runs.
+// A process may start if its limit, and each larger limit that somebody else has, keeps what is
+// leased by those with that limit or a smaller one (budget). With equal limits that is the sum of
+// all. A build with -j2 beside others then has two processes, and they have the rest. Memory that
+// nobody else takes is granted however small the limit: something always runs.
 //
-// First come, first served, by ticket. Where the first that waits, the head, does not fit, one behind it may pass if the head would still fit
-// beside it and all others that have passed (the holders with a later ticket). So the head starts at the latest when what was held at
-// the moment it became the head has ended, and each that waits becomes the head. No time is estimated. See admit.
+// First come, first served, by ticket. Where the first that waits, the head, does not fit, one
+// behind it may pass if the head would still fit beside it and all others that have passed (the
+// holders with a later ticket). So the head starts at the latest when what was held at the moment
+// it became the head has ended, and each that waits becomes the head. No time is estimated. See
+// admit.
 //
 // # Who wakes whom
 //
-// Who waits polls its own FIFO for a byte, and those of others for their end (POLLHUP, which the kernel gives after it has dropped the lock).
-// The head watches all that hold a lease, another that waits the one before it. Each change is found out by somebody so:
+// Who waits polls its own FIFO for a byte, and those of others for their end (POLLHUP, which the
+// kernel gives after it has dropped the lock). The head watches all that hold a lease, another that
+// waits the one before it. Each change is found out by somebody so:
 //
 //   - A lease ends, or its holder dies: the head is woken.
 //   - One that waits goes away or dies: the one behind it is woken.
 //   - One that waits has got its lease: it wakes the head, and the one behind it, which must watch another now.
 //
-// Who is woken looks at all rows under the guard, frees what is dead, writes to the FIFO of everyone else who may start now, and only then
-// changes its own row, which nobody else does. So if it dies before the change those it has woken find the old state, of which they make
-// the same; if it dies after it, they or the one behind it watch what it has become.
+// Who is woken looks at all rows under the guard, frees what is dead, writes to the FIFO of
+// everyone else who may start now, and only then changes its own row, which nobody else does. So if
+// it dies before the change those it has woken find the old state, of which they make the same; if
+// it dies after it, they or the one behind it watch what it has become.
 //
 // # Why nothing waits for ever
 //
-// A lease is the last that a process takes before it runs a command: make's token comes before, and locks of stores are not held. So who holds
-// one waits for nothing but its command. The command itself may ask for leases: a script that calls kbuild, a compiler that is a launcher.
-// A request names the process of the nearest lease that it runs inside (outer), and while it waits or runs, that lease counts for nothing,
-// for all. So among those that count, each runs something that ends by itself. A request that does not fit although nothing counts is granted.
+// A lease is the last that a process takes before it runs a command: make's token comes before, and
+// locks of stores are not held. So who holds one waits for nothing but its command. The command
+// itself may ask for leases: a script that calls kbuild, a compiler that is a launcher. A request
+// names the process of the nearest lease that it runs inside (outer), and while it waits or runs,
+// that lease counts for nothing, for all. So among those that count, each runs something that ends
+// by itself. A request that does not fit although nothing counts is granted.
 //
 // # What goes wrong
 //
-// Without a folder of its own, on a network file system, or if files cannot be written or locked, a client warns once and grants everything.
-// The same goes for a guard that is not given back for patience: who held it was stopped in that moment.
+// Without a folder of its own, on a network file system, or if files cannot be written or locked, a
+// client warns once and grants everything. The same goes for a guard that is not given back for
+// patience: who held it was stopped in that moment.
 package broker
 
 import (
@@ -76,7 +88,8 @@ type Request struct {
 	Project string // the folder of the project
 }
 
-// Client takes leases. Its methods may be called from any goroutine. A nil Client grants everything at once.
+// Client takes leases. Its methods may be called from any goroutine. A nil Client grants everything
+// at once.
 type Client struct {
 	dir    string
 	limits Limits
@@ -100,7 +113,8 @@ type Client struct {
 	blocks func() // for tests: a request is about to wait in the kernel
 }
 
-// New makes a client. Nothing is opened before its first lease. warn is told, once, of what keeps it from working; it may be nil.
+// New makes a client. Nothing is opened before its first lease. warn is told, once, of what keeps
+// it from working; it may be nil.
 func New(dir string, l Limits, warn func(text string)) *Client {
 	id := rand.Uint64()
 	clients.Store(id, true)
@@ -112,7 +126,8 @@ func New(dir string, l Limits, warn func(text string)) *Client {
 		turns:      map[int32]*turn{}, waits: map[*turn]bool{}, now: time.Now, blocks: func() {}}
 }
 
-// FromEnviron is the client of this user: in Dir, with limits where the caller has some, else those of KBUILD_JOBS and KBUILD_MEM. It is nil if KBUILD_BROKER is 0.
+// FromEnviron is the client of this user: in Dir, with limits where the caller has some, else those
+// of KBUILD_JOBS and KBUILD_MEM. It is nil if KBUILD_BROKER is 0.
 func FromEnviron(env func(string) string, l Limits, warn func(text string)) *Client {
 	if env("KBUILD_BROKER") == "0" {
 		return nil
@@ -120,8 +135,8 @@ func FromEnviron(env func(string) string, l Limits, warn func(text string)) *Cli
 	return New(Dir(env), l, warn)
 }
 
-// OnIdle has f called once, when a request has to wait and the client has no lease: nothing runs then, and a user may wonder why. It comes
-// before the first Acquire.
+// OnIdle has f called once, when a request has to wait and the client has no lease: nothing runs
+// then, and a user may wonder why. It comes before the first Acquire.
 func (c *Client) OnIdle(f func()) { c.idle = f }
 
 // tellIdle calls what OnIdle was given, if it is time.
@@ -144,13 +159,15 @@ type Lease struct {
 	turn *turn // nil if there is no broker
 }
 
-// Acquire waits for a lease. The error is that of ctx, and there is no other: who cannot use the broker goes without. Nothing may be held
-// meanwhile that somebody with a lease may wait for, another lease of the same command least of all.
+// Acquire waits for a lease. The error is that of ctx, and there is no other: who cannot use the
+// broker goes without. Nothing may be held meanwhile that somebody with a lease may wait for,
+// another lease of the same command least of all.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	return c.acquire(ctx, r, true)
 }
 
-// TryAcquire takes a lease if there is one for r now that nobody waits for with more right. It is nil otherwise.
+// TryAcquire takes a lease if there is one for r now that nobody waits for with more right. It is
+// nil otherwise.
 func (c *Client) TryAcquire(ctx context.Context, r Request) *Lease {
 	l, _ := c.acquire(ctx, r, false)
 	return l
@@ -192,7 +209,8 @@ func (l *Lease) Release() {
 	}
 }
 
-// clients are those of this program: a lease of its process that none of them has is of the program that it was before an exec.
+// clients are those of this program: a lease of its process that none of them has is of the program
+// that it was before an exec.
 var clients sync.Map
 
 func ofProcess(client uint64) bool {
@@ -200,7 +218,8 @@ func ofProcess(client uint64) bool {
 	return ok
 }
 
-// Inherit has a lease go over to the program that this process becomes, and to all that it starts: it ends with the last of them.
+// Inherit has a lease go over to the program that this process becomes, and to all that it starts:
+// it ends with the last of them.
 func (l *Lease) Inherit() error {
 	if l.turn == nil {
 		return nil
@@ -269,7 +288,8 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// row is what a request looks like in the table, but for its ticket. measured is the memory that was measured for all.
+// row is what a request looks like in the table, but for its ticket. measured is the memory that
+// was measured for all.
 func (c *Client) row(r Request, measured int64) row {
 	w := row{state: waiting, pid: uint32(os.Getpid()), client: c.id, since: c.now().UnixNano(),
 		memory: min(max(0, r.Memory), unlimited), memoryLimit: c.limits.Memory, processors: int32(min(c.limits.Processors, math.MaxInt32))}

@@ -116,7 +116,8 @@ func TestMemoryIsShared(t *testing.T) {
 	a.has(10, "ten")
 }
 
-// Where a lease ends, the head gets what it waits for; those that may start beside it too, and only those.
+// Where a lease ends, the head gets what it waits for; those that may start beside it too, and only
+// those.
 func TestWhoWaitsIsServedInTurn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	a, b, c := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
@@ -204,7 +205,8 @@ func TestAncestors(t *testing.T) {
 	}
 }
 
-// One that passes the head is watched by it, since what else changes may have made the head depend on its end.
+// One that passes the head is watched by it, since what else changes may have made the head depend
+// on its end.
 func TestHeadLearnsOfThoseThatPass(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	build, other, called, head, small := newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10), newUser(t, dir, 9, 10)
@@ -237,7 +239,8 @@ func TestNextLearnsThatItIsNext(t *testing.T) {
 	<-three
 }
 
-// What is available is measured when nobody holds a lease: a build that begins while another runs would count what that one takes twice.
+// What is available is measured when nobody holds a lease: a build that begins while another runs
+// would count what that one takes twice.
 func TestMeasuredMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
 	there := int64(10)

@@ -74,8 +74,8 @@ func startChild(t *testing.T, dir string, rounds int) (*exec.Cmd, *bufio.Reader)
 	return cmd, bufio.NewReader(out)
 }
 
-// Two hundred processes are killed while they take leases, wait and give them back. Others beside them, which are not killed, end, so nobody who
-// waits is forgotten; and then everything is there.
+// Two hundred processes are killed while they take leases, wait and give them back. Others beside
+// them, which are not killed, end, so nobody who waits is forgotten; and then everything is there.
 func TestKilled(t *testing.T) {
 	kills := 200
 	if testing.Short() {

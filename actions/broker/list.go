@@ -20,7 +20,8 @@ type Entry struct {
 	Limits Limits    // of who asked
 }
 
-// List is what there is at this moment in a folder: leases, those that are held longest first, then what waits, in its order.
+// List is what there is at this moment in a folder: leases, those that are held longest first, then
+// what waits, in its order.
 func List(ctx context.Context, dir string) ([]Entry, error) {
 	if _, err := os.Stat(filepath.Join(dir, tableName)); os.IsNotExist(err) {
 		return nil, nil // nobody ever had a lease here

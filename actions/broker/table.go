@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The file of slots: a header, rows, and the words that people read, each of a fixed size at a fixed place. A row is written at once and
-// lies in one page, so that a process that is killed has written it or not. What else is in it (after a crash of the machine) is a free row.
+// The file of slots: a header, rows, and the words that people read, each of a fixed size at a
+// fixed place. A row is written at once and lies in one page, so that a process that is killed has
+// written it or not. What else is in it (after a crash of the machine) is a free row.
 //
 // It is read and written, not mapped: a full disk is an error then, and no SIGBUS.
 const (
@@ -115,8 +116,8 @@ func (t *table) close() {
 	}
 }
 
-// patience is how long the guard may be another's. Each needs it for some microseconds, but on a machine with hundreds of them, all waiting for
-// a processor, it comes round in seconds.
+// patience is how long the guard may be another's. Each needs it for some microseconds, but on a
+// machine with hundreds of them, all waiting for a processor, it comes round in seconds.
 const patience = time.Minute
 
 var errClosed = errors.New("the broker was closed")
@@ -278,7 +279,8 @@ func (t *table) shrink() error {
 	return t.writeHeader()
 }
 
-// words are the texts of a slot, which people read: label, architecture, project. What is too long loses its beginning.
+// words are the texts of a slot, which people read: label, architecture, project. What is too long
+// loses its beginning.
 func (t *table) setWords(slot int32, r *Request) error {
 	var b []byte
 	for i, s := range []string{r.Label, r.Arch, r.Project} {

@@ -22,7 +22,8 @@ type turn struct {
 	watched map[int32]int // FIFOs of others, by slot, open for reading
 }
 
-// enqueue takes a slot for a request, and the lease if it may have one now. If not, and nothing else fails, the request waits from now on.
+// enqueue takes a slot for a request, and the lease if it may have one now. If not, and nothing
+// else fails, the request waits from now on.
 func (c *Client) enqueue(ctx context.Context, t *table, r Request) (*turn, error) {
 	if err := t.lock(ctx); err != nil {
 		return nil, err
@@ -51,7 +52,8 @@ func (c *Client) enqueue(ctx context.Context, t *table, r Request) (*turn, error
 	return p, p.settle()
 }
 
-// measure has the available memory measured for all where nobody holds a lease: later a part of it is taken, by those who hold some.
+// measure has the available memory measured for all where nobody holds a lease: later a part of it
+// is taken, by those who hold some.
 func (c *Client) measure(t *table) error {
 	if c.limits.Memory > 0 {
 		return nil
@@ -80,7 +82,8 @@ func (c *Client) measure(t *table) error {
 	return t.writeHeader()
 }
 
-// outer is the nearest process with a lease that this one runs inside, and the command that it has started; 0 is none.
+// outer is the nearest process with a lease that this one runs inside, and the command that it has
+// started; 0 is none.
 func (c *Client) outer(t *table) (outer, command uint32) {
 	if !slices.ContainsFunc(t.rows, func(r row) bool { return r.state == held && r.client != c.id }) {
 		return 0, 0
@@ -130,7 +133,8 @@ func (p *turn) take() error {
 	return fmt.Errorf("%s: %d leases are in use", t.dir, mostSlots)
 }
 
-// lockFIFO makes a FIFO that of p. ok is false if somebody has it: a child of its last owner, for as long as it takes to start a program.
+// lockFIFO makes a FIFO that of p. ok is false if somebody has it: a child of its last owner, for
+// as long as it takes to start a program.
 func (p *turn) lockFIFO(slot int32) (ok bool, err error) {
 	name := p.t.fifo(slot)
 	fd, err := openFIFO(name, unix.O_RDWR)
@@ -164,7 +168,8 @@ func openFIFO(name string, mode int) (int, error) {
 	}
 }
 
-// settle finds out, under the guard, whether p may start. If so it does, else it is in the table, and watches whom it must.
+// settle finds out, under the guard, whether p may start. If so it does, else it is in the table,
+// and watches whom it must.
 func (p *turn) settle() error {
 	var stopped []int32
 	for {
@@ -207,12 +212,14 @@ func (p *turn) begin() {
 	delete(p.c.waits, p)
 }
 
-// isStopped reports that somebody has stopped a process (Ctrl-Z). If it is the head, others do not wait for it to go on.
+// isStopped reports that somebody has stopped a process (Ctrl-Z). If it is the head, others do not
+// wait for it to go on.
 func isStopped(pid uint32) bool {
 	return slices.Equal(statFields("/proc", int(pid), 1), []string{"T"})
 }
 
-// wakeOthers wakes those who may start, and, if p starts, those who must look for somebody else to watch.
+// wakeOthers wakes those who may start, and, if p starts, those who must look for somebody else to
+// watch.
 func (p *turn) wakeOthers(q *queue, at int, stopped []int32) {
 	told := q.may(at)
 	for _, slot := range stopped {
@@ -243,7 +250,8 @@ func (t *table) wake(slot int32) {
 	}
 }
 
-// watch sees to it that p learns of the end of those it depends on. freed reports that some had ended, so that p must look again.
+// watch sees to it that p learns of the end of those it depends on. freed reports that some had
+// ended, so that p must look again.
 func (p *turn) watch(q *queue, at int) (freed bool, err error) {
 	needed := map[int32]bool{}
 	if at > 0 {
@@ -274,7 +282,8 @@ func (p *turn) watch(q *queue, at int) (freed bool, err error) {
 	return freed, err
 }
 
-// alive reports whether a slot has an owner, and watches it then. Those of this client tell by themselves.
+// alive reports whether a slot has an owner, and watches it then. Those of this client tell by
+// themselves.
 func (p *turn) alive(slot int32) (bool, error) {
 	if p.t.rows[slot].client == p.c.id {
 		return !p.c.released(p.t, slot), nil
@@ -402,7 +411,8 @@ func (p *turn) drain() {
 	}
 }
 
-// leave ends a lease, or a request that waits: the kernel drops the lock and wakes those who watch. Others of this client do not watch it.
+// leave ends a lease, or a request that waits: the kernel drops the lock and wakes those who watch.
+// Others of this client do not watch it.
 func (p *turn) leave() {
 	c := p.c
 	c.mu.Lock()

@@ -21,8 +21,8 @@ type arguments struct {
 // named are the files that an argument names, and those that it would name if they existed.
 type named struct{ found, missed []string }
 
-// argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options". Arguments repeat from action to
-// action, so the answer is remembered.
+// argument finds the files in an argument such as "-Wl,--version-script=api.map" or "@options".
+// Arguments repeat from action to action, so the answer is remembered.
 func (g *arguments) argument(arg string) named {
 	return g.known.of(arg, func() (n named, known bool) {
 		for _, part := range strings.FieldsFunc(arg, func(c rune) bool { return c == '=' || c == ',' || c == '@' }) {
@@ -41,8 +41,9 @@ func (g *arguments) argument(arg string) named {
 	})
 }
 
-// Named are the files that a's arguments name besides its inputs: an options file, a linker script, a
-// header that is forced in, the script of a generate block. No compiler lists all of these as dependencies.
+// Named are the files that a's arguments name besides its inputs: an options file, a linker script,
+// a header that is forced in, the script of a generate block. No compiler lists all of these as
+// dependencies.
 func (g *arguments) Named(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil
@@ -76,7 +77,8 @@ func hasArguments(a *graph.Action) bool {
 	return len(a.Argv) > 0 && (len(a.Tools) > 0 || a.Kind.Info().Project)
 }
 
-// namesNoFile reports an option whose value is no file that is read: a target, or a tool of nvcc's, which is in the key by its identity.
+// namesNoFile reports an option whose value is no file that is read: a target, or a tool of nvcc's,
+// which is in the key by its identity.
 func namesNoFile(option string) bool {
 	return isTarget(option) || option == "-ccbin" || option == "--compiler-bindir" || option == "--host-ccbin"
 }
@@ -84,7 +86,8 @@ func namesNoFile(option string) bool {
 // isTarget reports an option whose value is what a dependency file says is made.
 func isTarget(option string) bool { return option == "-MT" || option == "-MQ" }
 
-// watchArguments are the paths whose appearance, or whose being something else, makes an argument mean a file or PATH lead elsewhere.
+// watchArguments are the paths whose appearance, or whose being something else, makes an argument
+// mean a file or PATH lead elsewhere.
 func (g *arguments) watchArguments(a *graph.Action) (out []string) {
 	if !hasArguments(a) {
 		return nil

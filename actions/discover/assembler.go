@@ -17,13 +17,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// The assembler takes files in, for .incbin and .include, and no dependency file tells of it. Which files is seen in preprocessed text,
-// where macros are expanded and what the assembler gets stands in string literals. A command that leaves no such text is asked for it,
-// and only if some file that it read has the directive with anything but a name behind it. A name that cannot be seen there either,
-// since the assembler's own macros make it, may be that of any file: then the command runs each time.
+// The assembler takes files in, for .incbin and .include, and no dependency file tells of it. Which
+// files is seen in preprocessed text, where macros are expanded and what the assembler gets stands
+// in string literals. A command that leaves no such text is asked for it, and only if some file
+// that it read has the directive with anything but a name behind it. A name that cannot be seen
+// there either, since the assembler's own macros make it, may be that of any file: then the command
+// runs each time.
 //
-// Source for the assembler is looked at in the same way, always as the assembler reads it, and more closely:
-// what looks like a directive is one there, and its macros can make one that does not look like it.
+// Source for the assembler is looked at in the same way, always as the assembler reads it, and more
+// closely: what looks like a directive is one there, and its macros can make one that does not look
+// like it.
 
 // incbin are the files that the assembler takes in for a text.
 type incbin struct {
@@ -44,7 +47,8 @@ func (t *incbin) add(of incbin) {
 // incbinsIn finds what the code of a text has the assembler take in.
 func incbinsIn(text []byte) incbin { return takenIn(text, isCode) }
 
-// takenIn returns the files that .incbin and .include in text name. excluded reports, by the text after the name, that a match is no directive.
+// takenIn returns the files that .incbin and .include in text name. excluded reports, by the text
+// after the name, that a match is no directive.
 func takenIn(text []byte, excluded func(rest []byte) bool) (t incbin) {
 	for at := 0; ; {
 		i := bytes.IndexByte(text[at:], '.')
@@ -76,9 +80,10 @@ func takenBySource(text []byte) incbin {
 	return t
 }
 
-// composes reports that macros in a text, of a source with all that it includes, may make a directive of pieces: of an
-// argument behind a '.' or behind its beginning, of a word that is no directive where it stands, or of a '.' that
-// is an argument. In the alternate syntax, arguments replace words in names of files, if there are names.
+// composes reports that macros in a text, of a source with all that it includes, may make a
+// directive of pieces: of an argument behind a '.' or behind its beginning, of a word that is no
+// directive where it stands, or of a '.' that is an argument. In the alternate syntax, arguments
+// replace words in names of files, if there are names.
 func composes(text []byte, names bool) bool {
 	return asmMacros().Match(text) &&
 		(asmPieces().Match(text) || asmJoins().Match(text) && asmDot().Match(text) || names && asmAlternate().Match(text))
@@ -99,8 +104,8 @@ func asmPattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) })
 }
 
-// withoutComments leaves out lines of assembler source that are comments on every machine. Where quotation marks do not
-// pair up on each line, none is left out: a string may go on there.
+// withoutComments leaves out lines of assembler source that are comments on every machine. Where
+// quotation marks do not pair up on each line, none is left out: a string may go on there.
 func withoutComments(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for rest := text; len(rest) > 0; {
@@ -143,8 +148,8 @@ func assembler(a *graph.Action) string {
 	return ""
 }
 
-// readsMore reports options by which the assembler reads other files, or other directives: listings with the lines of sources,
-// files of options, and other syntax.
+// readsMore reports options by which the assembler reads other files, or other directives: listings
+// with the lines of sources, files of options, and other syntax.
 func readsMore(a *graph.Action) bool {
 	return slices.ContainsFunc(assemblerWords(a), func(o string) bool {
 		list, _, _ := strings.Cut(o, "=")
@@ -164,8 +169,9 @@ func assemblerWords(a *graph.Action) (words []string) {
 	return words
 }
 
-// asmDirective is what stands behind the name of a directive, which the assembler knows in small and in capital letters, and which string literals
-// may spell in pieces; nil if text begins with anything else.
+// asmDirective is what stands behind the name of a directive, which the assembler knows in small
+// and in capital letters, and which string literals may spell in pieces; nil if text begins with
+// anything else.
 func asmDirective(text []byte, name string) []byte {
 	for i := range len(name) {
 		if i > 0 && len(text) > 0 && text[0] == '"' {
@@ -193,8 +199,9 @@ func isCode(text []byte) bool {
 	return len(text) > 0 && bytes.IndexByte([]byte("(=.,;)[}-"), text[0]) >= 0
 }
 
-// nameAfter is the name behind a directive of the assembler: "x" in assembler source and raw string literals, \"x\" in others, which may end and
-// begin anew anywhere. "" is one that is not to be seen.
+// nameAfter is the name behind a directive of the assembler: "x" in assembler source and raw string
+// literals, \"x\" in others, which may end and begin anew anywhere. "" is one that is not to be
+// seen.
 func nameAfter(text []byte) string {
 	text, raw, ok := openName(text)
 	if !ok {
@@ -242,7 +249,8 @@ func openName(text []byte) (rest []byte, raw, ok bool) {
 	}
 }
 
-// reopened is what follows the beginning of the next string literal, where nothing but blanks and line markers is before it; else nil.
+// reopened is what follows the beginning of the next string literal, where nothing but blanks and
+// line markers is before it; else nil.
 func reopened(text []byte) []byte {
 	for {
 		text = bytes.TrimLeft(text, " \t\n")
@@ -257,7 +265,8 @@ func reopened(text []byte) []byte {
 	return text[1:]
 }
 
-// assemblerDirs are the folders that the assembler searches: gcc hands -I on to it. It may search them in another order.
+// assemblerDirs are the folders that the assembler searches: gcc hands -I on to it. It may search
+// them in another order.
 func assemblerDirs(a *graph.Action) []string {
 	dirs := append([]string{"."}, a.SearchDirs...)
 	for _, words := range [2][]string{a.Argv, assemblerWords(a)} {
@@ -272,7 +281,8 @@ func assemblerDirs(a *graph.Action) []string {
 	return compact(dirs)
 }
 
-// assembled follows .include. files are all that the assembler takes in, and names what it looked for.
+// assembled follows .include. files are all that the assembler takes in, and names what it looked
+// for.
 func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDigest, names []string, unknown bool) {
 	dirs := assemblerDirs(a)
 	done := map[string]bool{}
@@ -311,8 +321,9 @@ func (d *Discovery) assembled(a *graph.Action, t incbin) (files []cache.FileDige
 	return files, names, unknown
 }
 
-// IncbinDigests are comments for the end of a text that say what the assembler will take in for it, with its content: no other
-// action's key would tell of it. A file that is not found, or whose name is not to be seen, may be any.
+// IncbinDigests are comments for the end of a text that say what the assembler will take in for it,
+// with its content: no other action's key would tell of it. A file that is not found, or whose name
+// is not to be seen, may be any.
 func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) {
 	t := incbinsIn(text)
 	if a.Kind == graph.Cudafe || len(t.names)+len(t.sources) == 0 && !t.unknown { // the compile of the host code finds it for itself
@@ -327,7 +338,8 @@ func (d *Discovery) IncbinDigests(a *graph.Action, text []byte) (comments []byte
 	return append(comments, '\n'), files
 }
 
-// expanded is the preprocessed text of a command that compiles in one go; ok is false if it cannot be had.
+// expanded is the preprocessed text of a command that compiles in one go; ok is false if it cannot
+// be had.
 func (d *Discovery) expanded(ctx context.Context, ran Ran) (text []byte, ok bool) {
 	a := ran.Action
 	argvs, source := [][]string{a.Argv}, a.Inputs[0]

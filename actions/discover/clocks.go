@@ -12,9 +12,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// An output with the time in it belongs to its build tree and is not shared: the time is in no key. SOURCE_DATE_EPOCH, which is in each,
-// fixes __DATE__ and __TIME__ for g++; __TIMESTAMP__, the time of the source file, stays what it is (g++ 12), and clang before 16
-// knows nothing of the variable (clang 15).
+// An output with the time in it belongs to its build tree and is not shared: the time is in no key.
+// SOURCE_DATE_EPOCH, which is in each, fixes __DATE__ and __TIME__ for g++; __TIMESTAMP__, the time
+// of the source file, stays what it is (g++ 12), and clang before 16 knows nothing of the variable
+// (clang 15).
 
 // clocks are the macros that tell a time.
 type clocks struct {
@@ -49,7 +50,8 @@ func (d *Discovery) epoch(a *graph.Action) bool {
 	return slices.ContainsFunc(d.KeyEnv, func(e string) bool { return strings.HasPrefix(e, "SOURCE_DATE_EPOCH=") })
 }
 
-// TellsTime reports that a puts the time into an output: the project's own text does, or the command.
+// TellsTime reports that a puts the time into an output: the project's own text does, or the
+// command.
 func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
 	if a.Depfile == "" || a.Kind == graph.Generate {
 		return false
@@ -57,8 +59,8 @@ func (d *Discovery) TellsTime(a *graph.Action, found []cache.FileDigest) bool {
 	return d.CommandTellsTime(a) || slices.ContainsFunc(ownFiles(a, found), func(f string) bool { return d.differs(a, d.sources.scan(f).clocks) })
 }
 
-// CommandTellsTime reports a macro that the command defines as the time, in an argument or by a variable of the environment: the source
-// then does not name the clock.
+// CommandTellsTime reports a macro that the command defines as the time, in an argument or by a
+// variable of the environment: the source then does not name the clock.
 func (d *Discovery) CommandTellsTime(a *graph.Action) bool {
 	if a.Depfile == "" || a.Kind == graph.Generate {
 		return false

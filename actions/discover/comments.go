@@ -14,19 +14,19 @@ import (
 
 // # Edits of comments
 //
-// A comment in a shared header changes what every compile that includes it reads, and nothing that it
-// makes. After a compile of plain C or C++ its record in the build tree has the normal forms of the
-// project's headers (pptext.NormalForm) besides their contents. The compile need not run again while
-// all that it discovered is as it was, but for headers with the normal forms of the record.
+// A comment in a shared header changes what every compile that includes it reads, and nothing that
+// it makes. After a compile of plain C or C++ its record in the build tree has the normal forms of
+// the project's headers (pptext.NormalForm) besides their contents. The compile need not run again
+// while all that it discovered is as it was, but for headers with the normal forms of the record.
 //
 // The record stays what it is: what the compiler made of the headers that it read. So nothing that
-// was decided in this way ever leaves the build tree, and a chain of such edits is compared with the
-// compile, not with one another. A cache, which has no forms, compares contents.
+// was decided in this way ever leaves the build tree, and a chain of such edits is compared with
+// the compile, not with one another. A cache, which has no forms, compares contents.
 //
 // A compile that may make something of comments or of the bytes of a header has no forms: one with
-// options that are not known for the contrary (host.IgnoresComments), by a compiler that may add some,
-// or that printed something, as messages show lines. HoldsInTokens looks for the rest: headers that
-// are read for their time or by the assembler, or that #pragma once takes for one.
+// options that are not known for the contrary (host.IgnoresComments), by a compiler that may add
+// some, or that printed something, as messages show lines. HoldsInTokens looks for the rest:
+// headers that are read for their time or by the assembler, or that #pragma once takes for one.
 
 // formVersion is in each digest. Raise it when normal forms change.
 const formVersion = "1\n"
@@ -46,8 +46,8 @@ func (d *Discovery) normalForm(file string, content cache.Digest) cache.Digest {
 	})
 }
 
-// NormalForms returns the normal forms of the headers that a record of a discovered, where comments in
-// them are known not to matter.
+// NormalForms returns the normal forms of the headers that a record of a discovered, where comments
+// in them are known not to matter.
 func (d *Discovery) NormalForms(a *graph.Action, rec *cache.Record) (forms []cache.FileDigest) {
 	cxx := []string{".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cp", ".CPP"}
 	if a.Kind != graph.HostCompile || a.InPlace || a.Work != (graph.Work{}) || len(a.Outputs) != 1 ||

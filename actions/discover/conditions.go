@@ -13,9 +13,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A record names what it depends on besides files among the files that it discovered: macros, by name; weak inputs, by their place in
-// Action.Weak, since the file has another name where another architecture comes last, and in another target or build tree; the folders of the
-// dynamic loader; which of several equal headers are one; and what cannot be known.
+// A record names what it depends on besides files among the files that it discovered: macros, by
+// name; weak inputs, by their place in Action.Weak, since the file has another name where another
+// architecture comes last, and in another target or build tree; the folders of the dynamic loader;
+// which of several equal headers are one; and what cannot be known.
 const (
 	macroMark  = "-D"
 	weakMark   = "<weak "
@@ -24,10 +25,11 @@ const (
 	folderMark = "<folder of the project>" // see Placed
 )
 
-// Paths below the root are recorded relative to it, so a record serves a copy of the project elsewhere. That is
-// wrong for a path which the copy spells in the same way: the name of an absolute file in an #include or
-// __has_include, a folder in CPATH or in an absolute -I. There the copy reads the file of the first project.
-// A record of such a command is valid in its folder alone.
+// Paths below the root are recorded relative to it, so a record serves a copy of the project
+// elsewhere. That is wrong for a path which the copy spells in the same way: the name of an
+// absolute file in an #include or __has_include, a folder in CPATH or in an absolute -I. There the
+// copy reads the file of the first project. A record of such a command is valid in its folder
+// alone.
 
 // spells reports a path that names the root, rather than being relative to it.
 func (t Tree) spells(p string) bool {
@@ -83,8 +85,9 @@ func macroValue(a *graph.Action, name string) cache.Digest {
 	return cache.Digest{}
 }
 
-// Conditions are what a record depends on besides files of the project: the values of the macros that a preprocessed text used, or
-// that are mentioned in a file that a read; and the true text if the command said something about it.
+// Conditions are what a record depends on besides files of the project: the values of the macros
+// that a preprocessed text used, or that are mentioned in a file that a read; and the true text if
+// the command said something about it.
 func (d *Discovery) Conditions(a *graph.Action, found []cache.FileDigest, used []string, said bool) []cache.FileDigest {
 	if a.Kind != graph.Preprocess {
 		used = d.mentioned(a, found)
@@ -156,7 +159,8 @@ func (d *Discovery) Changes(a *graph.Action, rec *cache.Record) iter.Seq[string]
 	}
 }
 
-// change says what became of something that a record discovered; err is why it has no content today.
+// change says what became of something that a record discovered; err is why it has no content
+// today.
 func change(a *graph.Action, name string, err error) string {
 	if why, ok := strings.CutPrefix(name, neverMark); ok {
 		return "it runs each time: " + why
@@ -179,8 +183,9 @@ func change(a *graph.Action, name string, err error) string {
 	return name + " changed"
 }
 
-// today is the content of what a record of a discovered, by the name that it has there. Nothing that is made for other actions only is discovered by
-// name: which such files there are is another plan's affair.
+// today is the content of what a record of a discovered, by the name that it has there. Nothing
+// that is made for other actions only is discovered by name: which such files there are is another
+// plan's affair.
 func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	if m, ok := strings.CutPrefix(name, macroMark); ok {
 		return macroValue(a, m), nil
@@ -204,7 +209,8 @@ func (d *Discovery) today(a *graph.Action, name string) (cache.Digest, error) {
 	return d.Digest(name)
 }
 
-// StillAbsent reports at this moment that nothing has come which a command with that record would read as well.
+// StillAbsent reports at this moment that nothing has come which a command with that record would
+// read as well.
 func (d *Discovery) StillAbsent(rec *cache.Record) bool {
 	now := d.Tree
 	now.Listing = cache.NewListing(d.Root)

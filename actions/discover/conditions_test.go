@@ -50,7 +50,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The arguments of a command name files that no dependency file has; what another action writes is none of them.
+// The arguments of a command name files that no dependency file has; what another action writes is
+// none of them.
 func TestNamed(t *testing.T) {
 	d := New(Config{Tree: project(t, "api.map", "made.map", "a.o", "opts"), Made: func(file string) bool { return file == "made.map" }})
 	a := &graph.Action{Kind: graph.HostLink, Tools: []string{"cxx"}, Inputs: []string{"a.o"},

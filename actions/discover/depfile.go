@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// parseDepfile reads a dependency file as gcc, clang and nvcc write it, with any number of rules; the
-// errors of broken files name the line.
+// parseDepfile reads a dependency file as gcc, clang and nvcc write it, with any number of rules;
+// the errors of broken files name the line.
 //
 // There are two dialects, told apart by the first rule. gcc and clang write "target: dep dep", with
 // blanks and '#' escaped by a backslash, the backslashes before an escaped blank doubled, and '$'
-// doubled. nvcc (11.8 and 12.4) writes "target : dep", escapes blanks in names and nothing else (not
-// even tabs, '#' and '$'), and its target is what -o or -MT said, verbatim. So everything before the
-// colon of a rule is one target, with or without blanks.
+// doubled. nvcc (11.8 and 12.4) writes "target : dep", escapes blanks in names and nothing else
+// (not even tabs, '#' and '$'), and its target is what -o or -MT said, verbatim. So everything
+// before the colon of a rule is one target, with or without blanks.
 func parseDepfile(b []byte) (targets, deps []string, err error) {
 	var d *dialect
 	lines := bytes.Split(b, []byte("\n"))
@@ -123,9 +123,10 @@ func (d *dialect) words(s string) []string {
 	return out
 }
 
-// backslashes appends to w what the backslashes at the start of s and the character that they protect
-// stand for, and says how much of s that was. Before a blank, 2n+1 backslashes are n of them and the
-// blank, 2n are n of them at the end of a name; elsewhere a backslash is an ordinary character.
+// backslashes appends to w what the backslashes at the start of s and the character that they
+// protect stand for, and says how much of s that was. Before a blank, 2n+1 backslashes are n of
+// them and the blank, 2n are n of them at the end of a name; elsewhere a backslash is an ordinary
+// character.
 func (d *dialect) backslashes(w []byte, s string) ([]byte, int) {
 	n := len(s) - len(strings.TrimLeft(s, `\`))
 	var next byte
@@ -150,9 +151,10 @@ func (d *dialect) backslashes(w []byte, s string) ([]byte, int) {
 	return append(w, s[n:used]...), used
 }
 
-// parseLinkDepfile reads the dependency file of a linker. GNU ld (2.40) writes a name a line and escapes nothing, so that
-// "/opt/a b/lib/libcudart_static.a" looks like two names to make; lld escapes as gcc does; mold writes all names in one line. A line is
-// one name if there is a file of that name, and else read as make does.
+// parseLinkDepfile reads the dependency file of a linker. GNU ld (2.40) writes a name a line and
+// escapes nothing, so that "/opt/a b/lib/libcudart_static.a" looks like two names to make; lld
+// escapes as gcc does; mold writes all names in one line. A line is one name if there is a file of
+// that name, and else read as make does.
 func parseLinkDepfile(b []byte, exists func(name string) bool) ([]string, error) {
 	lines := strings.Split(string(bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))), "\n")
 	colon := ruleColon(lines[0])

@@ -1,6 +1,8 @@
-// Package discover finds what a command read besides its declared inputs, and what it looked for in vain: in dependency files, in the folders
-// that compilers search, in what linkers tell, in the text of sources. It knows what of a record is not so any more. It refuses to know
-// when anything runs: it starts no process but by Config.Ask, and asks its caller whether a file has changed since a command started.
+// Package discover finds what a command read besides its declared inputs, and what it looked for in
+// vain: in dependency files, in the folders that compilers search, in what linkers tell, in the
+// text of sources. It knows what of a record is not so any more. It refuses to know when anything
+// runs: it starts no process but by Config.Ask, and asks its caller whether a file has changed
+// since a command started.
 package discover
 
 import (
@@ -24,8 +26,8 @@ type Config struct {
 	Ask          Ask
 }
 
-// Ask runs a question where the command of a runs, and with its environment. quiet drops its standard output. ok is exit status 0: what a compiler
-// says that fails may be an answer as well.
+// Ask runs a question where the command of a runs, and with its environment. quiet drops its
+// standard output. ok is exit status 0: what a compiler says that fails may be an answer as well.
 type Ask func(ctx context.Context, a *graph.Action, argv []string, quiet bool) (said string, ok bool)
 
 // Discovery finds and checks what commands read. All methods may be called concurrently.

@@ -11,9 +11,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// Where a compiler searches is asked of it, after a command that ran: once in a run of kbuild for each set of flags that decide on it.
-// A question takes some 5 ms of processor time; a target has one, or one for each language. What the answer is goes into the record,
-// so a build that runs nothing asks nothing.
+// Where a compiler searches is asked of it, after a command that ran: once in a run of kbuild for
+// each set of flags that decide on it. A question takes some 5 ms of processor time; a target has
+// one, or one for each language. What the answer is goes into the record, so a build that runs
+// nothing asks nothing.
 
 // drivers are the compilers of a project.
 type drivers struct {
@@ -32,8 +33,8 @@ type searchAnswer struct {
 	ok    bool
 }
 
-// searches are the lists of folders that the command of a searches, one for each of the compilers that it runs; ok is false if that
-// cannot be known.
+// searches are the lists of folders that the command of a searches, one for each of the compilers
+// that it runs; ok is false if that cannot be known.
 func (d *drivers) searches(ctx context.Context, a *graph.Action) (lists []host.Search, ok bool) {
 	files := slices.Concat(a.Inputs, a.Outputs, a.Step().UnkeyedPaths, []string{a.Depfile})
 	for _, s := range a.Step().Staged {
@@ -80,7 +81,8 @@ func (d *drivers) appeared(lists []host.Search) bool {
 	return slices.ContainsFunc(lists, func(s host.Search) bool { return slices.ContainsFunc(s.Missing, come) })
 }
 
-// askSearch asks a gcc or clang. The text that it preprocesses, which of CUDA is large, is not wanted.
+// askSearch asks a gcc or clang. The text that it preprocesses, which of CUDA is large, is not
+// wanted.
 func (d *drivers) askSearch(ctx context.Context, a *graph.Action, question []string) ([]host.Search, bool) {
 	said, _ := d.ask(ctx, a, question, true)
 	s, ok := host.ParseSearch(said)
@@ -116,7 +118,8 @@ func (d *drivers) askNVCC(ctx context.Context, a *graph.Action) (lists []host.Se
 	return lists, true
 }
 
-// folders are where the driver that a runs by argv looks for programs and libraries. Lists are as it gives them.
+// folders are where the driver that a runs by argv looks for programs and libraries. Lists are as
+// it gives them.
 func (d *drivers) folders(ctx context.Context, a *graph.Action, argv []string) (host.Folders, bool) {
 	question := host.AskFolders(argv)
 	f, ok := host.ParseFolders(d.folder.of(strings.Join(append(question, a.Env...), "\x00"), func() (string, bool) {

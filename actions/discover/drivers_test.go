@@ -28,7 +28,8 @@ func project(t *testing.T, files ...string) Tree {
 	}}
 }
 
-// A compiler is asked once where it searches, for all actions whose flags decide alike; and again when a folder came that was missing.
+// A compiler is asked once where it searches, for all actions whose flags decide alike; and again
+// when a folder came that was missing.
 func TestSearchesAreAskedOnce(t *testing.T) {
 	tree := project(t, "inc/a.h")
 	var asked []string

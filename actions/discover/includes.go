@@ -17,7 +17,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// Find fills in what a command read and looked for. stable is false if some of it has changed since it started, or may have come.
+// Find fills in what a command read and looked for. stable is false if some of it has changed since
+// it started, or may have come.
 func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stable bool, err error) {
 	stable = true
 	a := ran.Action
@@ -43,8 +44,9 @@ func (d *Discovery) Find(ctx context.Context, ran Ran, rec *cache.Record) (stabl
 	return d.linkStub(ctx, ran, rec) && stable, nil
 }
 
-// readDepfiles reads the dependency files of a command and digests what they name, without the declared inputs. dotDot are
-// the names with "..", as the compiler has them. placed reports that a name spells the root.
+// readDepfiles reads the dependency files of a command and digests what they name, without the
+// declared inputs. dotDot are the names with "..", as the compiler has them. placed reports that a
+// name spells the root.
 func (d *Discovery) readDepfiles(ctx context.Context, ran Ran) (
 	out []cache.FileDigest, dotDot []string, placed bool, err error,
 ) {
@@ -102,8 +104,8 @@ func (d *Discovery) readDepfile(ran Ran, file string) ([]string, error) {
 	return deps, nil
 }
 
-// ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld writes names as they are, and one
-// with a blank would be two.
+// ofLink stands for the folder of an LTO link's temporary objects in its dependency file: GNU ld
+// writes names as they are, and one with a blank would be two.
 const ofLink = "<temporary>/"
 
 func (d *Discovery) dependencies(ran Ran, text []byte) (deps []string, err error) {
@@ -131,11 +133,13 @@ type compile struct {
 	rec *cache.Record
 }
 
-// includes fills in what a compile looked for besides what it read: paths that do not exist and would be read instead of a discovered
-// header if they did, and files that were asked for by __has_include or taken in by the assembler. stable is false if one of them came
-// while the command ran.
+// includes fills in what a compile looked for besides what it read: paths that do not exist and
+// would be read instead of a discovered header if they did, and files that were asked for by
+// __has_include or taken in by the assembler. stable is false if one of them came while the command
+// ran.
 //
-// It lists too many rather than too few: one too many costs a compile that was not needed on the day such a file appears.
+// It lists too many rather than too few: one too many costs a compile that was not needed on the
+// day such a file appears.
 func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, dotDot []string) (stable bool) {
 	a, told := ran.Action, false
 	var asked []string
@@ -182,7 +186,8 @@ func (d *Discovery) includes(ctx context.Context, ran Ran, rec *cache.Record, do
 	return d.shadows(ran, rec) && stable
 }
 
-// spelled notes where headers would have been found by any name that they can have been included by.
+// spelled notes where headers would have been found by any name that they can have been included
+// by.
 func (s *compile) spelled(headers, dirs []string) {
 	for _, f := range headers {
 		for _, rel := range spellings(f, dirs) {
@@ -191,8 +196,8 @@ func (s *compile) spelled(headers, dirs []string) {
 	}
 }
 
-// besideFiles notes what files include in quotes where it would be found first: in the folder of the file that has it. Where a macro may name it, it is any
-// of headers.
+// besideFiles notes what files include in quotes where it would be found first: in the folder of
+// the file that has it. Where a macro may name it, it is any of headers.
 func (s *compile) besideFiles(files, headers, dirs []string) {
 	names, computed := map[string][]string{}, map[string]bool{} // by folder
 	for _, f := range files {
@@ -211,8 +216,8 @@ func (s *compile) besideFiles(files, headers, dirs []string) {
 	}
 }
 
-// searched asks the compiler of a where it searches, and notes it. others are the folders, in order, of all compilers that a runs; ok is
-// false if the compiler does not say.
+// searched asks the compiler of a where it searches, and notes it. others are the folders, in
+// order, of all compilers that a runs; ok is false if the compiler does not say.
 func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Record) (others []string, ok bool) {
 	lists, ok := d.drivers.searches(ctx, a)
 	if !ok {
@@ -232,8 +237,8 @@ func (d *Discovery) searched(ctx context.Context, a *graph.Action, rec *cache.Re
 	return compact(others), true
 }
 
-// besideStub notes that the parts which a source of the toolkit includes in quotes (link.stub, what it is told by macros) are not in the
-// folder of that source, where they are looked for first.
+// besideStub notes that the parts which a source of the toolkit includes in quotes (link.stub, what
+// it is told by macros) are not in the folder of that source, where they are looked for first.
 func (s *compile) besideStub() {
 	a := s.ran.Action
 	if !compilesMade(a) {
@@ -252,8 +257,9 @@ func (s *compile) besideStub() {
 	s.in(was)
 }
 
-// hasIncludes looks for what __has_include names, and for what headers of the system include in quotes, which their own folder does not
-// have. It gives the files that are there: if one goes, the answer is another.
+// hasIncludes looks for what __has_include names, and for what headers of the system include in
+// quotes, which their own folder does not have. It gives the files that are there: if one goes, the
+// answer is another.
 func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	own := ownFiles(s.ran.Action, found)
 	var names []string
@@ -289,7 +295,8 @@ func (s *compile) hasIncludes(found []cache.FileDigest, quoted, angled []string)
 	return append(there, s.present(slices.Concat(found, there), names)...)
 }
 
-// present notes where names are missing, and gives the files that they stand for and that the action neither declares nor found.
+// present notes where names are missing, and gives the files that they stand for and that the
+// action neither declares nor found.
 func (s *compile) present(found []cache.FileDigest, names []string) (there []cache.FileDigest) {
 	known := map[string]bool{}
 	for _, p := range append(paths(found), s.ran.Action.Inputs...) {
@@ -310,7 +317,8 @@ func (s *compile) present(found []cache.FileDigest, names []string) (there []cac
 	return there
 }
 
-// assembles gives what the assembler takes in for a compile of a source, or of host code that is preprocessed.
+// assembles gives what the assembler takes in for a compile of a source, or of host code that is
+// preprocessed.
 func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	a := s.ran.Action
 	var t incbin
@@ -344,7 +352,8 @@ func (s *compile) assembles(found []cache.FileDigest) []cache.FileDigest {
 	return slices.DeleteFunc(files, func(f cache.FileDigest) bool { return slices.Contains(have, f.Path) })
 }
 
-// assemblerSource returns the files that the source of an assembler compile includes, after preprocessing for .S.
+// assemblerSource returns the files that the source of an assembler compile includes, after
+// preprocessing for .S.
 func (s *compile) assemblerSource() incbin {
 	a := s.ran.Action
 	var text []byte
@@ -362,12 +371,14 @@ func (s *compile) assemblerSource() incbin {
 	return t
 }
 
-// compilesMade reports a compile of host code that the compiler of device code made, not of a source.
+// compilesMade reports a compile of host code that the compiler of device code made, not of a
+// source.
 func compilesMade(a *graph.Action) bool {
 	return a.Kind == graph.HostPart && (len(a.Inputs) == 0 || !slices.Contains(a.Argv, a.Inputs[0]))
 }
 
-// stagedIncbins are what the assembler takes in for the texts that were put into the command's folder.
+// stagedIncbins are what the assembler takes in for the texts that were put into the command's
+// folder.
 func (s *compile) stagedIncbins() (t incbin) {
 	for _, in := range s.ran.Action.Step().Staged {
 		if in.From == "" {
@@ -434,7 +445,8 @@ func (s *search) absent(rel, found string) {
 	}
 }
 
-// dotDotInclude notes where "dir/../x.h", which was found through one folder, would have been found through others.
+// dotDotInclude notes where "dir/../x.h", which was found through one folder, would have been found
+// through others.
 func (s *search) dotDotInclude(name string) {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, s.tree.Root+"/"), "./")
 	for _, d := range s.dirs {
@@ -455,8 +467,8 @@ func (s *search) dotDotInclude(name string) {
 	}
 }
 
-// manyDirs is up to how many folders those of headers outside of the project are among them: a library of templates has hundreds,
-// and hundreds of headers.
+// manyDirs is up to how many folders those of headers outside of the project are among them: a
+// library of templates has hundreds, and hundreds of headers.
 const manyDirs = 64
 
 // quoteDirs are the folders of quoted includes: of the source and of the project's headers.

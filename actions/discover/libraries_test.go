@@ -22,7 +22,8 @@ func TestTellsUser(t *testing.T) {
 	}
 }
 
-// libgcc_s.so of gcc is a script, and names a library without a folder: the linker looks for it where it runs, and in all folders.
+// libgcc_s.so of gcc is a script, and names a library without a folder: the linker looks for it
+// where it runs, and in all folders.
 func TestAbsentInScripts(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

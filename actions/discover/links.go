@@ -13,9 +13,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// What a link looked for is asked of the linker while it links: with --verbose GNU ld tells of each file that it tried to open, for whatever
-// reason: -l in a flag, a response file or a script, INPUT, GROUP and INCLUDE in scripts, members of thin archives, its own folders. Of other linkers only
-// what is known of -L and -l is kept; where something else may name a file, such a link runs each time.
+// What a link looked for is asked of the linker while it links: with --verbose GNU ld tells of each
+// file that it tried to open, for whatever reason: -l in a flag, a response file or a script,
+// INPUT, GROUP and INCLUDE in scripts, members of thin archives, its own folders. Of other linkers
+// only what is known of -L and -l is kept; where something else may name a file, such a link runs
+// each time.
 
 // isLink reports a link of host code.
 func isLink(a *graph.Action) bool { return a.Kind.Info().Lane == graph.LaneLink }
@@ -29,7 +31,8 @@ func (d *Discovery) Trace(file string) LinkTrace {
 	return parseLinkTrace(text, d.isFile)
 }
 
-// TellsUser reports a link that was asked to say something on its standard output: a map, a trace. A map that goes to a file is none of it.
+// TellsUser reports a link that was asked to say something on its standard output: a map, a trace.
+// A map that goes to a file is none of it.
 func TellsUser(a *graph.Action) bool {
 	return slices.ContainsFunc(a.Argv, func(arg string) bool {
 		for _, word := range strings.FieldsFunc(arg, func(c rune) bool { return c == ',' || c == '=' }) {
@@ -46,7 +49,8 @@ func TellsUser(a *graph.Action) bool {
 	})
 }
 
-// deviceLibraries fills in what -l means in argv, a command of a device link. stable is false if that changed meanwhile.
+// deviceLibraries fills in what -l means in argv, a command of a device link. stable is false if
+// that changed meanwhile.
 func (d *Discovery) deviceLibraries(ran Ran, argv []string, lld bool, rec *cache.Record) (stable bool) {
 	stable = true
 	for _, candidates := range compiler.DeviceLibraries(argv, lld) {
@@ -123,7 +127,8 @@ func untraced(a *graph.Action) string {
 	return ""
 }
 
-// programs notes which of some programs a driver runs that was told by -B where to look, and gives where it looked before.
+// programs notes which of some programs a driver runs that was told by -B where to look, and gives
+// where it looked before.
 func (t Tree) programs(f host.Folders, rec *cache.Record, names ...string) []string {
 	names = append(names, "specs")
 	dirs := compact(append(slices.Clone(f.Programs), f.Libraries...))

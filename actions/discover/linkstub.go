@@ -13,10 +13,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// Where nvcc links device code as one command it compiles link.stub too, and searches the project's folder for its headers (-I.). It writes
-// no dependency file of that, so the compiler is asked for what the stub includes: by the command that nvcc says it would run, with -M.
+// Where nvcc links device code as one command it compiles link.stub too, and searches the project's
+// folder for its headers (-I.). It writes no dependency file of that, so the compiler is asked for
+// what the stub includes: by the command that nvcc says it would run, with -M.
 
-// linkStub fills in what such a link took in and looked for. stable is false if some of it may have come while the command ran.
+// linkStub fills in what such a link took in and looked for. stable is false if some of it may have
+// come while the command ran.
 func (d *Discovery) linkStub(ctx context.Context, ran Ran, rec *cache.Record) (stable bool) {
 	a := ran.Action
 	if a.Kind != graph.DeviceLink || !d.drivers.known(a) || a.Tools[0] != "nvcc" {

@@ -11,17 +11,20 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A test finds the toolkit's libraries by the folders that kbuild puts in front of its LD_LIBRARY_PATH. What it loads from them is not among its declared
-// inputs: the programs and libraries that it is made of name it. A library that a program opens by a name of its own (dlopen) is in nobody's list.
+// A test finds the toolkit's libraries by the folders that kbuild puts in front of its
+// LD_LIBRARY_PATH. What it loads from them is not among its declared inputs: the programs and
+// libraries that it is made of name it. A library that a program opens by a name of its own
+// (dlopen) is in nobody's list.
 
-// Loaded are the shared libraries that a test is made of and that are in the folders that kbuild leads it to, in the order in which they are needed. It has
-// none before its program is there.
+// Loaded are the shared libraries that a test is made of and that are in the folders that kbuild
+// leads it to, in the order in which they are needed. It has none before its program is there.
 func (d *Discovery) Loaded(a *graph.Action) []string {
 	found, _ := d.loaded(a)
 	return found
 }
 
-// loaded is Loaded, and the paths at which another library would be loaded in place of one of them or of the system.
+// loaded is Loaded, and the paths at which another library would be loaded in place of one of them
+// or of the system.
 func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 	dirs := a.Test().LibDirs
 	if len(dirs) == 0 {
@@ -41,8 +44,9 @@ func (d *Discovery) loaded(a *graph.Action) (found, missed []string) {
 	return found, missed
 }
 
-// inFolders are the files that the loader may take for a library in some folders, up to the first of them that has it: that in the folder, and builds for some
-// processors (ld.so(8)), all of them, whatever processor this is.
+// inFolders are the files that the loader may take for a library in some folders, up to the first
+// of them that has it: that in the folder, and builds for some processors (ld.so(8)), all of them,
+// whatever processor this is.
 func (d *Discovery) inFolders(dirs []string, name string) (found, missed []string) {
 	for _, dir := range dirs {
 		special := filepath.Join(dir, "glibc-hwcaps")

@@ -13,11 +13,13 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A shared library that a link names may need others. GNU ld looks for those in the folders of -rpath-link, of the library itself, and at last in those
-// of the dynamic loader, which it reads from ld.so.conf and what that includes. It takes no code of them, but a program exports what they refer to. A
-// record of such a link has the text of these lists as a condition.
+// A shared library that a link names may need others. GNU ld looks for those in the folders of
+// -rpath-link, of the library itself, and at last in those of the dynamic loader, which it reads
+// from ld.so.conf and what that includes. It takes no code of them, but a program exports what they
+// refer to. A record of such a link has the text of these lists as a condition.
 
-// loaderLists are where GNU ld looks for the list: in the prefix that Debian and others build it with first.
+// loaderLists are where GNU ld looks for the list: in the prefix that Debian and others build it
+// with first.
 var loaderLists = []string{"/usr/etc/ld.so.conf", "/etc/ld.so.conf"}
 
 // loader finds them, once in a run.

@@ -13,18 +13,21 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A header with #pragma once is read once, and the compilers have to say which files are one. clang takes those of one inode for it. gcc takes those of
-// one size, one content and one time stamp in seconds, and does not name the second one in its dependency file. So what a compile reads depends on
-// more than content: two equal headers that one checkout wrote within a second are two after touch. A record of such a compile has, for each set
-// of equal headers, which of them are one as a condition.
+// A header with #pragma once is read once, and the compilers have to say which files are one. clang
+// takes those of one inode for it. gcc takes those of one size, one content and one time stamp in
+// seconds, and does not name the second one in its dependency file. So what a compile reads depends
+// on more than content: two equal headers that one checkout wrote within a second are two after
+// touch. A record of such a compile has, for each set of equal headers, which of them are one as a
+// condition.
 //
-// Sets within the system or the toolkit are left out: Thrust has dozens of them, and another machine installed them in other seconds. So is a
-// second header whose name a macro makes.
+// Sets within the system or the toolkit are left out: Thrust has dozens of them, and another
+// machine installed them in other seconds. So is a second header whose name a macro makes.
 
 // oneMark begins the condition; the files follow, with newlines between.
 const oneMark = "<one of> "
 
-// onceHeaders gives the conditions of headers that are equal, and such headers as were left out for being equal, which no dependency file names.
+// onceHeaders gives the conditions of headers that are equal, and such headers as were left out for
+// being equal, which no dependency file names.
 func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string) (there []cache.FileDigest) {
 	system := systemDirs(found)
 	isSystem := func(f string) bool {
@@ -60,7 +63,8 @@ func (s *compile) onceHeaders(found []cache.FileDigest, quoted, angled []string)
 	return there
 }
 
-// leftOut are the files that own ones include by name and that are equal to one of a set, but were not read.
+// leftOut are the files that own ones include by name and that are equal to one of a set, but were
+// not read.
 func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDigest, own, quoted, angled []string) (out []cache.FileDigest) {
 	sizes, known := map[int64]bool{}, map[string]bool{}
 	for _, f := range found {
@@ -111,7 +115,8 @@ func (s *compile) leftOut(sets map[cache.Digest][]string, found []cache.FileDige
 	return out
 }
 
-// systemDirs are the folders of what is installed, with a slash at the end: those of the system, and that of the toolkit's headers.
+// systemDirs are the folders of what is installed, with a slash at the end: those of the system,
+// and that of the toolkit's headers.
 func systemDirs(found []cache.FileDigest) []string {
 	dirs := []string{"/usr/"}
 	for _, f := range found {
@@ -160,7 +165,8 @@ func EqualHeaders(rec *cache.Record) (files []string) {
 	return files
 }
 
-// isOnce reports a text that may ask to be read once, in one way or another. One that does not costs nothing to speak of.
+// isOnce reports a text that may ask to be read once, in one way or another. One that does not
+// costs nothing to speak of.
 func isOnce(text []byte) bool {
 	if !bytes.Contains(text, []byte("ragma")) {
 		return false

@@ -10,9 +10,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// A compile that is guided by a profile reads it and tells nobody: no dependency file names it. gcc looks for a .gcda by the name of the
-// object, beside it or, under the name of the whole path with # for /, in the folder of -fprofile-use= or -fprofile-dir=. (gcc 11 and 12;
-// clang 15 takes a file, or default.profdata.) A file that an option names is found as every other.
+// A compile that is guided by a profile reads it and tells nobody: no dependency file names it. gcc
+// looks for a .gcda by the name of the object, beside it or, under the name of the whole path with
+// # for /, in the folder of -fprofile-use= or -fprofile-dir=. (gcc 11 and 12; clang 15 takes a
+// file, or default.profdata.) A file that an option names is found as every other.
 
 // profiles are the files in which a compile looks for a profile, whether they are there or not.
 func (g *arguments) profiles(a *graph.Action) []string {

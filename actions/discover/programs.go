@@ -13,11 +13,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// A driver finds the programs that it runs, the start files and the folders of libraries by -B, COMPILER_PATH, LIBRARY_PATH and its
-// installation. It hands folders to the linker only if they exist.
+// A driver finds the programs that it runs, the start files and the folders of libraries by -B,
+// COMPILER_PATH, LIBRARY_PATH and its installation. It hands folders to the linker only if they
+// exist.
 
-// driverFolders gives the paths that must stay absent for the driver to find what it found: folders that it would hand to the linker,
-// start files, and with -B programs.
+// driverFolders gives the paths that must stay absent for the driver to find what it found: folders
+// that it would hand to the linker, start files, and with -B programs.
 func (d *drivers) driverFolders(ctx context.Context, a *graph.Action, rec *cache.Record) (missing []string) {
 	f, ok := d.folders(ctx, a, a.Argv)
 	if !ok {
@@ -67,8 +68,8 @@ func (d *drivers) compilePrograms(ctx context.Context, a *graph.Action, rec *cac
 	}
 }
 
-// linkerCommand is the command of the linker that a driver runs for a: it adds libraries, and folders to look for them. Of a driver that does
-// not say it is the driver's own.
+// linkerCommand is the command of the linker that a driver runs for a: it adds libraries, and
+// folders to look for them. Of a driver that does not say it is the driver's own.
 func (d *drivers) linkerCommand(ctx context.Context, a *graph.Action) []string {
 	if !d.known(a) {
 		return a.Argv

@@ -11,20 +11,23 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// A file that comes to a folder which the compiler searches before the one where it found a header is read in its place. A source has
-// hundreds of headers of the system, and the compiler half a dozen folders, so a record does not name all those paths. It has the list
-// of the folders, which all records of a target share, and the headers that it discovered; what must be absent follows from these. To
-// find that nothing has come takes, for each header and folder, a look at the names in the folder, and most often the first part of
-// the header's name is not among them. A null build does not even do that: the snapshot has all paths of all records, each once, and
-// folders that did not change got no new names.
+// A file that comes to a folder which the compiler searches before the one where it found a header
+// is read in its place. A source has hundreds of headers of the system, and the compiler half a
+// dozen folders, so a record does not name all those paths. It has the list of the folders, which
+// all records of a target share, and the headers that it discovered; what must be absent follows
+// from these. To find that nothing has come takes, for each header and folder, a look at the names
+// in the folder, and most often the first part of the header's name is not among them. A null build
+// does not even do that: the snapshot has all paths of all records, each once, and folders that did
+// not change got no new names.
 //
-// gcc takes NAME.gch in place of NAME, in each folder; so does clang for a header that is forced in. A folder is no header: gcc and clang
-// pass it over, until it is a file.
+// gcc takes NAME.gch in place of NAME, in each folder; so does clang for a header that is forced
+// in. A folder is no header: gcc and clang pass it over, until it is a file.
 
 // pch is the ending of a precompiled header.
 const pch = ".gch"
 
-// shadowCandidates are the places where another file would be read in place of those that a record discovered.
+// shadowCandidates are the places where another file would be read in place of those that a record
+// discovered.
 type shadowCandidates struct {
 	tree  Tree
 	dirs  []string
@@ -41,8 +44,8 @@ func (t Tree) candidates(list string) *shadowCandidates {
 	return h
 }
 
-// of gives, for a header that was found, the paths that are there and those that are not. Of a path whose first folder is not there, that is
-// the folder. missing may be nil.
+// of gives, for a header that was found, the paths that are there and those that are not. Of a path
+// whose first folder is not there, that is the folder. missing may be nil.
 func (h *shadowCandidates) of(file string, there, missing func(p string)) {
 	h.at(file+pch, h.hasPCH(path.Dir(file)), there, missing)
 	for i, d := range h.dirs {
@@ -98,7 +101,8 @@ func below(file, dir string) (rel string, ok bool) {
 	return "", false
 }
 
-// shadowed is a file that has come and would be read in place of one that rec discovered, "" if there is none.
+// shadowed is a file that has come and would be read in place of one that rec discovered, "" if
+// there is none.
 func (t Tree) shadowed(rec *cache.Record) (file string) {
 	for _, list := range rec.Search {
 		h := t.candidates(list)
@@ -116,8 +120,9 @@ func (t Tree) shadowed(rec *cache.Record) (file string) {
 	return file
 }
 
-// shadows fills in what a record says of the files ahead of those that it discovered. What may not come before a header that the action
-// declares it names: declared headers are few. stable is false if one of them may have come while the command ran.
+// shadows fills in what a record says of the files ahead of those that it discovered. What may not
+// come before a header that the action declares it names: declared headers are few. stable is false
+// if one of them may have come while the command ran.
 func (d *Discovery) shadows(ran Ran, rec *cache.Record) (stable bool) {
 	stable = true
 	declared := d.declaredHeaders(ran.Action)
@@ -155,7 +160,8 @@ func (d *Discovery) came(file string, ran Ran) bool {
 	return err == nil && !d.Made(file) && ran.Changed(file, is)
 }
 
-// compiledHeader is the condition that a precompiled header stays as it is: it is used, or not, for what is in it.
+// compiledHeader is the condition that a precompiled header stays as it is: it is used, or not, for
+// what is in it.
 func (t Tree) compiledHeader(file string) cache.FileDigest {
 	d, err := t.Digest(file)
 	if err != nil {
@@ -164,7 +170,8 @@ func (t Tree) compiledHeader(file string) cache.FileDigest {
 	return cache.FileDigest{Path: file, Digest: d}
 }
 
-// declaredHeaders are the inputs of a compile besides its source that it may include. They are not discovered by it once more.
+// declaredHeaders are the inputs of a compile besides its source that it may include. They are not
+// discovered by it once more.
 func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 	if len(a.Inputs) == 0 {
 		return nil
@@ -172,10 +179,12 @@ func (d *Discovery) declaredHeaders(a *graph.Action) (files []string) {
 	return slices.DeleteFunc(slices.Clone(a.Inputs[1:]), d.Intermediate)
 }
 
-// precompiled notes the precompiled headers that gcc and clang would take besides those that stand ahead of a header: in the folder of the source,
-// in place of one that it may have in quotes; in place of one that is forced in; and beside the source. (Of its own source gcc takes none
-// for x86-64, since it compares settings before they are complete. That is luck, not a rule.) It gives those that are there. gcc takes one for
-// the first include of a source alone, so that what headers include does not count.
+// precompiled notes the precompiled headers that gcc and clang would take besides those that stand
+// ahead of a header: in the folder of the source, in place of one that it may have in quotes; in
+// place of one that is forced in; and beside the source. (Of its own source gcc takes none for
+// x86-64, since it compares settings before they are complete. That is luck, not a rule.) It gives
+// those that are there. gcc takes one for the first include of a source alone, so that what headers
+// include does not count.
 func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 	a := s.ran.Action
 	if len(a.Inputs) == 0 {
@@ -214,8 +223,8 @@ func (s *compile) precompiled(headers []string) (there []cache.FileDigest) {
 	return there
 }
 
-// forcedIn are the names by which options, or compilers themselves for CUDA and HIP, have headers included. They are looked for in the folder that the
-// compiler runs in, before all others.
+// forcedIn are the names by which options, or compilers themselves for CUDA and HIP, have headers
+// included. They are looked for in the folder that the compiler runs in, before all others.
 func forcedIn(a *graph.Action, headers []string) (names []string) {
 	follows := false // the option that has a header included
 	for _, arg := range a.Argv {
@@ -240,8 +249,9 @@ func forcedIn(a *graph.Action, headers []string) (names []string) {
 	return compact(names)
 }
 
-// hostHeaders notes the headers of the toolkit that the host code of cudafe++ includes, where nvcc runs as one command: its dependency file does
-// not name them. They are the same for every source, and searched like others.
+// hostHeaders notes the headers of the toolkit that the host code of cudafe++ includes, where nvcc
+// runs as one command: its dependency file does not name them. They are the same for every source,
+// and searched like others.
 func (t Tree) hostHeaders(rec *cache.Record) {
 	for _, list := range rec.Search {
 		for _, name := range nvcc.HostHeaders {
@@ -252,8 +262,9 @@ func (t Tree) hostHeaders(rec *cache.Record) {
 	}
 }
 
-// watchShadows adds the paths that must be absent, or are there and were passed over, to set. done are the headers that were looked at for a
-// list: the records of a target have most of them in common.
+// watchShadows adds the paths that must be absent, or are there and were passed over, to set. done
+// are the headers that were looked at for a list: the records of a target have most of them in
+// common.
 func (t Tree) watchShadows(rec *cache.Record, set map[string]bool, done map[string]map[string]bool) {
 	for _, list := range rec.Search {
 		seen := done[list]

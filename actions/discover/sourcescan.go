@@ -15,9 +15,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/host"
 )
 
-// What a source or header asks for is in no dependency file. It is found here by looking at the text as the preprocessor does where that
-// decides: lines are spliced, comments are blank. Elsewhere too much is taken rather than too little: what stands in a comment or in
-// a branch that is not compiled counts, and costs a compile on the day when a file of that name comes or goes.
+// What a source or header asks for is in no dependency file. It is found here by looking at the
+// text as the preprocessor does where that decides: lines are spliced, comments are blank.
+// Elsewhere too much is taken rather than too little: what stands in a comment or in a branch that
+// is not compiled counts, and costs a compile on the day when a file of that name comes or goes.
 
 // sourceScan is what a source or header asks for besides the files that it includes.
 type sourceScan struct {
@@ -38,7 +39,8 @@ type sourceScan struct {
 // nothing is the scan of most files: there may be 100,000 of them.
 var nothing sourceScan
 
-// sources reads sources and headers. A header is read by very many sources, and its scan is remembered.
+// sources reads sources and headers. A header is read by very many sources, and its scan is
+// remembered.
 type sources struct {
 	tree    Tree
 	scans   memo[cache.Digest, *sourceScan]
@@ -63,8 +65,8 @@ func (s *sources) scan(file string) *sourceScan {
 	})
 }
 
-// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers are asked for
-// again and again, so their answers are remembered.
+// mentions reports a name in a file; a file that cannot be read may hold any. The toolkit's headers
+// are asked for again and again, so their answers are remembered.
 func (s *sources) mentions(file, name string) bool {
 	return s.named.of([2]string{file, name}, func() (found, ofSystem bool) {
 		text, err := s.read(file)
@@ -157,11 +159,12 @@ func isDefined(text []byte) bool {
 	return bytes.Contains(line, []byte("define ")) || bytes.Contains(line, []byte("define\t"))
 }
 
-// hasInclude begins the names of the operators that ask whether a file exists: __has_include, __has_include_next and gcc's own
-// __has_include__.
+// hasInclude begins the names of the operators that ask whether a file exists: __has_include,
+// __has_include_next and gcc's own __has_include__.
 const hasInclude = "__has_include"
 
-// splice removes backslashes at the ends of lines with the newlines. gcc allows blanks between them.
+// splice removes backslashes at the ends of lines with the newlines. gcc allows blanks between
+// them.
 func splice(text []byte) []byte {
 	if !bytes.Contains(text, []byte("\\\n")) && !bytes.Contains(text, []byte("\\ ")) && !bytes.Contains(text, []byte("\\\t")) && !bytes.Contains(text, []byte("\\\r")) {
 		return text
@@ -219,7 +222,8 @@ func blank(text []byte) []byte {
 	}
 }
 
-// literal is the name that "x" or <x> at the start of text stands for, and how long that is; "" if it is none.
+// literal is the name that "x" or <x> at the start of text stands for, and how long that is; "" if
+// it is none.
 func literal(text []byte) (name string, size int) {
 	if len(text) == 0 || text[0] != '"' && text[0] != '<' {
 		return "", 0
@@ -262,7 +266,8 @@ func operand(text []byte) (name, rest string) {
 	return "", strings.TrimSpace(body)
 }
 
-// directiveBody is the rest of a directive, to the end of the line in which it is outside of comments, with blanks for comments.
+// directiveBody is the rest of a directive, to the end of the line in which it is outside of
+// comments, with blanks for comments.
 func directiveBody(text []byte) string {
 	var out []byte
 	quote := byte(0)
@@ -375,8 +380,8 @@ func words(body string) (macros, quoted, angled []string) {
 	return macros, quoted, angled
 }
 
-// macroNames finds the files that __has_include asks for through macros: a macro that stands for a name, or one of whose parameters is
-// handed on to __has_include.
+// macroNames finds the files that __has_include asks for through macros: a macro that stands for a
+// name, or one of whose parameters is handed on to __has_include.
 type macroNames struct {
 	lines   []directive
 	defs    map[string][]directive
@@ -387,7 +392,8 @@ type macroNames struct {
 	unknown string // a macro that makes a name in a way that is not followed
 }
 
-// namesThroughMacros gives the names that files, by absolute paths, hand to __has_include; unknown is a macro for which that is not known.
+// namesThroughMacros gives the names that files, by absolute paths, hand to __has_include; unknown
+// is a macro for which that is not known.
 func namesThroughMacros(files []string, flags []string) (names []string, unknown string) {
 	m := macroNames{defs: map[string][]directive{}, flags: flags, askers: map[string]bool{}, seen: map[string]bool{}}
 	for _, f := range files {

@@ -117,7 +117,8 @@ func TestIncbin(t *testing.T) {
 	}
 }
 
-// In assembler source a directive is one wherever it stands, but in lines that are comments, and macros may make one.
+// In assembler source a directive is one wherever it stands, but in lines that are comments, and
+// macros may make one.
 func TestAssemblerSource(t *testing.T) {
 	const macro = ".macro m x\n.endm\n"
 	for text, want := range map[string]string{

@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Tree is the project and the system around it, as their files are today. Paths are relative to the root or absolute.
+// Tree is the project and the system around it, as their files are today. Paths are relative to the
+// root or absolute.
 type Tree struct {
 	Root    string
 	Listing *cache.Listing                          // which paths exist
@@ -20,8 +21,9 @@ type Tree struct {
 // Abs is a path for system calls.
 func (t Tree) Abs(p string) string { return cache.Absolute(t.Root, p) }
 
-// Name spells a path as actions do: relative to the root if inside, with slashes, clean but for a ".." that
-// climbs out of a link (cache.Listing.Clean). The compilers' own headers are spelled with ".." all the time.
+// Name spells a path as actions do: relative to the root if inside, with slashes, clean but for a
+// ".." that climbs out of a link (cache.Listing.Clean). The compilers' own headers are spelled with
+// ".." all the time.
 func (t Tree) Name(p string) string {
 	clean := t.Listing.Clean(p)
 	if rel, ok := strings.CutPrefix(clean, t.Root+"/"); ok {
@@ -75,7 +77,8 @@ func (t Tree) join(dir, name string) string {
 	return t.Listing.Clean(dir + "/" + name)
 }
 
-// firstAbsent are the files that are missing in the folders before the first one that has them. A folder that is missing has none.
+// firstAbsent are the files that are missing in the folders before the first one that has them. A
+// folder that is missing has none.
 func (t Tree) firstAbsent(dirs, files []string) (missing []string) {
 	for _, f := range files {
 		for _, d := range dirs {
@@ -92,7 +95,8 @@ func (t Tree) firstAbsent(dirs, files []string) (missing []string) {
 	return missing
 }
 
-// appeared reports that something is at a path of Record.Absent: of a folder, that it is a file now.
+// appeared reports that something is at a path of Record.Absent: of a folder, that it is a file
+// now.
 func (t Tree) appeared(p string) bool {
 	if dir, ok := strings.CutSuffix(p, "/"); ok {
 		return t.hasFile(dir)

@@ -22,7 +22,8 @@ type Request struct {
 	Done    func(*Project, []graph.ActionID) error                         // where all went well, after the end was told
 }
 
-// Build brings targets up to date. The error is of the engine; of actions that failed the summary tells.
+// Build brings targets up to date. The error is of the engine; of actions that failed the summary
+// tells.
 func (w *Workspace) Build(req Request) (sched.Summary, error) {
 	if fault := manifest.Untrusted(w.Manifest); fault != nil {
 		w.diagnose(manifest.Diagnostics{*fault})
@@ -35,11 +36,13 @@ func (w *Workspace) Build(req Request) (sched.Summary, error) {
 	return w.retry(func(anew bool) (sched.Summary, string, error) { return w.build(req, v, anew) })
 }
 
-// mostTurns is how often a build is done again because a compiler was taken apart wrongly. Each turn finds a question that this
-// process did not know of, so that it ends by itself; this is for what nobody thought of.
+// mostTurns is how often a build is done again because a compiler was taken apart wrongly. Each
+// turn finds a question that this process did not know of, so that it ends by itself; this is for
+// what nobody thought of.
 const mostTurns = 32
 
-// planAgain is what a build of a part of the last plan gives for a compiler that was misparsed: a plan tells which, and who must know.
+// planAgain is what a build of a part of the last plan gives for a compiler that was misparsed: a
+// plan tells which, and who must know.
 const planAgain = "the last plan"
 
 // retry builds, and once more where a compiler was taken apart wrongly, with it as one command.
@@ -56,8 +59,8 @@ func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed st
 	}
 }
 
-// build builds once: it looks at the tree, locks it, takes what changes affect of the last plan or else plans, runs that, and leaves what
-// the next build needs to know. anew makes a plan.
+// build builds once: it looks at the tree, locks it, takes what changes affect of the last plan or
+// else plans, runs that, and leaves what the next build needs to know. anew makes a plan.
 func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, misparsed string, err error) {
 	var last *scan
 	if !anew && req.Brief {

@@ -8,9 +8,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// attribute says for each of ids, which are in the order of a closure, what it runs for in the end: a change of the user's, not that of a
-// file between two passes. own is why one runs by itself; ran reports those that run or were restored. What one waits for it runs for: all
-// that those do which make what it reads.
+// attribute says for each of ids, which are in the order of a closure, what it runs for in the end:
+// a change of the user's, not that of a file between two passes. own is why one runs by itself; ran
+// reports those that run or were restored. What one waits for it runs for: all that those do which
+// make what it reads.
 func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []string, ran func(graph.ActionID) bool) map[graph.ActionID][]string {
 	causes := map[graph.ActionID][]string{}
 	for _, id := range ids {
@@ -24,7 +25,8 @@ func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []
 			case made && ran(maker):
 				of = append(of, causes[maker]...)
 			case g.Actions[id].Driver().Argv != nil && strings.HasPrefix(why, "argument ") && slices.ContainsFunc(g.Deps(id), ran):
-				// A pass has words for each architecture: those of one that is new came with what makes its code.
+				// A pass has words for each architecture: those of one that is new came with what
+				// makes its code.
 			default:
 				of = append(of, why)
 			}
@@ -40,7 +42,8 @@ func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []
 	return causes
 }
 
-// makerOf is what makes an input of id, if anything does. A file between two passes is named without its folder.
+// makerOf is what makes an input of id, if anything does. A file between two passes is named
+// without its folder.
 func makerOf(g *graph.Graph, id graph.ActionID, file string) (graph.ActionID, bool) {
 	if maker, made := g.Producer(file); made {
 		return maker, true
@@ -102,7 +105,8 @@ func joinCauses(list []Cause) (out []Cause) {
 	return out
 }
 
-// WouldRunFor says of explained actions, by their place in the list, what those that would run would run for.
+// WouldRunFor says of explained actions, by their place in the list, what those that would run
+// would run for.
 func WouldRunFor(g *graph.Graph, list []execute.Explanation) ([]Cause, [][]string) {
 	at := map[graph.ActionID]int{}
 	ids := make([]graph.ActionID, len(list))

@@ -10,8 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A command may choose the names of the files that it writes (graph.Collect). A plan is made with the names that it chose the last time. So such commands
-// run before all else that a build does; where one then has other names, or had none before, the manifest is read and planned again.
+// A command may choose the names of the files that it writes (graph.Collect). A plan is made with
+// the names that it chose the last time. So such commands run before all else that a build does;
+// where one then has other names, or had none before, the manifest is read and planned again.
 
 // otherFiles is what a build gives whose commands wrote other files than it was planned for.
 const otherFiles = "other files"
@@ -58,7 +59,8 @@ func (p *Project) collects(ids []graph.ActionID) (out []graph.ActionID) {
 	return out
 }
 
-// settle runs the commands that want needs and that choose their files. again says that there must be another plan; ok, that the rest can run.
+// settle runs the commands that want needs and that choose their files. again says that there must
+// be another plan; ok, that the rest can run.
 func (p *Project) settle(r *watched, want []graph.ActionID, runner sched.Runner) (sum sched.Summary, again, ok bool, err error) {
 	if p.w.DryRun || len(p.Chosen) == 0 {
 		return sum, false, true, nil

@@ -14,9 +14,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Clean removes what kbuild has written into a build tree: the outputs that the database and the lists beside it know of, what --keep has
-// put there, the folder .kbuild, and the folders that are empty then. Whatever else is there stays, and is named: nobody else knows
-// whether it can be made again. Links are not followed out of the tree.
+// Clean removes what kbuild has written into a build tree: the outputs that the database and the
+// lists beside it know of, what --keep has put there, the folder .kbuild, and the folders that are
+// empty then. Whatever else is there stays, and is named: nobody else knows whether it can be made
+// again. Links are not followed out of the tree.
 
 // Cleaned is what Clean did to a build tree, or would do.
 type Cleaned struct {
@@ -24,7 +25,8 @@ type Cleaned struct {
 	Others []string // what kbuild did not write: files, and folders of which it knows nothing, with a slash
 }
 
-// Clean removes what kbuild has written into the build tree of the project, and those of profiles in it. The cache stays.
+// Clean removes what kbuild has written into the build tree of the project, and those of profiles
+// in it. The cache stays.
 func (w *Workspace) Clean() (cleaned []Cleaned, err error) {
 	p, err := w.Load()
 	if err != nil {
@@ -94,8 +96,8 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 	return found.others, removeState(dir, state)
 }
 
-// writtenInto are the files that kbuild has written into a build tree or was about to, relative to it. Without the lists a damaged database
-// would leave what it has lost.
+// writtenInto are the files that kbuild has written into a build tree or was about to, relative to
+// it. Without the lists a damaged database would leave what it has lost.
 func writtenInto(root, dir string) (files []string) {
 	state := filepath.Join(dir, ".kbuild")
 	real := resolved(dir)

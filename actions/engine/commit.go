@@ -16,8 +16,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// commit leaves a view of what the build of a plan has looked at, and the plan. In the next build the dirty actions are looked at again.
-// ok is false where what was observed may not be what the plan or an action was made of: there is no view then.
+// commit leaves a view of what the build of a plan has looked at, and the plan. In the next build
+// the dirty actions are looked at again. ok is false where what was observed may not be what the
+// plan or an action was made of: there is no view then.
 func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
 	tools, known := probe.Observed(p.request, p.Facts)
 	gpus := ""
@@ -62,7 +63,8 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	return t.db.SetView(v.key, n.encode(), plan, o.list) == nil
 }
 
-// commitFiles leaves the digests of the files that a build has read, where it leaves no view that builds with its command line could start from.
+// commitFiles leaves the digests of the files that a build has read, where it leaves no view that
+// builds with its command line could start from.
 func commitFiles(p *Project, t *Tree) {
 	o := newObserver(&view{root: p.Root, began: p.w.Begun}, t)
 	o.files(t)
@@ -92,7 +94,8 @@ func (l *observer) plan(p *Project, tools []cache.Observation) {
 	l.known(p.listFile, p.listDigest) // another plan, which removed what was its own, leaves another
 }
 
-// split parts ids into those that are not dirty, and the numbers that the others have where ids are packed.
+// split parts ids into those that are not dirty, and the numbers that the others have where ids are
+// packed.
 func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
 	is := map[graph.ActionID]bool{}
 	for _, id := range dirty {
@@ -118,7 +121,8 @@ type observer struct {
 	planning bool // what is added now is of the plan
 }
 
-// newObserver has room for the files that a tree was asked for, and some more: growing leaves as much again behind.
+// newObserver has room for the files that a tree was asked for, and some more: growing leaves as
+// much again behind.
 func newObserver(v *view, t *Tree) *observer {
 	n := 0
 	t.files.Seen(func(string, *cache.Hashed) { n++ })
@@ -150,7 +154,8 @@ func (l *observer) files(t *Tree) {
 	})
 }
 
-// merge adds to entry k what an older one of the same path says. broken is an older one that is not what it was.
+// merge adds to entry k what an older one of the same path says. broken is an older one that is not
+// what it was.
 func (l *observer) merge(k int, old cache.Observation, broken bool) {
 	e := &l.list[k]
 	e.Plan = e.Plan || old.Plan
@@ -171,7 +176,8 @@ func (l *observer) merge(k int, old cache.Observation, broken bool) {
 	}
 }
 
-// made takes the outputs of an action, as their record has them. One whose content was asked for is known better.
+// made takes the outputs of an action, as their record has them. One whose content was asked for is
+// known better.
 func (l *observer) made(a *graph.Action, db *tree.DB) {
 	rec := db.LastRun(a.Outputs[0])
 	if rec == nil {
@@ -273,8 +279,8 @@ func (l *observer) observe(p *Project, o cache.Observation) {
 	}
 }
 
-// names takes a folder that was listed, if it holds what the plan was made of. The build tree, which appears in it in the first
-// build, was not looked at.
+// names takes a folder that was listed, if it holds what the plan was made of. The build tree,
+// which appears in it in the first build, was not looked at.
 func (l *observer) names(p *Project, name string) {
 	st, err := cache.StatFile(l.abs(name))
 	now, err2 := os.ReadDir(l.abs(name))
@@ -286,7 +292,8 @@ func (l *observer) names(p *Project, name string) {
 	l.add(cache.Observation{Path: name, Kind: cache.KindFolder, Stat: st, Digest: tree.NamesDigest(now)})
 }
 
-// namesBut digests the names in a folder but the one that leads to the build tree, whose files are in state.
+// namesBut digests the names in a folder but the one that leads to the build tree, whose files are
+// in state.
 func namesBut(dir, state string, entries []fs.DirEntry) cache.Digest {
 	if below, ok := strings.CutPrefix(state, filepath.Clean(dir)+"/"); ok {
 		first, _, _ := strings.Cut(below, "/")
@@ -295,7 +302,8 @@ func namesBut(dir, state string, entries []fs.DirEntry) cache.Digest {
 	return tree.NamesDigest(entries)
 }
 
-// absent takes a path that must stay absent. A folder that did not change got no new names, so many such paths cost one stat.
+// absent takes a path that must stay absent. A folder that did not change got no new names, so many
+// such paths cost one stat.
 func (l *observer) absent(p string) {
 	if _, err := os.Lstat(l.abs(p)); err == nil {
 		if _, err := os.Stat(l.abs(p)); err == nil {

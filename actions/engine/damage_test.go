@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What is left of a damaged database is right, and what is lost is found out again: an edit is noticed, all else comes out of the tree or
-// the cache, and nobody is told.
+// What is left of a damaged database is right, and what is lost is found out again: an edit is
+// noticed, all else comes out of the tree or the cache, and nobody is told.
 func TestDamagedDatabase(t *testing.T) {
 	p := rebuilt(t)
 	p.build()
@@ -52,7 +52,8 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 }
 
-// A folder in its place is nothing that kbuild made: the build says so and gives the tree back, and clean makes way for a first one.
+// A folder in its place is nothing that kbuild made: the build says so and gives the tree back, and
+// clean makes way for a first one.
 func TestFolderForADatabase(t *testing.T) {
 	p := rebuilt(t)
 	p.build()

@@ -14,10 +14,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// nvcc takes options from the environment, and these may name files of options. They are written out before anything looks at the
-// environment: what is in the files is then in keys, in what nvcc is asked, and in what it is run with, as other options are.
+// nvcc takes options from the environment, and these may name files of options. They are written
+// out before anything looks at the environment: what is in the files is then in keys, in what nvcc
+// is asked, and in what it is run with, as other options are.
 
-// OptionEnv are the variables with options of nvcc, and OtherOptionEnv those with options of what it runs.
+// OptionEnv are the variables with options of nvcc, and OtherOptionEnv those with options of what
+// it runs.
 var (
 	OptionEnv      = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
 	OtherOptionEnv = []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"}
@@ -55,7 +57,8 @@ func namesOptions(word string) bool {
 		strings.Contains(word, "options-file") || strings.Contains(word, "-optf") || strings.Contains(word, "specs")
 }
 
-// writtenOut are options of the environment with what stands in the files that they name, from the root of the project.
+// writtenOut are options of the environment with what stands in the files that they name, from the
+// root of the project.
 func (w *Workspace) writtenOut(words []string) (string, error) {
 	root, _ := manifest.Locate(w.Manifest)
 	files := optfile.Files{Read: func(name string) ([]byte, error) {

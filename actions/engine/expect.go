@@ -11,9 +11,10 @@ import (
 
 // peaks expects the peak memory of actions, in bytes.
 //
-// It is what the action took the last time or what the manifest says, whichever is more: a record sees the largest process
-// only, and is from before the edit that made a link outgrow the machine; a hint is forgotten as the code grows. An
-// action that nothing is known of is taken for one of the larger of its kind here, or for what such actions usually take.
+// It is what the action took the last time or what the manifest says, whichever is more: a record
+// sees the largest process only, and is from before the edit that made a link outgrow the machine;
+// a hint is forgotten as the code grows. An action that nothing is known of is taken for one of the
+// larger of its kind here, or for what such actions usually take.
 type peaks struct {
 	tree   *Tree
 	byKind func() map[peakKind]int64
@@ -58,8 +59,9 @@ func (p *peaks) last(a *graph.Action) int64 {
 // enough is how many records of a kind say more than what is usual.
 const enough = 10
 
-// learn gives what nine of ten recorded actions of a kind do not exceed. A peak that was too small to be seen counts, or in a
-// large project the few that were seen would stand for all; where it is the answer, the answer is what is usual.
+// learn gives what nine of ten recorded actions of a kind do not exceed. A peak that was too small
+// to be seen counts, or in a large project the few that were seen would stand for all; where it is
+// the answer, the answer is what is usual.
 func (p *peaks) learn() map[peakKind]int64 {
 	seen := map[peakKind][]int64{}
 	for _, a := range p.tree.Runner.Graph.Actions {
@@ -77,7 +79,8 @@ func (p *peaks) learn() map[peakKind]int64 {
 	return most
 }
 
-// hint is what the manifest says. It is about the largest step of a target: not about preprocessing and packing.
+// hint is what the manifest says. It is about the largest step of a target: not about preprocessing
+// and packing.
 func hint(a *graph.Action) int64 {
 	if a.Kind.Info().Small {
 		return 0

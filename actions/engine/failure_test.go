@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/tree"
 )
 
-// A failure is told, whatever does not need it is built, and the next build looks at what is not up to date alone.
+// A failure is told, whatever does not need it is built, and the next build looks at what is not up
+// to date alone.
 func TestFailure(t *testing.T) {
 	p := rebuilt(t)
 	p.write("k/a.cpp", "#include \"missing.h\"\n")
@@ -40,7 +41,8 @@ func (p *project) told(f *front, words string) {
 	}
 }
 
-// A build that was interrupted between two actions keeps what it ran and read, and the next one does the rest.
+// A build that was interrupted between two actions keeps what it ran and read, and the next one
+// does the rest.
 func TestInterrupted(t *testing.T) {
 	p := rebuilt(t)
 	f := &front{}

@@ -9,9 +9,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What costs every later build is said at the end of each: that nvcc, hipcc or clang runs as one command though nobody asked for it.
+// What costs every later build is said at the end of each: that nvcc, hipcc or clang runs as one
+// command though nobody asked for it.
 
-// Fallbacks are lines about actions that run a compiler as one command though nobody asked for it, one for each reason.
+// Fallbacks are lines about actions that run a compiler as one command though nobody asked for it,
+// one for each reason.
 func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 	type group struct {
 		first *graph.Action

@@ -21,8 +21,9 @@ import (
 // keepDir is the folder of the build tree for --keep.
 const keepDir = "keep"
 
-// KeepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for. What the last time has put there goes;
-// a list of it, kept in the folder .kbuild, tells it from what is somebody else's.
+// KeepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for.
+// What the last time has put there goes; a list of it, kept in the folder .kbuild, tells it from
+// what is somebody else's.
 func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, kinds []string) error {
 	state := filepath.Clean(State(p.Project, ""))
 	dir := filepath.Join(filepath.Dir(state), keepDir)

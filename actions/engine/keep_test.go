@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What --keep has put into its folder goes, and nothing else, also where a folder has become a link.
+// What --keep has put into its folder goes, and nothing else, also where a folder has become a
+// link.
 func TestRemoveKept(t *testing.T) {
 	dir := t.TempDir()
 	mine := []string{"build/keep/executable.app/a.sass", "build/keep/library.k/k.ptx"}

@@ -48,7 +48,8 @@ func (l *LastBuild) note(a *graph.Action, r sched.Result) {
 
 var moreRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \(and \d+ more\)$`) })
 
-// write leaves it in the build tree. It is for people alone, so that what goes wrong is nobody's concern.
+// write leaves it in the build tree. It is for people alone, so that what goes wrong is nobody's
+// concern.
 func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	if len(l.Actions) == 0 {
 		return

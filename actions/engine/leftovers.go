@@ -16,9 +16,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// removeLeftovers removes outputs that nothing makes any more, and the folders that are empty then. A file that is not what the database
-// says is somebody else's by now, and stays: left. In both cases the database forgets it. Links are not followed out of the build tree.
-// The database may have it under several names of the tree.
+// removeLeftovers removes outputs that nothing makes any more, and the folders that are empty then.
+// A file that is not what the database says is somebody else's by now, and stays: left. In both
+// cases the database forgets it. Links are not followed out of the build tree. The database may
+// have it under several names of the tree.
 func (t *Tree) removeLeftovers(outputs []string, written map[string][]cache.Output) (removed, left []string, err error) {
 	if len(outputs) == 0 {
 		return nil, nil, nil
@@ -67,7 +68,8 @@ func isOneOf(file string, size int64, outputs []cache.Output) bool {
 	return err == nil && slices.ContainsFunc(outputs, func(o cache.Output) bool { return sized(o) && o.Digest == d })
 }
 
-// removeEmptyFolders removes the folders above files of a tree that are empty, but for the tree itself.
+// removeEmptyFolders removes the folders above files of a tree that are empty, but for the tree
+// itself.
 func removeEmptyFolders(tree *os.Root, files []string) {
 	above := map[string]bool{}
 	for _, f := range files {

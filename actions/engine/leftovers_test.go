@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a target that is gone has made is removed once, and that is told once. What others have put into the tree stays, under those names
-// too.
+// What a target that is gone has made is removed once, and that is told once. What others have put
+// into the tree stays, under those names too.
 func TestLeftovers(t *testing.T) {
 	p := rebuilt(t)
 	p.build()

@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// librariesOf are the libraries behind -l, each with the folders that some link searches for it: those of the target, and those of what
-// it is linked with.
+// librariesOf are the libraries behind -l, each with the folders that some link searches for it:
+// those of the target, and those of what it is linked with.
 func librariesOf(p *manifest.Project) (libs []probe.Lib) {
 	known, anyDirs := map[string]bool{}, false
 	add := func(names, dirs []string) {

@@ -17,9 +17,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// One process at a time changes a build tree. Who comes second waits, and looks at the world when it has the lock: a plan that was made
-// before may be of a manifest, of archives or of answers that the first has changed. Only where there is no build tree yet the
-// plan comes first, so that a manifest with a mistake, or none, makes no folder.
+// One process at a time changes a build tree. Who comes second waits, and looks at the world when
+// it has the lock: a plan that was made before may be of a manifest, of archives or of answers that
+// the first has changed. Only where there is no build tree yet the plan comes first, so that a
+// manifest with a mistake, or none, makes no folder.
 
 // Open locks the build tree, plans for names, and opens the tree, which the caller closes.
 func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
@@ -31,7 +32,8 @@ func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, err
 	return w.openLocked(state, lock, func() (*Project, []graph.ActionID, error) { return w.PlanFor(names) })
 }
 
-// openLocked plans, and opens the tree whose lock is held, or which is not there yet: lock is nil then.
+// openLocked plans, and opens the tree whose lock is held, or which is not there yet: lock is nil
+// then.
 func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
 	defer func() {
 		if t == nil && lock != nil { // also where planning panics
@@ -76,7 +78,8 @@ func (w *Workspace) lockNew(state string) (*run.Lock, error) {
 	}
 }
 
-// lockTree locks a build tree, as soon as nobody else has it, and removes what a kbuild that was killed has left of its commands.
+// lockTree locks a build tree, as soon as nobody else has it, and removes what a kbuild that was
+// killed has left of its commands.
 func (w *Workspace) lockTree(state string) (*run.Lock, error) {
 	lock, err := w.waitForLock(filepath.Join(state, "lock"))
 	if err != nil {
@@ -130,8 +133,8 @@ func (w *Workspace) waitForLock(name string) (*run.Lock, error) {
 	return nil, InterruptedError{"waiting for another kbuild"}
 }
 
-// lendSlot lets another job of make have the slot in which this process would only wait: the one that is waited for can use it. It gives what
-// takes a slot back.
+// lendSlot lets another job of make have the slot in which this process would only wait: the one
+// that is waited for can use it. It gives what takes a slot back.
 func lendSlot(ctx context.Context) (takeBack func()) {
 	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
 	if err != nil || client == nil {
@@ -147,8 +150,9 @@ func lendSlot(ctx context.Context) (takeBack func()) {
 	}
 }
 
-// removeState removes what kbuild knows of a build tree that is locked, then its folder if nothing else is in it, and the lock last: who
-// comes meanwhile makes another tree, or waits for one that is whole.
+// removeState removes what kbuild knows of a build tree that is locked, then its folder if nothing
+// else is in it, and the lock last: who comes meanwhile makes another tree, or waits for one that
+// is whole.
 func removeState(dir, state string) error {
 	if err := removeBut(state, "lock"); err != nil {
 		return err

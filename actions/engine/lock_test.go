@@ -8,7 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 )
 
-// While one builds, another is refused where it must not wait; else it is told, waits, and looks at what the first has left.
+// While one builds, another is refused where it must not wait; else it is told, waits, and looks at
+// what the first has left.
 func TestSecondBuild(t *testing.T) {
 	p := rebuilt(t)
 	p.build()

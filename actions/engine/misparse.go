@@ -16,16 +16,18 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A verdict says that kbuild takes a compiler apart wrongly for some flags, which are in the question that the compiler was asked. It is
-// of the build tree, and stands as long as the toolkits and this program are what they were: another kbuild may have learned, and another
-// toolkit may be as the earlier ones.
+// A verdict says that kbuild takes a compiler apart wrongly for some flags, which are in the
+// question that the compiler was asked. It is of the build tree, and stands as long as the toolkits
+// and this program are what they were: another kbuild may have learned, and another toolkit may be
+// as the earlier ones.
 type verdict struct {
 	Kbuild string `json:"kbuild"` // the digest of the program
 	Tools  string `json:"tools"`  // probe.Identity
 	execute.Misparse
 }
 
-// misparsesText is the text of the build tree's database that holds them. Whoever cleans the tree has the compiler taken apart again.
+// misparsesText is the text of the build tree's database that holds them. Whoever cleans the tree
+// has the compiler taken apart again.
 const misparsesText = "misparsed"
 
 // verdicts are those of a build tree that stand.
@@ -66,8 +68,8 @@ func toolIdentity(f plan.Facts) string {
 	return probe.Identity(f, keyEnv)
 }
 
-// distrust has the planner and the runner know the verdicts, those that this process found included: were they not, it might find one
-// again and again.
+// distrust has the planner and the runner know the verdicts, those that this process found
+// included: were they not, it might find one again and again.
 func (p *Project) distrust(steps *probe.Steps) {
 	w := p.w
 	if w.distrusted == nil {
@@ -81,8 +83,8 @@ func (p *Project) distrust(steps *probe.Steps) {
 	}
 }
 
-// noteMisparses adds what a run found to the verdicts, and gives the compiler that was misparsed, "" if none was or none that this process
-// did not know of.
+// noteMisparses adds what a run found to the verdicts, and gives the compiler that was misparsed,
+// "" if none was or none that this process did not know of.
 func (p *Project) noteMisparses(db *tree.DB, found []execute.Misparse) (tool string, err error) {
 	w, id := p.w, toolIdentity(p.Facts)
 	all := verdicts(p.Project, id)
@@ -115,5 +117,6 @@ func (w *Workspace) distrustedQuestions() map[string]bool {
 	return set
 }
 
-// Misparsed says what runs as one command because it was misparsed: those actions may all be up to date.
+// Misparsed says what runs as one command because it was misparsed: those actions may all be up to
+// date.
 func (w *Workspace) Misparsed() []string { return slices.Sorted(maps.Values(w.distrusted)) }

@@ -19,26 +19,31 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What kbuild has written into a build tree is known twice. The database has the outputs of all actions that ran, with their digests; a
-// list beside it has those of the last plan, with the targets that make them. It is written before anything is built. From the two follows
-// what nothing makes any more, which a build removes before it begins: a stale header or library would be found before another one, and
-// a stale module would ship.
+// What kbuild has written into a build tree is known twice. The database has the outputs of all
+// actions that ran, with their digests; a list beside it has those of the last plan, with the
+// targets that make them. It is written before anything is built. From the two follows what nothing
+// makes any more, which a build removes before it begins: a stale header or library would be found
+// before another one, and a stale module would ship.
 //
-// There is a list for each manifest that builds in the tree: what one of them makes is no leftover of another.
+// There is a list for each manifest that builds in the tree: what one of them makes is no leftover
+// of another.
 
-// outputList are the outputs of a plan, and those of earlier plans whose turn to be removed has not come.
+// outputList are the outputs of a plan, and those of earlier plans whose turn to be removed has not
+// come.
 type outputList struct {
 	Manifest string            `json:"manifest"` // relative to the folder of the list
 	Outputs  map[string]string `json:"outputs"`  // the label of the target that makes each; "" where it is not known
 }
 
-// The name of a list ends with a part of the digest of Manifest; its text begins with the magic and the digest of the rest.
+// The name of a list ends with a part of the digest of Manifest; its text begins with the magic and
+// the digest of the rest.
 const (
 	listPrefix = "outputs-"
 	listMagic  = "kbuild outputs 1 "
 )
 
-// encode gives json one string at a time: its buffers are used again for as long as the build runs, and keep the size of the largest text.
+// encode gives json one string at a time: its buffers are used again for as long as the build runs,
+// and keep the size of the largest text.
 func (l outputList) encode() []byte {
 	quoted := func(s string) []byte {
 		text, _ := json.Marshal(s) // of a string there is no error
@@ -99,12 +104,14 @@ func (p *Project) planned() (name string, l outputList) {
 	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
 }
 
-// ships reports a file in the build tree that is not below the folder for kbuild's own. The database may know others: of a tree that was moved.
+// ships reports a file in the build tree that is not below the folder for kbuild's own. The
+// database may know others: of a tree that was moved.
 func (p *Project) ships(output string) bool {
 	return strings.HasPrefix(output, p.Graph.BuildDir+"/") && !strings.HasPrefix(output, p.Graph.BuildDir+"/.kbuild/")
 }
 
-// sweep removes what nothing makes any more, before want is built, and writes the list of what the tree will hold.
+// sweep removes what nothing makes any more, before want is built, and writes the list of what the
+// tree will hold.
 func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagnostic)) error {
 	name, l := p.planned()
 	text := l.encode()
@@ -139,8 +146,9 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagno
 	return regular.Replace(name, text)
 }
 
-// namesOfTree gives what an output in the build tree, whose folder without links is real, is called now: another command line may have
-// named the tree by another path. Other outputs keep their names.
+// namesOfTree gives what an output in the build tree, whose folder without links is real, is called
+// now: another command line may have named the tree by another path. Other outputs keep their
+// names.
 func (p *Project) namesOfTree(real string) func(output string) string {
 	folders := map[string]string{}
 	return func(output string) string {
@@ -159,8 +167,8 @@ func (p *Project) namesOfTree(real string) func(output string) string {
 	}
 }
 
-// knownOutputs are those that the database or the list of a file knows of, by what they are called now and with the label of their target,
-// without those that are in the list of another manifest.
+// knownOutputs are those that the database or the list of a file knows of, by what they are called
+// now and with the label of their target, without those that are in the list of another manifest.
 func knownOutputs(file string, written map[string][]cache.Output, called func(string) string) map[string]string {
 	known := map[string]string{}
 	for o := range written {
@@ -181,8 +189,9 @@ func knownOutputs(file string, written map[string][]cache.Output, called func(st
 	return known
 }
 
-// leftovers are those among known outputs that the plan does not make. What a target has made that is not brought up to date now has to
-// wait: a module goes with its manifest, which names it. So has all of targets that the plan does not have yet, since their files are not chosen.
+// leftovers are those among known outputs that the plan does not make. What a target has made that
+// is not brought up to date now has to wait: a module goes with its manifest, which names it. So
+// has all of targets that the plan does not have yet, since their files are not chosen.
 func (p *Project) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
 	fresh, all := p.freshened(want)
 	settled := len(p.Unsettled) == 0

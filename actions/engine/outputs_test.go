@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What a target has made that cannot be built here, or is not built now, waits, and so does what is not known to be of another one.
+// What a target has made that cannot be built here, or is not built now, waits, and so does what is
+// not known to be of another one.
 func TestLeftoversThatWait(t *testing.T) {
 	s := &Project{Project: &manifest.Project{}, Graph: &graph.Graph{BuildDir: "build"}}
 	lib := s.Graph.Add(&graph.Action{Kind: graph.Archive, Target: "library.k", Outputs: []string{"build/lib/libk.a"}})

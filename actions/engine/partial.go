@@ -15,16 +15,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A part of a plan is for a few edits among very many files: the view says which files changed, the stored plan which
-// actions use them and what needs those, and only that part is looked at. No other action has anything new to look at.
+// A part of a plan is for a few edits among very many files: the view says which files changed, the
+// stored plan which actions use them and what needs those, and only that part is looked at. No
+// other action has anything new to look at.
 //
-// It is for files that actions use. When a file came to a folder that compilers search, a manifest, a folder that glob read, a tool, a file that is gone or anything else
-// is not as it was, a plan must be made.
+// It is for files that actions use. When a file came to a folder that compilers search, a manifest,
+// a folder that glob read, a tool, a file that is gone or anything else is not as it was, a plan
+// must be made.
 
 // most is the share of the graph, one in so many, above which planning anew takes no longer.
 const most = 4
 
-// moves is how many actions may have been run since the graph was packed. They may use other files since.
+// moves is how many actions may have been run since the graph was packed. They may use other files
+// since.
 const moves = 256
 
 // packedMeta is what a packed graph keeps besides actions.
@@ -84,7 +87,8 @@ func (s *scan) partialPlan() *partialPlan {
 	return p
 }
 
-// choose takes the actions that must be looked at, and what needs them. ok is false where they are most of the graph, or the plan may be another.
+// choose takes the actions that must be looked at, and what needs them. ok is false where they are
+// most of the graph, or the plan may be another.
 func (p *partialPlan) choose() (ok bool) {
 	ids, ok := p.affected()
 	if !ok {

@@ -12,7 +12,8 @@ import (
 // EnvToolkits names the environment variable that moves the folder where toolkits are installed.
 const EnvToolkits = "KBUILD_TOOLKITS"
 
-// Toolkits knows the folder where pinned toolkits are installed: in that of the cache, if the user names none.
+// Toolkits knows the folder where pinned toolkits are installed: in that of the cache, if the user
+// names none.
 func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
 	if dir := os.Getenv(EnvToolkits); dir != "" {
 		if !filepath.IsAbs(dir) {
@@ -38,7 +39,8 @@ func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 	return pin, err
 }
 
-// toolkit says where the CUDA toolkit of a manifest is. Builds install none: where a pinned one is missing, the answer is what to do.
+// toolkit says where the CUDA toolkit of a manifest is. Builds install none: where a pinned one is
+// missing, the answer is what to do.
 func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
 	tc := p.Toolchains["cuda"]
 	if tc.Path != "" {

@@ -20,8 +20,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// The tests of whole builds run the toolkit of cmd/internal/pretend: a compile takes milliseconds, and an input that was missed shows as
-// other bytes.
+// The tests of whole builds run the toolkit of cmd/internal/pretend: a compile takes milliseconds,
+// and an input that was missed shows as other bytes.
 
 var toolsDir string
 
@@ -248,8 +248,8 @@ func (f *front) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	}
 }
 
-// String is the way that a build took and how its actions ended: "plan: ran obj/a.o bin/app". Of a plan, which looks at all actions, those
-// that are up to date are not named.
+// String is the way that a build took and how its actions ended: "plan: ran obj/a.o bin/app". Of a
+// plan, which looks at all actions, those that are up to date are not named.
 func (f *front) String() string {
 	ended := map[sched.Status][]string{}
 	for out, r := range f.looked {

@@ -16,8 +16,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// The test binary is kbuild-remote too, where it has that name. Its server is a store in the folder $SERVER, with a line for each connection in the
-// file connections. Where there is no folder, nobody listens.
+// The test binary is kbuild-remote too, where it has that name. Its server is a store in the folder
+// $SERVER, with a line for each connection in the file connections. Where there is no folder,
+// nobody listens.
 
 // pretendRemote answers as kbuild-remote does.
 func pretendRemote() {

@@ -63,7 +63,8 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 	return p, checkBuildDir(p)
 }
 
-// diagnose shows diagnostics, and keeps them for a build that finds nothing to do and makes no plan.
+// diagnose shows diagnostics, and keeps them for a build that finds nothing to do and makes no
+// plan.
 func (w *Workspace) diagnose(diags manifest.Diagnostics) {
 	w.diagnosed = append(w.diagnosed, diags...)
 	w.Front.Diagnose(diags)
@@ -101,7 +102,8 @@ func (w *Workspace) Plan() (*Project, error) {
 	return p, nil
 }
 
-// digestLists keeps digests of what folders had in place of the entries themselves: 20 MB of 200,000.
+// digestLists keeps digests of what folders had in place of the entries themselves: 20 MB of
+// 200,000.
 func (p *Project) digestLists() {
 	p.listed = map[string]cache.Digest{}
 	for name, entries := range p.Listed {
@@ -120,7 +122,8 @@ func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) 
 	})
 }
 
-// planWith is Plan, and what choose takes of it. Before all files are known that commands choose, it is these commands.
+// planWith is Plan, and what choose takes of it. Before all files are known that commands choose,
+// it is these commands.
 func (w *Workspace) planWith(choose func(*Project) ([]graph.ActionID, error)) (*Project, []graph.ActionID, error) {
 	p, err := w.Plan()
 	if err != nil {
@@ -133,7 +136,8 @@ func (w *Workspace) planWith(choose func(*Project) ([]graph.ActionID, error)) (*
 	return p, want, err
 }
 
-// make plans, and asks nvcc, hipcc and clang for their steps as long as the plan wants to know some.
+// make plans, and asks nvcc, hipcc and clang for their steps as long as the plan wants to know
+// some.
 func (p *Project) make() (plan.Plan, error) {
 	env, keyEnv := environ()
 	steps := probe.OpenSteps(p.w.toolMemo(p.Project), p.Facts, env, keyEnv)
@@ -182,7 +186,8 @@ func (p *Project) Tools() map[string]plan.Tool {
 	return tools
 }
 
-// LibraryFolders are where a program of the project may find shared libraries that its own path does not lead to, absolute: see plan.LibraryFolders.
+// LibraryFolders are where a program of the project may find shared libraries that its own path
+// does not lead to, absolute: see plan.LibraryFolders.
 func (p *Project) LibraryFolders() (dirs []string) {
 	for _, dir := range plan.LibraryFolders(p.Project, p.Facts) {
 		dirs = append(dirs, cache.Absolute(p.Root, dir))

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// rebuilt is a project with one of each thing that a build looks at. The manifest is also the input of an action.
+// rebuilt is a project with one of each thing that a build looks at. The manifest is also the input
+// of an action.
 func rebuilt(t *testing.T) *project {
 	return newProject(t, map[string]string{
 		"kernels.hcl": `
@@ -43,7 +44,8 @@ executable "solo" {
 	})
 }
 
-// A build runs all; the next one looks at no action and makes no plan, also when files were touched.
+// A build runs all; the next one looks at no action and makes no plan, also when files were
+// touched.
 func TestNothingToDo(t *testing.T) {
 	p := rebuilt(t)
 	first := p.build()
@@ -69,7 +71,8 @@ func TestNothingToDo(t *testing.T) {
 	p.expect("again", p.build("solo"), "view:")
 }
 
-// What is looked at after an edit. Each comes after those before it: a part looks again at what parts have run since the last plan.
+// What is looked at after an edit. Each comes after those before it: a part looks again at what
+// parts have run since the last plan.
 func TestEdits(t *testing.T) {
 	const whole = "bin/app lib/libk.a obj/library.k/k/"
 	p := rebuilt(t)

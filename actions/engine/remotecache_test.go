@@ -48,7 +48,8 @@ func TestRemoteCache(t *testing.T) {
 	}
 }
 
-// The cache that a manifest names is used by builds that read the manifest and by those that do not, and another address runs nothing.
+// The cache that a manifest names is used by builds that read the manifest and by those that do
+// not, and another address runs nothing.
 func TestRemoteOfManifest(t *testing.T) {
 	p := rebuilt(t)
 	s := p.server()
@@ -98,7 +99,8 @@ func TestRemoteOfManifest(t *testing.T) {
 	connected("with a token", strings.Replace(pretended, "team", "another", 1)+` read only true token "secret"`)
 }
 
-// Without kbuild-remote a cache that the manifest names is not used, and one that the user names is an error.
+// Without kbuild-remote a cache that the manifest names is not used, and one that the user names is
+// an error.
 func TestNoProgramForRemote(t *testing.T) {
 	p := newProject(t, map[string]string{"kernels.hcl": "variable \"def\" {\n  type = string\n}\n\ncache {\n  remote = \"" + pretended + "\"\n}\n\nlibrary \"k\" {\n  sources = [\"k.cpp\"]\n}\n",
 		"k.cpp": "int k;\n"})
@@ -117,13 +119,15 @@ func TestNoProgramForRemote(t *testing.T) {
 	}
 }
 
-// machine is a checkout of a project on another machine: nothing is built, and its cache is empty. It takes from the server.
+// machine is a checkout of a project on another machine: nothing is built, and its cache is empty.
+// It takes from the server.
 func (p *project) machine() {
 	p.remove("build")
 	p.remove("../cache")
 }
 
-// origins are those that explanations tell, of records that are cached or up to date, with the number of each.
+// origins are those that explanations tell, of records that are cached or up to date, with the
+// number of each.
 func (p *project) origins() string {
 	p.t.Helper()
 	w := p.newWorkspace(&front{})
@@ -201,7 +205,8 @@ func (p *project) counters() cache.Counters {
 	return st.Counters
 }
 
-// Records of one id under many keys are told apart: each that came is kept, and counted as often as it was used.
+// Records of one id under many keys are told apart: each that came is kept, and counted as often as
+// it was used.
 func TestSharedID(t *testing.T) {
 	p := rebuilt(t)
 	p.server()
@@ -254,8 +259,8 @@ executable "app" {
 	})
 }
 
-// What came from a server is found again without it, though the content between passes never came; where that is wanted, passes run again. With the
-// server it is taken from there.
+// What came from a server is found again without it, though the content between passes never came;
+// where that is wanted, passes run again. With the server it is taken from there.
 func TestWithoutServer(t *testing.T) {
 	p := passed(t)
 	s := p.server()

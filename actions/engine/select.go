@@ -58,7 +58,8 @@ func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
 	return p.Select(append(names, checks...))
 }
 
-// SelectModules are the actions that end the modules that names, or all, stand for. An embedded module is not made into an object.
+// SelectModules are the actions that end the modules that names, or all, stand for. An embedded
+// module is not made into an object.
 func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err error) {
 	if len(names) > 0 {
 		_, err = p.Select(names)

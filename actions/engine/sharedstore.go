@@ -21,8 +21,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// sharedStore is the store of this machine with a cache on another one behind it. Content comes from there when something reads it: what
-// passes hand to each other never does, if all that is made of it is there.
+// sharedStore is the store of this machine with a cache on another one behind it. Content comes
+// from there when something reads it: what passes hand to each other never does, if all that is
+// made of it is there.
 type sharedStore struct {
 	*disk.Store
 	remote *remote.Cache
@@ -70,12 +71,14 @@ type remoteCache struct {
 	anonymous bool // the server is not to learn who asks
 }
 
-// remoteCache is what the command line, the environment and the manifest say together. The address is that of the first of them that names one, if
-// only an empty one. Nothing is sent where any of them says so: what a project forbids to all who build it, one of them may not want back.
+// remoteCache is what the command line, the environment and the manifest say together. The address
+// is that of the first of them that names one, if only an empty one. Nothing is sent where any of
+// them says so: what a project forbids to all who build it, one of them may not want back.
 //
-// Credentials are the user's, and an address of the manifest is not: any project could have them sent to a server of its choice. So a server that
-// the manifest names gets them only where the user has listed it. Where there is a list, it holds for other addresses too: those may be of a
-// script of the project.
+// Credentials are the user's, and an address of the manifest is not: any project could have them
+// sent to a server of its choice. So a server that the manifest names gets them only where the user
+// has listed it. Where there is a list, it holds for other addresses too: those may be of a script
+// of the project.
 func (w *Workspace) remoteCache(named manifest.Cache) remoteCache {
 	r := remoteCache{address: named.Remote, readOnly: w.ReadOnly || named.ReadOnly, anonymous: w.Remote == nil || len(w.RemoteHosts) > 0}
 	if w.Remote != nil {
@@ -146,8 +149,9 @@ func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.
 	return err
 }
 
-// passes is the store for what passes hand to each other. A record of a pass is of use without what the pass made: by it others are found, and as
-// a rule all of them, so that nothing needs the content.
+// passes is the store for what passes hand to each other. A record of a pass is of use without what
+// the pass made: by it others are found, and as a rule all of them, so that nothing needs the
+// content.
 type passes struct{ *sharedStore }
 
 // Used implements cache.Store.
@@ -206,5 +210,6 @@ func (w *Workspace) tellExecuted(s remote.Stats) {
 	w.Front.Note(text)
 }
 
-// overdue is after how long an action elsewhere is waited for no longer, if it matters more than what runs here.
+// overdue is after how long an action elsewhere is waited for no longer, if it matters more than
+// what runs here.
 func (t *Tree) overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.cost(a)) }

@@ -15,8 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Identity is what keys hold besides the project, tools by the names that actions have for them: where any of it differs, no
-// entry fits.
+// Identity is what keys hold besides the project, tools by the names that actions have for them:
+// where any of it differs, no entry fits.
 func (p *Project) Identity() []cache.Field {
 	tools := p.Tools()
 	fields := []cache.Field{
@@ -30,7 +30,8 @@ func (p *Project) Identity() []cache.Field {
 	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
 }
 
-// identityAlways are the fields of an identity that every bundle has; tools are those that its actions use.
+// identityAlways are the fields of an identity that every bundle has; tools are those that its
+// actions use.
 var identityAlways = [...]string{"key version", "platform", "environment"}
 
 // Bundle describes a bundle of what the cache holds.
@@ -68,8 +69,9 @@ func ship(archs map[string]bool, a *graph.Action) {
 // Unlike is a field of the identity of a bundle that has another value here.
 type Unlike struct{ Name, Bundle, Here string }
 
-// Compare holds a bundle against the project: differ is why none of its entries would be found, lacking the codes that the project
-// ships and the bundle has nothing for. The error is of a bundle that is damaged.
+// Compare holds a bundle against the project: differ is why none of its entries would be found,
+// lacking the codes that the project ships and the bundle has nothing for. The error is of a bundle
+// that is damaged.
 func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, err error) {
 	here, named := map[string]string{}, map[string]bool{}
 	for _, f := range p.Identity() {
@@ -96,7 +98,8 @@ func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, e
 	return differ, slices.Sorted(maps.Keys(archs)), nil
 }
 
-// Imported finds records of the bundles that were imported, by the first output of an action; nil where there is none.
+// Imported finds records of the bundles that were imported, by the first output of an action; nil
+// where there is none.
 func (t *Tree) Imported() func(output string) *cache.Record {
 	if t.Store == nil {
 		return func(string) *cache.Record { return nil }

@@ -29,17 +29,20 @@ type Tree struct {
 	limit  int64        // of either, in bytes
 }
 
-// Large reports a build of so many actions that memory, which compilers have more use for, counts for more than the time to collect it.
+// Large reports a build of so many actions that memory, which compilers have more use for, counts
+// for more than the time to collect it.
 func (t *Tree) Large() bool { return len(t.Runner.Graph.Actions) > 20_000 }
 
-// giveBack gives memory that is free to the system, which the collector does too late for what a view takes for a moment.
+// giveBack gives memory that is free to the system, which the collector does too late for what a
+// view takes for a moment.
 func (t *Tree) giveBack() {
 	if t.Large() {
 		debug.FreeOSMemory()
 	}
 }
 
-// openTree opens the database and the cache of the build tree that is locked. Who calls it releases the lock if there is an error.
+// openTree opens the database and the cache of the build tree that is locked. Who calls it releases
+// the lock if there is an error.
 func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	tools, plain := map[string]string{}, map[string]bool{}
 	for name, tool := range p.Tools() {
@@ -56,7 +59,8 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Plain: plain, Misparsed: p.w.distrustedQuestions()}, p.Cache)
 }
 
-// openTree opens the build tree with its files in the folder c.State. named is what the manifest says of a remote cache. The lock and the database go with the tree, or are released.
+// openTree opens the build tree with its files in the folder c.State. named is what the manifest
+// says of a remote cache. The lock and the database go with the tree, or are released.
 func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, named manifest.Cache) (*Tree, error) {
 	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(c.Root, db.Known)}
 	os.RemoveAll(filepath.Join(c.State, "parts"))
@@ -75,7 +79,8 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, name
 	return t, nil
 }
 
-// openStore opens the shared cache. A build tree without it gets a small one of its own, for what is between the passes of nvcc.
+// openStore opens the shared cache. A build tree without it gets a small one of its own, for what
+// is between the passes of nvcc.
 func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	if t.w.NoCache {
 		store, err := disk.Open(filepath.Join(c.State, "cache"))

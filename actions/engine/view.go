@@ -20,18 +20,22 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What a build leaves for the next one. A build with the same command line and environment that finds everything it would look at as it was has
-// nothing to do. So each leaves a view in the database of the tree: all that it looked at and made, with the stat of each file, and its plan. The next one
-// compares stats. Where none differs it ends: it reads no manifest, makes no plan and asks for no record. Where a few files differ it looks at the actions
-// that use them. Where the plan may be another it plans, and looks at all actions. In any case what is looked at runs the same way, and what is left then
-// is left in the same form.
+// What a build leaves for the next one. A build with the same command line and environment that
+// finds everything it would look at as it was has nothing to do. So each leaves a view in the
+// database of the tree: all that it looked at and made, with the stat of each file, and its plan.
+// The next one compares stats. Where none differs it ends: it reads no manifest, makes no plan and
+// asks for no record. Where a few files differ it looks at the actions that use them. Where the
+// plan may be another it plans, and looks at all actions. In any case what is looked at runs the
+// same way, and what is left then is left in the same form.
 //
-// What stat cannot vouch for yet, since it was changed during the build or just before, is young: the next build settles it by content. That goes for
-// the outputs of the build above all.
+// What stat cannot vouch for yet, since it was changed during the build or just before, is young:
+// the next build settles it by content. That goes for the outputs of the build above all.
 //
-// What a build looks at, all of it cache.Observation: manifests, and folders that glob read (manifest.Project.Observed); tools (probe.Observed); every file whose content was
-// asked for (cache.Files.Seen) and every path that must stay absent (execute.Runner.Observed). The records are not among them: the view itself
-// says that these outputs are what this command line makes of these inputs, whatever was built since and is as it was again.
+// What a build looks at, all of it cache.Observation: manifests, and folders that glob read
+// (manifest.Project.Observed); tools (probe.Observed); every file whose content was asked for
+// (cache.Files.Seen) and every path that must stay absent (execute.Runner.Observed). The records
+// are not among them: the view itself says that these outputs are what this command line makes of
+// these inputs, whatever was built since and is as it was again.
 
 // view is a build tree as one command line sees it.
 type view struct {
@@ -158,7 +162,8 @@ type scan struct {
 	was    string             // who had built in the tree last
 }
 
-// scan looks at the tree; nil if nothing is known of it, or somebody builds in it now. It must be closed.
+// scan looks at the tree; nil if nothing is known of it, or somebody builds in it now. It must be
+// closed.
 func (v *view) scan() *scan {
 	if v == nil {
 		return nil
@@ -208,8 +213,8 @@ func (s *scan) look() (ok bool) {
 	return true
 }
 
-// refresh keeps the new stats; without it the next build looks at contents again. Nobody builds in the tree as long as it is looked at, but others
-// may look, and want to do the same.
+// refresh keeps the new stats; without it the next build looks at contents again. Nobody builds in
+// the tree as long as it is looked at, but others may look, and want to do the same.
 func (s *scan) refresh() {
 	if only, ok := run.TryLock(database(s.state)); ok {
 		s.seen.Refresh(s.fresh)

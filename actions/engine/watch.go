@@ -14,10 +14,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What tells of changes tells of entries of folders, by the path that a folder was watched under. So all that a build looked at is kept by its real path,
-// without links and "..": a source that is a link counts as the link, which may come to lead elsewhere, and as the file that it leads to.
+// What tells of changes tells of entries of folders, by the path that a folder was watched under.
+// So all that a build looked at is kept by its real path, without links and "..": a source that is
+// a link counts as the link, which may come to lead elsewhere, and as the file that it leads to.
 
-// Watched is what a build looks at: a change of anything else cannot make the next one do something. All paths are real ones.
+// Watched is what a build looks at: a change of anything else cannot make the next one do
+// something. All paths are real ones.
 type Watched struct {
 	own   []string        // where kbuild writes: the build tree, the action cache, reports
 	files map[string]bool // also those that are not there, and links on the way
@@ -27,8 +29,10 @@ type Watched struct {
 	links links
 }
 
-// Watched is what the last build of targets looked at. Where that is not known, as after a mistake in the manifest, it is the whole project; where
-// the build failed, it is that too, since a compiler that ends early does not tell what it looked for. own are files that kbuild itself writes.
+// Watched is what the last build of targets looked at. Where that is not known, as after a mistake
+// in the manifest, it is the whole project; where the build failed, it is that too, since a
+// compiler that ends early does not tell what it looked for. own are files that kbuild itself
+// writes.
 func (w *Workspace) Watched(targets []string, failed bool, own ...string) Watched {
 	root, _ := manifest.Locate(w.Manifest)
 	x := newWatched()
@@ -67,7 +71,8 @@ func (x *Watched) dir(p string) {
 	}
 }
 
-// seen takes the observations of the last build, and what is recorded of its commands. ok is false where they are not all.
+// seen takes the observations of the last build, and what is recorded of its commands. ok is false
+// where they are not all.
 func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	v := w.view(Request{Targets: targets})
 	if v == nil {
@@ -90,8 +95,9 @@ func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	return seen != nil
 }
 
-// record takes what a command has read, or looked for in vain. A build that cannot tell whether what it looked at is what its commands have seen leaves no
-// view, or that of a build before, and records all the same.
+// record takes what a command has read, or looked for in vain. A build that cannot tell whether
+// what it looked at is what its commands have seen leaves no view, or that of a build before, and
+// records all the same.
 func (x *Watched) record(root string, rec *cache.Record) {
 	for _, f := range rec.Discovered {
 		x.file(cache.Absolute(root, f.Path))
@@ -155,7 +161,8 @@ func (x *Watched) ways() {
 	}
 }
 
-// Add takes what another build has looked at: of one that failed it is not known what it would have, outside of the project.
+// Add takes what another build has looked at: of one that failed it is not known what it would
+// have, outside of the project.
 func (x *Watched) Add(other Watched) {
 	maps.Copy(x.files, other.files)
 	maps.Copy(x.dirs, other.dirs)
@@ -167,8 +174,8 @@ func (x *Watched) Builds(p string) bool {
 	return slices.ContainsFunc(x.own, func(own string) bool { return p == own || strings.HasPrefix(p, own+"/") })
 }
 
-// Folders are those whose entries tell of a change: true where each entry may be of interest, false where only entries that come and go are, since
-// the folder leads to one of the others.
+// Folders are those whose entries tell of a change: true where each entry may be of interest, false
+// where only entries that come and go are, since the folder leads to one of the others.
 func (x *Watched) Folders(exists func(dir string) bool) map[string]bool {
 	all := map[string]bool{}
 	for d := range x.above {
@@ -189,7 +196,8 @@ func (x *Watched) Folders(exists func(dir string) bool) map[string]bool {
 	return all
 }
 
-// Concerns reports a path whose change may matter: one that was looked at, one in a folder that was listed, or a folder on the way to one.
+// Concerns reports a path whose change may matter: one that was looked at, one in a folder that was
+// listed, or a folder on the way to one.
 func (x *Watched) Concerns(p string) bool {
 	if x.Builds(p) || regular.IsTemporary(filepath.Base(p)) {
 		return false

@@ -1,7 +1,9 @@
-// Package engine builds. It locks a build tree, finds out from what it left there the last time what has changed since, plans again if the plan may be
-// another, runs what is not up to date, and leaves what the next build needs to know.
+// Package engine builds. It locks a build tree, finds out from what it left there the last time
+// what has changed since, plans again if the plan may be another, runs what is not up to date, and
+// leaves what the next build needs to know.
 //
-// It knows no flags and prints nothing: a Front does, of which there may be others than the command line.
+// It knows no flags and prints nothing: a Front does, of which there may be others than the command
+// line.
 package engine
 
 import (
@@ -51,7 +53,8 @@ type Workspace struct {
 type Front interface {
 	// Enter comes first of all that a build shows.
 	Enter()
-	// Diagnose shows what is wrong with a manifest or a plan. Some of it may have been shown before.
+	// Diagnose shows what is wrong with a manifest or a plan. Some of it may have been shown
+	// before.
 	Diagnose(manifest.Diagnostics)
 	// Say shows a line: a warning, or what is waited for.
 	Say(text string)

@@ -24,16 +24,16 @@ type canonicalizer struct {
 	buffers sync.Pool                                                                      // of *[]byte
 }
 
-// canonicalTexts is what became of texts: outputs by name that need no file, since nobody reads them, or are digested already;
-// the macros that a text used, and what the assembler will take in.
+// canonicalTexts is what became of texts: outputs by name that need no file, since nobody reads
+// them, or are digested already; the macros that a text used, and what the assembler will take in.
 type canonicalTexts struct {
 	outputs map[string]cache.Output
 	used    []string
 	incbins []cache.FileDigest
 }
 
-// of makes the canonical forms of what a command wrote. Texts are large and most are only wanted for their
-// digests, so each is read once, and a file is left where some command reads it.
+// of makes the canonical forms of what a command wrote. Texts are large and most are only wanted
+// for their digests, so each is read once, and a file is left where some command reads it.
 func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error) {
 	m := canonicalTexts{outputs: map[string]cache.Output{}}
 	for i, o := range a.Outputs {
@@ -86,7 +86,8 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	return m, nil
 }
 
-// listFiles lists the files that a text is of, behind a line that says whether it is of the place of its base.
+// listFiles lists the files that a text is of, behind a line that says whether it is of the place
+// of its base.
 func listFiles(text []byte, placed, withoutSystem bool) string {
 	first := Anywhere
 	if placed {

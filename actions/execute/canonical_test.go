@@ -10,8 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A preprocessed text is digested with what the assembler will take in for it. Its file is left where somebody reads it; so is that of its canonical
-// form, which does not depend on lines.
+// A preprocessed text is digested with what the assembler will take in for it. Its file is left
+// where somebody reads it; so is that of its canonical form, which does not depend on lines.
 func TestCanonicalTexts(t *testing.T) {
 	a := &graph.Action{Kind: graph.Preprocess, Transient: true, Outputs: []string{"a.ii", "a.canon"},
 		Work: graph.Work{Step: &graph.Step{CanonicalForms: []graph.CanonicalForm{{Raw: "a.ii", Canon: "a.canon"}}}}}

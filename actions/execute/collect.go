@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// empty makes the folder of a command that chooses the names of its files, without what an earlier run has left, or removes it.
+// empty makes the folder of a command that chooses the names of its files, without what an earlier
+// run has left, or removes it.
 func (t buildTree) empty(c *graph.Collect, again bool) error {
 	if c == nil {
 		return nil
@@ -37,7 +38,8 @@ func (t buildTree) empty(c *graph.Collect, again bool) error {
 	return nil
 }
 
-// collect packs what the command of a has written, if that chooses the names of its files. Where something is wrong, none of them stays.
+// collect packs what the command of a has written, if that chooses the names of its files. Where
+// something is wrong, none of them stays.
 func (r *Runner) collect(a *graph.Action, res sched.Result) (err error) {
 	c := a.Work.Collect
 	if c == nil {

@@ -48,8 +48,9 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 	return r.performAgain(ctx, a, res, dir)
 }
 
-// performAgain runs an action that has something to say again, of the text with the true line numbers. What it makes stays that of the canonical
-// text, which is the same wherever the lines are.
+// performAgain runs an action that has something to say again, of the text with the true line
+// numbers. What it makes stays that of the canonical text, which is the same wherever the lines
+// are.
 func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
 	second := dir.again()
 	if err := second.makeFolders(a); err != nil {
@@ -98,7 +99,8 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	return res, functions
 }
 
-// readOutput reads what the process of a said, and whether it did what it is for: nvlink drops code with status 0.
+// readOutput reads what the process of a said, and whether it did what it is for: nvlink drops code
+// with status 0.
 func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (shown []byte, functions []cache.Function, err error) {
 	said := r.withoutScratch(a, refs.said(string(out.Output)), dir)
 	rest, functions := splitResourceUsage(said)

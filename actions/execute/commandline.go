@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and environment.
+// maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and
+// environment.
 const maxArgs = 128 << 10
 
 // commandLine is a's argv with temporary names for what it writes.
@@ -68,7 +69,8 @@ func respond(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	return append(argv[:rsp.From:rsp.From], rsp.Flag+name), nil
 }
 
-// tempNames are the temporary names of what a's command writes, by the names in its argv. In place it writes its outputs themselves.
+// tempNames are the temporary names of what a's command writes, by the names in its argv. In place
+// it writes its outputs themselves.
 func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 	rel := dir.seen()
 	names := map[string]string{}

@@ -10,8 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// DryRun says what a Runner would do. An action that needs the output of one that would run may turn
-// out to be up to date in a real build, when that output comes out equal; a dry run counts it as run.
+// DryRun says what a Runner would do. An action that needs the output of one that would run may
+// turn out to be up to date in a real build, when that output comes out equal; a dry run counts it
+// as run.
 type DryRun struct {
 	r       *Runner
 	mu      sync.Mutex

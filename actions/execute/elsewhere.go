@@ -23,12 +23,15 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink slices, AMD's links bitcode. So they run on any
-// Linux machine, without a toolkit on it: the program, the shared libraries that it is linked with and the loader that joins them are inputs like
-// any other, and the command begins with that loader. All files of the project have the names there that they have here, relative to the root,
-// which is the folder that the command runs in; what lies outside of it is below awayRoot. Nothing else is there to be read.
+// The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink
+// slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on it: the
+// program, the shared libraries that it is linked with and the loader that joins them are inputs
+// like any other, and the command begins with that loader. All files of the project have the names
+// there that they have here, relative to the root, which is the folder that the command runs in;
+// what lies outside of it is below awayRoot. Nothing else is there to be read.
 //
-// Names that this machine alone has must not show in what is made. Passes whose outputs hold names, as debug information does, do not travel.
+// Names that this machine alone has must not show in what is made. Passes whose outputs hold names,
+// as debug information does, do not travel.
 const (
 	awayDir  = "kbuild-away"
 	awayRoot = awayDir + "/root" // of absolute names
@@ -44,7 +47,8 @@ type Elsewhere interface {
 	// Overhead is how much longer a command takes there, by the bytes that move for it.
 	Overhead(bytes int64) time.Duration
 	Execute(ctx context.Context, cmd remote.Command) (*remote.Outcome, error)
-	// Judge tells of a command that ended there with a status that is not 0 whether it ended well here.
+	// Judge tells of a command that ended there with a status that is not 0 whether it ended well
+	// here.
 	Judge(out *remote.Outcome, well bool)
 	// Used tells of a command whose outputs were used.
 	Used()
@@ -53,7 +57,8 @@ type Elsewhere interface {
 // errLost is what became of a command elsewhere that says nothing of its action.
 var errLost = errors.New("it was lost on another machine")
 
-// failedThere is a command that ended elsewhere with a status that is not 0. That says nothing of its action before it has run here.
+// failedThere is a command that ended elsewhere with a status that is not 0. That says nothing of
+// its action before it has run here.
 type failedThere struct{ out *remote.Outcome }
 
 func (f *failedThere) Error() string { return "it failed on another machine" }
@@ -99,7 +104,8 @@ func travels(a *graph.Action) bool {
 		!a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
 }
 
-// Portable implements sched.Distributor. What takes less time here than its files take to move is not worth it.
+// Portable implements sched.Distributor. What takes less time here than its files take to move is
+// not worth it.
 func (r *Runner) Portable(a *graph.Action) bool {
 	c := r.carrier
 	if c == nil || !travels(a) {
@@ -137,8 +143,8 @@ func (r *Runner) Opened() <-chan struct{} {
 	return r.carrier.elsewhere.Ready()
 }
 
-// runElsewhere runs the command of a on another machine, and from the time when dir.here is closed also on this one, by locally. What ends well
-// first counts; what ends badly elsewhere does not.
+// runElsewhere runs the command of a on another machine, and from the time when dir.here is closed
+// also on this one, by locally. What ends well first counts; what ends badly elsewhere does not.
 func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []string, dir scratch, locally func(context.Context) (run.Result, error)) (run.Result, error) {
 	p, err := c.pack(ctx, a, argv, dir)
 	if err != nil {
@@ -300,7 +306,8 @@ func (p *parcel) addProgram(ctx context.Context, a *graph.Action, name string) e
 	return p.addAll(p.prog.files)
 }
 
-// addEnv sets the variables of the command. Those of the user are for host compilers; the loader is told where libraries are.
+// addEnv sets the variables of the command. Those of the user are for host compilers; the loader is
+// told where libraries are.
 func (p *parcel) addEnv(a *graph.Action) error {
 	p.cmd.Env = append(slices.DeleteFunc(slices.Clone(p.keyEnv), isLibraryPath), "LC_ALL=C", "TZ=UTC")
 	for _, e := range a.Env {
@@ -328,7 +335,8 @@ func (p *parcel) addEnv(a *graph.Action) error {
 
 func isLibraryPath(e string) bool { return strings.HasPrefix(e, "LD_LIBRARY_PATH=") }
 
-// memoryWord stands in a property for the memory that an action is expected to need, in bytes, rounded up to a power of two.
+// memoryWord stands in a property for the memory that an action is expected to need, in bytes,
+// rounded up to a power of two.
 const memoryWord = "{memory}"
 
 func (c *carrier) platformOf(a *graph.Action) [][2]string {
@@ -343,7 +351,8 @@ func (c *carrier) platformOf(a *graph.Action) [][2]string {
 	return out
 }
 
-// add adds a file under the name that it has there. Files that others may change are digested by their stat; digest, if it is not nil, knows better.
+// add adds a file under the name that it has there. Files that others may change are digested by
+// their stat; digest, if it is not nil, knows better.
 func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) error {
 	if p.inputs[path] {
 		return nil
@@ -436,8 +445,8 @@ func (p *parcel) addOutput(file, back string) {
 	p.cmd.Folders = append(p.cmd.Folders, filepath.Dir(p.name(file)))
 }
 
-// argument is an argument as it is there. What it names outside of the project comes along, if that is a file; folders only where it is known what
-// is read in them.
+// argument is an argument as it is there. What it names outside of the project comes along, if that
+// is a file; folders only where it is known what is read in them.
 func (p *parcel) argument(ctx context.Context, before, arg string) (string, error) {
 	option, file := "", arg
 	switch at := strings.Index(arg, "=/"); {
@@ -551,8 +560,8 @@ func (c *carrier) findProgram(ctx context.Context, file string, env []string) (*
 	return p, nil
 }
 
-// loaderOf is the loader that a program asks for. A script has none, nor has one that is linked statically: they are not known to read no more than
-// their inputs.
+// loaderOf is the loader that a program asks for. A script has none, nor has one that is linked
+// statically: they are not known to read no more than their inputs.
 func loaderOf(file string) (string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -571,7 +580,8 @@ func loaderOf(file string) (string, error) {
 	return "", fmt.Errorf("%s has no loader", file)
 }
 
-// libraries are the shared libraries that a loader takes for a program or a library here, by their paths there. It does not start the program.
+// libraries are the shared libraries that a loader takes for a program or a library here, by their
+// paths there. It does not start the program.
 func (c *carrier) libraries(ctx context.Context, loader, file string, env []string) (map[string]string, error) {
 	res, err := run.Run(ctx, run.Command{Argv: []string{loader, "--list", file}, Dir: c.root, Env: env})
 	if err == nil && res.ExitCode != 0 {

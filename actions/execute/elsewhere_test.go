@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// parcelOf packs a command of cat that reads a file of the project, with more arguments and variables.
+// parcelOf packs a command of cat that reads a file of the project, with more arguments and
+// variables.
 func parcelOf(t *testing.T, l *lab, env []string, args ...string) (remote.Command, error) {
 	t.Helper()
 	c := l.lateRunner().Config
@@ -37,7 +38,8 @@ func travelled(cmd remote.Command, name string) bool {
 	return slices.ContainsFunc(cmd.Inputs, func(in remote.Input) bool { return in.Path == name && in.Size > 0 })
 }
 
-// A command goes with its tool, the tool's libraries and loader, and begins with that. Names of the project stay, others are below a folder.
+// A command goes with its tool, the tool's libraries and loader, and begins with that. Names of the
+// project stay, others are below a folder.
 func TestPack(t *testing.T) {
 	l := newLab(t, "")
 	l.write("in put", "text\n")

@@ -17,16 +17,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 )
 
-// A device compile by clang reads a source and its headers. On another machine it reads one text of all of them, which clang writes
-// here: each header in place of its include, with macros, comments and columns as they are (-frewrite-includes). What it makes is the
-// same, byte for byte:
+// A device compile by clang reads a source and its headers. On another machine it reads one text of
+// all of them, which clang writes here: each header in place of its include, with macros, comments
+// and columns as they are (-frewrite-includes). What it makes is the same, byte for byte:
 //
 //   - The text has the name of the source there, which clang writes into bitcode. Compiles whose outputs record lines run here.
 //   - clang -cc1 is run as the driver would run it here, but for where headers are. The driver itself would start the file
 //     /proc/self/exe again, which there is the loader.
 //   - A compile that prints anything counts as lost, and runs here: its carets would point into the text.
 //
-// The text is written beside the slots of the scheduler, so there is one at a time. It takes a tenth of the time of a small compile.
+// The text is written beside the slots of the scheduler, so there is one at a time. It takes a
+// tenth of the time of a small compile.
 
 // hasText reports a compile that another machine makes of such a text.
 func hasText(a *graph.Action) bool {
@@ -118,11 +119,13 @@ func (p *parcel) addText(ctx context.Context, a *graph.Action, dir scratch) erro
 	return p.add(file, p.name(source), func() (cache.Digest, error) { return sha256.Sum256(text), nil })
 }
 
-// headerOptions of clang -cc1 have an argument and are for the headers that the text has, or for files beside the output.
+// headerOptions of clang -cc1 have an argument and are for the headers that the text has, or for
+// files beside the output.
 var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-isysroot", "-iframework", "-iprefix", "-iwithprefix", "-iwithprefixbefore",
 	"-c-isystem", "-cxx-isystem", "-internal-isystem", "-internal-externc-isystem", "-internal-iframework", "-include", "-resource-dir", "-dumpdir", "-dependency-file", "-MT"}
 
-// frontEnd turns the arguments of clang -cc1 for a source into those for its text. What may name a file of which nobody knows stays here.
+// frontEnd turns the arguments of clang -cc1 for a source into those for its text. What may name a
+// file of which nobody knows stays here.
 func (p *parcel) frontEnd(args []string, source, output string) (argv []string, err error) {
 	n := len(args)
 	if n < 3 || args[n-3] != "-x" || args[n-1] != source || args[n-2] != "hip" && args[n-2] != "cuda" {
@@ -159,7 +162,8 @@ func (p *parcel) frontEnd(args []string, source, output string) (argv []string, 
 	return append(argv, "-x", args[n-2], p.name(source)), err
 }
 
-// mayName reports whether an argument, or the value in it, may name a file; plugins and modules are files, too.
+// mayName reports whether an argument, or the value in it, may name a file; plugins and modules are
+// files, too.
 func (p *parcel) mayName(arg string) bool {
 	_, value, _ := strings.Cut(arg, "=")
 	return strings.Contains(arg, "/") || strings.HasPrefix(arg, "@") || strings.Contains(arg, "module") || strings.Contains(arg, "plugin") || arg == "-load" ||

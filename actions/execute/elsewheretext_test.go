@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// deviceCompile is a compile by clang's driver that another machine makes of a text, and a runner that the driver answers with steps.
+// deviceCompile is a compile by clang's driver that another machine makes of a text, and a runner
+// that the driver answers with steps.
 func deviceCompile(t *testing.T, text, steps string) (*parcel, *graph.Action, scratch, error) {
 	t.Helper()
 	l := newLab(t, "")
@@ -53,7 +54,8 @@ func front(more ...string) string {
 	return ` "` + strings.Join(words, `" "`) + "\"\n"
 }
 
-// A device compile reads the text under the name of the source, and nothing that the text was made of.
+// A device compile reads the text under the name of the source, and nothing that the text was made
+// of.
 func TestPackText(t *testing.T) {
 	p, _, dir, err := deviceCompile(t, "int a;\n", front())
 	if err != nil {
@@ -75,7 +77,8 @@ func TestPackText(t *testing.T) {
 	}
 }
 
-// What clang links by itself is linked here, from what comes back, to a file that the race with this machine does not touch.
+// What clang links by itself is linked here, from what comes back, to a file that the race with
+// this machine does not touch.
 func TestPackTextLinked(t *testing.T) {
 	p, _, dir, err := deviceCompile(t, "int a;\n", strings.ReplaceAll(front(), "build/x.bc", "/tmp/x-1.o")+` "/ld" "-o" "build/x.bc" "/tmp/x-1.o"`+"\n")
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// artifactHeader is what every header of an embedded module begins with: the entry of a table, and how to look for one.
+// artifactHeader is what every header of an embedded module begins with: the entry of a table, and
+// how to look for one.
 //
 //go:embed artifact.h
 var artifactHeader string
@@ -74,8 +75,8 @@ extern const struct kbuild_artifact %[2]s[%[4]d];
 var embedKinds = map[string]string{"fatbin": "KBUILD_FATBIN", "cubin": "KBUILD_CUBIN", "ptx": "KBUILD_PTX", "ltoir": "KBUILD_LTOIR",
 	"hsaco": "KBUILD_HSACO", "bitcode": "KBUILD_BITCODE"}
 
-// embedSource is the table in C. The assembler takes the bytes in; its directives are those that it has on every processor, and its
-// labels are not global, so tables do not collide.
+// embedSource is the table in C. The assembler takes the bytes in; its directives are those that it
+// has on every processor, and its labels are not global, so tables do not collide.
 func embedSource(symbol string, list []embedded) string {
 	var data, table strings.Builder
 	for i, e := range list {

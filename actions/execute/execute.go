@@ -16,7 +16,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// execute runs a, and once more where it ran too early to tell. If here is not nil it runs elsewhere, and here too once that is closed.
+// execute runs a, and once more where it ran too early to tell. If here is not nil it runs
+// elsewhere, and here too once that is closed.
 func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}) sched.Result {
 	res, early := r.attempt(ctx, a, key, here, true)
 	if early {
@@ -53,7 +54,8 @@ func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, he
 	return r.publish(ctx, a, rec, res, dir, stable), false
 }
 
-// produce does what a is for in dir, or in place, and describes it. stable is false if an input changed meanwhile.
+// produce does what a is for in dir, or in place, and describes it. stable is false if an input
+// changed meanwhile.
 func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.stability.start(a)
 	before := r.generated.beside(a)
@@ -89,8 +91,8 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 	return rec, stable, res
 }
 
-// record describes what the command wrote and read; said is that it said something. stable is false if an input changed meanwhile:
-// then the outputs are used and not recorded.
+// record describes what the command wrote and read; said is that it said something. stable is false
+// if an input changed meanwhile: then the outputs are used and not recorded.
 func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, said bool, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
 	if k := a.Work.Keep; k != nil {
 		for i, kept := range k.Files {
@@ -136,10 +138,10 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 	return rec, stable && found, err
 }
 
-// takeTraces brings the time traces of the passes of clang to their places: the last outputs,
-// of the host and of each architecture. clang writes that of the host beside the object if it writes
-// the object, and the others among its temporary files, with random names. It is told of no place for
-// them, so a version that leaves one elsewhere does not fail the compile: that trace is empty.
+// takeTraces brings the time traces of the passes of clang to their places: the last outputs, of
+// the host and of each architecture. clang writes that of the host beside the object if it writes
+// the object, and the others among its temporary files, with random names. It is told of no place
+// for them, so a version that leaves one elsewhere does not fail the compile: that trace is empty.
 func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
 	if slices.Contains(a.Tools, "nvcc") || a.Kind != graph.Compile || !compiler.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
 		return nil

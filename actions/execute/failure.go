@@ -18,7 +18,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// ended is the error of a command that a signal ended, or that got no memory: it says nothing of what the command was given.
+// ended is the error of a command that a signal ended, or that got no memory: it says nothing of
+// what the command was given.
 type ended struct {
 	text  string
 	short bool // memory was
@@ -128,7 +129,8 @@ func linkError(a *graph.Action, faults []nvcc.Fault) error {
 
 var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Undefined reference to '([^']+)'`) })
 
-// checkLinkError says which module does not link for which GPU, and what to do where nvlink tells what is missing.
+// checkLinkError says which module does not link for which GPU, and what to do where nvlink tells
+// what is missing.
 func checkLinkError(a *graph.Action, said string, err error) error {
 	var missing []string
 	for _, m := range undefinedRE().FindAllStringSubmatch(said, -1) {
@@ -152,7 +154,8 @@ func readable(symbol string) string {
 	return symbol
 }
 
-// diskFull reports a build tree without space: compilers say so in many ways, some of them misleading.
+// diskFull reports a build tree without space: compilers say so in many ways, some of them
+// misleading.
 func diskFull(dir string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(dir, &st) == nil && st.Bavail*uint64(st.Bsize) < 16<<20 // what the failing command had written is gone by now

@@ -15,9 +15,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The command of a generate block has a folder of its own, build/gen/NAME, and declares what it writes there. Only that is kept and restored:
-// with a file more a build is right where the command ran, and fails in another checkout, or takes what an older command has left. So such a
-// file is an error, where it is written and where it is read.
+// The command of a generate block has a folder of its own, build/gen/NAME, and declares what it
+// writes there. Only that is kept and restored: with a file more a build is right where the command
+// ran, and fails in another checkout, or takes what an older command has left. So such a file is an
+// error, where it is written and where it is read.
 
 // generatedFiles holds the rules about the files of generate blocks.
 type generatedFiles struct {
@@ -26,7 +27,8 @@ type generatedFiles struct {
 	leadsTo cache.Shards[string, string] // what links to generated files lead to
 }
 
-// folderFiles are the files below a folder, with their folders. A file that is declared is not among them.
+// folderFiles are the files below a folder, with their folders. A file that is declared is not
+// among them.
 type folderFiles struct {
 	files   map[string]fs.FileInfo
 	folders []string // each before what is in it
@@ -56,8 +58,8 @@ func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	return l
 }
 
-// takeDepfile takes the dependency file of a command of the project out of the folder of its outputs,
-// where nobody else is to find it.
+// takeDepfile takes the dependency file of a command of the project out of the folder of its
+// outputs, where nobody else is to find it.
 func (r *Runner) takeDepfile(a *graph.Action, res sched.Result, dir scratch) error {
 	if a.Kind != graph.Generate || a.Depfile == "" {
 		return nil
@@ -78,8 +80,8 @@ func (r *Runner) takeDepfile(a *graph.Action, res sched.Result, dir scratch) err
 	return err
 }
 
-// onlyOutputs reports a file in the folder of a generate block that its command has written and that is no output. What was not there
-// before is removed.
+// onlyOutputs reports a file in the folder of a generate block that its command has written and
+// that is no output. What was not there before is removed.
 func (g *generatedFiles) onlyOutputs(a *graph.Action, before folderFiles) error {
 	if a.Kind != graph.Generate {
 		return nil
@@ -116,7 +118,8 @@ func undeclaredOutputs(a *graph.Action, files []string) error {
 	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(files, ", "))
 }
 
-// linked is the name in the folder of generated files of a file that a link leads to there. Other files keep their names.
+// linked is the name in the folder of generated files of a file that a link leads to there. Other
+// files keep their names.
 func (g *generatedFiles) linked(file string) string {
 	if g.maker(file) != nil {
 		return file
@@ -140,7 +143,8 @@ func (g *generatedFiles) linked(file string) string {
 	return g.leadsTo.LoadOrStore(file, name)
 }
 
-// undeclaredFile is the error of an action that reads a file in the folder of generated files that no action makes; nil for other files.
+// undeclaredFile is the error of an action that reads a file in the folder of generated files that
+// no action makes; nil for other files.
 func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	rest, ok := strings.CutPrefix(file, g.graph.BuildDir)
 	if ok {
@@ -158,8 +162,8 @@ func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	return fmt.Errorf("%s reads %s, which no generate block makes: remove it", a.Name, file)
 }
 
-// undeclared finds a generated file that a read without depending on its generate block: it would be
-// built in the wrong order on another day. Or without one: it would not be built.
+// undeclared finds a generated file that a read without depending on its generate block: it would
+// be built in the wrong order on another day. Or without one: it would not be built.
 func (g *generatedFiles) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	for _, f := range found {
 		file := g.linked(f.Path)

@@ -13,8 +13,8 @@ type Held struct {
 	Record *cache.Record // settles it today; nil if there is none: it was not built, or is not to be shared
 }
 
-// Held looks at actions in the order of ids, which must have what an action needs before it. What stands in the build tree and is
-// no longer in the cache is stored again.
+// Held looks at actions in the order of ids, which must have what an action needs before it. What
+// stands in the build tree and is no longer in the cache is stored again.
 func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
 	d := NewDryRun(r)
 	out := make([]Held, len(ids))
@@ -28,8 +28,9 @@ func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
 	return out
 }
 
-// entry is the record of the cache that settles a, nil if there is none. known reports that the outputs are: of an action that holds in tokens alone
-// (discover.HoldsInTokens) the cache has no record of today's headers, and others that need it do not wait for it.
+// entry is the record of the cache that settles a, nil if there is none. known reports that the
+// outputs are: of an action that holds in tokens alone (discover.HoldsInTokens) the cache has no
+// record of today's headers, and others that need it do not wait for it.
 func (d *DryRun) entry(ctx context.Context, a *graph.Action) (rec *cache.Record, known bool) {
 	v := d.judge(ctx, a)
 	if v.record == nil {

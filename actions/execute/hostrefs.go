@@ -21,8 +21,8 @@ type hostRefs struct {
 	names      map[string][]string // the files that refer to a name, as nvlink spells it in lists
 }
 
-// readHostRefs reads all host code of a link. What nvcc's own objects refer to, nvlink knows; it is here as well where they refer to each
-// other.
+// readHostRefs reads all host code of a link. What nvcc's own objects refer to, nvlink knows; it is
+// here as well where they refer to each other.
 func readHostRefs(root string, a *graph.Action) (hostRefs, error) {
 	strip := slices.Contains(a.Argv, "strip_unused")
 	refs, wants := hostRefs{names: map[string][]string{}}, map[string][]string{}
@@ -82,7 +82,8 @@ func (refs *hostRefs) addNames(root, file string, wants map[string][]string) err
 	return nil
 }
 
-// hostRefsStep writes the names, a line each, or a star. Who refers to them is not in it: a device link need not know.
+// hostRefsStep writes the names, a line each, or a star. Who refers to them is not in it: a device
+// link need not know.
 type hostRefsStep struct{ inProcess }
 
 func (hostRefsStep) run(w work) error {
@@ -104,7 +105,8 @@ type refsArgv struct {
 	from, to string // the object with more names, and the one that it stands for, as commands see them
 }
 
-// Kept says what a device link keeps for plain host code, and for whom. It reads the host code as it is now.
+// Kept says what a device link keeps for plain host code, and for whom. It reads the host code as
+// it is now.
 func (r *Runner) Kept(a *graph.Action) []string {
 	if a.Kind != graph.HostRefs {
 		if a.Link().KeepsAll != "" {
@@ -126,7 +128,8 @@ func (r *Runner) Kept(a *graph.Action) []string {
 	return out
 }
 
-// withHostRefs adds what plain host code refers to to the first input that takes it. If none does, everything is kept.
+// withHostRefs adds what plain host code refers to to the first input that takes it. If none does,
+// everything is kept.
 func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
 	out := refsArgv{argv: argv}
 	if a.Link().HostRefs == "" {

@@ -15,10 +15,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// intermediates are the files between the passes of a compiler, outputs of the actions with Part. A build tree holds none of them: a record of what
-// a pass made is enough to decide what comes after it, so a pass that is up to date costs no file at all. What must
-// run gets the files that it reads from the cache, and those that no cache keeps (preprocessed text is large and
-// quickly made) by running their pass again. A file goes when the last action that may read it has ended.
+// intermediates are the files between the passes of a compiler, outputs of the actions with Part. A
+// build tree holds none of them: a record of what a pass made is enough to decide what comes after
+// it, so a pass that is up to date costs no file at all. What must run gets the files that it reads
+// from the cache, and those that no cache keeps (preprocessed text is large and quickly made) by
+// running their pass again. A file goes when the last action that may read it has ended.
 type intermediates struct {
 	makers
 	root   string
@@ -66,7 +67,8 @@ func (p *intermediates) digest(file string) (cache.Digest, bool) {
 	return o.Digest, ok
 }
 
-// size is how many bytes a file has whose pass has been settled or run, or a file of the build tree; 0 is unknown.
+// size is how many bytes a file has whose pass has been settled or run, or a file of the build
+// tree; 0 is unknown.
 func (p *intermediates) size(file string) int64 {
 	p.mu.Lock()
 	o, ok := p.outputs[file]
@@ -99,8 +101,8 @@ func (p *intermediates) release(a *graph.Action) {
 	}
 }
 
-// count finds who uses which file, before the first one is there: a build that has nothing to do needs none. The lock is
-// held.
+// count finds who uses which file, before the first one is there: a build that has nothing to do
+// needs none. The lock is held.
 func (p *intermediates) count() {
 	if p.users != nil {
 		return

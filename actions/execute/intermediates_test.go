@@ -27,7 +27,8 @@ func (k keeping) Restore(_ context.Context, o cache.Output, name string) error {
 	return os.WriteFile(name, []byte(text), 0o666)
 }
 
-// A file between passes is there while somebody may read it: brought from the store, or made again once, whoever asks at the same time.
+// A file between passes is there while somebody may read it: brought from the store, or made again
+// once, whoever asks at the same time.
 func TestIntermediates(t *testing.T) {
 	root := t.TempDir()
 	g := &graph.Graph{}

@@ -14,8 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical texts, manifests of modules. Raise it
-// when one of them comes out differently.
+// Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical
+// texts, manifests of modules. Raise it when one of them comes out differently.
 const Method = "4"
 
 // keys computes the command keys of actions.
@@ -32,8 +32,8 @@ type keys struct {
 	steps       map[graph.Kind]step
 }
 
-// actionKey is the key of an action, with what it was made of besides the action. Very many wait at once for their commands to run,
-// so the texts are made when they are asked for: keys.fields.
+// actionKey is the key of an action, with what it was made of besides the action. Very many wait at
+// once for their commands to run, so the texts are made when they are asked for: keys.fields.
 type actionKey struct {
 	key      cache.Key
 	inputs   []cache.FileDigest // declared, then named by arguments, then shared libraries that kbuild leads a test to
@@ -93,8 +93,8 @@ func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
 	return nil
 }
 
-// implicit is what an action depends on and does not name: the content of the command that a generate block runs, what the artifacts
-// in a manifest are made from.
+// implicit is what an action depends on and does not name: the content of the command that a
+// generate block runs, what the artifacts in a manifest are made from.
 func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
 	if s := k.steps[a.Kind]; s != nil {
 		return s.implicit(a)
@@ -194,8 +194,8 @@ func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 	}
 }
 
-// spelling replaces the names of a part's files by what they are to it, so that equal parts of different targets
-// and build trees have one key.
+// spelling replaces the names of a part's files by what they are to it, so that equal parts of
+// different targets and build trees have one key.
 func (k *keys) spelling(a *graph.Action) func(string) string {
 	if !sharesRecords(a) {
 		return func(s string) string { return s }
@@ -219,8 +219,8 @@ func (k *keys) spelling(a *graph.Action) func(string) string {
 	return replacer(pairs).Replace
 }
 
-// keyName is what a part's file is to its reader: "stub.canon.c" for compute_80.stub.canon.c. Which architecture it is of
-// does not matter to the one that reads the host code of some architecture.
+// keyName is what a part's file is to its reader: "stub.canon.c" for compute_80.stub.canon.c. Which
+// architecture it is of does not matter to the one that reads the host code of some architecture.
 func keyName(file string) string {
 	base := path.Base(file)
 	if arch, rest, ok := strings.Cut(base, "."); ok && (strings.HasPrefix(arch, "compute_") || strings.HasPrefix(arch, "sm_")) {

@@ -21,9 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wanted keys")
 
-// TestKeys plans projects with what toolkits have answered, and holds the fields of each key against those of before. A change here makes
-// every cache of every user miss: it needs a reason. testdata/keys has the projects, the answers of each toolkit (PROJECT-VERSION.json,
-// recorded by TestRecordFacts in cmd/kbuild) and the wanted keys.
+// TestKeys plans projects with what toolkits have answered, and holds the fields of each key
+// against those of before. A change here makes every cache of every user miss: it needs a reason.
+// testdata/keys has the projects, the answers of each toolkit (PROJECT-VERSION.json, recorded by
+// TestRecordFacts in cmd/kbuild) and the wanted keys.
 func TestKeys(t *testing.T) {
 	recorded, err := filepath.Glob("testdata/keys/*.json")
 	if err != nil || len(recorded) == 0 {
@@ -85,8 +86,8 @@ func planned(t *testing.T, name string) *graph.Graph {
 	return made.Graph
 }
 
-// keysOf prints the fields of each key in the order of the traversal, arguments in one line, and after them what no key has and decides
-// all the same what is run.
+// keysOf prints the fields of each key in the order of the traversal, arguments in one line, and
+// after them what no key has and decides all the same what is run.
 func keysOf(t *testing.T, g *graph.Graph) string {
 	r := New(Config{Graph: g, Root: "/project", State: "/project/" + g.BuildDir + "/.kbuild", Tools: map[string]string{}})
 	var b strings.Builder

@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// leftOut are the uses of paths that no record need have, each class with the reason. A class hides every fault in it, so each
-// names as little as possible. docs/cache.md has them too.
+// leftOut are the uses of paths that no record need have, each class with the reason. A class hides
+// every fault in it, so each names as little as possible. docs/cache.md has them too.
 var leftOut = []struct {
 	reason string
 	is     func(a *graph.Action, root string, u use) bool
@@ -49,7 +49,8 @@ var leftOut = []struct {
 
 var unusedByCollect2 = []string{"nm", "gnm", "strip", "gstrip"}
 
-// otherVendor reports what clang looks at to find the toolkit of a vendor for whose GPUs a compiles nothing.
+// otherVendor reports what clang looks at to find the toolkit of a vendor for whose GPUs a compiles
+// nothing.
 func otherVendor(a *graph.Action, name string) bool {
 	cuda, hip := slices.Contains(a.Tools, "clang"), slices.Contains(a.Tools, "hip") // beside nvcc a clang is the host compiler
 	switch base := path.Base(name); {

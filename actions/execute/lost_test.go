@@ -16,7 +16,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// unsteady is another machine that loses the first command, or ends it as first says, and does all others.
+// unsteady is another machine that loses the first command, or ends it as first says, and does all
+// others.
 type unsteady struct {
 	first    *remote.Outcome
 	until    func(context.Context) // when that ends, if not at once
@@ -45,7 +46,8 @@ func (u *unsteady) Execute(ctx context.Context, cmd remote.Command) (*remote.Out
 	return &remote.Outcome{}, os.WriteFile(cmd.Outputs[0].File, []byte("made elsewhere"), 0o666)
 }
 
-// A command that was lost says nothing of its action: least of all that another text has to be compiled for what there is to say.
+// A command that was lost says nothing of its action: least of all that another text has to be
+// compiled for what there is to say.
 func TestLostIsNoFailure(t *testing.T) {
 	l := newLab(t, "")
 	l.write("canon", "canonical\n")
@@ -77,7 +79,8 @@ func TestLostIsNoFailure(t *testing.T) {
 	}
 }
 
-// What fails on another machine, and ends well here, before or after, is the machine's fault. What fails here too is not.
+// What fails on another machine, and ends well here, before or after, is the machine's fault. What
+// fails here too is not.
 func TestJudged(t *testing.T) {
 	const waits = `echo begun >begun; ` // for a reader of that FIFO
 	for name, tt := range map[string]struct {

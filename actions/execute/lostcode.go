@@ -12,9 +12,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Compilers and linkers leave device code out with exit status 0: a link passes over objects of clang's other offload driver, clang 21
-// stopped to put PTX into objects. So what a command that kbuild did not take apart has made is looked at (Action.Ships). A file of a
-// form that kbuild does not know proves nothing.
+// Compilers and linkers leave device code out with exit status 0: a link passes over objects of
+// clang's other offload driver, clang 21 stopped to put PTX into objects. So what a command that
+// kbuild did not take apart has made is looked at (Action.Ships). A file of a form that kbuild does
+// not know proves nothing.
 
 // lostCode reports code that the output of a should have, and does not.
 func lostCode(root string, a *graph.Action, dir scratch) error {
@@ -49,8 +50,9 @@ func lostCode(root string, a *graph.Action, dir scratch) error {
 	return nil
 }
 
-// lostByLink reports inputs of a link with code for an architecture that the output has none for. What --gc-sections drops of
-// bundles is code without a kernel; of the new driver's code it drops none.
+// lostByLink reports inputs of a link with code for an architecture that the output has none for.
+// What --gc-sections drops of bundles is code without a kernel; of the new driver's code it drops
+// none.
 func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 	collects := slices.ContainsFunc(a.Argv, func(arg string) bool { return strings.Contains(arg, "gc-sections") })
 	var from []string

@@ -6,8 +6,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// makers knows which action writes a file. Where few actions of very many are affected, graph holds those alone, with the passes that they need,
-// and outer all. What others write is a file like any other to those few. Only the rules about generated files ask who else there is.
+// makers knows which action writes a file. Where few actions of very many are affected, graph holds
+// those alone, with the passes that they need, and outer all. What others write is a file like any
+// other to those few. Only the rules about generated files ask who else there is.
 type makers struct {
 	graph *graph.Graph
 	outer *graph.Packed // nil if graph is whole

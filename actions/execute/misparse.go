@@ -16,10 +16,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// A toolkit that is newer than kbuild may do something between its passes that its dry run does not show. So a pass
-// that fails for another reason than the source is put to the test: if the compiler as one command succeeds, kbuild has
-// misparsed it, and runs it as one command in this build tree from then on. A signal and want of memory are no reason at all: they
-// say nothing of what the pass was given.
+// A toolkit that is newer than kbuild may do something between its passes that its dry run does not
+// show. So a pass that fails for another reason than the source is put to the test: if the compiler
+// as one command succeeds, kbuild has misparsed it, and runs it as one command in this build tree
+// from then on. A signal and want of memory are no reason at all: they say nothing of what the pass
+// was given.
 
 // Misparse is a question to a compiler whose answer was understood wrongly, and how that came out.
 type Misparse struct {
@@ -63,8 +64,8 @@ func (m *misparses) confirm(ctx context.Context, a *graph.Action, res sched.Resu
 	m.mu.Unlock()
 }
 
-// isKnown reports a question that need not be put to the test: the compiler runs as one command already, or will. Of what fails
-// all the same nothing more can be learned.
+// isKnown reports a question that need not be put to the test: the compiler runs as one command
+// already, or will. Of what fails all the same nothing more can be learned.
 func (m *misparses) isKnown(question string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +82,8 @@ func firstLine(res sched.Result) string {
 	return res.Err.Error()
 }
 
-// hasInputs reports that what others make for a command is there: a device link is a pass that may run before the objects do.
+// hasInputs reports that what others make for a command is there: a device link is a pass that may
+// run before the objects do.
 func (m *misparses) hasInputs(argv []string) bool {
 	for i, arg := range argv {
 		if i > 0 && argv[i-1] != "-o" && m.isMade(arg) && !m.exists(arg) {

@@ -10,8 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A pass that fails where the compiler as one command succeeds was misparsed, unless a signal ended it, memory was short, or it is known:
-// of a compiler that runs as one command already, such as a preprocessor that its key needs, nothing is learned by building again.
+// A pass that fails where the compiler as one command succeeds was misparsed, unless a signal ended
+// it, memory was short, or it is known: of a compiler that runs as one command already, such as a
+// preprocessor that its key needs, nothing is learned by building again.
 func TestConfirmMisparse(t *testing.T) {
 	const question = "hip\n-###\n"
 	for name, c := range map[string]struct {

@@ -17,15 +17,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// In mode whole nvcc makes `extern __constant__ int c[4];` a definition: each file has a variable c of
-// its own, and what one file copies to c is not what the kernels of another file read. The compiler
-// warns (#20044-D, which -w hides), the linkers see nothing, and the program is wrong.
+// In mode whole nvcc makes `extern __constant__ int c[4];` a definition: each file has a variable c
+// of its own, and what one file copies to c is not what the kernels of another file read. The
+// compiler warns (#20044-D, which -w hides), the linkers see nothing, and the program is wrong.
 //
-// The stub that cicc writes for host code registers every variable with the runtime, and says of each
-// whether it was declared extern. A link is refused where a file uses such a variable, in its PTX or in
-// its host code, and another file of the link defines it or uses it as well. A declaration that nobody
-// uses is harmless, and so are static variables of one name. Where the stub is not known (nvcc ran as
-// one command, or no cache has it any more), the compiler's warning has to do.
+// The stub that cicc writes for host code registers every variable with the runtime, and says of
+// each whether it was declared extern. A link is refused where a file uses such a variable, in its
+// PTX or in its host code, and another file of the link defines it or uses it as well. A
+// declaration that nobody uses is harmless, and so are static variables of one name. Where the stub
+// is not known (nvcc ran as one command, or no cache has it any more), the compiler's warning has
+// to do.
 
 // ownVariables is the error about variables that several files of a link have each for itself.
 type ownVariables struct {
@@ -41,8 +42,8 @@ func (e *ownVariables) help() []string {
 	return []string{`only a device link makes one variable of them: set mode = "rdc" or "lto" on ` + strings.Join(e.targets, ", ")}
 }
 
-// registersRE matches the registration of a variable in a stub: its name on the device, and 1 if it was
-// declared extern.
+// registersRE matches the registration of a variable in a stub: its name on the device, and 1 if it
+// was declared extern.
 var registersRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`__cudaRegister(?:Managed)?Variable\(\w+, __shadow_var\((\w+),[^;]*?\), ([01]), `)
 })
@@ -150,7 +151,8 @@ func (r *Runner) usesVariable(ctx context.Context, o *cudaObject, name string, d
 	return err == nil && fatbin.HostUses(object, func(symbol string) bool { return modules.Demangled(symbol) == demangled })
 }
 
-// passOutput returns what a pass has written to its output with a suffix; nil if that is not there any more.
+// passOutput returns what a pass has written to its output with a suffix; nil if that is not there
+// any more.
 func (r *Runner) passOutput(ctx context.Context, a *graph.Action, suffix string, dir scratch) []byte {
 	rec := r.Records.Last(a.Outputs[0])
 	if rec == nil || r.IntermediateStore == nil {

@@ -88,8 +88,9 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 // errTimeout is how a test ends that runs longer than it may.
 var errTimeout = errors.New("it ran longer than its timeout")
 
-// runWithin runs c. What runs longer than limit is ended, with all that it has started: its process group first, then whoever has left that and is known by tmp, its
-// folder for temporary files. 0 is no limit.
+// runWithin runs c. What runs longer than limit is ended, with all that it has started: its process
+// group first, then whoever has left that and is known by tmp, its folder for temporary files. 0 is
+// no limit.
 func runWithin(ctx context.Context, limit time.Duration, c run.Command, tmp string) (run.Result, error) {
 	if limit == 0 {
 		return run.Run(ctx, c)
@@ -118,8 +119,9 @@ func (p *processes) environ(a *graph.Action, tmp string) []string {
 	return run.WithLibraryFolders(env, dirs)
 }
 
-// maxOutput is how much of what an action says is kept. What is read for more than to be shown is kept as long as anything real says it:
-// ptxas has 300 bytes for each function, nvlink a line for each symbol that it misses.
+// maxOutput is how much of what an action says is kept. What is read for more than to be shown is
+// kept as long as anything real says it: ptxas has 300 bytes for each function, nvlink a line for
+// each symbol that it misses.
 func maxOutput(a *graph.Action) int {
 	if a.Work.Link != nil || a.Step().ResourceUsage {
 		return 32 << 20

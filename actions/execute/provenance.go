@@ -15,12 +15,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The manifest of a module tells what its artifacts are made from, in one digest. An edit of a comment changes that and no artifact,
-// so the key of the manifest covers more than its inputs: the sources and headers, tools and options of all actions behind them, as
-// the records have them by which those actions were settled in this run.
+// The manifest of a module tells what its artifacts are made from, in one digest. An edit of a
+// comment changes that and no artifact, so the key of the manifest covers more than its inputs: the
+// sources and headers, tools and options of all actions behind them, as the records have them by
+// which those actions were settled in this run.
 //
-// The digest does not depend on where the project, its build tree and the toolkit stand: a file of the project counts by its name and
-// content, one from elsewhere by its content alone, a tool by its identity.
+// The digest does not depend on where the project, its build tree and the toolkit stand: a file of
+// the project counts by its name and content, one from elsewhere by its content alone, a tool by
+// its identity.
 
 // provenance says what the artifacts of manifests are made from.
 type provenance struct {
@@ -81,7 +83,8 @@ type origins struct {
 
 func (o *origins) add(name, value string) { o.fields[cache.Field{Name: name, Value: value}] = true }
 
-// file takes a file: what it is made from, or its content if it is a source, or written by a command of the user.
+// file takes a file: what it is made from, or its content if it is a source, or written by a
+// command of the user.
 func (o *origins) file(name string) error {
 	if a := o.maker(name); a != nil && a.Kind != graph.Generate {
 		return o.action(a)
@@ -143,7 +146,8 @@ func (o *origins) action(a *graph.Action) error {
 	return nil
 }
 
-// absolutePath finds one in an argument: alone, after a one-letter option, or behind =, a comma or a colon.
+// absolutePath finds one in an argument: alone, after a one-letter option, or behind =, a comma or
+// a colon.
 var absolutePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|^-[A-Za-z]|[=,:])/[^=,:]*`) })
 
 // placeless spells an argument or a file as it would be anywhere.

@@ -15,8 +15,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// outputsOf are the outputs of rec under the names that a gives them. Two parts with one key share a record,
-// whatever their files are called, and so does a pass in two build trees. nil if they do not fit.
+// outputsOf are the outputs of rec under the names that a gives them. Two parts with one key share
+// a record, whatever their files are called, and so does a pass in two build trees. nil if they do
+// not fit.
 func outputsOf(a *graph.Action, rec *cache.Record) []cache.Output {
 	if len(rec.Outputs) != len(a.Outputs) {
 		return nil
@@ -38,8 +39,8 @@ func renamed(a *graph.Action, rec *cache.Record) *cache.Record {
 	return &mine
 }
 
-// sharesRecords reports an action whose outputs are the same under any name: a pass, or device code that is wanted for itself, a cubin say, or a
-// copy of what a pass made.
+// sharesRecords reports an action whose outputs are the same under any name: a pass, or device code
+// that is wanted for itself, a cubin say, or a copy of what a pass made.
 func sharesRecords(a *graph.Action) bool { return a.Intermediate || a.Kind.Info().Unnamed }
 
 // storeOf is the store that keeps what a makes; nil if there is none.
@@ -85,13 +86,14 @@ func (r *Runner) firstToHold(a *graph.Action, recs []*cache.Record) *cache.Recor
 	return nil
 }
 
-// sameOutputs reports whether a record writes exactly what a writes. Keys hold the names of outputs, so
-// this only guards the build tree against a record that is not what its key says.
+// sameOutputs reports whether a record writes exactly what a writes. Keys hold the names of
+// outputs, so this only guards the build tree against a record that is not what its key says.
 func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 	return slices.EqualFunc(rec.Outputs, a.Outputs, func(o cache.Output, name string) bool { return o.Path == name || sharesRecords(a) })
 }
 
-// restore puts the outputs of rec in place, which are there if it is up to date. ok is false if a blob is gone or damaged: then the action runs.
+// restore puts the outputs of rec in place, which are there if it is up to date. ok is false if a
+// blob is gone or damaged: then the action runs.
 func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record, status sched.Status) (res sched.Result, ok bool) {
 	start := time.Now()
 	res = sched.Result{Status: status}
@@ -209,7 +211,8 @@ func (r *Runner) placeOutputs(a *graph.Action, rec *cache.Record, dir scratch) e
 	return nil
 }
 
-// share puts a record and its outputs into the store, if there is one. An output that tells the time is not for others.
+// share puts a record and its outputs into the store, if there is one. An output that tells the
+// time is not for others.
 func (r *Runner) share(ctx context.Context, a *graph.Action, rec *cache.Record) {
 	store := r.storeOf(a)
 	if store == nil || r.discovery.TellsTime(a, rec.Discovered) || discover.RunsEachTime(rec) != "" {

@@ -13,9 +13,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// Rebuild implements sched.Runner. It brings a build tree up to date as Runner does, and runs each action again, beside the
-// tree: what comes out must have the bytes that the record says. A difference means that the command does not always make the
-// same of its inputs, or that it has an input that no key knows of. The tree stays as it was built.
+// Rebuild implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
+// action again, beside the tree: what comes out must have the bytes that the record says. A
+// difference means that the command does not always make the same of its inputs, or that it has an
+// input that no key knows of. The tree stays as it was built.
 type Rebuild struct {
 	rerun
 	kept string // folder for outputs that differ
@@ -40,7 +41,8 @@ func NewRebuild(r *Runner, folder string) *Rebuild {
 	return v
 }
 
-// Checked is how many actions were run again so far, and Differences are those that made something else.
+// Checked is how many actions were run again so far, and Differences are those that made something
+// else.
 func (v *Rebuild) Checked() (int, []Difference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,13 +75,15 @@ func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scra
 	return nil
 }
 
-// holdsTimes reports an output of a that differs from run to run because it says how long they took.
+// holdsTimes reports an output of a that differs from run to run because it says how long they
+// took.
 func holdsTimes(a *graph.Action, output string) bool {
 	return compiler.IsTimeTrace(a, output) || nvcc.IsTimeFile(a, output)
 }
 
-// newlyRead are the files that the second run read, and the first did not, or not with this content. Of a header that
-// may differ in comments from what the first read (discover.HoldsInTokens) the outputs tell.
+// newlyRead are the files that the second run read, and the first did not, or not with this
+// content. Of a header that may differ in comments from what the first read
+// (discover.HoldsInTokens) the outputs tell.
 func newlyRead(first, second *cache.Record) []string {
 	known := map[string]cache.Digest{}
 	for _, f := range first.Discovered {

@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// rerun implements sched.Runner. It brings a build tree up to date as Runner does, and runs each action again, beside the tree,
-// which stays as it was built.
+// rerun implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
+// action again, beside the tree, which stays as it was built.
 type rerun struct {
 	r       *Runner
 	traced  bool                                                                  // commands run under strace, and nothing else runs again
@@ -87,7 +87,8 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 	return res
 }
 
-// setAside moves what a command that writes its outputs itself has written, and gives back what brings it back.
+// setAside moves what a command that writes its outputs itself has written, and gives back what
+// brings it back.
 func (t buildTree) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
 	if !a.InPlace {
 		return func() error { return nil }, nil

@@ -15,11 +15,11 @@ import (
 //	    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //	ptxas info    : Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]
 //
-// (11.8 and 12.4; nvlink passes them on from the ptxas inside of it). A function that is called and not a kernel has its
-// properties and no registers.
+// (11.8 and 12.4; nvlink passes them on from the ptxas inside of it). A function that is called and
+// not a kernel has its properties and no registers.
 
-// splitResourceUsage reads what ptxas tells of functions, and gives the rest of what was said. What it tells without -v, of code that will be
-// slow for example, is among the rest.
+// splitResourceUsage reads what ptxas tells of functions, and gives the rest of what was said. What
+// it tells without -v, of code that will be slow for example, is among the rest.
 func splitResourceUsage(said string) (rest string, functions []cache.Function) {
 	if !strings.Contains(said, "ptxas info") {
 		return said, nil

@@ -19,16 +19,18 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A record is right if it names all that the command took in, and all that it looked for in vain. What compilers say of that (dependency
-// files) and what kbuild concludes from it (Absent) may be wrong or incomplete, and no comparison of outputs shows it until somebody makes
-// the edit. The kernel knows: Trace has commands run under strace, and holds each path against the record.
+// A record is right if it names all that the command took in, and all that it looked for in vain.
+// What compilers say of that (dependency files) and what kbuild concludes from it (Absent) may be
+// wrong or incomplete, and no comparison of outputs shows it until somebody makes the edit. The
+// kernel knows: Trace has commands run under strace, and holds each path against the record.
 //
-// A path is in a record if it is a declared or discovered input, a path that must stay absent, or below a folder that must; if it
-// is a file whose content is in the identity of a tool of the action; or if its coming has the tools asked again. Everything
-// else is a fault, but for what leftOut names, each with the reason.
+// A path is in a record if it is a declared or discovered input, a path that must stay absent, or
+// below a folder that must; if it is a file whose content is in the identity of a tool of the
+// action; or if its coming has the tools asked again. Everything else is a fault, but for what
+// leftOut names, each with the reason.
 
-// Trace implements sched.Runner. It brings a build tree up to date as Runner does, and runs each command again under strace, beside the
-// tree, which stays as it was built.
+// Trace implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
+// command again under strace, beside the tree, which stays as it was built.
 type Trace struct {
 	rerun
 	tools Covered
@@ -184,8 +186,9 @@ func (h *holding) read(file, cwd string) error {
 	return nil
 }
 
-// unrecorded are the uses that neither the record of a nor its tools, nor a reason, account for. Of a folder that is not there and what was
-// looked for in it, the folder is enough: nothing comes in it but with it.
+// unrecorded are the uses that neither the record of a nor its tools, nor a reason, account for. Of
+// a folder that is not there and what was looked for in it, the folder is enough: nothing comes in
+// it but with it.
 func (h *holding) unrecorded(a *graph.Action) (out []Unrecorded) {
 	told := map[Unrecorded]bool{}
 	gone := map[string]bool{}
@@ -236,7 +239,8 @@ func (h *holding) accounted(u use) bool {
 	return h.known.has(u.place) || u.Use == strace.Looked && (h.known.hasBelow(u.place) || h.watched(u.place))
 }
 
-// watched reports a path that is not there, in a folder in which whatever comes has the tools asked again.
+// watched reports a path that is not there, in a folder in which whatever comes has the tools asked
+// again.
 func (h *holding) watched(p place) bool {
 	return h.folders[p.there] && !slices.ContainsFunc(p.links, func(l string) bool { return !h.known.links[l] })
 }

@@ -159,8 +159,9 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	return sched.Result{Reason: p.reason}, false
 }
 
-// lookUp returns the record by which a need not run: one of the build tree, whose outputs are there, or one of the cache. It is nil if a must run. Of
-// intermediates the build tree has no outputs.
+// lookUp returns the record by which a need not run: one of the build tree, whose outputs are
+// there, or one of the cache. It is nil if a must run. Of intermediates the build tree has no
+// outputs.
 func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (rec *cache.Record, status sched.Status) {
 	if a.Test().Each {
 		return nil, ""
@@ -201,7 +202,8 @@ func (r *Runner) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-c
 	return res
 }
 
-// executeChecked is Execute for one who goes on to read what a reads. If here is not nil a runs elsewhere, see sched.Distributor.
+// executeChecked is Execute for one who goes on to read what a reads. If here is not nil a runs
+// elsewhere, see sched.Distributor.
 func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
 	r.mu.Lock()
 	p := r.pending[a.ID]
@@ -236,7 +238,8 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	return res
 }
 
-// retryAlone makes ready for another time what failed because memory was short, and tells of that time if it went well.
+// retryAlone makes ready for another time what failed because memory was short, and tells of that
+// time if it went well.
 func (r *Runner) retryAlone(a *graph.Action, p *pending, res *sched.Result) {
 	var e *ended
 	res.Short = res.Status == sched.Failed && errors.As(res.Err, &e) && e.short
@@ -302,8 +305,8 @@ func (r *Runner) TellsTime() bool {
 	return false
 }
 
-// CopyIntermediate writes the output of a pass that the last run settled to the file name: from the cache, or by running the pass
-// again if no cache has it.
+// CopyIntermediate writes the output of a pass that the last run settled to the file name: from the
+// cache, or by running the pass again if no cache has it.
 func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) error {
 	return r.intermediates.copy(ctx, output, name)
 }
@@ -321,8 +324,8 @@ func (r *Runner) drop(a *graph.Action, res *sched.Result) {
 // repeatedOutput is what was said in this run by passes of one command.
 type repeatedOutput struct{ seen sync.Map }
 
-// drop drops what another pass of the same command has said: a warning of the language comes from the compile
-// for every architecture.
+// drop drops what another pass of the same command has said: a warning of the language comes from
+// the compile for every architecture.
 func (o *repeatedOutput) drop(a *graph.Action, res *sched.Result) {
 	if !a.Intermediate || res.Status == sched.Failed || len(res.Output) == 0 {
 		return

@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// passes is a project whose header goes through a text that nobody keeps and a file between passes into an object.
+// passes is a project whose header goes through a text that nobody keeps and a file between passes
+// into an object.
 func passes(t *testing.T) *lab {
 	l := newLab(t, "")
 	l.graph = &graph.Graph{BuildDir: "build"}

@@ -15,14 +15,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// scratch is where an action writes before its outputs move into place. Its names are the same on every run, since a compiler may
-// record the name of its output.
+// scratch is where an action writes before its outputs move into place. Its names are the same on
+// every run, since a compiler may record the name of its output.
 //
-// As a rule it is a folder: nvcc names its temporary files after the source. A compile of host code and an archive write one
-// file under any name, so they do with a name in the folder that all share. There are very many of them, and making and removing a
-// folder is what costs most of all that kbuild does for one; ext4 gives no inode again for a minute or more after it was
-// freed, and looks at every such one before it gives another, so whatever is removed for each action slows down all that comes after.
-// For the same reason their dependency files stay until the end of the build.
+// As a rule it is a folder: nvcc names its temporary files after the source. A compile of host code
+// and an archive write one file under any name, so they do with a name in the folder that all
+// share. There are very many of them, and making and removing a folder is what costs most of all
+// that kbuild does for one; ext4 gives no inode again for a minute or more after it was freed, and
+// looks at every such one before it gives another, so whatever is removed for each action slows
+// down all that comes after. For the same reason their dependency files stay until the end of the
+// build.
 type scratch struct {
 	dir  string // absolute
 	rel  string // dir as commands see it: relative to the root where possible, so that no absolute path gets into an output
@@ -86,8 +88,9 @@ func (t *scratches) open() error {
 // remove removes the folder, at the end of a build.
 func (t *scratches) remove() { run.RemoveTemp(t.dir, t.short) }
 
-// shortName gives a folder for temporary files a name that is short from the root on. nvlink 11.8 with -dlto ends with "elfLink
-// internal error" where TMPDIR has 54 characters or more and it has anything to remove.
+// shortName gives a folder for temporary files a name that is short from the root on. nvlink 11.8
+// with -dlto ends with "elfLink internal error" where TMPDIR has 54 characters or more and it has
+// anything to remove.
 func (t *scratches) shortName(dir string) string {
 	if t.short == "" {
 		return dir
@@ -111,8 +114,9 @@ func (t *scratches) relative(dir string) string {
 	return dir
 }
 
-// LLVM's tools make the name of a temporary file of that of the output, and take each % in it for a random digit, in folders as well:
-// no name that a command writes has one. That is why the escape is another.
+// LLVM's tools make the name of a temporary file of that of the output, and take each % in it for a
+// random digit, in folders as well: no name that a command writes has one. That is why the escape
+// is another.
 var flatten = strings.NewReplacer("~", "~7E", "+", "~2B", "%", "~25", "/", "+")
 
 // flatName is a name in the folder of temporary files, another one for each output.
@@ -164,7 +168,8 @@ func (s scratch) output(i int, output string) string {
 	return filepath.Join(s.dir, strconv.Itoa(i), baseName(output))
 }
 
-// baseName is the name of an output in a folder of its own: its own name, which compilers record, unless that has a %.
+// baseName is the name of an output in a folder of its own: its own name, which compilers record,
+// unless that has a %.
 func baseName(output string) string { return strings.ReplaceAll(filepath.Base(output), "%", "~25") }
 
 // file is another file that a command reads or writes. No output has a name with "++".
@@ -184,7 +189,8 @@ func (s scratch) traceFile() string { return s.file("ld.trace") }
 // straceFile is the name of the file in which strace tells what a command does.
 const straceFile = "strace"
 
-// remove removes what is left. Of what writes one file that is nothing after a success, but for the dependency file.
+// remove removes what is left. Of what writes one file that is nothing after a success, but for the
+// dependency file.
 func (s scratch) remove(failed bool) {
 	switch {
 	case s.name == "":

@@ -11,15 +11,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A header that changes while it is compiled leaves an object of nobody knows which of its contents. So nothing is recorded of
-// a command whose inputs have times from its start on. File times go in ticks of a few milliseconds: a header written just
-// before `kbuild`, by a script or an editor that calls it, has the time of its tick, and if a command starts in the same
-// one nobody can say which came first. What runs first therefore waits until the tick is over in which this kbuild began, which it
-// mostly is: reading a snapshot takes longer.
+// A header that changes while it is compiled leaves an object of nobody knows which of its
+// contents. So nothing is recorded of a command whose inputs have times from its start on. File
+// times go in ticks of a few milliseconds: a header written just before `kbuild`, by a script or an
+// editor that calls it, has the time of its tick, and if a command starts in the same one nobody
+// can say which came first. What runs first therefore waits until the tick is over in which this
+// kbuild began, which it mostly is: reading a snapshot takes longer.
 //
-// That will do for files that kbuild has read before the command starts (cache.Files.Unchanged). What the command is going to read is
-// known from the last time; where there was none, it waits for a few ticks more. And if it turns out to have read another file that is
-// too young, it runs again.
+// That will do for files that kbuild has read before the command starts (cache.Files.Unchanged).
+// What the command is going to read is known from the last time; where there was none, it waits for
+// a few ticks more. And if it turns out to have read another file that is too young, it runs again.
 
 // fileClock is what a wait asks and how it waits. The zero value is the kernel's.
 type fileClock struct {
@@ -60,8 +61,8 @@ type stability struct {
 	clock     fileClock
 }
 
-// start waits for the moment at which the command of a may start: after all that was written before this kbuild began, by a good
-// deal unless it is known what the command reads.
+// start waits for the moment at which the command of a may start: after all that was written before
+// this kbuild began, by a good deal unless it is known what the command reads.
 func (s *stability) start(a *graph.Action) cache.Moment {
 	rec := s.last(a.Outputs[0])
 	if rec == nil {
@@ -75,10 +76,12 @@ func (s *stability) start(a *graph.Action) cache.Moment {
 	return s.clock.after(s.begun)
 }
 
-// early reports a command that started so early that files from before this kbuild began are too young to tell.
+// early reports a command that started so early that files from before this kbuild began are too
+// young to tell.
 func (s *stability) early(start time.Time) bool { return !start.After(s.begun.Add(2 * cache.FileTick)) }
 
-// unchanged reports that a file has a digest, and had it when a command started. What others of the graph make may have been made a moment ago.
+// unchanged reports that a file has a digest, and had it when a command started. What others of the
+// graph make may have been made a moment ago.
 func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) bool {
 	if s.isIntermediate(file) {
 		now, err := s.discovery.Digest(file)
@@ -90,8 +93,9 @@ func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) b
 	return s.files.Unchanged(file, d, start)
 }
 
-// tool reports that the program of a is the one that this kbuild has identified: it was neither written nor moved into place since. A toolkit that is
-// upgraded during a build would leave what the new one makes under the keys of the old. Of programs that it starts in turn nothing is known.
+// tool reports that the program of a is the one that this kbuild has identified: it was neither
+// written nor moved into place since. A toolkit that is upgraded during a build would leave what
+// the new one makes under the keys of the old. Of programs that it starts in turn nothing is known.
 func (s *stability) tool(a *graph.Action) bool {
 	if len(a.Tools) == 0 || len(a.Argv) == 0 || s.isMade(a.Argv[0]) {
 		return true

@@ -103,7 +103,8 @@ func (l *lab) runner() *Runner {
 		Listing: cache.NewListing(l.root), Records: l.db, Env: os.Environ(), Begun: time.Now()})
 }
 
-// lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing twice.
+// lateRunner is that of a kbuild that began when all files were old, and long ago: it runs nothing
+// twice.
 func (l *lab) lateRunner() *Runner {
 	fileClock{}.after(time.Now().Add(cache.FileTick))
 	r := l.runner()
@@ -148,7 +149,8 @@ func TestToolReplaced(t *testing.T) {
 	}
 }
 
-// A command that reads a file which nobody knew of, and which is as young as the command, runs again when the clock has moved on.
+// A command that reads a file which nobody knew of, and which is as young as the command, runs
+// again when the clock has moved on.
 func TestTooYoungToTell(t *testing.T) {
 	l := newLab(t, `cat a.h >"$0"; echo "a.o: a.c a.h" >"$1"; echo >>ran`)
 	l.write("a.c", "")
@@ -168,8 +170,8 @@ func TestTooYoungToTell(t *testing.T) {
 	}
 }
 
-// A file that the assembler takes in is in no dependency file. If it changes while the command runs, nobody knows what of it the command
-// has read.
+// A file that the assembler takes in is in no dependency file. If it changes while the command
+// runs, nobody knows what of it the command has read.
 func TestTakenInChanges(t *testing.T) {
 	l := newLab(t, `cat data >"$0"; echo "a.o: a.c" >"$1"; [ ! -e edit ] || cp edit data`)
 	l.write("a.c", `asm(".incbin \"data\"");`)
@@ -184,7 +186,8 @@ func TestTakenInChanges(t *testing.T) {
 	}
 }
 
-// The assembler takes in for nvcc's host code what cudafe++ has left in its text, and searches the folders of the compile.
+// The assembler takes in for nvcc's host code what cudafe++ has left in its text, and searches the
+// folders of the compile.
 func TestTakenInByHostCode(t *testing.T) {
 	l := newLab(t, `cat in/data >"$0"; echo "a.o: a.cudafe1.cpp" >"$1"; [ ! -e edit ] || cp edit in/data`)
 	l.graph = &graph.Graph{}
@@ -226,7 +229,8 @@ func (l *lab) digest(name string) cache.Digest {
 	return d
 }
 
-// A header that comes while a command runs, before the one that the command has read, is not taken for one that the command passed over.
+// A header that comes while a command runs, before the one that the command has read, is not taken
+// for one that the command passed over.
 func TestHeaderComes(t *testing.T) {
 	for comes, want := range map[string]bool{"before": true, "meanwhile": false} {
 		l := newLab(t, `cat inc/a.h >"$0"; echo "a.o: a.c inc/a.h" >"$1"; [ -e first/a.h ] || echo x >first/a.h`, "first", "inc")

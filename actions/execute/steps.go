@@ -63,7 +63,8 @@ type copyStep struct{ inProcess }
 
 func (copyStep) run(w work) error { return copyFile(w.abs(w.Inputs[0]), w.output(0)) }
 
-// joinStep makes the object that nvcc, hipcc or clang would make: host code with the device code of all architectures.
+// joinStep makes the object that nvcc, hipcc or clang would make: host code with the device code of
+// all architectures.
 type joinStep struct{ inProcess }
 
 func (joinStep) run(w work) error {
@@ -92,8 +93,8 @@ func (joinStep) run(w work) error {
 	return w.write(0, out)
 }
 
-// sliceStep cuts what a device link of one architecture reads out of an object or archive; all of it, if it is
-// not understood.
+// sliceStep cuts what a device link of one architecture reads out of an object or archive; all of
+// it, if it is not understood.
 type sliceStep struct{ inProcess }
 
 func (s sliceStep) keyFields(w cache.KeyWriter, a *graph.Action) {
@@ -121,7 +122,8 @@ func (sliceStep) run(w work) error {
 	return w.write(0, out)
 }
 
-// referencesStep writes PTX that refers to the functions that a piece of LTO-IR defines, and has bodies for those in its arguments.
+// referencesStep writes PTX that refers to the functions that a piece of LTO-IR defines, and has
+// bodies for those in its arguments.
 type referencesStep struct{ inProcess }
 
 func (referencesStep) run(w work) error {

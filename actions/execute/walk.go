@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// walker finds what paths lead to, as the kernel does, and remembers each step. It is for a moment in which nothing changes.
+// walker finds what paths lead to, as the kernel does, and remembers each step. It is for a moment
+// in which nothing changes.
 type walker map[string]entry
 
 // entry is what is at a path: a folder, a link with its text, something else, or nothing.
@@ -40,7 +41,8 @@ func (w walker) at(name string) entry {
 	return s
 }
 
-// walk follows an absolute path. Below what is not there, or is no folder, it is taken as it is written.
+// walk follows an absolute path. Below what is not there, or is no folder, it is taken as it is
+// written.
 func (w walker) walk(name string) place {
 	p := place{real: "/"}
 	for rest := elements(name); len(rest) > 0; {
@@ -96,8 +98,9 @@ func (s pathSet) add(names ...string) {
 	}
 }
 
-// has reports that a path is in the set. If it is not there, something above it will do that is not there either or is no folder: that
-// has to change first. A link on the way counts as well: it may lead elsewhere one day.
+// has reports that a path is in the set. If it is not there, something above it will do that is not
+// there either or is no folder: that has to change first. A link on the way counts as well: it may
+// lead elsewhere one day.
 func (s pathSet) has(p place) bool {
 	for _, l := range p.links {
 		if !s.links[l] {
@@ -114,8 +117,9 @@ func (s pathSet) has(p place) bool {
 	}
 }
 
-// hasBelow reports of a folder that is not there that whatever was found in one of its name elsewhere is known to be missing here. gcc and clang do
-// not go on to ask for a header in a folder that is not there, so that its name is not seen.
+// hasBelow reports of a folder that is not there that whatever was found in one of its name
+// elsewhere is known to be missing here. gcc and clang do not go on to ask for a header in a folder
+// that is not there, so that its name is not seen.
 func (s pathSet) hasBelow(p place) bool {
 	part := "/" + path.Base(p.real) + "/"
 	any := false
@@ -143,7 +147,8 @@ func within(name, dir string) bool {
 	return ok && (rel == "" || strings.HasPrefix(rel, "/") || dir == "/")
 }
 
-// ofProgram are the files that the kernel reads to run a program: the interpreter of a script, the dynamic loader.
+// ofProgram are the files that the kernel reads to run a program: the interpreter of a script, the
+// dynamic loader.
 func ofProgram(file string) []string {
 	if name := scriptInterpreter(file); name != "" {
 		return []string{name}

@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Forget drops what is remembered of a file of the build tree that somebody else has written or removed.
+// Forget drops what is remembered of a file of the build tree that somebody else has written or
+// removed.
 func (r *Runner) Forget(file string) { r.tree.written(file) }
 
 // lastRecords gives actions with their last records, one by one: all at once would fill the memory.
@@ -27,14 +28,14 @@ func (r *Runner) lastRecord(a *graph.Action) discover.Recorded {
 	return discover.Recorded{Action: a, Record: r.Records.LastRun(a.Outputs[0])}
 }
 
-// Observed are the paths that a run which found the actions ids up to date looked at: see discover. The folder of parts is kbuild's own, and gone
-// when a build ends.
+// Observed are the paths that a run which found the actions ids up to date looked at: see discover.
+// The folder of parts is kbuild's own, and gone when a build ends.
 func (r *Runner) Observed(ids []graph.ActionID) (observed []cache.Observation, ok bool) {
 	return r.discovery.Observed(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
 }
 
-// Uses tells of the paths that actions depend on besides the files that others of the graph write: see discover. It gives the folders that
-// their compilers searched, sorted.
+// Uses tells of the paths that actions depend on besides the files that others of the graph write:
+// see discover. It gives the folders that their compilers searched, sorted.
 func (r *Runner) Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string) {
 	return discover.Searched(func(yield func(discover.Recorded) bool) {
 		for of := range r.lastRecords(ids) {

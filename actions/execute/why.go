@@ -147,8 +147,8 @@ type Explanation struct {
 	Imported []string // of one that would run: what is unlike the record of a bundle that was imported
 }
 
-// Explain looks at actions in order, without running or restoring anything. imported gives the record of a bundle by the first
-// output of an action, or nil.
+// Explain looks at actions in order, without running or restoring anything. imported gives the
+// record of a bundle by the first output of an action, or nil.
 func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cache.Record) []Explanation {
 	d := NewDryRun(r)
 	var out []Explanation

@@ -16,11 +16,12 @@ const (
 	arHeaderSize = 60
 )
 
-// ArchiveForLink gives the static library that nvlink reads in place of archive in the device link for
-// code: ForLink's objects in place of the whole ones, in the same order. Members that ForLink does not take stay as they are.
-// Host objects are left out: one of them would keep nvlink from removing what nobody refers to, and what they refer to
-// HostSymbols tells. The index of symbols is left out as well: it names host code, and nvlink reads none. Times and owners are 0,
-// as with `ar D`.
+// ArchiveForLink gives the static library that nvlink reads in place of archive in the device link
+// for code: ForLink's objects in place of the whole ones, in the same order. Members that ForLink
+// does not take stay as they are. Host objects are left out: one of them would keep nvlink from
+// removing what nobody refers to, and what they refer to HostSymbols tells. The index of symbols is
+// left out as well: it names host code, and nvlink reads none. Times and owners are 0, as with `ar
+// D`.
 func ArchiveForLink(archive []byte, code gencode.Code) ([]byte, error) {
 	members, err := splitArchive(archive)
 	if err != nil {
@@ -75,7 +76,8 @@ func joinArchive(members []archiveMember) []byte {
 	return out
 }
 
-// appendMember writes a member. head is its header up to the size; the table of names has a name alone.
+// appendMember writes a member. head is its header up to the size; the table of names has a name
+// alone.
 func appendMember(out []byte, head string, content []byte) []byte {
 	out = append(append(out, head...), strings.Repeat(" ", 48-len(head))...)
 	out = fmt.Appendf(out, "%-10d`\n", len(content))
@@ -133,8 +135,8 @@ func splitArchive(archive []byte) ([]archiveMember, error) {
 	return members, nil
 }
 
-// fullName resolves "/123" in the table of long names, and BSD's "#1/20", whose name stands before the
-// content.
+// fullName resolves "/123" in the table of long names, and BSD's "#1/20", whose name stands before
+// the content.
 func fullName(name string, content, longNames []byte) (string, []byte, error) {
 	if at, ok := strings.CutPrefix(name, "/"); ok {
 		n, err := strconv.ParseUint(at, 10, 31)

@@ -8,8 +8,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// The members come out in order, under their names, as the thin objects of what went in. Those without anything for nvlink do not: one
-// plain object would switch the removal of unused kernels off.
+// The members come out in order, under their names, as the thin objects of what went in. Those
+// without anything for nvlink do not: one plain object would switch the removal of unused kernels
+// off.
 func TestArchiveForLink(t *testing.T) {
 	mixed, plain := testdata(t, "mixed.o"), testdata(t, "plain.o")
 	in := []byte(arMagic)

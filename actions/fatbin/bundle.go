@@ -14,17 +14,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// A clang offload bundle is the magic, the number of entries and, for each, the offset of its code from the
-// start of the bundle, its size, the length of its id, and the id; the code follows. All numbers have 8
-// bytes, little endian. The id names a kind, a target triple and a target ID:
+// A clang offload bundle is the magic, the number of entries and, for each, the offset of its code
+// from the start of the bundle, its size, the length of its id, and the id; the code follows. All
+// numbers have 8 bytes, little endian. The id names a kind, a target triple and a target ID:
 //
 //	host-x86_64-unknown-linux               empty: there for the sake of the bundler
 //	hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-  final
 //	hip-amdgcn-amd-amdhsa-gfx906            still to be linked, with clang before 16
 //	hipv4-spirv64-amd-amdhsa--amdgcnspirv   SPIR-V; hip- where nothing else is in the bundle
 //
-// A bundle does not say how long it is: it ends with the last of its code. Entries of other languages and
-// processors are passed over.
+// A bundle does not say how long it is: it ends with the last of its code. Entries of other
+// languages and processors are passed over.
 const (
 	bundleHeadSize = 32 // magic and number of entries
 	bundleIDAt     = 24 // within an entry
@@ -90,7 +90,8 @@ func readEntriesOf(r io.ReaderAt, size int64) (images []Image, end int64, err er
 	return images, end, nil
 }
 
-// readTable gives the entries of a bundle and where their table ends. All of them lie within the bundle.
+// readTable gives the entries of a bundle and where their table ends. All of them lie within the
+// bundle.
 func readTable(r io.ReaderAt, size int64) (entries []bundleEntry, at int64, err error) {
 	var head [bundleHeadSize]byte
 	if _, err := r.ReadAt(head[:], 0); err != nil {
@@ -173,8 +174,8 @@ var targetRE = sync.OnceValue(func() *regexp.Regexp {
 		`spirv64-amd-amdhsa-[a-z]*-?(amdgcnspirv))$`)
 })
 
-// targetOf reads the target ID in the id of a bundle's entry or in the metadata of a code object. The triple
-// before it has three or four parts, of which the fourth may be empty.
+// targetOf reads the target ID in the id of a bundle's entry or in the metadata of a code object.
+// The triple before it has three or four parts, of which the fourth may be empty.
 func targetOf(id string) (name, feature string, ok bool) {
 	m := targetRE().FindStringSubmatch(id)
 	if m == nil {

@@ -79,7 +79,8 @@ func imagesIn(t *testing.T, data []byte) []Image {
 	return f.Members[0].Images
 }
 
-// compressed makes a compressed bundle of any version and method. What is known of version 1 is LLVM's source alone.
+// compressed makes a compressed bundle of any version and method. What is known of version 1 is
+// LLVM's source alone.
 func compressed(t *testing.T, version, method uint16, bundle []byte) []byte {
 	t.Helper()
 	var code bytes.Buffer
@@ -120,8 +121,8 @@ func TestCompressedBundles(t *testing.T) {
 	}
 }
 
-// Bundles follow each other at multiples of their alignment. A compressed one of version 1 ends where the
-// next one starts.
+// Bundles follow each other at multiples of their alignment. A compressed one of version 1 ends
+// where the next one starts.
 func TestManyBundles(t *testing.T) {
 	plain := testdata(t, "hip15.bundle")
 	old, older := compressed(t, 1, 1, plain), compressed(t, 1, 0, plain)
@@ -234,7 +235,8 @@ func TestMetadataTarget(t *testing.T) {
 	}
 }
 
-// The entries are those of hipcc 7.0 for --offload-arch=amdgcnspirv, gfx11-generic and gfx9-4-generic.
+// The entries are those of hipcc 7.0 for --offload-arch=amdgcnspirv, gfx11-generic and
+// gfx9-4-generic.
 func TestGenericsAndSPIRV(t *testing.T) {
 	const elf, spirv = "\x7fELF and code", "\x03\x02\x23\x07 and code"
 	bundle := bundleOf([2]string{"host-x86_64-unknown-linux-gnu", ""}, [2]string{"hipv4-spirv64-amd-amdhsa--amdgcnspirv", spirv},

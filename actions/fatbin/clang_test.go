@@ -28,7 +28,8 @@ func (l lab) clang(args ...string) {
 	l.run(append([]string{"clang++" + l.llvm, "-x", "hip", "-nogpuinc", "-nogpulib"}, args...)...)
 }
 
-// host compiles step.hip with the placeholder. The id of a compile is no option of the driver for one pass.
+// host compiles step.hip with the placeholder. The id of a compile is no option of the driver for
+// one pass.
 func (l lab) host(flags ...string) []byte {
 	l.t.Helper()
 	flags = append(flags, "--cuda-host-only", "-Xclang", "-cuid=1", "-Xclang", "-fcuda-include-gpubinary", "-Xclang", "placeholder.hipfb")
@@ -36,13 +37,15 @@ func (l lab) host(flags ...string) []byte {
 	return l.read("host.o")
 }
 
-// tail is what clang writes behind the bundle: up to 15 it holds device code as a string, with a zero, since 17 as bytes.
+// tail is what clang writes behind the bundle: up to 15 it holds device code as a string, with a
+// zero, since 17 as bytes.
 func (l lab) tail() int {
 	l.t.Helper()
 	return len(contentOf(l.t, l.host(), bundleSection)) - len(placeholder)
 }
 
-// TestWithBundleIsTheCompilers puts the bundle where the compiler puts it: the objects are the same.
+// TestWithBundleIsTheCompilers puts the bundle where the compiler puts it: the objects are the
+// same.
 func TestWithBundleIsTheCompilers(t *testing.T) {
 	l := newHIPLab(t)
 	tail, major := l.tail(), tooltest.ClangMajor(t)
@@ -62,8 +65,8 @@ func TestWithBundleIsTheCompilers(t *testing.T) {
 	}
 }
 
-// TestPlaceholderInHostCode: clang makes one literal of the placeholder and the same text in host code, which
-// would then read device code. Where the placeholder is no string they are two.
+// TestPlaceholderInHostCode: clang makes one literal of the placeholder and the same text in host
+// code, which would then read device code. Where the placeholder is no string they are two.
 func TestPlaceholderInHostCode(t *testing.T) {
 	l := newHIPLab(t)
 	apart := l.tail() == 0

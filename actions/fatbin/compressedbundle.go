@@ -11,10 +11,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A compressed bundle is "CCOB", a version and a method of 2 bytes each, the size of all of it, the size of
-// the bundle in it, 8 bytes of a hash, and the bundle, compressed as one. The sizes have 8 bytes in version 3
-// and 4 before. Version 1 has no size of its own: it is followed by what follows. The layout is LLVM's
-// (llvm/lib/Object/OffloadBundle.cpp); files of version 2 were made with clang 19, of version 3 with 22.
+// A compressed bundle is "CCOB", a version and a method of 2 bytes each, the size of all of it, the
+// size of the bundle in it, 8 bytes of a hash, and the bundle, compressed as one. The sizes have 8
+// bytes in version 3 and 4 before. Version 1 has no size of its own: it is followed by what
+// follows. The layout is LLVM's (llvm/lib/Object/OffloadBundle.cpp); files of version 2 were made
+// with clang 19, of version 3 with 22.
 const (
 	maxBundleRatio  = 1 << 10 // of the bundle to its compressed size
 	minBundleWindow = 1 << 20 // what any zstd stream may ask for
@@ -53,8 +54,8 @@ func parseCompressedHead(h [bundleHeadSize]byte, size int64) (compressedHead, er
 	return c, nil
 }
 
-// readCompressedBundle reads a compressed bundle, up to the start of its last code, and says where it ends.
-// How many bytes each image takes is not known: they are compressed together.
+// readCompressedBundle reads a compressed bundle, up to the start of its last code, and says where
+// it ends. How many bytes each image takes is not known: they are compressed together.
 func readCompressedBundle(r *io.SectionReader) ([]Image, int64, error) {
 	var h [bundleHeadSize]byte
 	if _, err := r.ReadAt(h[:], 0); err != nil {

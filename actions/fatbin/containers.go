@@ -17,8 +17,8 @@ type container struct {
 	entries [][]byte // header and payload of each
 }
 
-// splitContainers takes a section's content apart without a byte left over but padding. It is stricter
-// than readImages, which describes: what is written again must have been understood.
+// splitContainers takes a section's content apart without a byte left over but padding. It is
+// stricter than readImages, which describes: what is written again must have been understood.
 func splitContainers(content []byte) ([]container, error) {
 	var out []container
 	for off := 0; off < len(content); {
@@ -65,11 +65,13 @@ func splitEntries(body []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// forLink keeps the images that a device link for code may choose among. Measured with nvlink 11.8 and
+// forLink keeps the images that a device link for code may choose among. Measured with nvlink 11.8
+// and
 // 12.4: with -dlto it takes LTO-IR of an older architecture before machine code of the very one, without
-// it the other way round; so an image of exactly the architecture stands in for all others of its kind,
-// and machine code for PTX as well. Where a kind has none, its older images stay. Where no image stays,
-// all do, and nvlink says what it thinks of them. Entries of unknown kinds always stay.
+// it the other way round; so an image of exactly the architecture stands in for all others of its
+// kind, and machine code for PTX as well. Where a kind has none, its older images stay. Where no
+// image stays, all do, and nvlink says what it thinks of them. Entries of unknown kinds always
+// stay.
 func (c container) forLink(code gencode.Code) container {
 	exact := map[gencode.Kind]bool{}
 	for _, e := range c.entries {
@@ -93,8 +95,8 @@ func (c container) forLink(code gencode.Code) container {
 	return c
 }
 
-// chooses says whether a link for code may take img, where exact are the kinds that the fatbin has of
-// exactly the architecture.
+// chooses says whether a link for code may take img, where exact are the kinds that the fatbin has
+// of exactly the architecture.
 func chooses(img gencode.Image, code gencode.Code, exact map[gencode.Kind]bool) bool {
 	switch {
 	case img.Kind == gencode.PTX && exact[gencode.SASS]:

@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Content is an image with its bytes, unpacked. They are nil where no tool but NVIDIA's own can unpack them: the LTO-IR of 12.4 and
-// later is scrambled in fatbins.
+// Content is an image with its bytes, unpacked. They are nil where no tool but NVIDIA's own can
+// unpack them: the LTO-IR of 12.4 and later is scrambled in fatbins.
 type Content struct {
 	Image
 	Bytes []byte
@@ -63,7 +63,8 @@ func contentsOf(e []byte) (out []Content, err error) {
 	return out, nil
 }
 
-// maxLZ4Ratio and maxZstdRatio are what packing can gain at best: 255 bytes for one of a length, a block of 128 KiB for four bytes.
+// maxLZ4Ratio and maxZstdRatio are what packing can gain at best: 255 bytes for one of a length, a
+// block of 128 KiB for four bytes.
 const maxLZ4Ratio, maxZstdRatio = 255, 32 << 10
 
 // unpack gives the bytes of an entry; nil if it is scrambled. A payload is padded to eight bytes.
@@ -88,7 +89,8 @@ func unpack(head, payload []byte) ([]byte, error) {
 	return unpackLZ4(payload[:packed], int(size))
 }
 
-// unpackZstd lets a stream grow to a block more than it says: the reader refuses some that are smaller than a block otherwise.
+// unpackZstd lets a stream grow to a block more than it says: the reader refuses some that are
+// smaller than a block otherwise.
 func unpackZstd(in []byte, size int) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(size)+128<<10))
 	if err != nil {
@@ -107,8 +109,9 @@ func unpackZstd(in []byte, size int) ([]byte, error) {
 
 var errLZ4 = errors.New("it is no LZ4")
 
-// unpackLZ4 reads one block of LZ4: literals and copies of what was written before, in turns. A token has the two lengths, four bits
-// each; 15 goes on in the bytes that follow. The last turn has no copy.
+// unpackLZ4 reads one block of LZ4: literals and copies of what was written before, in turns. A
+// token has the two lengths, four bits each; 15 goes on in the bytes that follow. The last turn has
+// no copy.
 func unpackLZ4(in []byte, size int) ([]byte, error) {
 	out := make([]byte, 0, size)
 	for len(in) > 0 {

@@ -35,7 +35,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestDamagedZstd changes the first packed entry of a fatbin: sizes that cannot be, and a stream that is cut or goes on too long.
+// TestDamagedZstd changes the first packed entry of a fatbin: sizes that cannot be, and a stream
+// that is cut or goes on too long.
 func TestDamagedZstd(t *testing.T) {
 	const entry = headerSize
 	for name, damage := range map[string]func(entry []byte){

@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// TestAgainstCuobjdump holds the reader against NVIDIA's own: same members, images, order and options.
+// TestAgainstCuobjdump holds the reader against NVIDIA's own: same members, images, order and
+// options.
 func TestAgainstCuobjdump(t *testing.T) {
 	tooltest.Need(t, "cuobjdump")
 	for _, tt := range files {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// EmptyOffload is HIP code of no bytes for architectures in the form of clang's new offload driver, one OffloadBinary of version 1 after
-// another: clang-linker-wrapper says for it what it would run.
+// EmptyOffload is HIP code of no bytes for architectures in the form of clang's new offload driver,
+// one OffloadBinary of version 1 after another: clang-linker-wrapper says for it what it would run.
 func EmptyOffload(archs []string) []byte {
 	var out []byte
 	for _, arch := range archs {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What clang-linker-wrapper is asked about is well-formed, and its words are those of the real packager.
+// What clang-linker-wrapper is asked about is well-formed, and its words are those of the real
+// packager.
 func TestEmptyOffload(t *testing.T) {
 	b := EmptyOffload([]string{"gfx906", "gfx90a:xnack-"})
 	if images, err := readOffloading(bytes.NewReader(b), int64(len(b))); err != nil || images != nil {
@@ -30,7 +31,8 @@ func TestEmptyOffload(t *testing.T) {
 	}
 }
 
-// An object says what it calls linked device code: of clang 15 all the same, of clang 19 each something of its own.
+// An object says what it calls linked device code: of clang 15 all the same, of clang 19 each
+// something of its own.
 func TestWantedFatbins(t *testing.T) {
 	for name, want := range map[string]string{"hiprdc15.o": "__hip_fatbin", "hiprdc19.o": "__hip_fatbin_8223b9a03842cac4", "hipwhole19.o": ""} {
 		data := testdata(t, name)

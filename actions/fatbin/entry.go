@@ -102,7 +102,8 @@ func readEntries(r io.ReaderAt, off, end int64) ([]Image, error) {
 	return out, nil
 }
 
-// imagesOf gives the images of an entry with the whole of its header; none of one whose kind is not known.
+// imagesOf gives the images of an entry with the whole of its header; none of one whose kind is not
+// known.
 func imagesOf(head []byte, payload int64) (images []Image, err error) {
 	img, ok := image(head, payload)
 	switch {
@@ -124,9 +125,10 @@ func imagesOf(head []byte, payload int64) (images []Image, err error) {
 	return images, err
 }
 
-// records gives those of an entry that holds machine code of several architectures, packed together. A record is the header of an entry
-// with one difference: where its own size would stand is the place of its code in what is unpacked. Nothing says how long a record is,
-// but one begins where the code of the record before ends.
+// records gives those of an entry that holds machine code of several architectures, packed
+// together. A record is the header of an entry with one difference: where its own size would stand
+// is the place of its code in what is unpacked. Nothing says how long a record is, but one begins
+// where the code of the record before ends.
 func records(head []byte) (list [][]byte, err error) {
 	count := pair(head, head[0x14:])
 	if count == nil {
@@ -229,8 +231,9 @@ func readLTOIR(r io.ReaderAt, size int64) (File, error) {
 	return File{Kind: LTOIR, Members: []Member{{Images: []Image{img}, Relocatable: true, Versions: versions}}}, nil
 }
 
-// isLinkable tells a bare fatbin for a link from one that is loaded as it is: it holds LTO-IR, or machine code that nvcc -dc made, which
-// is an ELF object where final code is a program. PTX alone may be either, and nvlink takes it.
+// isLinkable tells a bare fatbin for a link from one that is loaded as it is: it holds LTO-IR, or
+// machine code that nvcc -dc made, which is an ELF object where final code is a program. PTX alone
+// may be either, and nvlink takes it.
 func isLinkable(r io.ReaderAt, size int64, images []Image) bool {
 	has := func(k gencode.Kind) bool {
 		return slices.ContainsFunc(images, func(i Image) bool { return i.Kind == k })

@@ -1,6 +1,7 @@
-// Package fatbin finds device code of NVIDIA and AMD in files (objects, archives, shared libraries, programs,
-// bare fatbins and bundles), exchanges that of an object, and cuts objects down to what a device link reads.
-// It turns bytes into bytes and knows nothing of toolkits; it never trusts a size that a file states.
+// Package fatbin finds device code of NVIDIA and AMD in files (objects, archives, shared libraries,
+// programs, bare fatbins and bundles), exchanges that of an object, and cuts objects down to what a
+// device link reads. It turns bytes into bytes and knows nothing of toolkits; it never trusts a
+// size that a file states.
 package fatbin
 
 import (
@@ -62,8 +63,9 @@ type Image struct {
 	Source   string // what it was compiled from, as it was spelled; recorded with -g and -lineinfo only
 }
 
-// MarshalJSON writes {"code":"sm_80","kind":"SASS","size":N,"unpacked":N,"options":"...","source":"..."},
-// without unpacked and source where they say nothing.
+// MarshalJSON writes
+// {"code":"sm_80","kind":"SASS","size":N,"unpacked":N,"options":"...","source":"..."}, without
+// unpacked and source where they say nothing.
 func (i Image) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Code     string `json:"code"`

@@ -16,8 +16,8 @@ const (
 	wrapperData    = 8  // where the pointer to the fatbin stands in it
 )
 
-// linkSections are the sections of an object that nvlink reads, in the order of the thin object, with
-// their alignment. The lists of kernels, variables and constants that host code refers to are
+// linkSections are the sections of an object that nvlink reads, in the order of the thin object,
+// with their alignment. The lists of kernels, variables and constants that host code refers to are
 // what nvlink removes unused ones by: it stops doing so if one object lacks them.
 var linkSections = []struct {
 	name  string
@@ -27,13 +27,13 @@ var linkSections = []struct {
 	{".nvHRKE", 1}, {".nvHRKI", 1}, {".nvHRDE", 1}, {".nvHRDI", 1}, {".nvHRCE", 1}, {".nvHRCI", 1},
 }
 
-// ForLink gives the thin object that nvlink reads in place of object in the device link for code: the
-// sections that nvlink reads, with the images of that architecture alone. Nothing else of the object
-// is in it: its bytes are the same whatever the host code, the host compiler's options and the other
-// architectures are. An object without linkable device code gives one that is nearly empty, which
-// nvlink sees and passes over; what stays is its __nv_module_id, by which nvlink knows the objects that
-// an earlier device link has taken in. An error says that object is of a form that is better linked
-// whole.
+// ForLink gives the thin object that nvlink reads in place of object in the device link for code:
+// the sections that nvlink reads, with the images of that architecture alone. Nothing else of the
+// object is in it: its bytes are the same whatever the host code, the host compiler's options and
+// the other architectures are. An object without linkable device code gives one that is nearly
+// empty, which nvlink sees and passes over; what stays is its __nv_module_id, by which nvlink knows
+// the objects that an earlier device link has taken in. An error says that object is of a form that
+// is better linked whole.
 func ForLink(object []byte, code gencode.Code) ([]byte, error) {
 	o, err := parseRelocatable(object)
 	if err != nil {
@@ -115,8 +115,8 @@ func (t *thinner) thinFatbins(content []byte) ([]byte, error) {
 	return out, nil
 }
 
-// symbols writes the symbols of the kept sections and the relocations of the wrappers. They stand in
-// the order of place and name: the compiler's order follows the host code.
+// symbols writes the symbols of the kept sections and the relocations of the wrappers. They stand
+// in the order of place and name: the compiler's order follows the host code.
 func (t *thinner) symbols(w *objectWriter) error {
 	found, err := t.object.symbols(func(section int) bool { return t.numbers[section] > 0 })
 	if err != nil {

@@ -65,9 +65,9 @@ func normal(want string) string {
 	return head + ") " + strings.Join(sorted(strings.Fields(list)), " ")
 }
 
-// host1.o and host2.o are of one source. They differ in host code (more functions, static variables,
-// templates), in the host compiler's options and in the architectures: `nvcc -dc` of pair.cu for
-// [sm_80,lto_80]; with -DOTHER -O2 for lto_70 as well.
+// host1.o and host2.o are of one source. They differ in host code (more functions, static
+// variables, templates), in the host compiler's options and in the architectures: `nvcc -dc` of
+// pair.cu for [sm_80,lto_80]; with -DOTHER -O2 for lto_70 as well.
 func TestForLinkKnowsNoHostCode(t *testing.T) {
 	one, err := ForLink(testdata(t, "host1.o"), code(t, "sm_80"))
 	if err != nil {

@@ -6,17 +6,19 @@ import (
 	"slices"
 )
 
-// nvcc writes what host code of an object refers to into sections of the object: names of kernels (K), variables (D) and constants
-// (C), of internal (I) and of external (E) linkage, each ended by a zero byte. They are patterns: "_Z4used*" stands for whatever
-// parameters and template arguments follow, a name without a star for itself alone (nvlink 11.8 and 13.5). nvlink removes what no
-// pattern of any object fits. Its options -kernels-used and -variables-used replace these lists, where a name in a section adds to them.
+// nvcc writes what host code of an object refers to into sections of the object: names of kernels
+// (K), variables (D) and constants (C), of internal (I) and of external (E) linkage, each ended by
+// a zero byte. They are patterns: "_Z4used*" stands for whatever parameters and template arguments
+// follow, a name without a star for itself alone (nvlink 11.8 and 13.5). nvlink removes what no
+// pattern of any object fits. Its options -kernels-used and -variables-used replace these lists,
+// where a name in a section adds to them.
 
-// refSections are the lists that names of host code are added to. What a name is, a kernel or a variable, its
-// reader does not know, and in the wrong list it fits nothing.
+// refSections are the lists that names of host code are added to. What a name is, a kernel or a
+// variable, its reader does not know, and in the wrong list it fits nothing.
 var refSections = []string{".nvHRKE", ".nvHRDE", ".nvHRCE"}
 
-// WithHostRefs gives object as nvlink reads it, with names added to what its host code refers to. It must be
-// an object that nvlink looks for names in.
+// WithHostRefs gives object as nvlink reads it, with names added to what its host code refers to.
+// It must be an object that nvlink looks for names in.
 func WithHostRefs(object []byte, names []string) ([]byte, error) {
 	o, err := parseRelocatable(object)
 	if err != nil {
@@ -31,7 +33,8 @@ func WithHostRefs(object []byte, names []string) ([]byte, error) {
 	return t.thin()
 }
 
-// ArchiveWithHostRefs is WithHostRefs for a static library: the first member that takes the names has them.
+// ArchiveWithHostRefs is WithHostRefs for a static library: the first member that takes the names
+// has them.
 func ArchiveWithHostRefs(archive []byte, names []string) ([]byte, error) {
 	members, err := splitArchive(archive)
 	if err != nil {

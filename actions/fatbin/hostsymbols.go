@@ -20,7 +20,8 @@ type HostSymbols struct {
 // CUDAHost is the host side of an object that nvcc made.
 type CUDAHost struct{ object *relocatable }
 
-// lookups find kernels and variables of a program, or whatever it exports, by names that nobody knows before it runs.
+// lookups find kernels and variables of a program, or whatever it exports, by names that nobody
+// knows before it runs.
 var lookups = map[string]bool{
 	"dlsym": true, "dlvsym": true, "cuGetProcAddress": true, "cuGetProcAddress_v2": true,
 	"cudaGetDriverEntryPoint": true, "cudaGetDriverEntryPoint_ptsz": true,
@@ -32,7 +33,8 @@ var lookups = map[string]bool{
 	"cudaLibraryEnumerateKernels": true,
 }
 
-// ReadHostSymbols reads what a host linker would: data is an object, a static library or a shared one.
+// ReadHostSymbols reads what a host linker would: data is an object, a static library or a shared
+// one.
 func ReadHostSymbols(data []byte) HostSymbols {
 	var h HostSymbols
 	switch {
@@ -97,8 +99,9 @@ func (h *HostSymbols) add(object []byte) error {
 	return err
 }
 
-// refersTo reports a symbol that another object may define. A plain object may define one weakly that nvcc's object defines as
-// well; all instances of templates in nvcc's are weak. A variable of C may be common to several.
+// refersTo reports a symbol that another object may define. A plain object may define one weakly
+// that nvcc's object defines as well; all instances of templates in nvcc's are weak. A variable of
+// C may be common to several.
 func refersTo(s symbol, isCUDA bool) bool {
 	switch {
 	case elf.ST_BIND(s.info) == elf.STB_LOCAL || s.name == "":
@@ -130,11 +133,13 @@ func (h *HostSymbols) addShared(data []byte) error {
 	return nil
 }
 
-// Names are those of the kernels and variables that are registered with the CUDA runtime by this host code and that wanted has, with
-// how the lists of nvlink spell them. A kernel's host function has the kernel's name, and the text of the name stands in what is
-// loaded. Another name of the function (.set, .symver) means the kernel as well. Where only a text stands that begins with the same
-// function name, the two compilers may have spelled the parameters in two ways: then everything of that function name is meant, as in
-// the lists of nvcc. unknown says what is registered by a name that is not seen: someone has renamed its symbol.
+// Names are those of the kernels and variables that are registered with the CUDA runtime by this
+// host code and that wanted has, with how the lists of nvlink spell them. A kernel's host function
+// has the kernel's name, and the text of the name stands in what is loaded. Another name of the
+// function (.set, .symver) means the kernel as well. Where only a text stands that begins with the
+// same function name, the two compilers may have spelled the parameters in two ways: then
+// everything of that function name is meant, as in the lists of nvcc. unknown says what is
+// registered by a name that is not seen: someone has renamed its symbol.
 func (c CUDAHost) Names(wanted func(name string) bool) (names map[string]string, unknown string, err error) {
 	names = map[string]string{}
 	var texts [][]byte
@@ -264,7 +269,8 @@ func isNameByte(b byte) bool {
 	return b == '_' || b == '$' || b >= 0x80 || b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
 }
 
-// byFunction is the pattern of everything whose name begins as that of a function does; "" if no text does.
+// byFunction is the pattern of everything whose name begins as that of a function does; "" if no
+// text does.
 func byFunction(texts [][]byte, name string) string {
 	stem := []byte(functionName(name))
 	if len(stem) > 0 && slices.ContainsFunc(texts, func(t []byte) bool { return bytes.Contains(t, stem) }) {
@@ -273,7 +279,8 @@ func byFunction(texts [][]byte, name string) string {
 	return ""
 }
 
-// functionName is a mangled name up to its template arguments and parameters: _ZN2ns1k of _ZN2ns1kEPi. "" for one of another form.
+// functionName is a mangled name up to its template arguments and parameters: _ZN2ns1k of
+// _ZN2ns1kEPi. "" for one of another form.
 func functionName(name string) string {
 	rest, ok := strings.CutPrefix(name, "_Z")
 	if !ok {

@@ -65,8 +65,8 @@ func TestHostSymbols(t *testing.T) {
 	}
 }
 
-// Of what host code refers to, only kernels and variables of the object count, and the name of its host function need not be spelled
-// as the device compiler spells it.
+// Of what host code refers to, only kernels and variables of the object count, and the name of its
+// host function need not be spelled as the device compiler spells it.
 func TestCUDAHostNames(t *testing.T) {
 	object := ReadHostSymbols(testdata(t, "host1.o")).CUDA[0]
 	for wants, want := range map[string]string{"_Z1kPi _Z3runPi d": "_Z1kPi d", "_Z3runPi puts": "", "__fatbinwrap_43c46863_7_pair_cu_d": ""} {

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// registersAll is in the name of the function that runs before main, into which the optimiser puts the registrar.
+// registersAll is in the name of the function that runs before main, into which the optimiser puts
+// the registrar.
 const registersAll = "__sti____cudaRegisterAll"
 
-// HostUses reports host code of an object that refers to one of its local variables, whose symbol is
-// wanted, other than to register it with the CUDA runtime. false if the object cannot be read.
+// HostUses reports host code of an object that refers to one of its local variables, whose symbol
+// is wanted, other than to register it with the CUDA runtime. false if the object cannot be read.
 func HostUses(object []byte, wanted func(symbol string) bool) bool {
 	o, err := parseRelocatable(object)
 	if err != nil {

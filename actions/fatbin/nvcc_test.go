@@ -68,7 +68,8 @@ func (l lab) nvcc(args ...string) string {
 	return l.run(append([]string{"nvcc", "-ccbin", l.gcc, "--keep", "--keep-dir", "."}, args...)...)
 }
 
-// link runs nvlink in a folder of the lab and gives all that it makes: code, registrations, messages.
+// link runs nvlink in a folder of the lab and gives all that it makes: code, registrations,
+// messages.
 func (l lab) link(folder, arch string, flags, inputs []string) string {
 	args := append([]string{"-m64", "--arch=" + arch, "--register-link-binaries=reg.c", "-cpu-arch=X86_64",
 		"-nvvmpath=/usr/lib/nvidia-cuda-toolkit", "-L/usr/lib/x86_64-linux-gnu", "-o", "out.cubin"}, flags...)
@@ -98,7 +99,8 @@ int main() { int *p; cudaMalloc(&p, 4); b(p); return 0; }
 	"host.cc":  "int host() { return 1; }\n",
 }
 
-// TestLinksAlike links thin objects and whole ones: nvlink must make the same of them and say the same.
+// TestLinksAlike links thin objects and whole ones: nvlink must make the same of them and say the
+// same.
 func TestLinksAlike(t *testing.T) {
 	tooltest.Broad(t)
 	l := newLab(t)
@@ -153,7 +155,8 @@ func (l lab) alike(mode, arch string, flags []string, inputs ...string) {
 	}
 }
 
-// TestHostRefsAlike adds what plain host code refers to: nvlink keeps that besides what nvcc's objects name, and nothing else.
+// TestHostRefsAlike adds what plain host code refers to: nvlink keeps that besides what nvcc's
+// objects name, and nothing else.
 func TestHostRefsAlike(t *testing.T) {
 	l := newLab(t)
 	l.write("k.cu", []byte(`__device__ int named, unnamed; namespace ns { template <class T> __global__ void inst(T *p) { *p = 4; } }
@@ -238,8 +241,9 @@ func assembler() (minor int) {
 	return minor
 }
 
-// sameObject compares two objects, but for where their sections are in the file: the assembler of binutils 2.40 rounds that up to the
-// alignment of the section, the one of 2.44 does not, and from an object alone there is no telling.
+// sameObject compares two objects, but for where their sections are in the file: the assembler of
+// binutils 2.40 rounds that up to the alignment of the section, the one of 2.44 does not, and from
+// an object alone there is no telling.
 func sameObject(t *testing.T, got, want []byte) bool {
 	t.Helper()
 	parse := func(object []byte) *elf.File {
@@ -260,7 +264,8 @@ func sameObject(t *testing.T, got, want []byte) bool {
 	})
 }
 
-// TestWithFatbinIsTheCompilers puts the fatbin where the compiler puts it: the objects are the same.
+// TestWithFatbinIsTheCompilers puts the fatbin where the compiler puts it: the objects are the
+// same.
 func TestWithFatbinIsTheCompilers(t *testing.T) {
 	l := newLab(t)
 	words := regexp.MustCompile(`(?m)^("\.quad .*\n)+`)

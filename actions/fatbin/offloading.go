@@ -12,8 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// The section .llvm.offloading of an object holds what clang's new offload driver leaves to clang-linker-wrapper: OffloadBinaries, one
-// after another. Each is, little endian,
+// The section .llvm.offloading of an object holds what clang's new offload driver leaves to
+// clang-linker-wrapper: OffloadBinaries, one after another. Each is, little endian,
 //
 //	0   10 ff 10 ad     magic
 //	4   u32             version: 1 (clang 15 to 22), 2 (23)
@@ -21,9 +21,10 @@ import (
 //	16  u64             place of the entries
 //	24  u64             version 1: size of the one entry; version 2: number of entries
 //
-// an entry is kind of the image and kind of the offloading (u16 each), u32 flags, place and number of its strings, place and size of its
-// image; a string is place of the key and place of the value, in version 2 also the length of the value. Places are from the start
-// of the binary; keys and values end with a zero byte.
+// an entry is kind of the image and kind of the offloading (u16 each), u32 flags, place and number
+// of its strings, place and size of its image; a string is place of the key and place of the value,
+// in version 2 also the length of the value. Places are from the start of the binary; keys and
+// values end with a zero byte.
 const (
 	offloadingSection = ".llvm.offloading"
 
@@ -64,7 +65,8 @@ func readOffloading(r io.ReaderAt, size int64) ([]Image, error) {
 	}
 }
 
-// readOffloadBinary reads one binary, which has at most size bytes, and says how many entries and bytes it has.
+// readOffloadBinary reads one binary, which has at most size bytes, and says how many entries and
+// bytes it has.
 func readOffloadBinary(r io.ReaderAt, off, size int64) (images []Image, count uint64, length int64, err error) {
 	var h [offloadHeadSize]byte
 	if _, err := r.ReadAt(h[:], off); err != nil {
@@ -162,8 +164,8 @@ func (b offloadBinary) text(at uint64) string {
 	return ""
 }
 
-// offloadImage is what code for an architecture is, by the words of its entry. Clang's bitcode for NVIDIA is no LTO-IR: it is named by
-// the architecture.
+// offloadImage is what code for an architecture is, by the words of its entry. Clang's bitcode for
+// NVIDIA is no LTO-IR: it is named by the architecture.
 func offloadImage(words map[string]string, kind uint16, bitcode bool) (gencode.Image, bool) {
 	triple, arch := words["triple"], words["arch"]
 	if strings.HasPrefix(triple, "amdgcn-") || strings.HasPrefix(triple, "spirv64-amd-") {
@@ -193,8 +195,8 @@ func offloadImage(words map[string]string, kind uint16, bitcode bool) (gencode.I
 	return gencode.Image(c), true
 }
 
-// settings are features as in a target ID, ":sramecc+:xnack-" for "-xnack,+sramecc,-xnack". Clang 17 writes them nowhere else, 23 behind
-// the architecture as well.
+// settings are features as in a target ID, ":sramecc+:xnack-" for "-xnack,+sramecc,-xnack". Clang
+// 17 writes them nowhere else, 23 behind the architecture as well.
 func settings(features string) string {
 	var s []string
 	for _, f := range strings.Split(features, ",") {
@@ -206,14 +208,16 @@ func settings(features string) string {
 	return strings.Join(slices.Compact(s), "")
 }
 
-// Lacks are those of codes that a file does not have in any form: their code was lost on the way, or never made.
+// Lacks are those of codes that a file does not have in any form: their code was lost on the way,
+// or never made.
 func (f File) Lacks(codes []gencode.Code) []gencode.Code {
 	return slices.DeleteFunc(slices.Clone(codes), func(c gencode.Code) bool {
 		return slices.ContainsFunc(f.Members, func(m Member) bool { return m.Has(c) })
 	})
 }
 
-// Has reports code for c. Of AMD's it is for the very target: gfx90a where gfx90a is asked for, not where gfx90a:xnack- is.
+// Has reports code for c. Of AMD's it is for the very target: gfx90a where gfx90a is asked for, not
+// where gfx90a:xnack- is.
 func (m Member) Has(c gencode.Code) bool {
 	return slices.ContainsFunc(m.Images, func(i Image) bool {
 		return i.Code().String() == c.String() || gencode.SameTarget(i.Code(), c)

@@ -20,8 +20,9 @@ const (
 	relaSize          = 24
 )
 
-// relocatable is a host object that a compiler or ld -r made: ELF64, little endian, x86-64 or aarch64.
-// Every section lies within data, and none over another: whatever walks them ends in linear time.
+// relocatable is a host object that a compiler or ld -r made: ELF64, little endian, x86-64 or
+// aarch64. Every section lies within data, and none over another: whatever walks them ends in
+// linear time.
 type relocatable struct {
 	data     []byte
 	machine  elf.Machine
@@ -78,11 +79,12 @@ func parseRelocatable(data []byte) (*relocatable, error) {
 	return o, o.readSections(uint64(h.Shnum), uint32(h.Shstrndx))
 }
 
-// intermediate sections hold a program in a compiler's own code: of gcc's -flto, of clang's with -ffat-lto-objects and -fembed-bitcode.
+// intermediate sections hold a program in a compiler's own code: of gcc's -flto, of clang's with
+// -ffat-lto-objects and -fembed-bitcode.
 var intermediate = []string{".gnu.lto_", ".gnu.debuglto_", ".llvm.lto", ".llvmbc"}
 
-// machineCode wants an object that says what it says once. A linker takes intermediate code in place of the sections beside it, and in
-// there the placeholder would stay.
+// machineCode wants an object that says what it says once. A linker takes intermediate code in
+// place of the sections beside it, and in there the placeholder would stay.
 func (o *relocatable) machineCode() error {
 	for _, s := range o.sections {
 		if slices.ContainsFunc(intermediate, func(start string) bool { return strings.HasPrefix(s.label, start) }) {
@@ -92,8 +94,8 @@ func (o *relocatable) machineCode() error {
 	return nil
 }
 
-// readSections reads the headers. Numbers that do not fit into 16 bits are in section 0: objects with
-// 65280 sections and more exist, made of that many templates.
+// readSections reads the headers. Numbers that do not fit into 16 bits are in section 0: objects
+// with 65280 sections and more exist, made of that many templates.
 func (o *relocatable) readSections(count uint64, names uint32) error {
 	room := uint64(len(o.data))
 	if o.headers > room || room-o.headers < sectionHeaderSize {
@@ -217,8 +219,8 @@ func (o *relocatable) plain(i int) error {
 	return nil
 }
 
-// symbols gives the symbols that keep wants, by their number. keep sees the section's number and gets
-// no symbols of none.
+// symbols gives the symbols that keep wants, by their number. keep sees the section's number and
+// gets no symbols of none.
 func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, error) {
 	found := map[uint32]symbol{}
 	err := o.eachSymbol(func(section int) bool {
@@ -227,11 +229,12 @@ func (o *relocatable) symbols(keep func(section int) bool) (map[uint32]symbol, e
 	return found, err
 }
 
-// specialSection is added to the reserved numbers of sections, which are no sections: a file may have more than 65280.
+// specialSection is added to the reserved numbers of sections, which are no sections: a file may
+// have more than 65280.
 const specialSection = int(elf.SHN_LORESERVE) << 16
 
-// eachSymbol calls f for the symbols in the sections that keep wants: 0 for what is undefined, specialSection and more for what is in
-// none.
+// eachSymbol calls f for the symbols in the sections that keep wants: 0 for what is undefined,
+// specialSection and more for what is in none.
 func (o *relocatable) eachSymbol(keep func(section int) bool, f func(n uint32, s symbol)) error {
 	table, err := o.one("symbol table", func(s *objectSection) bool { return elf.SectionType(s.Type) == elf.SHT_SYMTAB })
 	if table < 0 || err != nil {

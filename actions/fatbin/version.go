@@ -13,8 +13,9 @@ import (
 
 var ptxVersionRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*\.version\s+([0-9]+)\.([0-9]+)`) })
 
-// VersionOf says what made device code of NVIDIA's: the toolkit that linkers compare with their own is in machine code, and the versions of
-// the languages are in PTX and LTO-IR. It is zero where the code does not tell.
+// VersionOf says what made device code of NVIDIA's: the toolkit that linkers compare with their own
+// is in machine code, and the versions of the languages are in PTX and LTO-IR. It is zero where the
+// code does not tell.
 func VersionOf(kind gencode.Kind, code []byte) (v gencode.Version) {
 	switch {
 	case kind == gencode.PTX:
@@ -34,8 +35,8 @@ func VersionOf(kind gencode.Kind, code []byte) (v gencode.Version) {
 	return v
 }
 
-// releaseOf is 135 for a cubin of 13.5: up to ABI version 7 it is the ELF version, then it is in a note, whose words are two of 16 bits, the
-// release, and one more.
+// releaseOf is 135 for a cubin of 13.5: up to ABI version 7 it is the ELF version, then it is in a
+// note, whose words are two of 16 bits, the release, and one more.
 func releaseOf(cubin []byte) int {
 	e, err := OpenELF(bytes.NewReader(cubin))
 	if err != nil || e.Machine != machineCUDA {
@@ -58,8 +59,8 @@ func readVersions(r io.Reader) (map[gencode.Kind]gencode.Version, error) {
 	return versionsOf(section), err
 }
 
-// versionsOf are the newest versions in a section of device code, by kind. Of each fatbin one image of a kind is looked into: one toolkit
-// has made all of them.
+// versionsOf are the newest versions in a section of device code, by kind. Of each fatbin one image
+// of a kind is looked into: one toolkit has made all of them.
 func versionsOf(section []byte) map[gencode.Kind]gencode.Version {
 	containers, err := splitContainers(section)
 	if err != nil {
@@ -85,8 +86,8 @@ func versionsOf(section []byte) map[gencode.Kind]gencode.Version {
 	return newest
 }
 
-// versionOfEntry is the version of the first image of an entry. That of LTO-IR which is scrambled is half known: the header of the entry
-// has it for the container.
+// versionOfEntry is the version of the first image of an entry. That of LTO-IR which is scrambled
+// is half known: the header of the entry has it for the container.
 func versionOfEntry(e []byte) gencode.Version {
 	const most = 64 << 20 // to be unpacked for a number
 	if binary.LittleEndian.Uint64(e[0x28:])&flagPacked != 0 && binary.LittleEndian.Uint64(e[0x38:]) > most {

@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// TestVersions reads what made the code that is still to be linked. Nothing is told of final code, which no linker reads again.
+// TestVersions reads what made the code that is still to be linked. Nothing is told of final code,
+// which no linker reads again.
 func TestVersions(t *testing.T) {
 	for name, want := range map[string]string{
 		"mixed.o":        "SASS 11.8, PTX 7.8, LTO-IR 1.54 with NVVM IR 2.48",

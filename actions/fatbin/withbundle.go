@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// clangPlace is where clang puts final device code in an object: a section with nothing else, and one with the record that points
-// to it.
+// clangPlace is where clang puts final device code in an object: a section with nothing else, and
+// one with the record that points to it.
 type clangPlace struct {
 	section, wrapper string
 	align            uint64
@@ -32,13 +32,15 @@ var (
 )
 
 // WithBundle puts a bundle of HIP code into an object that clang compiled with a placeholder in its
-// place: the host compiler then runs beside the device compilers, not after them. The result is byte for
-// byte the object that clang makes of the bundle itself. An object without kernels and device variables has
-// no place for a bundle, and stays as it is. Errors are for objects that a bundle cannot be put into.
+// place: the host compiler then runs beside the device compilers, not after them. The result is
+// byte for byte the object that clang makes of the bundle itself. An object without kernels and
+// device variables has no place for a bundle, and stays as it is. Errors are for objects that a
+// bundle cannot be put into.
 //
-// The placeholder is the content of the file that clang is given with -fcuda-include-gpubinary. Clang does
-// not look into that file. Clang 15 treats the content as a string literal, with a 0 byte at its end, and
-// makes one of all literals that are equal, so it must be none that a program has; clang 19 writes it as it is.
+// The placeholder is the content of the file that clang is given with -fcuda-include-gpubinary.
+// Clang does not look into that file. Clang 15 treats the content as a string literal, with a 0
+// byte at its end, and makes one of all literals that are equal, so it must be none that a program
+// has; clang 19 writes it as it is.
 func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error) {
 	if !bytes.HasPrefix(bundle, bundleMagic) && !bytes.HasPrefix(bundle, compressedBundleMagic) {
 		return nil, errors.New("what is to be put into the object is no bundle of device code")
@@ -46,8 +48,8 @@ func WithBundle(object []byte, placeholder string, bundle []byte) ([]byte, error
 	return bundlePlace.fill(object, placeholder, bundle)
 }
 
-// WithClangFatbin is WithBundle for CUDA that clang compiled: what it puts in place of the placeholder is a fatbin. (nvcc's objects
-// are another matter, see WithFatbin.)
+// WithClangFatbin is WithBundle for CUDA that clang compiled: what it puts in place of the
+// placeholder is a fatbin. (nvcc's objects are another matter, see WithFatbin.)
 func WithClangFatbin(object []byte, placeholder string, fatbin []byte) ([]byte, error) {
 	if !bytes.HasPrefix(fatbin, fatbinMagic) {
 		return nil, errors.New("what is to be put into the object is no fatbin")
@@ -55,8 +57,9 @@ func WithClangFatbin(object []byte, placeholder string, fatbin []byte) ([]byte, 
 	return fatbinPlace.fill(object, placeholder, fatbin)
 }
 
-// WithOffloading is WithBundle for relocatable code of clang's new offload driver: what it puts in place of the placeholder are
-// OffloadBinaries. Every object has the place, and nothing points to it.
+// WithOffloading is WithBundle for relocatable code of clang's new offload driver: what it puts in
+// place of the placeholder are OffloadBinaries. Every object has the place, and nothing points to
+// it.
 func WithOffloading(object []byte, placeholder string, code []byte) ([]byte, error) {
 	if !bytes.HasPrefix(code, offloadMagic) {
 		return nil, errors.New("what is to be put into the object is no offload binary")
@@ -123,8 +126,8 @@ func (p clangPlace) none(o *relocatable) ([]byte, error) {
 }
 
 // held checks that a section has the placeholder alone, and that one record points to it: host code
-// that has the same literal would point to it as well. It gives what clang wrote behind the placeholder, the
-// 0 byte that ends a literal or nothing.
+// that has the same literal would point to it as well. It gives what clang wrote behind the
+// placeholder, the 0 byte that ends a literal or nothing.
 func (p clangPlace) held(o *relocatable, at int, want string) (end []byte, err error) {
 	if err := o.replaceable(at, p.align, ""); err != nil {
 		return nil, err

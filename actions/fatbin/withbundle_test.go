@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The objects are step.hip, compiled with the placeholder and by the whole compiler. Clang 15 ends the
-// bundle with a 0 byte, and clang 19, which compressed it, with nothing.
+// The objects are step.hip, compiled with the placeholder and by the whole compiler. Clang 15 ends
+// the bundle with a 0 byte, and clang 19, which compressed it, with nothing.
 func TestWithBundle(t *testing.T) {
 	for _, version := range []string{"15", "19"} {
 		host, want := testdata(t, "hiphost"+version+".o"), testdata(t, "hipwhole"+version+".o")

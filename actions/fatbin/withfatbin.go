@@ -10,7 +10,8 @@ import (
 	"slices"
 )
 
-// The sections that nvcc puts device code into: the first is still to be linked, the second is final.
+// The sections that nvcc puts device code into: the first is still to be linked, the second is
+// final.
 const (
 	linkableSection = "__nv_relfatbin"
 	finalSection    = ".nv_fatbin"
@@ -18,9 +19,10 @@ const (
 
 // WithFatbin puts a fatbin into an object that was compiled with another one in its place: the host
 // compiler then runs beside the device compilers, not after them. object has one section of device
-// code, __nv_relfatbin or .nv_fatbin, with the one symbol fatbinData at its start. The sections keep
-// their order and are laid out as GNU as lays them out, so the result is byte for byte the object that
-// the compiler makes of the fatbin itself. Errors are for objects that a fatbin cannot be put into.
+// code, __nv_relfatbin or .nv_fatbin, with the one symbol fatbinData at its start. The sections
+// keep their order and are laid out as GNU as lays them out, so the result is byte for byte the
+// object that the compiler makes of the fatbin itself. Errors are for objects that a fatbin cannot
+// be put into.
 func WithFatbin(object, fatbin []byte) ([]byte, error) {
 	if !bytes.HasPrefix(fatbin, fatbinMagic) {
 		return nil, errors.New("what is to be put into the object is no fatbin")
@@ -60,8 +62,8 @@ func (o *relocatable) deviceSection() (int, error) {
 	return max(linkable, final), nil
 }
 
-// replaceable checks that nothing in the object depends on what the section holds. It has one symbol, name,
-// or none if that is "".
+// replaceable checks that nothing in the object depends on what the section holds. It has one
+// symbol, name, or none if that is "".
 func (o *relocatable) replaceable(at int, align uint64, name string) error {
 	if err := o.plain(at); err != nil {
 		return err
@@ -92,8 +94,8 @@ func (o *relocatable) symbolsOf(at int) (map[uint32]symbol, error) {
 	return o.symbols(func(section int) bool { return section == at })
 }
 
-// onlySymbol checks that the symbols of a section are its own, which has no name, and the one with the
-// name, if that is not "".
+// onlySymbol checks that the symbols of a section are its own, which has no name, and the one with
+// the name, if that is not "".
 func onlySymbol(symbols map[uint32]symbol, name string) error {
 	named := 0
 	for _, s := range symbols {
@@ -111,8 +113,8 @@ func onlySymbol(symbols map[uint32]symbol, name string) error {
 	return nil
 }
 
-// pointers gives the sections that relocations against the symbols are for, once for each relocation. All
-// of them must mean the start of the symbols' section.
+// pointers gives the sections that relocations against the symbols are for, once for each
+// relocation. All of them must mean the start of the symbols' section.
 func (o *relocatable) pointers(symbols map[uint32]symbol) ([]int, error) {
 	var from []int
 	for i := range o.sections {
@@ -182,8 +184,8 @@ func (o *relocatable) layout(at int, size uint64) (laid []objectSection, total u
 	return laid, total, nil
 }
 
-// alignment is what the section's place in the file keeps: not all that its address needs, if it did
-// not stand at such a place before.
+// alignment is what the section's place in the file keeps: not all that its address needs, if it
+// did not stand at such a place before.
 func (s *objectSection) alignment() uint64 {
 	if align := s.Addralign; align > 1 && s.Off%align == 0 {
 		return align

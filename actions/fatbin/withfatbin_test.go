@@ -37,8 +37,8 @@ func contentOf(t testing.TB, object []byte, name string) []byte {
 	return data
 }
 
-// A fatbin of another size and then the old one again give the compiler's bytes: nothing else moved or
-// was lost, and the layout is the assembler's.
+// A fatbin of another size and then the old one again give the compiler's bytes: nothing else moved
+// or was lost, and the layout is the assembler's.
 func TestWithFatbinAndBack(t *testing.T) {
 	other := testdata(t, "bare.fatbin")
 	for name, section := range map[string]string{"mixed.o": linkableSection, "lines.o": linkableSection,

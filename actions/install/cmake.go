@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// The package of CMake. What CMake 3.25 and 4.4 do with an imported static library that has device code, which is what this is written for:
+// The package of CMake. What CMake 3.25 and 4.4 do with an imported static library that has device
+// code, which is what this is written for:
 //
 //   - With the language CUDA among its IMPORTED_LINK_INTERFACE_LANGUAGES, a program of plain C++ is linked as one of CUDA, with the runtime that its
 //     CUDA_RUNTIME_LIBRARY says, cudadevrt, rt, pthread and dl.
@@ -114,7 +115,8 @@ func (k *Package) cmakeComponents(w *cmakeText) {
 	w.line("endforeach()")
 }
 
-// cmakeBehind are the names of the targets that stand for a library and for what it needs. linked says that one with a device link of its own needs it.
+// cmakeBehind are the names of the targets that stand for a library and for what it needs. linked
+// says that one with a device link of its own needs it.
 func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []string {
 	name := cmakeName(e, linked)
 	if slices.Contains(names, name) {
@@ -127,7 +129,8 @@ func (k *Package) cmakeBehind(names []string, e plan.Export, linked bool) []stri
 	return names
 }
 
-// linkedSuffix ends the name of a library whose device code one with device_link has linked: whoever needs it for that one must not link it again.
+// linkedSuffix ends the name of a library whose device code one with device_link has linked:
+// whoever needs it for that one must not link it again.
 const linkedSuffix = ".linked"
 
 func cmakeName(e plan.Export, linked bool) string {
@@ -370,8 +373,9 @@ func (k *Package) cmakeStatic(w *cmakeText, e plan.Export, name string, property
 	k.cmakeDeviceLink(w, e, name, property)
 }
 
-// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is there. A library in its build tree is linked with the
-// runtime of the toolkit that makes it, which is here.
+// cudaTargets are FindCUDAToolkit's names of what CMake links by itself where the language CUDA is
+// there. A library in its build tree is linked with the runtime of the toolkit that makes it, which
+// is here.
 func (k *Package) cudaTargets(l plan.Links) string {
 	if k.tree != nil {
 		return strings.Join(k.tree.runtime(l), ";")
@@ -415,7 +419,8 @@ func (k *Package) cmakeDeviceLink(w *cmakeText, e plan.Export, name string, prop
 	}
 }
 
-// cmakeVersion is NAMEConfigVersion.cmake, see CMakeVersion: a version is good for requests of the same first number that are not newer, and for ranges that hold it.
+// cmakeVersion is NAMEConfigVersion.cmake, see CMakeVersion: a version is good for requests of the
+// same first number that are not newer, and for ranges that hold it.
 func (k *Package) cmakeVersion() string { return CMakeVersion("kbuild install", k.Version) }
 
 // CMakeVersion is the version file of a package that somebody has written.

@@ -83,8 +83,9 @@ func (c contents) all() (codes []string) {
 	return codes
 }
 
-// links are those among known architectures for which every object of the library has code that a device link takes: "80", "90a". nvlink passes
-// over an object without, and says so in a warning at most.
+// links are those among known architectures for which every object of the library has code that a
+// device link takes: "80", "90a". nvlink passes over an object without, and says so in a warning at
+// most.
 func (c contents) links(known []gencode.Code) (archs []string) {
 	for _, target := range known {
 		lacks := func(images []gencode.Image) bool {

@@ -78,7 +78,8 @@ func newPackage(t *testing.T, exports []plan.Export) (*Package, manifest.Diagnos
 	return New(p, exports, labelsOf(exports), known(t))
 }
 
-// The files that are written here are those in testdata. The end-to-end tests have CMake and pkg-config read such.
+// The files that are written here are those in testdata. The end-to-end tests have CMake and
+// pkg-config read such.
 func TestConfigs(t *testing.T) {
 	k, diags := newPackage(t, solvers())
 	if diags != nil {
@@ -185,7 +186,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A file that is replaced goes on being what it was for who has it open, and one that is not replaced keeps its time.
+// A file that is replaced goes on being what it was for who has it open, and one that is not
+// replaced keeps its time.
 func TestWriteInOneStep(t *testing.T) {
 	dir := t.TempDir()
 	k := &Package{root: dir}

@@ -1,5 +1,6 @@
-// Package install puts what a build has made where other projects find it: libraries, programs, headers and modules below a prefix, and beside them
-// what CMake and pkg-config ask for. It knows where such files go and how they are written, and nothing of how they were built.
+// Package install puts what a build has made where other projects find it: libraries, programs,
+// headers and modules below a prefix, and beside them what CMake and pkg-config ask for. It knows
+// where such files go and how they are written, and nothing of how they were built.
 package install
 
 import (
@@ -52,7 +53,8 @@ const (
 	programMode fs.FileMode = 0o755
 )
 
-// Labels are the targets that are installed where labels are asked for: those, and the libraries that links with them or programs need.
+// Labels are the targets that are installed where labels are asked for: those, and the libraries
+// that links with them or programs need.
 func Labels(exports []plan.Export, labels []string) []string {
 	want := map[string]bool{}
 	for _, label := range labels {
@@ -71,7 +73,8 @@ func Labels(exports []plan.Export, labels []string) []string {
 	return out
 }
 
-// New is the package of what Labels gave. archs are the architectures that the toolkit knows. Nothing needs to be built yet.
+// New is the package of what Labels gave. archs are the architectures that the toolkit knows.
+// Nothing needs to be built yet.
 func New(p *manifest.Project, exports []plan.Export, labels []string, archs []gencode.Code) (*Package, manifest.Diagnostics) {
 	k := &Package{root: p.Root, archs: archs}
 	for _, e := range exports {
@@ -152,7 +155,8 @@ func (k *Package) clashes() (diags manifest.Diagnostics) {
 	return diags
 }
 
-// Files are those of the package, in the order in which they are installed: what others are found by comes last.
+// Files are those of the package, in the order in which they are installed: what others are found
+// by comes last.
 func (k *Package) Files() []File { return k.files }
 
 // Made are the headers of the package that generate blocks make.

@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// pkgName is what pkg-config knows a library by: the name of the package, for the library of that name.
+// pkgName is what pkg-config knows a library by: the name of the package, for the library of that
+// name.
 func (k *Package) pkgName(e plan.Export) string {
 	if e.Name == k.Name {
 		return k.Name
@@ -20,8 +21,9 @@ func (k *Package) pkgName(e plan.Export) string {
 	return k.Name + "-" + e.Name
 }
 
-// pkgConfig is the text of NAME.pc. Libraries of the toolkit are found in cudalibdir, where kbuild found them: pkg-config
-// --define-variable=cudalibdir=DIR says another. pkg-config knows no device links: who makes one reads device_link, device_link_options, device_code and archive.
+// pkgConfig is the text of NAME.pc. Libraries of the toolkit are found in cudalibdir, where kbuild
+// found them: pkg-config --define-variable=cudalibdir=DIR says another. pkg-config knows no device
+// links: who makes one reads device_link, device_link_options, device_code and archive.
 func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	c, err := k.contentsOf(e)
 	if err != nil {
@@ -77,7 +79,8 @@ func (k *Package) pkgConfig(e plan.Export) (string, error) {
 	return w.String(), nil
 }
 
-// deviceLink are the options that the link of device code needs: of nvcc -dlink, or of hipcc --hip-link.
+// deviceLink are the options that the link of device code needs: of nvcc -dlink, or of hipcc
+// --hip-link.
 func deviceLink(l plan.Links) string {
 	switch {
 	case l.HIP && l.LTO:
@@ -90,7 +93,8 @@ func deviceLink(l plan.Links) string {
 	return ""
 }
 
-// pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a file in by itself; in others it wants them quoted.
+// pkgLibs are the arguments of a link. pkg-config quotes blanks in the folder that it has found a
+// file in by itself; in others it wants them quoted.
 func (k *Package) pkgLibs(e plan.Export, set func(name, value string)) (args []string) {
 	switch {
 	case e.Links.Always && installs(e): // one word, since pkg-config leaves out a word that it has written before

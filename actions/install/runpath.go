@@ -14,10 +14,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A program finds the shared libraries of its project by folders relative to its own. In the build tree a prebuilt one is where the project has it, and
-// here it is beside the others, so the list of folders is rewritten, in the place that it has: as cmake --install does.
+// A program finds the shared libraries of its project by folders relative to its own. In the build
+// tree a prebuilt one is where the project has it, and here it is beside the others, so the list of
+// folders is rewritten, in the place that it has: as cmake --install does.
 
-// soname is the name that programs load a prebuilt shared library by; "" for what is none, or not installed.
+// soname is the name that programs load a prebuilt shared library by; "" for what is none, or not
+// installed.
 func (k *Package) soname(e plan.Export) (string, error) {
 	if e.Kind != manifest.Prebuilt || !e.Shared || !installs(e) {
 		return "", nil

@@ -16,8 +16,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Tree is what kbuild_add_library of CMake asks: libraries that stay where they are built, as imported targets of a CMake project that has kbuild build
-// them. They are declared before they are built, so what is said of their device code is what the manifest asks for.
+// Tree is what kbuild_add_library of CMake asks: libraries that stay where they are built, as
+// imported targets of a CMake project that has kbuild build them. They are declared before they are
+// built, so what is said of their device code is what the manifest asks for.
 type Tree struct {
 	Name    string   // of the namespace of the targets
 	Labels  []string // of what is asked for
@@ -26,9 +27,10 @@ type Tree struct {
 	Toolkit []string       // folders of the toolkit's libraries
 }
 
-// CMake is a file that CMake includes. It declares the targets, and sets the variables KBUILD_TARGETS, those that were asked for; KBUILD_BUILD,
-// what to tell kbuild to build; KBUILD_FILES, what that writes; KBUILD_ARTIFACTS, the files of modules among these; and KBUILD_READ, after an edit of
-// which kbuild is to be asked again.
+// CMake is a file that CMake includes. It declares the targets, and sets the variables
+// KBUILD_TARGETS, those that were asked for; KBUILD_BUILD, what to tell kbuild to build;
+// KBUILD_FILES, what that writes; KBUILD_ARTIFACTS, the files of modules among these; and
+// KBUILD_READ, after an edit of which kbuild is to be asked again.
 func (t *Tree) CMake(p *manifest.Project) (string, manifest.Diagnostics, error) {
 	k := &Package{Name: t.Name, root: p.Root, archs: t.Archs, tree: t, found: map[string]contents{}}
 	labels := Labels(t.Exports, t.Labels)
@@ -64,7 +66,8 @@ func (k *Package) checkTree() (diags manifest.Diagnostics) {
 	return append(diags, k.namesakes()...)
 }
 
-// planned is the device code of a library that is not built yet. Its objects are taken to have the same.
+// planned is the device code of a library that is not built yet. Its objects are taken to have the
+// same.
 func planned(e plan.Export) (c contents) {
 	var images []gencode.Image
 	for _, name := range e.Codes {

@@ -14,8 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Write puts a file of the package below a folder. A file that is there, with the content and the mode that it is to have, is left alone, so that its
-// time does not change; any other is replaced in one step, and nobody sees half of it.
+// Write puts a file of the package below a folder. A file that is there, with the content and the
+// mode that it is to have, is left alone, so that its time does not change; any other is replaced
+// in one step, and nobody sees half of it.
 func (k *Package) Write(f File, below string) (changed bool, err error) {
 	name := filepath.Join(below, filepath.FromSlash(f.Path))
 	if info, err := os.Lstat(name); err == nil && info.IsDir() {

@@ -1,5 +1,5 @@
-// Package jobserver takes part in GNU make's jobserver: a pipe or a fifo that holds one byte for each
-// further job that may run. It is a client only.
+// Package jobserver takes part in GNU make's jobserver: a pipe or a fifo that holds one byte for
+// each further job that may run. It is a client only.
 package jobserver
 
 import (
@@ -29,8 +29,8 @@ type Client struct {
 	closed bool
 }
 
-// Acquire waits for a token. It must be given back by Release. A token may come although ctx has just
-// been cancelled; then there is no error.
+// Acquire waits for a token. It must be given back by Release. A token may come although ctx has
+// just been cancelled; then there is no error.
 func (c *Client) Acquire(ctx context.Context) (byte, error) {
 	select {
 	case c.reading <- struct{}{}:
@@ -83,14 +83,16 @@ func (c *Client) Release(token byte) {
 // anyToken is the byte that make 4.3 and 4.4 write for every job.
 const anyToken = '+'
 
-// Lend gives others the slot that make gave this process to run in, while the process waits for something. TakeBack must follow.
+// Lend gives others the slot that make gave this process to run in, while the process waits for
+// something. TakeBack must follow.
 func (c *Client) Lend() error {
 	_, err := c.w.Write([]byte{anyToken})
 	return err
 }
 
-// TakeBack waits for a slot in place of the one that was lent. When ctx is done it takes one that is free, and else goes without: make may
-// then run one job too many until it ends, which is better than a process that does not end when it is told to.
+// TakeBack waits for a slot in place of the one that was lent. When ctx is done it takes one that
+// is free, and else goes without: make may then run one job too many until it ends, which is better
+// than a process that does not end when it is told to.
 func (c *Client) TakeBack(ctx context.Context) error {
 	b, err := c.Acquire(ctx)
 	if err == nil {
@@ -119,8 +121,8 @@ func (c *Client) takeFree() {
 }
 
 // Close ends a waiting Acquire and gives back every token that is still held, so that deferring it
-// keeps make whole however the program ends, short of being killed. No write blocks: the pipe has room
-// for what came out of it.
+// keeps make whole however the program ends, short of being killed. No write blocks: the pipe has
+// room for what came out of it.
 func (c *Client) Close() error {
 	errR := c.r.Close()
 	c.reading <- struct{}{} // whoever read has noted its token

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errClosed is how a recipe without '+' looks: make 4.3 closes the descriptors but names them still,
-// make 4.4 names negative ones.
+// errClosed is how a recipe without '+' looks: make 4.3 closes the descriptors but names them
+// still, make 4.4 names negative ones.
 var errClosed = errors.New("make's jobserver is not open here: prefix the recipe with '+'")
 
 // FromEnviron connects to the jobserver that MAKEFLAGS names: a fifo (make 4.4) or a pipe inherited
-// from make (4.3 and before, under one of two option names). It gives nil, nil if none is named, and an
-// error if this process cannot use it; the caller then runs one process at a time, as a sub-make does.
+// from make (4.3 and before, under one of two option names). It gives nil, nil if none is named,
+// and an error if this process cannot use it; the caller then runs one process at a time, as a
+// sub-make does.
 func FromEnviron(makeflags string) (*Client, error) {
 	auth := authentication(makeflags)
 	if auth == "" {
@@ -36,7 +37,8 @@ func FromEnviron(makeflags string) (*Client, error) {
 }
 
 // authentication is the value of the last jobserver option in MAKEFLAGS; make appends one that
-// overrules what it inherited. After "--" come the variables of the command line, which are the user's.
+// overrules what it inherited. After "--" come the variables of the command line, which are the
+// user's.
 func authentication(makeflags string) string {
 	auth := ""
 	for _, w := range fields(makeflags) {
@@ -52,8 +54,9 @@ func authentication(makeflags string) string {
 	return auth
 }
 
-// Letters are the options of one letter in MAKEFLAGS. GNU make writes them as its first word, without a dash, and a blank first if there are
-// none: "ks -j4 -- conf=prod". A variable, an option and the empty word are no letters.
+// Letters are the options of one letter in MAKEFLAGS. GNU make writes them as its first word,
+// without a dash, and a blank first if there are none: "ks -j4 -- conf=prod". A variable, an option
+// and the empty word are no letters.
 func Letters(makeflags string) string {
 	first, _, _ := strings.Cut(makeflags, " ")
 	if strings.HasPrefix(first, "-") || strings.Contains(first, "=") {
@@ -110,8 +113,8 @@ func openFifo(path string) (*Client, error) {
 	return open(path, path)
 }
 
-// openPipe uses descriptors that this process inherited, if they are what MAKEFLAGS says they are: by
-// the time it looks, closed ones may have been opened again for something else.
+// openPipe uses descriptors that this process inherited, if they are what MAKEFLAGS says they are:
+// by the time it looks, closed ones may have been opened again for something else.
 func openPipe(r, w int) (*Client, error) {
 	var a, b syscall.Stat_t
 	if r < 0 || w < 0 || syscall.Fstat(r, &a) != nil || syscall.Fstat(w, &b) != nil {
@@ -125,8 +128,8 @@ func openPipe(r, w int) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Commands have no business with the jobserver. The flag belongs to this process's descriptor, not
-	// to the pipe.
+	// Commands have no business with the jobserver. The flag belongs to this process's descriptor,
+	// not to the pipe.
 	syscall.CloseOnExec(r)
 	syscall.CloseOnExec(w)
 	c.inherited = []int{r, w}
@@ -140,10 +143,10 @@ func allows(fd, mode int) bool {
 	return err == nil && (got == mode || got == unix.O_RDWR)
 }
 
-// open opens the two ends anew. The descriptors that make gave us share their flags with make and all
-// its other jobs: setting them non-blocking would break those, and a blocking read cannot be
-// cancelled. Opening a pipe through /proc gives a description of our own. The reading end comes first:
-// nobody can open a fifo for writing without blocking before somebody reads.
+// open opens the two ends anew. The descriptors that make gave us share their flags with make and
+// all its other jobs: setting them non-blocking would break those, and a blocking read cannot be
+// cancelled. Opening a pipe through /proc gives a description of our own. The reading end comes
+// first: nobody can open a fifo for writing without blocking before somebody reads.
 func open(read, write string) (*Client, error) {
 	r, err := os.OpenFile(read, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// work runs jobs as a build tool does: one on the free slot, the others with tokens. In a run with one
-// client the first jobs wait until as many run as -j allows, which shows that the tokens are usable,
-// and all jobs of the client ask before any ends, which would show one too many.
+// work runs jobs as a build tool does: one on the free slot, the others with tokens. In a run with
+// one client the first jobs wait until as many run as -j allows, which shows that the tokens are
+// usable, and all jobs of the client ask before any ends, which would show one too many.
 func work(dir string, args []string) error {
 	jobs, err1 := strconv.Atoi(args[0])
 	together, err2 := strconv.Atoi(args[1])
@@ -93,8 +93,8 @@ func slot(c *Client, free chan struct{}) (release func()) {
 	}
 }
 
-// count adds to the number of running jobs in the file "count", under a lock, and keeps its peak and
-// the number of all jobs there.
+// count adds to the number of running jobs in the file "count", under a lock, and keeps its peak
+// and the number of all jobs there.
 func count(dir string, add int) {
 	f, err := os.OpenFile(filepath.Join(dir, "count"), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -111,8 +111,8 @@ func count(dir string, add int) {
 	f.WriteAt(fmt.Appendf(nil, "%5d %5d %5d\n", running, max(peak, running), total), 0)
 }
 
-// runMake runs a Makefile whose recipes run this binary as $(WORKER), and gives what make said and the
-// counts.
+// runMake runs a Makefile whose recipes run this binary as $(WORKER), and gives what make said and
+// the counts.
 func runMake(t *testing.T, makefile string) (out string, peak, total int) {
 	t.Helper()
 	tool, err := exec.LookPath("make")

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Counted reports a command that is to have a lease when it is left to its compiler. It reads files and makes files, and so waits for no other command: one
-// that reads or writes a pipe may wait with its lease for a command that waits for one.
+// Counted reports a command that is to have a lease when it is left to its compiler. It reads files
+// and makes files, and so waits for no other command: one that reads or writes a pipe may wait with
+// its lease for a command that waits for one.
 func Counted(argv []string) bool {
 	if base := filepath.Base(argv[0]); base != "nvcc" && !hostCompiler().MatchString(base) {
 		return false

@@ -28,7 +28,8 @@ type hipCompile struct {
 // isHipcc reports hipcc, in whatever version it is named.
 func isHipcc(file string) bool { return strings.HasPrefix(filepath.Base(file), "hipcc") }
 
-// knownScript reports hipcc as a script of ROCm's, which asks for the variables that are in keys and no other: others are in its place.
+// knownScript reports hipcc as a script of ROCm's, which asks for the variables that are in keys
+// and no other: others are in its place.
 func knownScript(file string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil || !isHipcc(file) {
@@ -72,8 +73,8 @@ func (f *facts) collectHIP(ctx context.Context) (err error) {
 	return f.learnHIP(ctx, codes)
 }
 
-// hipEnvironment wants an environment that adds no options, and in which hipcc compiles for AMD. Where that is not said, hipcc compiles for NVIDIA if it
-// finds an nvcc and no clang.
+// hipEnvironment wants an environment that adds no options, and in which hipcc compiles for AMD.
+// Where that is not said, hipcc compiles for NVIDIA if it finds an nvcc and no clang.
 func (f *facts) hipEnvironment() error {
 	for _, name := range []string{"HIPCC_COMPILE_FLAGS_APPEND", "HIP_COMPILE_CXX_AS_HIP"} {
 		if os.Getenv(name) != "" {
@@ -138,7 +139,8 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	return nil
 }
 
-// planHIP plans the passes. The one for the host writes the dependency file that is asked for, unless that has other headers than the cache wants to know.
+// planHIP plans the passes. The one for the host writes the dependency file that is asked for,
+// unless that has other headers than the cache wants to know.
 func (b *build) planHIP() {
 	c := b.host
 	b.debug = host.RecordsLines(c.Argv)

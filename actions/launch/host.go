@@ -117,7 +117,8 @@ func (l *Launch) content(o cache.Output) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// ownDeps is the dependency file without headers of the system. Of a precompiled header a preprocessor alone says something else.
+// ownDeps is the dependency file without headers of the system. Of a precompiled header a
+// preprocessor alone says something else.
 func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) {
 	for _, f := range rec.Discovered {
 		if ext := filepath.Ext(f.Path); ext == ".gch" || ext == ".pch" {
@@ -138,10 +139,11 @@ func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) 
 // elsewhere is another name of the base, as which it is searched for traces of its name.
 const elsewhere = placeDir + "/base"
 
-// readsTheSame reports whether the preprocessor leaves the same text, and reads the same files, wherever the base
-// is. It runs with the base under another name in all arguments. What then has that name in the text is
-// __FILE__ or a macro of the command, however it was spelled. A file that is read by the base's own name was
-// found by other ways than the command: an #include, a macro, a file that configures the compiler.
+// readsTheSame reports whether the preprocessor leaves the same text, and reads the same files,
+// wherever the base is. It runs with the base under another name in all arguments. What then has
+// that name in the text is __FILE__ or a macro of the command, however it was spelled. A file that
+// is read by the base's own name was found by other ways than the command: an #include, a macro, a
+// file that configures the compiler.
 func (b *build) readsTheSame(ctx context.Context) bool {
 	l := b.launch
 	argv, ok := b.host.AskText(output+".o", depfile, placeDir+"/text", placeDir+"/text.d")

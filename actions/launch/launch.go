@@ -1,5 +1,6 @@
-// Package launch runs one command line of a compiler as `kbuild cc` is given it: taken apart into the passes that a build from kernels.hcl has, with
-// their keys and records. What it does not understand it leaves to the compiler.
+// Package launch runs one command line of a compiler as `kbuild cc` is given it: taken apart into
+// the passes that a build from kernels.hcl has, with their keys and records. What it does not
+// understand it leaves to the compiler.
 package launch
 
 import (
@@ -68,8 +69,9 @@ var Compilers = []string{"nvcc", "hipcc", "g++", "c++", "clang++", "amdclang++",
 // ForAMD are those of Compilers that only ROCm has.
 var ForAMD = []string{"hipcc", "amdclang++"}
 
-// Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in place then. An error that is a Left says that the
-// compiler is to be run instead; so does any other, which is trouble of kbuild's own.
+// Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in
+// place then. An error that is a Left says that the compiler is to be run instead; so does any
+// other, which is trouble of kbuild's own.
 func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 	place, err := newPlace()
 	if err != nil {
@@ -233,7 +235,8 @@ func (f *facts) collect(ctx context.Context) error {
 	return f.learnHostText(ctx)
 }
 
-// learnHostText asks for the pass that finds the headers of the host, if nothing but a dependency file has it run.
+// learnHostText asks for the pass that finds the headers of the host, if nothing but a dependency
+// file has it run.
 func (f *facts) learnHostText(ctx context.Context) (err error) {
 	if f.passes == nil || f.passes.Host != nil || f.command.Deps == nil {
 		return nil
@@ -278,7 +281,8 @@ func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err e
 	return f.answer(ctx, q, "nvcc --dryrun")
 }
 
-// answer is what a driver says to a question, which is put to it if that is not known. by names the driver and how it is asked.
+// answer is what a driver says to a question, which is put to it if that is not known. by names the
+// driver and how it is asked.
 func (f *facts) answer(ctx context.Context, q compiler.Question, by string) (run plan.DryRun, err error) {
 	if _, known := f.steps.Runs[q.Key()]; !known {
 		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
@@ -316,7 +320,8 @@ func isScript(file string) bool {
 	return err != nil || string(start) == "#!"
 }
 
-// onlyStarts reports a script that does no more than start another program with all its arguments, as Debian's nvcc.
+// onlyStarts reports a script that does no more than start another program with all its arguments,
+// as Debian's nvcc.
 func onlyStarts(file string) bool {
 	text, err := regular.ReadAtMost(file, 1<<16)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A compile needs a folder of its own, and the names in it must be the same for each: compilers write names of files that they are given into what
-// they make, and keys hold them. So the folder has a name of chance in a folder of the user's, and everybody calls it by the number of a
+// A compile needs a folder of its own, and the names in it must be the same for each: compilers
+// write names of files that they are given into what they make, and keys hold them. So the folder
+// has a name of chance in a folder of the user's, and everybody calls it by the number of a
 // descriptor, which commands inherit.
 
 // placeFD is the descriptor. Where fewer are allowed the compiler runs as it is.
@@ -19,14 +20,16 @@ const placeFD = 99
 // placeDir is the folder for this process and for all that it starts.
 const placeDir = "/proc/self/fd/99"
 
-// place is the folder of one compile. It is this process's TMPDIR, so that nothing stays of compilers which are asked something and are killed.
+// place is the folder of one compile. It is this process's TMPDIR, so that nothing stays of
+// compilers which are asked something and are killed.
 type place struct {
 	dir  string
 	lock *os.File
 	temp *string // TMPDIR as it was; nil is none
 }
 
-// newPlace makes a folder, and removes those that processes have left behind which were killed: the kernel takes their locks.
+// newPlace makes a folder, and removes those that processes have left behind which were killed: the
+// kernel takes their locks.
 func newPlace() (*place, error) {
 	base := filepath.Join(os.TempDir(), fmt.Sprintf("kbuild-cc-%d", os.Getuid()))
 	for range 100 { // somebody who sweeps may be faster than the lock, and the last one out takes the folder of all with him
@@ -47,7 +50,8 @@ func newPlace() (*place, error) {
 	return nil, fmt.Errorf("no temporary folder can be made in %s", base)
 }
 
-// takePlace makes a folder and locks it; nil if it, or the one that it is to be in, was taken away before that.
+// takePlace makes a folder and locks it; nil if it, or the one that it is to be in, was taken away
+// before that.
 func takePlace(base string) (*place, error) {
 	dir, err := os.MkdirTemp(base, "c-")
 	if os.IsNotExist(err) {
@@ -86,7 +90,8 @@ func takePlace(base string) (*place, error) {
 	return p, nil
 }
 
-// sweep removes folders whose owners are gone. One that was just made and has no lock yet is left alone for as long as it is empty.
+// sweep removes folders whose owners are gone. One that was just made and has no lock yet is left
+// alone for as long as it is empty.
 func sweep(base string) {
 	entries, _ := os.ReadDir(base)
 	for _, e := range entries {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The folder of a compile has one name for all, and goes with it. One that a killed process left behind is removed by the next.
+// The folder of a compile has one name for all, and goes with it. One that a killed process left
+// behind is removed by the next.
 func TestPlace(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	p, err := newPlace()

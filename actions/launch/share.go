@@ -16,11 +16,14 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// What a command made is of use to the same command in another checkout if nothing in it is of this one. Names that kbuild gives itself, the module
-// id and what the object calls its source, are those below the base. What remains is what the code asks for: __FILE__, debug information, a macro
-// with a path. Then the command is remembered for this place alone, and the other one runs the passes that read the place.
+// What a command made is of use to the same command in another checkout if nothing in it is of this
+// one. Names that kbuild gives itself, the module id and what the object calls its source, are
+// those below the base. What remains is what the code asks for: __FILE__, debug information, a
+// macro with a path. Then the command is remembered for this place alone, and the other one runs
+// the passes that read the place.
 
-// keep remembers the command for the next time: for any place of the base, if it is the same everywhere.
+// keep remembers the command for the next time: for any place of the base, if it is the same
+// everywhere.
 func (b *build) keep(ctx context.Context, made *command.Made) {
 	l, memory := b.launch, b.launch.Memory
 	others, ok := probe.Observed(b.request, b.Facts)
@@ -51,8 +54,9 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 	memory.Keep(l.Key, observed, *made)
 }
 
-// isAnywhere reports that the command and what it made name the base nowhere but where it does not matter, and
-// that all files of the base that it read are those by which the command itself leads to them.
+// isAnywhere reports that the command and what it made name the base nowhere but where it does not
+// matter, and that all files of the base that it read are those by which the command itself leads
+// to them.
 func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
 	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
@@ -88,8 +92,9 @@ func (b *build) words() []string {
 	return append(b.command.Argv[1:len(b.command.Argv):len(b.command.Argv)], b.command.Source, b.command.Output)
 }
 
-// readsByName reports a command that does not name the base and read a file of it by an absolute path: a text
-// or a compiler's configuration has that path, and so it is the same in another checkout.
+// readsByName reports a command that does not name the base and read a file of it by an absolute
+// path: a text or a compiler's configuration has that path, and so it is the same in another
+// checkout.
 func (b *build) readsByName(observed []cache.Observation) bool {
 	for _, a := range b.graph.Actions {
 		if rec := b.db.LastRun(a.Outputs[0]); rec == nil || discover.Placed(rec) {
@@ -102,9 +107,10 @@ func (b *build) readsByName(observed []cache.Observation) bool {
 	})
 }
 
-// textsName reports that a source, a header or a file of options that is not itself in the command's key has the
-// name of the base, and so may lead to a file of it: the command names the base, too, and which of them
-// has led there is not told by the path. An installed header has no such name.
+// textsName reports that a source, a header or a file of options that is not itself in the
+// command's key has the name of the base, and so may lead to a file of it: the command names the
+// base, too, and which of them has led there is not told by the path. An installed header has no
+// such name.
 func (b *build) textsName() bool {
 	l := b.launch
 	files := slices.DeleteFunc(slices.Clone(b.files), func(file string) bool {
@@ -138,8 +144,8 @@ func (b *build) textsName() bool {
 	return false
 }
 
-// sharedOptions have a folder or a file behind them that matters by its content alone, or that is looked for in what
-// the preprocessor leaves.
+// sharedOptions have a folder or a file behind them that matters by its content alone, or that is
+// looked for in what the preprocessor leaves.
 var sharedOptions = []string{"-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-L", "--include-path", "--system-include", "--pre-include",
 	"--library-path", "-fdebug-prefix-map=", "-ffile-prefix-map=", "-fmacro-prefix-map=", "-D", "--define-macro", "-U", "-MT", "-MQ"}
 
@@ -166,8 +172,9 @@ func (b *build) namesFoldersAlone() bool {
 	return true
 }
 
-// anywhere names what was observed as it is to the folder of the command, where it is in the base. ok is false if a path outside of it may have been
-// reached from inside, by "..": then it is another one from another place.
+// anywhere names what was observed as it is to the folder of the command, where it is in the base.
+// ok is false if a path outside of it may have been reached from inside, by "..": then it is
+// another one from another place.
 func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation, ok bool) {
 	l := b.launch
 	fixed := b.fixedFolders()
@@ -197,7 +204,8 @@ func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation
 	return list, true
 }
 
-// looked are the paths that an observation is of. Of a folder that is only to be there nothing is asked.
+// looked are the paths that an observation is of. Of a folder that is only to be there nothing is
+// asked.
 func looked(o cache.Observation) (paths []string) {
 	if o.Kind != cache.KindGuard {
 		return []string{o.Path}
@@ -227,8 +235,8 @@ func (b *build) settled(name string) (d cache.Digest, ok bool) {
 	return d, err == nil && err2 == nil && before == after
 }
 
-// fixedFolders are folders outside of the base that are the same for every checkout: those of the system, of the tools, of PATH, of the user, and what the command
-// line names absolutely.
+// fixedFolders are folders outside of the base that are the same for every checkout: those of the
+// system, of the tools, of PATH, of the user, and what the command line names absolutely.
 func (b *build) fixedFolders() (dirs []string) {
 	l := b.launch
 	words := slices.Concat([]string{"/usr", "/include", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt", "/proc", "/dev", "/sys", l.Store.Folder(), filepath.Join(os.Getenv("HOME"), ".config")}, filepath.SplitList(os.Getenv("PATH")))

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// groups are the folders where the control groups are that this process is in, the innermost first, for a controller: of
-// version 2, and of version 1. A machine may have both. Not every folder has files of the controller.
+// groups are the folders where the control groups are that this process is in, the innermost first,
+// for a controller: of version 2, and of version 1. A machine may have both. Not every folder has
+// files of the controller.
 func groups(root, controller string) []string {
 	var dirs []string
 	for _, m := range mounts(root) {
@@ -49,8 +50,9 @@ func mounts(root string) []mount {
 	return all
 }
 
-// member finds this process in /proc/self/cgroup: "0::/user.slice" for version 2, "4:cpu,cpuacct:/build" for version 1. inner is
-// the path of its group below the mount, "." for the mount itself.
+// member finds this process in /proc/self/cgroup: "0::/user.slice" for version 2,
+// "4:cpu,cpuacct:/build" for version 1. inner is the path of its group below the mount, "." for the
+// mount itself.
 func (m mount) member(root, controller string) (inner string, ok bool) {
 	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	for line := range strings.Lines(string(text)) {
@@ -62,7 +64,8 @@ func (m mount) member(root, controller string) (inner string, ok bool) {
 	return "", false
 }
 
-// below is group relative to the mount. A group that is elsewhere is out of sight: what is mounted is all there is to see.
+// below is group relative to the mount. A group that is elsewhere is out of sight: what is mounted
+// is all there is to see.
 func (m mount) below(group string) string {
 	inner, err := filepath.Rel(m.top, group)
 	if err != nil || inner == ".." || strings.HasPrefix(inner, "../") {

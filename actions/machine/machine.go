@@ -1,8 +1,9 @@
-// Package machine says how much memory and how many processors a build may use: what the machine has, or what is left of
-// them to the control group that this process is in. It knows nothing of builds.
+// Package machine says how much memory and how many processors a build may use: what the machine
+// has, or what is left of them to the control group that this process is in. It knows nothing of
+// builds.
 //
-// The functions read Linux's files below a root directory, "/" but for tests. Where a file is missing, as on other systems,
-// the bound that it would tell is not there.
+// The functions read Linux's files below a root directory, "/" but for tests. Where a file is
+// missing, as on other systems, the bound that it would tell is not there.
 package machine
 
 import (
@@ -14,12 +15,14 @@ import (
 	"strings"
 )
 
-// Memory is how many bytes processes can take now without any swapping or being killed; 0 is unknown.
+// Memory is how many bytes processes can take now without any swapping or being killed; 0 is
+// unknown.
 //
-// It is what is available and not what is built in: of a desktop's 16 GiB, a browser, an editor and its language server
-// have six. Page cache is available, since the kernel gives it up. The same goes for each control group that this process is
-// in: its limit, less what its processes hold by now. Beyond memory.high the kernel does not kill but slows down to a crawl,
-// so it is a limit like memory.max.
+// It is what is available and not what is built in: of a desktop's 16 GiB, a browser, an editor and
+// its language server have six. Page cache is available, since the kernel gives it up. The same
+// goes for each control group that this process is in: its limit, less what its processes hold by
+// now. Beyond memory.high the kernel does not kill but slows down to a crawl, so it is a limit like
+// memory.max.
 func Memory(root string) int64 {
 	free := int64(math.MaxInt64)
 	if kib, ok := field(filepath.Join(root, "proc/meminfo"), "MemAvailable:"); ok {
@@ -34,7 +37,8 @@ func Memory(root string) int64 {
 	return max(1, free) // 0 would be no bound
 }
 
-// MemoryLimit is how many bytes the control groups of this process allow, whatever is in use; 0 is no limit.
+// MemoryLimit is how many bytes the control groups of this process allow, whatever is in use; 0 is
+// no limit.
 func MemoryLimit(root string) int64 {
 	limit := int64(math.MaxInt64)
 	for _, dir := range groups(root, "memory") {
@@ -67,7 +71,8 @@ func left(dir string) int64 {
 	return limit
 }
 
-// pageCache is how much of a control group's use are pages of files, by memory.stat. Version 1 counts what is below apart.
+// pageCache is how much of a control group's use are pages of files, by memory.stat. Version 1
+// counts what is below apart.
 func pageCache(stat string) (sum int64) {
 	prefix := ""
 	if _, ok := field(stat, "total_inactive_file"); ok {
@@ -80,8 +85,9 @@ func pageCache(stat string) (sum int64) {
 	return sum
 }
 
-// Processors is how many processes can compute at once: the processors that this process may run on, or fewer if a control
-// group has a quota. The runtime's GOMAXPROCS knows the quota of the innermost group only, and takes it for two at least.
+// Processors is how many processes can compute at once: the processors that this process may run
+// on, or fewer if a control group has a quota. The runtime's GOMAXPROCS knows the quota of the
+// innermost group only, and takes it for two at least.
 func Processors(root string) int {
 	n := runtime.GOMAXPROCS(0)
 	for _, dir := range groups(root, "cpu") {

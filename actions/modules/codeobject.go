@@ -14,8 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// An AMD code object describes its kernels in a note of type 32 and name AMDGPU: a map in MessagePack, as the LLVM documentation
-// "User Guide for AMDGPU Backend" has it, code object versions 3 and later.
+// An AMD code object describes its kernels in a note of type 32 and name AMDGPU: a map in
+// MessagePack, as the LLVM documentation "User Guide for AMDGPU Backend" has it, code object
+// versions 3 and later.
 const noteMetadata = 32
 
 // readCodeObject describes an AMD code object.
@@ -82,7 +83,8 @@ func padded(b []byte, size uint32) (taken, rest []byte, ok bool) {
 	return b[:size], b[min(full, uint64(len(b))):], true
 }
 
-// gpuOf is gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-", and for "amdgcn-amd-amdhsa-unknown-gfx90a:xnack-", as clang 23 has it.
+// gpuOf is gfx90a:xnack- for "amdgcn-amd-amdhsa--gfx90a:xnack-", and for
+// "amdgcn-amd-amdhsa-unknown-gfx90a:xnack-", as clang 23 has it.
 func gpuOf(target string) (string, error) {
 	_, gpu, _ := strings.Cut(strings.TrimPrefix(target, "amdgcn-amd-amdhsa-"), "-")
 	if c, err := gencode.Parse(gpu); err != nil || c.Kind != gencode.GFX || c.Name == gencode.SPIRVTarget {
@@ -91,7 +93,8 @@ func gpuOf(target string) (string, error) {
 	return gpu, nil
 }
 
-// amdKernel reads the metadata of one kernel. A launch by name wants .name; .symbol is the descriptor's.
+// amdKernel reads the metadata of one kernel. A launch by name wants .name; .symbol is the
+// descriptor's.
 func amdKernel(fields map[string]any) (k modinfo.Kernel, ok bool) {
 	name, named := fields[".name"].(string)
 	size, sized := fields[".kernarg_segment_size"].(int64)

@@ -15,7 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// TestAgainstCuobjdump holds the reader of cubins against NVIDIA's own: same kernels, same parameters.
+// TestAgainstCuobjdump holds the reader of cubins against NVIDIA's own: same kernels, same
+// parameters.
 func TestAgainstCuobjdump(t *testing.T) {
 	tooltest.Need(t, "cuobjdump")
 	name := filepath.Join("testdata", "11.8.sm_80.cubin")

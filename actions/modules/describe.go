@@ -1,6 +1,6 @@
-// Package modules reads what the artifacts of modules are: their kind and architecture, and which kernels they export with which
-// parameters. It holds manifests against the files beside them. It turns bytes into descriptions, and knows nothing of toolkits,
-// graphs or how a file was made.
+// Package modules reads what the artifacts of modules are: their kind and architecture, and which
+// kernels they export with which parameters. It holds manifests against the files beside them. It
+// turns bytes into descriptions, and knows nothing of toolkits, graphs or how a file was made.
 package modules
 
 import (
@@ -31,8 +31,9 @@ const (
 	compressedBundleMagic = "CCOB"
 )
 
-// Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The architecture of bare LTO-IR
-// is without the "f" of one for a family, which is not in the file; that of LLVM bitcode is "".
+// Describe says what a file is: all of an artifact but its name and, for LTO-IR, its symbols. The
+// architecture of bare LTO-IR is without the "f" of one for a family, which is not in the file;
+// that of LLVM bitcode is "".
 func Describe(file []byte) (modinfo.Artifact, error) {
 	a, err := describe(file)
 	a.Size, a.SHA256 = int64(len(file)), Digest(file)

@@ -37,8 +37,9 @@ func readELF(file []byte) (modinfo.Artifact, error) {
 	return modinfo.Artifact{}, fmt.Errorf("it is ELF for %v, not device code", e.Machine)
 }
 
-// In a cubin the symbol of a kernel has the bit 0x10 of st_other, and .nv.info.NAME tells of its parameters. That section is a list of
-// attributes, as .nv.compat is, each of a format and a number, found with 11.8, 12.4 and 13.5 and held against what cuobjdump -elf says:
+// In a cubin the symbol of a kernel has the bit 0x10 of st_other, and .nv.info.NAME tells of its
+// parameters. That section is a list of attributes, as .nv.compat is, each of a format and a
+// number, found with 11.8, 12.4 and 13.5 and held against what cuobjdump -elf says:
 //
 //	format 1 no value, 2 a byte, 3 a word of 16 bits: four bytes in all; format 4: a length of 16 bits, and that many bytes
 //	0x17 parameter: u32 index, always 0; u16 ordinal; u16 offset; u32 with the size from bit 18 on
@@ -55,11 +56,13 @@ const (
 	compatSpecific = 0x09
 )
 
-// archRE finds what ptxas or nvlink was told, in the notes of tools: "-arch sm_100f -m 64". The first note is that of the tool that wrote the file.
+// archRE finds what ptxas or nvlink was told, in the notes of tools: "-arch sm_100f -m 64". The
+// first note is that of the tool that wrote the file.
 var archRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-arch sm_([0-9]+)(f?)[^0-9a-z]`) })
 
-// cubinArch reads the architecture out of e_flags: in the low byte up to ABI version 7, in the one above it since 8. There a bit says that it
-// is for one chip alone; since 8 .nv.compat does. Only a note tells the code of a family.
+// cubinArch reads the architecture out of e_flags: in the low byte up to ABI version 7, in the one
+// above it since 8. There a bit says that it is for one chip alone; since 8 .nv.compat does. Only a
+// note tells the code of a family.
 func cubinArch(e *elf.File, flags uint32) gencode.Code {
 	c := gencode.Code{Kind: gencode.SASS, Num: int(flags & 0xff)}
 	specific := flags&0x800 != 0

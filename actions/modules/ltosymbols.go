@@ -11,8 +11,9 @@ import (
 // drivers are functions that PTX declares and the driver defines.
 var drivers = []string{"vprintf", "malloc", "free", "__assertfail"}
 
-// LTOSymbols reads what LTO-IR brings to a link, and wants of it, off the PTX that the compiler made beside it. That PTX is
-// optimised: what only dead code of the file asks for is not wanted, as it is not when the LTO-IR is linked.
+// LTOSymbols reads what LTO-IR brings to a link, and wants of it, off the PTX that the compiler
+// made beside it. That PTX is optimised: what only dead code of the file asks for is not wanted, as
+// it is not when the LTO-IR is linked.
 func LTOSymbols(text []byte) (*modinfo.LTOSymbols, error) {
 	p, err := readPTX(text)
 	if err != nil {
@@ -51,14 +52,17 @@ func symbols(names []string) []modinfo.Symbol {
 	return out
 }
 
-// References makes PTX that refers to every function that LTO-IR defines and others may call: a kernel stores their addresses. A link
-// with LTO drops what no kernel reaches, with all that it wants, so a module of callbacks would link whatever it wants.
+// References makes PTX that refers to every function that LTO-IR defines and others may call: a
+// kernel stores their addresses. A link with LTO drops what no kernel reaches, with all that it
+// wants, so a module of callbacks would link whatever it wants.
 //
-// text is the PTX that the compiler made beside the LTO-IR, with full prototypes. The kernel is not visible, so one link may take
-// several such files; no C function has its name. A comment is the first line since nvlink 12.4 does not find .version there (11.8 does).
+// text is the PTX that the compiler made beside the LTO-IR, with full prototypes. The kernel is not
+// visible, so one link may take several such files; no C function has its name. A comment is the
+// first line since nvlink 12.4 does not find .version there (11.8 does).
 //
-// late are functions that nothing in the link defines, since the program brings them when it links at run time: each that text declares gets a
-// body, which gives way to any other. They are named as in the source, or mangled.
+// late are functions that nothing in the link defines, since the program brings them when it links
+// at run time: each that text declares gets a body, which gives way to any other. They are named as
+// in the source, or mangled.
 func References(text []byte, late []string) ([]byte, error) {
 	p, err := readPTX(text)
 	if err != nil {
@@ -83,7 +87,8 @@ func References(text []byte, late []string) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// IsNamed reports whether a symbol is one of names, which are mangled, or as in a source: callback, ops::apply, ops::apply(float).
+// IsNamed reports whether a symbol is one of names, which are mangled, or as in a source: callback,
+// ops::apply, ops::apply(float).
 func IsNamed(symbol string, names []string) bool {
 	full := Demangled(symbol)
 	plain, _, _ := strings.Cut(full, "(")

@@ -9,8 +9,9 @@ var errMessagePack = errors.New("it is no MessagePack, or cut short")
 
 const maxNesting = 16
 
-// decodeMessagePack reads one value as encoding/json would give it, with int64 for numbers: nil, bool, int64, string, []any,
-// map[string]any. Floating-point numbers, binary data and extensions do not stand in the metadata of code objects.
+// decodeMessagePack reads one value as encoding/json would give it, with int64 for numbers: nil,
+// bool, int64, string, []any, map[string]any. Floating-point numbers, binary data and extensions do
+// not stand in the metadata of code objects.
 func decodeMessagePack(b []byte) (any, error) {
 	d := messagePack{b}
 	v, ok := d.value(0)

@@ -88,7 +88,8 @@ func visible(linking []string) bool {
 
 var errCutShort = errors.New("it is cut short")
 
-// entry reads ".entry NAME ( parameters ) ... { body }"; without parameters the parentheses may be absent.
+// entry reads ".entry NAME ( parameters ) ... { body }"; without parameters the parentheses may be
+// absent.
 func (p *ptx) entry(s *scanner, linking []string) error {
 	name := s.next()
 	k := modinfo.Kernel{Name: name, Demangled: Demangled(name), Params: []modinfo.Param{}}
@@ -110,8 +111,8 @@ func (p *ptx) entry(s *scanner, linking []string) error {
 	return s.body(tok)
 }
 
-// ptxParam reads ".param [.align N] .TYPE [.ptr ...] NAME[COUNT]" and places it behind the first end bytes. ok is false for
-// a type without a size, such as .texref.
+// ptxParam reads ".param [.align N] .TYPE [.ptr ...] NAME[COUNT]" and places it behind the first
+// end bytes. ok is false for a type without a size, such as .texref.
 func ptxParam(list []string, end int) (p modinfo.Param, ok bool) {
 	align, count := 0, 1
 	for i, tok := range list {
@@ -152,7 +153,8 @@ func typeSize(tok string) int {
 	return bits / 8
 }
 
-// function reads ".func [( result )] NAME [( parameters )] ... { body }", or a prototype, which ends with a semicolon.
+// function reads ".func [( result )] NAME [( parameters )] ... { body }", or a prototype, which
+// ends with a semicolon.
 func (p *ptx) function(s *scanner, linking []string) error {
 	start := s.at
 	tok := s.next()
@@ -177,7 +179,8 @@ func (p *ptx) function(s *scanner, linking []string) error {
 	return s.body(tok)
 }
 
-// variable reads ".global .align 4 .u32 NAME[4] = {...};". The name is the first word that is neither a directive nor a number.
+// variable reads ".global .align 4 .u32 NAME[4] = {...};". The name is the first word that is
+// neither a directive nor a number.
 func (p *ptx) variable(s *scanner, linking []string) error {
 	v := ptxSymbol{external: slices.Contains(linking, ".extern"), visible: visible(linking)}
 	for tok := s.next(); tok != ";"; tok = s.next() {

@@ -2,7 +2,8 @@ package modules
 
 import "strings"
 
-// scanner splits PTX into words and single characters, without comments, blank space and the text of strings.
+// scanner splits PTX into words and single characters, without comments, blank space and the text
+// of strings.
 type scanner struct {
 	text string
 	at   int

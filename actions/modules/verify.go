@@ -12,8 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// Verify reads the manifest in the named file and holds it against the artifacts beside it. All that is not as the manifest says is
-// told; nothing is a manifest that is right.
+// Verify reads the manifest in the named file and holds it against the artifacts beside it. All
+// that is not as the manifest says is told; nothing is a manifest that is right.
 func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil, []modinfo.Problem{{Message: "is a folder; name the .json files in it"}}
@@ -34,7 +34,8 @@ func Verify(name string) (*modinfo.Manifest, []modinfo.Problem) {
 	return m, problems
 }
 
-// Load reads a manifest that a build has written, and describes it as one more artifact, of the kind "manifest".
+// Load reads a manifest that a build has written, and describes it as one more artifact, of the
+// kind "manifest".
 func Load(name string) (m *modinfo.Manifest, self modinfo.Artifact, err error) {
 	text, err := regular.Read(name)
 	if err != nil {
@@ -65,8 +66,9 @@ func verifyArtifact(dir, field string, given modinfo.Artifact) []modinfo.Problem
 	return modinfo.Compare(field, given, found)
 }
 
-// SameArch reports whether a file of the kind that says it is for found may be the one for given. Bare LTO-IR does not say whether
-// it is for a family (that of lto_100f is byte for byte that of lto_100), nor before 13 whether it is for one chip alone. What nvlink
+// SameArch reports whether a file of the kind that says it is for found may be the one for given.
+// Bare LTO-IR does not say whether it is for a family (that of lto_100f is byte for byte that of
+// lto_100), nor before 13 whether it is for one chip alone. What nvlink
 // 13.0 to 13.2 make of LTO-IR says less than it should: PTX of compute_90a names sm_90, a cubin for sm_100f sm_100. LLVM bitcode says
 // nothing.
 func SameArch(kind, given, found string) bool {

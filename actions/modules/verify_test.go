@@ -59,7 +59,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Each field in turn is taken away, made of another type and given another value. The message must name it.
+// Each field in turn is taken away, made of another type and given another value. The message must
+// name it.
 func TestVerifyEveryField(t *testing.T) {
 	name := module(t, "11.8.sm_80.cubin", "11.8.fatbin", "11.8.lto_75.ltoir")
 	var whole any
@@ -207,7 +208,8 @@ func TestVerifyValues(t *testing.T) {
 	}
 }
 
-// Another file under the name of an artifact is told of in all that is unlike, and so is one that is nothing.
+// Another file under the name of an artifact is told of in all that is unlike, and so is one that
+// is nothing.
 func TestVerifyFiles(t *testing.T) {
 	name := module(t, "11.8.sm_80.cubin", "11.8.compute_80.ptx")
 	replace := func(with []byte) string {

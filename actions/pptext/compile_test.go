@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// This file holds the canonical form to NVIDIA's compilers: what they make of it is what they make of the true text.
+// This file holds the canonical form to NVIDIA's compilers: what they make of it is what they make
+// of the true text.
 
 // sharedHeader is included by the sources, and gets comments in front in some tests.
 const sharedHeader = `#pragma once
@@ -23,7 +24,8 @@ template <class F> void call(F f) { f(); }
 inline int counted() { static struct { int n; } s; call([] { s.n++; }); return s.n; }
 `
 
-// sources have, together, what could hold a line number in its name or value, except assert, which has one by design.
+// sources have, together, what could hold a line number in its name or value, except assert, which
+// has one by design.
 var sources = []struct{ name, text string }{
 	{"language", `#include <cstdio>
 #include "shared.h"
@@ -86,7 +88,8 @@ type toolchain struct {
 	asserts bool // main.cu has an assert that asks for its position
 }
 
-// assertAsks reports a C library whose assert asks the compiler where it stands, as that of glibc 2.41 does, and not the preprocessor.
+// assertAsks reports a C library whose assert asks the compiler where it stands, as that of glibc
+// 2.41 does, and not the preprocessor.
 func assertAsks() bool {
 	header, _ := os.ReadFile("/usr/include/assert.h")
 	return strings.Contains(string(header), "__builtin_LINE")
@@ -132,7 +135,8 @@ func (tc *toolchain) read(name string) string {
 	return string(text)
 }
 
-// step runs the step that has all of words among its arguments, with more arguments, and returns what it said.
+// step runs the step that has all of words among its arguments, with more arguments, and returns
+// what it said.
 func (tc *toolchain) step(words []string, more ...string) string {
 	tc.t.Helper()
 	for _, argv := range tc.argv {
@@ -166,8 +170,8 @@ type result struct {
 	split              string // cudafe1.cpp, canonical
 }
 
-// compile runs all steps. When canonical, the compilers read canonical forms in place of what preprocessors and
-// cudafe++ wrote.
+// compile runs all steps. When canonical, the compilers read canonical forms in place of what
+// preprocessors and cudafe++ wrote.
 func (tc *toolchain) compile(canonical bool) (r result) {
 	tc.t.Helper()
 	settle := func(name string, o Options) string {
@@ -196,7 +200,8 @@ func (tc *toolchain) compile(canonical bool) (r result) {
 	return r
 }
 
-// TestCompilers compares what the compilers make of true and of canonical text, and of sources with more lines.
+// TestCompilers compares what the compilers make of true and of canonical text, and of sources with
+// more lines.
 func TestCompilers(t *testing.T) {
 	comments := strings.Repeat("// comment\n", 3)
 	for _, s := range sources {
@@ -225,7 +230,8 @@ func TestCompilers(t *testing.T) {
 	}
 }
 
-// TestMovedLines adds comments before each line of a source that calls the macros of system headers in many ways.
+// TestMovedLines adds comments before each line of a source that calls the macros of system headers
+// in many ways.
 func TestMovedLines(t *testing.T) {
 	tooltest.Need(t, "g++")
 	const source = `#include <cstddef>
@@ -297,7 +303,8 @@ int z = MANY(NULL ? 1 : 2, NULL
 	}
 }
 
-// TestRealText rewrites what g++ makes of the C++ library, which has corners that nobody writes in tests.
+// TestRealText rewrites what g++ makes of the C++ library, which has corners that nobody writes in
+// tests.
 func TestRealText(t *testing.T) {
 	tooltest.Need(t, "g++")
 	text := []byte(strings.Join([]string{"<algorithm>", "<chrono>", "<map>", "<regex>", "<string>", "<thread>", "<vector>", ""}, "\n#include "))

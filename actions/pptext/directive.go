@@ -27,8 +27,8 @@ func (s *scanner) directive(i int) int {
 	return end + 1
 }
 
-// conditional follows the nesting of conditionals, and drops those that are "#if 0". It says whether the directive is
-// among what is dropped.
+// conditional follows the nesting of conditionals, and drops those that are "#if 0". It says
+// whether the directive is among what is dropped.
 func (s *scanner) conditional(name, text []byte) bool {
 	switch string(name) {
 	case "if", "ifdef", "ifndef":
@@ -72,7 +72,8 @@ func (s *scanner) restore() {
 	s.out, s.track, s.dropping = s.out[:s.before.out], s.before.track, 0
 }
 
-// directiveName returns the word after the # of a directive: "pragma", "if", or the number of a line marker.
+// directiveName returns the word after the # of a directive: "pragma", "if", or the number of a
+// line marker.
 func directiveName(text []byte) []byte {
 	text = bytes.TrimLeft(text[1:], " \t")
 	n := 0
@@ -88,7 +89,8 @@ func isFalse(text []byte) bool {
 	return ok && string(bytes.Trim(condition, " \t\v\f")) == "0"
 }
 
-// spans says whether a directive may go on in the next line. A literal that looks so is taken for one that does.
+// spans says whether a directive may go on in the next line. A literal that looks so is taken for
+// one that does.
 func spans(text []byte) bool {
 	return text[len(text)-1] == '\\' || bytes.HasSuffix(text, []byte("??/")) ||
 		bytes.Contains(text, []byte(`R"`)) || bytes.Contains(text, []byte("/*"))

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Files are the files that a preprocessed text is of, as its line markers spell them, each once, in the order in which they begin.
+// Files are the files that a preprocessed text is of, as its line markers spell them, each once, in
+// the order in which they begin.
 func Files(text []byte, withoutSystem bool) (files []string) {
 	seen := map[string]bool{}
 	for len(text) > 0 {
@@ -27,8 +28,9 @@ func Files(text []byte, withoutSystem bool) (files []string) {
 	return files
 }
 
-// Placed reports whether a preprocessed text is of the place of its base, a folder, absolute: whether its code names the base, or may ask for the
-// name of its file. Names in line markers do not count, those in includes (see g++ -dI) do.
+// Placed reports whether a preprocessed text is of the place of its base, a folder, absolute:
+// whether its code names the base, or may ask for the name of its file. Names in line markers do
+// not count, those in includes (see g++ -dI) do.
 func Placed(text []byte, base string) bool {
 	if bytes.Contains(text, []byte("__builtin_FILE")) || bytes.Contains(text, []byte("__builtin_source_location")) {
 		return true
@@ -49,7 +51,8 @@ func Placed(text []byte, base string) bool {
 	}
 }
 
-// markedFile is the file of a line marker, # 12 "a.h" 1 3, and whether it is read as a header of the system (3); "" of any other line.
+// markedFile is the file of a line marker, # 12 "a.h" 1 3, and whether it is read as a header of
+// the system (3); "" of any other line.
 func markedFile(line []byte) (name string, system bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("# "))
 	if !ok {

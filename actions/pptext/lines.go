@@ -2,7 +2,8 @@ package pptext
 
 import "bytes"
 
-// scanner rewrites one text. Its methods take an index in src and return the index to go on at, or odd.
+// scanner rewrites one text. Its methods take an index in src and return the index to go on at, or
+// odd.
 type scanner struct {
 	src, out  []byte
 	dropFalse bool
@@ -22,8 +23,8 @@ type snapshot struct {
 	track track
 }
 
-// line rewrites the line that starts at i, up to and with its newline. More than one line when a comment or a raw
-// string spans them.
+// line rewrites the line that starts at i, up to and with its newline. More than one line when a
+// comment or a raw string spans them.
 func (s *scanner) line(i int) int {
 	if s.src[i] == '#' {
 		return s.directive(i)
@@ -48,7 +49,8 @@ func (s *scanner) line(i int) int {
 	return s.tokens(i)
 }
 
-// tokens copies from i, the first token of a line, to the end of the line, with every gap made one blank.
+// tokens copies from i, the first token of a line, to the end of the line, with every gap made one
+// blank.
 func (s *scanner) tokens(i int) int {
 	src, start := s.src, i
 	for {
@@ -91,8 +93,8 @@ func (s *scanner) tokens(i int) int {
 	}
 }
 
-// resume starts a run of copied text at i, after a gap, and returns i. The gap is one blank, or nothing at the end of
-// a line.
+// resume starts a run of copied text at i, after a gap, and returns i. The gap is one blank, or
+// nothing at the end of a line.
 func (s *scanner) resume(i int) int {
 	if i >= 0 && s.src[i] != '\n' {
 		s.out = append(s.out, ' ')

@@ -37,9 +37,9 @@ var word = func() (t [256]bool) {
 	return t
 }()
 
-// literal returns the index after the literal whose opening quote is at i, without a suffix, or after the number that
-// the quote is a digit separator of; odd when it does not end as it should. What the quote is depends on the word or the
-// number before it.
+// literal returns the index after the literal whose opening quote is at i, without a suffix, or
+// after the number that the quote is a digit separator of; odd when it does not end as it should.
+// What the quote is depends on the word or the number before it.
 func literal(src []byte, i int) int {
 	if i == 0 {
 		return quoted(src, i)
@@ -64,7 +64,8 @@ func literal(src []byte, i int) int {
 	return quoted(src, i)
 }
 
-// inNumber says whether the character at i could go on a number that begins before it, such as 0x1.8p+3.
+// inNumber says whether the character at i could go on a number that begins before it, such as
+// 0x1.8p+3.
 func inNumber(src []byte, i int) bool {
 	at := i
 	for at > 0 && (word[src[at-1]] || src[at-1] == '.' || at > 1 && sign(src[at-2], src[at-1])) {
@@ -121,8 +122,9 @@ func quoted(src []byte, i int) int {
 	}
 }
 
-// separated returns the index after the rest of a number from the digit separator at i on. The number is read to its
-// end here, as in 0xAB'CD'EF the second quote has a word before it that looks like an identifier.
+// separated returns the index after the rest of a number from the digit separator at i on. The
+// number is read to its end here, as in 0xAB'CD'EF the second quote has a word before it that looks
+// like an identifier.
 func separated(src []byte, i int) int {
 	for src[i] == '\'' {
 		if i++; !word[src[i]] || sign(src[i], src[i+1]) { // compilers differ on the sign in 1'e+1, which none accepts

@@ -5,17 +5,18 @@ import (
 	"slices"
 )
 
-// TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output, and those of
-// includes that -dI adds, and reports which of
-// names they show as used: expanded, or tested by #if, #ifdef or defined. A name that a pragma holds counts as used, as
-// cpp may leave its expansion to whoever reads the text. A blank line is left for each line, so that the others keep
+// TakeMacros removes the "#define X ..." and "#undef X" lines that g++ -E -dU adds to its output,
+// and those of includes that -dI adds, and reports which of names they show as used: expanded, or
+// tested by #if, #ifdef or defined. A name that a pragma holds counts as used, as cpp may leave its
+// expansion to whoever reads the text. A blank line is left for each line, so that the others keep
 // their numbers: cpp counts the lines that it adds. The text takes the place of src.
 //
-// What cpp does not show is that a #define of a name that is already defined draws a warning, or none, by its value.
+// What cpp does not show is that a #define of a name that is already defined draws a warning, or
+// none, by its value.
 //
-// Only lines that cpp can have added are removed, those with the # in the first column and outside of raw strings. In a
-// text with comments (-C), a comment that looks as if it began a raw string hides the lines in it from removal; a
-// name in such a line still counts as used.
+// Only lines that cpp can have added are removed, those with the # in the first column and outside
+// of raw strings. In a text with comments (-C), a comment that looks as if it began a raw string
+// hides the lines in it from removal; a name in such a line still counts as used.
 func TakeMacros(src []byte, names ...string) (text []byte, used map[string]bool) {
 	t := taker{src: src, names: names, used: make(map[string]bool)}
 	t.nextRaw = t.findRaw(0)
@@ -64,8 +65,8 @@ func (t *taker) findRaw(at int) int {
 	return at + n
 }
 
-// lineEnd returns the index after the newline of the line that starts at i, or of a later line when raw strings span
-// lines.
+// lineEnd returns the index after the newline of the line that starts at i, or of a later line when
+// raw strings span lines.
 func (t *taker) lineEnd(i int) int {
 	for {
 		end := len(t.src)
@@ -91,8 +92,9 @@ func (t *taker) lineEnd(i int) int {
 	}
 }
 
-// rawEnd returns the index after the first raw string that begins between i and end, the end of the line, and goes past
-// it, or end when there is none. A quote without a partner ends nothing: the macros that cpp lists can have one.
+// rawEnd returns the index after the first raw string that begins between i and end, the end of the
+// line, and goes past it, or end when there is none. A quote without a partner ends nothing: the
+// macros that cpp lists can have one.
 func (t *taker) rawEnd(i, end int) int {
 	if t.src[end-1] != '\n' {
 		return end // the last line
@@ -130,7 +132,8 @@ func (t *taker) mentioned(pragma []byte) {
 	}
 }
 
-// listed reports a line that -dU or -dI adds, with the name of the macro that it defines or undefines.
+// listed reports a line that -dU or -dI adds, with the name of the macro that it defines or
+// undefines.
 func listed(line []byte) (name []byte, ok bool) {
 	if line[0] != '#' {
 		return nil, false

@@ -46,8 +46,8 @@ func TestTakeMacros(t *testing.T) {
 	}
 }
 
-// TestMacrosOfCompiler holds g++ to what TakeMacros needs of it: each macro that the text depends on is shown, and
-// nothing else about the text changes.
+// TestMacrosOfCompiler holds g++ to what TakeMacros needs of it: each macro that the text depends
+// on is shown, and nothing else about the text changes.
 func TestMacrosOfCompiler(t *testing.T) {
 	tooltest.Need(t, "g++")
 	tests := []struct {

@@ -14,7 +14,8 @@ const (
 	leaves  = 1 << 2 // the file that included another goes on
 	systems = 1<<3 | 1<<4
 
-	// systemUnsaid is the system of a place that "#line" named. It says nothing of flags: g++ keeps those before it.
+	// systemUnsaid is the system of a place that "#line" named. It says nothing of flags: g++ keeps
+	// those before it.
 	systemUnsaid = 1
 )
 
@@ -54,8 +55,9 @@ func (t *track) enterGroup(out *[]byte) {
 	}
 }
 
-// leaveGroup is called before a directive that ends a group of a conditional. Compilers do not look at the markers in
-// groups that they skip, so after a group with a marker it is not known what holds.
+// leaveGroup is called before a directive that ends a group of a conditional. Compilers do not look
+// at the markers in groups that they skip, so after a group with a marker it is not known what
+// holds.
 func (t *track) leaveGroup(out *[]byte) {
 	t.settle(out)
 	if t.moved {
@@ -80,9 +82,9 @@ func appendMarker(out []byte, p place, step uint8) []byte {
 	return append(out, '\n')
 }
 
-// mark reads a line marker, `# 12 "file" 3 4` or `#line 12 "file"`; name is the word after its #. It is written now
-// when it is the first line of the text, enters or leaves a file, or names the folder that g++ -g -E ran in
-// (`# 1 "/folder//"`). False when it has another shape.
+// mark reads a line marker, `# 12 "file" 3 4` or `#line 12 "file"`; name is the word after its #.
+// It is written now when it is the first line of the text, enters or leaves a file, or names the
+// folder that g++ -g -E ran in (`# 1 "/folder//"`). False when it has another shape.
 func (s *scanner) mark(text, name []byte, first bool) bool {
 	p, step, ok := parseMarker(text, name)
 	if !ok {
@@ -124,8 +126,8 @@ func (t *track) leave(name []byte) bool {
 	return true
 }
 
-// parseMarker reads the place that a marker names, without a name when it has only a line number, and the flag 1 or 2.
-// word is its first word, "line" or the number itself.
+// parseMarker reads the place that a marker names, without a name when it has only a line number,
+// and the flag 1 or 2. word is its first word, "line" or the number itself.
 func parseMarker(text, word []byte) (p place, step uint8, ok bool) {
 	rest := text[bytes.Index(text, word):]
 	if string(word) == "line" {

@@ -10,10 +10,11 @@ import (
 
 // # Normal form of a header
 //
-// An edit of a comment changes a header and nothing that a compiler makes of it. To see that without
-// a compiler, kbuild compares normal forms: the bytes of a header with its comments blanked out. Two
-// headers with equal normal forms have the same tokens, at the same lines and columns, with blanks at
-// the same places. Nothing else is claimed, and nothing is known of macros or directives.
+// An edit of a comment changes a header and nothing that a compiler makes of it. To see that
+// without a compiler, kbuild compares normal forms: the bytes of a header with its comments blanked
+// out. Two headers with equal normal forms have the same tokens, at the same lines and columns,
+// with blanks at the same places. Nothing else is claimed, and nothing is known of macros or
+// directives.
 //
 //   - A byte of a comment becomes a blot. Tabs stay, since they decide on columns; so do the blanks
 //     before the first other character of a line, which -Wmisleading-indentation looks at.
@@ -22,8 +23,8 @@ import (
 //     else. In longer lines they stay: gcc's line map counts columns with more bits for them.
 //
 // The bytes of a header mean different things in different standards, in code that is skipped, and
-// to compilers with opinions on comments. Where that could matter the header has no normal form, and
-// its edits are compiled. So the lexer needs neither the standard nor the compiler:
+// to compilers with opinions on comments. Where that could matter the header has no normal form,
+// and its edits are compiled. So the lexer needs neither the standard nor the compiler:
 //
 //   - trigraphs, raw strings, digit separators (or what may be one), control characters but tab;
 //   - a literal that does not end on its line, or that goes on behind a backslash;
@@ -180,8 +181,8 @@ func (n *normalizer) literal(i int) int {
 	return end + 1
 }
 
-// splices reports that the backslash at i, which continues its line, leaves both lines their tokens:
-// what stands before it cannot go on behind it.
+// splices reports that the backslash at i, which continues its line, leaves both lines their
+// tokens: what stands before it cannot go on behind it.
 func (n *normalizer) splices(i int) bool {
 	if n.src[i+1] != '\n' || i+2 >= len(n.src) {
 		return false // with blanks behind it, compilers differ
@@ -209,8 +210,8 @@ func (n *normalizer) inHeaderName(i int) bool {
 	return !operand || namesHeaders(before)
 }
 
-// inRawLine reports that the directive before i takes the rest of its line as it is, or that its name
-// may follow.
+// inRawLine reports that the directive before i takes the rest of its line as it is, or that its
+// name may follow.
 func (n *normalizer) inRawLine(i int) bool {
 	before := n.src[n.logical:i]
 	directive := bytes.IndexByte(before, '#') >= 0 || bytes.Contains(before, []byte("%:"))

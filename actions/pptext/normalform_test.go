@@ -85,10 +85,10 @@ func FuzzNormalForm(f *testing.F) {
 
 // # Against compilers
 //
-// A pair is two headers. Where their normal forms are equal, gcc and clang must preprocess both to the
-// same text, with line markers, and print the same; clang must see each token at the same line and
-// column. Headers go to a compiler by the thousand, included by one source, in a standard that takes
-// turns.
+// A pair is two headers. Where their normal forms are equal, gcc and clang must preprocess both to
+// the same text, with line markers, and print the same; clang must see each token at the same line
+// and column. Headers go to a compiler by the thousand, included by one source, in a standard that
+// takes turns.
 
 var normalPairs = flag.Int("pairs", 3000, "pairs of headers whose normal forms are held against compilers")
 

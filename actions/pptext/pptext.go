@@ -1,10 +1,12 @@
-// Package pptext knows how preprocessed C++ and CUDA text is laid out in lines, and refuses to know what it means.
+// Package pptext knows how preprocessed C++ and CUDA text is laid out in lines, and refuses to know
+// what it means.
 //
 // # The canonical form
 //
-// A comment added to a shared header moves every line below it, and so changes every preprocessed text that holds the
-// header, although no token changed. A compiler that records no lines makes the same code from both texts, so a key
-// made of the text must not see the move. The canonical form is the text without what moves:
+// A comment added to a shared header moves every line below it, and so changes every preprocessed
+// text that holds the header, although no token changed. A compiler that records no lines makes the
+// same code from both texts, so a key made of the text must not see the move. The canonical form is
+// the text without what moves:
 //
 //   - Blank lines are gone, so are blanks at both ends of a line, and a run of blanks between two tokens is one blank.
 //     Line breaks between tokens stay: joining lines would gain nothing and needs to know directives better.
@@ -17,20 +19,22 @@
 //   - Comments count as blanks. cpp leaves none; cudafe++ writes a few.
 //   - Literals, raw strings that span lines among them, and the inside of directives are copied as they are.
 //
-// The form is itself a preprocessed text: cicc, cudafe++ and g++ read it. A step that is keyed on the form should read
-// the form, too. LTO-IR records lines even in a build without debug information; and cudafe++ 11.8 chooses by the column
-// of a token between two spellings of one constant (256 or BLOCK_THREADS in CUB's policies), so that the first of two
-// texts with one form would decide the bytes of its output, though not of the object.
+// The form is itself a preprocessed text: cicc, cudafe++ and g++ read it. A step that is keyed on
+// the form should read the form, too. LTO-IR records lines even in a build without debug
+// information; and cudafe++ 11.8 chooses by the column of a token between two spellings of one
+// constant (256 or BLOCK_THREADS in CUB's policies), so that the first of two texts with one form
+// would decide the bytes of its output, though not of the object.
 //
-// What the form does not keep is what some diagnostics go by: -Wmisleading-indentation looks at columns.
+// What the form does not keep is what some diagnostics go by: -Wmisleading-indentation looks at
+// columns.
 //
 // # When in doubt, copy
 //
-// The lexer knows just enough of C++ to find where literals end. A text that holds anything else, such as an
-// unterminated literal, a backslash or a `//` outside of literals, a trigraph, an indented directive (which g++
-// -fpreprocessed does not take for one) or a marker of another shape, is copied byte for byte: then a moved line costs a
-// compile, and nothing is wrong. So is a text that asks for its own position (__builtin_LINE and its like): its lines
-// are part of its meaning.
+// The lexer knows just enough of C++ to find where literals end. A text that holds anything else,
+// such as an unterminated literal, a backslash or a `//` outside of literals, a trigraph, an
+// indented directive (which g++ -fpreprocessed does not take for one) or a marker of another shape,
+// is copied byte for byte: then a moved line costs a compile, and nothing is wrong. So is a text
+// that asks for its own position (__builtin_LINE and its like): its lines are part of its meaning.
 package pptext
 
 import (
@@ -40,22 +44,24 @@ import (
 
 // Options says which text it is.
 type Options struct {
-	// DropFalse leaves out "#if 0 ... #endif", with the conditionals nested in it. cudafe++ puts all device code in
-	// such brackets, which host compilers skip: without it, an edit of device code is an edit of the host code.
-	// What stands after an #else or #elif of such an #if stays.
+	// DropFalse leaves out "#if 0 ... #endif", with the conditionals nested in it. cudafe++ puts
+	// all device code in such brackets, which host compilers skip: without it, an edit of device
+	// code is an edit of the host code. What stands after an #else or #elif of such an #if stays.
 	DropFalse bool
-	// Base is a folder, absolute, whose files are named in markers as if it were the one that the compiler runs in: texts of two checkouts have one
-	// canonical form. Then __builtin_FILE asks for a position, too.
+	// Base is a folder, absolute, whose files are named in markers as if it were the one that the
+	// compiler runs in: texts of two checkouts have one canonical form. Then __builtin_FILE asks
+	// for a position, too.
 	Base string
 }
 
 // Canon is what AppendCanonical found.
 type Canon struct {
-	// Lines is true when the text asks for its own position, as __builtin_LINE and std::source_location do. It was
-	// then copied byte for byte, as its line numbers change what it means.
+	// Lines is true when the text asks for its own position, as __builtin_LINE and
+	// std::source_location do. It was then copied byte for byte, as its line numbers change what it
+	// means.
 	Lines bool
-	// Copied is true when the text was copied byte for byte, because of Lines or of something that the lexer does not
-	// know. Such text is no less sound as a key; only moved lines change it.
+	// Copied is true when the text was copied byte for byte, because of Lines or of something that
+	// the lexer does not know. Such text is no less sound as a key; only moved lines change it.
 	Copied bool
 }
 
@@ -73,12 +79,14 @@ func AppendCanonical(dst, src []byte, o Options) ([]byte, Canon) {
 	return append(dst, src...), Canon{Lines: lines, Copied: true}
 }
 
-// asksPosition says whether the text holds a name that stands for a position, as a whole name or within a longer one,
-// in code, a literal or a comment: a false yes costs a compile, a false no would be wrong. __builtin_FILE and
-// __builtin_FUNCTION are no such names: the canonical form keeps every token's file, and functions have no lines in
-// their names. __LINE__ is long expanded, but for the inside of a pragma.
+// asksPosition says whether the text holds a name that stands for a position, as a whole name or
+// within a longer one, in code, a literal or a comment: a false yes costs a compile, a false no
+// would be wrong. __builtin_FILE and __builtin_FUNCTION are no such names: the canonical form keeps
+// every token's file, and functions have no lines in their names. __LINE__ is long expanded, but
+// for the inside of a pragma.
 //
-// This search takes a quarter of the time of AppendCanonical. The rare letter L finds most names without looking at the rest.
+// This search takes a quarter of the time of AppendCanonical. The rare letter L finds most names
+// without looking at the rest.
 func asksPosition(src []byte) bool {
 	for at := 0; ; at++ {
 		k := bytes.IndexByte(src[at:], 'L')

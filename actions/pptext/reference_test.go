@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// This file holds Canonical to a second reading of C++, slow and written on its own: a text's tokens, each with the
-// file and flags that it has, must be those of its canonical form.
+// This file holds Canonical to a second reading of C++, slow and written on its own: a text's
+// tokens, each with the file and flags that it has, must be those of its canonical form.
 
 // token is a token or a directive with its place, or a marker.
 type token struct {
@@ -120,8 +120,8 @@ func refDrop(in []token) (out []token) {
 	return out
 }
 
-// refPlaces gives tokens their places, as g++ reads markers, and turns markers into what enters and leaves files. The
-// n-th group of conditionals is read when the bit n%16 of groups is set.
+// refPlaces gives tokens their places, as g++ reads markers, and turns markers into what enters and
+// leaves files. The n-th group of conditionals is read when the bit n%16 of groups is set.
 func refPlaces(in []token, groups int) (out []token) {
 	place, flags, unsaid, group := "", "", "", 0
 	var files []string

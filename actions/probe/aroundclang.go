@@ -11,11 +11,14 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// clang has no folders of its own for libstdc++, start files and linkers: it looks for the newest gcc in places where distributions put one, in each
-// compile, and for its own libraries beside itself. What it looked for in vain are some fifty paths, which differ from version to version; they all are in
-// a few folders, in which something comes only when a compiler is installed. These are watched.
+// clang has no folders of its own for libstdc++, start files and linkers: it looks for the newest
+// gcc in places where distributions put one, in each compile, and for its own libraries beside
+// itself. What it looked for in vain are some fifty paths, which differ from version to version;
+// they all are in a few folders, in which something comes only when a compiler is installed. These
+// are watched.
 
-// aroundClang watches the folders in which a clang looks for gcc, for its own libraries, and for linkers.
+// aroundClang watches the folders in which a clang looks for gcc, for its own libraries, and for
+// linkers.
 func (w *world) aroundClang(clang string) {
 	bin := realDir(clang)
 	for _, dir := range []string{bin, filepath.Dir(bin), filepath.Join(bin, "../lib"), "/opt/rh", "/etc/env.d/gcc"} {
@@ -53,7 +56,8 @@ func (w *world) aroundClang(clang string) {
 	}
 }
 
-// gccOf is the gcc whose headers, libraries and start files a clang takes, and a file of it that tells it by content.
+// gccOf is the gcc whose headers, libraries and start files a clang takes, and a file of it that
+// tells it by content.
 func (w *world) gccOf(clang string) (version, file string) {
 	said, _ := w.output(clang, "-v", "-E", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	m := selectedGCC().FindStringSubmatch(said)
@@ -67,7 +71,8 @@ var selectedGCC = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 var configurationRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Configuration file: (.+)$`) })
 
-// configuration adds to the parts of a clang the files of options that it reads unasked, which it names with its version, and what these name.
+// configuration adds to the parts of a clang the files of options that it reads unasked, which it
+// names with its version, and what these name.
 func (w *world) configuration(version string, parts map[string]string) {
 	var todo []string
 	for _, m := range configurationRE().FindAllStringSubmatch(version, -1) {

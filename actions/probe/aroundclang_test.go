@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// fakeClang is a clang of version 16 in a folder of its own, which says of itself what is in the file "says" beside it.
+// fakeClang is a clang of version 16 in a folder of its own, which says of itself what is in the
+// file "says" beside it.
 func fakeClang(t *testing.T) (clang string, r Request) {
 	t.Helper()
 	dir, bin := t.TempDir(), compilers(t)
@@ -85,7 +86,8 @@ func TestConfigurationOfClang(t *testing.T) {
 	}
 }
 
-// A folder of gcc's own, in which it looks for programs by names that differ from version to version.
+// A folder of gcc's own, in which it looks for programs by names that differ from version to
+// version.
 func TestFoldersOfGCC(t *testing.T) {
 	bin := compilers(t)
 	own := filepath.Join(t.TempDir(), "lib/gcc")
@@ -130,7 +132,8 @@ func TestPluginsOfAR(t *testing.T) {
 			last = now
 		}
 	}
-	// LLVM's is a small file before a large library, which is told apart by what its linker noted of its content.
+	// LLVM's is a small file before a large library, which is told apart by what its linker noted
+	// of its content.
 	dir := linked(t, "--disable-new-dtags")
 	if err := os.Symlink(filepath.Join(dir, "bin/prog"), filepath.Join(filepath.Dir(bin), "lib/bfd-plugins/linked.so")); err != nil {
 		t.Fatal(err)

@@ -16,14 +16,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// isClang tells by its name that a compiler of the toolchain block is no nvcc. nvcc then says where the toolkit is, whose ptxas,
-// fatbinary, device libraries, headers and runtime clang uses.
+// isClang tells by its name that a compiler of the toolchain block is no nvcc. nvcc then says where
+// the toolkit is, whose ptxas, fatbinary, device libraries, headers and runtime clang uses.
 func isClang(compiler string) bool { return strings.Contains(filepath.Base(compiler), "clang") }
 
-// debianCUDA is where Debian and Ubuntu, which spread the toolkit over /usr, keep a folder of the shape that clang wants.
+// debianCUDA is where Debian and Ubuntu, which spread the toolkit over /usr, keep a folder of the
+// shape that clang wants.
 const debianCUDA = "/usr/lib/cuda"
 
-// clang finds and identifies the clang that compiles for the toolkit k, and leaves in k.Archs what both know.
+// clang finds and identifies the clang that compiles for the toolkit k, and leaves in k.Archs what
+// both know.
 func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, string) {
 	driver := w.lookup(w.req.Compiler, w.env("PATH"))
 	if driver == "" {
@@ -54,8 +56,9 @@ func (w *world) clang(k *plan.Toolkit, deviceLibs string) (*plan.ClangCUDA, stri
 	return c, ""
 }
 
-// askClang finds the folder by which clang takes the toolkit k and no other, which shows in the device library that it links, and
-// gives the steps of a compile. (clang itself looks in /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
+// askClang finds the folder by which clang takes the toolkit k and no other, which shows in the
+// device library that it links, and gives the steps of a compile. (clang itself looks in
+// /usr/local/cuda and /usr/lib/cuda, whatever PATH says.)
 func (w *world) askClang(c *plan.ClangCUDA, k *plan.Toolkit, deviceLibs string) (clang.Steps, string) {
 	said, newest := "", k.Archs[0]
 	for _, a := range k.Archs {
@@ -97,7 +100,8 @@ func (w *world) clangSteps(c *plan.ClangCUDA, arch gencode.Code) clang.Steps {
 // linkerTools are the programs of clang's own LLVM that relocatable CUDA is packed and linked by.
 var linkerTools = []string{"clang-offload-packager", "llvm-offload-binary", "clang-linker-wrapper", "clang-nvlink-wrapper"}
 
-// addSystem adds to the parts of a clang the files by which its driver tells what system it is on: it links in another way on each.
+// addSystem adds to the parts of a clang the files by which its driver tells what system it is on:
+// it links in another way on each.
 func (w *world) addSystem(parts map[string]string) {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release", "/etc/lsb-release", "/etc/redhat-release", "/etc/debian_version", "/etc/SuSE-release"} {
 		if w.there(file) {
@@ -106,8 +110,9 @@ func (w *world) addSystem(parts map[string]string) {
 	}
 }
 
-// clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries of both. As a host compiler it
-// takes the headers of some gcc that is installed, which shows in what else it takes of it.
+// clangIdentity is the content of clang, of the programs that it runs, and of the shared libraries
+// of both. As a host compiler it takes the headers of some gcc that is installed, which shows in
+// what else it takes of it.
 func (w *world) clangIdentity(driver, version, cudaPath string, steps clang.Steps) (string, error) {
 	parts := map[string]string{"clang++": driver}
 	for _, argv := range steps.Steps {

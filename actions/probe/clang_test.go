@@ -8,7 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// TestRealClang holds the probe against an installed clang: what clang runs and is made of is another compiler when it is replaced.
+// TestRealClang holds the probe against an installed clang: what clang runs and is made of is
+// another compiler when it is replaced.
 func TestRealClang(t *testing.T) {
 	tooltest.Broad(t)
 	tooltest.Need(t, "nvcc", "ptxas")

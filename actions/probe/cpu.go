@@ -14,8 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// -march=native is the same text on two machines that share a cache, and other code. So what the compilers make of it on this one is a
-// tool of whatever is compiled with it. It is asked for in each build that makes a plan: the memo of tools may be shared as well.
+// -march=native is the same text on two machines that share a cache, and other code. So what the
+// compilers make of it on this one is a tool of whatever is compiled with it. It is asked for in
+// each build that makes a plan: the memo of tools may be shared as well.
 
 // nativeCPU is a digest of what the compilers of f take the processor for.
 func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
@@ -44,8 +45,8 @@ func nativeCPU(ctx context.Context, r Request, f plan.Facts) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// CPU tells processors apart at least as well as compilers do, and starts nothing: the first of those in /proc/cpuinfo, less what it
-// measures as it runs.
+// CPU tells processors apart at least as well as compilers do, and starts nothing: the first of
+// those in /proc/cpuinfo, less what it measures as it runs.
 func CPU(root string) string {
 	text, err := regular.Read(filepath.Join(root, "proc/cpuinfo"))
 	if err != nil {

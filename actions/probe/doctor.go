@@ -15,8 +15,8 @@ import (
 )
 
 // Doctor tells what a build would find, with a fix for each fault, and reports whether everything
-// that a build needs works. It asks the world anew, whatever a memo says. misparsed, which may be nil, tells for what the compilers run
-// as one command in this build tree.
+// that a build needs works. It asks the world anew, whatever a memo says. misparsed, which may be
+// nil, tells for what the compilers run as one command in this build tree.
 func Doctor(ctx context.Context, tell func(Finding), r Request, cacheDir string, misparsed func(plan.Facts) []string) bool {
 	if err := checkTemp(); err != nil {
 		tell(Finding{Fails, "temporary files", err.Error()})
@@ -132,7 +132,8 @@ func (d *report) lto(k *plan.Toolkit) {
 	}
 }
 
-// unsplit says why nvcc runs as one command for plain code, "" if it is taken apart. It is asked as a build asks it.
+// unsplit says why nvcc runs as one command for plain code, "" if it is taken apart. It is asked as
+// a build asks it.
 func (w *world) unsplit(k *plan.Toolkit) string {
 	if missing := nvcc.Missing(k.Programs); missing != "" {
 		return missing

@@ -14,13 +14,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep their work in libbfd.so: the code
-// of a program is also in the shared libraries that it is linked with. They are looked for here as the dynamic loader does it
-// (ld.so(8)): DT_RPATH of the file and of those that brought it in, LD_LIBRARY_PATH, DT_RUNPATH of the file alone, the index of
-// ldconfig, the usual folders. The loader is not asked, since only glibc's answers, and by starting the program.
+// clang is a driver of 100 KB around libclang-cpp.so and libLLVM.so, and Debian's ld and as keep
+// their work in libbfd.so: the code of a program is also in the shared libraries that it is linked
+// with. They are looked for here as the dynamic loader does it (ld.so(8)): DT_RPATH of the file and
+// of those that brought it in, LD_LIBRARY_PATH, DT_RUNPATH of the file alone, the index of
+// ldconfig, the usual folders. The loader is not asked, since only glibc's answers, and by starting
+// the program.
 
-// AbsoluteLibraries leaves out of LD_LIBRARY_PATH what depends on the folder that a program runs in, as the empty entry that
-// LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH makes: tools are identified by the libraries in absolute folders, and run with those.
+// AbsoluteLibraries leaves out of LD_LIBRARY_PATH what depends on the folder that a program runs
+// in, as the empty entry that LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH makes: tools are identified by
+// the libraries in absolute folders, and run with those.
 func AbsoluteLibraries() error {
 	const name = "LD_LIBRARY_PATH"
 	if list := os.Getenv(name); list != compiler.LibraryPath(list) {
@@ -39,10 +42,12 @@ type needing struct {
 	machine elf.Machine
 }
 
-// sharedLibs are the files of the shared libraries that a program is made of, in turn what these need, by the names they are
-// asked for; "" is one that was not found. A script, a program that is linked statically, and "" have none.
+// sharedLibs are the files of the shared libraries that a program is made of, in turn what these
+// need, by the names they are asked for; "" is one that was not found. A script, a program that is
+// linked statically, and "" have none.
 //
-// Where ldconfig knows several builds of a library for several processors, all are given, the others with a number behind the name.
+// Where ldconfig knows several builds of a library for several processors, all are given, the
+// others with a number behind the name.
 func (w *world) sharedLibs(program string) map[string]string {
 	libs := map[string]string{}
 	real, err := filepath.EvalSymlinks(program) // $ORIGIN is the folder of the file, not of a link to it
@@ -86,8 +91,9 @@ func (w *world) addLibraries(parts map[string]string, roles []string) {
 	}
 }
 
-// needed returns the libraries that an ELF file names; ok is false if file is not ELF. Each file is read once: its table of strings, which debug/elf
-// reads for each question, has megabytes in libLLVM.
+// needed returns the libraries that an ELF file names; ok is false if file is not ELF. Each file is
+// read once: its table of strings, which debug/elf reads for each question, has megabytes in
+// libLLVM.
 func (w *world) needed(file string, inherited []string) (n needing, ok bool) {
 	n, known := w.needs[file]
 	if !known {
@@ -139,7 +145,8 @@ func searched(f *elf.File, tag elf.DynTag, file string) []string {
 	return dirs
 }
 
-// loaded is the file that the loader takes for a name: the first that is for the machine, or all that ldconfig knows.
+// loaded is the file that the loader takes for a name: the first that is for the machine, or all
+// that ldconfig knows.
 func (w *world) loaded(name string, by needing) []string {
 	fits := func(file string) bool {
 		if !w.there(file) {
@@ -181,8 +188,9 @@ func (w *world) loaded(name string, by needing) []string {
 	return files
 }
 
-// forProcessors are the builds of a library for some processors that lie in folders of their own below one that a file names: glibc-hwcaps, and up
-// to 2.36 the others. All of them are given, whatever processor this is, and a folder that is not there is one that may come.
+// forProcessors are the builds of a library for some processors that lie in folders of their own
+// below one that a file names: glibc-hwcaps, and up to 2.36 the others. All of them are given,
+// whatever processor this is, and a folder that is not there is one that may come.
 func (w *world) forProcessors(dir, name string, fits func(string) bool) (files []string) {
 	for _, sub := range []string{"glibc-hwcaps", "tls", "haswell", "xeon_phi", "avx512_1", "x86_64"} {
 		top := filepath.Join(dir, sub)
@@ -214,7 +222,8 @@ func (w *world) preloaded() []string {
 	return strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" \t\n:", c) })
 }
 
-// ldconfig is what the index of ldconfig says: files by the name of a library. Without one it is empty.
+// ldconfig is what the index of ldconfig says: files by the name of a library. Without one it is
+// empty.
 func (w *world) ldconfig() map[string][]string {
 	if w.libIndex == nil {
 		w.libIndex = map[string][]string{}

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// linked makes bin/prog, which needs libdirect.so, which needs libdeep.so, and finds both in another folder.
-// dtags says how the folders are written: "--enable-new-dtags" is DT_RUNPATH, "--disable-new-dtags" DT_RPATH.
+// linked makes bin/prog, which needs libdirect.so, which needs libdeep.so, and finds both in
+// another folder. dtags says how the folders are written: "--enable-new-dtags" is DT_RUNPATH,
+// "--disable-new-dtags" DT_RPATH.
 func linked(t *testing.T, dtags string) (dir string) {
 	t.Helper()
 	gcc := find("gcc", os.Getenv("PATH"))
@@ -75,7 +76,8 @@ func atLeast(t *testing.T, found, want map[string]string) {
 	}
 }
 
-// What is found is what the loader takes: DT_RUNPATH is of the file alone, DT_RPATH also of what it brings in, LD_LIBRARY_PATH is between.
+// What is found is what the loader takes: DT_RUNPATH is of the file alone, DT_RPATH also of what it
+// brings in, LD_LIBRARY_PATH is between.
 func TestSharedLibs(t *testing.T) {
 	for _, c := range []struct {
 		dtags   string
@@ -106,7 +108,8 @@ func TestSharedLibs(t *testing.T) {
 	}
 }
 
-// A build of a library for some processors, in a folder of its own, is a part as well, and so are a folder that may come and the loader.
+// A build of a library for some processors, in a folder of its own, is a part as well, and so are a
+// folder that may come and the loader.
 func TestLibsForProcessors(t *testing.T) {
 	dir := linked(t, "--enable-new-dtags")
 	w := newWorld(t.Context(), Request{Env: env(nil)})

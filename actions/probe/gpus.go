@@ -39,9 +39,10 @@ func capabilities(text string) []gencode.Code {
 	return slices.Compact(codes)
 }
 
-// GPUs identifies what nvidia-smi would answer from, without starting it, which takes a second where the driver is not kept
-// loaded: the driver, its GPUs by model and UUID, the devices that this container may open, and nvidia-smi. It is empty where that
-// cannot be known (WSL, no GPU). root is the root of the file system.
+// GPUs identifies what nvidia-smi would answer from, without starting it, which takes a second
+// where the driver is not kept loaded: the driver, its GPUs by model and UUID, the devices that
+// this container may open, and nvidia-smi. It is empty where that cannot be known (WSL, no GPU).
+// root is the root of the file system.
 func GPUs(root string, env func(string) string) string {
 	gpus, _ := filepath.Glob(filepath.Join(root, "proc/driver/nvidia/gpus/*/information"))
 	devices, _ := filepath.Glob(filepath.Join(root, "dev/nvidia[0-9]*"))
@@ -75,7 +76,8 @@ func GPUs(root string, env func(string) string) string {
 	return string(h.Sum(nil))
 }
 
-// AnyGPU reports a device that a program of CUDA or HIP could use: of NVIDIA, through WSL, or of AMD. root is the root of the file system.
+// AnyGPU reports a device that a program of CUDA or HIP could use: of NVIDIA, through WSL, or of
+// AMD. root is the root of the file system.
 func AnyGPU(root string) bool {
 	for _, device := range []string{"dev/nvidia[0-9]*", "dev/dxg", "dev/kfd"} {
 		if found, _ := filepath.Glob(filepath.Join(root, device)); len(found) > 0 {

@@ -21,7 +21,8 @@ import (
 // hipccVerbose has hipcc print the command that it makes.
 const hipccVerbose = "HIPCC_VERBOSE=1"
 
-// hip finds and identifies the HIP compiler. What it runs and reads is asked of itself (-###), and not guessed from a layout.
+// hip finds and identifies the HIP compiler. What it runs and reads is asked of itself (-###), and
+// not guessed from a layout.
 func (w *world) hip() (*plan.HIP, string) {
 	drivers, looked := w.findHIP()
 	if drivers == nil {
@@ -85,8 +86,8 @@ func (w *world) knownTo(clang, target string, kind gencode.Kind) []gencode.Code 
 	return archs
 }
 
-// findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is. Only if the manifest wants a version is there more
-// than one to choose of.
+// findHIP looks for the compiler the manifest names, or hipcc: in PATH, then where ROCm is. Only if
+// the manifest wants a version is there more than one to choose of.
 func (w *world) findHIP() (drivers, looked []string) {
 	name := cmp.Or(w.req.HIPCompiler, "hipcc")
 	looked = append(looked, name+" in PATH")
@@ -114,8 +115,8 @@ func (w *world) findHIP() (drivers, looked []string) {
 	return drivers, looked
 }
 
-// hipEnv is what commands of the HIP compiler get, and have in their keys. hipcc compiles for NVIDIA wherever it finds an nvcc,
-// unless it is told.
+// hipEnv is what commands of the HIP compiler get, and have in their keys. hipcc compiles for
+// NVIDIA wherever it finds an nvcc, unless it is told.
 func (w *world) hipEnv() []string {
 	env := []string{"HIP_PLATFORM=amd"}
 	for _, name := range run.HIPNames {
@@ -188,7 +189,8 @@ func (w *world) askHIP(k *plan.HIP) (parts map[string]string, fault string) {
 	return parts, ""
 }
 
-// offloadPrograms finds what the new offload driver of a clang runs, if it is told to run, beside that clang. All are parts of it.
+// offloadPrograms finds what the new offload driver of a clang runs, if it is told to run, beside
+// that clang. All are parts of it.
 func (w *world) offloadPrograms(clang string, parts map[string]string) map[string]string {
 	found := map[string]string{}
 	for _, name := range []string{"clang-linker-wrapper", "llvm-offload-wrapper", "llvm-offload-binary", "clang-offload-packager", "clang-offload-bundler", "lld"} {
@@ -218,7 +220,8 @@ func (w *world) hipSteps(k *plan.HIP, args ...string) clang.Steps {
 	return w.steps(append(argv, "-o", compiler.AskOutput), slices.Concat(k.Env, []string{hipccVerbose}))
 }
 
-// steps puts a question to hipcc or clang. A refusal shows steps all the same, and the planner asks again.
+// steps puts a question to hipcc or clang. A refusal shows steps all the same, and the planner asks
+// again.
 func (w *world) steps(argv, env []string) clang.Steps {
 	dir, err := askFolder()
 	if w.note(err); err != nil {
@@ -232,7 +235,8 @@ func (w *world) steps(argv, env []string) clang.Steps {
 	return clang.ReadSteps(string(out), argv)
 }
 
-// hipIncludes are the folders where the steps of a compile search for hip/hip_runtime.h, but for those that every compiler searches.
+// hipIncludes are the folders where the steps of a compile search for hip/hip_runtime.h, but for
+// those that every compiler searches.
 func hipIncludes(steps [][]string) []string {
 	var dirs []string
 	for _, argv := range steps {

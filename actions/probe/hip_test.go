@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and then the steps.
+// rocmDir is a ROCm whose programs are scripts. hipcc prints the clang command that it makes and
+// then the steps.
 func rocmDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +88,8 @@ func TestHIPIdentity(t *testing.T) {
 	}
 }
 
-// The steps are asked for with the variables that hipcc reads; a refusal, and an answer whose libraries have gone, are not believed later.
+// The steps are asked for with the variables that hipcc reads; a refusal, and an answer whose
+// libraries have gone, are not believed later.
 func TestHIPSteps(t *testing.T) {
 	for i, called := range []string{"clang", "clang++-17", "/usr/lib/llvm-21/bin/clang-21"} { // how clang calls itself
 		if testing.Short() && i > 0 {
@@ -161,7 +163,8 @@ func TestHIPMissing(t *testing.T) {
 	}
 }
 
-// Of two ROCms the one is taken whose clang the manifest wants, and it is run as itself whatever ROCM_PATH says.
+// Of two ROCms the one is taken whose clang the manifest wants, and it is run as itself whatever
+// ROCM_PATH says.
 func TestHIPVersions(t *testing.T) {
 	old, recent := rocmDir(t), rocmDir(t)
 	file := filepath.Join(recent, "bin/clang++")
@@ -245,7 +248,8 @@ func TestHIPHeaders(t *testing.T) {
 	}
 }
 
-// A clang beside the hipcc of an older ROCm takes none of its device libraries, and says so beside its steps.
+// A clang beside the hipcc of an older ROCm takes none of its device libraries, and says so beside
+// its steps.
 func TestHIPOldLibs(t *testing.T) {
 	dir := rocmDir(t)
 	file := filepath.Join(dir, "bin/hipcc")

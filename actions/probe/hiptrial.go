@@ -13,11 +13,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Bitcode is for the tools of its own LLVM. clang looks for lld first in the folder by whose name it was called: where Debian's
-// unversioned lld (14) stands beside clang++-15 in /usr/bin, clang 15 takes that one, and it ends with "Opaque pointers are only
-// supported in -opaque-pointers mode (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')", in hipcc as in kbuild.
+// Bitcode is for the tools of its own LLVM. clang looks for lld first in the folder by whose name
+// it was called: where Debian's unversioned lld (14) stands beside clang++-15 in /usr/bin, clang 15
+// takes that one, and it ends with "Opaque pointers are only supported in -opaque-pointers mode
+// (Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')", in hipcc as in kbuild.
 
-// ownLLVM is the folder of clang's own LLVM if it has an lld that a link does not take; "" if all is well or there is none.
+// ownLLVM is the folder of clang's own LLVM if it has an lld that a link does not take; "" if all
+// is well or there is none.
 func (w *world) ownLLVM(compile, link clang.Steps) string {
 	own := ""
 	for _, argv := range compile.Steps {
@@ -42,8 +44,9 @@ func realDir(name string) string {
 	return filepath.Dir(real)
 }
 
-// withCompilerPath has clang look for programs in dir first. hipcc of 5.2 and clang 15 hand it to all that they run, and there is no
-// option for the linker of device code: --ld-path is for the host's.
+// withCompilerPath has clang look for programs in dir first. hipcc of 5.2 and clang 15 hand it to
+// all that they run, and there is no option for the linker of device code: --ld-path is for the
+// host's.
 func withCompilerPath(env []string, dir, before string) []string {
 	if before != "" {
 		dir += string(filepath.ListSeparator) + before
@@ -53,13 +56,15 @@ func withCompilerPath(env []string, dir, before string) []string {
 	return env
 }
 
-// trialSource has a kernel that calls into the device libraries. It includes nothing: HIP's headers need not be there.
+// trialSource has a kernel that calls into the device libraries. It includes nothing: HIP's headers
+// need not be there.
 const trialSource = `extern "C" __attribute__((device)) float __ocml_sin_f32(float);
 extern "C" __attribute__((global)) void kbuild_trial(float *p) { *p = __ocml_sin_f32(*p); }
 `
 
-// tryHIP compiles and links two lines, in the steps of a build, for gfx906. What fails for bitcode of another LLVM is a fault of the
-// installation, which a build would meet after minutes; of other failures only doctor speaks.
+// tryHIP compiles and links two lines, in the steps of a build, for gfx906. What fails for bitcode
+// of another LLVM is a fault of the installation, which a build would meet after minutes; of other
+// failures only doctor speaks.
 func (w *world) tryHIP(k *plan.HIP) {
 	if len(k.DeviceLibs) == 0 {
 		return // said elsewhere
@@ -98,7 +103,8 @@ func (w *world) tryHIP(k *plan.HIP) {
 	}
 }
 
-// try runs a command in dir, and gives what it complained of; "" if it ended well, or if it could not be tried.
+// try runs a command in dir, and gives what it complained of; "" if it ended well, or if it could
+// not be tried.
 func (w *world) try(dir string, env, argv []string) string {
 	cmd := w.command(argv)
 	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
@@ -113,7 +119,8 @@ func (w *world) try(dir string, env, argv []string) string {
 	return strings.TrimSpace(complaint(string(out)))
 }
 
-// otherLLVM reports a message about bitcode of another LLVM: "(Producer: 'LLVM15.0.6' Reader: 'LLVM 14.0.6')".
+// otherLLVM reports a message about bitcode of another LLVM: "(Producer: 'LLVM15.0.6' Reader: 'LLVM
+// 14.0.6')".
 func otherLLVM(said string) bool {
 	return strings.Contains(said, "Producer: ") && strings.Contains(said, "Reader: ")
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// twoLLVMs is a ROCm whose clang finds an lld of another LLVM before its own, unless COMPILER_PATH names the folder of its own: what
-// Debian's clang++-15 does where the package lld (14) is installed. Each lld says of itself what it is.
+// twoLLVMs is a ROCm whose clang finds an lld of another LLVM before its own, unless COMPILER_PATH
+// names the folder of its own: what Debian's clang++-15 does where the package lld (14) is
+// installed. Each lld says of itself what it is.
 func twoLLVMs(t *testing.T) (dir string, vars map[string]string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -105,8 +105,8 @@ func (w *world) version(compiler string) (string, error) {
 	return w.answer(compiler, "-dumpfullversion", "-dumpversion")
 }
 
-// ask is the absolute path a compiler gives for a part of it. A bare program name means PATH; a bare
-// file name means that it has none.
+// ask is the absolute path a compiler gives for a part of it. A bare program name means PATH; a
+// bare file name means that it has none.
 func (w *world) ask(compiler, question, program string) string {
 	p, err := w.answer(compiler, question)
 	if err != nil || p == "" || strings.Contains(p, "\n") {
@@ -129,8 +129,8 @@ var hostLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // hostCXX chooses the host compiler for nvcc: the one asked for, or g++ if the toolkit supports its
 // version, or the newest installed g++-N that it does.
 //
-// nvcc is always told which one (-ccbin). Left alone, Debian's 11.8 asks the g++ of PATH (12) for its
-// version and then runs the g++-11 of its own folder, so that the device code is compiled for a
+// nvcc is always told which one (-ccbin). Left alone, Debian's 11.8 asks the g++ of PATH (12) for
+// its version and then runs the g++-11 of its own folder, so that the device code is compiled for a
 // compiler that is not there. Host sources and links take the same one: two libstdc++ do not mix.
 func (w *world) hostCXX(hostConfig string) plan.Tool {
 	w.limit = w.gccLimit(hostConfig)
@@ -155,7 +155,8 @@ func (w *world) hostCXX(hostConfig string) plan.Tool {
 	return plan.Tool{Error: fmt.Sprintf("this CUDA toolkit supports g++ up to version %d, and %s is version %s: install g++-%d, or name another as host_compiler of the toolchain block.", w.limit, path, version, w.limit)}
 }
 
-// gccLimit is the newest major version of gcc that the toolkit's headers accept; 0 if they do not say.
+// gccLimit is the newest major version of gcc that the toolkit's headers accept; 0 if they do not
+// say.
 func (w *world) gccLimit(hostConfig string) int {
 	text, err := regular.Read(hostConfig)
 	if err != nil {
@@ -183,9 +184,11 @@ func (w *world) isGNULinker(cxx string) bool {
 	return strings.HasPrefix(out, "GNU ld ")
 }
 
-// elsewhere notes the places where a compiler would find other programs than it does, by COMPILER_PATH and its installation, and gives the
-// specs that it reads, "" if these are its own. Folders of an installation get nothing new for years, and what a compiler looks for in them (as,
-// x86_64-linux-gnu-as, real-ld, collect-ld ...) is a matter of its version; in those of PATH the programs are watched.
+// elsewhere notes the places where a compiler would find other programs than it does, by
+// COMPILER_PATH and its installation, and gives the specs that it reads, "" if these are its own.
+// Folders of an installation get nothing new for years, and what a compiler looks for in them (as,
+// x86_64-linux-gnu-as, real-ld, collect-ld ...) is a matter of its version; in those of PATH the
+// programs are watched.
 func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 	text, _ := w.answer(compiler, "-print-search-dirs")
 	f, _ := host.ParseFolders(text)
@@ -216,7 +219,8 @@ func (w *world) elsewhere(compiler string, programs []string) (specs string) {
 	return specs
 }
 
-// gccFolder is the end of the path of a gcc's own folder, "x86_64-linux-gnu/12"; "" if there is none.
+// gccFolder is the end of the path of a gcc's own folder, "x86_64-linux-gnu/12"; "" if there is
+// none.
 func gccFolder(programs []string) string {
 	for _, d := range programs {
 		if _, end, ok := strings.Cut(filepath.Clean(d), "/gcc/"); ok {

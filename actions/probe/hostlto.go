@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// clangRE finds what every clang says first, whoever builds it: "Debian clang version 15.0.6", "AMD clang version 14.0.0".
+// clangRE finds what every clang says first, whoever builds it: "Debian clang version 15.0.6", "AMD
+// clang version 14.0.0".
 var clangRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\S+ )?clang version `) })
 
 // family tells host compilers apart by what they say of themselves; "" is one that is neither.
@@ -28,9 +29,10 @@ func family(versionText string) string {
 	return ""
 }
 
-// hostLTO finds what a compiler optimises across files with. An archive needs an index of the names in intermediate code: gcc's
-// objects are read by ar with gcc's plugin (what gcc-ar is for), clang's by the llvm-ar that clang was built with. Debian's ar finds
-// plugins by itself, those of the newest gcc and of every LLVM in one folder; here it is told the one that is right.
+// hostLTO finds what a compiler optimises across files with. An archive needs an index of the names
+// in intermediate code: gcc's objects are read by ar with gcc's plugin (what gcc-ar is for),
+// clang's by the llvm-ar that clang was built with. Debian's ar finds plugins by itself, those of
+// the newest gcc and of every LLVM in one folder; here it is told the one that is right.
 func (w *world) hostLTO(cxx, ar plan.Tool) plan.HostLTO {
 	switch cxx.Family {
 	case "gcc":
@@ -76,8 +78,9 @@ func (w *world) clangLTO(clang plan.Tool) plan.HostLTO {
 	return lto
 }
 
-// llvmLLD is the ld.lld of a clang's own LLVM, or else the one that it finds. strays reports that it would take another: clang looks
-// first in the folder by whose name it was called, and Debian's /usr/bin has that of the unversioned package lld.
+// llvmLLD is the ld.lld of a clang's own LLVM, or else the one that it finds. strays reports that
+// it would take another: clang looks first in the folder by whose name it was called, and Debian's
+// /usr/bin has that of the unversioned package lld.
 func (w *world) llvmLLD(clang string) (lld string, strays bool) {
 	found := w.ask(clang, "-print-prog-name=ld.lld", "ld.lld")
 	own := filepath.Join(realDir(clang), "ld.lld")
@@ -115,7 +118,8 @@ func (w *world) llvmGold(clang string) string {
 	return ""
 }
 
-// llvmAR is the llvm-ar of a clang: beside it, or by its version. Others in PATH may be older and not read what it makes.
+// llvmAR is the llvm-ar of a clang: beside it, or by its version. Others in PATH may be older and
+// not read what it makes.
 func (w *world) llvmAR(clang, major string) string {
 	if beside := filepath.Join(realDir(clang), "llvm-ar"); filepath.IsAbs(beside) && w.there(beside) {
 		return beside

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// hostCompiler makes a PATH folder with a compiler that says text of itself and has the given parts, and with ar.
+// hostCompiler makes a PATH folder with a compiler that says text of itself and has the given
+// parts, and with ar.
 func hostCompiler(t *testing.T, text string, parts ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -98,7 +99,8 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// A clang that finds the ld.lld of another LLVM is told that of its own, whose content is in its identity; one that finds its own is not.
+// A clang that finds the ld.lld of another LLVM is told that of its own, whose content is in its
+// identity; one that finds its own is not.
 func TestHostLTOOwnLinker(t *testing.T) {
 	dir := hostCompiler(t, asClang, "parts/ld.lld", "ld.lld", "llvm-ar")
 	vars := env(map[string]string{"PATH": dir})

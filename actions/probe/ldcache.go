@@ -5,16 +5,17 @@ import (
 	"encoding/binary"
 )
 
-// The index of ldconfig, /etc/ld.so.cache: a header of 48 bytes, entries of 24, and text that the entries point into by offsets
-// from the header. It is in the byte order of the machine. glibc: sysdeps/generic/dl-cache.h.
+// The index of ldconfig, /etc/ld.so.cache: a header of 48 bytes, entries of 24, and text that the
+// entries point into by offsets from the header. It is in the byte order of the machine. glibc:
+// sysdeps/generic/dl-cache.h.
 const (
 	ldCacheMagic  = "glibc-ld.so.cache1.1" // an index in the form of before 2000 may stand before it
 	ldCacheHeader = 48
 	ldCacheEntry  = 24
 )
 
-// readLDCache gives the files of an index of ldconfig by the names of libraries, in the order of the index. What is cut off or not
-// an index gives what can be read of it.
+// readLDCache gives the files of an index of ldconfig by the names of libraries, in the order of
+// the index. What is cut off or not an index gives what can be read of it.
 func readLDCache(text []byte) map[string][]string {
 	files := map[string][]string{}
 	start := bytes.Index(text, []byte(ldCacheMagic))

@@ -11,9 +11,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// nvlink of CUDA 13 forgets with which floating-point options LTO-IR was compiled, and the program computes otherwise than it was asked
-// to, with status 0. Whether a toolkit does so is tried: a kernel that multiplies and adds, compiled to flush denormal numbers and not to
-// join the two, is linked to PTX.
+// nvlink of CUDA 13 forgets with which floating-point options LTO-IR was compiled, and the program
+// computes otherwise than it was asked to, with status 0. Whether a toolkit does so is tried: a
+// kernel that multiplies and adds, compiled to flush denormal numbers and not to join the two, is
+// linked to PTX.
 
 const multiplyAdd = `extern "C" __attribute__((global)) void k(float *p) { *p = p[1] * p[2] + p[3]; }` + "\n"
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLTOFloats takes toolkits whose nvlink remembers the floating-point options of LTO-IR, is told them, or cannot be told.
+// TestLTOFloats takes toolkits whose nvlink remembers the floating-point options of LTO-IR, is told
+// them, or cannot be told.
 func TestLTOFloats(t *testing.T) {
 	const forgets = "fma.rn.f32 %f4, %f1, %f2, %f3;"
 	const remembers = "mul.rn.ftz.f32 %f3, %f1, %f2;"

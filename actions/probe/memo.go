@@ -68,8 +68,9 @@ func loadMemo(file, key string) (plan.Facts, bool) {
 	return m.Facts, !slices.ContainsFunc(m.Absent, exists)
 }
 
-// Observed are the paths that r's answers about the world depend on: files that must stay as they are, and paths that must stay
-// absent. ok is false if that is not known: nothing was remembered of tools. GPUs are no files, see GPUs.
+// Observed are the paths that r's answers about the world depend on: files that must stay as they
+// are, and paths that must stay absent. ok is false if that is not known: nothing was remembered of
+// tools. GPUs are no files, see GPUs.
 func Observed(r Request, f plan.Facts) (all []cache.Observation, ok bool) {
 	file, key := r.memo()
 	m, ok := readMemo(file, key)
@@ -122,7 +123,8 @@ func saveMemo(file, key string, f plan.Facts, w *world) {
 	regular.Replace(file, seal(key, text)) // without it the question is asked again
 }
 
-// seal ends a text by a sum over it and what it is about: a memo that is damaged or stands for another could name a wrong tool.
+// seal ends a text by a sum over it and what it is about: a memo that is damaged or stands for
+// another could name a wrong tool.
 func seal(about string, text []byte) []byte {
 	return fmt.Appendf(slices.Clip(text), "\n%x\n", sha256.Sum256(append([]byte(about+"\x00"), text...)))
 }
@@ -136,7 +138,8 @@ func unseal(about string, sealed []byte) (text []byte, ok bool) {
 	return sealed[:n], bytes.Equal(seal(about, sealed[:n]), sealed)
 }
 
-// cover notes whose content is in an identity. A text of one may be another identity: the host compiler is part of the toolkit.
+// cover notes whose content is in an identity. A text of one may be another identity: the host
+// compiler is part of the toolkit.
 func (w *world) cover(id string, parts map[string]string, texts []string) {
 	for _, file := range parts {
 		if file != "" {
@@ -148,8 +151,9 @@ func (w *world) cover(id string, parts map[string]string, texts []string) {
 	}
 }
 
-// Covered are the files whose content is in the identities of tools, by identity, and the paths whose coming, or of a folder the coming of
-// something in it, has the tools asked again. It asks them now, whatever is remembered.
+// Covered are the files whose content is in the identities of tools, by identity, and the paths
+// whose coming, or of a folder the coming of something in it, has the tools asked again. It asks
+// them now, whatever is remembered.
 func Covered(ctx context.Context, r Request) (files map[string][]string, asked []string) {
 	w := newWorld(ctx, r)
 	w.collect()

@@ -14,8 +14,9 @@ func osRelease() string {
 	return string(text)
 }
 
-// installHIP says how to install HIP's compiler on a distribution. The packages are named with their versions: an unversioned lld
-// or clang may be another LLVM than that of hipcc, whose clang would take it (hiptrial.go).
+// installHIP says how to install HIP's compiler on a distribution. The packages are named with
+// their versions: an unversioned lld or clang may be another LLVM than that of hipcc, whose clang
+// would take it (hiptrial.go).
 func installHIP(osRelease string) string {
 	about := map[string]string{}
 	for _, line := range strings.Split(osRelease, "\n") {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The packages of each distribution, as apt-cache madison shows them: hipcc of one LLVM, and nothing without a version beside it.
+// The packages of each distribution, as apt-cache madison shows them: hipcc of one LLVM, and
+// nothing without a version beside it.
 func TestInstallHIP(t *testing.T) {
 	for _, tt := range []struct{ release, want string }{
 		{"PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\nID=debian\n", "apt install hipcc rocm-device-libs clang-15 lld-15 libamdhip64-dev"},

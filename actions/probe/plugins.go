@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 )
 
-// GNU ar loads all plugins that lie in a folder of its installation, and asks each of them for the names in objects of intermediate code: these
-// stand in the index of the archive. The libraries behind LLVM's plugin are 100 MB for each version that is installed. They are told apart by the
-// digest that their linker left in them, the build-id, since reading them would take longer than all else that is asked of ar.
+// GNU ar loads all plugins that lie in a folder of its installation, and asks each of them for the
+// names in objects of intermediate code: these stand in the index of the archive. The libraries
+// behind LLVM's plugin are 100 MB for each version that is installed. They are told apart by the
+// digest that their linker left in them, the build-id, since reading them would take longer than
+// all else that is asked of ar.
 
-// plugins are the plugins of an ar, by role, and the libraries that they need, by what tells these apart.
+// plugins are the plugins of an ar, by role, and the libraries that they need, by what tells these
+// apart.
 func (w *world) plugins(ar string) (parts, libs map[string]string) {
 	parts, libs = map[string]string{}, map[string]string{}
 	bin := realDir(ar)
@@ -35,7 +38,8 @@ func (w *world) plugins(ar string) (parts, libs map[string]string) {
 	return parts, libs
 }
 
-// buildID is what the linker said of the content of an ELF file, or else a digest of it; "" without a file.
+// buildID is what the linker said of the content of an ELF file, or else a digest of it; "" without
+// a file.
 func (w *world) buildID(file string) string {
 	if file == "" {
 		return ""

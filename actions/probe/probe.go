@@ -1,8 +1,8 @@
 // Package probe looks at the world and writes down the Facts that the planner needs: toolkits, host
 // compilers, GPUs, what prebuilt files hold. It plans nothing.
 //
-// A tool's identity is the content of everything it runs or reads on its own account. What a file is
-// called and when it was installed do not matter; a ptxas replaced under the same nvcc does.
+// A tool's identity is the content of everything it runs or reads on its own account. What a file
+// is called and when it was installed do not matter; a ptxas replaced under the same nvcc does.
 package probe
 
 import (
@@ -63,8 +63,8 @@ type Lib struct {
 	Dirs []string
 }
 
-// Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since only
-// the planner knows whether it is needed; the error is for a broken world, as a TempError.
+// Collect gathers the facts. What is missing is said in the facts (CUDAError, Tool.Error), since
+// only the planner knows whether it is needed; the error is for a broken world, as a TempError.
 func Collect(ctx context.Context, r Request) (plan.Facts, error) {
 	memo, key := r.memo()
 	facts, ok := loadMemo(memo, key)
@@ -196,7 +196,8 @@ func (r Request) searched() (libs []Lib) {
 	return libs
 }
 
-// libFiles are the files that -lNAME can mean in a folder: a shared library before an archive, or the one that -l:FILE names.
+// libFiles are the files that -lNAME can mean in a folder: a shared library before an archive, or
+// the one that -l:FILE names.
 func libFiles(dir, name string) []string {
 	if file, ok := strings.CutPrefix(name, ":"); ok {
 		return []string{filepath.Join(dir, file)}
@@ -214,8 +215,8 @@ func libIn(root, dir, name string) string {
 	return ""
 }
 
-// addStatic notes under key the archive that -lNAME means in some folders, if it holds device code of NVIDIA, and what that is. Nothing is
-// noted if it means no file there.
+// addStatic notes under key the archive that -lNAME means in some folders, if it holds device code
+// of NVIDIA, and what that is. Nothing is noted if it means no file there.
 func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 	for _, d := range dirs {
 		file := libIn(r.Root, d, name)
@@ -237,7 +238,8 @@ func (r Request) addStatic(f *plan.Facts, key, name string, dirs []string) {
 	}
 }
 
-// findLib is the file that -lNAME means; "" for a library of the toolkit or of the compiler. unseen says why it may be another.
+// findLib is the file that -lNAME means; "" for a library of the toolkit or of the compiler. unseen
+// says why it may be another.
 func (r Request) findLib(l Lib, k *plan.Toolkit) (file, unseen string) {
 	known := ofCompiler().MatchString(l.Name)
 	system := systemFolders[:]
@@ -262,19 +264,20 @@ func (r Request) findLib(l Lib, k *plan.Toolkit) (file, unseen string) {
 	return "", "it was not found"
 }
 
-// ofCompiler are libraries of compilers and of libc, which know no program: some are scripts of the linker, and some in folders that
-// the compiler alone knows.
+// ofCompiler are libraries of compilers and of libc, which know no program: some are scripts of the
+// linker, and some in folders that the compiler alone knows.
 var ofCompiler = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(c|m|mvec|pthread|dl|rt|util|anl|resolv|crypt|gcc|gcc_s|gcc_eh|stdc\+\+|stdc\+\+fs|supc\+\+|c\+\+|c\+\+abi|gomp|omp|iomp5|gfortran|quadmath|atomic|ssp|gcov|[atlu]san|hwasan)$`)
 })
 
-// ofToolkit are libraries of a toolkit that shares its folder with the system: Debian's is in /usr/lib/x86_64-linux-gnu.
+// ofToolkit are libraries of a toolkit that shares its folder with the system: Debian's is in
+// /usr/lib/x86_64-linux-gnu.
 var ofToolkit = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(cuda|cudart|cudadevrt|cublas|cublasLt|cufft|cufftw|cufile|cufile_rdma|cuinj64|accinj64|culibos|cupti|curand|cusolver|cusolver_lapack|cusolverMg|cusparse|lapack|metis|npp[a-z]+|nvblas|nvjpeg|nvrtc|nvrtc-builtins|nvToolsExt|nvvm|nvptxcompiler|nvperf_host|nvperf_target|nvJitLink|nvfatbin|nvidia-ml|cudnn[a-z_]*|OpenCL)(_static)?$`)
 })
 
-// behind looks for the libraries that a shared one needs in turn: a linker exports to them what they refer to as well. Those of the
-// system, of the toolkit and of the compiler know no program.
+// behind looks for the libraries that a shared one needs in turn: a linker exports to them what
+// they refer to as well. Those of the system, of the toolkit and of the compiler know no program.
 func behind(ctx context.Context, r Request, file string, k *plan.Toolkit) (out plan.Behind) {
 	if info, err := os.Stat(inside(r.Root, file)); err != nil || !info.Mode().IsRegular() {
 		return out // a named pipe would never be read
@@ -461,8 +464,8 @@ func (w *world) run(argv []string, run func(*exec.Cmd) ([]byte, error)) (string,
 	return strings.ReplaceAll(string(out), dir, ""), err
 }
 
-// answer runs a program and gives its standard output, trimmed. The same question is asked once: the C++ compiler of the project is
-// often nvcc's as well, or the one for C.
+// answer runs a program and gives its standard output, trimmed. The same question is asked once:
+// the C++ compiler of the project is often nvcc's as well, or the one for C.
 func (w *world) answer(argv ...string) (string, error) {
 	question := strings.Join(argv, "\x00")
 	if known, ok := w.answers[question]; ok {
@@ -479,7 +482,8 @@ type answered struct {
 	err  error
 }
 
-// folderWith makes a folder with one file, to try a tool in; the caller removes it. It is "" if that cannot be done.
+// folderWith makes a folder with one file, to try a tool in; the caller removes it. It is "" if
+// that cannot be done.
 func (w *world) folderWith(name, text string) string {
 	dir, err := os.MkdirTemp("", "kbuild-try-")
 	if err == nil {
@@ -495,8 +499,8 @@ func (w *world) folderWith(name, text string) string {
 // note notes an error that says nothing of the program that was run.
 func (w *world) note(err error) { w.trouble = w.trouble || isTrouble(err) }
 
-// isTrouble tells a failure of the moment (no memory, no space, killed) from a program that refused what it was asked: that one
-// would refuse it again.
+// isTrouble tells a failure of the moment (no memory, no space, killed) from a program that refused
+// what it was asked: that one would refuse it again.
 func isTrouble(err error) bool {
 	var exit *exec.ExitError
 	switch {
@@ -514,7 +518,8 @@ func (w *world) command(argv []string) *exec.Cmd {
 	return cmd
 }
 
-// identity digests the content of files under the roles they play. An empty path is noted as absent.
+// identity digests the content of files under the roles they play. An empty path is noted as
+// absent.
 func (w *world) identity(parts map[string]string, texts ...string) (string, error) {
 	h := sha256.New()
 	for _, r := range slices.Sorted(maps.Keys(parts)) {
@@ -563,7 +568,8 @@ func (w *world) watch(dir string) {
 	}
 }
 
-// comes has the world asked again when a path comes that is not there, or the first folder on the way to it.
+// comes has the world asked again when a path comes that is not there, or the first folder on the
+// way to it.
 func (w *world) comes(name string) (there bool) {
 	for name != "/" && !exists(filepath.Dir(name)) {
 		name = filepath.Dir(name)
@@ -571,12 +577,12 @@ func (w *world) comes(name string) (there bool) {
 	return w.there(name)
 }
 
-// oldDigests are the digests of files that are so old that their stamp changes when they do, as in a memo. What is probed for CUDA and for
-// HIP has host compilers and LLVM in common.
+// oldDigests are the digests of files that are so old that their stamp changes when they do, as in
+// a memo. What is probed for CUDA and for HIP has host compilers and LLVM in common.
 var oldDigests sync.Map
 
-// digest is the content of a file, which is read once under all its names: C and C++ compilers share most of what they run, and clang is one
-// program.
+// digest is the content of a file, which is read once under all its names: C and C++ compilers
+// share most of what they run, and clang is one program.
 func (w *world) digest(name string) (string, error) {
 	w.reads(name)
 	file := w.read[name]

@@ -20,8 +20,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that it is of
-// the given version and supports g++ up to limit.
+// toolkitDir makes a toolkit of shell scripts in the layout of NVIDIA's installer, which says that
+// it is of the given version and supports g++ up to limit.
 func toolkitDir(t *testing.T, version, limit string) string {
 	t.Helper()
 	return toolkitAt(t, t.TempDir(), version, limit)
@@ -194,7 +194,8 @@ func TestDigestOfLinks(t *testing.T) {
 	}
 }
 
-// A memo names tools and their command lines: one that is damaged in any byte, cut off, or another's is none.
+// A memo names tools and their command lines: one that is damaged in any byte, cut off, or
+// another's is none.
 func TestDamagedMemo(t *testing.T) {
 	tooltest.Broad(t)
 	tk, path := toolkitDir(t, "12.4", "13"), compilers(t)
@@ -389,8 +390,8 @@ func TestRealToolkit(t *testing.T) {
 	replaceParts(t, f.CUDA)
 }
 
-// replaceParts copies the installed toolkit, as links but for nvcc, its profile and what is replaced: each part under the same nvcc is
-// another toolkit.
+// replaceParts copies the installed toolkit, as links but for nvcc, its profile and what is
+// replaced: each part under the same nvcc is another toolkit.
 func replaceParts(t *testing.T, k *plan.Toolkit) {
 	dir := t.TempDir()
 	w := newWorld(t.Context(), Request{Env: os.Getenv})

@@ -8,13 +8,15 @@ import (
 	"strings"
 )
 
-// ROCm lives below one folder (/opt/rocm, which may be a link), and several versions of it side by side (/opt/rocm-6.3.0, /opt/rocm-7.2.4).
-// Debian and Ubuntu spread it over /usr, where PATH leads to it.
+// ROCm lives below one folder (/opt/rocm, which may be a link), and several versions of it side by
+// side (/opt/rocm-6.3.0, /opt/rocm-7.2.4). Debian and Ubuntu spread it over /usr, where PATH leads
+// to it.
 
 // optFolder is where AMD's packages install ROCm.
 const optFolder = "/opt"
 
-// rocmFolders are the folders that may hold a ROCm: those that variables name, /opt/rocm, then the versions beside it, the newest first.
+// rocmFolders are the folders that may hold a ROCm: those that variables name, /opt/rocm, then the
+// versions beside it, the newest first.
 func (w *world) rocmFolders() (dirs []string) {
 	for _, v := range []string{"ROCM_PATH", "HIP_PATH"} {
 		if d := w.env(v); d != "" {

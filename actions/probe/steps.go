@@ -25,8 +25,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// Steps remembers what nvcc --dryrun, hipcc -### and clang -### said, for some tools and one environment. It is only a memo: without
-// its file they are asked again.
+// Steps remembers what nvcc --dryrun, hipcc -### and clang -### said, for some tools and one
+// environment. It is only a memo: without its file they are asked again.
 type Steps struct {
 	Runs map[string]plan.DryRun // by compiler.Question.Key
 
@@ -42,8 +42,8 @@ type driver struct {
 	env  []string // complete
 }
 
-// OpenSteps reads what is remembered in the folder dir. env is the complete environment that the tools of f get,
-// keyEnv the part of it that can change an answer.
+// OpenSteps reads what is remembered in the folder dir. env is the complete environment that the
+// tools of f get, keyEnv the part of it that can change an answer.
 func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	s := &Steps{Runs: map[string]plan.DryRun{}, fleeting: map[string]bool{}, drivers: map[string]driver{}}
 	if k := f.CUDA; k != nil {
@@ -71,8 +71,8 @@ func OpenSteps(dir string, f plan.Facts, env, keyEnv []string) *Steps {
 	return s
 }
 
-// Identity names all that an answer depends on besides the question: the tools that can be asked, by content, and the variables of the
-// environment that can change an answer.
+// Identity names all that an answer depends on besides the question: the tools that can be asked,
+// by content, and the variables of the environment that can change an answer.
 func Identity(f plan.Facts, keyEnv []string) string {
 	var about []string
 	if k := f.CUDA; k != nil {
@@ -89,7 +89,8 @@ func Identity(f plan.Facts, keyEnv []string) string {
 	return fmt.Sprintf("%x", sum[:12])
 }
 
-// filesIn are the files that arguments name by an absolute path, with their content: options in them change an answer.
+// filesIn are the files that arguments name by an absolute path, with their content: options in
+// them change an answer.
 func filesIn(args []string) map[string]string {
 	files := map[string]string{}
 	for _, a := range args {
@@ -105,7 +106,8 @@ func filesIn(args []string) map[string]string {
 	return files
 }
 
-// lacksLibs reports an answer of clang that names a device library which is not there any more: the libraries were moved.
+// lacksLibs reports an answer of clang that names a device library which is not there any more: the
+// libraries were moved.
 func lacksLibs(text string) bool {
 	const option = `"-mlink-builtin-bitcode" "`
 	for i := strings.Index(text, option); i >= 0; i = strings.Index(text, option) {
@@ -175,7 +177,8 @@ func (s *Steps) ask(ctx context.Context, q compiler.Question) (answer plan.DryRu
 	return answer, false
 }
 
-// askFolder makes a folder to ask in, with the files that a question names: clang wants its inputs to exist.
+// askFolder makes a folder to ask in, with the files that a question names: clang wants its inputs
+// to exist.
 func askFolder() (dir string, err error) {
 	if dir, err = makeTemp("kbuild-ask-"); err != nil {
 		return "", err
@@ -192,7 +195,8 @@ func askFolder() (dir string, err error) {
 // escapedByte is what hipcc makes of each byte of a letter outside of ASCII.
 var escapedByte = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\([^\x00-\x7f])`) })
 
-// refusal is how clang's driver begins to say that it cannot. It calls itself what it was called: clang, and since 17 in Debian clang++-17.
+// refusal is how clang's driver begins to say that it cannot. It calls itself what it was called:
+// clang, and since 17 in Debian clang++-17.
 var refusal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:\S*/)?clang(?:\+\+)?(?:-\d+)?: error: `) })
 
 // complaint is the line of a refusal that says why: clang goes on after it.
@@ -206,14 +210,15 @@ func complaint(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// Misparsed notes that an answer was understood wrongly, and why: the tool runs as one command in this project. Others may ask the same
-// with better luck.
+// Misparsed notes that an answer was understood wrongly, and why: the tool runs as one command in
+// this project. Others may ask the same with better luck.
 func (s *Steps) Misparsed(question, why string) {
 	s.fleeting[question] = true
 	s.Runs[question] = plan.DryRun{Misparsed: why}
 }
 
-// Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last read or written.
+// Remembered is the file that holds the answers, "" without a toolkit, and its text as it was last
+// read or written.
 func (s *Steps) Remembered() (file string, text []byte) { return s.file, s.text }
 
 // save is best effort. What nvcc could not be asked for a moment is asked again.

@@ -115,8 +115,8 @@ func (w *world) identify(k *plan.Toolkit, d dry) (err error) {
 	return err
 }
 
-// fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A toolkit
-// that does not do so is left out: nvcc then stays whole.
+// fatbinC has fatbinary write C text for a small image, with and without relocatable device code. A
+// toolkit that does not do so is left out: nvcc then stays whole.
 func (w *world) fatbinC(fatbinary string) map[string]string {
 	dir := w.folderWith("a.ptx", ".version 7.0\n.target sm_70\n.address_size 64\n")
 	defer os.RemoveAll(dir)
@@ -324,8 +324,8 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role that
-// nothing plays is "".
+// parts are the files a compile or a link of this toolkit runs or reads unasked, by role; a role
+// that nothing plays is "".
 func (d dry) parts(w *world, program, libNVVM string) map[string]string {
 	parts := map[string]string{"nvcc": program}
 	w.watch(d.root()) // nvcc looks for folders of targets

@@ -18,9 +18,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// What a link takes from a toolkit is found by search, and a search that fails in the toolkit goes on in the system: the linker's
-// own folders come after those that nvcc names. Where Debian's 11.8 is installed too, a toolkit whose folder of libraries has another
-// name than its nvcc thinks (pip's 13.0 says lib64, and has lib) is linked with the runtime of 11.8, without a word of it.
+// What a link takes from a toolkit is found by search, and a search that fails in the toolkit goes
+// on in the system: the linker's own folders come after those that nvcc names. Where Debian's 11.8
+// is installed too, a toolkit whose folder of libraries has another name than its nvcc thinks
+// (pip's 13.0 says lib64, and has lib) is linked with the runtime of 11.8, without a word of it.
 
 // systemLibDirs are folders that a linker searches on its own account.
 var systemLibDirs = [...]string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"}
@@ -46,9 +47,9 @@ func (w *world) library(d dry, name string) string {
 // ofHostCXX begins the roles of parts that only the host compiler loads.
 const ofHostCXX = "host compiler "
 
-// addLibrariesOf adds the shared libraries of the toolkit's programs to its parts. nvcc.profile may put a folder of the toolkit in front of
-// LD_LIBRARY_PATH: a library in it is taken before the system's by all that nvcc starts, the shell and the host compiler with the identity hostCXX
-// too.
+// addLibrariesOf adds the shared libraries of the toolkit's programs to its parts. nvcc.profile may
+// put a folder of the toolkit in front of LD_LIBRARY_PATH: a library in it is taken before the
+// system's by all that nvcc starts, the shell and the host compiler with the identity hostCXX too.
 func (w *world) addLibrariesOf(d dry, hostCXX string) {
 	w.addLibraries(w.parts, []string{"nvcc", "nvcc itself"})
 	w.libPath = d.libPath
@@ -66,7 +67,8 @@ func (w *world) addLibrariesOf(d dry, hostCXX string) {
 	}
 }
 
-// findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and 13.1 say lib64, and have lib.
+// findLibraries adds the folder of libraries of a toolkit whose nvcc names another: pip's 13.0 and
+// 13.1 say lib64, and have lib.
 func (d *dry) findLibraries() {
 	if len(d.libDirs) == 0 || d.ofSystem() {
 		return
@@ -93,8 +95,8 @@ func (w *world) libFaults(d dry, version string) map[string]string {
 	return faults
 }
 
-// libFault says why a link would take another toolkit's library. Where it cannot be known, for nvcc names no folders or the library
-// is nowhere, the linker has the word.
+// libFault says why a link would take another toolkit's library. Where it cannot be known, for nvcc
+// names no folders or the library is nowhere, the linker has the word.
 func (w *world) libFault(d dry, name, version string) string {
 	if len(d.libDirs) == 0 || d.ofSystem() {
 		return ""
@@ -107,7 +109,8 @@ func (w *world) libFault(d dry, name, version string) string {
 		name, d.libDirs[len(d.libDirs)-1], found, version)
 }
 
-// sharedRuntime is what -l names the shared runtime by where pip has installed it, as libcudart.so.13 alone; else "".
+// sharedRuntime is what -l names the shared runtime by where pip has installed it, as
+// libcudart.so.13 alone; else "".
 func (w *world) sharedRuntime(d dry) string {
 	if len(d.libDirs) > 0 && !d.ofSystem() {
 		last := d.libDirs[len(d.libDirs)-1]
@@ -136,8 +139,9 @@ func (d dry) nvlinkLoads() string {
 	return filepath.Join(d.nvvmPath, "lib64", "libnvvm.so")
 }
 
-// libNVVM finds the library where neither pip's package nor Debian's puts it for nvlink, which says "elfLink linker library load error".
-// One of another toolkit is no help: 11.8's reads no LTO-IR of 13.
+// libNVVM finds the library where neither pip's package nor Debian's puts it for nvlink, which says
+// "elfLink linker library load error". One of another toolkit is no help: 11.8's reads no LTO-IR of
+// 13.
 func (w *world) libNVVM(d dry, version string) (file, fault string) {
 	want := d.nvlinkLoads()
 	if want == "" || w.there(want) {
@@ -163,8 +167,9 @@ var (
 	})
 )
 
-// mixed finds parts of another version than nvcc: pip takes the newest of each package that is not pinned, and nothing complains until
-// ptxas does (`Unsupported .version 9.5; current version is '9.0'`); PTX and LTO-IR are made without a word.
+// mixed finds parts of another version than nvcc: pip takes the newest of each package that is not
+// pinned, and nothing complains until ptxas does (`Unsupported .version 9.5; current version is
+// '9.0'`); PTX and LTO-IR are made without a word.
 func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	var other []string
 	if v := w.releaseOfCICC(k); v != "" && v != k.Version {
@@ -189,8 +194,9 @@ func (w *world) mixed(d dry, k *plan.Toolkit) string {
 	return fmt.Sprintf("nvcc is of CUDA %s, %s. Install all of one version (pip: 'cuda-toolkit[nvcc,nvvm,crt,cudart,cccl]==%s.*').", k.Version, strings.Join(other, ", "), k.Version)
 }
 
-// releaseOfLibNVVM is what nvlink's libnvvm writes into PTX as its release, which stands in it as a text: it cannot be asked. Its soname, the
-// answers of nvvmVersion and the revision of its code are no releases.
+// releaseOfLibNVVM is what nvlink's libnvvm writes into PTX as its release, which stands in it as a
+// text: it cannot be asked. Its soname, the answers of nvvmVersion and the revision of its code are
+// no releases.
 func (w *world) releaseOfLibNVVM() string {
 	file := w.parts["libnvvm"]
 	if file == "" {
@@ -207,7 +213,8 @@ func (w *world) releaseOfLibNVVM() string {
 	return release
 }
 
-// findRelease looks for the first text of releaseRE, which may be in the middle of 70 MB, piece by piece.
+// findRelease looks for the first text of releaseRE, which may be in the middle of 70 MB, piece by
+// piece.
 func findRelease(r io.Reader) (string, error) {
 	const piece, longest = 1 << 20, 64
 	buf := make([]byte, 0, longest+piece)
@@ -230,8 +237,8 @@ func findRelease(r io.Reader) (string, error) {
 	}
 }
 
-// releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no option for that. The versions of what it makes
-// are noted in k.
+// releaseOfCICC has cicc compile an empty text, for what it says of itself in the PTX: it has no
+// option for that. The versions of what it makes are noted in k.
 func (w *world) releaseOfCICC(k *plan.Toolkit) string {
 	dir := w.folderWith("a.ii", "")
 	defer os.RemoveAll(dir)

@@ -61,7 +61,8 @@ func TestDirsOf(t *testing.T) {
 	}
 }
 
-// TestLibrariesElsewhere takes a toolkit in the layout of pip's packages, where nvcc and nvlink look in folders that are not there.
+// TestLibrariesElsewhere takes a toolkit in the layout of pip's packages, where nvcc and nvlink
+// look in folders that are not there.
 func TestLibrariesElsewhere(t *testing.T) {
 	tk := toolkitDir(t, "13.0", "15")
 	for _, move := range [][2]string{{"lib64", "lib"}, {"nvvm/lib64/libnvvm.so", "lib/libnvvm.so.4"}, {"nvvm/lib64", "unused"}} {
@@ -99,8 +100,8 @@ func TestLibrariesElsewhere(t *testing.T) {
 	}
 }
 
-// TestLibnvvmOfAnotherToolkit wants no advice to link Debian's libnvvm into a toolkit that is not Debian's: 11.8's refuses the LTO-IR of
-// every later one.
+// TestLibnvvmOfAnotherToolkit wants no advice to link Debian's libnvvm into a toolkit that is not
+// Debian's: 11.8's refuses the LTO-IR of every later one.
 func TestLibnvvmOfAnotherToolkit(t *testing.T) {
 	tk := toolkitDir(t, "13.5", "15")
 	os.Remove(filepath.Join(tk, "nvvm/lib64/libnvvm.so"))
@@ -114,7 +115,8 @@ func TestLibnvvmOfAnotherToolkit(t *testing.T) {
 	}
 }
 
-// TestLibrariesOfSteps puts a library of the system's shell, and of a host compiler, into the folder that nvcc.profile has the loader search first.
+// TestLibrariesOfSteps puts a library of the system's shell, and of a host compiler, into the
+// folder that nvcc.profile has the loader search first.
 func TestLibrariesOfSteps(t *testing.T) {
 	tk := toolkitDir(t, "13.5", "15")
 	shell := sharedLibs(t, "/bin/sh", nil)["libc.so.6"]
@@ -140,7 +142,8 @@ func TestLibrariesOfSteps(t *testing.T) {
 	}
 }
 
-// TestMixedToolkit takes parts of several versions, as pip installs them where only one package is pinned.
+// TestMixedToolkit takes parts of several versions, as pip installs them where only one package is
+// pinned.
 func TestMixedToolkit(t *testing.T) {
 	tk := toolkitDir(t, "13.0", "15")
 	cicc := func(version string) {
@@ -168,7 +171,8 @@ func TestMixedToolkit(t *testing.T) {
 	}
 }
 
-// TestReleaseOfLibNVVM holds the release that stands in the libnvvm of each toolkit against that of its nvcc.
+// TestReleaseOfLibNVVM holds the release that stands in the libnvvm of each toolkit against that of
+// its nvcc.
 func TestReleaseOfLibNVVM(t *testing.T) {
 	for _, tk := range tooltest.Toolkits(t) {
 		w := newWorld(t.Context(), Request{NeedCUDA: true, Env: func(name string) string {

@@ -9,8 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// versions are those of the code that the toolkit makes: of PTX and LTO-IR of an empty text, and of machine code of that PTX. Its linker takes none
-// that is newer, and of newer LTO-IR it says "elfLink nvvm error" and no more.
+// versions are those of the code that the toolkit makes: of PTX and LTO-IR of an empty text, and of
+// machine code of that PTX. Its linker takes none that is newer, and of newer LTO-IR it says
+// "elfLink nvvm error" and no more.
 func (w *world) versions(k *plan.Toolkit, ptx, ltoir string) map[gencode.Kind]gencode.Version {
 	cubin := filepath.Join(filepath.Dir(ptx), "a.cubin")
 	w.answer(k.Programs["ptxas"], "-arch="+k.Archs[0].String(), "-m64", ptx, "-o", cubin) // without it nothing is known of machine code

@@ -8,7 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// TestMakes asks the installed toolkit what it makes: its machine code is of its own release, and its LTO-IR tells all of its version.
+// TestMakes asks the installed toolkit what it makes: its machine code is of its own release, and
+// its LTO-IR tells all of its version.
 func TestMakes(t *testing.T) {
 	tooltest.Need(t, "nvcc")
 	f := collect(t, Request{NeedCUDA: true, Env: os.Getenv})

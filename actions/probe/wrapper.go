@@ -12,17 +12,19 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A compiler may be a script that calls another, or ccache, which calls distcc, which calls gcc. Asked for its parts it names those of the
-// compiler behind, and what lies between is in no answer. So scripts are read: every word of one that is a program is taken for a part,
-// which takes in too many rather than too few. What they add to a command shows when the compiler is asked what it would run, and
-// who runs it is then known too. Where the way there cannot be followed (exec $CC "$@") nothing is remembered of the compiler: it is asked
-// in each build.
+// A compiler may be a script that calls another, or ccache, which calls distcc, which calls gcc.
+// Asked for its parts it names those of the compiler behind, and what lies between is in no answer.
+// So scripts are read: every word of one that is a program is taken for a part, which takes in too
+// many rather than too few. What they add to a command shows when the compiler is asked what it
+// would run, and who runs it is then known too. Where the way there cannot be followed (exec $CC
+// "$@") nothing is remembered of the compiler: it is asked in each build.
 
-// launchers are programs, not scripts, that call the compiler that their first argument or their name stands for.
+// launchers are programs, not scripts, that call the compiler that their first argument or their
+// name stands for.
 var launchers = []string{"ccache", "sccache", "distcc", "icecc"}
 
-// behindWrapper adds to parts what a compiler is that only calls another one, and gives what that one would run; "" for a compiler that
-// does the work itself. itself reports that it says so.
+// behindWrapper adds to parts what a compiler is that only calls another one, and gives what that
+// one would run; "" for a compiler that does the work itself. itself reports that it says so.
 func (w *world) behindWrapper(compiler string, parts map[string]string) (steps string, itself bool) {
 	said, _ := w.output(compiler, "-###", "-S", "-x", "c++", os.DevNull, "-o", os.DevNull)
 	driver := w.driverOf(said)
@@ -52,7 +54,8 @@ var (
 	clangCC1   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^ "([^"]+)" "-cc1"`) })
 )
 
-// driverOf is the compiler that said what it would run, as gcc and clang say it; "" if it cannot be told.
+// driverOf is the compiler that said what it would run, as gcc and clang say it; "" if it cannot be
+// told.
 func (w *world) driverOf(said string) string {
 	for _, re := range []*regexp.Regexp{collectGCC(), clangCC1()} {
 		if m := re.FindStringSubmatch(said); m != nil {
@@ -75,7 +78,8 @@ func isScript(file string) bool { return headOf(file, 2) == "#!" }
 // mostFollowed is how many programs behind a script are looked at.
 const mostFollowed = 256
 
-// follow adds to parts the programs that a script names, and what these name. seen are those that were looked at, by their real names.
+// follow adds to parts the programs that a script names, and what these name. seen are those that
+// were looked at, by their real names.
 func (w *world) follow(program string, parts map[string]string, seen map[string]bool) {
 	real := realName(program)
 	if seen[real] || len(seen) > mostFollowed {
@@ -100,7 +104,8 @@ func (w *world) follow(program string, parts map[string]string, seen map[string]
 	}
 }
 
-// wordsOf are the words of a script that may be names of programs, each once, in order. The first line names the shell.
+// wordsOf are the words of a script that may be names of programs, each once, in order. The first
+// line names the shell.
 func wordsOf(text string) (words []string) {
 	_, text, _ = strings.Cut(text, "\n")
 	known := map[string]bool{}
@@ -114,7 +119,8 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-// meant are the programs that a word of a script may stand for: what comes after a variable may be in the script's own folder.
+// meant are the programs that a word of a script may stand for: what comes after a variable may be
+// in the script's own folder.
 func (w *world) meant(word, script string) (files []string) {
 	if !strings.Contains(word, "/") {
 		if p := w.lookup(word, w.env("PATH")); p != "" {

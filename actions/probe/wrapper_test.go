@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A compiler that is called by a script, which is called by a script, is what all of them are. Only gcc at the end says what it would run.
+// A compiler that is called by a script, which is called by a script, is what all of them are. Only
+// gcc at the end says what it would run.
 func TestWrappedCompiler(t *testing.T) {
 	for name, inner := range map[string]string{
 		"by name":      "exec middle -O2 \"$@\"\n",
@@ -40,7 +41,8 @@ func TestWrappedCompiler(t *testing.T) {
 	}
 }
 
-// What a script adds to a command is in the identity, also where it cannot be seen whom it calls; then nothing is remembered.
+// What a script adds to a command is in the identity, also where it cannot be seen whom it calls;
+// then nothing is remembered.
 func TestHiddenCompiler(t *testing.T) {
 	bin := compilers(t)
 	gcc := "case \"$*\" in\n*-###*) echo COLLECT_GCC=real-gcc; echo cc1plus \"$@\";;\n*-dump*) echo 12.2.0;;\n*-print*) echo " + bin + "/cc1plus;;\nesac\n"

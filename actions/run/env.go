@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// passed are the variables of the user that a command sees; true are those that can change an output.
-// The list is what nvcc, its sub-tools, gcc and ld read, found by logging getenv under nvcc 11.8 and
+// passed are the variables of the user that a command sees; true are those that can change an
+// output. The list is what nvcc, its sub-tools, gcc and ld read, found by logging getenv under nvcc
+// 11.8 and
 // 12.4. What they read and is not here (DEPENDENCIES_OUTPUT, EDG_BASE, DUMP_KNOBS_TO_FILE, ...) would
 // make a build depend on what nobody wrote down.
 //
-// TMPDIR and its like are not passed: a command gets a temporary folder of its own. MAKEFLAGS is not
-// passed either: the jobserver in it is spoken to by kbuild alone, and a token that a child takes and
-// never returns stops the whole make.
+// TMPDIR and its like are not passed: a command gets a temporary folder of its own. MAKEFLAGS is
+// not passed either: the jobserver in it is spoken to by kbuild alone, and a token that a child
+// takes and never returns stops the whole make.
 var passed = map[string]bool{
 	"PATH": false, "HOME": false, "USER": false, "LOGNAME": false, "LD_LIBRARY_PATH": true,
 	"NVCC_PREPEND_FLAGS": true, "NVCC_APPEND_FLAGS": true, "NVCC_CCBIN": true,
@@ -24,8 +25,8 @@ var passed = map[string]bool{
 	"LD_RUN_PATH": true, "GNUTARGET": true, "LDEMULATION": true, "SOURCE_DATE_EPOCH": true,
 }
 
-// fixed are the same for everybody: messages are read, kept in the cache and shown to others, so they
-// are in plain English; the hour that __TIME__ gives is not the user's.
+// fixed are the same for everybody: messages are read, kept in the cache and shown to others, so
+// they are in plain English; the hour that __TIME__ gives is not the user's.
 var fixed = []string{"LC_ALL=C", "TZ=UTC"}
 
 // Environ is the environment of commands: what of parent is on the allow-list, sorted; LC_ALL=C and
@@ -44,8 +45,8 @@ func Environ(parent, extra []string) []string {
 	return append(out, extra...)
 }
 
-// KeyEnviron are the variables of env that can change an output, sorted. PATH is not among them: the
-// programs that are found through it are in keys by content.
+// KeyEnviron are the variables of env that can change an output, sorted. PATH is not among them:
+// the programs that are found through it are in keys by content.
 func KeyEnviron(env []string) []string {
 	var out []string
 	for _, e := range env {
@@ -58,15 +59,18 @@ func KeyEnviron(env []string) []string {
 	return out
 }
 
-// HIPNames are the variables that hipcc and clang read for HIP (hipvars.pm and hipcc.pl of 5.2, clang 15).
+// HIPNames are the variables that hipcc and clang read for HIP (hipvars.pm and hipcc.pl of 5.2,
+// clang 15).
 var HIPNames = [...]string{"CCC_OVERRIDE_OPTIONS", "DEVICE_LIB_PATH", "HCC_AMDGPU_TARGET", "HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND",
 	"HIP_CLANG_HCC_COMPAT_MODE", "HIP_CLANG_INCLUDE_PATH", "HIP_CLANG_PATH", "HIP_COMPILER", "HIP_COMPILE_CXX_AS_HIP", "HIP_DEVICE_LIB_PATH",
 	"HIP_LIB_PATH", "HIP_PATH", "HIP_ROCCLR_HOME", "HIP_RUNTIME", "HSA_PATH", "ROCM_PATH"}
 
-// chooseGPUs are the variables by which a user says which GPUs a program may use, and what their numbers mean.
+// chooseGPUs are the variables by which a user says which GPUs a program may use, and what their
+// numbers mean.
 var chooseGPUs = [...]string{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"}
 
-// GPUEnviron are those of parent that choose GPUs, sorted. An empty one counts, unlike in Environ: it hides all of them.
+// GPUEnviron are those of parent that choose GPUs, sorted. An empty one counts, unlike in Environ:
+// it hides all of them.
 func GPUEnviron(parent []string) []string {
 	var out []string
 	for _, e := range parent {
@@ -78,7 +82,8 @@ func GPUEnviron(parent []string) []string {
 	return out
 }
 
-// WithLibraryFolders puts folders in front of the LD_LIBRARY_PATH of env, in which the last of a name counts.
+// WithLibraryFolders puts folders in front of the LD_LIBRARY_PATH of env, in which the last of a
+// name counts.
 func WithLibraryFolders(env, dirs []string) []string {
 	const name = "LD_LIBRARY_PATH="
 	if len(dirs) == 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Lock is the right to change a build tree. The kernel releases it when the process ends, however it
-// ends; commands do not inherit it.
+// Lock is the right to change a build tree. The kernel releases it when the process ends, however
+// it ends; commands do not inherit it.
 type Lock struct {
 	f   *os.File
 	was string
@@ -36,9 +36,10 @@ func (b *Busy) Parenthesis() string {
 	return " (" + b.Holder + ")"
 }
 
-// AcquireLock takes the lock in the named file, which it creates. Where another has it, the error is a *Busy if wait is nil; else wait is
-// called once, and the lock is waited for until ctx is done. The file of a lock that is released stays, or two processes could lock two
-// files of one name; only who removes the whole tree removes it.
+// AcquireLock takes the lock in the named file, which it creates. Where another has it, the error
+// is a *Busy if wait is nil; else wait is called once, and the lock is waited for until ctx is
+// done. The file of a lock that is released stays, or two processes could lock two files of one
+// name; only who removes the whole tree removes it.
 func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, error) {
 	for {
 		l, err := acquire(ctx, name, &wait)
@@ -83,8 +84,8 @@ func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error)
 	return &Lock{f, lastHolder(f)}, nil
 }
 
-// blocked waits for the lock of f. No thread can be called back from flock: where the lock is not wanted any more, f is closed as soon as it
-// is there.
+// blocked waits for the lock of f. No thread can be called back from flock: where the lock is not
+// wanted any more, f is closed as soon as it is there.
 func blocked(ctx context.Context, f *os.File) error {
 	done := make(chan error, 1)
 	go func() { done <- flock(f, syscall.LOCK_EX) }()
@@ -100,8 +101,8 @@ func blocked(ctx context.Context, f *os.File) error {
 	}
 }
 
-// sign says in the file who has the lock: words for people, which nobody parses. They are written before the rest of longer ones is cut
-// off, so that whoever reads meanwhile does not find nothing.
+// sign says in the file who has the lock: words for people, which nobody parses. They are written
+// before the rest of longer ones is cut off, so that whoever reads meanwhile does not find nothing.
 func (l *Lock) sign() {
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().Format(time.DateTime))
@@ -109,7 +110,8 @@ func (l *Lock) sign() {
 	l.f.Truncate(int64(len(text)))
 }
 
-// lastHolder tells apart who had a lock before: its words, and when they were written. It is "" if nobody ever had it.
+// lastHolder tells apart who had a lock before: its words, and when they were written. It is "" if
+// nobody ever had it.
 func lastHolder(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -120,7 +122,8 @@ func lastHolder(f *os.File) string {
 	return fmt.Sprintf("%d %s", info.ModTime().UnixNano(), words[:n])
 }
 
-// Was tells who had the lock to change the tree last: two that are equal, and no one had it in between. It is "" if nobody ever had.
+// Was tells who had the lock to change the tree last: two that are equal, and no one had it in
+// between. It is "" if nobody ever had.
 func (l *Lock) Was() string { return l.was }
 
 // removed reports that the name belongs to another file by now, or to none.
@@ -130,8 +133,8 @@ func (l *Lock) removed(name string) bool {
 	return err == nil && (err2 != nil || !os.SameFile(mine, now))
 }
 
-// LookLock keeps others from changing a build tree for a moment, while its files are looked at; ok is false if somebody changes it now,
-// or nobody ever has.
+// LookLock keeps others from changing a build tree for a moment, while its files are looked at; ok
+// is false if somebody changes it now, or nobody ever has.
 func LookLock(name string) (l *Lock, ok bool) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -159,8 +162,8 @@ func TryLock(name string) (l *Lock, ok bool) {
 	return &Lock{f: f}, true
 }
 
-// exclusive waits for those who look, as long as that may take: one that was stopped looks for ever. Where one more of them would be let in,
-// nobody holds the lock to build: looked.
+// exclusive waits for those who look, as long as that may take: one that was stopped looks for
+// ever. Where one more of them would be let in, nobody holds the lock to build: looked.
 func exclusive(f *os.File) (looked bool, err error) {
 	for range patience {
 		err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)

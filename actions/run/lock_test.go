@@ -121,7 +121,8 @@ func TestLockWaitEnds(t *testing.T) {
 	third.Release()
 }
 
-// Who removes the tree removes the lock file with it: the one who waited for it has a lock in the new file, or there would be two holders.
+// Who removes the tree removes the lock file with it: the one who waited for it has a lock in the
+// new file, or there would be two holders.
 func TestLockOfRemovedTree(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
 	first, err := AcquireLock(context.Background(), name, nil)

@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// A kbuild that is killed outright (kill -9, or by the kernel for memory) cannot end what it started. A compiler that goes on
-// would write its output minutes later, perhaps over the one that the next kbuild makes of newer sources under the same temporary
-// name. So commands die with kbuild (Pdeathsig), and who takes the build tree over ends what they had started themselves. Both
-// kinds are known by their TMPDIR, which is that of the build tree or a folder in it.
+// A kbuild that is killed outright (kill -9, or by the kernel for memory) cannot end what it
+// started. A compiler that goes on would write its output minutes later, perhaps over the one that
+// the next kbuild makes of newer sources under the same temporary name. So commands die with kbuild
+// (Pdeathsig), and who takes the build tree over ends what they had started themselves. Both kinds
+// are known by their TMPDIR, which is that of the build tree or a folder in it.
 
 // orphanTries is how often it is looked for processes that do not end, a few milliseconds apart.
 const orphanTries = 1000
 
-// EndOrphans kills the processes whose TMPDIR is dir or below it, and waits until they are gone. The caller holds the lock of the build tree,
-// so they belong to nobody.
+// EndOrphans kills the processes whose TMPDIR is dir or below it, and waits until they are gone.
+// The caller holds the lock of the build tree, so they belong to nobody.
 func EndOrphans(dir string) error {
 	for try := 0; ; try++ {
 		pids := orphans(dir)
@@ -36,14 +37,15 @@ func EndOrphans(dir string) error {
 	}
 }
 
-// IsCommand reports that this process was started by a command of the kbuild that works in dir, the folder for temporary files of its
-// build tree.
+// IsCommand reports that this process was started by a command of the kbuild that works in dir, the
+// folder for temporary files of its build tree.
 func IsCommand(dir string) bool {
 	top, err := os.Stat(dir)
 	return err == nil && tempBelow([]byte("TMPDIR="+os.Getenv("TMPDIR")), top)
 }
 
-// orphans are the processes with such a TMPDIR, as far as we may know. Of one that has ended there is no environment.
+// orphans are the processes with such a TMPDIR, as far as we may know. Of one that has ended there
+// is no environment.
 func orphans(dir string) (pids []int) {
 	top, err := os.Stat(dir)
 	if err != nil {
@@ -59,7 +61,8 @@ func orphans(dir string) (pids []int) {
 	return pids
 }
 
-// tempBelow reports whether an environment, as /proc shows it, has a TMPDIR that is a folder or below it, however that is spelled.
+// tempBelow reports whether an environment, as /proc shows it, has a TMPDIR that is a folder or
+// below it, however that is spelled.
 func tempBelow(env []byte, top os.FileInfo) bool {
 	for e := range bytes.SplitSeq(env, []byte{0}) {
 		name, ok := bytes.CutPrefix(e, []byte("TMPDIR=/"))

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Everything that was started with a TMPDIR of the build tree ends, however its path is spelled, and nothing else.
+// Everything that was started with a TMPDIR of the build tree ends, however its path is spelled,
+// and nothing else.
 func TestEndOrphans(t *testing.T) {
 	base := t.TempDir()
 	dir, link, other := filepath.Join(base, "tree/tmp"), filepath.Join(base, "link"), filepath.Join(base, "tmp")

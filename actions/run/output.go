@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// What a command says is kept whole up to a bound, and beyond it its beginning and its end, at lines: the first error is what matters
-// of a compiler, the last words of a driver. What was said goes on to a record, to the cache, a terminal and JSON, each of which
-// holds it once more: 100 MB took 1 to 1.9 GB. The command is not stopped, and never waits.
+// What a command says is kept whole up to a bound, and beyond it its beginning and its end, at
+// lines: the first error is what matters of a compiler, the last words of a driver. What was said
+// goes on to a record, to the cache, a terminal and JSON, each of which holds it once more: 100 MB
+// took 1 to 1.9 GB. The command is not stopped, and never waits.
 
 // DefaultOutput is how much is kept of what a command says, in bytes.
 const DefaultOutput = 1 << 20
@@ -43,7 +44,8 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// ReadFrom implements io.ReaderFrom, which io.Copy prefers to a buffer of its own: most commands say nothing, and there may be 100,000.
+// ReadFrom implements io.ReaderFrom, which io.Copy prefers to a buffer of its own: most commands
+// say nothing, and there may be 100,000.
 func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
 	buf := outputBuffers.Get().(*[4 << 10]byte)
 	defer outputBuffers.Put(buf)

@@ -1,4 +1,5 @@
-// Package run starts one process and gives back what it said and what it cost; it chooses a command's environment and locks a build tree. It knows nothing of graphs or keys.
+// Package run starts one process and gives back what it said and what it cost; it chooses a
+// command's environment and locks a build tree. It knows nothing of graphs or keys.
 package run
 
 import (
@@ -46,8 +47,8 @@ type Result struct {
 }
 
 // Run starts c in a process group of its own and waits for it. A process that ends with a status
-// other than 0 is no error. If ctx is cancelled the whole group is ended, and the error is ctx's. The
-// process dies with this one, see EndOrphans.
+// other than 0 is no error. If ctx is cancelled the whole group is ended, and the error is ctx's.
+// The process dies with this one, see EndOrphans.
 func Run(ctx context.Context, c Command) (Result, error) {
 	if len(c.Argv) == 0 {
 		panic("BUG: a command without arguments")
@@ -159,19 +160,20 @@ func (r *Result) judge() {
 	r.Killed = r.OOM || r.Signal != 0 || r.ExitCode > 128 && r.ExitCode <= 128+lastSignal || bad && childEnded().Match(r.Output)
 }
 
-// lastSignal is the highest number of a signal: a shell, and nvcc 11.8, which says nothing, exit with 128 and the number of what
-// ended their child. nvlink's own 255 is none.
+// lastSignal is the highest number of a signal: a shell, and nvcc 11.8, which says nothing, exit
+// with 128 and the number of what ended their child. nvlink's own 255 is none.
 const lastSignal = 64
 
-// What drivers say of a sub-process that a signal ended: gcc of a compiler, gcc of the linker, nvcc and nvlink, hipcc, clang. They
-// exit with a status of their own then.
+// What drivers say of a sub-process that a signal ended: gcc of a compiler, gcc of the linker, nvcc
+// and nvlink, hipcc, clang. They exit with a status of their own then.
 var (
 	childKilled = expression(`Killed signal terminated program|terminated with signal 9 |(?:died due to|child died with) signal 9\b|unable to execute command: Killed`)
 	childEnded  = expression(`signal terminated program|terminated with signal \d|(?:died due to|child died with) signal \d|command failed due to signal|unable to execute command: `)
 )
 
-// saysNoMemory finds the words in which tools end that got no memory: EDG's front ends (cicc, cudafe++), gcc, LLVM's, GNU ld's,
-// ptxas and nvlink, whatever is written in C++, and who cannot start a process. (Tried with ulimit -v, but for ld.)
+// saysNoMemory finds the words in which tools end that got no memory: EDG's front ends (cicc,
+// cudafe++), gcc, LLVM's, GNU ld's, ptxas and nvlink, whatever is written in C++, and who cannot
+// start a process. (Tried with ulimit -v, but for ld.)
 var saysNoMemory = expression(`catastrophic error: out of memory|: out of memory allocating \d+ bytes|(?m:^virtual memory exhausted)|LLVM ERROR: out of memory` +
 	`|: memory exhausted|fatal\s+: Memory allocation failure|heap memory may be exhausted|instance of 'std::bad_alloc'|(?m:: Cannot allocate memory$)`)
 

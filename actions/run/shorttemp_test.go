@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A folder of any length has a short name that nobody else can enter, and what was started with it is found.
+// A folder of any length has a short name that nobody else can enter, and what was started with it
+// is found.
 func TestShortTemp(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 50), "tmp")
 	if err := os.MkdirAll(filepath.Join(dir, "folder"), 0o777); err != nil {

@@ -26,8 +26,8 @@ func (silent) Start(int)                                {}
 func (silent) Started(*graph.Action)                    {}
 func (silent) Finished(*graph.Action, Result, int, int) {}
 
-// BenchmarkSettled is the scheduler's part of a build in which nothing is to be done: 100,000 actions
-// in the shape of 100 libraries of 999 objects.
+// BenchmarkSettled is the scheduler's part of a build in which nothing is to be done: 100,000
+// actions in the shape of 100 libraries of 999 objects.
 func BenchmarkSettled(b *testing.B) {
 	g := &graph.Graph{}
 	var want []graph.ActionID
@@ -53,8 +53,8 @@ func BenchmarkSettled(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(g.Actions)), "ns/action")
 }
 
-// BenchmarkScheduled is the scheduler's part of a build in which everything is to be done: LTO programs, on 64 workers, within a
-// memory of which there is too little for all.
+// BenchmarkScheduled is the scheduler's part of a build in which everything is to be done: LTO
+// programs, on 64 workers, within a memory of which there is too little for all.
 func BenchmarkScheduled(b *testing.B) {
 	s := programs(100_000)
 	for b.Loop() {

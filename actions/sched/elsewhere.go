@@ -6,11 +6,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Other machines are there for what this one has no slot for: whoever finds a slot here takes it, and the best of those that do not, and
-// may, run elsewhere. While something waits that perhaps only this machine can do, what others can goes there first. At the end of a build, or
-// where all waits for one action, a slot here is free while actions run elsewhere. It is given to the best of those, which then runs in both
-// places until one has ended. So a build with other machines takes no longer than one without, whatever they do; but for one that waits elsewhere
-// while less important actions run here, which is why it has a right to a slot before them once it is overdue.
+// Other machines are there for what this one has no slot for: whoever finds a slot here takes it,
+// and the best of those that do not, and may, run elsewhere. While something waits that perhaps
+// only this machine can do, what others can goes there first. At the end of a build, or where all
+// waits for one action, a slot here is free while actions run elsewhere. It is given to the best of
+// those, which then runs in both places until one has ended. So a build with other machines takes
+// no longer than one without, whatever they do; but for one that waits elsewhere while less
+// important actions run here, which is why it has a right to a slot before them once it is overdue.
 
 // startElsewhere sends queued actions to other machines, best first.
 func (l *loop) startElsewhere() {
@@ -68,7 +70,8 @@ func (l *loop) isOverdue(i int32) {
 	}
 }
 
-// joinLate gives a slot to an overdue action that is better than all that wait for one. ok is false if there is none.
+// joinLate gives a slot to an overdue action that is better than all that wait for one. ok is false
+// if there is none.
 func (l *loop) joinLate() (ok bool) {
 	if l.late.count == 0 {
 		return false

@@ -134,7 +134,8 @@ func randomMachines(rng *rand.Rand, w *world) *machines {
 	return m
 }
 
-// Whatever other machines do, every action ends as it would have here, no bound is passed, and no token is kept.
+// Whatever other machines do, every action ends as it would have here, no bound is passed, and no
+// token is kept.
 func TestRandomElsewhere(t *testing.T) {
 	var most, lost int
 	won := map[bool]int{}
@@ -255,7 +256,8 @@ func TestOverdue(t *testing.T) {
 	})
 }
 
-// What waits for a slot here goes elsewhere as soon as there is an elsewhere, though nothing else happens then.
+// What waits for a slot here goes elsewhere as soon as there is an elsewhere, though nothing else
+// happens then.
 func TestOpensLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"long"}, []string{"a"}, []string{"b"})

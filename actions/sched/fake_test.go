@@ -144,8 +144,9 @@ func (w *world) begin(a *graph.Action) {
 	}
 }
 
-// meet notes who is executed beside whom. Nobody may be beside one whose memory was short. Of one that ends and one that begins in
-// the same instant of fake time nobody can say whether they were: the loop may hear of the end before or after.
+// meet notes who is executed beside whom. Nobody may be beside one whose memory was short. Of one
+// that ends and one that begins in the same instant of fake time nobody can say whether they were:
+// the loop may hear of the end before or after.
 func (w *world) meet(a *graph.Action) {
 	for id, at := range w.stopped {
 		if id != a.ID && at.Equal(time.Now()) {

@@ -6,13 +6,15 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// leases is the run's dealing with a broker. It asks for one lease at a time, for the action that is to start next, which starts as soon as
-// it comes: it may not be the best any more, but a lease that is given back for a better one loses its place in the line. Meanwhile
-// nothing else starts here.
+// leases is the run's dealing with a broker. It asks for one lease at a time, for the action that
+// is to start next, which starts as soon as it comes: it may not be the best any more, but a lease
+// that is given back for a better one loses its place in the line. Meanwhile nothing else starts
+// here.
 //
-// Make's token comes first and is held while the lease is waited for. The other way round a run with a lease would wait for jobs of make, and
-// those may be runs that wait for a lease. So who holds a lease waits for nothing but its command. Other jobs of make lack the token
-// meanwhile, but the processors are taken.
+// Make's token comes first and is held while the lease is waited for. The other way round a run
+// with a lease would wait for jobs of make, and those may be runs that wait for a lease. So who
+// holds a lease waits for nothing but its command. Other jobs of make lack the token meanwhile, but
+// the processors are taken.
 type leases struct {
 	broker  Broker
 	node    int32 // what the request that is out is for, or nobody
@@ -26,8 +28,8 @@ type leaseAnswer struct {
 	err   error
 }
 
-// granted reports that node i may run here now: it has what make and the broker must give. Otherwise it is asked for, unless something is
-// already.
+// granted reports that node i may run here now: it has what make and the broker must give.
+// Otherwise it is asked for, unless something is already.
 func (l *loop) granted(i int32) bool {
 	n := &l.nodes[i]
 	if l.leases.node != nobody || !l.tokens.take(l.ctx, n) {
@@ -40,7 +42,8 @@ func (l *loop) granted(i int32) bool {
 	return false
 }
 
-// expected is the memory to ask a broker for. What runs alone because memory was short asks for all, so that it is alone on the machine.
+// expected is the memory to ask a broker for. What runs alone because memory was short asks for
+// all, so that it is alone on the machine.
 func (l *loop) expected(n *node) int64 {
 	switch {
 	case n.alone:
@@ -61,8 +64,8 @@ func (t *leases) ask(ctx context.Context, i int32, a *graph.Action, memory int64
 	}()
 }
 
-// unaskLease withdraws a request that nobody wants any more, or that something else wants more. Its answer still comes, and may still be a
-// lease.
+// unaskLease withdraws a request that nobody wants any more, or that something else wants more. Its
+// answer still comes, and may still be a lease.
 func (l *loop) unaskLease() {
 	t := &l.leases
 	if t.node == nobody || t.unasked {
@@ -81,7 +84,8 @@ func (l *loop) unaskLease() {
 	t.cancel()
 }
 
-// leased takes the answer of the broker: the action it was asked for runs, or, if it may not any more, gives all back.
+// leased takes the answer of the broker: the action it was asked for runs, or, if it may not any
+// more, gives all back.
 func (l *loop) leased(a leaseAnswer) {
 	t := &l.leases
 	i := t.node

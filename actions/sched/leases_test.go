@@ -134,7 +134,8 @@ func TestLeasesAreAskedWithMemory(t *testing.T) {
 		b := newBroker(t, 2)
 		w := newWorld(t, g, fates, Options{Jobs: 2, Broker: b, Memory: func(a *graph.Action) int64 { return 100 + int64(a.ID) }})
 		w.mustRun(t.Context(), 2, 3)
-		// a is short of memory beside d, and runs once more when nothing else does, on the whole machine
+		// a is short of memory beside d, and runs once more when nothing else does, on the whole
+		// machine
 		if diff := cmp.Diff([]string{"a 100", "d 103", fmt.Sprint("a ", int64(all)), "b 101"}, b.asked); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -189,8 +190,8 @@ func TestBrokerBreaks(t *testing.T) {
 	})
 }
 
-// A run that waits for a lease holds make's token, and one that has a lease waits for nothing: so two that take them in one order do not wait
-// for each other.
+// A run that waits for a lease holds make's token, and one that has a lease waits for nothing: so
+// two that take them in one order do not wait for each other.
 func TestTokenBeforeLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, srv := newBroker(t, 1), newServer(t, 1)
@@ -218,7 +219,8 @@ func TestTokenBeforeLease(t *testing.T) {
 	})
 }
 
-// A slot for an action that runs elsewhere is not waited for any more when there is better use for it.
+// A slot for an action that runs elsewhere is not waited for any more when there is better use for
+// it.
 func TestLeaseForRaceIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"away"}, []string{"needed"}, []string{"here", "needed"})

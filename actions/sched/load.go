@@ -14,8 +14,8 @@ const loadInterval = time.Second
 // overloaded reports that the load forbids another process. One may always run.
 //
 // The average follows what happens by a minute: asked alone it lets a build start everything it has
-// at once (ninja reached a load of 562 where make stayed at 132). So the processes of this run count
-// as load from the moment they start, and the average speaks for everybody else's.
+// at once (ninja reached a load of 562 where make stayed at 132). So the processes of this run
+// count as load from the moment they start, and the average speaks for everybody else's.
 func (l *loop) overloaded() bool {
 	if l.opts.MaxLoad <= 0 || l.count[running] == 0 {
 		return false

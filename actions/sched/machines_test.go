@@ -20,8 +20,8 @@ type recorded struct {
 	travels bool
 }
 
-// readRecorded reads a build from lines of: kind, the numbers of the lines that it needs, CPU time in microseconds, bytes read, bytes written, whether it may
-// run elsewhere.
+// readRecorded reads a build from lines of: kind, the numbers of the lines that it needs, CPU time
+// in microseconds, bytes read, bytes written, whether it may run elsewhere.
 func readRecorded(t *testing.T, name string) (*graph.Graph, []recorded) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -163,7 +163,8 @@ func play(t *testing.T, g *graph.Graph, build []recorded, jobs, workers int, dea
 	return took, c
 }
 
-// More machines never make a real build much slower, and those that are dead hardly do. The table of docs/remote.md is what this says with -v.
+// More machines never make a real build much slower, and those that are dead hardly do. The table
+// of docs/remote.md is what this says with -v.
 func TestMachines(t *testing.T) {
 	g, build := readRecorded(t, "testdata/lto40.tsv")
 	for _, jobs := range []int{2, 8, 16} {

@@ -72,7 +72,8 @@ func nonePasses(s *simulation) {
 	}
 }
 
-// No schedule that starts what it can is worse than this (Graham 1969); one that leaves a worker idle is.
+// No schedule that starts what it can is worse than this (Graham 1969); one that leaves a worker
+// idle is.
 func TestGraham(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -107,7 +108,8 @@ func TestRecordedTimes(t *testing.T) {
 	}
 }
 
-// What starts is the best that may: the best queued, or, if memory lacks for it, the best of the others that can run beside it.
+// What starts is the best that may: the best queued, or, if memory lacks for it, the best of the
+// others that can run beside it.
 func TestMemoryIsUsed(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 6))

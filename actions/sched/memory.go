@@ -1,18 +1,19 @@
 package sched
 
-// Memory is planned like job slots: what the running actions are expected to need together, each at its peak, never exceeds
-// the budget. One that is expected to need more than the whole budget runs alone; to refuse it would fail a build that may
-// well succeed.
+// Memory is planned like job slots: what the running actions are expected to need together, each at
+// its peak, never exceeds the budget. One that is expected to need more than the whole budget runs
+// alone; to refuse it would fail a build that may well succeed.
 //
-// Who does not fit lets others pass, or a machine would idle while one link waits for another; but not all others, or small
-// ones would take each byte that is given back and a large one would wait for the end of the build. So memory is held for the
-// best queued action that does not fit. Of those behind it, only as many may start as can go on running beside it: together
-// they take no more than the budget less its need. It starts at the latest when all that ran when the hold began has ended,
-// whatever the passers do, and however wrong the expected times are: none is used here. (Batch schedulers call this
-// backfilling, and use them.) Its place in its pool is held as well.
+// Who does not fit lets others pass, or a machine would idle while one link waits for another; but
+// not all others, or small ones would take each byte that is given back and a large one would wait
+// for the end of the build. So memory is held for the best queued action that does not fit. Of
+// those behind it, only as many may start as can go on running beside it: together they take no
+// more than the budget less its need. It starts at the latest when all that ran when the hold began
+// has ended, whatever the passers do, and however wrong the expected times are: none is used here.
+// (Batch schedulers call this backfilling, and use them.) Its place in its pool is held as well.
 //
-// A better action that is queued later starts if it fits, and else takes over the hold. So what waits longest is what the end
-// of the build depends on least.
+// A better action that is queued later starts if it fits, and else takes over the hold. So what
+// waits longest is what the end of the build depends on least.
 
 // next is the queued action to start now. ok is false if none may.
 func (c *core) next() (i int32, ok bool) {
@@ -36,7 +37,8 @@ func (c *core) room() int64 {
 	return max(0, c.budget-c.memory) // one that needs more than all may be running
 }
 
-// placed is the best queued node, from a rank on, that needs at most room and has a place in its pool.
+// placed is the best queued node, from a rank on, that needs at most room and has a place in its
+// pool.
 func (c *core) placed(from int32, room int64) (i int32, ok bool) {
 	for rank, ok := c.queued.first(from, room); ok; rank, ok = c.queued.first(rank+1, room) {
 		if i := c.byRank[rank]; !c.poolFull(i) {

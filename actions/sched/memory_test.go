@@ -17,7 +17,8 @@ type job struct {
 	starts  int // wanted
 }
 
-// checkStarts simulates jobs with a budget of 100 and a pool "one" of one place, and compares when they start.
+// checkStarts simulates jobs with a budget of 100 and a pool "one" of one place, and compares when
+// they start.
 func checkStarts(t *testing.T, jobs []job) {
 	t.Helper()
 	g := &graph.Graph{}

@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// newCore makes the nodes of a run: want with everything it needs, with edges and priorities. In a sealed graph what an action needs
-// stands before it.
+// newCore makes the nodes of a run: want with everything it needs, with edges and priorities. In a
+// sealed graph what an action needs stands before it.
 func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error) {
 	for _, id := range want {
 		if id < 0 || int(id) >= len(g.Actions) {
@@ -73,8 +73,8 @@ func (c *core) rank() {
 	}
 }
 
-// prioritise gives each node the cost of the most expensive path from it to an end, itself included:
-// what is started late of that path makes the whole build late.
+// prioritise gives each node the cost of the most expensive path from it to an end, itself
+// included: what is started late of that path makes the whole build late.
 func (c *core) prioritise(cost func(*graph.Action) time.Duration) {
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		n := &c.nodes[i]

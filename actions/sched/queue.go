@@ -2,10 +2,12 @@ package sched
 
 import "math"
 
-// queue holds nodes by rank, each with the memory it needs, and finds the best of those that need no more than there is:
-// with 100,000 compiles queued behind a link, all of them too large, it must not look at each whenever a process ends.
+// queue holds nodes by rank, each with the memory it needs, and finds the best of those that need
+// no more than there is: with 100,000 compiles queued behind a link, all of them too large, it must
+// not look at each whenever a process ends.
 //
-// It is a binary tree in an array. Leaves are ranks, and each inner node has the least need below it.
+// It is a binary tree in an array. Leaves are ranks, and each inner node has the least need below
+// it.
 type queue struct {
 	least []int64
 	count int

@@ -97,7 +97,8 @@ func TestRandomGraphs(t *testing.T) {
 	})
 }
 
-// TestRandomInRealTime has the goroutines really race, with actions of some microseconds, and stops half of the runs.
+// TestRandomInRealTime has the goroutines really race, with actions of some microseconds, and stops
+// half of the runs.
 func TestRandomInRealTime(t *testing.T) {
 	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 3))

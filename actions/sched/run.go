@@ -13,10 +13,11 @@ import (
 // Run builds want and everything it needs. g is sealed. The error is about an id that is none;
 // failures of actions are in the summary and went to o.
 //
-// One goroutine, the caller's, owns all state. Checks, commands and the waits for a jobserver token and a lease run
-// in goroutines of their own and report to it by channel, so the state needs no lock and o is called
-// in order. When ctx is cancelled nothing new starts, those at work see ctx, and Run returns when the
-// last of them has. No token of opts.Jobserver and no lease of opts.Broker is held when Run returns.
+// One goroutine, the caller's, owns all state. Checks, commands and the waits for a jobserver token
+// and a lease run in goroutines of their own and report to it by channel, so the state needs no
+// lock and o is called in order. When ctx is cancelled nothing new starts, those at work see ctx,
+// and Run returns when the last of them has. No token of opts.Jobserver and no lease of opts.Broker
+// is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
 	distributor, ok := r.(Distributor)
 	if !ok {
@@ -90,8 +91,9 @@ type loop struct {
 	statuses    map[Status]int
 }
 
-// run is the core loop. Whenever nothing is at work and nothing is asked for, the slots are all free, so start could have started
-// what is queued: there is nothing left to start, or stopping is set.
+// run is the core loop. Whenever nothing is at work and nothing is asked for, the slots are all
+// free, so start could have started what is queued: there is nothing left to start, or stopping is
+// set.
 func (l *loop) run() {
 	cancelled := l.ctx.Done()
 	var opened <-chan struct{}
@@ -174,8 +176,8 @@ func (l *loop) startChecks() {
 	}
 }
 
-// check runs in a goroutine of its own, as does execute. A panic of the runner is taken to the loop,
-// which stops the others first: a dead process could give no token back and end no compiler.
+// check runs in a goroutine of its own, as does execute. A panic of the runner is taken to the
+// loop, which stops the others first: a dead process could give no token back and end no compiler.
 func (l *loop) check(i int32, a *graph.Action) {
 	e := event{node: i}
 	defer l.send(&e)
@@ -210,8 +212,9 @@ func (l *loop) startCommands() {
 	}
 }
 
-// startAlone starts what must run alone when there is nothing else to start: all that is left needs it, or another like it. So the
-// processors are not idle until then, and nothing can start beside it.
+// startAlone starts what must run alone when there is nothing else to start: all that is left needs
+// it, or another like it. So the processors are not idle until then, and nothing can start beside
+// it.
 func (l *loop) startAlone() {
 	if len(l.alone) == 0 || l.count[running]+l.count[checking]+l.queued.count > 0 || !l.granted(l.alone[0]) {
 		return
@@ -302,8 +305,9 @@ func (l *loop) finish(i int32, r Result) {
 	}
 }
 
-// fail skips what needs node i, and the other passes of its command that have not begun: they would say the same, as a compiler that is
-// not taken apart stops at the first. After too many failures it stops the run; a command counts once, however many of its passes fail.
+// fail skips what needs node i, and the other passes of its command that have not begun: they would
+// say the same, as a compiler that is not taken apart stops at the first. After too many failures
+// it stops the run; a command counts once, however many of its passes fail.
 func (l *loop) fail(i int32) {
 	l.skipUsers(i)
 	d := l.nodes[i].action.Work.Driver

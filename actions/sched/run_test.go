@@ -230,8 +230,8 @@ func TestLoadLimit(t *testing.T) {
 		}
 		w := newWorld(t, g, fates, Options{Jobs: 6, MaxLoad: 4, Load: busy})
 		w.mustRun(t.Context(), want...)
-		// One from 0 s to 60 s, one from 60 s. At 90 s three more join it; one follows at 120 s, the last
-		// at 150 s.
+		// One from 0 s to 60 s, one from 60 s. At 90 s three more join it; one follows at 120 s,
+		// the last at 150 s.
 		if w.peak != 4 || time.Since(begin) != 210*time.Second {
 			t.Errorf("at most %d at once, over after %v, want 4 and 3m30s", w.peak, time.Since(begin))
 		}
@@ -356,7 +356,8 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// What ends for want of memory beside others runs once more, when nothing else is left to run; alone it would end so again.
+// What ends for want of memory beside others runs once more, when nothing else is left to run;
+// alone it would end so again.
 func TestShortOfMemory(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -388,7 +389,8 @@ func TestShortOfMemory(t *testing.T) {
 	}
 }
 
-// A compile that is taken apart says what is wrong with its source once: passes that have not begun are not tried.
+// A compile that is taken apart says what is wrong with its source once: passes that have not begun
+// are not tried.
 func TestPassesOfFailedCommand(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := makeGraph([]string{"fails"}, []string{"at work"}, []string{"follows", "at work"}, []string{"queued"}, []string{"checked"}, []string{"uses", "queued"},

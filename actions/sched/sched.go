@@ -40,27 +40,32 @@ type Result struct {
 	Lost    bool   // of Failed, elsewhere: it says nothing of the action, which must be executed here
 }
 
-// Runner does the work of actions. Both methods are called concurrently for different actions, never
-// before everything the action needs has ended well, and Execute only after Check of the same action.
+// Runner does the work of actions. Both methods are called concurrently for different actions,
+// never before everything the action needs has ended well, and Execute only after Check of the same
+// action.
 type Runner interface {
 	// Check settles an action without starting a process, if it can: up to date, restored from the
 	// cache, or failed. ok is false if Execute must be called.
 	Check(ctx context.Context, a *graph.Action) (res Result, ok bool)
-	// Execute runs the action. It holds one of Options.Jobs slots (and a jobserver token). It is called once more if the first
-	// time ended Short while others ran: then no other action is executed beside it.
+	// Execute runs the action. It holds one of Options.Jobs slots (and a jobserver token). It is
+	// called once more if the first time ended Short while others ran: then no other action is
+	// executed beside it.
 	Execute(ctx context.Context, a *graph.Action) Result
 }
 
 // Distributor is a Runner that can also execute actions on other machines.
 type Distributor interface {
 	Runner
-	// Portable reports whether an action may be executed elsewhere, and is worth it. It is asked once, when the action must run.
+	// Portable reports whether an action may be executed elsewhere, and is worth it. It is asked
+	// once, when the action must run.
 	Portable(a *graph.Action) bool
-	// Open reports whether other machines take actions now, and Opened is closed when that is first known.
+	// Open reports whether other machines take actions now, and Opened is closed when that is first
+	// known.
 	Open() bool
 	Opened() <-chan struct{}
-	// ExecuteElsewhere is Execute for an action that holds one of Options.Elsewhere. When here is closed it has one of Options.Jobs as
-	// well: nothing else wants that one, so the action may be executed here too, and whichever ends well first decides.
+	// ExecuteElsewhere is Execute for an action that holds one of Options.Elsewhere. When here is
+	// closed it has one of Options.Jobs as well: nothing else wants that one, so the action may be
+	// executed here too, and whichever ends well first decides.
 	ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) Result
 }
 
@@ -71,8 +76,9 @@ type Observer interface {
 	Finished(a *graph.Action, r Result, done, total int) // also for settled and skipped actions
 }
 
-// Jobserver hands out the right to run one more process, as GNU make's does. The first slot of every
-// client is implicit: sched acquires a token only for the second and further concurrent processes.
+// Jobserver hands out the right to run one more process, as GNU make's does. The first slot of
+// every client is implicit: sched acquires a token only for the second and further concurrent
+// processes.
 type Jobserver interface {
 	Acquire(ctx context.Context) (token byte, err error)
 	Release(token byte)
@@ -80,8 +86,9 @@ type Jobserver interface {
 
 // Broker shares the machine with other runs.
 type Broker interface {
-	// Acquire waits for the right to execute an action that is expected to take so many bytes of memory, and knows how much of the machine
-	// that is. An error that is not that of ctx says that the broker does not work: the run goes on without it.
+	// Acquire waits for the right to execute an action that is expected to take so many bytes of
+	// memory, and knows how much of the machine that is. An error that is not that of ctx says that
+	// the broker does not work: the run goes on without it.
 	Acquire(ctx context.Context, a *graph.Action, memory int64) (Lease, error)
 }
 

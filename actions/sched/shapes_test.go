@@ -13,8 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A shape is a graph with the time and the memory that each action takes. Those of the shapes that are made here are drawn,
-// with a fixed seed, around what was measured with nvcc 11.8.
+// A shape is a graph with the time and the memory that each action takes. Those of the shapes that
+// are made here are drawn, with a fixed seed, around what was measured with nvcc 11.8.
 type shape struct {
 	name   string
 	graph  *graph.Graph
@@ -39,7 +39,8 @@ func (s *shape) add(kind graph.Kind, takes time.Duration, mib int64, out string,
 	return out
 }
 
-// libraries are compiles of a source each and an archive for each hundred of them, as kbench -trees makes.
+// libraries are compiles of a source each and an archive for each hundred of them, as kbench -trees
+// makes.
 func libraries(compiles int) *shape {
 	s := newShape("libraries")
 	for from := 0; from < compiles; from += 100 {
@@ -52,8 +53,9 @@ func libraries(compiles int) *shape {
 	return s
 }
 
-// programs are LTO programs of very different sizes for three architectures, taken apart into passes: 14 actions a source, and a
-// device link for each program and architecture, which grows with the program.
+// programs are LTO programs of very different sizes for three architectures, taken apart into
+// passes: 14 actions a source, and a device link for each program and architecture, which grows
+// with the program.
 func programs(actions int) *shape {
 	s := newShape("LTO programs")
 	for n := 0; len(s.graph.Actions) < actions; n++ {
@@ -118,7 +120,8 @@ func layered(actions int) *shape {
 	return s
 }
 
-// recordedShape is the graph of a project, by kbuild graph --format json, with the times and peaks of the database of its build tree.
+// recordedShape is the graph of a project, by kbuild graph --format json, with the times and peaks
+// of the database of its build tree.
 func recordedShape(t *testing.T, graphFile, database string) *shape {
 	text, err := os.ReadFile(graphFile)
 	if err != nil {
@@ -153,7 +156,8 @@ func (s *shape) simulation(t testing.TB, opts Options) *simulation {
 	return newSimulation(t, s.graph, opts, func(a *graph.Action) time.Duration { return s.takes[a.ID] })
 }
 
-// bound is what no order can beat: the longest chain, all the work on all workers, and all memory, each for its time, in the budget.
+// bound is what no order can beat: the longest chain, all the work on all workers, and all memory,
+// each for its time, in the budget.
 func (s *shape) bound(workers int, budget int64) time.Duration {
 	var longest, work time.Duration
 	var memory float64

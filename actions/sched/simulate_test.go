@@ -8,7 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A simulation has the scheduler's own core decide what runs, and lets actions end in virtual time. Checks take none.
+// A simulation has the scheduler's own core decide what runs, and lets actions end in virtual time.
+// Checks take none.
 type simulation struct {
 	*core
 	t     testing.TB

@@ -7,9 +7,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// state of an action. Every change goes through core.set, which alone keeps the counters, the queues
-// and the occupancy of pools true. (After n2's BuildStates, where the same rule replaced the set of
-// half-agreeing flags that ninja keeps on edges.)
+// state of an action. Every change goes through core.set, which alone keeps the counters, the
+// queues and the occupancy of pools true. (After n2's BuildStates, where the same rule replaced the
+// set of half-agreeing flags that ninja keeps on edges.)
 type state uint8
 
 const (
@@ -152,7 +152,8 @@ func (c *core) unqueue(i int32) {
 	}
 }
 
-// enter gives n what it takes where it runs, and leave takes it back. A pool bounds all machines together.
+// enter gives n what it takes where it runs, and leave takes it back. A pool bounds all machines
+// together.
 func (c *core) enter(n *node) {
 	c.pool(n, 1)
 	if n.place == elsewhere {

@@ -2,9 +2,9 @@ package sched
 
 import "context"
 
-// tokens is the run's dealing with a jobserver. The first slot is free; each further process needs a
-// token. At most one request is out, because only the best queued action can use what it brings, and
-// no token is kept that no process uses: make would wait for it, and this run, idle, for make.
+// tokens is the run's dealing with a jobserver. The first slot is free; each further process needs
+// a token. At most one request is out, because only the best queued action can use what it brings,
+// and no token is kept that no process uses: make would wait for it, and this run, idle, for make.
 type tokens struct {
 	server    Jobserver
 	implicit  bool // the free slot is taken
@@ -21,8 +21,8 @@ type tokenAnswer struct {
 	err   error
 }
 
-// take gives n the right to run a process: the free slot or a token that just came. Otherwise it asks
-// for one and answers false.
+// take gives n the right to run a process: the free slot or a token that just came. Otherwise it
+// asks for one and answers false.
 func (t *tokens) take(ctx context.Context, n *node) bool {
 	if t.server == nil {
 		return true

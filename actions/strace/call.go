@@ -46,7 +46,8 @@ func parseCall(s string) (call, error) {
 	return c, nil
 }
 
-// parseArgs reads arguments up to the parenthesis that ends them. Structures and lists are kept as they are written.
+// parseArgs reads arguments up to the parenthesis that ends them. Structures and lists are kept as
+// they are written.
 func parseArgs(s string) (args []arg, rest string, err error) {
 	var a arg
 	depth := 0
@@ -142,7 +143,8 @@ func unquote(s string) (text string, used int, err error) {
 
 func (c call) ok() bool { return c.errno == "" && c.result != "?" }
 
-// missed reports that the path was not there for the process. A symbolic link that leads nowhere is not there either.
+// missed reports that the path was not there for the process. A symbolic link that leads nowhere is
+// not there either.
 func (c call) missed() bool {
 	return c.errno == "ENOENT" || c.errno == "ENOTDIR" || c.errno == "ELOOP" || c.errno == "EACCES"
 }
@@ -160,8 +162,8 @@ func (c call) has(flag string) bool {
 	return false
 }
 
-// names are the paths that the call names, absolute: each relative to the descriptor before it, or to cwd. An empty name means the descriptor
-// itself, which was opened before.
+// names are the paths that the call names, absolute: each relative to the descriptor before it, or
+// to cwd. An empty name means the descriptor itself, which was opened before.
 func (c call) names(cwd string) (names []string) {
 	switch c.name {
 	case "execve", "execveat", "readlink", "readlinkat": // the other strings are no names
@@ -204,7 +206,8 @@ func (c call) base(i int, cwd string) string {
 	return cwd
 }
 
-// opened is what an open that succeeded means. One that makes the file, or empties it, takes nothing from it.
+// opened is what an open that succeeded means. One that makes the file, or empties it, takes
+// nothing from it.
 func (c call) opened() []Use {
 	writes := c.has("O_WRONLY") || c.has("O_RDWR") || c.name == "creat"
 	switch {

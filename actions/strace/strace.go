@@ -1,5 +1,6 @@
-// Package strace reads what strace writes of a command: the paths that its processes took content from, those that they looked for
-// and did not find, and those that they wrote. It knows nothing of actions, and touches no file but the one that strace wrote.
+// Package strace reads what strace writes of a command: the paths that its processes took content
+// from, those that they looked for and did not find, and those that they wrote. It knows nothing of
+// actions, and touches no file but the one that strace wrote.
 package strace
 
 import (
@@ -13,9 +14,9 @@ import (
 	"strings"
 )
 
-// Args is the command line that runs argv under strace, which writes to file. Descriptors are shown with their paths (-y), since
-// a name may be relative to one. fchdir is not among the calls that take a name. With --seccomp-bpf only the calls that are
-// shown stop the processes.
+// Args is the command line that runs argv under strace, which writes to file. Descriptors are shown
+// with their paths (-y), since a name may be relative to one. fchdir is not among the calls that
+// take a name. With --seccomp-bpf only the calls that are shown stop the processes.
 func Args(file string, argv []string) []string {
 	return append([]string{"strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", "trace=%file,%process,fchdir", "-e", "signal=none",
 		"-o", file, "--"}, argv...)
@@ -69,8 +70,8 @@ func Parse(r io.Reader, dir string) ([]Access, error) {
 	return p.out, nil
 }
 
-// parents are the numbers of processes by those of their children. A child may be shown before the call that started it has returned, and
-// only then its number is told.
+// parents are the numbers of processes by those of their children. A child may be shown before the
+// call that started it has returned, and only then its number is told.
 func parents(lines []string) map[string]string {
 	of := map[string]string{}
 	for _, line := range lines {
@@ -104,8 +105,8 @@ type parser struct {
 	out     []Access
 }
 
-// line reads one line: "7 open("x", O_RDONLY) = 3". A call during which others were shown has two: "7 vfork( <unfinished ...>" and
-// "7 <... vfork resumed>) = 8".
+// line reads one line: "7 open("x", O_RDONLY) = 3". A call during which others were shown has two:
+// "7 vfork( <unfinished ...>" and "7 <... vfork resumed>) = 8".
 func (p *parser) line(line string) error {
 	pid, rest, ok := strings.Cut(line, " ")
 	rest = strings.TrimLeft(rest, " ")
@@ -132,8 +133,8 @@ func (p *parser) line(line string) error {
 	return p.call(pid, c)
 }
 
-// process is the one with a number. One that was not seen yet is in the folder where its parent is: that has not returned from the call
-// that started it.
+// process is the one with a number. One that was not seen yet is in the folder where its parent is:
+// that has not returned from the call that started it.
 func (p *parser) process(pid string) (*process, error) {
 	if proc := p.procs[pid]; proc != nil {
 		return proc, nil
@@ -182,7 +183,8 @@ func (p *parser) call(pid string, c call) error {
 	return nil
 }
 
-// started notes the child of a call. Threads share the folder; what was seen of a child before its parent returned stays.
+// started notes the child of a call. Threads share the folder; what was seen of a child before its
+// parent returned stays.
 func (p *parser) started(c call, parent *process) {
 	child := p.procs[c.result]
 	if child == nil {
@@ -225,7 +227,8 @@ func (p *parser) use(proc *process, c call, names []string) {
 	}
 }
 
-// removes are calls that look for what they remove. What is not there any more, they leave as it is.
+// removes are calls that look for what they remove. What is not there any more, they leave as it
+// is.
 var removes = map[string]bool{"unlink": true, "unlinkat": true, "rmdir": true}
 
 // makes are the calls that make or remove the last path that they name.

@@ -21,7 +21,8 @@ import (
 //	TOOLKITS/<digest>/wheels            what it was made of, as in the lock file
 //	TOOLKITS/<digest>/nvidia/cu13/      the toolkit
 //
-// pip checks the digest of each wheel, and installs into a temporary folder. A folder of a digest appears by one rename, when it is whole.
+// pip checks the digest of each wheel, and installs into a temporary folder. A folder of a digest
+// appears by one rename, when it is whole.
 
 const (
 	temporary  = "new-"
@@ -63,7 +64,8 @@ func (p *Pin) Install(ctx context.Context) (string, error) {
 	return rootOf(final)
 }
 
-// announce says what will be fetched before it is. No index tells pip the sizes in advance; those of the compiler are known to about a fifth.
+// announce says what will be fetched before it is. No index tells pip the sizes in advance; those
+// of the compiler are known to about a fifth.
 func (p *Pin) announce(wheels []Wheel) string {
 	size, from := "105 to 130 MB to fetch, 280 to 370 MB on disk", "with pip"
 	if p.Links != "" {
@@ -119,8 +121,8 @@ func rootOf(dir string) (string, error) {
 	return "", err
 }
 
-// complete makes the names that nvcc, nvlink and linkers look for, and the wheels lack: lib64 (nvcc 13.0 and 13.1), nvvm/lib64/libnvvm.so
-// (nvlink -dlto), and libX.so for each libX.so.N.
+// complete makes the names that nvcc, nvlink and linkers look for, and the wheels lack: lib64 (nvcc
+// 13.0 and 13.1), nvvm/lib64/libnvvm.so (nvlink -dlto), and libX.so for each libX.so.N.
 func complete(root string) error {
 	links := map[string]string{"lib64": "lib"}
 	libs, err := os.ReadDir(filepath.Join(root, "lib"))
@@ -187,8 +189,8 @@ func (p *Pin) List() (list []Installed, err error) {
 	return list, err
 }
 
-// Remove removes an installed toolkit, of which name is what List calls it or the beginning of that. It goes by one rename: a build finds it
-// whole, or not at all.
+// Remove removes an installed toolkit, of which name is what List calls it or the beginning of
+// that. It goes by one rename: a build finds it whole, or not at all.
 func (p *Pin) Remove(ctx context.Context, name string) error {
 	list, err := p.List()
 	if err != nil {

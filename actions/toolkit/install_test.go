@@ -166,7 +166,8 @@ func TestOtherWheelIsNotInstalled(t *testing.T) {
 	}
 }
 
-// What a kbuild that was killed has left goes, with the pip that it ran: that one would go on writing.
+// What a kbuild that was killed has left goes, with the pip that it ran: that one would go on
+// writing.
 func TestKilledInstallation(t *testing.T) {
 	p, _ := locked(t)
 	left := filepath.Join(p.Dir, temporary+"123")
@@ -265,7 +266,8 @@ func TestUse(t *testing.T) {
 	use(root)
 }
 
-// TestTwoCaches installs a toolkit into two caches of one user. Builds of both use one name, which stays until the last is removed.
+// TestTwoCaches installs a toolkit into two caches of one user. Builds of both use one name, which
+// stays until the last is removed.
 func TestTwoCaches(t *testing.T) {
 	one, _ := locked(t)
 	two := *one

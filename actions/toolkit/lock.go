@@ -1,5 +1,6 @@
-// Package toolkit installs a CUDA toolkit that a manifest pins: NVIDIA's wheels, fetched and checked by pip, in a folder named after their
-// content. It knows wheels and folders, and nothing of what a toolkit does.
+// Package toolkit installs a CUDA toolkit that a manifest pins: NVIDIA's wheels, fetched and
+// checked by pip, in a folder named after their content. It knows wheels and folders, and nothing
+// of what a toolkit does.
 package toolkit
 
 import (
@@ -13,8 +14,9 @@ import (
 	"sync"
 )
 
-// The lock file stands beside the manifest, and under version control. It names every wheel with its digest, for each kind of machine, so
-// that a toolkit is the same wherever it is installed, today and later. Its bytes depend on nothing else: no index, no time, no user.
+// The lock file stands beside the manifest, and under version control. It names every wheel with
+// its digest, for each kind of machine, so that a toolkit is the same wherever it is installed,
+// today and later. Its bytes depend on nothing else: no index, no time, no user.
 
 // Wheel is one file of PyPI.
 type Wheel struct {
@@ -115,11 +117,13 @@ func folder(wheels []Wheel) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// parts are the extras of the package cuda-toolkit that a compiler consists of. All are named: nvcc's wheel asks for the others in whatever
-// version, and cuda-toolkit 13.0 pins by the extra nvcc nvcc alone.
+// parts are the extras of the package cuda-toolkit that a compiler consists of. All are named:
+// nvcc's wheel asks for the others in whatever version, and cuda-toolkit 13.0 pins by the extra
+// nvcc nvcc alone.
 var parts = []string{"cccl", "crt", "cudart", "nvcc", "nvvm"}
 
-// oneRelease are the wheels that must be of the release of nvcc. CCCL has version numbers of its own.
+// oneRelease are the wheels that must be of the release of nvcc. CCCL has version numbers of its
+// own.
 var oneRelease = []string{"nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt", "nvidia-cuda-runtime"}
 
 // requirement is what pip is asked for.
@@ -129,7 +133,8 @@ func requirement(version string, more []string) string {
 	return fmt.Sprintf("cuda-toolkit[%s]==%s", strings.Join(slices.Compact(all), ","), version)
 }
 
-// check says why wheels for one machine are no toolkit of a version: nvcc 13.0 with a cicc of 13.5 makes PTX without a word.
+// check says why wheels for one machine are no toolkit of a version: nvcc 13.0 with a cicc of 13.5
+// makes PTX without a word.
 func check(wheels []Wheel, version string) error {
 	numbers := strings.SplitN(version, ".", 3)
 	release := numbers[0] + "." + numbers[1]

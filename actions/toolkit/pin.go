@@ -76,8 +76,8 @@ func (p *Pin) wheels() ([]Wheel, error) {
 	return wheels, nil
 }
 
-// Lock asks pip what the toolkit consists of, without fetching it, and writes the lock file. It is for every kind of machine that the index has
-// wheels for, and at least for this one.
+// Lock asks pip what the toolkit consists of, without fetching it, and writes the lock file. It is
+// for every kind of machine that the index has wheels for, and at least for this one.
 func (p *Pin) Lock(ctx context.Context) error {
 	tmp, err := os.MkdirTemp("", "kbuild-lock-")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// pip fetches and unpacks wheels. It is the user's own, with whatever index, mirror and proxy it is set up for.
+// pip fetches and unpacks wheels. It is the user's own, with whatever index, mirror and proxy it is
+// set up for.
 
 // EnvPip names the environment variable with the command that is pip: "python3.12 -m pip".
 const EnvPip = "KBUILD_PIP"
@@ -59,7 +60,8 @@ func (p *Pin) newPip(ctx context.Context, tmp string) (*pip, error) {
 	return made, made.find(ctx, filepath.Join(tmp, "venv"))
 }
 
-// find takes the pip of python3. Python without pip may have one to put into a virtual environment; Debian has that in a package of its own.
+// find takes the pip of python3. Python without pip may have one to put into a virtual environment;
+// Debian has that in a package of its own.
 func (p *pip) find(ctx context.Context, venv string) error {
 	works := func(argv ...string) bool {
 		res, err := run.Run(ctx, run.Command{Argv: argv, Dir: p.dir, Env: p.env})
@@ -80,7 +82,8 @@ func (p *pip) find(ctx context.Context, venv string) error {
 	return errors.New("python3 has no pip, which fetches the toolkit. Install it, " + installPip)
 }
 
-// run runs pip. What it says meanwhile is shown; what it complains of is given, and is the error where it fails.
+// run runs pip. What it says meanwhile is shown; what it complains of is given, and is the error
+// where it fails.
 func (p *pip) run(ctx context.Context, args ...string) (complaints string, err error) {
 	stdout, shown := p.terminal, func() {}
 	if stdout == nil {

@@ -9,15 +9,18 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// The paths of a toolkit are in command lines, in dependency files and in debug information, and so in keys and in what is cached. It is
-// installed below the user's cache, whose path differs from user to user. So builds use it by a name that is the same everywhere: a link in
-// /var/tmp. Two machines, or a developer and CI, then have the same keys.
+// The paths of a toolkit are in command lines, in dependency files and in debug information, and so
+// in keys and in what is cached. It is installed below the user's cache, whose path differs from
+// user to user. So builds use it by a name that is the same everywhere: a link in /var/tmp. Two
+// machines, or a developer and CI, then have the same keys.
 //
-// Anybody may make files in /var/tmp. With the sticky bit, only their owner can replace them: a link is used if it is the user's own, and the
-// path below the cache if that cannot be had. The build is the same then, under keys of its own.
+// Anybody may make files in /var/tmp. With the sticky bit, only their owner can replace them: a
+// link is used if it is the user's own, and the path below the cache if that cannot be had. The
+// build is the same then, under keys of its own.
 //
-// A user with two caches that have one toolkit has one link, which each build turns to the toolkit of its own cache. It may do so while a build of the
-// other cache runs, and compile_commands.json keeps the name for as long as it likes: when the toolkit is removed from one cache, the link goes
+// A user with two caches that have one toolkit has one link, which each build turns to the toolkit
+// of its own cache. It may do so while a build of the other cache runs, and compile_commands.json
+// keeps the name for as long as it likes: when the toolkit is removed from one cache, the link goes
 // back to that of the other, without a moment in which it is not there.
 
 // CommonDir is where names of toolkits are that are the same for all.

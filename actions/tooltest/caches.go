@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// BuildGrid starts a server of the Remote Execution API with a cache, which ends with the test, and gives its address.
+// BuildGrid starts a server of the Remote Execution API with a cache, which ends with the test, and
+// gives its address.
 func BuildGrid(t testing.TB) (address string) {
 	t.Helper()
 	program, env := bgd(t)
@@ -40,8 +41,8 @@ func bgd(t testing.TB) (program string, env []string) {
 	return program, append(os.Environ(), "PYTHONPATH="+dir)
 }
 
-// Nginx starts a web server that keeps what is put into /NAME/ac and /NAME/cas below the folder data, which ends with the test, and gives its
-// address.
+// Nginx starts a web server that keeps what is put into /NAME/ac and /NAME/cas below the folder
+// data, which ends with the test, and gives its address.
 func Nginx(t testing.TB) (address, data string) {
 	t.Helper()
 	Broad(t)

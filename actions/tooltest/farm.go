@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Farm is a server of the Remote Execution API that runs commands, as soon as there are workers: BuildGrid, whose queue is in PostgreSQL.
+// Farm is a server of the Remote Execution API that runs commands, as soon as there are workers:
+// BuildGrid, whose queue is in PostgreSQL.
 type Farm struct {
 	Address  string // of an instance of the server, as kbuild wants it
 	Host     string // HOST:PORT of the server
@@ -23,8 +24,9 @@ type Farm struct {
 	server   *os.Process
 }
 
-// StartFarm starts one, which ends with the test, with n instances. Each has a queue and workers of its own: a worker that has died is known to
-// its instance for ten minutes, and given commands. All have one cache, in which no result of a command is kept: each runs that is asked for.
+// StartFarm starts one, which ends with the test, with n instances. Each has a queue and workers of
+// its own: a worker that has died is known to its instance for ten minutes, and given commands. All
+// have one cache, in which no result of a command is kept: each runs that is asked for.
 func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	t.Helper()
 	Broad(t)
@@ -37,8 +39,8 @@ func StartFarm(t testing.TB, n int) (instances []*Farm) {
 	for i := range n {
 		fmt.Fprintf(&list, "- {name: farm%d, services: [*content, *stream, *results, !execution {scheduler: *queue}]}\n", i)
 	}
-	// Instances share their services: the server takes half a second to read those of one. It looks for work ten times a second, which takes 3 % of a
-	// processor; 50 times take 10 %.
+	// Instances share their services: the server takes half a second to read those of one. It looks
+	// for work ten times a second, which takes 3 % of a processor; 50 times take 10 %.
 	write(t, config, fmt.Sprintf(`server: [!channel {address: %q, insecure-mode: true}]
 connections: [!sql-connection &sql {connection-string: %q, pool-size: 10, max-overflow: 80}]
 storages: [!lru-storage &cas {size: 2GB}]
@@ -72,7 +74,8 @@ instances:
 // Kill ends the server at once. Nobody listens at its address from then on.
 func (f *Farm) Kill() { f.server.Kill() }
 
-// Freeze stops the server, which then takes connections and answers nothing, until it thaws or the test ends.
+// Freeze stops the server, which then takes connections and answers nothing, until it thaws or the
+// test ends.
 func (f *Farm) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	if err := f.server.Signal(syscall.SIGSTOP); err != nil {
@@ -83,7 +86,8 @@ func (f *Farm) Freeze(t testing.TB) (thaw func()) {
 	return thaw
 }
 
-// postgres starts a database server with an empty database, which listens at a socket alone and ends with the test, and says how to reach it.
+// postgres starts a database server with an empty database, which listens at a socket alone and
+// ends with the test, and says how to reach it.
 func postgres(t testing.TB) (connection string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kbuild-pg") // not t.TempDir: the name of a socket has at most 107 bytes
@@ -117,8 +121,9 @@ func postgres(t testing.TB) (connection string) {
 	return "postgresql+psycopg2://bgd@/postgres?host=" + dir
 }
 
-// serverUser is who runs a database server in dir, if it is not who tests: PostgreSQL refuses root. Nobody else can run anything
-// where the root of the file system is closed to others, as it is for who has changed root to a folder of mktemp's: there is no such test there.
+// serverUser is who runs a database server in dir, if it is not who tests: PostgreSQL refuses root.
+// Nobody else can run anything where the root of the file system is closed to others, as it is for
+// who has changed root to a folder of mktemp's: there is no such test there.
 func serverUser(t testing.TB, dir string) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -144,7 +149,8 @@ func serverUser(t testing.TB, dir string) *syscall.SysProcAttr {
 	return try.SysProcAttr
 }
 
-// postgresProgram finds a program of PostgreSQL. Debian has those of the server in no folder of PATH.
+// postgresProgram finds a program of PostgreSQL. Debian has those of the server in no folder of
+// PATH.
 func postgresProgram(t testing.TB, name string) string {
 	t.Helper()
 	found, _ := filepath.Glob(filepath.Join("/usr/lib/postgresql/*/bin", name))

@@ -14,8 +14,8 @@ type Toolkit struct {
 	Root    string // the folder with bin/nvcc; "" if it is the one in PATH
 }
 
-// Toolkits are the one in PATH and those in KBUILD_TEST_CUDA, folders with colons between them, the newest last. Where all must be there,
-// it has at least one, and for make test-all two.
+// Toolkits are the one in PATH and those in KBUILD_TEST_CUDA, folders with colons between them, the
+// newest last. Where all must be there, it has at least one, and for make test-all two.
 func Toolkits(t testing.TB) (list []Toolkit) {
 	t.Helper()
 	Need(t, "nvcc")

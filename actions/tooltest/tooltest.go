@@ -1,5 +1,6 @@
-// Package tooltest finds the real compilers that tests run, by whatever version they are installed: Debian 12 has nvcc 11.8
-// with g++-11 and clang 15, Debian 13 nvcc 12.4 with g++-13 and clang 17. It knows nothing of kbuild.
+// Package tooltest finds the real compilers that tests run, by whatever version they are installed:
+// Debian 12 has nvcc 11.8 with g++-11 and clang 15, Debian 13 nvcc 12.4 with g++-13 and clang 17.
+// It knows nothing of kbuild.
 package tooltest
 
 import (
@@ -16,7 +17,8 @@ import (
 	"testing"
 )
 
-// Need skips a short run, and a test of which a program is missing. Where all must be there, as in `make test`, that fails.
+// Need skips a short run, and a test of which a program is missing. Where all must be there, as in
+// `make test`, that fails.
 func Need(t testing.TB, names ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -70,8 +72,8 @@ func CUDA(t testing.TB) float64 {
 	return release
 }
 
-// HostGCC is the name of a g++ that the nvcc in PATH takes for host code, which asks host_config.h: "g++-11". The name holds for gcc
-// too, with "gcc" in place of "g++".
+// HostGCC is the name of a g++ that the nvcc in PATH takes for host code, which asks host_config.h:
+// "g++-11". The name holds for gcc too, with "gcc" in place of "g++".
 func HostGCC(t testing.TB) string {
 	t.Helper()
 	Need(t, "nvcc")
@@ -91,8 +93,9 @@ var hostGCC = sync.OnceValue(func() string {
 	return ""
 })
 
-// LLVM is what the names of an installed clang++ and of the programs that belong to it end with: "-15" of clang++-15, ld.lld-15, llvm-ar-15
-// and clang-offload-bundler-15, "" of those without a version. Where there is a hipcc it is the clang of that.
+// LLVM is what the names of an installed clang++ and of the programs that belong to it end with:
+// "-15" of clang++-15, ld.lld-15, llvm-ar-15 and clang-offload-bundler-15, "" of those without a
+// version. Where there is a hipcc it is the clang of that.
 func LLVM(t testing.TB) string {
 	t.Helper()
 	Need(t)
@@ -156,15 +159,17 @@ func together(names ...string) bool {
 	return len(dirs) == 1
 }
 
-// ClangCUDA is the name of the clang++ that LLVM found, and of a test that is skipped where this clang compiles no CUDA, not even an empty
-// source: clang 17 of Debian 13 does not understand the __float128 of its C library, 2.41. The clang 15 of Debian 12 does.
+// ClangCUDA is the name of the clang++ that LLVM found, and of a test that is skipped where this
+// clang compiles no CUDA, not even an empty source: clang 17 of Debian 13 does not understand the
+// __float128 of its C library, 2.41. The clang 15 of Debian 12 does.
 func ClangCUDA(t testing.TB) string {
 	t.Helper()
 	return clangThat(t, clangCUDA)
 }
 
-// ClangLinksCUDA is the name of the newest clang++ in PATH whose relocatable CUDA kbuild links, 19 or newer. A test is skipped where there is
-// none that compiles an empty source with the toolkit of nvcc.
+// ClangLinksCUDA is the name of the newest clang++ in PATH whose relocatable CUDA kbuild links, 19
+// or newer. A test is skipped where there is none that compiles an empty source with the toolkit of
+// nvcc.
 func ClangLinksCUDA(t testing.TB) string {
 	t.Helper()
 	Need(t, "nvcc", "ptxas", "nvlink")
@@ -183,7 +188,8 @@ func ClangLinksCUDA(t testing.TB) string {
 	return ""
 }
 
-// ClangHost is the name of the clang++ that LLVM found, for one that compiles the host code of nvcc. The headers of CUDA 12.4 and of glibc
+// ClangHost is the name of the clang++ that LLVM found, for one that compiles the host code of
+// nvcc. The headers of CUDA 12.4 and of glibc
 // 2.41 declare cospi in two ways, which gcc lets pass.
 func ClangHost(t testing.TB) string {
 	t.Helper()

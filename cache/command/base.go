@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Base is a folder that may stand at another place, with all that is in it: a checkout. The zero Base is none.
+// Base is a folder that may stand at another place, with all that is in it: a checkout. The zero
+// Base is none.
 type Base struct {
 	Dir string // absolute, without links
 	Cwd string // the folder of the command below it, "." if it is the same
@@ -24,9 +25,10 @@ type Base struct {
 // baseMark stands for the folder in what is kept. No argument, variable or name of a file holds it.
 const baseMark = "\x00"
 
-// FindBase finds the base of a command in dir, which is absolute and without links: the folder that KBUILD_BASE_DIR names; else that of the
-// outermost git repository with an origin, other than the user's home, whose parts may be repositories of their own; else that of the outermost build tree of
-// CMake, which pip makes anew for each build.
+// FindBase finds the base of a command in dir, which is absolute and without links: the folder that
+// KBUILD_BASE_DIR names; else that of the outermost git repository with an origin, other than the
+// user's home, whose parts may be repositories of their own; else that of the outermost build tree
+// of CMake, which pip makes anew for each build.
 func FindBase(dir string, getenv func(string) string) Base {
 	if named := getenv("KBUILD_BASE_DIR"); named != "" {
 		real, err := filepath.EvalSymlinks(named)
@@ -92,10 +94,12 @@ func baseAt(base, dir, project string) Base {
 	return Base{base, filepath.Clean(below), project}
 }
 
-// openers are the options, apart from those that end with =, whose value is a folder or file without a blank between.
+// openers are the options, apart from those that end with =, whose value is a folder or file
+// without a blank between.
 var openers = [...]string{"-I", "-L", "-isystem", "-iquote", "-idirafter", "-include", "-imacros"}
 
-// Spell writes the base in a text as a mark. ok is false if it stands where no path begins, so that the mark may mean something else elsewhere.
+// Spell writes the base in a text as a mark. ok is false if it stands where no path begins, so that
+// the mark may mean something else elsewhere.
 func (b Base) Spell(text string) (spelled string, ok bool) {
 	if b.Dir == "" {
 		return text, true

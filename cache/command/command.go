@@ -1,9 +1,11 @@
-// Package command remembers what command lines of compilers made, and all that they depended on: the fast way of `kbuild cc`. A command line in a
-// folder, with an environment, has a file: a view of the paths that its compile looked at, as a build tree has one of a whole build (cache/tree), and
-// what came of it. Where each path is what it was, by stat or else by content, the outputs are taken from the action cache, and no process starts.
+// Package command remembers what command lines of compilers made, and all that they depended on:
+// the fast way of `kbuild cc`. A command line in a folder, with an environment, has a file: a view
+// of the paths that its compile looked at, as a build tree has one of a whole build (cache/tree),
+// and what came of it. Where each path is what it was, by stat or else by content, the outputs are
+// taken from the action cache, and no process starts.
 //
-// The file is written whole and renamed into place, so any number of processes use it without a lock. Losing one costs time: behind it stand the
-// records of the passes.
+// The file is written whole and renamed into place, so any number of processes use it without a
+// lock. Losing one costs time: behind it stand the records of the passes.
 package command
 
 import (
@@ -49,7 +51,8 @@ type Text struct {
 	Rule string `json:"rule,omitempty"` // compiler family that wrote a dependency file, "gcc" or "clang", which fixes its line breaks; "" for other files
 }
 
-// Key names a command line in a folder, which is absolute. env has all variables that may change what it makes or says.
+// Key names a command line in a folder, which is absolute. env has all variables that may change
+// what it makes or says.
 func Key(argv []string, dir string, env []string) cache.Key {
 	h := cache.NewHasher()
 	h.Field("format", format)
@@ -64,8 +67,9 @@ func Key(argv []string, dir string, env []string) cache.Key {
 	return h.Sum()
 }
 
-// SharedKey is Key for whoever runs the command at another place of its base. files are the texts of files that the command line stands for. ok is false
-// if the command cannot be spelled without the place.
+// SharedKey is Key for whoever runs the command at another place of its base. files are the texts
+// of files that the command line stands for. ok is false if the command cannot be spelled without
+// the place.
 func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok bool) {
 	if base.Dir == "" {
 		return key, false
@@ -90,8 +94,9 @@ func SharedKey(argv []string, base Base, env, files []string) (key cache.Key, ok
 	return h.Sum(), true
 }
 
-// Memory is where an action cache remembers command lines. What is not used for long is removed as all that the cache has, at any moment: who has
-// just opened it reads on, and who does not find an output compiles.
+// Memory is where an action cache remembers command lines. What is not used for long is removed as
+// all that the cache has, at any moment: who has just opened it reads on, and who does not find an
+// output compiles.
 type Memory struct{ store *disk.Store }
 
 // Open gives the memory of a store.
@@ -124,8 +129,9 @@ func madeOf(v *tree.View) *Made {
 	return made
 }
 
-// Find gives what a command made the last time; nil if that is not known. It would make the same now if holds, that is if all that it depended on is
-// what it was. dir is its folder. changed are paths that are not.
+// Find gives what a command made the last time; nil if that is not known. It would make the same
+// now if holds, that is if all that it depended on is what it was. dir is its folder. changed are
+// paths that are not.
 func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, changed []string) {
 	db, v := m.open(key)
 	if v == nil {
@@ -137,8 +143,8 @@ func (m *Memory) Find(key cache.Key, dir string) (made *Made, holds bool, change
 	return made, err == nil && made != nil && len(changed) == 0, changed
 }
 
-// FindShared is Find for what was perhaps made at another place of the base. It is kept under the key here, which is of this place, so that the next
-// time stat answers. began is when the call did.
+// FindShared is Find for what was perhaps made at another place of the base. It is kept under the
+// key here, which is of this place, so that the next time stat answers. began is when the call did.
 func (m *Memory) FindShared(shared, here cache.Key, dir string, began time.Time) (made *Made, holds bool, changed []string) {
 	db, v := m.open(shared)
 	if v == nil {
@@ -238,8 +244,9 @@ func (m *Memory) Keep(key cache.Key, observed []cache.Observation, made Made) er
 	})
 }
 
-// Memory may be short where passes run that never ran before, and take more than was guessed. Then there is a better guess for all that never ran in that folder:
-// twice as much. The file of a folder is a number.
+// Memory may be short where passes run that never ran before, and take more than was guessed. Then
+// there is a better guess for all that never ran in that folder: twice as much. The file of a
+// folder is a number.
 
 // Short is that guess, in bytes; 0 if nothing was short of memory.
 func (m *Memory) Short(dir string) int64 {
@@ -248,7 +255,8 @@ func (m *Memory) Short(dir string) int64 {
 	return max(0, n)
 }
 
-// NoteShort notes it. Of several the largest counts; that two at once may lose one makes a guess worse, as without.
+// NoteShort notes it. Of several the largest counts; that two at once may lose one makes a guess
+// worse, as without.
 func (m *Memory) NoteShort(dir string, bytes int64) {
 	name := m.short(dir)
 	if bytes <= m.Short(dir) || os.MkdirAll(filepath.Dir(name), 0o777) != nil {
@@ -269,7 +277,8 @@ func (m *Memory) short(dir string) string {
 // Used stamps a command that was brought: what is used stays longest.
 func (m *Memory) Used(key cache.Key) { m.store.UsedCommand(key) }
 
-// Place writes the outputs of a command, which dir is the folder of. They are new files: whoever waits for them goes by their times.
+// Place writes the outputs of a command, which dir is the folder of. They are new files: whoever
+// waits for them goes by their times.
 func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
 	for _, o := range made.Outputs {
 		if err := replaceable(cache.Absolute(dir, o.Path)); err != nil {
@@ -299,8 +308,9 @@ func (m *Memory) Place(ctx context.Context, made *Made, dir string) error {
 	return nil
 }
 
-// replaceable wants a name that is free, or of a plain file of its own. What else there may be, a device, a link, a folder, a file of other rights, is
-// for the compiler, which writes into it or fails.
+// replaceable wants a name that is free, or of a plain file of its own. What else there may be, a
+// device, a link, a folder, a file of other rights, is for the compiler, which writes into it or
+// fails.
 func replaceable(name string) error {
 	var st unix.Stat_t
 	err := unix.Lstat(name, &st)
@@ -316,7 +326,8 @@ func replaceable(name string) error {
 	return nil
 }
 
-// umask is what new files are not allowed. The kernel tells it only to who sets it, but for a line of /proc.
+// umask is what new files are not allowed. The kernel tells it only to who sets it, but for a line
+// of /proc.
 var umask = sync.OnceValue(func() uint32 {
 	text, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(text), "\nUmask:\t")
@@ -342,8 +353,8 @@ func (m *Memory) copy(o cache.Output, w io.Writer) error {
 	return err
 }
 
-// WriteFile makes a new file of that name. Until it is whole it has no name, where the file system can do that, so that a process that is killed
-// leaves nothing.
+// WriteFile makes a new file of that name. Until it is whole it has no name, where the file system
+// can do that, so that a process that is killed leaves nothing.
 func WriteFile(name string, exec bool, write func(io.Writer) error) error {
 	mode := uint32(0o666)
 	if exec {

@@ -65,7 +65,8 @@ func digest(t *testing.T, file string) cache.Digest {
 	return d
 }
 
-// What is remembered comes back as long as what it depended on is what it was, by content if not by stat.
+// What is remembered comes back as long as what it depended on is what it was, by content if not by
+// stat.
 func TestFind(t *testing.T) {
 	m, key, dir := remembered(t)
 	made, holds, changed := m.Find(key, dir)
@@ -158,8 +159,8 @@ func TestWriteNamed(t *testing.T) {
 	}
 }
 
-// A collection takes what is remembered with its outputs, the longest unused first; one that was brought stays. While it runs, who brings a command gets
-// it whole or not at all.
+// A collection takes what is remembered with its outputs, the longest unused first; one that was
+// brought stays. While it runs, who brings a command gets it whole or not at all.
 func TestCollection(t *testing.T) {
 	m, key, dir := remembered(t)
 	ctx := t.Context()

@@ -2,8 +2,9 @@ package command
 
 import "strings"
 
-// Compilers break the lines of a dependency file by the length of the names in it, so one with the names of another place has other lines. These are
-// the rules of gcc (libcpp/mkdeps.cc, 72 columns) and clang (lib/Frontend/DependencyFile.cpp, 75).
+// Compilers break the lines of a dependency file by the length of the names in it, so one with the
+// names of another place has other lines. These are the rules of gcc (libcpp/mkdeps.cc, 72 columns)
+// and clang (lib/Frontend/DependencyFile.cpp, 75).
 
 // gccRule breaks the lines of a rule with targets and files as gcc does.
 func gccRule(targets, files []string) string {

@@ -20,8 +20,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A bundle is a part of a store in one file, to ship with a package or to seed a machine with: a tar file,
-// compressed with zstd as a whole, of
+// A bundle is a part of a store in one file, to ship with a package or to seed a machine with: a
+// tar file, compressed with zstd as a whole, of
 //
 //	manifest.json             a Manifest
 //	blobs/<digest>            content, as it is, before the first record that names it
@@ -58,7 +58,8 @@ func Entry(output string, r *cache.Record) BundleEntry {
 	return BundleEntry{output, recordName(r.Command, r.ID()), r}
 }
 
-// Export writes the entries of m with the content of their outputs. It counts them in the manifest that it gives back.
+// Export writes the entries of m with the content of their outputs. It counts them in the manifest
+// that it gives back.
 func (s *Store) Export(ctx context.Context, w io.Writer, m Manifest) (Manifest, error) {
 	m.Format = bundleFormat
 	steps := m.count()
@@ -174,9 +175,10 @@ type ImportResult struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// Import adds the entries of a bundle, once accept has seen its manifest and given no error. A bundle that ends early or is
-// damaged is an error; what came before stays, whole. Nothing is read that the manifest does not announce: a file that pretends to be a
-// bundle is refused at its first bytes, at the first header that does not fit, or where it goes on after its end.
+// Import adds the entries of a bundle, once accept has seen its manifest and given no error. A
+// bundle that ends early or is damaged is an error; what came before stays, whole. Nothing is read
+// that the manifest does not announce: a file that pretends to be a bundle is refused at its first
+// bytes, at the first header that does not fit, or where it goes on after its end.
 func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) error) (ImportResult, error) {
 	var res ImportResult
 	z, err := openBundle(r)
@@ -206,11 +208,12 @@ func (s *Store) Import(ctx context.Context, r io.Reader, accept func(Manifest) e
 	return res, s.unwritable(s.keepManifest(b.m))
 }
 
-// bundleWindow is the most that what is compressed refers back to: what the encoder does, and so a bound of the memory that a
-// bundle can ask for.
+// bundleWindow is the most that what is compressed refers back to: what the encoder does, and so a
+// bound of the memory that a bundle can ask for.
 const bundleWindow = 8 << 20
 
-// zstdMagic begins a zstd frame. There are frames that are to be skipped, of up to 4 GiB each; a bundle begins with none.
+// zstdMagic begins a zstd frame. There are frames that are to be skipped, of up to 4 GiB each; a
+// bundle begins with none.
 var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 func openBundle(r io.Reader) (*zstd.Decoder, error) {
@@ -342,14 +345,16 @@ func (s *Store) keepManifest(m Manifest) error {
 	return s.putFile(s.path(imports, fmt.Sprintf("%x.json", sha256.Sum256(text))), text)
 }
 
-// Imports are the manifests of the bundles that were imported, latest first. One that cannot be read is left out.
+// Imports are the manifests of the bundles that were imported, latest first. One that cannot be
+// read is left out.
 func (s *Store) Imports() []Manifest {
 	var out []Manifest
 	s.eachImport(func(_ string, m Manifest) { out = append(out, m) })
 	return out
 }
 
-// Imported names, by the first output of an action, the record that the latest bundle with such an action has of it.
+// Imported names, by the first output of an action, the record that the latest bundle with such an
+// action has of it.
 func (s *Store) Imported() map[string]string {
 	out := map[string]string{}
 	for _, m := range slices.Backward(s.Imports()) {

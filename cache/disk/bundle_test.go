@@ -88,7 +88,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// Where records came from is known to one machine alone: no bundle has it, and what a bundle says of it does not count.
+// Where records came from is known to one machine alone: no bundle has it, and what a bundle says
+// of it does not count.
 func TestOriginOfBundle(t *testing.T) {
 	from, to := open(t, t.TempDir()), open(t, t.TempDir())
 	r := entry(t, from, "a", "x")

@@ -12,9 +12,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// What is remembered of a command line of a compiler is a file beside the store: commands/xx/<the rest of its key>. What is in it is the business of
-// cache/command. The store knows how old it is, and what it holds on to: a record of the same key names the outputs, so that they stay, and go, like
-// those of any record. A collection that removes the record removes the file.
+// What is remembered of a command line of a compiler is a file beside the store: commands/xx/<the
+// rest of its key>. What is in it is the business of cache/command. The store knows how old it is,
+// and what it holds on to: a record of the same key names the outputs, so that they stay, and go,
+// like those of any record. A collection that removes the record removes the file.
 
 // commandsDir is the folder of these files, in that of the cache.
 const commandsDir = "commands"
@@ -25,7 +26,8 @@ func (s *Store) Command(key cache.Key) string {
 	return filepath.Join(s.dir, commandsDir, name[:2], name[2:])
 }
 
-// PutCommand makes the file of a command whose outputs are in the store. write writes it under another name, which is free.
+// PutCommand makes the file of a command whose outputs are in the store. write writes it under
+// another name, which is free.
 func (s *Store) PutCommand(key cache.Key, outputs []cache.Output, write func(tmp string) error) error {
 	if err := s.Keep(&cache.Record{Command: key, Outputs: outputs, Made: s.now()}); err != nil {
 		return err
@@ -57,8 +59,8 @@ func (s *Store) eachCommand(ctx context.Context, visit func(key cache.Key, name 
 	})
 }
 
-// scanCommands gives each record the file of its command. A file without a record is of no use, nor is what a killed process has left of another kbuild:
-// they go when they are old.
+// scanCommands gives each record the file of its command. A file without a record is of no use, nor
+// is what a killed process has left of another kbuild: they go when they are old.
 func (c *collection) scanCommands(ctx context.Context) error {
 	byKey := map[cache.Key]int{}
 	for i, r := range c.records {

@@ -17,10 +17,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// A blob holds content as it is, or as a zstd frame under a name that ends in ".zst". It is compressed where that
-// saves a quarter of it or more, as it does for PTX, objects and libraries, and where the file system cannot
-// share its blocks with the build tree: a clone costs less than any compression. Its name is the digest of the
-// content either way, and so is what a restore checks.
+// A blob holds content as it is, or as a zstd frame under a name that ends in ".zst". It is
+// compressed where that saves a quarter of it or more, as it does for PTX, objects and libraries,
+// and where the file system cannot share its blocks with the build tree: a clone costs less than
+// any compression. Its name is the digest of the content either way, and so is what a restore
+// checks.
 
 const (
 	compressedEnding = ".zst"
@@ -89,7 +90,8 @@ func newDecoder(src io.Reader) (*zstd.Decoder, error) {
 	return zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
-// write gives dst the content of src, about size bytes, in the form that it returns, and hashes it. dst is empty.
+// write gives dst the content of src, about size bytes, in the form that it returns, and hashes it.
+// dst is empty.
 func (t *transfer) write(dst *os.File, src io.Reader, size int64) (d cache.Digest, n int64, compressed bool, err error) {
 	if f, ok := src.(*os.File); ok && t.clone(dst, f) {
 		d, n, err = t.run(nil, dst) // shared without reading it, so it is read back
@@ -128,8 +130,8 @@ func (t *transfer) compress(dst io.Writer, src io.Reader) (cache.Digest, int64, 
 	return d, n, err
 }
 
-// read copies content out of a blob and hashes it; dst may be nil. Content longer than size is damaged, whatever else
-// the frame promises.
+// read copies content out of a blob and hashes it; dst may be nil. Content longer than size is
+// damaged, whatever else the frame promises.
 func (t *transfer) read(dst io.Writer, blob *os.File, compressed bool, size int64) (cache.Digest, int64, error) {
 	if !compressed {
 		return t.run(dst, blob)
@@ -154,7 +156,8 @@ func hashBlob(ctx context.Context, b blobFile) (cache.Digest, int64, error) {
 	return t.read(nil, f, b.compressed, 1<<50)
 }
 
-// wrongSize says that a blob does not hold size bytes. What is compressed tells only when it is read.
+// wrongSize says that a blob does not hold size bytes. What is compressed tells only when it is
+// read.
 func wrongSize(info fs.FileInfo, compressed bool, size int64) error {
 	switch {
 	case !info.Mode().IsRegular() || info.Size() == 0 && size > 0:

@@ -14,9 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// The counters file has a line for each build: five numbers, three more where there was a remote cache, and
-// their check sum, "+" at its end. Lines are appended under a lock, in one write; a line that does not parse counts nothing. A file past
-// maxCounters is folded into one line.
+// The counters file has a line for each build: five numbers, three more where there was a remote
+// cache, and their check sum, "+" at its end. Lines are appended under a lock, in one write; a line
+// that does not parse counts nothing. A file past maxCounters is folded into one line.
 
 const maxCounters = 64 << 10
 
@@ -86,7 +86,8 @@ func parseCounters(line string) (c cache.Counters) {
 	return c
 }
 
-// countersLine has five numbers where there was no remote cache: as older versions, which share the file, write and read them.
+// countersLine has five numbers where there was no remote cache: as older versions, which share the
+// file, write and read them.
 func countersLine(c cache.Counters) string {
 	check := c.Direct ^ c.Stage<<1 ^ c.Misses<<2 ^ c.Bytes<<3 ^ int64(c.Saved)<<4 ^ c.Remote<<5 ^ c.Received<<6 ^ c.Sent<<7
 	more := ""

@@ -45,10 +45,10 @@ type GCResult struct {
 	Over     int64 `json:"over"`     // of these, above the limit: what is too young to be removed
 }
 
-// GC removes records that were not used for maxAge, then the least recently used ones until the store
-// is no bigger than maxBytes, then blobs that no record names and files that killed processes left
-// behind. A limit of zero or less is none. A blob younger than an hour stays, with the record that names it, so right after a build
-// the store may remain bigger than asked.
+// GC removes records that were not used for maxAge, then the least recently used ones until the
+// store is no bigger than maxBytes, then blobs that no record names and files that killed processes
+// left behind. A limit of zero or less is none. A blob younger than an hour stays, with the record
+// that names it, so right after a build the store may remain bigger than asked.
 func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (GCResult, error) {
 	c := &collection{s: s, refs: map[cache.Digest]int{}, blobs: map[cache.Digest][]blobFile{}}
 	if err := c.scan(ctx); err != nil {
@@ -80,8 +80,9 @@ func (s *Store) GC(ctx context.Context, maxBytes int64, maxAge time.Duration) (G
 }
 
 // MaybeGC runs GC with a limit of bytes if the last one began an hour ago or longer. The stamp is
-// renewed before the scan, so that of many builds that end together one collects. The first time it only leaves the
-// stamp: a store that was just made has nothing to remove. On a store that cannot be written it does nothing.
+// renewed before the scan, so that of many builds that end together one collects. The first time it
+// only leaves the stamp: a store that was just made has nothing to remove. On a store that cannot
+// be written it does nothing.
 func (s *Store) MaybeGC(ctx context.Context, limit int64) (GCResult, error) {
 	stamp, now := s.path("gc"), s.now()
 	info, missing := os.Stat(stamp)
@@ -207,7 +208,8 @@ func (c *collection) drop(r usedRecord) error {
 	return nil
 }
 
-// doom counts the files of a digest that sweep will remove, once the last record that names it has gone.
+// doom counts the files of a digest that sweep will remove, once the last record that names it has
+// gone.
 func (c *collection) doom(d cache.Digest) {
 	if c.refs[d] > 0 {
 		return

@@ -90,9 +90,9 @@ func (s *Store) create(fill func(tmp *os.File) (name string, err error)) error {
 	return err
 }
 
-// reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it for
-// the record to come. The content of an existing blob is not read: Restore does that. One that cannot
-// be touched (another user's) is written anew.
+// reuse reports whether a blob is there, and makes it young, so that a gc that runs now leaves it
+// for the record to come. The content of an existing blob is not read: Restore does that. One that
+// cannot be touched (another user's) is written anew.
 func (s *Store) reuse(o cache.Output) bool {
 	name, compressed, info, err := s.findBlob(o.Digest)
 	if err != nil || wrongSize(info, compressed, o.Size) != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// powerless runs f so that permissions count, which they do not for root: the thread gives up that power for the time. It stays root, who has
-// a way to the folder wherever it is.
+// powerless runs f so that permissions count, which they do not for root: the thread gives up that
+// power for the time. It stays root, who has a way to the folder wherever it is.
 func powerless(t *testing.T, f func()) {
 	if os.Geteuid() != 0 {
 		f()

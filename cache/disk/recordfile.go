@@ -24,9 +24,9 @@ import (
 //	{...}
 //	sha256 <digest>        of all before this line
 //
-// The blobs come first so that gc learns them from a few hundred bytes; the JSON with all headers of a
-// CUDA source is 80 KB. Any doubt makes the file corrupt: a missing or surplus byte, a wrong sum, a
-// record of another key, blobs that are not the outputs'.
+// The blobs come first so that gc learns them from a few hundred bytes; the JSON with all headers
+// of a CUDA source is 80 KB. Any doubt makes the file corrupt: a missing or surplus byte, a wrong
+// sum, a record of another key, blobs that are not the outputs'.
 
 const (
 	recordMagic = "kbuild record 1\n"
@@ -107,8 +107,9 @@ func recordHead(b []byte) (blobs []cache.Digest, text []byte, ok bool) {
 	return blobs, nil, false
 }
 
-// errOtherVersion is a record that is whole, as its sum says, and is none to this kbuild: it has another form, or an id of other fields. A kbuild of that version
-// may still use it; who does not leaves it to gc.
+// errOtherVersion is a record that is whole, as its sum says, and is none to this kbuild: it has
+// another form, or an id of other fields. A kbuild of that version may still use it; who does not
+// leaves it to gc.
 var errOtherVersion = errors.New("a record of another version of kbuild")
 
 // sealed reports a record file with the right sum.
@@ -147,8 +148,8 @@ func readAtMost(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1)) // a longer one fails its sum
 }
 
-// readHead gives the blobs that a record names, unchecked: enough to know what must stay. ok is false
-// if the file is no record.
+// readHead gives the blobs that a record names, unchecked: enough to know what must stay. ok is
+// false if the file is no record.
 func readHead(name string) (blobs []cache.Digest, ok bool) {
 	for most := int64(4 << 10); ; most *= 16 {
 		b, err := readAtMost(name, most)

@@ -29,8 +29,8 @@ func (s *Store) Records(ctx context.Context, command cache.Key) ([]*cache.Record
 	return records, nil
 }
 
-// Used implements cache.Store. It stamps the record at each use: one system call beside the many of a
-// restore, for an exact order. On a store that cannot be written nothing happens.
+// Used implements cache.Store. It stamps the record at each use: one system call beside the many of
+// a restore, for an exact order. On a store that cannot be written nothing happens.
 func (s *Store) Used(r *cache.Record) {
 	now := s.now()
 	os.Chtimes(s.record(r), now, now)

@@ -12,9 +12,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A record is a file of its own, named by its command key and its id, in one of 256 folders. A folder for each command
-// would be listed faster, and cost a mkdir for each record, which is a third of what storing it costs. So a folder is
-// listed when a command in it is first asked for, and again when its time says that somebody else wrote into it.
+// A record is a file of its own, named by its command key and its id, in one of 256 folders. A
+// folder for each command would be listed faster, and cost a mkdir for each record, which is a
+// third of what storing it costs. So a folder is listed when a command in it is first asked for,
+// and again when its time says that somebody else wrote into it.
 
 // shard is what is known of one of the folders.
 type shard struct {
@@ -68,7 +69,8 @@ func (sh *shard) list(dir string) {
 	}
 }
 
-// wrote notes a record of this process. What another process wrote at the same moment may go unseen: a miss.
+// wrote notes a record of this process. What another process wrote at the same moment may go
+// unseen: a miss.
 func (s *Store) wrote(command cache.Key, id cache.Digest) {
 	sh := &s.shards[command[0]]
 	sh.mu.Lock()

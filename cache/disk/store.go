@@ -1,5 +1,5 @@
-// Package disk keeps the action cache in a folder that any number of processes share; it knows files,
-// digests and their age, and nothing of what an action is.
+// Package disk keeps the action cache in a folder that any number of processes share; it knows
+// files, digests and their age, and nothing of what an action is.
 //
 // # Layout
 //
@@ -17,10 +17,11 @@
 // after all its blobs, and removed before them.
 //
 // Nothing is fsync'ed, on purpose. After a power loss a file may be empty or hold zeros under its
-// final name; but each blob is checked against its digest by the very copy that restores it, and each
-// record carries its own SHA-256. So a torn entry is a miss that removes itself, the same as any other
-// damage, and an fsync per file (0.8 ms here against 0.1 ms for all else of a 100 KB blob on a virtual
-// disk, 5 to 30 ms on a spinning one) would buy only that a few entries survive a crash.
+// final name; but each blob is checked against its digest by the very copy that restores it, and
+// each record carries its own SHA-256. So a torn entry is a miss that removes itself, the same as
+// any other damage, and an fsync per file (0.8 ms here against 0.1 ms for all else of a 100 KB blob
+// on a virtual disk, 5 to 30 ms on a spinning one) would buy only that a few entries survive a
+// crash.
 //
 // Restored files are reflinks where the file system can and copies elsewhere, never hard links: an
 // object that a later tool changes in place would change the blob with it.
@@ -65,9 +66,10 @@ var _ cache.Store = (*Store)(nil)
 // Folder is the folder of the store.
 func (s *Store) Folder() string { return s.dir }
 
-// Dir is the cache folder: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder as the platform
-// defines it. A relative $KBUILD_CACHE_DIR is refused: it would name another folder for each folder
-// that a build is started in, and so a cache that never hits. The folder need not exist.
+// Dir is the cache folder: $KBUILD_CACHE_DIR, else kbuild in the user's cache folder as the
+// platform defines it. A relative $KBUILD_CACHE_DIR is refused: it would name another folder for
+// each folder that a build is started in, and so a cache that never hits. The folder need not
+// exist.
 func Dir(getenv func(string) string) (string, error) {
 	if dir := getenv(EnvDir); dir != "" {
 		if !filepath.IsAbs(dir) {
@@ -131,15 +133,16 @@ func (s *Store) path(parts ...string) string {
 }
 
 // temp opens a private file in v2/tmp. Its name cannot collide with that of another machine that
-// shares the folder. Entries are read-only files: nothing writes into them once they have their name.
+// shares the folder. Entries are read-only files: nothing writes into them once they have their
+// name.
 func (s *Store) temp() (*os.File, error) {
 	var b [16]byte
 	rand.Read(b[:])
 	return regular.Open(s.path("tmp", hex.EncodeToString(b[:])), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o444)
 }
 
-// publish renames a finished temporary file into place and makes the folder for it if need be. gc may
-// remove an empty folder at any moment, so it tries again.
+// publish renames a finished temporary file into place and makes the folder for it if need be. gc
+// may remove an empty folder at any moment, so it tries again.
 func (s *Store) publish(tmp, name string) error {
 	if err := s.step("rename"); err != nil {
 		return err
@@ -162,7 +165,8 @@ func (s *Store) step(name string) error {
 	return s.fault(name)
 }
 
-// WriteError is trouble with writing into a store, such as a full disk, and says what to do about it.
+// WriteError is trouble with writing into a store, such as a full disk, and says what to do about
+// it.
 type WriteError struct{ error }
 
 // Unwrap gives the cause.

@@ -243,7 +243,8 @@ func noise(n int) string {
 
 func flip(s string, i int) string { return s[:i] + string(s[i]^1) + s[i+1:] }
 
-// No byte of a record can change unseen, also where it would still be a record: in a digest, in a path.
+// No byte of a record can change unseen, also where it would still be a record: in a digest, in a
+// path.
 func TestEveryByteOfARecord(t *testing.T) {
 	s := open(t, t.TempDir())
 	r, file := action(t, "a", "x")

@@ -26,7 +26,8 @@ type transfer struct {
 	store *Store                  // the store that it writes to or reads from; nil if it only hashes
 }
 
-// clone makes dst share the content of src where the file system can. One that could not once is not asked again.
+// clone makes dst share the content of src where the file system can. One that could not once is
+// not asked again.
 func (t *transfer) clone(dst, src *os.File) bool {
 	if t.store == nil || t.store.copies.Load() {
 		return false

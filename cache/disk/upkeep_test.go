@@ -79,8 +79,8 @@ func TestGCByAge(t *testing.T) {
 	}
 }
 
-// Right after a build there is nothing that may go: a smaller limit costs no record, and is told to be missed. Later what was not used for
-// longest goes, each record with its blob.
+// Right after a build there is nothing that may go: a smaller limit costs no record, and is told to
+// be missed. Later what was not used for longest goes, each record with its blob.
 func TestGCDropsNoRecordInVain(t *testing.T) {
 	s := open(t, t.TempDir())
 	const n, each = 27, 20_000
@@ -333,7 +333,8 @@ func BenchmarkRecords500Headers(b *testing.B) {
 	}
 }
 
-// Records that are whole and have another form, or a name that is made of other fields, are of another version of kbuild: verify leaves them to gc.
+// Records that are whole and have another form, or a name that is made of other fields, are of
+// another version of kbuild: verify leaves them to gc.
 func TestVerifyLeavesOtherVersions(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, "now", "content")

@@ -26,9 +26,10 @@ type VerifyResult struct {
 	Others   int   `json:"others"` // records of other versions of kbuild, whose outputs were not looked for
 }
 
-// Verify checks that every blob has its digest, every record is whole, and the blobs of every record are
-// there; each problem is reported, blobs first, in the order of names. Records of other versions of kbuild are counted. With repair, broken entries are
-// removed: a removed entry is a miss. Builds may run meanwhile; entries that vanish are no problems.
+// Verify checks that every blob has its digest, every record is whole, and the blobs of every
+// record are there; each problem is reported, blobs first, in the order of names. Records of other
+// versions of kbuild are counted. With repair, broken entries are removed: a removed entry is a
+// miss. Builds may run meanwhile; entries that vanish are no problems.
 func (s *Store) Verify(ctx context.Context, repair bool, report func(Problem)) (VerifyResult, error) {
 	v := &verification{s: s, ctx: ctx, repair: repair, report: report, bad: map[cache.Digest]bool{}}
 	err := s.eachBlob(ctx, v.blob)

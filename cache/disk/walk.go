@@ -58,8 +58,8 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	return st, err
 }
 
-// eachRecord visits the record files, sorted by name. A folder that cannot be read ends the walk with
-// an error; a file that vanishes meanwhile is passed over.
+// eachRecord visits the record files, sorted by name. A folder that cannot be read ends the walk
+// with an error; a file that vanishes meanwhile is passed over.
 func (s *Store) eachRecord(ctx context.Context, visit func(name string, info fs.FileInfo)) error {
 	return eachDir(ctx, s.path("records"), func(dir string) error {
 		return eachFile(ctx, dir, func(info fs.FileInfo) {

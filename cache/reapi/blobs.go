@@ -17,8 +17,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Blobs over gRPC. Small ones go in batches, several in one message; the others, and what is compressed, have a stream each. A server lists
-// apart what it takes compressed on streams and in batches; only streams are used so.
+// Blobs over gRPC. Small ones go in batches, several in one message; the others, and what is
+// compressed, have a stream each. A server lists apart what it takes compressed on streams and in
+// batches; only streams are used so.
 
 // read takes a small blob in one message, and a large one as a stream of messages.
 func (s *grpcServer) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error) {
@@ -38,7 +39,8 @@ func (s *grpcServer) read(ctx context.Context, b Blob, w io.Writer) (wire int64,
 	return wire, s.fault(err)
 }
 
-// refusesZstd reports whether an error is that of a server that does not do what it says, or not within our bounds. It is not asked again.
+// refusesZstd reports whether an error is that of a server that does not do what it says, or not
+// within our bounds. It is not asked again.
 func (s *grpcServer) refusesZstd(err error) bool {
 	code := status.Code(err)
 	refuses := code == codes.Unimplemented || code == codes.InvalidArgument || errors.Is(err, zstd.ErrWindowSizeExceeded)
@@ -48,8 +50,8 @@ func (s *grpcServer) refusesZstd(err error) bool {
 	return refuses
 }
 
-// readStream takes a blob from its beginning. It is never gone on with in the middle: at which byte a compressed stream would go on is taken
-// in two ways by servers.
+// readStream takes a blob from its beginning. It is never gone on with in the middle: at which byte
+// a compressed stream would go on is taken in two ways by servers.
 func (s *grpcServer) readStream(ctx context.Context, b Blob, w io.Writer, compressed bool) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()
@@ -163,7 +165,8 @@ func requestOf(c content) (*re.BatchUpdateBlobsRequest_Request, error) {
 	return &re.BatchUpdateBlobsRequest_Request{Digest: digestOf(c.Blob), Data: data}, nil
 }
 
-// writeBatch sends blobs in one message. One that is too large for the server is halved, down to a blob, which then gets a stream.
+// writeBatch sends blobs in one message. One that is too large for the server is halved, down to a
+// blob, which then gets a stream.
 func (s *grpcServer) writeBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) (wire int64, err error) {
 	if len(batch) == 0 {
 		return 0, nil
@@ -193,7 +196,8 @@ func (s *grpcServer) writeBatch(ctx context.Context, batch []*re.BatchUpdateBlob
 	return wire, s.fault(err)
 }
 
-// slowest is the speed in bytes a second at which what is sent in one message, and so cannot be seen to move, must arrive.
+// slowest is the speed in bytes a second at which what is sent in one message, and so cannot be
+// seen to move, must arrive.
 const slowest = 64 << 10
 
 func (s *grpcServer) sendBatch(ctx context.Context, batch []*re.BatchUpdateBlobsRequest_Request) error {
@@ -240,7 +244,8 @@ func (s *grpcServer) writeLarge(ctx context.Context, c content) (wire int64, err
 	return wire, s.fault(err)
 }
 
-// errEnded is what sending meets that a server has ended. One that has the blob already does so; what it means stands in its answer.
+// errEnded is what sending meets that a server has ended. One that has the blob already does so;
+// what it means stands in its answer.
 var errEnded = errors.New("the server has ended the stream")
 
 // writeStream sends a blob.

@@ -130,7 +130,8 @@ func TestSaysItHas(t *testing.T) {
 	}
 }
 
-// A web server closes connections that have been used for long, and may do so just when the next request comes.
+// A web server closes connections that have been used for long, and may do so just when the next
+// request comes.
 func TestConnectionClosed(t *testing.T) {
 	var mu sync.Mutex
 	used := map[string]bool{}

@@ -22,7 +22,8 @@ import (
 //	Under the key of ["kbuild", "outputs", COMMAND KEY, ID] an entry with the outputs of one record, files "0", "1" and so on. It is asked
 //	for before the record counts: a server that checks completeness then says whether it still has them, and keeps them for longer.
 //
-// The last writer of the first entry wins. What two wrote at once, one finds again another time: a record that was lost is a miss.
+// The last writer of the first entry wins. What two wrote at once, one finds again another time: a
+// record that was lost is a miss.
 
 // maxRecords bounds the records under one key, and so what one lookup reads.
 const maxRecords = 16
@@ -88,8 +89,8 @@ func (c *Client) Has(ctx context.Context, r *cache.Record) (bool, error) {
 	return err == nil && slices.Equal(e.Files, outputs(r)), err
 }
 
-// Fetch writes the content of an output to w, which keeps it in the folder dir, and returns the bytes
-// that came. w may have got something if there is an error, which may be ErrMiss.
+// Fetch writes the content of an output to w, which keeps it in the folder dir, and returns the
+// bytes that came. w may have got something if there is an error, which may be ErrMiss.
 func (c *Client) Fetch(ctx context.Context, o cache.Output, dir string, w io.Writer) (wire int64, err error) {
 	b := Blob{o.Digest, o.Size}
 	total, err := bounded([]File{{Name: o.Path, Blob: b}})
@@ -119,7 +120,8 @@ func (c *Client) read(ctx context.Context, b Blob, w io.Writer) (wire int64, err
 	return wire, err
 }
 
-// Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that of the records. It gives the bytes that were sent.
+// Store keeps a record and its outputs: the blobs first, then the entry of the outputs, then that
+// of the records. It gives the bytes that were sent.
 func (c *Client) Store(ctx context.Context, r *cache.Record, open func(cache.Output) (io.ReadCloser, error)) (sent int64, err error) {
 	text, err := disk.EncodeRecord(r)
 	if err == nil {

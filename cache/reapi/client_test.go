@@ -42,8 +42,8 @@ func opener(outputs ...[]byte) func(cache.Output) (io.ReadCloser, error) {
 	}
 }
 
-// eachServer runs a test with real servers: one that knows what it keeps, and one that keeps what it is given. The variable KBUILD_TEST_SERVERS may
-// have the addresses of others that run already.
+// eachServer runs a test with real servers: one that knows what it keeps, and one that keeps what
+// it is given. The variable KBUILD_TEST_SERVERS may have the addresses of others that run already.
 func eachServer(t *testing.T, test func(t *testing.T, c *Client)) {
 	servers := map[string]func(testing.TB) string{
 		"BuildGrid": tooltest.BuildGrid,
@@ -68,7 +68,8 @@ func eachServer(t *testing.T, test func(t *testing.T, c *Client)) {
 	}
 }
 
-// What is stored comes back, in one message and as a stream, and is not sent twice. Of two records with one key both come back.
+// What is stored comes back, in one message and as a stream, and is not sent twice. Of two records
+// with one key both come back.
 func TestStored(t *testing.T) {
 	eachServer(t, func(t *testing.T, c *Client) {
 		small, large, empty := []byte("small"), bytes.Repeat([]byte("large"), 1<<20), []byte{}
@@ -131,7 +132,8 @@ func TestChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// A server that verifies nothing may hold anything. None of it counts, and storing the record again heals it.
+// A server that verifies nothing may hold anything. None of it counts, and storing the record again
+// heals it.
 func TestDamage(t *testing.T) {
 	address, data := tooltest.Nginx(t)
 	content := []byte("content")

@@ -20,8 +20,8 @@ import (
 // Credentials give the headers of a call to a URI.
 type Credentials func(ctx context.Context, uri string) (map[string][]string, error)
 
-// Environment variables that say who asks. They are not attributes of a manifest: a project must not be able to have a user's credentials sent
-// to a server of its choice.
+// Environment variables that say who asks. They are not attributes of a manifest: a project must
+// not be able to have a user's credentials sent to a server of its choice.
 const (
 	envHelper   = "KBUILD_REMOTE_CREDENTIAL_HELPER" // a program of Bazel's credential helper protocol
 	envToken    = "KBUILD_REMOTE_TOKEN_FILE"        // a file with a bearer token
@@ -71,7 +71,8 @@ func fromFile(file string, spell func(string) string) Credentials {
 	}
 }
 
-// helper asks a program, as github.com/EngFlow/credential-helper-spec has it: `PROGRAM get`, {"uri": ...} on its standard input.
+// helper asks a program, as github.com/EngFlow/credential-helper-spec has it: `PROGRAM get`,
+// {"uri": ...} on its standard input.
 type helper struct {
 	program string
 	mu      sync.Mutex

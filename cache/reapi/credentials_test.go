@@ -138,7 +138,8 @@ func identity(t *testing.T) (cert, key string, pair tls.Certificate) {
 	return writeFile(t, "cert.pem", string(certPEM), 0o600), writeFile(t, "key.pem", string(keyPEM), 0o600), pair
 }
 
-// A server that only believes one client, and that only a client believes who knows its certificate.
+// A server that only believes one client, and that only a client believes who knows its
+// certificate.
 func TestTLS(t *testing.T) {
 	ca, _, pair := identity(t)
 	cert, key, own := identity(t)

@@ -100,7 +100,8 @@ type job struct {
 	blobs  map[Blob]func() (io.ReadCloser, error)
 }
 
-// newJob makes the messages of a command. What it runs on is named in both, as servers look at one or the other.
+// newJob makes the messages of a command. What it runs on is named in both, as servers look at one
+// or the other.
 func newJob(cmd *remote.Command) (*job, error) {
 	root, messages, err := inputTree(cmd)
 	if err != nil {
@@ -131,7 +132,8 @@ func newJob(cmd *remote.Command) (*job, error) {
 	return j, nil
 }
 
-// variables are those of an environment, each once with its last value, sorted as the specification wants them.
+// variables are those of an environment, each once with its last value, sorted as the specification
+// wants them.
 func variables(env []string) (out []*re.Command_EnvironmentVariable) {
 	values := map[string]string{}
 	for _, e := range env {
@@ -228,7 +230,8 @@ func (c *Client) forget(err error) (ok bool) {
 	return ok
 }
 
-// known are the blobs that the server has, as far as it or we have said so in this build. Two who want the same blob there send it once.
+// known are the blobs that the server has, as far as it or we have said so in this build. Two who
+// want the same blob there send it once.
 type known struct {
 	mu    sync.Mutex
 	blobs map[Blob]chan struct{} // closed when the blob is there, or nobody sends it any more
@@ -304,8 +307,9 @@ func (k *known) settle(blobs []Blob, there bool) {
 	}
 }
 
-// provide sees to it that the server has some blobs, and gives the bytes that were sent. What another command is sending is waited for, and sent
-// if that one gives up, as it does when it ends here first: servers hand out commands whose inputs they lack.
+// provide sees to it that the server has some blobs, and gives the bytes that were sent. What
+// another command is sending is waited for, and sent if that one gives up, as it does when it ends
+// here first: servers hand out commands whose inputs they lack.
 func (c *Client) provide(ctx context.Context, blobs map[Blob]func() (io.ReadCloser, error)) (sent int64, err error) {
 	for {
 		mine, others := c.known.claim(blobs)
@@ -346,8 +350,8 @@ func (c *Client) send(ctx context.Context, mine []Blob, blobs map[Blob]func() (i
 	return sent, err
 }
 
-// pulse watches a server while commands run on it: a stopped one answers nothing for ever, and no keepalive can be sent. While something moves
-// it is there; else it is asked.
+// pulse watches a server while commands run on it: a stopped one answers nothing for ever, and no
+// keepalive can be sent. While something moves it is there; else it is asked.
 type pulse struct {
 	mu    sync.Mutex
 	users int

@@ -28,12 +28,14 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// farm is a double of a server that runs commands: it keeps blobs, and says of commands what a test wants.
+// farm is a double of a server that runs commands: it keeps blobs, and says of commands what a test
+// wants.
 type farm struct {
 	re.UnimplementedCapabilitiesServer
 	re.UnimplementedContentAddressableStorageServer
 	re.UnimplementedExecutionServer
-	// run answers the nth call, of Execute or, with a name, of WaitExecution. It sends what it wants.
+	// run answers the nth call, of Execute or, with a name, of WaitExecution. It sends what it
+	// wants.
 	run func(n int, name string, action *re.Digest, send func(*longrunningpb.Operation) error) error
 	// gate, if it is there, holds up what asks for abilities once a command runs.
 	gate chan struct{}
@@ -242,7 +244,8 @@ func missing() *rpc.Status {
 	return s.Proto()
 }
 
-// What the server has lost is sent again, whether the call or the command fails of it. Not for ever.
+// What the server has lost is sent again, whether the call or the command fails of it. Not for
+// ever.
 func TestLostInputs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost, calls int
@@ -284,7 +287,8 @@ func TestLostInputs(t *testing.T) {
 	}
 }
 
-// A stream that breaks is taken up where it was, and if nobody knows of it any more the action is submitted again. Not for ever.
+// A stream that breaks is taken up where it was, and if nobody knows of it any more the action is
+// submitted again. Not for ever.
 func TestResumed(t *testing.T) {
 	const unavailable, unknown = codes.Unavailable, codes.NotFound
 	for name, tt := range map[string]struct {
@@ -326,7 +330,8 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// What every command would be told ends all. What one command is told does not, and nothing wrong is taken.
+// What every command would be told ends all. What one command is told does not, and nothing wrong
+// is taken.
 func TestRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer func(f *farm) *re.ExecuteResponse

@@ -16,11 +16,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// silent is for how long a server may say nothing of a command that runs. Buildbarn says something each minute; after that the command is
-// asked for anew.
+// silent is for how long a server may say nothing of a command that runs. Buildbarn says something
+// each minute; after that the command is asked for anew.
 const silent = 90 * time.Second
 
-// resumes is how often a stream that broke is taken up again, and backoff how long it is waited before the first time.
+// resumes is how often a stream that broke is taken up again, and backoff how long it is waited
+// before the first time.
 const (
 	resumes = 4
 	backoff = 100 * time.Millisecond
@@ -41,8 +42,8 @@ func executes(c *re.ServerCapabilities) bool {
 	return e.GetExecEnabled() && known
 }
 
-// execute implements executor. A stream that breaks is taken up where it was; where the server knows nothing of it any more the action is
-// submitted again, which makes the same.
+// execute implements executor. A stream that breaks is taken up where it was; where the server
+// knows nothing of it any more the action is submitted again, which makes the same.
 func (s *grpcServer) execute(ctx context.Context, action Blob, moved func()) (*re.ExecuteResponse, error) {
 	client := re.NewExecutionClient(s.conn)
 	submit := func(ctx context.Context) (grpc.ServerStreamingClient[longrunningpb.Operation], error) {
@@ -118,7 +119,8 @@ func follow(ctx context.Context, open func(context.Context) (grpc.ServerStreamin
 	}
 }
 
-// account takes what the worker says that a command has cost. It is for estimates: a worker may say anything.
+// account takes what the worker says that a command has cost. It is for estimates: a worker may say
+// anything.
 func account(out *remote.Outcome, m *re.ExecutedActionMetadata) {
 	out.Worker = m.GetWorker()
 	if begun, ended := m.GetExecutionStartTimestamp(), m.GetExecutionCompletedTimestamp(); begun != nil && ended != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// fake is a server of the Remote Execution API that does, as its fields say, what servers were seen to do that no registry of packages brings.
+// fake is a server of the Remote Execution API that does, as its fields say, what servers were seen
+// to do that no registry of packages brings.
 type fake struct {
 	re.UnimplementedCapabilitiesServer
 	re.UnimplementedActionCacheServer
@@ -69,7 +70,8 @@ func frame(data []byte, opts ...zstd.EOption) []byte {
 	return e.EncodeAll(data, nil)
 }
 
-// serve starts the server, which takes messages of as many bytes, and gives a client that has connected.
+// serve starts the server, which takes messages of as many bytes, and gives a client that has
+// connected.
 func (f *fake) serve(t *testing.T, message int) *Client {
 	t.Helper()
 	f.blobs, f.entries = map[string][]byte{}, map[string]*re.ActionResult{}

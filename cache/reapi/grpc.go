@@ -19,7 +19,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Limits. Most servers refuse a message of more than 4 MiB, its framing included, also those that announce no limit of their own (0).
+// Limits. Most servers refuse a message of more than 4 MiB, its framing included, also those that
+// announce no limit of their own (0).
 const (
 	maxBatch   = 3 << 20   // bytes of one message with blobs
 	small      = 256 << 10 // a blob of more bytes has a stream of its own, on which it is seen to move
@@ -28,8 +29,9 @@ const (
 	received   = 64 << 20  // what may come in one message: a server's limit is for the server to keep
 )
 
-// idle is for how long a stream may bring nothing, and call for how long a call without a stream may take. A stopped server answers
-// nothing for ever, and no keepalive can be sent: servers drop a client that pings more than once in five minutes.
+// idle is for how long a stream may bring nothing, and call for how long a call without a stream
+// may take. A stopped server answers nothing for ever, and no keepalive can be sent: servers drop a
+// client that pings more than once in five minutes.
 const (
 	idle = 20 * time.Second
 	call = 10 * time.Second
@@ -201,16 +203,17 @@ func entryOf(r *re.ActionResult) (*Entry, error) {
 	return e, nil
 }
 
-// tooLarge reports whether a server or a library refuses a message for its size. gRPC's libraries in Go, C and Java say so in words, and use the
-// code for other things too; some servers say that the argument is invalid.
+// tooLarge reports whether a server or a library refuses a message for its size. gRPC's libraries
+// in Go, C and Java say so in words, and use the code for other things too; some servers say that
+// the argument is invalid.
 func tooLarge(err error) bool {
 	text := status.Convert(err).Message()
 	return status.Code(err) == codes.InvalidArgument ||
 		status.Code(err) == codes.ResourceExhausted && (strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size"))
 }
 
-// action is the key of an entry with some words, as servers and their tools know keys: the digest of an action, whose command is the words.
-// Both messages are blobs of their own.
+// action is the key of an entry with some words, as servers and their tools know keys: the digest
+// of an action, whose command is the words. Both messages are blobs of their own.
 func action(words ...string) (key Blob, messages [][]byte) {
 	command := marshal(&re.Command{Arguments: words})
 	root := marshal(&re.Directory{})

@@ -15,8 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// httpServer is a web server with Bazel's layout: BASE/ac/HASH holds entries and BASE/cas/HASH blobs, both by GET and PUT. bazel-remote knows
-// what they are; nginx and the like keep what they are given.
+// httpServer is a web server with Bazel's layout: BASE/ac/HASH holds entries and BASE/cas/HASH
+// blobs, both by GET and PUT. bazel-remote knows what they are; nginx and the like keep what they
+// are given.
 type httpServer struct {
 	base   string
 	client *http.Client
@@ -43,7 +44,8 @@ func (s *httpServer) Close() error {
 	return nil
 }
 
-// connect asks for the entry of nothing: whatever the answer says, somebody is there who lets us ask.
+// connect asks for the entry of nothing: whatever the answer says, somebody is there who lets us
+// ask.
 func (s *httpServer) connect(ctx context.Context) (Abilities, error) {
 	key, _ := action("kbuild")
 	if _, err := s.get(ctx, key); err != nil && err != ErrMiss {
@@ -138,9 +140,10 @@ func (s *httpServer) download(ctx context.Context, kind string, b Blob, w io.Wri
 	return body.n, err
 }
 
-// upload sends content, checked while it is sent: the server cannot, as a rule. What turns out to be wrong ends before its last byte, and the
-// server, which was told the length, drops it. It is never compressed: nothing tells a server that would decode it from one that would keep it
-// as it comes, and give it to others so.
+// upload sends content, checked while it is sent: the server cannot, as a rule. What turns out to
+// be wrong ends before its last byte, and the server, which was told the length, drops it. It is
+// never compressed: nothing tells a server that would decode it from one that would keep it as it
+// comes, and give it to others so.
 func (s *httpServer) upload(ctx context.Context, kind string, c content) (wire int64, err error) {
 	ctx, alive, cancel := withIdle(ctx, idle)
 	defer cancel()

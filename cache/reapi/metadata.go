@@ -8,7 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// requestMetadata is the header by which servers know which calls are of one build: they share machines fairly by it, and write it into logs.
+// requestMetadata is the header by which servers know which calls are of one build: they share
+// machines fairly by it, and write it into logs.
 const requestMetadata = "build.bazel.remote.execution.v2.requestmetadata-bin"
 
 // ofOneBuild gives all calls of a connection one name.

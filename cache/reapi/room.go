@@ -69,8 +69,9 @@ type room struct {
 	free  func(dir string) (int64, error) // bytes of the file system; nil asks it
 }
 
-// take sets bytes aside below dir, until back is called. All that is on its way may have half of what is free: many commands at once would fill a
-// disk that is large enough for each of them, and what runs here needs some of it too.
+// take sets bytes aside below dir, until back is called. All that is on its way may have half of
+// what is free: many commands at once would fill a disk that is large enough for each of them, and
+// what runs here needs some of it too.
 func (r *room) take(dir string, bytes int64) (back func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

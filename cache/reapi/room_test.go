@@ -27,7 +27,8 @@ type endless struct {
 	asked atomic.Int64
 }
 
-// Read implements bytestream.ByteStreamServer. What nobody stops it ends all the same, or a client without bounds would fill the disk of who tests.
+// Read implements bytestream.ByteStreamServer. What nobody stops it ends all the same, or a client
+// without bounds would fill the disk of who tests.
 func (e *endless) Read(_ *bytestream.ReadRequest, s bytestream.ByteStream_ReadServer) error {
 	e.asked.Add(1)
 	for range 1 << 10 {
@@ -38,7 +39,8 @@ func (e *endless) Read(_ *bytestream.ReadRequest, s bytestream.ByteStream_ReadSe
 	return nil
 }
 
-// What a machine says to have made of a size that cannot be is lost, and no byte of it is asked for. It gets no more than it has named.
+// What a machine says to have made of a size that cannot be is lost, and no byte of it is asked
+// for. It gets no more than it has named.
 func TestTooLarge(t *testing.T) {
 	const disk = 4 << 30
 	for name, tt := range map[string]struct {

@@ -18,8 +18,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/remote"
 )
 
-// uploads is how many records are sent at once. Each takes a dozen round trips: with few at once, the end of a build waits for a server that is far
-// away. With very many, what a build has just made takes the line from what it waits for.
+// uploads is how many records are sent at once. Each takes a dozen round trips: with few at once,
+// the end of a build waits for a server that is far away. With very many, what a build has just
+// made takes the line from what it waits for.
 const uploads = 16
 
 // Serve answers the requests of kbuild until there are no more.
@@ -130,7 +131,8 @@ func (s *session) do(ctx context.Context, r remote.Request) (a remote.Answer) {
 	return a
 }
 
-// fetch brings an output into the local store, checked twice: as it comes, and by the store. It gives the bytes that came.
+// fetch brings an output into the local store, checked twice: as it comes, and by the store. It
+// gives the bytes that came.
 func (s *session) fetch(ctx context.Context, id int, o cache.Output) (found bool, wire int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package reapi speaks to action caches on other machines: servers of the Remote Execution API over gRPC, as bazel-remote, Buildbarn and
-// BuildGrid are. It is linked into kbuild-remote alone: its libraries take two milliseconds to start, which is half of a build with
-// nothing to do.
+// Package reapi speaks to action caches on other machines: servers of the Remote Execution API over
+// gRPC, as bazel-remote, Buildbarn and BuildGrid are. It is linked into kbuild-remote alone: its
+// libraries take two milliseconds to start, which is half of a build with nothing to do.
 package reapi
 
 import (
@@ -23,8 +23,8 @@ type Blob struct {
 // BlobOf is the name of b.
 func BlobOf(b []byte) Blob { return Blob{sha256.Sum256(b), int64(len(b))} }
 
-// Entry is what a server keeps under a key: names, and the blobs behind them. A server may forget it whole, and answers that check
-// completeness do so as soon as one of its blobs is gone.
+// Entry is what a server keeps under a key: names, and the blobs behind them. A server may forget
+// it whole, and answers that check completeness do so as soon as one of its blobs is gone.
 type Entry struct{ Files []File }
 
 // File is one blob of an entry.
@@ -46,17 +46,20 @@ var ErrMiss = errors.New("not in the remote cache")
 // ErrWrong wraps content that is not what its digest says, and answers that cannot be.
 var ErrWrong = errors.New("wrong answer of the remote cache")
 
-// server is one that keeps entries and blobs. Every method ends with its context, and may be called concurrently.
+// server is one that keeps entries and blobs. Every method ends with its context, and may be called
+// concurrently.
 type server interface {
 	// connect asks what the server can do, once.
 	connect(ctx context.Context) (Abilities, error)
 	// get gives the entry under a key; ErrMiss if there is none.
 	get(ctx context.Context, key Blob) (*Entry, error)
-	// set puts an entry under the key that action and command, whose messages are given, stand for. All blobs of it are there.
+	// set puts an entry under the key that action and command, whose messages are given, stand for.
+	// All blobs of it are there.
 	set(ctx context.Context, key Blob, e *Entry) error
 	// missing gives those of some blobs that the server lacks. A server that cannot say lacks all.
 	missing(ctx context.Context, blobs []Blob) ([]Blob, error)
-	// read writes the content of a blob, which may be wrong, to w, and gives the bytes that came; ErrMiss if there is none.
+	// read writes the content of a blob, which may be wrong, to w, and gives the bytes that came;
+	// ErrMiss if there is none.
 	read(ctx context.Context, b Blob, w io.Writer) (wire int64, err error)
 	// write stores blobs, each checked before it is complete, and gives the bytes that were sent.
 	write(ctx context.Context, contents []content) (wire int64, err error)

@@ -22,8 +22,9 @@ func newFolder() *folder {
 	return &folder{map[string]*re.FileNode{}, map[string]*folder{}}
 }
 
-// inputTree is the folder of a command, in the messages that servers know it by: one for each folder, which names its files and the messages
-// of the folders in it. The first is that of the folder itself.
+// inputTree is the folder of a command, in the messages that servers know it by: one for each
+// folder, which names its files and the messages of the folders in it. The first is that of the
+// folder itself.
 func inputTree(cmd *remote.Command) (root Blob, messages [][]byte, err error) {
 	top := newFolder()
 	for _, dir := range cmd.Folders {

@@ -9,8 +9,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Content is compressed on the way where the server offers zstd, where there is enough of it, and where it shrinks. A blob is one frame when it
-// is sent. What comes may be several, and frames to be skipped among them: bazel-remote begins with one over HTTP.
+// Content is compressed on the way where the server offers zstd, where there is enough of it, and
+// where it shrinks. A blob is one frame when it is sent. What comes may be several, and frames to
+// be skipped among them: bazel-remote begins with one over HTTP.
 
 const (
 	compressFrom  = 1 << 10   // bytes; a smaller blob goes with others in one message, which saves more
@@ -44,7 +45,8 @@ func shrinks(src *bufio.Reader) bool {
 	return len(e.EncodeAll(sample, nil)) <= len(sample)-len(sample)/8
 }
 
-// encode writes src to dst as one frame, which ends only if check finds nothing wrong with what was read.
+// encode writes src to dst as one frame, which ends only if check finds nothing wrong with what was
+// read.
 func encode(dst io.Writer, src io.Reader, check func() error) error {
 	e := encoders.Get().(*zstd.Encoder)
 	defer encoders.Put(e)
@@ -59,8 +61,8 @@ func encode(dst io.Writer, src io.Reader, check func() error) error {
 	return e.Close()
 }
 
-// decode writes to dst what src decodes to, which should be a blob. It ends with the first byte more: a few bytes can decode to more than any disk
-// holds.
+// decode writes to dst what src decodes to, which should be a blob. It ends with the first byte
+// more: a few bytes can decode to more than any disk holds.
 func decode(dst io.Writer, src io.Reader, b Blob) error {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)

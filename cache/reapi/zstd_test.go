@@ -24,7 +24,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// Content goes compressed both ways where the server offers it, in whatever frames it comes, and what is counted is what was sent.
+// Content goes compressed both ways where the server offers it, in whatever frames it comes, and
+// what is counted is what was sent.
 func TestCompressed(t *testing.T) {
 	large, random, small := bytes.Repeat([]byte("text "), 1<<20), noise(1<<20), []byte("small")
 	for name, f := range map[string]*fake{
@@ -108,7 +109,8 @@ func TestZstdRefused(t *testing.T) {
 	}
 }
 
-// Frames can promise anything. What comes out is the blob or an error, and never more than the blob.
+// Frames can promise anything. What comes out is the blob or an error, and never more than the
+// blob.
 func TestDamagedFrames(t *testing.T) {
 	data := bytes.Repeat([]byte("text "), 1000)
 	for name, frames := range map[string]func([]byte) []byte{
@@ -130,7 +132,8 @@ func TestDamagedFrames(t *testing.T) {
 	}
 }
 
-// A web server compresses what it sends if it knows how. It is never sent anything compressed: one that does not know would keep it so.
+// A web server compresses what it sends if it knows how. It is never sent anything compressed: one
+// that does not know would keep it so.
 func TestCompressedHTTP(t *testing.T) {
 	blobs := map[string][]byte{}
 	var sent []string

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open is os.OpenFile for regular files; what else is there gives ErrKind (a folder EISDIR), at once. os.OpenFile asks the
-// kernel of every file whether it can be waited for, which takes five system calls, and of a regular file the answer is no: more calls
-// than reading a small file takes.
+// Open is os.OpenFile for regular files; what else is there gives ErrKind (a folder EISDIR), at
+// once. os.OpenFile asks the kernel of every file whether it can be waited for, which takes five
+// system calls, and of a regular file the answer is no: more calls than reading a small file takes.
 func Open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	fd, err := open(name, flag, perm)
 	if err != nil {
@@ -57,7 +57,8 @@ func open(name string, flag int, perm fs.FileMode) (int, error) {
 	}
 }
 
-// check looks at what was opened. /dev/null is as an empty file: people put it where a file must be.
+// check looks at what was opened. /dev/null is as an empty file: people put it where a file must
+// be.
 func check(name string, fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

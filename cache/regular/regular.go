@@ -1,5 +1,6 @@
-// Package regular opens regular files and refuses to open anything else: a named pipe waits for somebody to write, a device may do
-// anything, a folder is read by other means. Whatever kbuild reads has a name that somebody else may have used for one of these.
+// Package regular opens regular files and refuses to open anything else: a named pipe waits for
+// somebody to write, a device may do anything, a folder is read by other means. Whatever kbuild
+// reads has a name that somebody else may have used for one of these.
 package regular
 
 import (
@@ -43,7 +44,8 @@ func refused(name string, mode fs.FileMode) error {
 // Read is os.ReadFile.
 func Read(name string) ([]byte, error) { return Append(nil, name) }
 
-// ReadAtMost is os.ReadFile of files up to a size; for larger ones it gives ErrSize without reading them.
+// ReadAtMost is os.ReadFile of files up to a size; for larger ones it gives ErrSize without reading
+// them.
 func ReadAtMost(name string, most int64) ([]byte, error) {
 	f, err := Open(name, os.O_RDONLY, 0)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Replace makes a file of that name with a content, and the folder for it, by a temporary file beside it: nobody sees half of it. It does not
-// fsync: after a power loss the file may be empty, which matters to nobody who checks a sum or can make it again.
+// Replace makes a file of that name with a content, and the folder for it, by a temporary file
+// beside it: nobody sees half of it. It does not fsync: after a power loss the file may be empty,
+// which matters to nobody who checks a sum or can make it again.
 func Replace(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
@@ -41,7 +42,8 @@ func ReplaceFrom(name string, write func(*os.File) error) error {
 	return err
 }
 
-// Rewrite replaces the content of a file that is there, which may be behind a link, and leaves its mode.
+// Rewrite replaces the content of a file that is there, which may be behind a link, and leaves its
+// mode.
 func Rewrite(name string, content []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -57,7 +59,8 @@ func Rewrite(name string, content []byte) error {
 	})
 }
 
-// RemoveTemporary removes what a process that was killed in Replace has left in a folder in which nobody else writes now.
+// RemoveTemporary removes what a process that was killed in Replace has left in a folder in which
+// nobody else writes now.
 func RemoveTemporary(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// A call waits for the network, so that the more are under way at once, the sooner a build of many actions has looked them all up. But a server
-// that is asked too much answers late, which looks like a server that has stopped, or refuses: BuildGrid does where there are more calls than it has
-// threads. So the number is found out, as TCP does: each answer allows one call more, which doubles the number with each round trip, until one
-// comes late or refuses. That halves it, and from then on it grows by one with each round trip.
+// A call waits for the network, so that the more are under way at once, the sooner a build of many
+// actions has looked them all up. But a server that is asked too much answers late, which looks
+// like a server that has stopped, or refuses: BuildGrid does where there are more calls than it has
+// threads. So the number is found out, as TCP does: each answer allows one call more, which doubles
+// the number with each round trip, until one comes late or refuses. That halves it, and from then
+// on it grows by one with each round trip.
 
 const (
 	most  = 64 // calls at once
 	first = 8
 	least = 4
 
-	// late is how long an answer takes at least that is late; one that takes no more than twice as long as the quickest is not.
+	// late is how long an answer takes at least that is late; one that takes no more than twice as
+	// long as the quickest is not.
 	late = 100 * time.Millisecond
 
 	// tries is how often a server may refuse a call because there are too many.
@@ -60,7 +63,8 @@ func (c *crowd) enter(ctx context.Context, off <-chan struct{}) (turn int, err e
 	}
 }
 
-// leave puts a place back, and learns from how long an answer took. Nothing is learned of an operation that is "".
+// leave puts a place back, and learns from how long an answer took. Nothing is learned of an
+// operation that is "".
 func (c *crowd) leave(turn int, operation string, took time.Duration, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +104,8 @@ func (c *crowd) halve() {
 	}
 }
 
-// isLate compares what an answer took with the quickest of its kind: another continent is far away for one call as for many.
+// isLate compares what an answer took with the quickest of its kind: another continent is far away
+// for one call as for many.
 func (c *crowd) isLate(operation string, took time.Duration) bool {
 	quick, known := c.quick[operation]
 	if !known || took < quick {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// rush is how many calls are under way at most, of very many, with a server that takes a time for each that depends on how many there are.
+// rush is how many calls are under way at most, of very many, with a server that takes a time for
+// each that depends on how many there are.
 func rush(c *crowd, calls int, takes func(inside int) (d time.Duration, refused bool)) (peak int) {
 	var inside, highest atomic.Int64
 	var all sync.WaitGroup
@@ -31,7 +32,8 @@ func rush(c *crowd, calls int, takes func(inside int) (d time.Duration, refused 
 	return int(highest.Load())
 }
 
-// As many calls are under way as the server answers in time: all at a quick one or one far away, few at one that is slow with many or refuses them.
+// As many calls are under way as the server answers in time: all at a quick one or one far away,
+// few at one that is slow with many or refuses them.
 func TestCrowd(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -71,7 +73,8 @@ func TestCrowdEnds(t *testing.T) {
 	}
 }
 
-// A call that the server refuses because there are too many is made again, and is trouble if there are always too many.
+// A call that the server refuses because there are too many is made again, and is trouble if there
+// are always too many.
 func TestRefused(t *testing.T) {
 	c, s := start(t, "busy each other time", false, time.Hour)
 	if recs := c.Records(t.Context(), sample.Command); len(recs) != 1 || s.all() != "" {

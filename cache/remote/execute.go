@@ -11,12 +11,14 @@ import (
 
 // mostLost is how many commands may be lost one after the other. Then all others run here.
 //
-// One that ended there with a status that is not 0 is lost only where the same ends well here: the compiler may be right about the sources. Until
-// that is known it is doubtful, and while so many are with none that ended well after them, no more are sent to a machine that may do nothing
-// but fail.
+// One that ended there with a status that is not 0 is lost only where the same ends well here: the
+// compiler may be right about the sources. Until that is known it is doubtful, and while so many
+// are with none that ended well after them, no more are sent to a machine that may do nothing but
+// fail.
 const mostLost = 3
 
-// firstRate is how many bytes a second are taken to move before any have, and latency what each command takes besides.
+// firstRate is how many bytes a second are taken to move before any have, and latency what each
+// command takes besides.
 const (
 	firstRate = 20 << 20
 	latency   = 100 * time.Millisecond
@@ -52,8 +54,8 @@ func (c *Cache) Overhead(bytes int64) time.Duration {
 	return latency + time.Duration(float64(bytes)/rate*float64(time.Second))
 }
 
-// Execute runs a command on another machine. There is no limit of time: the server is asked meanwhile whether it is there. An outcome with another
-// status than 0 is to be given to Judge.
+// Execute runs a command on another machine. There is no limit of time: the server is asked
+// meanwhile whether it is there. An outcome with another status than 0 is to be given to Judge.
 func (c *Cache) Execute(ctx context.Context, cmd Command) (*Outcome, error) {
 	a, err := c.ask(ctx, Request{Operation: Execute, Run: &cmd}, &waiting{answer: make(chan Answer, 1)})
 	if err == nil && a.Ran == nil {
@@ -80,8 +82,8 @@ func (c *Cache) Execute(ctx context.Context, cmd Command) (*Outcome, error) {
 	return a.Ran, err
 }
 
-// Judge tells what became here of a command that ended elsewhere with a status that is not 0. One that did not end well here either is no fault of
-// the machine's.
+// Judge tells what became here of a command that ended elsewhere with a status that is not 0. One
+// that did not end well here either is no fault of the machine's.
 func (c *Cache) Judge(out *Outcome, well bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

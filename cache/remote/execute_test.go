@@ -24,7 +24,8 @@ func ended(id int, command string) Answer {
 	return Answer{ID: id, Ran: &Outcome{Sent: 40 << 20, Received: 20 << 20, Moving: time.Second}}
 }
 
-// execute starts a cache whose server runs commands, runs some, one after the other, and says whether more may follow. What is wrong fails here too.
+// execute starts a cache whose server runs commands, runs some, one after the other, and says
+// whether more may follow. What is wrong fails here too.
 func execute(t *testing.T, commands ...string) (stats Stats, warned string, more bool) {
 	t.Helper()
 	t.Setenv("PRETEND", "executes")
@@ -49,7 +50,8 @@ func execute(t *testing.T, commands ...string) (stats Stats, warned string, more
 	return c.Close(), warned, more
 }
 
-// Three commands that are lost one after the other end it, and one of which the server says that no other can run either does at once.
+// Three commands that are lost one after the other end it, and one of which the server says that no
+// other can run either does at once.
 func TestLost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		commands, warned string
@@ -72,7 +74,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// While nobody knows whether commands that failed there are wrong, and there are three with none that ended well after them, no more go there.
+// While nobody knows whether commands that failed there are wrong, and there are three with none
+// that ended well after them, no more go there.
 func TestDoubtful(t *testing.T) {
 	t.Setenv("PRETEND", "executes")
 	s := &said{}
@@ -115,7 +118,8 @@ func TestDoubtful(t *testing.T) {
 	}
 }
 
-// A command that has ended here first is not lost, and one of a build that was interrupted is neither.
+// A command that has ended here first is not lost, and one of a build that was interrupted is
+// neither.
 func TestBeaten(t *testing.T) {
 	c, s := start(t, "executes", false, time.Hour)
 	for range mostLost {
@@ -135,7 +139,8 @@ func TestBeaten(t *testing.T) {
 	}
 }
 
-// How long files take to move is taken to be as this build has seen it, and before as of 20 MiB a second.
+// How long files take to move is taken to be as this build has seen it, and before as of 20 MiB a
+// second.
 func TestOverhead(t *testing.T) {
 	c, _ := start(t, "executes", false, time.Hour)
 	defer c.Close()

@@ -1,5 +1,6 @@
-// Package remote is the shared cache on another machine, as a build sees it. A program of its own, kbuild-remote, speaks to the server; this
-// package starts it, asks it, and sees to it that no server makes a build wrong, or slower than by two seconds.
+// Package remote is the shared cache on another machine, as a build sees it. A program of its own,
+// kbuild-remote, speaks to the server; this package starts it, asks it, and sees to it that no
+// server makes a build wrong, or slower than by two seconds.
 package remote
 
 import (
@@ -11,7 +12,8 @@ import (
 // Protocol is the version of the messages between kbuild and kbuild-remote, each one line of JSON.
 const Protocol = 2
 
-// Operations of kbuild-remote. Hello comes first; all others may be under way at once, and are answered in any order.
+// Operations of kbuild-remote. Hello comes first; all others may be under way at once, and are
+// answered in any order.
 const (
 	Hello   = "hello"   // connects to Address. Answer: Server, ReadOnly
 	Records = "records" // of Command. Answer: Records, Bytes
@@ -56,7 +58,8 @@ type Answer struct {
 	Fatal    bool            `json:"fatal,omitempty"` // Error is one that other commands would get too
 }
 
-// Command is a process for another machine. It runs in a folder that holds its inputs and nothing else.
+// Command is a process for another machine. It runs in a folder that holds its inputs and nothing
+// else.
 type Command struct {
 	Argv     []string    `json:"argv"`
 	Env      []string    `json:"env"` // complete, KEY=VALUE

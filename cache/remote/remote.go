@@ -18,8 +18,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Time limits. A call that takes no longer than free costs nothing that anybody counts; what calls take beyond it, those under way at once
-// counted once, may add up to patience less what hits have saved. Then the cache is off for the rest of the build.
+// Time limits. A call that takes no longer than free costs nothing that anybody counts; what calls
+// take beyond it, those under way at once counted once, may add up to patience less what hits have
+// saved. Then the cache is off for the rest of the build.
 const (
 	free     = 250 * time.Millisecond
 	patience = 1500 * time.Millisecond
@@ -109,7 +110,8 @@ func Start(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// anonymous takes out of an environment what says who asks, also by variables that only a later kbuild-remote knows.
+// anonymous takes out of an environment what says who asks, also by variables that only a later
+// kbuild-remote knows.
 func anonymous(env []string) []string {
 	return slices.DeleteFunc(env, func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
@@ -314,7 +316,8 @@ func (c *Cache) ask(ctx context.Context, r Request, w *waiting) (Answer, error) 
 	}
 }
 
-// slower notes that a call has become slow, or that a slow one has ended, and charges patience. c.mu is held.
+// slower notes that a call has become slow, or that a slow one has ended, and charges patience.
+// c.mu is held.
 func (c *Cache) slower(by int) {
 	now := time.Now()
 	if c.slow > 0 {
@@ -339,7 +342,8 @@ func (c *Cache) saved(d time.Duration) {
 	c.stats.Hits++
 }
 
-// Records gives the records under a key, with the address as their origin, whatever the server says of that. Whatever is wrong, there are none.
+// Records gives the records under a key, with the address as their origin, whatever the server says
+// of that. Whatever is wrong, there are none.
 func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record {
 	<-c.ready
 	a, err := c.call(ctx, Request{Operation: Records, Command: command})
@@ -356,7 +360,8 @@ func (c *Cache) Records(ctx context.Context, command cache.Key) []*cache.Record 
 	return a.Records
 }
 
-// Has reports whether the server has all outputs of a record of which it told. That counts as a hit, or a miss.
+// Has reports whether the server has all outputs of a record of which it told. That counts as a
+// hit, or a miss.
 func (c *Cache) Has(ctx context.Context, r *cache.Record) bool {
 	a, err := c.call(ctx, Request{Operation: Has, Record: r})
 	if err != nil {
@@ -438,7 +443,8 @@ func (c *Cache) stored(a Answer, err error) {
 	}
 }
 
-// send stores a record, for which nobody waits. kbuild-remote sends a few at once, whoever else asks; one that is refused takes its turn with those.
+// send stores a record, for which nobody waits. kbuild-remote sends a few at once, whoever else
+// asks; one that is refused takes its turn with those.
 func (c *Cache) send(r *cache.Record) (Answer, error) {
 	store := func() (Answer, error) {
 		return c.ask(context.Background(), Request{Operation: Store, Record: r}, &waiting{answer: make(chan Answer, 1)})
@@ -474,7 +480,8 @@ func (c *Cache) warnOnce(text string) {
 	})
 }
 
-// Close waits until what is to be sent has been sent, as long as it moves, and ends the program. What was waited in vain before counts.
+// Close waits until what is to be sent has been sent, as long as it moves, and ends the program.
+// What was waited in vain before counts.
 func (c *Cache) Close() Stats {
 	off := c.isOff()
 	sent := make(chan struct{})

@@ -100,7 +100,8 @@ func pretend(how string) {
 	}
 }
 
-// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that has no C in it.
+// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that
+// has no C in it.
 func hang() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, os.Interrupt)
@@ -227,7 +228,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// What cannot be fetched is told as trouble of this machine, where it is, and else as that of the server.
+// What cannot be fetched is told as trouble of this machine, where it is, and else as that of the
+// server.
 func TestFetchFails(t *testing.T) {
 	for how, want := range map[string]string{
 		"full":        "what the remote cache grpc://cache has cannot be kept here, and is built instead: no space left",
@@ -314,7 +316,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A server that takes nothing any more does not hold the end of a build, and one that takes it slowly does.
+// A server that takes nothing any more does not hold the end of a build, and one that takes it
+// slowly does.
 func TestFlush(t *testing.T) {
 	c, _ := start(t, "takes nothing", false, time.Nanosecond)
 	c.Store(sample)

@@ -1,13 +1,16 @@
-// Package tree is the database of one build tree: the record of the last run of each action, what builds observed of the files of the
-// tree and outside of it, and the plan that they made. It knows nothing of actions, compilers or graphs.
+// Package tree is the database of one build tree: the record of the last run of each action, what
+// builds observed of the files of the tree and outside of it, and the plan that they made. It knows
+// nothing of actions, compilers or graphs.
 //
 // # Why one file of its own
 //
-// Three readers want three things of it. A build that has nothing to do compares the stats of all files with those that the last build
-// saw, and must read nothing else: a flat array, mapped into memory (Observations). A build of a few edits wants the records of a few of
-// very many actions: an index. Any build adds a record as soon as an action has run, and may be killed right after: a log. General
-// databases were tried on paper: bbolt has no checksums of data pages and an fsync for each commit; SQLite brings cgo or a megabyte of
-// translated C, and milliseconds to open. None maps an array.
+// Three readers want three things of it. A build that has nothing to do compares the stats of all
+// files with those that the last build saw, and must read nothing else: a flat array, mapped into
+// memory (Observations). A build of a few edits wants the records of a few of very many actions: an
+// index. Any build adds a record as soon as an action has run, and may be killed right after: a
+// log. General databases were tried on paper: bbolt has no checksums of data pages and an fsync for
+// each commit; SQLite brings cgo or a megabyte of translated C, and milliseconds to open. None maps
+// an array.
 //
 // # Layout
 //
@@ -23,23 +26,29 @@
 //	'b' blob      number of zero bytes that follow (1 byte), these, data: which begins at a multiple of 8
 //	'R' root      see root
 //
-// Strings and pairs are numbered in order of appearance, and records refer to them by number, as ninja's deps log does with paths: the sources
-// of a project read mostly the same headers. 2,000 records of 500 headers each would be 160 MB as JSON and are 3 MB here.
-// One that was not seen for long becomes an entry once more, with another number, since a table of all would fill the memory.
+// Strings and pairs are numbered in order of appearance, and records refer to them by number, as
+// ninja's deps log does with paths: the sources of a project read mostly the same headers. 2,000
+// records of 500 headers each would be 160 MB as JSON and are 3 MB here. One that was not seen for
+// long becomes an entry once more, with another number, since a table of all would fill the memory.
 //
-// The root says where the views stand (what a command line observed, and its plan: three blobs), holds small texts, and says where the index
-// is: a blob with the offsets of all strings, pairs and records up to a place in the log. What stands behind that place is read when the first
-// record is asked for. A build ends by appending a root; then the head names it. Who only wants a view reads head, root and that view.
+// The root says where the views stand (what a command line observed, and its plan: three blobs),
+// holds small texts, and says where the index is: a blob with the offsets of all strings, pairs and
+// records up to a place in the log. What stands behind that place is read when the first record is
+// asked for. A build ends by appending a root; then the head names it. Who only wants a view reads
+// head, root and that view.
 //
 // # What may go wrong
 //
-// A killed build leaves a log whose tail is torn, or has records behind the last root. Reading takes what is whole and stops at the first entry
-// with a wrong sum; the next write cuts the file there. Nothing is fsynced: after a power loss the head may name a root that never reached the
-// disk, or entries in the middle may be gone. Then there is no root, the records before the damage count, and the first write makes the file
-// anew. What is lost costs time only: whatever a record says is checked against files by content.
+// A killed build leaves a log whose tail is torn, or has records behind the last root. Reading
+// takes what is whole and stops at the first entry with a wrong sum; the next write cuts the file
+// there. Nothing is fsynced: after a power loss the head may name a root that never reached the
+// disk, or entries in the middle may be gone. Then there is no root, the records before the damage
+// count, and the first write makes the file anew. What is lost costs time only: whatever a record
+// says is checked against files by content.
 //
-// Only one process may write, the one that holds the lock of the tree. Others may read at any time: nothing that they have mapped is ever written
-// over but the offset in the head, which has a sum. When more than half of the file is dead, a new one takes its place (compact).
+// Only one process may write, the one that holds the lock of the tree. Others may read at any time:
+// nothing that they have mapped is ever written over but the offset in the head, which has a sum.
+// When more than half of the file is dead, a new one takes its place (compact).
 package tree
 
 import (
@@ -79,7 +88,8 @@ type DB struct {
 	damaged bool     // the file must be read again or made anew before anything is written
 }
 
-// Open maps the database of a build tree. An absent or damaged file is an empty one; a file that cannot be read is an error.
+// Open maps the database of a build tree. An absent or damaged file is an empty one; a file that
+// cannot be read is an error.
 func Open(name string) (*DB, error) {
 	db := &DB{name: name}
 	if err := db.open(); err != nil {
@@ -129,7 +139,8 @@ func (db *DB) Close() error {
 	return err
 }
 
-// Optimize makes the next opening fast, if anything was written: it compacts the file, or brings its index up to date, if it has changed enough.
+// Optimize makes the next opening fast, if anything was written: it compacts the file, or brings
+// its index up to date, if it has changed enough.
 func (db *DB) Optimize() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -206,7 +217,8 @@ func (db *DB) mapMore() bool {
 
 const worthMapping = 1 << 20
 
-// readEntry is entry for one that was written since the file was mapped. A blob in it is aligned as in the file.
+// readEntry is entry for one that was written since the file was mapped. A blob in it is aligned as
+// in the file.
 func (db *DB) readEntry(at int64, kind byte) ([]byte, bool) {
 	var head [entryHead]byte
 	if db.file == nil || at+entryHead > db.size {
@@ -292,7 +304,8 @@ func (db *DB) changed() bool {
 	return !os.SameFile(info, db.info) || info.Size() != db.info.Size() || !info.ModTime().Equal(db.info.ModTime())
 }
 
-// write appends entries in one system call. After one that failed the next has the file read again, and what was left behind cut off.
+// write appends entries in one system call. After one that failed the next has the file read again,
+// and what was left behind cut off.
 func (db *DB) write(b []byte) error {
 	if _, err := db.file.WriteAt(b, db.size); err != nil {
 		db.damaged = true

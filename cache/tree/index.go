@@ -12,8 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// index says where the entries of a part of the log begin, so that a build that has a few actions to look at, of very many, reads
-// the records of those alone. It is a blob:
+// index says where the entries of a part of the log begin, so that a build that has a few actions
+// to look at, of very many, reads the records of those alone. It is a blob:
 //
 //	numbers of strings, pairs and records (4 bytes each);
 //	offset of each string's and each pair's entry (4 bytes each);

@@ -15,15 +15,18 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// A run of kbuild is a function of its command line, its environment and what it looks at: files, folders, paths that do not exist. The first two
-// are the key of a view; the rest are observations, each with the stat that it had and a digest of what was seen. If none has changed, a run
-// would come to the same end.
+// A run of kbuild is a function of its command line, its environment and what it looks at: files,
+// folders, paths that do not exist. The first two are the key of a view; the rest are observations,
+// each with the stat that it had and a digest of what was seen. If none has changed, a run would
+// come to the same end.
 //
-// An observation still holds if device, inode, mode, size, mtime and ctime are all equal to what they were: equality, never order. What
-// stat does not decide, content does: Rehash. That goes for what was changed in the clock tick in which it was seen, or later (cache.Stat.Before):
-// it is Young, and stat proves nothing.
+// An observation still holds if device, inode, mode, size, mtime and ctime are all equal to what
+// they were: equality, never order. What stat does not decide, content does: Rehash. That goes for
+// what was changed in the clock tick in which it was seen, or later (cache.Stat.Before): it is
+// Young, and stat proves nothing.
 
-// observations is a blob of observations. Every offset is checked when it is opened; after that nothing is parsed:
+// observations is a blob of observations. Every offset is checked when it is opened; after that
+// nothing is parsed:
 //
 //	numbers of observations and of absent names; length of the note; zero (4 bytes each)
 //	observations, 64 bytes each, sorted by folder and name: see entry

@@ -32,7 +32,8 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// newTree has n files in each of three folders, one of them empty of x.h, and a path that is absent.
+// newTree has n files in each of three folders, one of them empty of x.h, and a path that is
+// absent.
 func newTree(t *testing.T, n int) *folder {
 	t.Helper()
 	tr := &folder{t: t, root: t.TempDir(), db: open(t, newPath(t))}

@@ -63,7 +63,8 @@ func (db *DB) load() {
 	}
 }
 
-// take applies the payload of the entry at an offset, if it is whole, and says how much is dead for it.
+// take applies the payload of the entry at an offset, if it is whole, and says how much is dead for
+// it.
 func (r *records) take(payload []byte, whole bool, at int64) (dead int64, ok bool) {
 	if !whole {
 		return 0, false
@@ -106,7 +107,8 @@ func (t *tables) logged(d *reader, at, size int64) *logged {
 	return l
 }
 
-// keep makes l the record of its output, and gives the size of the one that does not count any more.
+// keep makes l the record of its output, and gives the size of the one that does not count any
+// more.
 func (r *records) keep(l *logged) (dead int64) {
 	dead = r.drop(l.output)
 	r.byOutput[l.output], r.byCommand[l.command] = l, l
@@ -137,7 +139,8 @@ func (r *records) last(output string) *logged {
 	return l
 }
 
-// Last is the record of the action whose first output is output, or nil. Records are shared: they must not be changed.
+// Last is the record of the action whose first output is output, or nil. Records are shared: they
+// must not be changed.
 func (db *DB) Last(output string) *cache.Record {
 	db.mu.Lock()
 	defer db.mu.Unlock()

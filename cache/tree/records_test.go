@@ -143,7 +143,8 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// A file that was cut or changed anywhere says less, and nothing that is wrong; and it can be written.
+// A file that was cut or changed anywhere says less, and nothing that is wrong; and it can be
+// written.
 func TestDamage(t *testing.T) {
 	eagerly(t)
 	path := newPath(t)
@@ -173,7 +174,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// holdsOnly reports that something of what TestDamage has written is missing in a file, and fails if anything else is there.
+// holdsOnly reports that something of what TestDamage has written is missing in a file, and fails
+// if anything else is there.
 func holdsOnly(t *testing.T, path string, content []byte, seen []cache.Observation) (missing bool) {
 	t.Helper()
 	write(t, path, string(content))
@@ -273,7 +275,8 @@ func TestWrittenByAnother(t *testing.T) {
 	}
 }
 
-// Against maps, through random appends, removals, views, texts and reopenings, with and without an index.
+// Against maps, through random appends, removals, views, texts and reopenings, with and without an
+// index.
 func TestAgainstModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	indexed := 0

@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// Rehash looks at what an observation is of. ok is true if it is what it was, though its stat is another; st is the new one.
+// Rehash looks at what an observation is of. ok is true if it is what it was, though its stat is
+// another; st is the new one.
 func (v *View) Rehash(root string, i int) (st cache.Stat, ok bool) {
 	s, i := v.layer(i)
 	e := &s.entries[i]
@@ -27,7 +28,8 @@ func (v *View) Rehash(root string, i int) (st cache.Stat, ok bool) {
 	return st, err == nil && st == again
 }
 
-// sameKind compares what builds ask of a mode: the type of the file, and whether it is a program. A mode of zero is not known.
+// sameKind compares what builds ask of a mode: the type of the file, and whether it is a program. A
+// mode of zero is not known.
 func sameKind(was, is uint32) bool {
 	const types, owner, any = 0o170000, 0o100, 0o111
 	return was == 0 || (was^is)&(types|owner) == 0 && (was&any == 0) == (is&any == 0)
@@ -60,7 +62,8 @@ func (s *observations) same(e *entry, i int, name string) bool {
 	return err == nil && d == want
 }
 
-// Broken are the paths at which an observation that Rehash refused is not what it was: for a guard, the names that are there now.
+// Broken are the paths at which an observation that Rehash refused is not what it was: for a guard,
+// the names that are there now.
 func (v *View) Broken(root string, i int) []string {
 	e := v.At(i)
 	var out []string

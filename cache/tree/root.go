@@ -16,8 +16,9 @@ const (
 	kindRoot    = 'R'
 )
 
-// root says where things stand in the file. Its payload: index, covered, dead (uvarints); the number of views, of each the key (32 bytes) and
-// base, top and plan (uvarints); the number of texts, of each name and text (with their lengths), sorted by name.
+// root says where things stand in the file. Its payload: index, covered, dead (uvarints); the
+// number of views, of each the key (32 bytes) and base, top and plan (uvarints); the number of
+// texts, of each name and text (with their lengths), sorted by name.
 type root struct {
 	index   int64 // offset of the index; 0 is none
 	covered int64 // the index knows the log up to here
@@ -71,8 +72,8 @@ func (r *root) decode(b []byte) (ok bool) {
 	return !d.bad && len(d.b) == 0
 }
 
-// reader takes values off a byte slice. After the first that is not there everything is zero and bad is set, so that a decoder checks once at
-// its end.
+// reader takes values off a byte slice. After the first that is not there everything is zero and
+// bad is set, so that a decoder checks once at its end.
 type reader struct {
 	b   []byte
 	bad bool

@@ -19,7 +19,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at that time.
+// mapFile maps a file into memory, to be read there until unmap is called. info is of the file at
+// that time.
 func mapFile(name string) (data []byte, info fs.FileInfo, unmap func() error, err error) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -57,7 +58,8 @@ const (
 	remoteWorkers = 32  // these wait most of the time
 )
 
-// Changed are the observations that stat does not show to be as they were, in no order. root is the folder of relative paths.
+// Changed are the observations that stat does not show to be as they were, in no order. root is the
+// folder of relative paths.
 func (v *View) Changed(root string) ([]int, error) {
 	dir, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -96,8 +98,9 @@ func (v *View) Changed(root string) ([]int, error) {
 	return all, nil
 }
 
-// scan looks at the entries from and up to to. Walking a path costs the kernel more than the stat at its end, so the folder
-// of a few entries is opened, and its files are asked for by their names alone: a quarter less time.
+// scan looks at the entries from and up to to. Walking a path costs the kernel more than the stat
+// at its end, so the folder of a few entries is opened, and its files are asked for by their names
+// alone: a quarter less time.
 func (s *observations) scan(root, from, to int, remote bool, found []int) []int {
 	dir, of := -1, uint32(0) // an open folder, and whose
 	for i := from; i < to; i++ {
@@ -155,8 +158,8 @@ func (s *observations) openDir(root int, e *entry) int {
 
 func rawClose(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
-// fstatat does not tell the Go scheduler that it enters the kernel, which costs a third of the time where a file system is in
-// memory; it does where the answer may take long.
+// fstatat does not tell the Go scheduler that it enters the kernel, which costs a third of the time
+// where a file system is in memory; it does where the answer may take long.
 func fstatat(dir int, path *byte, st *unix.Stat_t, remote bool) (errno unix.Errno) {
 	for {
 		if remote {

@@ -38,8 +38,8 @@ func sumOf(payload []byte) sum {
 // maxRecent is how many values of a table are kept at once. Headers are in very many records.
 const maxRecent = 1 << 16
 
-// maxKnown is how many payloads ids and older know each; a variable for tests. Most strings are of one action, and would fill the memory; those
-// that records share come again and again, and stay.
+// maxKnown is how many payloads ids and older know each; a variable for tests. Most strings are of
+// one action, and would fill the memory; those that records share come again and again, and stay.
 var maxKnown = 1 << 16
 
 // at takes the number of a value off d.
@@ -72,7 +72,8 @@ func (t *table[T]) offset(id uint64) (int64, bool) {
 	return 0, false
 }
 
-// id numbers the value with a payload; fresh is true if it is new, or was not seen for long: then it becomes an entry once more, at off.
+// id numbers the value with a payload; fresh is true if it is new, or was not seen for long: then
+// it becomes an entry once more, at off.
 func (t *table[T]) id(payload []byte, off int64) (id uint64, fresh bool) {
 	k := sumOf(payload)
 	id, known := t.ids[k]

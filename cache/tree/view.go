@@ -11,8 +11,9 @@ import (
 
 // View is what builds with one command line observed, and the plan that they carried out.
 //
-// Rewriting many observations for a small change would cost more than looking at all files, so changes go to a second blob of the
-// same form, the top (Update), whose observations take the place of those with the same paths, until it has grown.
+// Rewriting many observations for a small change would cost more than looking at all files, so
+// changes go to a second blob of the same form, the top (Update), whose observations take the place
+// of those with the same paths, until it has grown.
 type View struct {
 	db     *DB
 	root   viewRoot
@@ -24,7 +25,8 @@ type View struct {
 // maxViews is how many command lines have a view in a build tree.
 const maxViews = 4
 
-// View is the view with a key: of the command line, the environment and whatever else decides besides files. It is nil if there is none.
+// View is the view with a key: of the command line, the environment and whatever else decides
+// besides files. It is nil if there is none.
 func (db *DB) View(key [32]byte) *View {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -108,7 +110,8 @@ type Plan struct {
 	file     *os.File // in which it stands at that place: not in one made anew
 }
 
-// WritePlan writes the plan of a view to come, so that it need not be in memory while the observations are collected.
+// WritePlan writes the plan of a view to come, so that it need not be in memory while the
+// observations are collected.
 func (db *DB) WritePlan(plan []byte) (*Plan, error) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -123,7 +126,8 @@ func (db *DB) WritePlan(plan []byte) (*Plan, error) {
 	return &Plan{at, int64(len(plan)), db.file}, nil
 }
 
-// SetView makes a view the latest, in place of the one with its key. It sorts the observations. Without a plan no build can start from it.
+// SetView makes a view the latest, in place of the one with its key. It sorts the observations.
+// Without a plan no build can start from it.
 func (db *DB) SetView(key [32]byte, note []byte, plan *Plan, list []cache.Observation) error {
 	blob, err := encode(note, list)
 	if err != nil {
@@ -243,7 +247,8 @@ func (v *View) At(i int) cache.Observation {
 	return s.at(i)
 }
 
-// All are the observations as they were written, by their numbers. Of a path that Update has given another there are both.
+// All are the observations as they were written, by their numbers. Of a path that Update has given
+// another there are both.
 func (v *View) All() (list []cache.Observation) {
 	for i := range v.base.entries {
 		list = append(list, v.base.at(i))

@@ -14,8 +14,8 @@ import (
 
 var toolNames = []string{"kbuild", "ninja", "make", "ccache", "sccache"}
 
-// A lane is one tool with a tree, a home and a cache of its own. With -count each tool has two: one is timed, one is
-// traced, so that tracing costs the times nothing.
+// A lane is one tool with a tree, a home and a cache of its own. With -count each tool has two: one
+// is timed, one is traced, so that tracing costs the times nothing.
 type lane struct {
 	options *options
 	tool    string
@@ -153,7 +153,8 @@ func (l *lane) measure(ctx context.Context, s scenario) measure {
 	return m
 }
 
-// write puts the tree in place. The launcher is a file of its own: build.ninja is the same for every tool.
+// write puts the tree in place. The launcher is a file of its own: build.ninja is the same for
+// every tool.
 func (l *lane) write() error {
 	if err := l.project.write(l.tree); err != nil {
 		return err
@@ -169,7 +170,8 @@ func (l *lane) write() error {
 	return os.WriteFile(path, []byte(text), 0o666)
 }
 
-// build runs the tool once. Its CPU time is that of its whole process tree, and of its server's meanwhile.
+// build runs the tool once. Its CPU time is that of its whole process tree, and of its server's
+// meanwhile.
 func (l *lane) build(ctx context.Context) measure {
 	argv, log := l.command(), filepath.Join(l.dir, "trace")
 	if l.tracing {
@@ -205,7 +207,8 @@ func tail(s string, n int) string {
 	return s[max(0, len(s)-n):]
 }
 
-// staleness says what the executable holds that the sources no longer say: a cache may answer with an old object.
+// staleness says what the executable holds that the sources no longer say: a cache may answer with
+// an old object.
 func (l *lane) staleness(s scenario) string {
 	files, err := l.project.files()
 	if err != nil {

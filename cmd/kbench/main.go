@@ -1,6 +1,6 @@
-// Command kbench compares kbuild with ninja, make, ninja with ccache and ninja with sccache on a CUDA project of a dozen
-// sources that it makes itself: wall time, CPU time and processes, edit by edit. It knows the tools' command lines
-// and nothing of kbuild's inside.
+// Command kbench compares kbuild with ninja, make, ninja with ccache and ninja with sccache on a
+// CUDA project of a dozen sources that it makes itself: wall time, CPU time and processes, edit by
+// edit. It knows the tools' command lines and nothing of kbuild's inside.
 package main
 
 import (
@@ -176,8 +176,8 @@ func locate(o *options) (err error) {
 	return nil
 }
 
-// bench measures all scenarios of one variant, the tools in turn within each scenario, and prints the table, which a
-// signal cuts short.
+// bench measures all scenarios of one variant, the tools in turn within each scenario, and prints
+// the table, which a signal cuts short.
 func bench(ctx context.Context, o *options, v variant, out io.Writer) error {
 	lanes, err := openLanes(o, v)
 	defer closeLanes(lanes)

@@ -12,7 +12,8 @@ import (
 //go:embed project trivial
 var embedded embed.FS
 
-// sourceNames are the CUDA sources in the order in which -sources takes them: the first two carry the edits.
+// sourceNames are the CUDA sources in the order in which -sources takes them: the first two carry
+// the edits.
 var sourceNames = []string{
 	"math", "gemm", "scan", "sort", "reduce", "stencil", "transform", "hist", "warp", "radix", "dreduce", "dscan",
 }
@@ -136,7 +137,8 @@ func (p project) manifest() string {
 	return b.String() + "  ]\n}\n"
 }
 
-// flags are those of compiles, device links and the link that depend on architectures, kind and toolkit.
+// flags are those of compiles, device links and the link that depend on architectures, kind and
+// toolkit.
 func (p project) flags() (compile, link, libs string) {
 	for _, a := range p.archs {
 		nn := strings.TrimPrefix(a, "sm_")
@@ -156,8 +158,8 @@ func (p project) flags() (compile, link, libs string) {
 	return compile, link, libs
 }
 
-// makefile has the same commands for make, which does not notice that a command changed: who changes flags in a Makefile makes
-// clean, so everything depends on it here.
+// makefile has the same commands for make, which does not notice that a command changed: who
+// changes flags in a Makefile makes clean, so everything depends on it here.
 func (p project) makefile() string {
 	compile, link, libs := p.flags()
 	objects := ""
@@ -178,9 +180,10 @@ out/main.o: src/main.cpp Makefile
 `, p.ccbin, compile, link, libs, objects)
 }
 
-// ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a launcher in front
-// of the compilers. Architectures are spelled as CMake spells them: ccache takes -gencode for a debug option like -g3,
-// hashes the folder, and misses in every second checkout; with --generate-code= it hits there.
+// ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a
+// launcher in front of the compilers. Architectures are spelled as CMake spells them: ccache takes
+// -gencode for a debug option like -g3, hashes the folder, and misses in every second checkout;
+// with --generate-code= it hits there.
 func (p project) ninja() string {
 	compile, link, libs := p.flags()
 	var b strings.Builder

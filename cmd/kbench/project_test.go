@@ -38,7 +38,8 @@ func TestSourcesOfVariants(t *testing.T) {
 	}
 }
 
-// Each edit must find its text, even in the smallest project, and those in a source keep the line numbers.
+// Each edit must find its text, even in the smallest project, and those in a source keep the line
+// numbers.
 func TestEdits(t *testing.T) {
 	for _, e := range []edit{commentEdit, lineEdit, sm90Edit, hostEdit} {
 		p := sample("cub-lto", 2)

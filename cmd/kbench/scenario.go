@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A scenario changes a lane's tree from the state that the scenario before left; the build after it is measured.
+// A scenario changes a lane's tree from the state that the scenario before left; the build after it
+// is measured.
 type scenario struct {
 	name, title string
 	apply       func(*lane) error

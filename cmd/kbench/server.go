@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A server is sccache's: it compiles, so its time and its processes count. The methods of a nil server, which the
-// other tools have, do nothing.
+// A server is sccache's: it compiles, so its time and its processes count. The methods of a nil
+// server, which the other tools have, do nothing.
 type server struct {
 	cmd   *exec.Cmd
 	trace string // strace's log, or ""
@@ -66,8 +66,8 @@ func (s *server) cpu() time.Duration {
 	return cpuOfStat(string(stat))
 }
 
-// cpuOfStat adds utime, stime, cutime and cstime of /proc/PID/stat, which counts in hundredths of a second. The
-// second field is a name in parentheses that may hold anything.
+// cpuOfStat adds utime, stime, cutime and cstime of /proc/PID/stat, which counts in hundredths of a
+// second. The second field is a name in parentheses that may hold anything.
 func cpuOfStat(stat string) time.Duration {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 15 {

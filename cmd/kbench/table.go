@@ -61,7 +61,8 @@ func (t *table) text(out io.Writer, tools []string) {
 	w.Flush()
 }
 
-// markdown prints a table of times, with ratios to ninja's, and one of processes if they were counted.
+// markdown prints a table of times, with ratios to ninja's, and one of processes if they were
+// counted.
 func (t *table) markdown(out io.Writer, tools []string) {
 	fmt.Fprintf(out, "\n### %s\n\n| scenario | %s |\n|---%s|\n", t.variant.name, strings.Join(tools, " | "), strings.Repeat("|---:", len(tools)))
 	counted := false
@@ -104,7 +105,8 @@ func (t *table) scenarios() []scenario {
 	return out
 }
 
-// cells are the heading and the rows: scenarios in the order they ran, tools in the order asked for.
+// cells are the heading and the rows: scenarios in the order they ran, tools in the order asked
+// for.
 func (t *table) cells(tools []string) [][]string {
 	counted := false
 	for _, r := range t.rows {

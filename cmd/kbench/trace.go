@@ -41,8 +41,8 @@ func (c counts) readTrace(log string, from int64) error {
 	return c.read(f)
 }
 
-// read counts each execve that succeeded, once for a process that goes from a wrapper script to the program of the
-// same kind.
+// read counts each execve that succeeded, once for a process that goes from a wrapper script to the
+// program of the same kind.
 func (c counts) read(r io.Reader) error {
 	pending, was := map[string]string{}, map[string]string{}
 	ran := func(pid, kind string) {
@@ -75,8 +75,9 @@ func (c counts) read(r io.Reader) error {
 	return lines.Err()
 }
 
-// kindOf names a process by its program and its arguments as strace prints them; programs that only start others
-// (the shell, the g++ driver, collect2) have a name of their own that the table does not show.
+// kindOf names a process by its program and its arguments as strace prints them; programs that only
+// start others (the shell, the g++ driver, collect2) have a name of their own that the table does
+// not show.
 func kindOf(program, args string) string {
 	base := strings.TrimPrefix(path.Base(program), "x86_64-linux-gnu-")
 	switch base {

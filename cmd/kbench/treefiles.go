@@ -117,7 +117,8 @@ func newTree(o *options, n int, program, compiler string, number int) (*treeTool
 	switch {
 	case program == o.kbuild:
 		t.name, name, text = "kbuild", "kernels.hcl", s.hcl()
-		// Beside the tree, as a user's is; and ninja does not wait for other builds of this user either.
+		// Beside the tree, as a user's is; and ninja does not wait for other builds of this user
+		// either.
 		t.env = append(os.Environ(), "KBUILD_CACHE_DIR="+t.dir+".cache", "XDG_RUNTIME_DIR="+o.dir)
 	case filepath.Base(program) == "make":
 		name, text = "Makefile", s.makefile()

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// Trees are what measures the build tool alone: N compiles by a compiler that takes no time, a hundred to a library, each of
-// a source and a header of its own. Every tool builds a tree of its own; then they take turns.
+// Trees are what measures the build tool alone: N compiles by a compiler that takes no time, a
+// hundred to a library, each of a source and a header of its own. Every tool builds a tree of its
+// own; then they take turns.
 
 // treeRuns is how often each tool runs in each scenario but the first.
 const treeRuns = 10
@@ -184,7 +185,8 @@ func (t *treeTool) run(ctx context.Context) (cost, error) {
 	return s, nil
 }
 
-// report prints medians, with the smallest and the largest, and the ratios to the first tool that is not kbuild.
+// report prints medians, with the smallest and the largest, and the ratios to the first tool that
+// is not kbuild.
 func report(out io.Writer, n int, scenario string, tools []*treeTool, costs map[*treeTool][]cost) {
 	wall := func(s cost) float64 { return float64(s.wall.Microseconds()) / 1e3 }
 	cpu := func(s cost) float64 { return float64(s.cpu.Microseconds()) / 1e3 }

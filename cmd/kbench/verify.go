@@ -72,8 +72,8 @@ func built(ctx context.Context, o *options, v variant, tool, name string) (*lane
 	return l, m.err
 }
 
-// compareClones builds two clones in folders of different names and depths, each with a cache of its own, and fails
-// unless their executables are equal.
+// compareClones builds two clones in folders of different names and depths, each with a cache of
+// its own, and fails unless their executables are equal.
 func compareClones(ctx context.Context, o *options, v variant, out io.Writer) error {
 	sums := map[[sha256.Size]byte]bool{}
 	for _, name := range []string{"clone", "another clone/further down"} {
@@ -117,7 +117,8 @@ func compareSASS(ctx context.Context, o *options, v variant, out io.Writer) erro
 	return nil
 }
 
-// firstDifference returns the number of the first line that differs, from 1, and both sides; 0 when none does.
+// firstDifference returns the number of the first line that differs, from 1, and both sides; 0 when
+// none does.
 func firstDifference(a, b string) (int, string, string) {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range max(len(as), len(bs)) {

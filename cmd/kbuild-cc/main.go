@@ -1,5 +1,6 @@
-// Command kbuild-cc stands before a compiler in build tools that are not kbuild: kbuild-cc nvcc -c a.cu -o a.o. It is the fast half of `kbuild cc`: what
-// a command made before is brought in a few milliseconds, and anything else is for kbuild, which is started in its place. Under the name of a
+// Command kbuild-cc stands before a compiler in build tools that are not kbuild: kbuild-cc nvcc -c
+// a.cu -o a.o. It is the fast half of `kbuild cc`: what a command made before is brought in a few
+// milliseconds, and anything else is for kbuild, which is started in its place. Under the name of a
 // compiler, as a link, it stands before that one.
 package main
 

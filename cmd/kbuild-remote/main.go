@@ -1,4 +1,5 @@
-// Command kbuild-remote speaks to a remote cache for kbuild, which starts it: see package cache/remote.
+// Command kbuild-remote speaks to a remote cache for kbuild, which starts it: see package
+// cache/remote.
 package main
 
 import (

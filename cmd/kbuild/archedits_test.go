@@ -33,8 +33,8 @@ func writeArchs(e *e2e.Project, list []string) {
 	e.Write("kernels.hcl", "library \"w\" {\n  sources = [\"w.cu\"]\n  code    = ["+strings.Join(quoted, ", ")+"]\n  flags   = { host = [\"-Wall\"] }\n}\n")
 }
 
-// Architectures come, go and change places, with and without a warning in a device pass and in the host's: each time the library is
-// that of a build from nothing, and says the same.
+// Architectures come, go and change places, with and without a warning in a device pass and in the
+// host's: each time the library is that of a build from nothing, and says the same.
 func TestArchEdits(t *testing.T) {
 	t.Parallel()
 	for _, device := range []bool{false, true} {
@@ -58,7 +58,8 @@ func TestArchEdits(t *testing.T) {
 	}
 }
 
-// editedArchs adds an architecture at the end first, which is the one whose stub the host code includes; then anything.
+// editedArchs adds an architecture at the end first, which is the one whose stub the host code
+// includes; then anything.
 func editedArchs(rng *rand.Rand, step int, list []string) []string {
 	all := []string{"sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "compute_90"}
 	rest := slices.DeleteFunc(all, func(a string) bool { return slices.Contains(list, a) })

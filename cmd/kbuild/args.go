@@ -7,11 +7,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Most runs of kbuild are plain ones, from an editor or a Makefile, and most of them find nothing to do. Setting up the parser
-// of the command line takes as long as looking at a thousand files, so the plainest command lines are read by hand.
+// Most runs of kbuild are plain ones, from an editor or a Makefile, and most of them find nothing
+// to do. Setting up the parser of the command line takes as long as looking at a thousand files, so
+// the plainest command lines are read by hand.
 
-// plain reads -q, -j N, -C DIR and --mem SIZE, and nothing else; of any other line it leaves c as it is. TestPlain holds it to what the
-// parser makes of them.
+// plain reads -q, -j N, -C DIR and --mem SIZE, and nothing else; of any other line it leaves c as
+// it is. TestPlain holds it to what the parser makes of them.
 func (c *cli) plain(args []string) bool {
 	read := *c
 	read.Dir, read.Progress, read.Color, read.Output = ".", "auto", "auto", "auto"
@@ -61,8 +62,8 @@ func (c *cli) setPlain(option, value string) bool {
 	return err == nil
 }
 
-// bareTrace spells the --trace of `kbuild cache verify --trace` as the parser has it: elsewhere --trace is followed by a file. There
-// --trace=FILE still means that.
+// bareTrace spells the --trace of `kbuild cache verify --trace` as the parser has it: elsewhere
+// --trace is followed by a file. There --trace=FILE still means that.
 func bareTrace(args []string, flags []*kong.Flag) []string {
 	for i := range args[:max(0, len(args)-1)] {
 		if args[i] != "cache" || args[i+1] != "verify" || i > 0 && hasValue(args[i-1], flags) {
@@ -86,7 +87,8 @@ func hasValue(arg string, flags []*kong.Flag) bool {
 	})
 }
 
-// programArgs separates the arguments of the program, which follow the -- of `kbuild run TARGET -- ARGS`.
+// programArgs separates the arguments of the program, which follow the -- of `kbuild run TARGET --
+// ARGS`.
 func programArgs(args []string, flags []*kong.Flag) (own, given []string) {
 	end := slices.Index(args, "--")
 	if command := commandAt(args, flags); end > command && args[command] == "run" {

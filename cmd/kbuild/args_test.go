@@ -43,8 +43,8 @@ func fields(c *cli) string {
 		c.BuildDir, c.CacheDir, c.NoCache, c.NoSplit, len(c.KeepCode), c.JSON, c.Trace, c.Progress, c.Color})
 }
 
-// A build with nothing to do takes a few milliseconds, so no package of ours makes anything when the program starts: a regular
-// expression or a table waits for the one who needs it.
+// A build with nothing to do takes a few milliseconds, so no package of ours makes anything when
+// the program starts: a regular expression or a table waits for the one who needs it.
 func TestNothingIsMadeAtStart(t *testing.T) {
 	cmd := exec.Command("kbuild", "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")

@@ -46,7 +46,8 @@ func setVerdicts(e *e2e.Project, text string) {
 	}
 }
 
-// failsWithout builds and gives what was said. Nothing was misparsed, and nvcc ran as one command plain times only.
+// failsWithout builds and gives what was said. Nothing was misparsed, and nvcc ran as one command
+// plain times only.
 func failsWithout(e *e2e.Project, plain int, args ...string) string {
 	e.T.Helper()
 	text, err := e.Command(append([]string{"kbuild", "--progress", "plain"}, args...)...).CombinedOutput()
@@ -59,7 +60,8 @@ func failsWithout(e *e2e.Project, plain int, args ...string) string {
 	return string(text)
 }
 
-// A pass that a signal ended, or that the tool itself rejects, is not taken for misparsed, and is not tried with nvcc as one command.
+// A pass that a signal ended, or that the tool itself rejects, is not taken for misparsed, and is
+// not tried with nvcc as one command.
 func TestFailedPass(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -102,7 +104,8 @@ func TestKilledBesideAnother(t *testing.T) {
 	}
 }
 
-// A verdict that nvcc is misparsed is told by why and doctor, and ends with kbuild, with the toolkit, and when it is removed.
+// A verdict that nvcc is misparsed is told by why and doctor, and ends with kbuild, with the
+// toolkit, and when it is removed.
 func TestMisparseVerdict(t *testing.T) {
 	t.Parallel()
 	e := passProject(t, "  flags   = { nvcc = [\"-DMISREAD\"] }\n", map[string]string{"a.cu": "__global__ void k() {}"})

@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// builtFiles are the files of the build tree that kbuild does not keep for itself, with their content.
+// builtFiles are the files of the build tree that kbuild does not keep for itself, with their
+// content.
 func builtFiles(e *e2e.Project) map[string]string {
 	e.T.Helper()
 	files := map[string]string{}
@@ -28,8 +29,8 @@ func builtFiles(e *e2e.Project) map[string]string {
 	return files
 }
 
-// What a compiler writes beside an object, and a linker beside a program, is an output: it is where a compile without kbuild puts it, it
-// is kept and restored, and it makes nothing run again.
+// What a compiler writes beside an object, and a linker beside a program, is an output: it is where
+// a compile without kbuild puts it, it is kept and restored, and it makes nothing run again.
 func TestBesideObject(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles with the real g++")

@@ -45,7 +45,8 @@ func (cmd buildCmd) Run(c *cli) error {
 	return c.ended(sum, err)
 }
 
-// isNoTarget reports that a build ended since what was named is no target, or since there is no manifest that could have one.
+// isNoTarget reports that a build ended since what was named is no target, or since there is no
+// manifest that could have one.
 func (c *cli) isNoTarget(err error) bool {
 	if _, noFolder := os.Stat(c.Dir); err == nil || noFolder != nil {
 		return false

@@ -22,8 +22,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// launched reports a command line of a compiler, which no parser of options may touch: `kbuild cc -- nvcc ARGS...`, or kbuild under the name of a
-// compiler.
+// launched reports a command line of a compiler, which no parser of options may touch: `kbuild cc
+// -- nvcc ARGS...`, or kbuild under the name of a compiler.
 func launched(name string, args []string) (compiler []string, ok bool) {
 	switch {
 	case len(args) > 1 && args[0] == "cc" && args[1] == "--":
@@ -90,8 +90,9 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 	return 0
 }
 
-// passes takes the command apart. ended is the signal that this process got meanwhile, which what it had started has got too.
-// A command with messages for a terminal is not run for nothing: unless something has changed since.
+// passes takes the command apart. ended is the signal that this process got meanwhile, which what
+// it had started has got too. A command with messages for a terminal is not run for nothing: unless
+// something has changed since.
 func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *launch.Result, ended syscall.Signal, err error) {
 	if call.Last != nil && !changed && quick.Shown(call.Last) {
 		return nil, 0, errShown
@@ -135,7 +136,8 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 // errShown is why such a command is left.
 var errShown = launch.Left{Why: "it has messages, which the compiler shows on a terminal in its own way"}
 
-// lease waits for a lease for a compiler that is left alone, which goes over to it. A launcher that it starts does not wait for it: see broker.
+// lease waits for a lease for a compiler that is left alone, which goes over to it. A launcher that
+// it starts does not wait for it: see broker.
 func (c *cli) lease(call *quick.Call) {
 	client := broker.FromEnviron(os.Getenv, c.ofAll(), nil)
 	r := broker.Request{Memory: graph.Compile.Info().Memory, Label: filepath.Base(call.Argv[0]), Project: call.Dir}
@@ -149,12 +151,14 @@ func (c *cli) lease(call *quick.Call) {
 	}
 }
 
-// endings are the signals that end a compiler. One that the caller has switched off, as nohup does, stays so.
+// endings are the signals that end a compiler. One that the caller has switched off, as nohup does,
+// stays so.
 func endings() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
 }
 
-// die ends this process by a signal, as that would have ended the compiler: a shell and make look at how a command ended.
+// die ends this process by a signal, as that would have ended the compiler: a shell and make look
+// at how a command ended.
 func die(s syscall.Signal) int {
 	var byDefault [4]uintptr // struct sigaction; the runtime of Go would write its stacks at SIGQUIT
 	runtime.LockOSThread()

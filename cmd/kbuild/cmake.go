@@ -55,12 +55,12 @@ func (cmd cmakeCmd) Run(c *cli) error {
 //go:embed kbuild-config.cmake
 var kbuildConfig string
 
-// installedHints is where the program is as seen from the package: from PREFIX/lib/cmake/kbuild, and from that of a wheel,
-// ENVIRONMENT/lib/pythonX.Y/site-packages/kbuild/cmake.
+// installedHints is where the program is as seen from the package: from PREFIX/lib/cmake/kbuild,
+// and from that of a wheel, ENVIRONMENT/lib/pythonX.Y/site-packages/kbuild/cmake.
 const installedHints = `"${CMAKE_CURRENT_LIST_DIR}/../../../bin" "${CMAKE_CURRENT_LIST_DIR}/../../../../../bin"`
 
-// writePackage writes the package of CMake into a folder, and names its files. In lib/cmake/kbuild it is for a prefix that can be moved, elsewhere for
-// the program that writes it.
+// writePackage writes the package of CMake into a folder, and names its files. In lib/cmake/kbuild
+// it is for a prefix that can be moved, elsewhere for the program that writes it.
 func (c *cli) writePackage(dir string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -89,7 +89,8 @@ func (c *cli) writePackage(dir string) error {
 	return err
 }
 
-// versionNumber is what of a version CMake can compare: 1.2.0 of v1.2.0-3-gabc. A commit without a tag before it is of the release to come.
+// versionNumber is what of a version CMake can compare: 1.2.0 of v1.2.0-3-gabc. A commit without a
+// tag before it is of the release to come.
 func versionNumber(version string) string {
 	if found := regexp.MustCompile(`^v?(\d+\.\d+(\.\d+)*)`).FindStringSubmatch(version); found != nil {
 		return found[1]

@@ -31,7 +31,8 @@ func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
 	return nil
 }
 
-// known are the names of the project that a command line is about. Where it cannot be read there are none: a shell that completes must not be told off.
+// known are the names of the project that a command line is about. Where it cannot be read there
+// are none: a shell that completes must not be told off.
 func (c *cli) known(words []string) reference.Known {
 	w := c.ofWords(words).workspace()
 	var project *manifest.Project

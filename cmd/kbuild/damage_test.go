@@ -49,7 +49,8 @@ type statesProject struct {
 	want  []map[string]string // outputs of each state, built from nothing
 }
 
-// newStatesProject has some sources besides those that change, and learns what is right: each state is built in a folder of its own, without a cache.
+// newStatesProject has some sources besides those that change, and learns what is right: each state
+// is built in a folder of its own, without a cache.
 func newStatesProject(t *testing.T, states, sources int) *statesProject {
 	p := &statesProject{editedProject: editedProject{t: t, dir: t.TempDir(), rng: rand.New(rand.NewPCG(1, 2))}, cache: t.TempDir()}
 	t.Setenv("KBUILD_CACHE_DIR", p.cache)
@@ -176,8 +177,8 @@ var hexName = regexp.MustCompile(`\b([0-9a-f]{2}/)?[0-9a-f]{12,}(\.[0-9a-f]{64})
 // kindsOfState are all files that kbuild writes for itself.
 var kindsOfState = []string{"last.json", "lock", "outputs-*", "tree.db", "tools/*.json", "v2/CACHEDIR.TAG", "v2/blobs/*", "v2/counters", "v2/gc", "v2/records/*"}
 
-// TestDamagedState damages kbuild's own files one after the other, and builds after each. They are only a memory: a damaged one
-// costs time, never a failure or a wrong output.
+// TestDamagedState damages kbuild's own files one after the other, and builds after each. They are
+// only a memory: a damaged one costs time, never a failure or a wrong output.
 func TestDamagedState(t *testing.T) {
 	p := newStatesProject(t, 4, 12)
 	p.write("many.hcl", manyActions())

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Debug information names the file that the host compiler was given, which lies in the build tree while it runs: such host code is not
-// another tree's, nor another target's.
+// Debug information names the file that the host compiler was given, which lies in the build tree
+// while it runs: such host code is not another tree's, nor another target's.
 func TestDebugOfAnotherTree(t *testing.T) {
 	e := fakeSplit(t, map[string]string{
 		"kernels.hcl": "executable \"app\" {\n  sources = [\"a.cu\"]\n  code    = [\"sm_80\"]\n  flags   = { host = [\"-g\"] }\n}\n",

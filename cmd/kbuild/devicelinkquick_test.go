@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What a device link looks for beside its files, which stand in the build tree only while kbuild builds, sends no build the long way.
+// What a device link looks for beside its files, which stand in the build tree only while kbuild
+// builds, sends no build the long way.
 func TestQuickAfterDeviceLink(t *testing.T) {
 	h := newTorture(t, tortureTools(t))
 	for _, e := range []edit{

@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/tree"
 )
 
-// Digests are kept where a build leaves no view: the next one hashes large files no more. A source that asks for a file whose name
-// nobody can tell is compiled each time.
+// Digests are kept where a build leaves no view: the next one hashes large files no more. A source
+// that asks for a file whose name nobody can tell is compiled each time.
 func TestDigestsWithoutView(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "kernels.hcl"), "executable \"app\" {\n  sources = [\"a.cpp\"]\n}\n")

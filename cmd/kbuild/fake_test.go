@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// The fake toolchain behaves as measured of nvcc 11.8 where scripts look: it writes dependency files
-// for all passes, leaves comments out of objects, reports missing headers as gcc does, and its device
-// link prints nvlink's messages with status 0. Its objects are text: the architectures, the flags that
-// change code, and the text of the source with its headers.
+// The fake toolchain behaves as measured of nvcc 11.8 where scripts look: it writes dependency
+// files for all passes, leaves comments out of objects, reports missing headers as gcc does, and
+// its device link prints nvlink's messages with status 0. Its objects are text: the architectures,
+// the flags that change code, and the text of the source with its headers.
 
 // fakeNVCC is nvcc.
 func fakeNVCC() int {
@@ -132,7 +132,8 @@ func parseFake(args []string) fakeArgs {
 
 var includeRE = regexp.MustCompile(`^\s*#include "([^"]+)"`)
 
-// fakeCompile writes an object and a dependency file. A source may say: #include "x", #warning, #error,
+// fakeCompile writes an object and a dependency file. A source may say: #include "x", #warning,
+// #error,
 // #kill (ends by SIGKILL), #hang FILE (makes the file and never ends), #touch FILE (writes to it), #flood N (so many warnings).
 func fakeCompile(f fakeArgs) int {
 	src := f.inputs[len(f.inputs)-1]
@@ -254,8 +255,8 @@ var (
 	fakeHas   = regexp.MustCompile(`(?m)^__device__ \w+ (\w+)\(`)
 )
 
-// fakeUndefined is nvlink where a function is wanted that no input has. An input without a kernel, of which no PTX takes an address, is
-// not looked at: nvlink drops it with what it wants.
+// fakeUndefined is nvlink where a function is wanted that no input has. An input without a kernel,
+// of which no PTX takes an address, is not looked at: nvlink drops it with what it wants.
 func fakeUndefined(f fakeArgs) int {
 	has, status := map[string]bool{}, 0
 	var all strings.Builder
@@ -287,8 +288,8 @@ func fakeReached(text, all string) bool {
 	})
 }
 
-// fakeMeeting says whether a link runs "together" with another one, which it waits for, or "alone", for which it looks around
-// for a while.
+// fakeMeeting says whether a link runs "together" with another one, which it waits for, or "alone",
+// for which it looks around for a while.
 func fakeMeeting(want string) bool {
 	me, err := os.CreateTemp(".", "link-runs-")
 	if err != nil {

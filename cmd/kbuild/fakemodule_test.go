@@ -15,8 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
 
-// What the fake compiler makes for modules is read again, so it has the form of the real thing: PTX, cubins, fatbins and LTO-IR with
-// the kernels of the source and the text of the source inside.
+// What the fake compiler makes for modules is read again, so it has the form of the real thing:
+// PTX, cubins, fatbins and LTO-IR with the kernels of the source and the text of the source inside.
 
 // writeCompiled writes what the options ask for. An object is text.
 func (f fakeArgs) writeCompiled(text string) error {
@@ -116,7 +116,8 @@ func fakePTX(text string, arch int) []byte {
 	return []byte(b.String())
 }
 
-// fakeCubin is an ELF file with a symbol and .nv.info for each kernel; the text of the source is a section.
+// fakeCubin is an ELF file with a symbol and .nv.info for each kernel; the text of the source is a
+// section.
 func fakeCubin(text string, arch int) []byte {
 	type section struct {
 		name string

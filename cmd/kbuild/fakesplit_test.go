@@ -17,9 +17,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
 
-// A toolkit that can be taken apart, without a compiler of device code: nvcc shows steps as 11.8 does (less the include of
-// cuda_runtime.h), the host compiler is the real one, and the passes copy text. A device function is one line of the source. What a
-// line says decides what becomes of it:
+// A toolkit that can be taken apart, without a compiler of device code: nvcc shows steps as 11.8
+// does (less the include of cuda_runtime.h), the host compiler is the real one, and the passes copy
+// text. A device function is one line of the source. What a line says decides what becomes of it:
 //
 //	never_used         cicc warns, as for a variable
 //	fake_killed        cicc is killed
@@ -30,12 +30,14 @@ import (
 //	fake_shared        ptxas: too much shared data
 //	fake_unknown       ptxas fails in words that nobody knows
 //
-// A folder is such a toolkit if a cicc is linked beside nvcc. nvcc as one command adds a line to nvcc-ran.
+// A folder is such a toolkit if a cicc is linked beside nvcc. nvcc as one command adds a line to
+// nvcc-ran.
 var splitTools = map[string]func(args []string) int{
 	"cicc": splitCICC, "ptxas": splitPTXAS, "cudafe++": splitCudafe, "nvlink": func([]string) int { return 1 },
 }
 
-// toolFolder is where this program is, by the name that it was called by: testscript.Main changes that.
+// toolFolder is where this program is, by the name that it was called by: testscript.Main changes
+// that.
 var toolFolder = func() string {
 	p, _ := exec.LookPath(os.Args[0])
 	return filepath.Dir(p)
@@ -274,7 +276,8 @@ func fakeKills(text string) (status int) {
 	return 0
 }
 
-// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that has no C in it.
+// hang waits to be killed. Where nothing can come any more, as in select {}, Go ends a program that
+// has no C in it.
 func hang() {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGWINCH)

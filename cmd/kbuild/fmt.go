@@ -48,7 +48,8 @@ func (cmd fmtCmd) Run(c *cli) error {
 	return nil
 }
 
-// importedFiles are the manifests that the one of this project imports, as far as they can be read: what is wrong with them fmt says of each.
+// importedFiles are the manifests that the one of this project imports, as far as they can be read:
+// what is wrong with them fmt says of each.
 func (c *cli) importedFiles() (files []string) {
 	project, _ := manifest.Load(c.workspace().Manifest)
 	for _, f := range project.Files {

@@ -64,7 +64,8 @@ func (c *cli) patience() time.Duration {
 	return d
 }
 
-// remote is the remote cache that the user names, which may be none; nil if he leaves it to the manifest.
+// remote is the remote cache that the user names, which may be none; nil if he leaves it to the
+// manifest.
 func (c *cli) remote() *string {
 	if address, ok := os.LookupEnv("KBUILD_REMOTE"); ok && c.Remote == nil {
 		return &address
@@ -155,8 +156,8 @@ func (c *cli) Waiting(text string) {
 	}
 }
 
-// Diagnose implements engine.Front: diagnostics go to standard error, and are events with --json. What a plan has said, the next one of
-// this run need not say again.
+// Diagnose implements engine.Front: diagnostics go to standard error, and are events with --json.
+// What a plan has said, the next one of this run need not say again.
 func (c *cli) Diagnose(all manifest.Diagnostics) {
 	diags := c.untold(all)
 	if c.JSON {

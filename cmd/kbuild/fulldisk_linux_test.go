@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountable runs the test again where it may mount file systems, in a namespace of its own, and reports whether this is there.
+// mountable runs the test again where it may mount file systems, in a namespace of its own, and
+// reports whether this is there.
 func mountable(t *testing.T) bool {
 	t.Helper()
 	if testing.Short() {
@@ -103,7 +104,8 @@ func TestFullCache(t *testing.T) {
 	}
 }
 
-// A build tree that is full is a failure that says so, or makes no difference. When there is space again, all is well.
+// A build tree that is full is a failure that says so, or makes no difference. When there is space
+// again, all is well.
 func TestFullTree(t *testing.T) {
 	if !mountable(t) {
 		return

@@ -50,7 +50,8 @@ func nearCommand(app *kong.Node, word string) string {
 	return manifest.Nearest(word, names)
 }
 
-// meantCommand returns the command line that the user may have meant with a target that does not exist.
+// meantCommand returns the command line that the user may have meant with a target that does not
+// exist.
 func (c *cli) meantCommand(targets []string) string {
 	if len(targets) == 0 {
 		return ""

@@ -18,7 +18,8 @@ func hostFlagsProject(t *testing.T, toolchain, target string) *e2e.Project {
 	})
 }
 
-// A link with intermediate code of the host compiler takes the device code from there, so it must not be put into the object beside it.
+// A link with intermediate code of the host compiler takes the device code from there, so it must
+// not be put into the object beside it.
 func TestIntermediateHostCode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles with the real g++")

@@ -71,7 +71,8 @@ func (cmd initCmd) Run(c *cli) error {
 	return nil
 }
 
-// plannable plans the draft, and takes out what is refused, until nothing is. A machine without a toolkit says nothing of a manifest: then it says so.
+// plannable plans the draft, and takes out what is refused, until nothing is. A machine without a
+// toolkit says nothing of a manifest: then it says so.
 func (c *cli) plannable(draft *scaffold.Draft) (unplanned string, err error) {
 	root, err := filepath.Abs(c.Dir)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// from writes a manifest for what another build tool builds. What kbuild's plan of it refuses is taken out before it is written.
+// from writes a manifest for what another build tool builds. What kbuild's plan of it refuses is
+// taken out before it is written.
 func (cmd initCmd) from(c *cli) error {
 	root := ""
 	if c.Dir != "." {
@@ -61,8 +62,8 @@ func (c *cli) listNotes(doc *migrate.Document) {
 	}
 }
 
-// refine plans the manifest that is to be, and takes out what is refused, until nothing is. The error is why there is no plan: a machine without the
-// toolkit says nothing of a manifest.
+// refine plans the manifest that is to be, and takes out what is refused, until nothing is. The
+// error is why there is no plan: a machine without the toolkit says nothing of a manifest.
 func (c *cli) refine(found *migrate.Build, doc *migrate.Document) error {
 	for {
 		faults, err := c.tryPlan(found.Root, doc.Text())

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderEvents tells of changes in folders, by inotify. The kernel watches folders, not paths: one that two paths lead to, as behind a bind mount, is watched
-// once, and one that was moved is watched on where it is now.
+// folderEvents tells of changes in folders, by inotify. The kernel watches folders, not paths: one
+// that two paths lead to, as behind a bind mount, is watched once, and one that was moved is
+// watched on where it is now.
 type folderEvents struct {
 	fd    int
 	file  *os.File
@@ -30,13 +31,15 @@ func watchFolders() (*folderEvents, error) {
 	return &folderEvents{fd: fd, file: os.NewFile(uintptr(fd), "inotify"), byDir: map[string]int32{}, dirs: map[int32][]string{}}, nil
 }
 
-// entries are the events of a folder whose entries come and go; content adds those of entries that are written.
+// entries are the events of a folder whose entries come and go; content adds those of entries that
+// are written.
 const (
 	entries = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 	content = entries | unix.IN_CLOSE_WRITE
 )
 
-// set watches these folders and no others, with the content of their entries where that is true. added reports one that was not watched before.
+// set watches these folders and no others, with the content of their entries where that is true.
+// added reports one that was not watched before.
 func (c *folderEvents) set(dirs map[string]bool) (added bool, err error) {
 	was := c.dirs
 	c.dirs = map[int32][]string{}
@@ -89,7 +92,8 @@ func inOrder(dirs map[string]bool) (sorted []string) {
 // settle has next give up when nothing has changed until then; the zero time is never.
 func (c *folderEvents) settle(until time.Time) { c.file.SetReadDeadline(until) }
 
-// next waits for changes and gives their paths, until the file is closed. "" is that some were missed.
+// next waits for changes and gives their paths, until the file is closed. "" is that some were
+// missed.
 func (c *folderEvents) next() (paths []string, err error) {
 	buffer := make([]byte, 64<<10)
 	n, err := c.file.Read(buffer)

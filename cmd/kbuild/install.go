@@ -18,7 +18,8 @@ type installCmd struct {
 	DestDir string   `name:"destdir" placeholder:"DIR" help:"Put it in front of the prefix, to make a package (default: $DESTDIR)."`
 }
 
-// Run builds targets and puts them below the prefix. What it prints are the names that the files have there, without the folder of --destdir.
+// Run builds targets and puts them below the prefix. What it prints are the names that the files
+// have there, without the folder of --destdir.
 func (cmd installCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	prefix, below, err := cmd.folders(c)
@@ -42,7 +43,8 @@ func (cmd installCmd) Run(c *cli) error {
 	return c.ended(w.Build(req))
 }
 
-// folders are the prefix, and where it is now. Like a make that is told -C, kbuild takes relative ones from the folder that it works in.
+// folders are the prefix, and where it is now. Like a make that is told -C, kbuild takes relative
+// ones from the folder that it works in.
 func (cmd installCmd) folders(c *cli) (prefix, below string, err error) {
 	if cmd.Prefix == "" {
 		return "", "", usagef("--prefix wants a folder, such as /usr/local")

@@ -22,11 +22,13 @@ import (
 
 var everyStep = flag.Bool("every-step", false, "kill kbuild at every step instead of some: minutes")
 
-// fakeKilled is `killed N PROGRAM ARGS`: it runs a program and kills it, with all its threads and children, just before they
-// change a file for the Nth time. Its status is stepReached, or stepNot if the program ended before.
+// fakeKilled is `killed N PROGRAM ARGS`: it runs a program and kills it, with all its threads and
+// children, just before they change a file for the Nth time. Its status is stepReached, or stepNot
+// if the program ended before.
 //
-// It is a debugger that is asked about those system calls alone (watched). What a kill leaves behind depends on them and on
-// nothing else, so with all N these are all the moments at which a kill can come.
+// It is a debugger that is asked about those system calls alone (watched). What a kill leaves
+// behind depends on them and on nothing else, so with all N these are all the moments at which a
+// kill can come.
 func fakeKilled() int {
 	n, err := strconv.Atoi(os.Args[1])
 	if err != nil {
@@ -53,8 +55,8 @@ func fakeKilled() int {
 	return stepReached
 }
 
-// pauseUntilTold says that it pauses, and does so until its standard input ends. With it the program is `paused N PROGRAM ARGS`, which
-// goes on afterwards.
+// pauseUntilTold says that it pauses, and does so until its standard input ends. With it the
+// program is `paused N PROGRAM ARGS`, which goes on afterwards.
 func pauseUntilTold() {
 	fmt.Println(pausedNow)
 	io.Copy(io.Discard, os.Stdin)
@@ -71,7 +73,8 @@ const (
 var watchedCalls = []uint32{unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_UNLINKAT, unix.SYS_MKDIRAT, unix.SYS_LINKAT, unix.SYS_SYMLINKAT,
 	unix.SYS_UTIMENSAT, unix.SYS_FCHMODAT, unix.SYS_FTRUNCATE, unix.SYS_COPY_FILE_RANGE, unix.SYS_OPENAT, unix.SYS_WRITE, unix.SYS_PWRITE64}
 
-// fakeWatched is `watched PROGRAM ARGS`: it becomes the program, whose watchedCalls and those of its children stop for the debugger.
+// fakeWatched is `watched PROGRAM ARGS`: it becomes the program, whose watchedCalls and those of
+// its children stop for the debugger.
 func fakeWatched() int {
 	runtime.LockOSThread()
 	code := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call
@@ -160,7 +163,8 @@ type callInfo struct {
 	_      uint64
 }
 
-// changes reports that the watched call of a thread is about to change a file: it opens files for reading too, and writes to pipes.
+// changes reports that the watched call of a thread is about to change a file: it opens files for
+// reading too, and writes to pipes.
 func changes(id int) bool {
 	const getCallInfo = 0x420e
 	var c callInfo
@@ -190,8 +194,9 @@ func (p *statesProject) killedAt(n int, args ...string) (ok bool) {
 	return false
 }
 
-// TestKilled kills builds at their steps. Whatever was left behind, the next build must succeed and make what a build from
-// nothing makes, the one after it must find nothing to do, and the cache must be whole.
+// TestKilled kills builds at their steps. Whatever was left behind, the next build must succeed and
+// make what a build from nothing makes, the one after it must find nothing to do, and the cache
+// must be whole.
 func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and kills hundreds of times")

@@ -11,8 +11,9 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// TestLauncherKilled kills `kbuild cc` at its steps, with all that it has started. The object is the right one or not there, nobody has a lease any more, and
-// the next compile makes what one from nothing makes and leaves nothing of either in TMPDIR.
+// TestLauncherKilled kills `kbuild cc` at its steps, with all that it has started. The object is
+// the right one or not there, nobody has a lease any more, and the next compile makes what one from
+// nothing makes and leaves nothing of either in TMPDIR.
 func TestLauncherKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and kills hundreds of times")

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// locate goes up to the folder that has the manifest, where nobody says which, and none is here: as git and cargo do.
+// locate goes up to the folder that has the manifest, where nobody says which, and none is here: as
+// git and cargo do.
 func (c *cli) locate() {
 	if c.Dir != "." || c.File != "" || c.located {
 		return
@@ -28,8 +29,8 @@ func (c *cli) locate() {
 	}
 }
 
-// named are names on the command line as they are for the folder of the manifest: those of files below it that are named from a folder further
-// down.
+// named are names on the command line as they are for the folder of the manifest: those of files
+// below it that are named from a folder further down.
 func (c *cli) named(names []string) []string {
 	c.locate()
 	if c.below == "" {

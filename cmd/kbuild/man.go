@@ -34,7 +34,8 @@ func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
 	return nil
 }
 
-// showPage has man show a page on a terminal. Where there is no man, and where no person reads, it is written as it is.
+// showPage has man show a page on a terminal. Where there is no man, and where no person reads, it
+// is written as it is.
 func (c *cli) showPage(page []byte) error {
 	man, err := exec.LookPath("man")
 	if err != nil || !term.IsTerminal(c.out.To) {

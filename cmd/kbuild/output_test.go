@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
-// evil sets the title of a terminal and clears it, also by the control characters above 0x80, and begins a line of its own.
+// evil sets the title of a terminal and clears it, also by the control characters above 0x80, and
+// begins a line of its own.
 const evil = "x\x1b]0;title\x07\x1b[2J\u009b2J\r\nkbuild: ok"
 
 // said runs kbuild and gives all that it says, of which a terminal must not obey anything.

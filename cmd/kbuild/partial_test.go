@@ -170,7 +170,8 @@ func (p *editedProject) edit() string {
 	}
 }
 
-// likeFromNothing builds the same sources in another folder, without a cache, and compares the outputs.
+// likeFromNothing builds the same sources in another folder, without a cache, and compares the
+// outputs.
 func (p *editedProject) likeFromNothing() {
 	p.t.Helper()
 	other := filepath.Join(p.t.TempDir(), "other")
@@ -195,8 +196,9 @@ func (p *editedProject) likeFromNothing() {
 	}
 }
 
-// TestPartialRandom makes random edits and builds after each as users do, by whatever way kbuild goes. Then the long way must find
-// nothing to do, or fail in the same way; in the end every output must be what a build from nothing makes.
+// TestPartialRandom makes random edits and builds after each as users do, by whatever way kbuild
+// goes. Then the long way must find nothing to do, or fail in the same way; in the end every output
+// must be what a build from nothing makes.
 func TestPartialRandom(t *testing.T) {
 	t.Setenv("KBUILD_CACHE_DIR", t.TempDir())
 	t.Setenv("MAKEFLAGS", "")

@@ -48,7 +48,8 @@ type artifactEvent struct {
 	Size    int64             `json:"size"`
 }
 
-// printArtifacts prints the artifacts of modules, each with its manifest last: a path a line, as seen from where kbuild was started, or an event.
+// printArtifacts prints the artifacts of modules, each with its manifest last: a path a line, as
+// seen from where kbuild was started, or an event.
 func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) error {
 	for _, id := range manifests {
 		name := p.Graph.Actions[id].Outputs[0]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A compile that is guided by a profile reads a file of which nobody tells: where gcc says that it looked for one, one that comes
-// or changes is an input.
+// A compile that is guided by a profile reads a file of which nobody tells: where gcc says that it
+// looked for one, one that comes or changes is an input.
 func TestProfile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles with the real g++")

@@ -14,8 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/plan"
 )
 
-// TestRecordFacts asks the toolkit of this machine all that the planner wants to know of it for one of the projects in
-// actions/execute/testdata/keys, and writes it there, for TestKeys. KBUILD_RECORD is its name, PROJECT-VERSION:
+// TestRecordFacts asks the toolkit of this machine all that the planner wants to know of it for one
+// of the projects in actions/execute/testdata/keys, and writes it there, for TestKeys.
+// KBUILD_RECORD is its name, PROJECT-VERSION:
 //
 //	KBUILD_RECORD=cuda-11.8 go test ./cmd/kbuild -run RecordFacts
 func TestRecordFacts(t *testing.T) {

@@ -21,7 +21,8 @@ type runCmd struct {
 	Args   []string `arg:"" optional:"" help:"What it is given. All that follows -- is the program's, as it stands."`
 }
 
-// Run builds an executable and runs it in place of kbuild, so that signals and its status are its own.
+// Run builds an executable and runs it in place of kbuild, so that signals and its status are its
+// own.
 func (cmd runCmd) Run(c *cli) error {
 	c.Quiet = c.Quiet || !c.Verbose && !term.IsTerminal(c.err) // what is said is the program's
 	c.quietEnd = true

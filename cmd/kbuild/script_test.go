@@ -60,7 +60,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("KBUILD_CACHE_DIR", e.WorkDir+"/cache")
 			e.Setenv("HOME", filepath.Dir(tools)) // what compilers say may depend on it
 			e.Setenv("MAKEFLAGS", "")
-			// What the compilers said is remembered by all scripts together: asking them is half of what most of them take.
+			// What the compilers said is remembered by all scripts together: asking them is half of
+			// what most of them take.
 			if err := os.Mkdir(e.WorkDir+"/cache", 0o777); err != nil {
 				return err
 			}
@@ -75,7 +76,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// pretendCommand is `pretend`: the script goes on with the toolkit of cmd/internal/pretend, which makes archives and objects that kbuild can read.
+// pretendCommand is `pretend`: the script goes on with the toolkit of cmd/internal/pretend, which
+// makes archives and objects that kbuild can read.
 func pretendCommand(t *testing.T, ts *testscript.TestScript) {
 	one := filepath.Join(pretendFolder(t), "pretend-1")
 	bin := ts.MkAbs("bin")
@@ -101,15 +103,16 @@ func pretendFolder(t *testing.T) string {
 	return pretendDir
 }
 
-// projectCommand is `project NAME`: the files of testdata/project/NAME.txtar, which several scripts begin with.
+// projectCommand is `project NAME`: the files of testdata/project/NAME.txtar, which several scripts
+// begin with.
 func projectCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ar, err := txtar.ParseFile(filepath.Join("testdata", "project", args[0]+".txtar"))
 	ts.Check(err)
 	ts.Check(txtar.Write(ar, ts.MkAbs(".")))
 }
 
-// looksLong runs kbuild and reports that it went the long way: that takes the lock of the build tree, and writes its own number
-// into it.
+// looksLong runs kbuild and reports that it went the long way: that takes the lock of the build
+// tree, and writes its own number into it.
 func looksLong(ts *testscript.TestScript, args []string) bool {
 	lock := ts.MkAbs("build/.kbuild/lock")
 	was, _ := os.ReadFile(lock)
@@ -119,15 +122,16 @@ func looksLong(ts *testscript.TestScript, args []string) bool {
 	return string(was) != string(is)
 }
 
-// quickCommand is `quick ARGS`: kbuild ARGS finds out from the last view that there is nothing to do, or does not.
+// quickCommand is `quick ARGS`: kbuild ARGS finds out from the last view that there is nothing to
+// do, or does not.
 func quickCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if long := looksLong(ts, args); long != neg {
 		ts.Fatalf("kbuild %v: the long way: %v", args, long)
 	}
 }
 
-// settleCommand is `settle ARGS`: kbuild ARGS until it goes the quick way, which it does as soon as the clock of the file system
-// has moved on.
+// settleCommand is `settle ARGS`: kbuild ARGS until it goes the quick way, which it does as soon as
+// the clock of the file system has moved on.
 func settleCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for range 1000 {
 		if !looksLong(ts, args) {

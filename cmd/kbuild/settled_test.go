@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// scriptedChanges are changes that a test has written down; between them "wait" is that nothing changes for a while.
+// scriptedChanges are changes that a test has written down; between them "wait" is that nothing
+// changes for a while.
 type scriptedChanges struct {
 	script []string
 	now    time.Time

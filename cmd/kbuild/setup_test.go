@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// setUp is `.ci/toolkit.sh test-all` on a machine that has nvcc and nothing else of what the tests need. It gives what apt-get was told to install.
+// setUp is `.ci/toolkit.sh test-all` on a machine that has nvcc and nothing else of what the tests
+// need. It gives what apt-get was told to install.
 func setUp(t *testing.T, aptCache string) (packages []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,8 +57,9 @@ func setUp(t *testing.T, aptCache string) (packages []string) {
 	return packages
 }
 
-// What is installed is of one version, that of hipcc's clang. Debian's packages without a version are of another, and every clang takes
-// their lld for its own, which then does not read its bitcode.
+// What is installed is of one version, that of hipcc's clang. Debian's packages without a version
+// are of another, and every clang takes their lld for its own, which then does not read its
+// bitcode.
 func TestSetUpInstallsOneLLVM(t *testing.T) {
 	for name, c := range map[string]struct{ aptCache, version string }{
 		"Debian 12":     {"echo hipcc; echo '  Depends: clang-15'; echo '  Depends: llvm-15'; echo '  Depends: clang-tools-15'", "15"},
@@ -83,7 +85,8 @@ func TestSetUpInstallsOneLLVM(t *testing.T) {
 	}
 }
 
-// Without nvcc the demo has a toolkit of kbuild's own, and asks for nothing of the system: there is no apt-get.
+// Without nvcc the demo has a toolkit of kbuild's own, and asks for nothing of the system: there is
+// no apt-get.
 func TestSetUpOfDemoNeedsNoRoot(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")

@@ -14,8 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A build shares the machine with all others of its user. Its own bounds, -j and --mem, are those of its scheduler. What all may have together
-// is KBUILD_JOBS and KBUILD_MEM, else what the machine has; a build that is given more by name may have that.
+// A build shares the machine with all others of its user. Its own bounds, -j and --mem, are those
+// of its scheduler. What all may have together is KBUILD_JOBS and KBUILD_MEM, else what the machine
+// has; a build that is given more by name may have that.
 
 // ofAll are the limits that the user sets for all kbuild processes; 0 where he sets none.
 func (c *cli) ofAll() (l broker.Limits) {
@@ -38,7 +39,8 @@ func (c *cli) ofAll() (l broker.Limits) {
 	return l
 }
 
-// share has a run take leases of the broker, where l is set for all. The function that it returns ends that.
+// share has a run take leases of the broker, where l is set for all. The function that it returns
+// ends that.
 func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose func(manifest.Diagnostic)) func() {
 	if c.DryRun {
 		return func() {}

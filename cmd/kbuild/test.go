@@ -77,7 +77,8 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	return p.Select(labels)
 }
 
-// meantBy are the names that choose a test: its own and those of its program, with and without the kind, for an instance those of its block, and the folders that it is in.
+// meantBy are the names that choose a test: its own and those of its program, with and without the
+// kind, for an instance those of its block, and the folders that it is in.
 func meantBy(t manifest.Test) (names []string) {
 	for _, label := range []string{"test." + t.Name, t.Executable} {
 		base, _, _ := strings.Cut(label, ":")

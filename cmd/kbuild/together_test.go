@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// TestTogether runs kbuilds in two folders, twice in one of them, and collections, all at once on one cache. Every build must succeed
-// with the outputs of a build from nothing, or say that another works in its build tree if it must not wait; in the end the cache must be whole.
+// TestTogether runs kbuilds in two folders, twice in one of them, and collections, all at once on
+// one cache. Every build must succeed with the outputs of a build from nothing, or say that another
+// works in its build tree if it must not wait; in the end the cache must be whole.
 func TestTogether(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds dozens of times")
@@ -65,7 +66,8 @@ func (p *statesProject) copied() *statesProject {
 
 const busy = "another kbuild works in this build tree"
 
-// alone builds in a process of its own, as soon as nobody else builds here, and looks at the outputs.
+// alone builds in a process of its own, as soon as nobody else builds here, and looks at the
+// outputs.
 func (p *statesProject) alone() {
 	text, err := exec.Command("kbuild", "-C", p.dir, "-k0").CombinedOutput()
 	if err != nil || strings.Contains(string(text), "warning: the cache") {
@@ -87,7 +89,8 @@ func (p *statesProject) intrude() {
 	}
 }
 
-// collect makes everything in the cache look as if nobody had needed it for long, and has it removed.
+// collect makes everything in the cache look as if nobody had needed it for long, and has it
+// removed.
 func (p *statesProject) collect() {
 	old := time.Now().Add(-5 * time.Hour)
 	filepath.WalkDir(filepath.Join(p.cache, "v2/blobs"), func(name string, d fs.DirEntry, err error) error {

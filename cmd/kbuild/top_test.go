@@ -48,7 +48,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// What the user sets for all is the default of a build, and what he names for one is that of the one.
+// What the user sets for all is the default of a build, and what he names for one is that of the
+// one.
 func TestLimitsOfAll(t *testing.T) {
 	t.Setenv("KBUILD_JOBS", "3")
 	t.Setenv("KBUILD_MEM", "5GiB")

@@ -23,14 +23,17 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// TestTorture makes random edits to random projects and builds after each, by whatever way kbuild goes. What it made is held against a clean
-// build of the same tree in another folder, without a cache: the exit status, and every output, byte for byte. Then there must be nothing to do.
+// TestTorture makes random edits to random projects and builds after each, by whatever way kbuild
+// goes. What it made is held against a clean build of the same tree in another folder, without a
+// cache: the exit status, and every output, byte for byte. Then there must be nothing to do.
 //
-// The compilers pretend (cmd/internal/pretend), so that a step costs a tenth of a second and what they make tells of all that they were given;
-// -torture.real takes the real ones. A sequence that ends with a difference is shrunk to the steps that it takes, and printed as steps
-// that a person can follow.
+// The compilers pretend (cmd/internal/pretend), so that a step costs a tenth of a second and what
+// they make tells of all that they were given; -torture.real takes the real ones. A sequence that
+// ends with a difference is shrunk to the steps that it takes, and printed as steps that a person
+// can follow.
 //
-// A run is one seed: a project and some edits. -torture.seed makes the same again; make torture says how (docs/design.md).
+// A run is one seed: a project and some edits. -torture.seed makes the same again; make torture
+// says how (docs/design.md).
 var (
 	tortureSteps = flag.Int("torture.n", map[bool]int{false: 100, true: 200}[tooltest.All()], "random edits, each with a build and a clean build to hold it against")
 	tortureSeed  = flag.Uint64("torture.seed", 1, "the first seed")
@@ -140,7 +143,8 @@ func (h *torture) begin() {
 // step is some edits, after which kbuild builds.
 type step []edit
 
-// seed makes a project and steps until there is a difference. It gives what it has made, and in how many cases the build ended well.
+// seed makes a project and steps until there is a difference. It gives what it has made, and in how
+// many cases the build ended well.
 func (h *torture) seed(seed uint64, n int) (made []step, good int, fault string) {
 	h.rng = rand.New(rand.NewPCG(seed, 13))
 	for i := range n + 1 {
@@ -216,8 +220,9 @@ func (h *torture) check() (status int, fault string) {
 	return status, ""
 }
 
-// clean builds a copy of the project without a cache, or knows what that came to: edits are undone, and many are none of what a build
-// depends on. Asking the compilers is half of what it takes, so most clean builds remember the answers of others; the rest ask.
+// clean builds a copy of the project without a cache, or knows what that came to: edits are undone,
+// and many are none of what a build depends on. Asking the compilers is half of what it takes, so
+// most clean builds remember the answers of others; the rest ask.
 func (h *torture) clean() (status int, made map[string]artifact, said string) {
 	project := h.state()
 	key := h.key(project)
@@ -244,7 +249,8 @@ func (h *torture) clean() (status int, made map[string]artifact, said string) {
 	return status, made, said
 }
 
-// tellsFolder reports objects that hold the name of the folder which they were compiled in. A copy takes the project's place then.
+// tellsFolder reports objects that hold the name of the folder which they were compiled in. A copy
+// takes the project's place then.
 func (h *torture) tellsFolder() bool {
 	for _, attributes := range h.hcl {
 		flags := attributes["flags"]
@@ -317,7 +323,8 @@ func differences(got, want map[string]artifact) string {
 	return b.String()
 }
 
-// leftovers says which files of the build tree nothing makes any more. One that the test has damaged is not kbuild's to remove.
+// leftovers says which files of the build tree nothing makes any more. One that the test has
+// damaged is not kbuild's to remove.
 func (h *torture) leftovers(got, want map[string]artifact) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(got)) {
@@ -346,8 +353,9 @@ func (h *torture) verify() string {
 	return ""
 }
 
-// overtaken runs a kbuild and stops it before its nth change of a file; then a file is written, and a second kbuild started. The first
-// one goes on when the second waits for it, or has ended. What stands then is what the second should have made.
+// overtaken runs a kbuild and stops it before its nth change of a file; then a file is written, and
+// a second kbuild started. The first one goes on when the second waits for it, or has ended. What
+// stands then is what the second should have made.
 func (h *torture) overtaken(e edit) {
 	args := slices.Concat([]string{"-C", h.dir, "-k0", "-j1", "--progress=plain"}, h.args)
 	first := exec.Command("paused", slices.Concat([]string{strconv.Itoa(e.n), "kbuild"}, args)...)
@@ -373,7 +381,8 @@ func (h *torture) overtaken(e edit) {
 	h.raced = second.Wait() == nil && strings.TrimSpace(line) == pausedNow
 }
 
-// killed runs a kbuild of its own, and kills it with all its commands before its nth change of a file.
+// killed runs a kbuild of its own, and kills it with all its commands before its nth change of a
+// file.
 func (h *torture) killed(n int) {
 	args := slices.Concat([]string{strconv.Itoa(n), "kbuild", "-C", h.dir, "-k0", "-j1"}, h.args)
 	exec.Command("killed", args...).Run() // that it fails is what it is for

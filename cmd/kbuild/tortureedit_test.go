@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// edit is one thing that a user does. It says all that it takes to do it again, and can be done whatever was done before: what it is
-// for may be missing.
+// edit is one thing that a user does. It says all that it takes to do it again, and can be done
+// whatever was done before: what it is for may be missing.
 type edit struct {
 	kind string
 	name string // of a file, a target's attribute, a variable
@@ -170,7 +170,8 @@ func (h *torture) set(name, value string) {
 	os.WriteFile(filepath.Join(h.dir, "kernels.hcl"), []byte(h.manifest()), 0o666)
 }
 
-// manifest is kernels.hcl. "layout order" turns its blocks round, "layout comment" is a comment in it.
+// manifest is kernels.hcl. "layout order" turns its blocks round, "layout comment" is a comment in
+// it.
 func (h *torture) manifest() string {
 	var b strings.Builder
 	b.WriteString("variable \"n\" {\n  type    = string\n  default = \"1\"\n}\n")

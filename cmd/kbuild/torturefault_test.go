@@ -18,8 +18,9 @@ var tortureFaults = flag.Bool("torture.faults", false, "put each fault of testda
 // faultSteps is how many steps there are to find a fault in.
 const faultSteps = 5000
 
-// TestTortureFaults holds TestTorture to what it is for: it finds mistakes. Each file of testdata/torture is one, as a text of a source
-// and what is put in its place; the go command builds with that, and no file is changed.
+// TestTortureFaults holds TestTorture to what it is for: it finds mistakes. Each file of
+// testdata/torture is one, as a text of a source and what is put in its place; the go command
+// builds with that, and no file is changed.
 func TestTortureFaults(t *testing.T) {
 	files, err := filepath.Glob("testdata/torture/*.txtar")
 	if err != nil || len(files) < 5 {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Libraries that kbuild does not make: behind -l, and prebuilt ones with device code; profiles; and an embedded module.
+// Libraries that kbuild does not make: behind -l, and prebuilt ones with device code; profiles; and
+// an embedded module.
 
 // extLibs are the files that -lext may mean, by the folders in which it is looked for.
 var extLibs = []string{"libs/libext.a", "first/libext.a", "first/libext.so", "libs/libext.so", "sys/libext.a"}
@@ -19,7 +20,8 @@ var prebuilts = []string{"pre/libpre.a", "pre/libother.a"}
 
 const sharedPrebuilt = "pre/libshared.so"
 
-// prebuiltCodes are what a prebuilt archive may hold, as options of nvcc. The first holds what targets are compiled for.
+// prebuiltCodes are what a prebuilt archive may hold, as options of nvcc. The first holds what
+// targets are compiled for.
 func prebuiltCodes() [][]string {
 	every := []string{"70", "75", "80", "86", "90"}
 	if *tortureReal {
@@ -34,7 +36,8 @@ func prebuiltCodes() [][]string {
 	return [][]string{real, slices.Concat(ptx, real), slices.Concat(real, ptx), slices.Concat(real, lto), {"-gencode", "arch=compute_80,code=sm_80"}}
 }
 
-// makeLibrary compiles the text of e into the library that it names: host code, or device code with the nth of prebuiltCodes from 1.
+// makeLibrary compiles the text of e into the library that it names: host code, or device code with
+// the nth of prebuiltCodes from 1.
 func (h *torture) makeLibrary(e edit) {
 	dir := filepath.Join(h.base, "library")
 	defer os.RemoveAll(dir)
@@ -72,7 +75,8 @@ func (h *torture) prebuilt(name string, n int) edit {
 	return edit{kind: libraryEdit, name: name, n: n, text: fmt.Sprintf("__global__ void k_pre(int *p) { p[0] = %d; }\nint pre() { return %d; }\n", h.rng.IntN(3), h.rng.IntN(3))}
 }
 
-// projectLibraries gives some programs libraries, a prebuilt, an embedded module, and optimisation across files. It gives the deps of the program.
+// projectLibraries gives some programs libraries, a prebuilt, an embedded module, and optimisation
+// across files. It gives the deps of the program.
 func (h *torture) projectLibraries(do func(edit), deps string) string {
 	set := func(name, value string) { do(edit{kind: setEdit, name: name, text: value}) }
 	if h.chance(40) {
@@ -143,7 +147,8 @@ func (h *torture) editExtLibrary() (edit, bool) {
 	}
 }
 
-// editPrebuilt makes an archive anew with other code, for other architectures too, takes another one, or none.
+// editPrebuilt makes an archive anew with other code, for other architectures too, takes another
+// one, or none.
 func (h *torture) editPrebuilt() (edit, bool) {
 	if h.hcl["prebuilt.pre"]["shared"] != "" {
 		if h.chance(20) {
@@ -170,7 +175,8 @@ func (h *torture) editPrebuilt() (edit, bool) {
 	return h.prebuilt(name, 1), true
 }
 
-// editProfile writes or removes the profile of a C++ source, by the name that gcc gives it in the folder of -fprofile-use=prof.
+// editProfile writes or removes the profile of a C++ source, by the name that gcc gives it in the
+// folder of -fprofile-use=prof.
 func (h *torture) editProfile() (edit, bool) {
 	source, target := one(h, "main.cpp", "dyn/a.cpp"), "library.dyn"
 	if source == "main.cpp" {

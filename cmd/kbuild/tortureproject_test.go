@@ -24,7 +24,8 @@ func (h *torture) code() string {
 // cudaTargets are those that have a code, with what a mode is for them.
 var cudaTargets = map[string]string{"library.one": "whole", "library.two": "rdc", "executable.lto": "lto", "module.mod": "whole"}
 
-// headers are the names that sources include, and headerDirs where they may be; include folders in their usual order.
+// headers are the names that sources include, and headerDirs where they may be; include folders in
+// their usual order.
 var (
 	headers    = []string{"h0.h", "h1.h", "sub/h2.h", "opt.h"}
 	headerDirs = []string{".", "first", "inc", "sys"}
@@ -106,7 +107,8 @@ func (h *torture) header(name string) string {
 	return "#pragma once\n" + text
 }
 
-// source is a source that the real compilers take too. The words of warnings are those of cmd/internal/pretend.
+// source is a source that the real compilers take too. The words of warnings are those of
+// cmd/internal/pretend.
 func (h *torture) source(name string) string {
 	stem := strings.NewReplacer("/", "_", ".", "_").Replace(name)
 	cuda := strings.HasSuffix(name, ".cu")

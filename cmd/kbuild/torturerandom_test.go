@@ -36,8 +36,8 @@ func (h *torture) presentTargets(kinds ...string) (names []string) {
 	return names
 }
 
-// next is a step, which it takes. The more builds in a row have failed, the more likely it leaves what is wrong: it undoes one of the steps
-// since a build ended well, or all.
+// next is a step, which it takes. The more builds in a row have failed, the more likely it leaves
+// what is wrong: it undoes one of the steps since a build ended well, or all.
 func (h *torture) next() (s step) {
 	if h.well.files != nil && h.chance(25*len(h.since)) {
 		if h.chance(30) {

@@ -29,7 +29,8 @@ func (h *torture) tell(seed uint64, made []step, fault string, done int) {
 	h.t.Errorf("It was\n%s\nThe shortest case has %d edits after the project is there:\n%s\n%s", fault, edits, story(short), said)
 }
 
-// shrink drops steps and edits as long as there is a difference. It gives "" if there is none from the start.
+// shrink drops steps and edits as long as there is a difference. It gives "" if there is none from
+// the start.
 func (h *torture) shrink(all []step) (short []step, fault string) {
 	tries := 0
 	fails := func(steps []step) bool {

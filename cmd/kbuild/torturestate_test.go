@@ -84,7 +84,8 @@ func (h *torture) key(s state) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%#v %#v %#v %#v", s.files, env, s.args, h.tools.versions))
 }
 
-// back is what it takes to make the project again what it was when a build last ended well; where only is given, of the names in it alone.
+// back is what it takes to make the project again what it was when a build last ended well; where
+// only is given, of the names in it alone.
 func (h *torture) back(only step) (s step) {
 	now, then := h.state(), h.well
 	add := func(e edit) {

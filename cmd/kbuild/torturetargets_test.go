@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// editCode adds, removes and reorders architectures: of all, or of a target that nothing else is linked with.
+// editCode adds, removes and reorders architectures: of all, or of a target that nothing else is
+// linked with.
 func (h *torture) editCode() (edit, bool) {
 	target := one(h, "gencode.all", "gencode.all", "executable.lto", "module.mod")
 	switch {

@@ -52,7 +52,8 @@ func tortureTools(t *testing.T) *toolset {
 	return s
 }
 
-// inMemory is a temporary folder, in a file system that has no disk where there is one: files are most of what a step takes.
+// inMemory is a temporary folder, in a file system that has no disk where there is one: files are
+// most of what a step takes.
 func inMemory(t *testing.T) string {
 	base, err := os.MkdirTemp("/dev/shm", "torture-")
 	if err != nil {
@@ -62,13 +63,15 @@ func inMemory(t *testing.T) string {
 	return base
 }
 
-// withoutFakes is PATH without the folder of the tools that the scripts pretend with, which testscript puts first.
+// withoutFakes is PATH without the folder of the tools that the scripts pretend with, which
+// testscript puts first.
 func withoutFakes(path string) string {
 	_, rest, _ := strings.Cut(path, ":")
 	return rest
 }
 
-// buildPretend builds the tools. The second version differs from the first in its content, as tools do, and reads its version off its name.
+// buildPretend builds the tools. The second version differs from the first in its content, as tools
+// do, and reads its version off its name.
 func buildPretend(t *testing.T, one, two string) {
 	t.Helper()
 	const dir = "../internal/pretend"
@@ -99,7 +102,8 @@ func (s *toolset) reset() {
 	}
 }
 
-// forget has the tools asked again. Each build reads all that they have said, which grows with the projects.
+// forget has the tools asked again. Each build reads all that they have said, which grows with the
+// projects.
 func (s *toolset) forget() {
 	for _, dir := range []string{s.memo, s.asked} {
 		os.RemoveAll(dir)

@@ -112,7 +112,8 @@ type cacheImportCmd struct {
 	Force bool   `help:"Import it even if its tools differ from those of this machine."`
 }
 
-// openImport opens a bundle. A shell's <(command) is a pipe that somebody writes to; of any other nobody knows that.
+// openImport opens a bundle. A shell's <(command) is a pipe that somebody writes to; of any other
+// nobody knows that.
 func openImport(name string) (*os.File, error) {
 	if strings.HasPrefix(name, "/dev/fd/") {
 		return os.Open(name)

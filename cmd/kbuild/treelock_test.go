@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// slowProject has a target whose command waits to be let go on, and then may put another manifest in place.
+// slowProject has a target whose command waits to be let go on, and then may put another manifest
+// in place.
 func slowProject(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -117,8 +118,8 @@ func (b *beside) letGo() {
 
 const waits = "kbuild: waiting for another kbuild in this build tree (process "
 
-// Who comes second waits, says so once, and looks at the world when it is his turn: at the manifest that the command of the first has
-// written meanwhile, and at what it built.
+// Who comes second waits, says so once, and looks at the world when it is his turn: at the manifest
+// that the command of the first has written meanwhile, and at what it built.
 func TestWaiting(t *testing.T) {
 	dir := slowProject(t)
 	first := startKbuild(t, dir)
@@ -198,8 +199,8 @@ func TestNoWaitForItself(t *testing.T) {
 	}
 }
 
-// Two rules of one Makefile build in one tree. Two commands of the first can only end if they run at the same time: with -j2, if the second
-// kbuild has no slot while it waits.
+// Two rules of one Makefile build in one tree. Two commands of the first can only end if they run
+// at the same time: with -j2, if the second kbuild has no slot while it waits.
 func TestTwoRulesOfMake(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("needs GNU make")

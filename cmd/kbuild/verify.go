@@ -124,7 +124,8 @@ func (c *cli) showDifferences(root string, checked int, differ []execute.Differe
 	return nil
 }
 
-// retrace builds targets, runs every command of them again under strace, and holds what it read and looked for against the records.
+// retrace builds targets, runs every command of them again under strace, and holds what it read and
+// looked for against the records.
 func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	if err := strace.Check(); err != nil {
 		return usagef("cache verify --trace runs commands under strace, which %v", err)

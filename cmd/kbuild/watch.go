@@ -21,10 +21,12 @@ type watchCmd struct {
 	Clear   bool     `help:"Clear the terminal before each build."`
 }
 
-// quiet is for how long nothing must change before a build: editors write in several steps, and version control many files.
+// quiet is for how long nothing must change before a build: editors write in several steps, and
+// version control many files.
 const quiet = 100 * time.Millisecond
 
-// Run builds, and again at each change of something that the build looks at, until it is interrupted.
+// Run builds, and again at each change of something that the build looks at, until it is
+// interrupted.
 func (cmd watchCmd) Run(c *cli) error {
 	if c.DryRun {
 		return usagef("watch builds; -n goes with build")
@@ -80,7 +82,8 @@ type watchLoop struct {
 	told    bool
 }
 
-// build builds once; why is "" for one that nobody asked for. The error is one that ends the watch: those of the project are shown.
+// build builds once; why is "" for one that nobody asked for. The error is one that ends the watch:
+// those of the project are shown.
 func (l *watchLoop) build(why string) error {
 	c := *l.cli
 	c.begun, c.told, c.quietEnd = time.Now(), nil, l.built && why == ""
@@ -102,7 +105,8 @@ func (l *watchLoop) build(why string) error {
 	return nil
 }
 
-// watch takes what the last build looked at. again reports that there was more to watch than before.
+// watch takes what the last build looked at. again reports that there was more to watch than
+// before.
 func (l *watchLoop) watch() (again bool, err error) {
 	w := l.workspace()
 	var own []string
@@ -128,7 +132,8 @@ type changeSource interface {
 	settle(until time.Time)            // has next give os.ErrDeadlineExceeded where nothing changes until then; the zero time is never
 }
 
-// read waits for a change that matters, and then until nothing that matters changes for a while; nil is that nothing can be watched any more.
+// read waits for a change that matters, and then until nothing that matters changes for a while;
+// nil is that nothing can be watched any more.
 func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
 	found := settled(l.events, l.watched.Concerns, time.Now)
 	for i, p := range found {
@@ -146,7 +151,8 @@ func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
 	}
 }
 
-// settled are the changes that concern somebody, until there are none for a while. Others, in a folder that is always busy, do not put that off.
+// settled are the changes that concern somebody, until there are none for a while. Others, in a
+// folder that is always busy, do not put that off.
 func settled(c changeSource, concerns func(path string) bool, now func() time.Time) (found []string) {
 	c.settle(time.Time{})
 	for {

@@ -29,7 +29,8 @@ type whyEntry struct {
 	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
 }
 
-// Run says what a build would do and why: in sum, or of each action with -v or where something is named.
+// Run says what a build would do and why: in sum, or of each action with -v or where something is
+// named.
 func (cmd whyCmd) Run(c *cli) error {
 	if cmd.Last {
 		if len(cmd.What) > 0 {
@@ -113,7 +114,8 @@ func writeWhy(out io.Writer, v execute.Explanation, why, kept []string) {
 	}
 }
 
-// origin says where the record came from by which nothing has to run. Of what is up to date it may also be that of a run.
+// origin says where the record came from by which nothing has to run. Of what is up to date it may
+// also be that of a run.
 func origin(v execute.Explanation) string {
 	switch {
 	case v.Origin != "":

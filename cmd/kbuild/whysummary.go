@@ -23,7 +23,8 @@ type work struct {
 	target, name string
 }
 
-// writeCauses tells what actions run for, and says what is made for it: "17 actions: 1 source, 2 device links, executable.app".
+// writeCauses tells what actions run for, and says what is made for it: "17 actions: 1 source, 2
+// device links, executable.app".
 func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) string, of func(i int) work) {
 	for i, c := range causes {
 		if i == mostCauses {

@@ -1,5 +1,5 @@
-// Package compiler has what the compilers of device code have in common. Each has a package of its own below this one, as the compilers
-// of host code have; none of them knows another.
+// Package compiler has what the compilers of device code have in common. Each has a package of its
+// own below this one, as the compilers of host code have; none of them knows another.
 package compiler
 
 import (
@@ -78,8 +78,8 @@ func FileName(arch string) string {
 	}, arch)
 }
 
-// AskResourceUsage has a command of ptxas say what each function takes: the bytes that it makes are the same (11.8, 12.4), but for
-// .note.nv.tkinfo, where 13.0 and newer note all their options.
+// AskResourceUsage has a command of ptxas say what each function takes: the bytes that it makes are
+// the same (11.8, 12.4), but for .note.nv.tkinfo, where 13.0 and newer note all their options.
 func AskResourceUsage(a *graph.Action) {
 	if !slices.ContainsFunc(a.Argv, IsVerbose) {
 		a.Argv, a.Work.Step.ResourceUsage = slices.Insert(a.Argv, 1, "-v"), true

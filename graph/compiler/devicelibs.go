@@ -2,7 +2,8 @@ package compiler
 
 import "strings"
 
-// libraryOptions name folders and libraries to nvlink and lld: with the value behind "=", in the next argument, or with one dash right behind.
+// libraryOptions name folders and libraries to nvlink and lld: with the value behind "=", in the
+// next argument, or with one dash right behind.
 var libraryOptions = [...]string{"--library-path", "--library", "-L", "-l"}
 
 // mapLibraryOptions gives argv with the values of such options as f has them.
@@ -33,7 +34,8 @@ func mapLibraryOptions(argv []string, f func(option, value string) string) []str
 	return out
 }
 
-// MapLibraryFolders gives the command of an nvlink with other names for the folders in which it looks for libraries.
+// MapLibraryFolders gives the command of an nvlink with other names for the folders in which it
+// looks for libraries.
 func MapLibraryFolders(argv []string, name func(dir string) string) []string {
 	return mapLibraryOptions(argv, func(option, value string) string {
 		if option == "-l" || option == "--library" {
@@ -47,8 +49,9 @@ func MapLibraryFolders(argv []string, name func(dir string) string) []string {
 	})
 }
 
-// DeviceLibraries are, for each library in the command of a device link, the files that it may be: the first that exists is taken. nvlink looks for
-// a shared library in all folders, then for a static one, and splits values at commas; lld looks for both in each folder.
+// DeviceLibraries are, for each library in the command of a device link, the files that it may be:
+// the first that exists is taken. nvlink looks for a shared library in all folders, then for a
+// static one, and splits values at commas; lld looks for both in each folder.
 func DeviceLibraries(argv []string, lld bool) (candidates [][]string) {
 	var dirs, names []string
 	mapLibraryOptions(argv, func(option, value string) string {

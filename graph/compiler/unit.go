@@ -7,8 +7,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Anywhere makes compilers record /proc/self/cwd for the folder that they run in: outputs with debug information
-// are the same in every checkout, and a debugger that is started in the project's root finds the sources.
+// Anywhere makes compilers record /proc/self/cwd for the folder that they run in: outputs with
+// debug information are the same in every checkout, and a debugger that is started in the project's
+// root finds the sources.
 const Anywhere = "PWD=/proc/self/cwd"
 
 // Unit is one command of a driver that is taken apart into passes, each an action.
@@ -42,7 +43,8 @@ func (u *Unit) Action(kind graph.Kind, argv []string, outputs ...string) *graph.
 		Intermediate: strings.HasPrefix(outputs[0], u.Dir+"/"), Memory: u.Whole.Memory, Work: graph.Work{Driver: u.Driver(), Step: &graph.Step{}}}
 }
 
-// Source is what the command compiles, or the first file that it links. There is none in a plan that has errors elsewhere.
+// Source is what the command compiles, or the first file that it links. There is none in a plan
+// that has errors elsewhere.
 func (u *Unit) Source() []string { return u.Whole.Inputs[:min(1, len(u.Whole.Inputs))] }
 
 // Preprocess makes the action that writes the text of one architecture, or of the host.
@@ -70,14 +72,15 @@ func (u *Unit) AddCanonical(a *graph.Action, raw string, form graph.CanonicalFor
 	a.Outputs = append(a.Outputs, form.Canon)
 }
 
-// Canonical is the file with the canonical form of a text. It keeps the ending, by which a compiler knows its input.
+// Canonical is the file with the canonical form of a text. It keeps the ending, by which a compiler
+// knows its input.
 func Canonical(text string) string {
 	ext := path.Ext(text)
 	return strings.TrimSuffix(text, ext) + ".canon" + ext
 }
 
-// ReadTexts adds texts to the inputs of a: their canonical form, and what they really are for messages alone, unless the outputs record
-// lines.
+// ReadTexts adds texts to the inputs of a: their canonical form, and what they really are for
+// messages alone, unless the outputs record lines.
 func (u *Unit) ReadTexts(a *graph.Action, texts ...string) {
 	for _, text := range texts {
 		if u.Lines {
@@ -89,7 +92,8 @@ func (u *Unit) ReadTexts(a *graph.Action, texts ...string) {
 	}
 }
 
-// Join plans the object that the user knows: host code with device code in place of what stood for it.
+// Join plans the object that the user knows: host code with device code in place of what stood for
+// it.
 func (u *Unit) Join(host, code string) {
 	u.inProcess(graph.Join, u.Whole.Name, u.Whole.Outputs[0], host, code)
 }

@@ -15,8 +15,8 @@ func Assignment(s string) (name, value string, ok bool) {
 	return name, value, true
 }
 
-// ShellWords splits a command as the shell does what nvcc prints: blanks, quotes, backslashes, and the variables of
-// assigned. Anything else that a shell would expand or connect is an error.
+// ShellWords splits a command as the shell does what nvcc prints: blanks, quotes, backslashes, and
+// the variables of assigned. Anything else that a shell would expand or connect is an error.
 func ShellWords(s string, assigned map[string]string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -72,8 +72,9 @@ func ShellWords(s string, assigned map[string]string) ([]string, error) {
 	return words, nil
 }
 
-// expand gives the value of the variable that s starts with, and how much of s names it. A shell would split and match a value
-// outside of quotes, and whether it looks into one that has a '$' of its own depends on who set the variable: both are errors.
+// expand gives the value of the variable that s starts with, and how much of s names it. A shell
+// would split and match a value outside of quotes, and whether it looks into one that has a '$' of
+// its own depends on who set the variable: both are errors.
 func expand(s string, assigned map[string]string, quoted bool) (value string, length int, err error) {
 	name := variableName(s[1:])
 	length = 1 + len(name)
@@ -113,8 +114,9 @@ func ShellWord(path string) string {
 	return path
 }
 
-// ListWord spells a name in a list option of NVIDIA's programs, which they split at commas: a folder of
-// -I, a file of --options-file or of fatbinary's --image3. 11.8 takes brackets for quotes, too.
+// ListWord spells a name in a list option of NVIDIA's programs, which they split at commas: a
+// folder of -I, a file of --options-file or of fatbinary's --image3. 11.8 takes brackets for
+// quotes, too.
 func ListWord(name string) string {
 	if strings.ContainsAny(name, ",[]") {
 		return `"` + name + `"`

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestShellWords holds the splitting of commands against what a shell does; what only a shell can know is an error.
+// TestShellWords holds the splitting of commands against what a shell does; what only a shell can
+// know is an error.
 func TestShellWords(t *testing.T) {
 	assigned := map[string]string{"CICC_PATH": "/cuda/nvvm/bin", "BLANK": "/a b", "EMPTY": "", "STAR": "/a/*", "NESTED": "$TOP/bin", "QUOTED": `"-I/x"`}
 	for _, tt := range []struct {

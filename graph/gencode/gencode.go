@@ -76,8 +76,8 @@ func (c Code) Virtual() string { return fmt.Sprintf("compute_%d%s", c.Num, c.Suf
 // As gives the same architecture as another kind: sm_90 as lto_90.
 func (c Code) As(k Kind) Code { c.Kind = k; return c }
 
-// Compare orders codes by architecture, then suffix, then kind; sets and GFX come last, by name, as clang orders them: amdgcnspirv,
-// gfx11-generic, gfx9-4-generic, gfx906.
+// Compare orders codes by architecture, then suffix, then kind; sets and GFX come last, by name, as
+// clang orders them: amdgcnspirv, gfx11-generic, gfx9-4-generic, gfx906.
 func Compare(a, b Code) int {
 	ga, gb := a.Num == 0, b.Num == 0
 	if ga != gb {
@@ -91,10 +91,11 @@ func Compare(a, b Code) int {
 }
 
 // LinksInto reports whether an image of kind and arch img can take part in a device link for target
-// (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8, 12.4 and 13.5:
-// SASS of the same major and no newer minor; PTX no newer; LTO-IR no newer and only with -dlto.
-// Architecture-specific images (suffix "a") link for exactly their own architecture, those of a family
-// (suffix "f") for its own and newer ones of the same major, whatever their suffix; that holds for PTX and LTO-IR too.
+// (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8, 12.4 and
+// 13.5: SASS of the same major and no newer minor; PTX no newer; LTO-IR no newer and only with
+// -dlto. Architecture-specific images (suffix "a") link for exactly their own architecture, those
+// of a family (suffix "f") for its own and newer ones of the same major, whatever their suffix;
+// that holds for PTX and LTO-IR too.
 func LinksInto(img Image, target Code, lto bool) bool {
 	sameMajor := img.Num/10 == target.Num/10 && img.Num <= target.Num
 	switch img.Suffix {

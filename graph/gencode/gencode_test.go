@@ -148,8 +148,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// The rows are those of LLVM's documentation: a feature that the code was compiled without a word on is
-// "any", and is loaded by a process with either setting; "on" and "off" must match.
+// The rows are those of LLVM's documentation: a feature that the code was compiled without a word
+// on is "any", and is loaded by a process with either setting; "on" and "off" must match.
 func TestCovers(t *testing.T) {
 	tests := []struct {
 		have, want string

@@ -15,8 +15,9 @@ type Image struct {
 	Feature string // GFX, Bitcode: ":xnack-", as in Code
 }
 
-// Version is of what made an image, from the left as far as it is known: for machine code the release of the toolkit (13, 5), for PTX that of the
-// language (9, 5), for LTO-IR those of its container and of NVVM IR (1, 67, 2, 131). A linker takes none that is newer than its own.
+// Version is of what made an image, from the left as far as it is known: for machine code the
+// release of the toolkit (13, 5), for PTX that of the language (9, 5), for LTO-IR those of its
+// container and of NVVM IR (1, 67, 2, 131). A linker takes none that is newer than its own.
 type Version [4]int
 
 // Newer reports that v is of a newer tool than w. What is not known of v is no newer.

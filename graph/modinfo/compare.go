@@ -5,9 +5,9 @@ import (
 	"reflect"
 )
 
-// Compare holds what a manifest says of an artifact against what its file says, and tells of every field that is not the same.
-// field is where the artifact stands: "artifacts[2]". What a file cannot tell is not compared: LTO symbols, and kernels that
-// found does not have.
+// Compare holds what a manifest says of an artifact against what its file says, and tells of every
+// field that is not the same. field is where the artifact stands: "artifacts[2]". What a file
+// cannot tell is not compared: LTO symbols, and kernels that found does not have.
 func Compare(field string, given, found Artifact) []Problem {
 	given.LTOSymbols, found.LTOSymbols = nil, nil
 	if found.Kernels == nil {

@@ -23,9 +23,9 @@ type Problem struct {
 
 func (p Problem) String() string { return strings.TrimPrefix(p.Field+" "+p.Message, " ") }
 
-// Decode reads a document and says everything that is wrong with its form: a missing field, one that nobody knows, one of another
-// type or with a value that cannot be. A document of another schema is not looked at any further. The manifest is nil if it is not
-// of the form.
+// Decode reads a document and says everything that is wrong with its form: a missing field, one
+// that nobody knows, one of another type or with a value that cannot be. A document of another
+// schema is not looked at any further. The manifest is nil if it is not of the form.
 func Decode(text []byte) (*Manifest, []Problem) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -71,8 +71,9 @@ func checkSchema(raw any) *Problem {
 	return nil
 }
 
-// decoder fills values from what encoding/json made of a text. It is stricter than encoding/json, which takes an absent field for
-// a zero one, and tells of every problem where encoding/json stops at the first.
+// decoder fills values from what encoding/json made of a text. It is stricter than encoding/json,
+// which takes an absent field for a zero one, and tells of every problem where encoding/json stops
+// at the first.
 type decoder struct{ problems []Problem }
 
 func (d *decoder) problem(field, format string, args ...any) {
@@ -184,7 +185,8 @@ func describe(raw any) string {
 	return "an object"
 }
 
-// kinds are those that an artifact may have, and how the names of their architectures begin; "" where images have them.
+// kinds are those that an artifact may have, and how the names of their architectures begin; ""
+// where images have them.
 var kinds = map[string]string{"cubin": "sm_", "ptx": "compute_", "ltoir": "lto_", "hsaco": "gfx", "bitcode": "gfx", "fatbin": ""}
 
 // modes are those that a module and its partitions may have.

@@ -1,5 +1,6 @@
-// Package modinfo is the manifest of a module instance: what stands beside its artifacts as JSON, for those who load them. It
-// knows the document, how it is written and read, and nothing of files, toolkits or device code.
+// Package modinfo is the manifest of a module instance: what stands beside its artifacts as JSON,
+// for those who load them. It knows the document, how it is written and read, and nothing of files,
+// toolkits or device code.
 package modinfo
 
 import (
@@ -117,8 +118,8 @@ type Param struct {
 	ValueKind string `json:"value_kind,omitzero"` // of HIP: "by_value", "global_buffer", "hidden_block_count_x"
 }
 
-// LTOSymbols are what a piece of LTO-IR brings to a link and wants of it. LTO-IR does not tell; this is read off the PTX
-// that the same run of the compiler makes.
+// LTOSymbols are what a piece of LTO-IR brings to a link and wants of it. LTO-IR does not tell;
+// this is read off the PTX that the same run of the compiler makes.
 type LTOSymbols struct {
 	Kernels   []Symbol `json:"kernels"`
 	Functions []Symbol `json:"functions"` // __device__ functions that other files may call
@@ -168,7 +169,8 @@ func architectures(artifacts []Artifact) []string {
 	return names
 }
 
-// Encode writes the document: indented, fields in the order above, maps sorted. Equal manifests give equal bytes.
+// Encode writes the document: indented, fields in the order above, maps sorted. Equal manifests
+// give equal bytes.
 func (m *Manifest) Encode() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -6,7 +6,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// What drivers answer to the questions for their steps is among the facts; a question that is not answered is asked for the next plan.
+// What drivers answer to the questions for their steps is among the facts; a question that is not
+// answered is asked for the next plan.
 
 // answers are what drivers said, and what was learned of it.
 type answers struct {

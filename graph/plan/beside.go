@@ -10,12 +10,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Flags may have a compiler write more than its object: debug information, notes on coverage, what functions take of the stack; or a
-// linker a map. Such files are outputs of the action, beside the object as a compile without kbuild puts them. What they and the object
-// say of each other are names, so the command runs with the true ones (Action.InPlace), and nvcc in one piece.
+// Flags may have a compiler write more than its object: debug information, notes on coverage, what
+// functions take of the stack; or a linker a map. Such files are outputs of the action, beside the
+// object as a compile without kbuild puts them. What they and the object say of each other are
+// names, so the command runs with the true ones (Action.InPlace), and nvcc in one piece.
 
-// besideObject has a write what the options of its host compiler say. It reports whether there is anything; flags are where the options
-// may come from.
+// besideObject has a write what the options of its host compiler say. It reports whether there is
+// anything; flags are where the options may come from.
 func (ck *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags *manifest.Flags) bool {
 	beside := host.BesideObject(family, options, a.Outputs[0])
 	ck.checkUnkept(t, a.Name, beside, flags)
@@ -36,14 +37,15 @@ func (ck *checks) besideObject(t *target, a *graph.Action, family string, option
 	return true
 }
 
-// seed has gcc mark what belongs together by the source within any program, and not by a random number. An option of the
-// user's comes later and wins.
+// seed has gcc mark what belongs together by the source within any program, and not by a random
+// number. An option of the user's comes later and wins.
 func (g *given) seed(t *target, source string) string {
 	return "-frandom-seed=" + fileName(t) + "/" + g.inTree(source)
 }
 
-// besideHost is besideObject for a C, C++ or assembler source. Debug information may be asked for by the target.
-// No compiler optimises or instruments assembler, and clang splits its debug information as gcc does.
+// besideHost is besideObject for a C, C++ or assembler source. Debug information may be asked for
+// by the target. No compiler optimises or instruments assembler, and clang splits its debug
+// information as gcc does.
 func (ck *checks) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
 	options := a.Argv[1:]
 	if s.Language == "asm" {
@@ -82,7 +84,8 @@ func (ds *diagnostics) checkUnkept(t *target, name string, beside host.Beside, f
 	}
 }
 
-// notBeside refuses files beside an object that is made of parts by several compilers, but time traces.
+// notBeside refuses files beside an object that is made of parts by several compilers, but time
+// traces.
 func (ds *diagnostics) notBeside(t *target, s manifest.Source, options []string) {
 	options = slices.DeleteFunc(options, func(o string) bool { return o == compiler.TimeTrace })
 	beside := host.BesideObject("clang", options, "x.o")

@@ -69,7 +69,8 @@ func (b *builder) emit(t *target, a *graph.Action) {
 	t.node.Actions = append(t.node.Actions, a.ID)
 }
 
-// twice reports a file that two actions write. Two of one target do so where a flag names a file beside an object.
+// twice reports a file that two actions write. Two of one target do so where a flag names a file
+// beside an object.
 func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
 	if w.Target == t.label && a.InPlace {
 		ds.errorf(t.flag(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
@@ -82,7 +83,8 @@ func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
 // ToolkitTool is the name of Toolkit.Parts among the tools of an action.
 const ToolkitTool = nvcc.Toolkit
 
-// NativeTool is the name of the processor of this machine among the tools of an action that makes code for it.
+// NativeTool is the name of the processor of this machine among the tools of an action that makes
+// code for it.
 const NativeTool = "native CPU"
 
 // nativeCPU makes this machine's processor a tool of an action that makes code for it.

@@ -13,8 +13,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// TestCheckedPTX plans modules and objects with PTX that nvcc 13 has ptxas check: nothing but the check reads what cicc wrote, and
-// what is shipped is what the check lets pass. Of LTO-IR nvcc checks nothing, also where kbuild has PTX made beside it.
+// TestCheckedPTX plans modules and objects with PTX that nvcc 13 has ptxas check: nothing but the
+// check reads what cicc wrote, and what is shipped is what the check lets pass. Of LTO-IR nvcc
+// checks nothing, also where kbuild has PTX made beside it.
 func TestCheckedPTX(t *testing.T) {
 	for _, tt := range []struct{ name, block, recorded, want string }{
 		{"ptx", `module "m" {
@@ -84,7 +85,8 @@ func answered(t *testing.T, block, recorded string) *graph.Graph {
 	return made.Graph
 }
 
-// deviceActions are the passes behind the preprocessor that make device code, by the base names of their files.
+// deviceActions are the passes behind the preprocessor that make device code, by the base names of
+// their files.
 func deviceActions(g *graph.Graph) (list []string) {
 	names := func(files []string) string {
 		var names []string

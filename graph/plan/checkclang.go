@@ -65,7 +65,8 @@ func (ds *diagnostics) checkClangFloats(t *target) {
 	}
 }
 
-// checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both compilers has flags for both.
+// checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both
+// compilers has flags for both.
 func (ds *diagnostics) checkClangFlags(t *target, s manifest.Source) {
 	for _, f := range []struct {
 		tool  string

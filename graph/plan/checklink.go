@@ -12,18 +12,20 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// LTO-IR is linked where it runs, by nvJitLink or the driver, and what does not link is found there. --check-link links it where it is
-// built, once for each GPU of a list:
+// LTO-IR is linked where it runs, by nvJitLink or the driver, and what does not link is found
+// there. --check-link links it where it is built, once for each GPU of a list:
 //
 //	fft.lto_75.ltoir -> fatbinary -> slice [80] -> nvlink [80]
 //	                              -> slice [90] -> nvlink [90]
 //	fft.lto_75.ptx -> references -> fatbinary -> slice, to each nvlink
 //
-// It is a device link like any other; nothing but its success is wanted. The fatbin is for nvlink 11.8, which does not take bare LTO-IR.
+// It is a device link like any other; nothing but its success is wanted. The fatbin is for nvlink
+// 11.8, which does not take bare LTO-IR.
 //
-// A link with LTO drops the functions that no kernel reaches before it looks for what they want, and a module of callbacks has no
-// kernel. So the functions of the module are referred to by a kernel of kbuild's own, in PTX. Those of the modules that it depends on
-// are not: a link of this module has them only where it uses them, and each is linked by itself.
+// A link with LTO drops the functions that no kernel reaches before it looks for what they want,
+// and a module of callbacks has no kernel. So the functions of the module are referred to by a
+// kernel of kbuild's own, in PTX. Those of the modules that it depends on are not: a link of this
+// module has them only where it uses them, and each is linked by itself.
 
 // checkLinks plans the links that are asked for.
 func (b *builder) checkLinks() {
@@ -90,8 +92,8 @@ func (b *builder) checkModule(t *target, archs []gencode.Code) {
 	}
 }
 
-// agree reports whether instances of matrices have the same values in the axes that both have: of a module that depends on one of the
-// same matrix, each instance is linked with its like.
+// agree reports whether instances of matrices have the same values in the axes that both have: of a
+// module that depends on one of the same matrix, each instance is linked with its like.
 func agree(t, u *target) bool {
 	for _, a := range t.Matrix {
 		for _, b := range u.Matrix {
@@ -141,7 +143,8 @@ func ltoirOf(t *target) []gencode.Code {
 	return slices.Compact(out)
 }
 
-// ltoirFor are the files that a link for arch takes: of each source the newest that is not newer than arch. None if a source has none.
+// ltoirFor are the files that a link for arch takes: of each source the newest that is not newer
+// than arch. None if a source has none.
 func ltoirFor(t *target, arch gencode.Code) []artifact {
 	best := map[string]gencode.Code{}
 	chosen := map[string]artifact{}
@@ -194,7 +197,8 @@ func (b *builder) checkFor(t *target, cc nvcc.Driver, linked []linkInput, arch g
 	t.node.Checks = append(t.node.Checks, out)
 }
 
-// wrapped is the fatbin around a piece of LTO-IR. It says with which options the code was compiled, as nvcc has it say.
+// wrapped is the fatbin around a piece of LTO-IR. It says with which options the code was compiled,
+// as nvcc has it say.
 func (b *builder) wrapped(t *target, a artifact) string {
 	out := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"fatbin")
 	if _, planned := b.graph.Producer(out); planned {

@@ -71,8 +71,9 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 		choose: []string{"builtin-bitcode", "libdevice"}, fix: "Remove it.", libs: b.clang().Libs, codes: codes.sass})
 }
 
-// clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's default is for the first and
-// more for the second; clang's own is -O0. Fast math flushes denormals, as nvcc's does.
+// clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's
+// default is for the first and more for the second; clang's own is -O0. Fast math flushes
+// denormals, as nvcc's does.
 func clangOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
 	o.PrecDiv = nil // see checkClangFloats

@@ -16,14 +16,15 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Relocatable CUDA that clang compiled is linked by clang-linker-wrapper, which stands before the linker. In mode rdc its device links
-// are actions of their own, by architecture, and the wrapper gets what they made:
+// Relocatable CUDA that clang compiled is linked by clang-linker-wrapper, which stands before the
+// linker. In mode rdc its device links are actions of their own, by architecture, and the wrapper
+// gets what they made:
 //
 //	a.cu: sm_80.o -> nvlink [80] --\
 //	a.cu: sm_90.o -> nvlink [90] ---> link
 //
-// So it is in mode lto from clang 21 on, where clang links the bitcode of each architecture. Clang 19 optimises in the wrapper's own
-// process: there it is one action.
+// So it is in mode lto from clang 21 on, where clang links the bitcode of each architecture. Clang
+// 19 optimises in the wrapper's own process: there it is one action.
 
 // major is the first number of the version; 0 if that is none.
 func (c *ClangCUDA) major() int {
@@ -37,7 +38,8 @@ func (g *given) clangLinks() bool {
 	return g.clang() != nil && g.clang().major() >= clangcuda.FirstMajor
 }
 
-// linksByClang reports relocatable code in a link that is for clang: of sources, or prebuilt. What nvcc made of the same kind goes to nvlink.
+// linksByClang reports relocatable code in a link that is for clang: of sources, or prebuilt. What
+// nvcc made of the same kind goes to nvlink.
 func (g *given) linksByClang(linked []linkInput) bool {
 	return g.clangLinks() && slices.ContainsFunc(linked, func(p linkInput) bool {
 		return p.t.Kind != manifest.Prebuilt || slices.ContainsFunc(g.facts.Prebuilt[p.t.file].Members, Member.wrapperReads)
@@ -91,8 +93,8 @@ func (k *clangLink) plan() {
 	k.b.emit(k.t, a)
 }
 
-// check finds what would make the linked program wrong: clang's linker takes code of the very architecture, and says nothing where there is
-// none.
+// check finds what would make the linked program wrong: clang's linker takes code of the very
+// architecture, and says nothing where there is none.
 func (k *clangLink) check() bool {
 	ck, t := &k.b.checks, k.t
 	before := len(ck.list)
@@ -119,7 +121,8 @@ func (k *clangLink) check() bool {
 	return !ck.list[before:].HasErrors()
 }
 
-// checkForClang wants relocatable code of the new offload driver in a prebuilt file u that t links, for each architecture.
+// checkForClang wants relocatable code of the new offload driver in a prebuilt file u that t links,
+// for each architecture.
 func (ck *checks) checkForClang(t, u *target) {
 	for _, m := range ck.facts.Prebuilt[u.file].Members {
 		if m.NVLinkReads() {

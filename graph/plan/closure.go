@@ -4,9 +4,10 @@ import (
 	"slices"
 )
 
-// What a target depends on, directly or through others. Each target with sources asks which folders and generated files come to it from
-// there, so a chain of n libraries would be walked n times, to its end: with 16,000 of them 128 million steps, for nothing if none of
-// them exports anything. So the walk for what is exported stops where nothing new can come.
+// What a target depends on, directly or through others. Each target with sources asks which folders
+// and generated files come to it from there, so a chain of n libraries would be walked n times, to
+// its end: with 16,000 of them 128 million steps, for nothing if none of them exports anything. So
+// the walk for what is exported stops where nothing new can come.
 
 // walker walks the graph of targets.
 type walker struct {
@@ -18,13 +19,14 @@ func (w *walker) closure(t *target) []*target {
 	return w.walk(t, func(*target) bool { return true }, func(*target) bool { return false })
 }
 
-// exporters are those of closure that export something, less some that export only what a user of theirs, which stands before them, does.
+// exporters are those of closure that export something, less some that export only what a user of
+// theirs, which stands before them, does.
 func (w *walker) exporters(t *target) []*target {
 	return w.walk(t, func(u *target) bool { return len(u.include)+len(u.headers) > 0 || u.Embed != nil }, isLast)
 }
 
-// walk gives those of closure for which take holds, less some that are only behind targets for which stop holds. The order is that of
-// closure.
+// walk gives those of closure for which take holds, less some that are only behind targets for
+// which stop holds. The order is that of closure.
 func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
 	w.round++
 	t.round = w.round
@@ -51,8 +53,9 @@ func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
 	return post
 }
 
-// stops are the targets that a walk stopped at. What they depend on comes behind them in the closure. If the walk gets there by another
-// way, it would come before them, so it is left out: they export it.
+// stops are the targets that a walk stopped at. What they depend on comes behind them in the
+// closure. If the walk gets there by another way, it would come before them, so it is left out:
+// they export it.
 type stops struct {
 	round int
 	by    map[any][]*target // by each thing that they export
@@ -71,8 +74,8 @@ func (s *stops) add(u *target) {
 	})
 }
 
-// pass reports that d, which was not visited, is to be passed over, as is all that is behind a target that the walk stopped at and
-// that exports what d does.
+// pass reports that d, which was not visited, is to be passed over, as is all that is behind a
+// target that the walk stopped at and that exports what d does.
 func (s *stops) pass(d *target) bool {
 	if s.by == nil {
 		return false
@@ -119,7 +122,8 @@ func (t *target) exports(yield func(thing any) bool) {
 	}
 }
 
-// isLast reports that what u depends on exports nothing but what u does itself. It may be asked once all that is planned.
+// isLast reports that what u depends on exports nothing but what u does itself. It may be asked
+// once all that is planned.
 func isLast(u *target) bool {
 	if u.last == nil {
 		last := !slices.ContainsFunc(u.deps, func(d *target) bool { return !isLast(d) || !u.exportsAllOf(d) })

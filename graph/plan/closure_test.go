@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A walk that stops where nothing new can come gives the folders of the whole closure in its order: users before what they use.
+// A walk that stops where nothing new can come gives the folders of the whole closure in its order:
+// users before what they use.
 func TestOrderOfExports(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	shorter := 0

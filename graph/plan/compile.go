@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// deviceCompiler compiles one source with device code. Each compiler has one: nvcc.go, hip.go, clangcuda.go.
+// deviceCompiler compiles one source with device code. Each compiler has one: nvcc.go, hip.go,
+// clangcuda.go.
 type deviceCompiler interface {
 	// command is the compile as one command of the driver; nil if a problem was reported.
 	command(out string, inc []string) *graph.Action
@@ -28,7 +29,8 @@ type compile struct {
 	s manifest.Source
 }
 
-// splitter plans the passes of a unit. It gives the relocatable code by architecture, if a device link reads that.
+// splitter plans the passes of a unit. It gives the relocatable code by architecture, if a device
+// link reads that.
 type splitter func(u compiler.Unit) (bitcode map[string]string)
 
 // unit is a command of t that makes the file out and is taken apart.
@@ -36,8 +38,8 @@ func (b *builder) unit(t *target, whole *graph.Action, out string) compiler.Unit
 	return compiler.Unit{Whole: whole, Env: whole.Env, Dir: b.out(graph.PartsDir, b.inTree(out)), Emit: func(a *graph.Action) { b.emit(t, a) }}
 }
 
-// joinable wants host code that device code can be put into afterwards. options are those of its compile, whoever asked for them: the
-// manifest, or NVCC_APPEND_FLAGS.
+// joinable wants host code that device code can be put into afterwards. options are those of its
+// compile, whoever asked for them: the manifest, or NVCC_APPEND_FLAGS.
 func joinable(options []string) error {
 	if o := host.IntermediateCode(options); o != "" {
 		return fmt.Errorf("%s makes intermediate code of the host code, and a link takes device code from there", o)

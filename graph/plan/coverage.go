@@ -101,8 +101,8 @@ func (ck *checks) checkClosedBehind(t *target) {
 	}
 }
 
-// checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word on it. A library of a hundred
-// members that lack an architecture is told of once.
+// checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word
+// on it. A library of a hundred members that lack an architecture is told of once.
 func (ck *checks) checkPrebuilt(t *target, p linkInput, lto bool) {
 	for _, want := range t.codes.sass {
 		ck.checkCovered(t, p, ck.linkedMembers(p.t), want)

@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// deviceLink plans the device link of t and returns its object. nvlink sees every relocatable object
-// and archive of the program exactly once; the host link then takes the same ones.
+// deviceLink plans the device link of t and returns its object. nvlink sees every relocatable
+// object and archive of the program exactly once; the host link then takes the same ones.
 func (b *builder) deviceLink(t *target, l linkage) string {
 	cc, ok := b.nvcc(t.Pos)
 	if !ok {
@@ -48,7 +48,8 @@ func own(link *graph.Link, p linkInput, files []string) []string {
 	return files
 }
 
-// scrambled are the members of a prebuilt whose LTO-IR does not say of which version of NVVM IR it is, which decides whether nvlink reads it.
+// scrambled are the members of a prebuilt whose LTO-IR does not say of which version of NVVM IR it
+// is, which decides whether nvlink reads it.
 func (g *given) scrambled(t *target) []Member {
 	return slices.DeleteFunc(g.linkedMembers(t), func(m Member) bool { return !holds(m, gencode.LTO) || m.Versions[gencode.LTO][2] > 0 })
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// diagnostics are those of a plan, each once: a fault of a shared library is found by each of its users.
+// diagnostics are those of a plan, each once: a fault of a shared library is found by each of its
+// users.
 type diagnostics struct {
 	list     manifest.Diagnostics
 	reported map[manifest.Diagnostic]bool

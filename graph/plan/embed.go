@@ -14,8 +14,9 @@ import (
 //	gemm.f16.compute_80.ptx -> embed -> gemm_table.c -> cc -> gemm_table.o
 //	gemm.f32.sm_80.cubin --/         \> gemm_table.h, which users include
 //
-// The source is C, so that the compiler lays the table out, on every processor, and checks it against the header; the
-// bytes come in by .incbin, which costs no compile time however many they are.
+// The source is C, so that the compiler lays the table out, on every processor, and checks it
+// against the header; the bytes come in by .incbin, which costs no compile time however many they
+// are.
 
 // embed turns the artifacts of all instances of a module into one object and one header. The last
 // instance in order plans it; embedding is of the block, not of an instance.
@@ -49,7 +50,8 @@ func (b *builder) embed(t *target) {
 	t.embeds = []string{object}
 }
 
-// embedArgs are the arguments of an Embed action: the symbol, then five for each artifact. And the files that it reads.
+// embedArgs are the arguments of an Embed action: the symbol, then five for each artifact. And the
+// files that it reads.
 func embedArgs(symbol string, group []*target) (argv, inputs []string) {
 	argv = []string{"embed", symbol}
 	for _, u := range group {
@@ -61,8 +63,9 @@ func embedArgs(symbol string, group []*target) (argv, inputs []string) {
 	return argv, inputs
 }
 
-// ownEmbeds are the objects of the modules that t itself depends on. A static library holds them, so that it can be
-// linked by others than kbuild; a link of kbuild names the objects themselves, and leaves these members where they are.
+// ownEmbeds are the objects of the modules that t itself depends on. A static library holds them,
+// so that it can be linked by others than kbuild; a link of kbuild names the objects themselves,
+// and leaves these members where they are.
 func ownEmbeds(t *target) []string {
 	var out []string
 	for _, d := range t.deps {
@@ -73,8 +76,9 @@ func ownEmbeds(t *target) []string {
 	return out
 }
 
-// checkEmbeds finds two modules with one symbol behind t, also behind its shared libraries: the dynamic linker would give all of
-// the program one of the two tables, and an include finds one of the two headers.
+// checkEmbeds finds two modules with one symbol behind t, also behind its shared libraries: the
+// dynamic linker would give all of the program one of the two tables, and an include finds one of
+// the two headers.
 func (ck *checks) checkEmbeds(t *target) {
 	first := map[string]*target{}
 	for _, m := range ck.exporters(t) {

@@ -56,8 +56,8 @@ func (ck *checks) expandPartitions(t *target) {
 	}
 }
 
-// lacking says why this machine cannot build a target that another vendor's machine can: one manifest describes the programs for
-// both, and it is an error to ask for what cannot be built.
+// lacking says why this machine cannot build a target that another vendor's machine can: one
+// manifest describes the programs for both, and it is an error to ask for what cannot be built.
 func (g *given) lacking(t *target, c codes) string {
 	if len(c.gfx) == 0 {
 		if g.facts.CUDA == nil && g.facts.HIP != nil && t.shipsCUDA() {
@@ -87,7 +87,8 @@ func (g *given) anyDevice() bool {
 	})
 }
 
-// checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what the user thinks.
+// checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what
+// the user thinks.
 func (ck *checks) checkSpoken(t *target) {
 	code := slices.Clone(t.Gencode.Code)
 	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
@@ -101,7 +102,8 @@ func (ck *checks) checkSpoken(t *target) {
 		"%s ships %s, and none of its sources is CUDA", t.label, spell(code))
 }
 
-// checkFamilies refuses sm_100 beside sm_100f, as nvcc does in compiles and links; sm_100 beside sm_100a, and PTX of both, are fine with it.
+// checkFamilies refuses sm_100 beside sm_100f, as nvcc does in compiles and links; sm_100 beside
+// sm_100a, and PTX of both, are fine with it.
 func (ck *checks) checkFamilies(t *target, c codes, pos manifest.Pos) {
 	for _, code := range c.sass {
 		family := code
@@ -139,8 +141,9 @@ func (ck *checks) expandOne(t *target, code gencode.Code, pos manifest.Pos) []ge
 	return []gencode.Code{code}
 }
 
-// expandAll gives machine code for every architecture, or the first of each generation and the oldest, and PTX of the newest generation's
-// first, as nvcc's -arch=all and -arch=all-major do: PTX of sm_120 where there is sm_121.
+// expandAll gives machine code for every architecture, or the first of each generation and the
+// oldest, and PTX of the newest generation's first, as nvcc's -arch=all and -arch=all-major do: PTX
+// of sm_120 where there is sm_121.
 func expandAll(name string, archs []gencode.Code) []gencode.Code {
 	plain := slices.DeleteFunc(slices.Clone(archs), func(a gencode.Code) bool { return a.Suffix != "" })
 	var out []gencode.Code
@@ -157,8 +160,8 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 	return append(out, first.As(gencode.PTX))
 }
 
-// inheritCodes gives a target without a gencode the machine code of the libraries it uses. With CUDA
-// sources of its own it must say what it ships.
+// inheritCodes gives a target without a gencode the machine code of the libraries it uses. With
+// CUDA sources of its own it must say what it ships.
 func (ck *checks) inheritCodes(t *target) codes {
 	if slices.ContainsFunc(t.Sources, isDevice) {
 		if len(t.Gencode.Code) == 0 { // else it was said why there is none
@@ -182,7 +185,8 @@ func (ck *checks) inheritCodes(t *target) codes {
 	return c
 }
 
-// amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources links it as hipcc would.
+// amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources
+// links it as hipcc would.
 func (g *given) amdCode(t *target) (list []gencode.Code) {
 	for _, m := range g.facts.Prebuilt[t.Archive+t.SharedFile].Members {
 		for _, i := range m.Images {

@@ -7,7 +7,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// The rows are what nvcc makes for -arch=all and -arch=all-major, of the architectures that it lists.
+// The rows are what nvcc makes for -arch=all and -arch=all-major, of the architectures that it
+// lists.
 func TestExpandAll(t *testing.T) {
 	const of118 = "sm_35 sm_37 sm_50 sm_52 sm_53 sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_89 sm_90"
 	const of135 = "sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90 sm_100 sm_103 sm_107 sm_110 sm_120 sm_121"

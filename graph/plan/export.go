@@ -10,8 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Export is what others than kbuild must know of a target to use it: where its files are, and what a link with it must add. Paths are those of
-// actions.
+// Export is what others than kbuild must know of a target to use it: where its files are, and what
+// a link with it must add. Paths are those of actions.
 type Export struct {
 	Label, Name string
 	Kind        manifest.Kind
@@ -31,7 +31,8 @@ type Export struct {
 	InTree      bool // the fault is one of what is installed: in the build tree others can use it
 }
 
-// Links is what a link with a static library must add to it. That of a shared library adds nothing, and says which runtime it loads.
+// Links is what a link with a static library must add to it. That of a shared library adds nothing,
+// and says which runtime it loads.
 type Links struct {
 	CUDA, HIP  bool         // its runtime
 	DeviceLink bool         // there is device code to link
@@ -111,7 +112,8 @@ func (b *builder) codesIn(file string) (codes []string) {
 	return codes
 }
 
-// artifacts are the files of a module with its manifest last, and without what only programs of the project link.
+// artifacts are the files of a module with its manifest last, and without what only programs of the
+// project link.
 func (b *builder) artifacts(t *target) (files []string) {
 	modules := b.out("modules") + "/"
 	for _, o := range t.node.Outputs {
@@ -122,7 +124,8 @@ func (b *builder) artifacts(t *target) (files []string) {
 	return files
 }
 
-// exportStatic is what a link with a static library adds. Its dependencies are named once, by who depends on them.
+// exportStatic is what a link with a static library adds. Its dependencies are named once, by who
+// depends on them.
 func (b *builder) exportStatic(t *target, e *Export) {
 	l := linkage{libDirs: t.LibDirs}
 	e.needLibraries(t)
@@ -156,7 +159,8 @@ func (g *given) checkLibDirs(t *target, e *Export) {
 	}
 }
 
-// checkLoaded refuses to install a program or a shared library that loads a library from a folder of the project.
+// checkLoaded refuses to install a program or a shared library that loads a library from a folder
+// of the project.
 func (b *builder) checkLoaded(t *target, e *Export) {
 	l := b.linkage(t)
 	for _, lib := range l.libs {
@@ -169,7 +173,8 @@ func (b *builder) checkLoaded(t *target, e *Export) {
 	}
 }
 
-// exportFloats is what nvlink of CUDA 13 must be told for the LTO-IR of t, whichever toolkit has compiled it, and how it was compiled.
+// exportFloats is what nvlink of CUDA 13 must be told for the LTO-IR of t, whichever toolkit has
+// compiled it, and how it was compiled.
 func (b *builder) exportFloats(t *target) (arithmetic string, options []string) {
 	f := floats(t)
 	if f == defaultFloats {

@@ -42,7 +42,8 @@ func exports(t *testing.T, text string, facts plan.Facts) map[string]plan.Export
 	return all
 }
 
-// What a link with a static library adds is what the library is compiled of, and not what a program of the project would link.
+// What a link with a static library adds is what the library is compiled of, and not what a program
+// of the project would link.
 func TestExportedLinks(t *testing.T) {
 	facts := usualFacts()
 	facts.Prebuilt = map[string]plan.Library{"vendor/libp.a": {Form: "archive", Members: []plan.Member{

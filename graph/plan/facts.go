@@ -34,10 +34,12 @@ type Facts struct {
 	Static      map[string]string   // by name of a -l library, and by LibIn: its archive, "" if that holds no device code of NVIDIA; what it holds is in Prebuilt
 }
 
-// LibIn is what Facts.Static has the library under that -lNAME means in a folder of some target's lib_dirs.
+// LibIn is what Facts.Static has the library under that -lNAME means in a folder of some target's
+// lib_dirs.
 func LibIn(dir, name string) string { return dir + "/lib" + name }
 
-// static is the archive with device code of NVIDIA that -lNAME means in a link which searches dirs first, "" if it means none.
+// static is the archive with device code of NVIDIA that -lNAME means in a link which searches dirs
+// first, "" if it means none.
 func (f *Facts) static(name string, dirs []string) string {
 	for _, d := range dirs {
 		if file, ok := f.Static[LibIn(d, name)]; ok {
@@ -57,8 +59,8 @@ func (f *Facts) AnyNeedsToolkit() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(f.Behind)), func(b Behind) bool { return b.Toolkit })
 }
 
-// Behind is what links have to know of a shared library: what it needs in turn, outside of the system
-// and the toolkit, and how it is found.
+// Behind is what links have to know of a shared library: what it needs in turn, outside of the
+// system and the toolkit, and how it is found.
 type Behind struct {
 	Files   []string
 	Beside  []string // folders of Files that no loader searches: they lie beside the library that needs them
@@ -67,7 +69,8 @@ type Behind struct {
 	Unnamed bool     // it has no DT_SONAME: a link by its path would record that path
 }
 
-// DryRun is what `nvcc --dryrun`, `hipcc -###` or `clang -###` printed, or why it could not be asked.
+// DryRun is what `nvcc --dryrun`, `hipcc -###` or `clang -###` printed, or why it could not be
+// asked.
 type DryRun struct {
 	Text  string `json:"text,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -129,7 +132,8 @@ type Toolkit struct {
 	Makes map[gencode.Kind]gencode.Version // versions of the code that it makes, by kind: its linker takes none that is newer
 }
 
-// Toolkit.LTOFloats of a toolkit whose nvlink -dlto computes with the defaults whatever the code was compiled with.
+// Toolkit.LTOFloats of a toolkit whose nvlink -dlto computes with the defaults whatever the code
+// was compiled with.
 const (
 	FloatsTold = "told" // unless it is told with -Xnvvm
 	FloatsLost = "lost" // and cannot be told

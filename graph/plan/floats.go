@@ -22,7 +22,8 @@ func (f floatOptions) String() string {
 // defaultFloats are what nvcc compiles with if nobody says more.
 var defaultFloats = floatOptions{precDiv: true, precSqrt: true, fmad: true}
 
-// floats are the options of t, or what its code was compiled with if cicc was told something else (NVCC_APPEND_FLAGS, flags.cicc).
+// floats are the options of t, or what its code was compiled with if cicc was told something else
+// (NVCC_APPEND_FLAGS, flags.cicc).
 func floats(t *target) floatOptions {
 	if t.toldCICC != nil {
 		return *t.toldCICC
@@ -52,8 +53,9 @@ func (f floatOptions) byName() [len(floatAttributes)]bool {
 	return [...]bool{f.ftz, f.precDiv, f.precSqrt, f.fmad}
 }
 
-// floatPos is where t says that it is compiled as f and not as other, for the first option in which these differ and of which that is known: at its
-// attribute, at fast_math, or at the flags that win over both.
+// floatPos is where t says that it is compiled as f and not as other, for the first option in which
+// these differ and of which that is known: at its attribute, at fast_math, or at the flags that win
+// over both.
 func floatPos(t *target, f, other floatOptions) manifest.Pos {
 	written := writtenFloats(t)
 	for i, name := range floatAttributes {
@@ -71,7 +73,8 @@ func floatPos(t *target, f, other floatOptions) manifest.Pos {
 	return t.Pos
 }
 
-// recordedFloats reads what cicc was told: "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1". ok is false if one is missing.
+// recordedFloats reads what cicc was told: "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1". ok is false
+// if one is missing.
 func recordedFloats(text string) (f floatOptions, ok bool) {
 	found := map[string]bool{}
 	for _, arg := range strings.Fields(text) {
@@ -92,7 +95,8 @@ func recordedFloats(text string) (f floatOptions, ok bool) {
 	return f, found["-ftz"] && found["-prec_div"] && found["-prec_sqrt"] && found["-fmad"]
 }
 
-// tellsCICC are the floating-point options in nvcc's answer to q, also where kbuild understands nothing else of it; nil if there are none.
+// tellsCICC are the floating-point options in nvcc's answer to q, also where kbuild understands
+// nothing else of it; nil if there are none.
 func (b *builder) tellsCICC(q compiler.Question) *floatOptions {
 	learn(&b.answers, q, nvcc.LearnCompile) // asks, if nobody has
 	for line := range strings.Lines(b.answers.runs[q.Key()].Text) {
@@ -110,8 +114,8 @@ type compiled struct {
 	floats floatOptions
 }
 
-// compiledWith are the options of t's LTO-IR: as the manifest has them, or as cicc wrote them into the file. Code that does not tell
-// is left to nvlink.
+// compiledWith are the options of t's LTO-IR: as the manifest has them, or as cicc wrote them into
+// the file. Code that does not tell is left to nvlink.
 func (g *given) compiledWith(t *target) (list []compiled) {
 	lib := g.facts.Prebuilt[t.file]
 	if t.Kind != manifest.Prebuilt || lib.Form == "LTO-IR" {
@@ -183,8 +187,8 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	return []string{nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad)}
 }
 
-// checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose floating-point options differ, minutes
-// into the build, and names no file. -G with -dlto is fatal.
+// checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose
+// floating-point options differ, minutes into the build, and names no file. -G with -dlto is fatal.
 func (ck *checks) checkLTO(t *target, linked []linkInput) {
 	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.LibNVVM == "" {
 		ck.errorf(t.Pos, ck.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")

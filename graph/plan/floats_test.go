@@ -6,7 +6,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// An option that the manifest does not say as the code was compiled comes of flags, where there are any.
+// An option that the manifest does not say as the code was compiled comes of flags, where there are
+// any.
 func TestFloatPos(t *testing.T) {
 	yes, no := true, false
 	told := floatOptions{ftz: true, precDiv: true, precSqrt: true, fmad: false}

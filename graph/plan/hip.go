@@ -50,9 +50,9 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 	return a
 }
 
-// timeTraces adds the files of -ftime-trace to the outputs of a compile by clang, one of the host pass
-// and one of each device pass. Such a compile is one command, because clang names the files after what
-// each pass writes.
+// timeTraces adds the files of -ftime-trace to the outputs of a compile by clang, one of the host
+// pass and one of each device pass. Such a compile is one command, because clang names the files
+// after what each pass writes.
 func timeTraces(a *graph.Action) {
 	if !slices.Contains(a.Argv, compiler.TimeTrace) {
 		return
@@ -130,8 +130,8 @@ type wholeCommand struct {
 	codes        []gencode.Code
 }
 
-// clangInOnePiece plans a compile as one command. What enters its output unasked is not known then, so all device libraries are inputs;
-// where flags choose others, nobody knows which.
+// clangInOnePiece plans a compile as one command. What enters its output unasked is not known then,
+// so all device libraries are inputs; where flags choose others, nobody knows which.
 func (b *builder) clangInOnePiece(t *target, s manifest.Source, whole *graph.Action, c wholeCommand) {
 	for _, f := range c.flags {
 		if slices.ContainsFunc(c.choose, func(sign string) bool { return strings.Contains(f, sign) }) {
@@ -186,7 +186,8 @@ func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compile
 	return o
 }
 
-// hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by itself, with options of its own.
+// hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by
+// itself, with options of its own.
 func (g *given) hipOpt(t *target, s manifest.Source) string {
 	switch {
 	case s.Opt != "":
@@ -199,7 +200,8 @@ func (g *given) hipOpt(t *target, s manifest.Source) string {
 	return "3"
 }
 
-// hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's headers.
+// hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's
+// headers.
 func (ck *checks) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	if _, ok := ck.hip(s.Pos); !ok {
 		return nil

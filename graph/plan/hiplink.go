@@ -15,8 +15,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// checkFinal wants final code for each architecture that t ships of the libraries that it links or loads: of sources in mode whole,
-// and of shared libraries. A program that takes its architectures from its libraries says nothing of its own.
+// checkFinal wants final code for each architecture that t ships of the libraries that it links or
+// loads: of sources in mode whole, and of shared libraries. A program that takes its architectures
+// from its libraries says nothing of its own.
 func (ds *diagnostics) checkFinal(t *target, l linkage) {
 	if len(t.Gencode.Code) == 0 {
 		return
@@ -36,7 +37,8 @@ func (ds *diagnostics) checkFinal(t *target, l linkage) {
 	}
 }
 
-// runsOn reports final code of t that a GPU of an architecture runs: its own, or for CUDA that of an older one of its generation, or PTX.
+// runsOn reports final code of t that a GPU of an architecture runs: its own, or for CUDA that of
+// an older one of its generation, or PTX.
 func (t *target) runsOn(want gencode.Code) bool {
 	return slices.ContainsFunc(t.codes.shipped(), func(c gencode.Code) bool {
 		return gencode.Covers(c, want) || gencode.LinksInto(gencode.Image(c), want, false) && want.Kind == gencode.SASS
@@ -169,7 +171,8 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	return link, nil
 }
 
-// oneCommand says why the link is not taken apart, nil if it may be. The link of a module has no host code.
+// oneCommand says why the link is not taken apart, nil if it may be. The link of a module has no
+// host code.
 func (h *hipLink) oneCommand(codes []gencode.Code) error {
 	major, hosted, wrapper := h.b.facts.HIP.Major, h.kind != "", h.b.facts.HIP.Programs["llvm-offload-wrapper"]
 	features := func(c gencode.Code) bool { return c.Feature != "" }
@@ -219,8 +222,8 @@ func (ck *checks) checkHIPCoverage(t, u *target) {
 	}
 }
 
-// checkHIPPrebuilt wants the very target: clang 15's bundler takes no code for gfx90a where gfx90a:xnack- is asked for, though it
-// would run there (gencode.Covers).
+// checkHIPPrebuilt wants the very target: clang 15's bundler takes no code for gfx90a where
+// gfx90a:xnack- is asked for, though it would run there (gencode.Covers).
 func (ck *checks) checkHIPPrebuilt(t, u *target) {
 	for _, m := range ck.facts.Prebuilt[u.file].Members {
 		for _, want := range t.codes.gfx {
@@ -232,7 +235,8 @@ func (ck *checks) checkHIPPrebuilt(t, u *target) {
 	}
 }
 
-// unit is the link that is taken apart. What several links read is in the folders of all intermediates.
+// unit is the link that is taken apart. What several links read is in the folders of all
+// intermediates.
 func (h *hipLink) unit() compiler.Unit {
 	u := h.b.unit(h.t, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: names(h.t.codes.gfx), Argv: h.plain, Env: h.b.hipEnv(), Tools: []string{"hip"},
 		Work: graph.Work{Driver: &graph.Driver{DryRunKey: h.asked}}}, "")
@@ -311,9 +315,10 @@ func (h *hipLink) runtimeArgs() []string {
 	return argv
 }
 
-// inOnePiece is the hipcc command that links device and host code. hipcc takes the objects with device code out of archives; a clang
-// that is named in its place looks into an archive only where it is named by -l, and gets the objects of libraries one by one. So does
-// a hipcc whose linker takes of an archive what device code names.
+// inOnePiece is the hipcc command that links device and host code. hipcc takes the objects with
+// device code out of archives; a clang that is named in its place looks into an archive only where
+// it is named by -l, and gets the objects of libraries one by one. So does a hipcc whose linker
+// takes of an archive what device code names.
 func (h *hipLink) inOnePiece() []string {
 	objects := slices.Clone(h.objects)
 	for _, p := range h.linked {

@@ -14,8 +14,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A module of AMD code emits hsaco (a code object for each architecture, for hipModuleLoad), fatbin (a bundle of them, what
-// `hipcc --genco` makes), and bitcode (LLVM bitcode for each architecture, for hiprtcLink).
+// A module of AMD code emits hsaco (a code object for each architecture, for hipModuleLoad), fatbin
+// (a bundle of them, what `hipcc --genco` makes), and bitcode (LLVM bitcode for each architecture,
+// for hiprtcLink).
 
 // emitsFor are the kinds of files that a vendor's modules emit.
 func emitsFor(hip bool) []string {
@@ -76,7 +77,8 @@ func (b *builder) moduleHIP(t *target) []artifact {
 	return arts
 }
 
-// compiledBitcode plans the bitcode of one source as copies of what it is compiled to for the device link of t; nil if it is not.
+// compiledBitcode plans the bitcode of one source as copies of what it is compiled to for the
+// device link of t; nil if it is not.
 func (b *builder) compiledBitcode(t *target, s *manifest.Source) (arts []artifact) {
 	i := slices.IndexFunc(t.objects, func(o object) bool { return o.source.Path == s.Path && o.source.Partition == s.Partition })
 	if i < 0 || t.objects[i].bitcode == nil {
@@ -127,8 +129,9 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 	return &passes.Bundle
 }
 
-// learnModule asks how a source of a module is compiled. Final code of a module is what the compile of device code alone makes
-// (hipcc --genco): where an object is of the new offload driver, that code is not the object's.
+// learnModule asks how a source of a module is compiled. Final code of a module is what the compile
+// of device code alone makes (hipcc --genco): where an object is of the new offload driver, that
+// code is not the object's.
 func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c compiler.Compile) (*hip.Passes, error) {
 	passes, err := b.learnHIP(t, whole, argv, c.Output, c.Codes)
 	if isNew := errors.Is(err, hip.ErrNewDriver) || err == nil && passes.New; isNew && c.Mode == "whole" {

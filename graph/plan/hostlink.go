@@ -105,8 +105,8 @@ func (g *given) usesCUDA(t *target, l linkage) bool {
 	return slices.ContainsFunc(l.libs, func(name string) bool { return g.facts.static(name, l.libDirs) != "" })
 }
 
-// linkDepfile is where the linker writes which files it opened: the libraries of -l and the system's
-// start files are found by it and by nobody else.
+// linkDepfile is where the linker writes which files it opened: the libraries of -l and the
+// system's start files are found by it and by nobody else.
 func (g *given) linkDepfile(t *target) string {
 	if !g.facts.LinkDepfile {
 		return ""
@@ -114,8 +114,8 @@ func (g *given) linkDepfile(t *target) string {
 	return g.out("obj", fileName(t), "link.d")
 }
 
-// tracesLink reports that the linker of t is GNU ld, which tells where it looks for files. Other linkers that a flag names know the
-// option as well and say other things, or nothing.
+// tracesLink reports that the linker of t is GNU ld, which tells where it looks for files. Other
+// linkers that a flag names know the option as well and say other things, or nothing.
 func (g *given) tracesLink(t *target, l linkage) bool {
 	other := func(flag string) bool {
 		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
@@ -123,8 +123,8 @@ func (g *given) tracesLink(t *target, l linkage) bool {
 	return g.facts.LinkDepfile && g.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(g.ltoLink(t, l), other)
 }
 
-// linkTools are the tools of a host link. The toolkit is one where its libraries are linked, in case
-// the linker cannot say that it read them.
+// linkTools are the tools of a host link. The toolkit is one where its libraries are linked, in
+// case the linker cannot say that it read them.
 func (g *given) linkTools(t *target, l linkage) []string {
 	if g.facts.CUDA != nil && g.usesCUDA(t, l) {
 		return []string{"cxx", "nvcc"}

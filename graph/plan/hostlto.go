@@ -8,10 +8,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Host LTO (attribute host_lto): C and C++ sources are compiled to the compiler's intermediate code, and the link of the program
-// makes machine code of all of it. Objects that nvcc makes stay machine code; one link takes both.
+// Host LTO (attribute host_lto): C and C++ sources are compiled to the compiler's intermediate
+// code, and the link of the program makes machine code of all of it. Objects that nvcc makes stay
+// machine code; one link takes both.
 
-// linkLTO is what a link of t does with intermediate code: what t asks for or else its libraries; "" if there is no such code.
+// linkLTO is what a link of t does with intermediate code: what t asks for or else its libraries;
+// "" if there is no such code.
 func linkLTO(t *target, l linkage) string {
 	for _, u := range append([]*target{t}, l.statics...) {
 		if kind := hostLTO(u); kind != "" {
@@ -43,7 +45,8 @@ func (g *given) ltoLink(t *target, l linkage) []string {
 	return g.lto(kind).Link(optLevel(t, t.anySource()), t.Debug)
 }
 
-// checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the C++ compiler.
+// checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the
+// C++ compiler.
 func (ck *checks) checkHostLTO(t *target, compiler Tool) {
 	cxx, pos := ck.facts.CXX, t.attr("host_lto")
 	switch {
@@ -65,8 +68,9 @@ func (ck *checks) checkHostLTO(t *target, compiler Tool) {
 
 func described(t Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version) }
 
-// members are the objects of a static library, in order. Where clang makes intermediate code those that nvcc made come first: nvlink
-// takes an archive for one without device code, and says nothing, if its first member is no ELF file (11.8, 12.4).
+// members are the objects of a static library, in order. Where clang makes intermediate code those
+// that nvcc made come first: nvlink takes an archive for one without device code, and says nothing,
+// if its first member is no ELF file (11.8, 12.4).
 func (g *given) members(t *target) []string {
 	if g.facts.CXX.Family != "clang" || hostLTO(t) == "" {
 		return paths(t.objects)
@@ -82,7 +86,8 @@ func (g *given) members(t *target) []string {
 	return append(device, host...)
 }
 
-// ltoArchive turns the archiving of t into that of intermediate code: the index needs the names that are in there.
+// ltoArchive turns the archiving of t into that of intermediate code: the index needs the names
+// that are in there.
 func (g *given) ltoArchive(t *target, a *graph.Action, members []string) {
 	if hostLTO(t) == "" {
 		return

@@ -8,14 +8,15 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// nvlink removes what no host code of nvcc's objects refers to. What other host code of the program refers to is read from its
-// objects and libraries:
+// nvlink removes what no host code of nvcc's objects refers to. What other host code of the program
+// refers to is read from its objects and libraries:
 //
 //	table.cc.o, a.cu.o, libvendor.a -> host-refs -> nvlink [80]
 //	                                a.cu.o -> slice [80] --^
 //
-// Its output holds kernels and variables of the program only: an edit of host code that refers to the same ones links no device
-// code. Where it cannot be known what is referred to, everything is kept.
+// Its output holds kernels and variables of the program only: an edit of host code that refers to
+// the same ones links no device code. Where it cannot be known what is referred to, everything is
+// kept.
 
 // keepsAll says why the device link of t keeps what nothing refers to; "" if it does not.
 func (ck *checks) keepsAll(t *target) string {
@@ -54,7 +55,8 @@ func (ck *checks) keepsAll(t *target) string {
 	return ""
 }
 
-// hostRefs plans the reading of all host code that is linked with t, also of shared libraries, and returns its output.
+// hostRefs plans the reading of all host code that is linked with t, also of shared libraries, and
+// returns its output.
 func (b *builder) hostRefs(t *target) string {
 	a := &graph.Action{Kind: graph.HostRefs, Name: t.Name, Argv: []string{string(graph.HostRefs)}, Intermediate: true,
 		Outputs: []string{b.out(graph.PartsDir, fileName(t), "host-refs")}}
@@ -75,7 +77,8 @@ func (b *builder) hostRefs(t *target) string {
 	return a.Outputs[0]
 }
 
-// hostFiles are the files that u brings into a link and that no action makes: its own, and those behind -l.
+// hostFiles are the files that u brings into a link and that no action makes: its own, and those
+// behind -l.
 func (g *given) hostFiles(u *target) (files []string) {
 	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code around it
 		files = append(files, u.file)

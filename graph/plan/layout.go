@@ -12,9 +12,10 @@ import (
 
 // Where things are in the build tree.
 
-// Names that fit are as they are. A name has at most 255 bytes (NAME_MAX), and a path 4095 from the root on. What users name (bin, lib,
-// modules, gen) may be as long; behind names of kbuild's own there is room for the endings that kbuild and compilers add: the longest
-// seen is that of llvm-objcopy's temporary files, 18 to 20 bytes.
+// Names that fit are as they are. A name has at most 255 bytes (NAME_MAX), and a path 4095 from the
+// root on. What users name (bin, lib, modules, gen) may be as long; behind names of kbuild's own
+// there is room for the endings that kbuild and compilers add: the longest seen is that of
+// llvm-objcopy's temporary files, 18 to 20 bytes.
 const (
 	mostOfName = 255
 	mostOfOwn  = 224
@@ -75,7 +76,8 @@ func (g *given) artifactPath(t *target, s *manifest.Source, arch, kind string) s
 // fileName is the folder of a target's objects: library.solver, module.gemm.f16.64.
 func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) }
 
-// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64, bench.copy for bench:copy.
+// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64,
+// bench.copy for bench:copy.
 func instanceName(t *target) string {
 	name := graph.Flat(cmp.Or(t.Base, t.Name))
 	if t.Each != "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// manyTargets are manifests of about n targets, one for each way in which they can stand to each other.
+// manyTargets are manifests of about n targets, one for each way in which they can stand to each
+// other.
 var manyTargets = map[string]func(n int) string{
 	"libraries":   each(`library "l%[1]d" { sources = ["a.cu"] }`),
 	"executables": each(`executable "l%[1]d" { sources = ["a.cu"] }`),
@@ -70,7 +71,8 @@ func chain(attrs string, deps ...string) func(int) string {
 	}
 }
 
-// Four times the targets take four times the memory, in all that it takes to plan them: what is quadratic takes sixteen times as much.
+// Four times the targets take four times the memory, in all that it takes to plan them: what is
+// quadratic takes sixteen times as much.
 func TestPlanningIsLinear(t *testing.T) {
 	const n, most = 150, 5.5
 	for name, text := range manyTargets {

@@ -54,8 +54,9 @@ func libFile(b *builder, t *target, ending string) string {
 	return b.out("lib", dir, "lib"+name+ending)
 }
 
-// sharedLibrary plans the link of t. With a soversion its name has that in it, which is what programs look for; the name without it, which is
-// what links look for, is a copy: no cache keeps links. kbuild install makes a link of it.
+// sharedLibrary plans the link of t. With a soversion its name has that in it, which is what
+// programs look for; the name without it, which is what links look for, is a copy: no cache keeps
+// links. kbuild install makes a link of it.
 func (b *builder) sharedLibrary(t *target, plain string) {
 	if t.SOVersion == "" {
 		b.link(t, plain, graph.SharedLink)

@@ -85,8 +85,9 @@ func appendNew(list []string, more ...string) []string {
 	return list
 }
 
-// checkLibraries refuses a link that would take a library of another toolkit, or none. Where the user names folders to search, by
-// lib_dirs or an option of the linker, it is theirs to know what is in them.
+// checkLibraries refuses a link that would take a library of another toolkit, or none. Where the
+// user names folders to search, by lib_dirs or an option of the linker, it is theirs to know what
+// is in them.
 func (ck *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
 	searches := func(option string) bool {
 		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")

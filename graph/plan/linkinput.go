@@ -57,7 +57,8 @@ func (g *given) linkInputOf(t, u *target) (p linkInput, ok bool) {
 	return p, p.lto || p.rdc
 }
 
-// brought are the targets in the link of t that are not closed, and the libraries that these name by -l, each once.
+// brought are the targets in the link of t that are not closed, and the libraries that these name
+// by -l, each once.
 func (g *given) brought(t *target, l linkage, closed map[*target]bool) []*target {
 	open := slices.DeleteFunc(append(append([]*target{t}, l.statics...), l.pre...), func(u *target) bool { return closed[u] })
 	all := slices.Clone(open)
@@ -91,8 +92,9 @@ func memberNames(t *target, members []Member) string {
 	return name
 }
 
-// deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold device code which is still to be linked, as prebuilt libraries that nobody
-// has declared. nvlink is given the files: it says nothing when it does not find a -l.
+// deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold
+// device code which is still to be linked, as prebuilt libraries that nobody has declared. nvlink
+// is given the files: it says nothing when it does not find a -l.
 func (g *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	for _, name := range u.Libs {
 		file := g.facts.static(name, dirs)

@@ -13,8 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// module plans the artifacts of one module instance: each source by itself in mode whole, and in the
-// modes rdc and lto as long as nothing needs a device link.
+// module plans the artifacts of one module instance: each source by itself in mode whole, and in
+// the modes rdc and lto as long as nothing needs a device link.
 func (b *builder) module(t *target) {
 	if !b.checkEmits(t) {
 		return
@@ -64,8 +64,9 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 	return arts
 }
 
-// checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what stands beside it is compiled alike.
-// Compiled whole, LTO-IR has lost the functions that others would call (12.4).
+// checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what
+// stands beside it is compiled alike. Compiled whole, LTO-IR has lost the functions that others
+// would call (12.4).
 func (ds *diagnostics) checkMixed(t *target) {
 	other := append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...)
 	if slices.Contains(t.Emit, "fatbin") && len(t.codes.lto) > 0 && len(other) > 0 {
@@ -74,7 +75,8 @@ func (ds *diagnostics) checkMixed(t *target) {
 	}
 }
 
-// emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and artifact.
+// emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and
+// artifact.
 func (ck *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
 	inc, headers := ck.includes(t)
 	for i := range t.Sources {
@@ -99,7 +101,8 @@ func (ck *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []ar
 	return arts, list
 }
 
-// emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one each.
+// emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one
+// each.
 func (ds *diagnostics) emitCodes(t *target, kind string) [][]gencode.Code {
 	var list []gencode.Code
 	switch kind {

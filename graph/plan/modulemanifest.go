@@ -11,8 +11,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// describe plans the manifest of a module instance: modules/gemm.f16.64.json. What is known before anything is built is its head; the
-// rest is read from the artifacts. Its arguments are the files with the symbols of LTO-IR, one for each such artifact.
+// describe plans the manifest of a module instance: modules/gemm.f16.64.json. What is known before
+// anything is built is its head; the rest is read from the artifacts. Its arguments are the files
+// with the symbols of LTO-IR, one for each such artifact.
 func (b *builder) describe(t *target, arts []artifact) {
 	if len(arts) == 0 {
 		return // a problem was reported
@@ -84,7 +85,8 @@ func (g *given) optOf(t *target, s manifest.Source) string {
 	return optLevel(t, s)
 }
 
-// partitions are the groups of sources that are compiled with something of their own, in order of their first source.
+// partitions are the groups of sources that are compiled with something of their own, in order of
+// their first source.
 func (g *given) partitions(t *target) []modinfo.Partition {
 	var out []modinfo.Partition
 	for _, s := range t.Sources {

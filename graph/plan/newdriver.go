@@ -11,12 +11,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Objects of clang's new offload driver are for links of the new driver, and the old ones for old links (hip.ErrNewDriver). A
-// link passes over the device code of the others, says nothing and makes a program without it. So a link is of the driver that made its
-// objects, whatever the default is, and kbuild refuses one of both.
+// Objects of clang's new offload driver are for links of the new driver, and the old ones for old
+// links (hip.ErrNewDriver). A link passes over the device code of the others, says nothing and
+// makes a program without it. So a link is of the driver that made its objects, whatever the
+// default is, and kbuild refuses one of both.
 
-// noteDriver notes which driver makes the relocatable code of a source. learned is how asking for the steps of its compile ended: what
-// hipcc says is more than what its options say.
+// noteDriver notes which driver makes the relocatable code of a source. learned is how asking for
+// the steps of its compile ended: what hipcc says is more than what its options say.
 func (b *builder) noteDriver(t *target, s manifest.Source, passes *hip.Passes, learned error) {
 	if s.Mode == "whole" {
 		return
@@ -52,7 +53,8 @@ func (t *target) driverPos(s manifest.Source, option string) manifest.Pos {
 	return t.modePos(s)
 }
 
-// linkDriver is the driver of a link of t: that which made the relocatable code of its sources, or else of the first prebuilt object.
+// linkDriver is the driver of a link of t: that which made the relocatable code of its sources, or
+// else of the first prebuilt object.
 func (g *given) linkDriver(t *target, l linkage) (isNew bool) {
 	for _, u := range append([]*target{t}, l.statics...) {
 		if len(u.drivers) > 0 {

@@ -101,7 +101,8 @@ func times(s manifest.Source) (options []string) {
 	return options
 }
 
-// nvccEnv is what nvcc is started with, besides what every command gets, where it runs as one command.
+// nvccEnv is what nvcc is started with, besides what every command gets, where it runs as one
+// command.
 func (g *given) nvccEnv() []string {
 	if dirs := g.facts.CUDA.LibPath; dirs != "" {
 		return []string{"LD_LIBRARY_PATH=" + dirs}
@@ -109,8 +110,8 @@ func (g *given) nvccEnv() []string {
 	return nil
 }
 
-// deviceOptions are the attributes of t, and of its source s, as nvcc takes them, but the options that
-// have nvcc write times.
+// deviceOptions are the attributes of t, and of its source s, as nvcc takes them, but the options
+// that have nvcc write times.
 func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
 	o.Opt, o.PrecSqrt, o.MaxRegisters, o.CICC, o.PTXAS = optLevel(t, s), t.PrecSqrt, t.MaxRegisters, s.Flags.CICC, s.Flags.PTXAS
@@ -118,8 +119,8 @@ func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options 
 	return o
 }
 
-// checkQuoting refuses what nvcc, or the shell that it hands its options to, would change in a compile
-// of s with the folders inc.
+// checkQuoting refuses what nvcc, or the shell that it hands its options to, would change in a
+// compile of s with the folders inc.
 func (ck *checks) checkQuoting(t *target, s manifest.Source, inc []string) {
 	refuse := func(pos manifest.Pos, chars, what string, values ...string) {
 		for _, v := range values {
@@ -215,7 +216,8 @@ type optOut string
 
 func (o optOut) Error() string { return string(o) }
 
-// learnCompile gives the passes of a command of nvcc. ask is the argv that tells them; it is whole's where nvcc makes the output by itself.
+// learnCompile gives the passes of a command of nvcc. ask is the argv that tells them; it is
+// whole's where nvcc makes the output by itself.
 func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*nvcc.CompilePasses, error) {
 	if err := b.unsplittable(t); err != nil {
 		return nil, err
@@ -295,7 +297,8 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 	b.emit(t, whole)
 }
 
-// slicer gives what a link for an architecture reads of a file: of one that is built here, its own slice.
+// slicer gives what a link for an architecture reads of a file: of one that is built here, its own
+// slice.
 func (b *builder) slicer(t *target, mode string) func(in string, code gencode.Code) string {
 	return func(in string, code gencode.Code) string {
 		if _, ours := b.graph.Producer(in); !ours {
@@ -318,7 +321,8 @@ type format struct {
 	passes *nvcc.CompilePasses
 }
 
-// emitFormats plans all artifacts of a module that are made of one source each. Passes that several have in common are planned once.
+// emitFormats plans all artifacts of a module that are made of one source each. Passes that several
+// have in common are planned once.
 func (b *builder) emitFormats(t *target, list []format) {
 	for i := range list {
 		f := &list[i]

@@ -99,8 +99,8 @@ func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
 	return &nvccCompiler{b, t, s}
 }
 
-// compileDevice plans the compile of one source with device code: in passes, if its compiler says what they are. ok is false if a problem
-// was reported before there was a command.
+// compileDevice plans the compile of one source with device code: in passes, if its compiler says
+// what they are. ok is false if a problem was reported before there was a command.
 func (b *builder) compileDevice(t *target, s manifest.Source, o *object, inc, headers []string) (ok bool) {
 	c := b.compilerOf(t, s)
 	whole := c.command(o.path, inc)

@@ -39,8 +39,9 @@ func defines(list []manifest.Define) []string {
 	return out
 }
 
-// checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and -MMD gcc takes -MMD, wherever they
-// stand, and is silent about all headers of the system and of -isystem.
+// checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and
+// -MMD gcc takes -MMD, wherever they stand, and is silent about all headers of the system and of
+// -isystem.
 func (ds *diagnostics) checkDepends(t *target, flags ...[]string) {
 	for _, f := range slices.Concat(flags...) {
 		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
@@ -50,12 +51,14 @@ func (ds *diagnostics) checkDepends(t *target, flags ...[]string) {
 	}
 }
 
-// hostOptions are what the host compiler of a CUDA source gets by the manifest and by the environment.
+// hostOptions are what the host compiler of a CUDA source gets by the manifest and by the
+// environment.
 func (g *given) hostOptions(flags *manifest.Flags) []string {
 	return slices.Concat(nvcc.HostOptions(g.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }
 
-// commonOptions are the attributes of t, and of its source s, that all compilers of device code take.
+// commonOptions are the attributes of t, and of its source s, that all compilers of device code
+// take.
 func commonOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	return compiler.Options{
 		Std: s.Std, Opt: s.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, FMAD: t.FMAD,

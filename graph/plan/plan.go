@@ -1,6 +1,6 @@
 // Package plan turns an evaluated project and facts about the world into a graph of actions. It is
-// a pure function: no files, no environment, no clock. What is wrong comes back as diagnostics with the
-// position in the manifest that caused them, all of one run at once.
+// a pure function: no files, no environment, no clock. What is wrong comes back as diagnostics with
+// the position in the manifest that caused them, all of one run at once.
 package plan
 
 import (
@@ -70,7 +70,8 @@ func (b *builder) collect() {
 	}
 }
 
-// sort puts dependencies first, otherwise targets as declared. There are no cycles: loading the manifest refuses them.
+// sort puts dependencies first, otherwise targets as declared. There are no cycles: loading the
+// manifest refuses them.
 func (b *builder) sort() {
 	seen := map[*target]bool{}
 	var visit func(t *target)

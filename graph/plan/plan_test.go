@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wanted plans")
 
-// TestPlan plans every testdata/plan/*.txtar: the files of a project, an optional facts.json over the
-// usual facts, and the wanted plan, which -update rewrites.
+// TestPlan plans every testdata/plan/*.txtar: the files of a project, an optional facts.json over
+// the usual facts, and the wanted plan, which -update rewrites.
 func TestPlan(t *testing.T) {
 	files, err := filepath.Glob("testdata/plan/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -80,7 +80,8 @@ func writeWant(t *testing.T, file string, ar *txtar.Archive, got string) {
 	}
 }
 
-// render plans twice, since equal input must give equal bytes, and writes actions and diagnostics as text.
+// render plans twice, since equal input must give equal bytes, and writes actions and diagnostics
+// as text.
 func render(t *testing.T, dir string, facts plan.Facts) string {
 	var texts [2]string
 	for i := range texts {

@@ -11,14 +11,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Device code is shipped in archives and objects, and without host code around it: LTO-IR in a bare fatbin, as MathDx does, or bare.
-// nvlink 11.8 takes a bare fatbin and not bare LTO-IR, with status 0; nvcc -dlink takes a fatbin and then compiles a list of modules
-// with one called (null) in it; a fatbin in an archive is passed over. So each is put into an object, as nvcc would have made it of
+// Device code is shipped in archives and objects, and without host code around it: LTO-IR in a bare
+// fatbin, as MathDx does, or bare. nvlink 11.8 takes a bare fatbin and not bare LTO-IR, with status
+// 0; nvcc -dlink takes a fatbin and then compiles a list of modules with one called (null) in it; a
+// fatbin in an archive is passed over. So each is put into an object, as nvcc would have made it of
 // a source without host code, and that is linked by all that link it:
 //
 //	x.ltoir -> fatbinary -> x.fatbin -> host-part -> x.fatbin.o
 
-// prebuilt plans what makes a file linkable; an archive has no actions. What it holds was read while collecting facts.
+// prebuilt plans what makes a file linkable; an archive has no actions. What it holds was read
+// while collecting facts.
 func (b *builder) prebuilt(t *target) {
 	t.include = t.Includes
 	t.file = cmp.Or(t.Archive, t.SharedFile)

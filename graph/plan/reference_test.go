@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What the reference says that an attribute becomes stands in the plan of its example: each `-option` before the first semicolon.
+// What the reference says that an attribute becomes stands in the plan of its example: each
+// `-option` before the first semicolon.
 func TestBecomes(t *testing.T) {
 	option, planned := regexp.MustCompile("`(-[^`]*)`"), map[string]bool{}
 	for _, kind := range []string{"executable", "library", "module"} {

@@ -142,7 +142,8 @@ func relocatable(s manifest.Source) bool {
 	return isDevice(s) && (s.Mode == "rdc" || s.Mode == "lto")
 }
 
-// hostLTO is how the host sources of t are optimised across files; "" if they are not, or if there are none.
+// hostLTO is how the host sources of t are optimised across files; "" if they are not, or if there
+// are none.
 func hostLTO(t *target) string {
 	if slices.ContainsFunc(t.Sources, isHost) {
 		return t.HostLTO

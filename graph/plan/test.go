@@ -10,10 +10,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// GPUTool is the name of the tool that stands for the GPUs of this machine and their driver, in keys of tests.
+// GPUTool is the name of the tool that stands for the GPUs of this machine and their driver, in
+// keys of tests.
 const GPUTool = "gpu"
 
-// tests plans the runs of tests. They are targets, and what is built where nobody names anything has none of them.
+// tests plans the runs of tests. They are targets, and what is built where nobody names anything
+// has none of them.
 func (b *builder) tests() {
 	libDirs := LibraryFolders(b.project, b.facts)
 	for _, m := range b.project.Tests {
@@ -52,8 +54,8 @@ func (b *builder) tests() {
 
 // LibraryFolders returns where a program that was built may find shared libraries that its own path
 // does not lead to, absolute or from the root of the project: lib_dirs of the manifest, folders of
-// libraries that prebuilt ones need, and those of the toolkit, unless the loader searches them anyway.
-// A library that a target names in its deps is found by the path in the target's file.
+// libraries that prebuilt ones need, and those of the toolkit, unless the loader searches them
+// anyway. A library that a target names in its deps is found by the path in the target's file.
 func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 	prebuilt := map[string]string{}
 	for _, t := range p.Targets {

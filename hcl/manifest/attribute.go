@@ -66,8 +66,8 @@ func (r *reader) field(name string) *field {
 	return &field{name, a.Expr.Range(), a.Expr, v}
 }
 
-// value takes the value of the attribute's node where there is one and it is not of one instance. The
-// node of outputs holds paths in the build tree; here they are wanted as declared.
+// value takes the value of the attribute's node where there is one and it is not of one instance.
+// The node of outputs holds paths in the build tree; here they are wanted as declared.
 func (r *reader) value(name string, a *hclsyntax.Attribute) cty.Value {
 	if r.extra == nil || !r.l.refs[a.Expr].matrix {
 		if addr := attrAddr(r.b.key(), name); r.l.nodes[addr] != nil && !(r.b.kind == "generate" && name == "outputs") {
@@ -432,8 +432,8 @@ func cIdentifier(s string) bool {
 	return s != ""
 }
 
-// libraryFile reports the name of a file where that of a library belongs: the linker would look for liblibz.so.so. :libz.so.1 is a name that it
-// looks for as it is.
+// libraryFile reports the name of a file where that of a library belongs: the linker would look for
+// liblibz.so.so. :libz.so.1 is a name that it looks for as it is.
 func libraryFile(s string) (name string, ok bool) {
 	base := s[strings.LastIndexByte(s, '/')+1:]
 	stem, _, _ := strings.Cut(base, ".so")

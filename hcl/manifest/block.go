@@ -28,8 +28,8 @@ func (l *loader) decodeRequired(b *block) {
 	}
 }
 
-// cache { remote, read_only } names a cache on another machine. Who asks it is not said here: a project must not be able to have a user's
-// credentials sent to a server of its choice.
+// cache { remote, read_only } names a cache on another machine. Who asks it is not said here: a
+// project must not be able to have a user's credentials sent to a server of its choice.
 
 func (l *loader) decodeCache() {
 	b := l.named["cache"]

@@ -24,7 +24,8 @@ func module(name, matrix string) string {
 	return fmt.Sprintf("module %q {\n  sources = [\"a.cu\"]\n  matrix  = %s\n}\n", name, matrix)
 }
 
-// TestBounds loads manifests that ask for more than there is. Each is refused, at its place, before it takes much.
+// TestBounds loads manifests that ask for more than there is. Each is refused, at its place, before
+// it takes much.
 func TestBounds(t *testing.T) {
 	const nests, large, tooMuch = "this nests deeper than 1000 levels", "this makes a value of more than 16 MiB", "evaluating this manifest takes too much"
 	tests := []struct{ name, text, want string }{

@@ -71,7 +71,8 @@ var standards = []string{
 // standardsOf are the standards of a target or a partition, "" where it names none.
 type standardsOf struct{ c, cxx, device string }
 
-// of is the standard for sources of a language: CUDA and HIP are compiled as C++ where nothing else is said.
+// of is the standard for sources of a language: CUDA and HIP are compiled as C++ where nothing else
+// is said.
 func (s standardsOf) of(language string) string {
 	switch language {
 	case "c":
@@ -84,8 +85,8 @@ func (s standardsOf) of(language string) string {
 	return cmp.Or(s.device, s.cxx)
 }
 
-// over puts the standards of a partition on those of its target. What a partition says of C++ holds for its CUDA sources, too, whatever the
-// target says of those.
+// over puts the standards of a partition on those of its target. What a partition says of C++ holds
+// for its CUDA sources, too, whatever the target says of those.
 func (s standardsOf) over(target standardsOf) standardsOf {
 	return standardsOf{c: cmp.Or(s.c, target.c), cxx: cmp.Or(s.cxx, target.cxx), device: cmp.Or(s.device, s.cxx, target.device)}
 }

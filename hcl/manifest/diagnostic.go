@@ -26,9 +26,10 @@ const (
 
 func (s Severity) String() string { return [...]string{"error", "warning", "note"}[s] }
 
-// Diagnostic says what is wrong, where, and what to do. Only Summary must be set; a zero Pos means that no file is at fault (a command
-// line option, the environment). Those of manifests, of plans and of builds are all of this type: it goes as it is from who finds a
-// mistake to the terminal and the event stream.
+// Diagnostic says what is wrong, where, and what to do. Only Summary must be set; a zero Pos means
+// that no file is at fault (a command line option, the environment). Those of manifests, of plans
+// and of builds are all of this type: it goes as it is from who finds a mistake to the terminal and
+// the event stream.
 type Diagnostic struct {
 	Severity Severity
 	Summary  string // what is wrong, one line
@@ -208,7 +209,8 @@ func inOurWords(h *hcl.Diagnostic) (summary, detail string) {
 	return summary, h.Detail
 }
 
-// lines finds the lines of a text: a diagnostic shows its line, and there can be as many diagnostics as lines.
+// lines finds the lines of a text: a diagnostic shows its line, and there can be as many
+// diagnostics as lines.
 type lines struct {
 	text   []byte
 	starts []int

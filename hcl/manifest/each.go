@@ -13,8 +13,9 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// for_each makes a program, a library or a test for each element of a list of strings, or of a map: the element, or its key, is each.key, and the value each.value.
-// bench with the keys copy and scale is the targets bench:copy and bench:scale, and a reference to bench means both.
+// for_each makes a program, a library or a test for each element of a list of strings, or of a map:
+// the element, or its key, is each.key, and the value each.value. bench with the keys copy and
+// scale is the targets bench:copy and bench:scale, and a reference to bench means both.
 
 // each is one element of for_each.
 type each struct {
@@ -27,7 +28,8 @@ func (e each) values() map[string]cty.Value {
 	return map[string]cty.Value{"each": cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(e.key), "value": e.value})}
 }
 
-// collectEach makes the instances of all programs before any block is read: references to them are checked by their keys.
+// collectEach makes the instances of all programs before any block is read: references to them are
+// checked by their keys.
 func (l *loader) collectEach() {
 	l.each = map[*block][]each{}
 	sum := 0
@@ -112,7 +114,8 @@ func (e each) named(t *Target, b *block) *Target {
 // instances end the address of a map of instances.
 const instances = "\x00[]"
 
-// unknownKey says that a block has no instance of a computed key; ok is false if h is about something else.
+// unknownKey says that a block has no instance of a computed key; ok is false if h is about
+// something else.
 func unknownKey(h *hcl.Diagnostic) (summary, detail string, ok bool) {
 	index, ok := h.Expression.(*hclsyntax.IndexExpr)
 	if !ok || h.Summary != "Invalid index" {
@@ -138,7 +141,8 @@ func noInstance(label, key string, keys []string) (summary, detail string) {
 	return fmt.Sprintf("for_each of %s has no %q%s", label, key, didYouMean(key, keys)), knownNames("key", keys)
 }
 
-// byKey is the address of the instances of a block as a map, for a key that is computed: executable.bench[local.k].
+// byKey is the address of the instances of a block as a map, for a key that is computed:
+// executable.bench[local.k].
 func (l *loader) byKey(b *block) string {
 	addr := b.key() + instances
 	l.nodes[addr] = &node{addr: addr, rng: b.rng, compute: func() cty.Value {

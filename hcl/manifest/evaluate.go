@@ -11,9 +11,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Phase three: values in the order they need each other. Each thing with a value is a node, computed
-// on first use and kept. A node met again while it is being computed is a cycle, and the stack is
-// its path.
+// Phase three: values in the order they need each other. Each thing with a value is a node,
+// computed on first use and kept. A node met again while it is being computed is a cycle, and the
+// stack is its path.
 
 // node is a thing with a value: var.x, local.y, gencode.server.code, library.solver.sources.
 type node struct {
@@ -46,8 +46,8 @@ type target struct{ kind, name string }
 
 func (t *target) label() string { return t.kind + "." + t.name }
 
-// referenceType is the type of whole blocks in expressions; they have no value of their own, so that
-// deps = [library.a] needs nothing of library.a to be evaluated.
+// referenceType is the type of whole blocks in expressions; they have no value of their own, so
+// that deps = [library.a] needs nothing of library.a to be evaluated.
 var referenceType = cty.Capsule("reference", reflect.TypeFor[target]())
 
 // declare makes a node for everything that can be referred to, and gives whole blocks their value.
@@ -118,14 +118,16 @@ func (l *loader) inherited(b *block, name string) cty.Value {
 	return cty.NullVal(cty.DynamicPseudoType)
 }
 
-// defaultsFor gives the block `defaults` if an attribute that b does not set takes its value from there. Whoever asks for an attribute
-// that the schema does not have is wrong: nothing would describe it.
+// defaultsFor gives the block `defaults` if an attribute that b does not set takes its value from
+// there. Whoever asks for an attribute that the schema does not have is wrong: nothing would
+// describe it.
 func (l *loader) defaultsFor(b *block, name string) *block {
 	a := b.schema.Attribute(name)
 	if a == nil {
 		panic("BUG: the schema of " + b.kind + " has no attribute " + name)
 	}
-	// code and gencode are two spellings of one thing, and a target that has one must not take the other.
+	// code and gencode are two spellings of one thing, and a target that has one must not take the
+	// other.
 	other := b.body.Attributes[map[string]string{"code": "gencode", "gencode": "code"}[name]]
 	if a.Inherited && b.schema.Inherits == "defaults" && other == nil {
 		return l.nearestDefaults(b.dir, name)
@@ -164,8 +166,8 @@ func (l *loader) value(addr string) cty.Value {
 	return v
 }
 
-// cycle reports the path from n back to n. Every node on it gets an unknown value, so that the cycle
-// is reported once.
+// cycle reports the path from n back to n. Every node on it gets an unknown value, so that the
+// cycle is reported once.
 func (l *loader) cycle(n *node) {
 	i := slices.Index(l.path, n)
 	loop := l.path[i:]
@@ -208,7 +210,8 @@ func (l *loader) eval(e hclsyntax.Expression, extra map[string]cty.Value) cty.Va
 	return l.metered(e, ctx, r.addrs)
 }
 
-// metered evaluates an expression that names addrs, unless that takes too much. That is said once, by whoever needs it first.
+// metered evaluates an expression that names addrs, unless that takes too much. That is said once,
+// by whoever needs it first.
 func (l *loader) metered(e hclsyntax.Expression, ctx *hcl.EvalContext, addrs []string) cty.Value {
 	if l.meter.spent {
 		return cty.DynamicVal

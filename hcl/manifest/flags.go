@@ -29,8 +29,8 @@ var derivedNVCC = []struct{ options, attribute string }{
 	{"-keep --keep -keep-dir --keep-dir -save-temps --save-temps", itself},
 }
 
-// LostNVCC returns why an option of nvcc would be without effect, though nvcc takes it, and what to do;
-// "" for others.
+// LostNVCC returns why an option of nvcc would be without effect, though nvcc takes it, and what to
+// do; "" for others.
 func LostNVCC(flag string) (why, help string) {
 	name, _, _ := strings.Cut(flag, "=")
 	switch "-" + strings.TrimLeft(name, "-") {
@@ -121,8 +121,8 @@ func (r *reader) refuseFlag(tool string, i item) bool {
 	return false
 }
 
-// writtenOut are flags with what stands in the files of options that they name. Such files are read as the manifest is, and like it they
-// decide what is planned.
+// writtenOut are flags with what stands in the files of options that they name. Such files are read
+// as the manifest is, and like it they decide what is planned.
 func (l *loader) writtenOut(tool string, flags []item) []item {
 	texts := make([]string, len(flags))
 	for i, f := range flags {

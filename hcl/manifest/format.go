@@ -25,8 +25,9 @@ func Format(src []byte, file string) ([]byte, Diagnostics) {
 	return layout(src), nil
 }
 
-// The layout is that of hclwrite.Format, byte for byte; TestLayout compares them. hclwrite itself is
-// not linked: it brings go-cmp, whose regular expressions take a tenth of the time of a null build.
+// The layout is that of hclwrite.Format, byte for byte; TestLayout compares them. hclwrite itself
+// is not linked: it brings go-cmp, whose regular expressions take a tenth of the time of a null
+// build.
 
 // formatToken is a token with the spaces to write before it.
 type formatToken struct {
@@ -34,7 +35,8 @@ type formatToken struct {
 	spaces int
 }
 
-// formatLine has the cells of a line. A cell that a line has is aligned with those of its neighbors.
+// formatLine has the cells of a line. A cell that a line has is aligned with those of its
+// neighbors.
 type formatLine [3][]formatToken
 
 const (

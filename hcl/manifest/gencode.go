@@ -126,7 +126,8 @@ func (l *loader) replaceArch(codes []gencode.Code) []gencode.Code {
 	return codes
 }
 
-// narrowArch applies --arch to the code of a partition: what is asked for of it, or all of it, since its sources must be compiled for something.
+// narrowArch applies --arch to the code of a partition: what is asked for of it, or all of it,
+// since its sources must be compiled for something.
 func (l *loader) narrowArch(codes []gencode.Code) []gencode.Code {
 	want := l.archs()
 	kept := slices.DeleteFunc(slices.Clone(codes), func(c gencode.Code) bool { return !slices.Contains(want, c) })

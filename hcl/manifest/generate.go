@@ -17,8 +17,9 @@ import (
 // A generate block runs a command that writes files into BuildDir/gen/NAME. Everything else sees
 // those paths: self.outputs in its own command, generate.NAME.outputs elsewhere.
 //
-// Where outputs has a folder or a pattern, the files are known when the command has run: they are those of the list that it left in the build tree then
-// (graph.Collect). Until there is one, Load gives no more than what is needed to run such commands: see Project.Unsettled.
+// Where outputs has a folder or a pattern, the files are known when the command has run: they are
+// those of the list that it left in the build tree then (graph.Collect). Until there is one, Load
+// gives no more than what is needed to run such commands: see Project.Unsettled.
 
 func (l *loader) decodeGenerate(b *block) {
 	r := l.reader(b, nil)
@@ -120,7 +121,8 @@ func (l *loader) patterns(b *block) []string {
 	return out
 }
 
-// made are the files of a block: its outputs or, if it has patterns, those that the command has written when it ran last. ok is false if that is not known.
+// made are the files of a block: its outputs or, if it has patterns, those that the command has
+// written when it ran last. ok is false if that is not known.
 func (l *loader) made(b *block) (files []string, ok bool) {
 	if l.patterns(b) == nil {
 		return plainTexts(l.outputs(b)), true
@@ -161,7 +163,8 @@ func (l *loader) unsettled() (out []*block) {
 	return out
 }
 
-// settleFirst leaves the blocks that the commands of unsettled blocks need, of those that can run: what they need is known.
+// settleFirst leaves the blocks that the commands of unsettled blocks need, of those that can run:
+// what they need is known.
 func (l *loader) settleFirst(unsettled []*block) {
 	needed := map[string]bool{}
 	for _, b := range unsettled {
@@ -179,7 +182,8 @@ func (l *loader) settleFirst(unsettled []*block) {
 	})
 }
 
-// known reports that the values of b and of all that it depends on are known, and adds them to needed.
+// known reports that the values of b and of all that it depends on are known, and adds them to
+// needed.
 func (l *loader) known(b *block, needed map[string]bool) bool {
 	if needed[b.key()] {
 		return true

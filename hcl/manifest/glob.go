@@ -14,11 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// glob() sees the files below the manifest's folder and nothing else: not the build tree (its folder,
-// and any folder that holds .kbuild, which marks one), no hidden files unless the pattern spells the
-// dot, and `..` is refused. `*` and `?` stay inside a path element, `**` spans any number of them.
-// `**` does not follow symbolic links to folders, which could lead in circles; an element that is
-// spelled out does.
+// glob() sees the files below the manifest's folder and nothing else: not the build tree (its
+// folder, and any folder that holds .kbuild, which marks one), no hidden files unless the pattern
+// spells the dot, and `..` is refused. `*` and `?` stay inside a path element, `**` spans any
+// number of them. `**` does not follow symbolic links to folders, which could lead in circles; an
+// element that is spelled out does.
 
 // globMatch is a remembered evaluation.
 type globMatch struct {
@@ -85,7 +85,8 @@ func globPatterns(args []cty.Value) ([]string, error) {
 	return out, nil
 }
 
-// expand evaluates patterns as glob() does in the manifest of a folder below fsys, that of the project: buildDir is Project.BuildDir. What it gives is relative to dir.
+// expand evaluates patterns as glob() does in the manifest of a folder below fsys, that of the
+// project: buildDir is Project.BuildDir. What it gives is relative to dir.
 func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, error) {
 	var out []string
 	for _, p := range patterns {
@@ -112,7 +113,8 @@ func expand(fsys fs.FS, buildDir, dir string, patterns []string) ([]string, erro
 	return slices.Compact(out), nil
 }
 
-// walked is a folder with the rest of the pattern that was matched in it: with several ** there are many ways to the same.
+// walked is a folder with the rest of the pattern that was matched in it: with several ** there are
+// many ways to the same.
 type walked struct {
 	dir  string
 	rest string

@@ -14,10 +14,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// import "math/kernels.hcl" {} takes in the manifest of a folder below its own. All become one project. What has a name gets that of its folder before it:
-// library "vec" of math/kernels.hcl is math/vec, and no name that is written in a manifest has a slash, so that no two can meet. References and paths
-// in a manifest start from its folder, and so do the values of attributes that are paths; Project has them from the root. A manifest is imported only from
-// above: there are no cycles, and what a folder takes over (defaults, gencode) does not depend on the order of imports.
+// import "math/kernels.hcl" {} takes in the manifest of a folder below its own. All become one
+// project. What has a name gets that of its folder before it: library "vec" of math/kernels.hcl is
+// math/vec, and no name that is written in a manifest has a slash, so that no two can meet.
+// References and paths in a manifest start from its folder, and so do the values of attributes that
+// are paths; Project has them from the root. A manifest is imported only from above: there are no
+// cycles, and what a folder takes over (defaults, gencode) does not depend on the order of imports.
 
 const importKind = "import"
 
@@ -39,7 +41,8 @@ func (l *loader) imports() {
 	l.blocks = l.withoutHidden(kept)
 }
 
-// withoutHidden drops the variables of imported manifests that a manifest above declares: those here are for who builds the folder alone.
+// withoutHidden drops the variables of imported manifests that a manifest above declares: those
+// here are for who builds the folder alone.
 func (l *loader) withoutHidden(blocks []*block) []*block {
 	if len(l.imported) == 0 {
 		return blocks
@@ -183,7 +186,8 @@ func (r *resolver) dir() string {
 	return r.scope.block.dir
 }
 
-// qualified is what a name means in the manifest of dir. One that begins with // starts from the root. A gencode may be one of a manifest above.
+// qualified is what a name means in the manifest of dir. One that begins with // starts from the
+// root. A gencode may be one of a manifest above.
 func (l *loader) qualified(kind, name, dir string) string {
 	if rest, ok := strings.CutPrefix(name, "//"); ok {
 		return rest
@@ -202,7 +206,8 @@ func (l *loader) qualified(kind, name, dir string) string {
 	return path.Join(dir, name)
 }
 
-// nearestDefaults is the block `defaults` that an attribute has its value from: that of its manifest, or the next one above that sets it.
+// nearestDefaults is the block `defaults` that an attribute has its value from: that of its
+// manifest, or the next one above that sets it.
 func (l *loader) nearestDefaults(dir, name string) *block {
 	for ; ; dir = dirAbove(dir) {
 		d := l.named[(&block{kind: "defaults", dir: dir}).key()]

@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// unpack reads files of the form "-- name --" and their text; what follows "-- want --" is the golden.
+// unpack reads files of the form "-- name --" and their text; what follows "-- want --" is the
+// golden.
 func unpack(text string) (fsys fstest.MapFS, given string) {
 	fsys = fstest.MapFS{}
 	given, _, _ = strings.Cut(text, "-- want --\n")
@@ -27,7 +28,8 @@ func unpack(text string) (fsys fstest.MapFS, given string) {
 	return fsys, given
 }
 
-// TestImportMistakes loads every testdata/imports/*.txt and compares what is said about its manifests with the end of the file.
+// TestImportMistakes loads every testdata/imports/*.txt and compares what is said about its
+// manifests with the end of the file.
 func TestImportMistakes(t *testing.T) {
 	list, err := filepath.Glob("testdata/imports/*.txt")
 	if err != nil || len(list) < 6 {

@@ -10,9 +10,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// A matrix is a map of lists; its instances are the product, axes sorted by name, values in the order
-// written, the last axis changing fastest. exclude takes away what agrees with one of its objects in
-// every axis that the object names.
+// A matrix is a map of lists; its instances are the product, axes sorted by name, values in the
+// order written, the last axis changing fastest. exclude takes away what agrees with one of its
+// objects in every axis that the object names.
 
 // maxInstances stops a product that cannot be meant: of one matrix, and of all of a manifest.
 const maxInstances = 10000
@@ -32,7 +32,8 @@ func (i instance) name(base string) string {
 	return base + ":" + strings.Join(parts, ",")
 }
 
-// collectMatrices makes the instances of all modules, before any of them is read: that takes a hundred times as long.
+// collectMatrices makes the instances of all modules, before any of them is read: that takes a
+// hundred times as long.
 func (l *loader) collectMatrices() {
 	l.matrices = map[*block][]instance{}
 	sum := 0

@@ -12,13 +12,16 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 )
 
-// What evaluation may take. A few lines of a manifest can ask for more than any machine has: local values that each hold the one before
-// twice, loops in loops, setproduct(). So what goes in and out of expressions is measured, in bytes that hardly depend on the machine,
-// and there is an end. All that grows comes out of one of three: a name, of which each mention is charged before the expression is
-// evaluated (eval); a function, which is asked before it is called (charged); an iteration of `for` (metered). Whatever else there is
-// in an expression is as large as what goes in.
+// What evaluation may take. A few lines of a manifest can ask for more than any machine has: local
+// values that each hold the one before twice, loops in loops, setproduct(). So what goes in and out
+// of expressions is measured, in bytes that hardly depend on the machine, and there is an end. All
+// that grows comes out of one of three: a name, of which each mention is charged before the
+// expression is evaluated (eval); a function, which is asked before it is called (charged); an
+// iteration of `for` (metered). Whatever else there is in an expression is as large as what goes
+// in.
 //
-// A million iterations take a second. 50 targets that each filter one list of 10,000 files take half of that.
+// A million iterations take a second. 50 targets that each filter one list of 10,000 files take
+// half of that.
 
 const (
 	maxValue  = 16 << 20  // one value
@@ -35,7 +38,8 @@ type meter struct {
 	spent      bool // no more is evaluated
 }
 
-// sizeOf is the size of a value, as far as most: it shares what is in it more than once, and whoever walks it does not.
+// sizeOf is the size of a value, as far as most: it shares what is in it more than once, and
+// whoever walks it does not.
 func sizeOf(v cty.Value, most int64) int64 {
 	size := int64(perValue)
 	t := v.Type()
@@ -209,7 +213,8 @@ func (l *loader) asLists(listed bool, f function.Function, args []cty.Value) ([]
 	return args, nil
 }
 
-// asList is convert.Convert, which compares the types of all elements of a list that is written out with each other.
+// asList is convert.Convert, which compares the types of all elements of a list that is written out
+// with each other.
 func (l *loader) asList(v cty.Value, t cty.Type) (cty.Value, error) {
 	v = uniform(v)
 	if v.Type().IsTupleType() && v.IsKnown() && !v.IsNull() {
@@ -305,7 +310,8 @@ func product(args []cty.Value) int64 {
 	return times(n, int64(len(args)+1))
 }
 
-// widths sums the numbers in a format: the columns that it fills. Those of more than three digits are refused by format itself.
+// widths sums the numbers in a format: the columns that it fills. Those of more than three digits
+// are refused by format itself.
 func widths(format string) int64 {
 	var sum, n int64
 	for _, c := range format + "." {
@@ -321,7 +327,8 @@ func widths(format string) int64 {
 	return sum
 }
 
-// distinctFunc is distinct() in time in proportion to the list: cty compares each element with each.
+// distinctFunc is distinct() in time in proportion to the list: cty compares each element with
+// each.
 var distinctFunc = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "list", Type: cty.List(cty.DynamicPseudoType)}},
 	Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },

@@ -6,7 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// Names of sources that no compiler, dependency file or manifest can have are refused with a sentence.
+// Names of sources that no compiler, dependency file or manifest can have are refused with a
+// sentence.
 func TestNamesOfSources(t *testing.T) {
 	const nfd, nfc = "a\u0308/e\u0301.cpp", "ä/é.cpp"
 	files := func(names ...string) fstest.MapFS {

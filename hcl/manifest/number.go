@@ -14,9 +14,10 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// Numbers of the language are those that a double can hold. HCL's own have no bounds and divide by zero: 1/0 is +Inf, 1 % 0 is 1, and
-// 1e999999 is a million digits as soon as it becomes text. Each is an error where it arises, which need not be where it would be
-// seen: "${1/0}" is a text, and 1/(1/0) is 0.
+// Numbers of the language are those that a double can hold. HCL's own have no bounds and divide by
+// zero: 1/0 is +Inf, 1 % 0 is 1, and 1e999999 is a million digits as soon as it becomes text. Each
+// is an error where it arises, which need not be where it would be seen: "${1/0}" is a text, and
+// 1/(1/0) is 0.
 
 // Exponents of two of the largest double and of the least one.
 const (
@@ -24,7 +25,8 @@ const (
 	minExponent = -1073
 )
 
-// soundNumber reports a number that is none, or that is too large or too small. Other values are sound.
+// soundNumber reports a number that is none, or that is too large or too small. Other values are
+// sound.
 func soundNumber(v cty.Value) error {
 	if !v.IsKnown() || v.IsNull() || v.Type() != cty.Number {
 		return nil
@@ -48,7 +50,8 @@ func soundNumbers(v cty.Value) error {
 	return cty.Walk(v, func(_ cty.Path, e cty.Value) (bool, error) { return true, soundNumber(e) })
 }
 
-// soundArithmetic makes operators check what they take and give, and reports literals that are out of range.
+// soundArithmetic makes operators check what they take and give, and reports literals that are out
+// of range.
 func soundArithmetic(n hclsyntax.Node) hcl.Diagnostics {
 	ops := soundOperators()
 	return hclsyntax.VisitAll(n, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -118,8 +121,8 @@ var (
 	misfit    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%![a-zA-Z]?\(`) })
 )
 
-// formatFunc is that of cty, which hands numbers and some verbs on to Go's: what Go makes of a verb that does not fit, such as
-// %!d(string=x) or %!(NOVERB), is an error and no text.
+// formatFunc is that of cty, which hands numbers and some verbs on to Go's: what Go makes of a verb
+// that does not fit, such as %!d(string=x) or %!(NOVERB), is an error and no text.
 var formatFunc = wrapped(stdlib.FormatFunc, func(args []cty.Value) (cty.Value, error) {
 	format := args[0].AsString()
 	if verb := wideVerb().FindString(format); verb != "" {
@@ -141,7 +144,8 @@ var formatFunc = wrapped(stdlib.FormatFunc, func(args []cty.Value) (cty.Value, e
 	return v, err
 })
 
-// soundFormatted reports a value that is no sound number, also in the form of a text where a verb makes a number of it.
+// soundFormatted reports a value that is no sound number, also in the form of a text where a verb
+// makes a number of it.
 func soundFormatted(v cty.Value, format string) error {
 	if v.Type() == cty.String && floatVerb().MatchString(format) {
 		if n, err := convert.Convert(v, cty.Number); err == nil {

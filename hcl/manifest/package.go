@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What kbuild install reads of a manifest: the name of the package, its headers, the versions of shared libraries.
+// What kbuild install reads of a manifest: the name of the package, its headers, the versions of
+// shared libraries.
 
 // packageVersion is what CMake compares as a version.
 var packageVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9}){0,3}$`) })
@@ -55,7 +56,8 @@ func (r *reader) soversion(shared bool) string {
 	return s
 }
 
-// publicHeaders reads the headers that are installed with t. Two that would become one file are an error.
+// publicHeaders reads the headers that are installed with t. Two that would become one file are an
+// error.
 func (r *reader) publicHeaders(t *Target) (list []Header) {
 	first := map[string]item{}
 	for _, it := range r.texts("public_headers") {
@@ -84,8 +86,9 @@ func (r *reader) publicHeaders(t *Target) (list []Header) {
 	return list
 }
 
-// installedAs is the path of a header below the folder that it is found in: that of its generate block, or the longest of includes. One that is
-// in none of them is found beside what includes it, and loses its folder.
+// installedAs is the path of a header below the folder that it is found in: that of its generate
+// block, or the longest of includes. One that is in none of them is found beside what includes it,
+// and loses its folder.
 func (r *reader) installedAs(h Header, includes []string) string {
 	if _, name, ok := strings.Cut(h.Generated, "."); ok {
 		return strings.TrimPrefix(h.Path, r.l.buildPath("gen", graph.Flat(name))+"/")

@@ -59,7 +59,8 @@ func (p partitionValues) over(target partitionValues) partitionValues {
 	return s
 }
 
-// partitionValues are a partition, read as a source without a path, and the places of its code and of the pattern that selected a source for it.
+// partitionValues are a partition, read as a source without a path, and the places of its code and
+// of the pattern that selected a source for it.
 type partitionValues struct {
 	Source
 	standards standardsOf

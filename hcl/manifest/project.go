@@ -28,8 +28,9 @@ type Project struct {
 	Groups     []Group
 	Tests      []Test
 
-	// Chosen are the generate blocks whose commands choose the names of their files. If Unsettled is not empty, it is those that must run
-	// before there is more in Targets than what they need: their files are not known.
+	// Chosen are the generate blocks whose commands choose the names of their files. If Unsettled
+	// is not empty, it is those that must run before there is more in Targets than what they need:
+	// their files are not known.
 	Chosen    []string
 	Unsettled []string
 
@@ -205,8 +206,8 @@ type Target struct {
 	Depfile string   // relative, like Outputs; "" if the command writes none
 	Outputs []string // relative; the file is BuildDir/gen/NAME/OUTPUT: as declared, or those that match Patterns
 
-	// Patterns are its outputs where the command chooses the names, see graph.Collect; else nil. Outputs are the files of its last run, none if it is one of
-	// Project.Unsettled.
+	// Patterns are its outputs where the command chooses the names, see graph.Collect; else nil.
+	// Outputs are the files of its last run, none if it is one of Project.Unsettled.
 	Patterns []string
 
 	// module
@@ -256,7 +257,8 @@ type Test struct {
 // Label is the name a target has in references, messages and on the command line.
 func (t *Target) Label() string { return string(t.Kind) + "." + t.Name }
 
-// HIPForNVIDIA reports HIP sources in a target whose code is NVIDIA's: they are CUDA, by HIP's headers.
+// HIPForNVIDIA reports HIP sources in a target whose code is NVIDIA's: they are CUDA, by HIP's
+// headers.
 func (t *Target) HIPForNVIDIA() bool {
 	code := t.Gencode.Code
 	isHIP := func(s Source) bool { return s.Language == "hip" }

@@ -66,7 +66,8 @@ func (d Diagnostic) render(color bool) string {
 	return b.String()
 }
 
-// printable is d for a terminal: a control character, which would move its cursor, is one that stands for it, and so takes as much room.
+// printable is d for a terminal: a control character, which would move its cursor, is one that
+// stands for it, and so takes as much room.
 func (d Diagnostic) printable() Diagnostic {
 	d.Summary, d.Source, d.Pos.File = plainText(d.Summary), plainText(d.Source), plainText(d.Pos.File)
 	lines := strings.Split(d.Detail, "\n")

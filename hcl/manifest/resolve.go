@@ -15,9 +15,9 @@ import (
 // Phase two: every traversal such as library.solver.sources is resolved to an address before
 // anything is evaluated, and the expression is rewritten to name that address in one step
 // ("library.solver.sources" becomes a plain variable of the evaluation context). That makes three
-// things simple: a misspelt name is known with the names it may have meant; what an expression needs
-// is a list of addresses, each attribute on its own, so that only true cycles are cycles; and a
-// context is a flat map that fills up as values become known.
+// things simple: a misspelt name is known with the names it may have meant; what an expression
+// needs is a list of addresses, each attribute on its own, so that only true cycles are cycles; and
+// a context is a flat map that fills up as values become known.
 
 // references are what one expression needs.
 type references struct {
@@ -225,7 +225,8 @@ func (r *resolver) elsewhere(kind, name string) string {
 	return ""
 }
 
-// unknown reports the name of a reference that stands for nothing: name is what it is in the project.
+// unknown reports the name of a reference that stands for nothing: name is what it is in the
+// project.
 func (r *resolver) unknown(n *hclsyntax.ScopeTraversalExpr, kind, written, name string) {
 	_, rng, _ := step(n.Traversal, 1)
 	known := r.l.names[kind]

@@ -5,9 +5,11 @@ import (
 	"slices"
 )
 
-// The language is data: Schema says which blocks there are, which attributes they hold, of which type, and what each becomes. The decoder
-// refuses what is not in it and panics if it is asked for an attribute that is not; the reference (docs/manifest.md, kbuild explain, man
-// pages, the JSON schema) is written from it. A test gives every attribute a value of another type, which fails where no code reads it.
+// The language is data: Schema says which blocks there are, which attributes they hold, of which
+// type, and what each becomes. The decoder refuses what is not in it and panics if it is asked for
+// an attribute that is not; the reference (docs/manifest.md, kbuild explain, man pages, the JSON
+// schema) is written from it. A test gives every attribute a value of another type, which fails
+// where no code reads it.
 //
 // Texts are sentences with `code` in backquotes.
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// around is what the manifests of these tests hold besides: what examples refer to, and targets that take the defaults.
+// around is what the manifests of these tests hold besides: what examples refer to, and targets
+// that take the defaults.
 const around = `
 gencode "server" { code = ["sm_80"] }
 library "solver" { sources = ["src/util.c"] }
@@ -22,7 +23,8 @@ var beside = map[string]string{
 	"toolchain.from": `version = "13.5.0"`, "library.soversion": `type = "shared"`,
 }
 
-// withAttribute gives a manifest with the line in a block that holds nothing else but what must be there, and the number of the line.
+// withAttribute gives a manifest with the line in a block that holds nothing else but what must be
+// there, and the number of the line.
 func withAttribute(path []*Block, a *Attribute, line string) (text string, at int) {
 	var head, tail string
 	for i, b := range path {
@@ -71,7 +73,8 @@ func eachAttribute(t *testing.T, f func(t *testing.T, path []*Block, a *Attribut
 	walk([]*Block{Schema()})
 }
 
-// An attribute that no code reads may have a value of any type. Code that asks for an attribute that is not in the schema panics.
+// An attribute that no code reads may have a value of any type. Code that asks for an attribute
+// that is not in the schema panics.
 func TestEveryAttributeIsRead(t *testing.T) {
 	eachAttribute(t, func(t *testing.T, path []*Block, a *Attribute) {
 		name, _, _ := strings.Cut(a.Example, " ") // flags, of flags.nvcc

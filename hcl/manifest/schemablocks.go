@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Schema is a manifest as a whole. It is made when it is first asked for: a build with nothing to do reads none.
+// Schema is a manifest as a whole. It is made when it is first asked for: a build with nothing to
+// do reads none.
 var Schema = sync.OnceValue(manifestBlock)
 
 func manifestBlock() *Block {

@@ -19,7 +19,8 @@ import (
 
 // Sources: which files, in which language, and that they are there.
 
-// maxSources is how many sources all targets may have together: they take a kilobyte each before anything is planned.
+// maxSources is how many sources all targets may have together: they take a kilobyte each before
+// anything is planned.
 const maxSources = 200_000
 
 // byEnding is the language of a source. A .cu file is HIP where its target ships gfx code.
@@ -28,7 +29,8 @@ var byEnding = map[string]string{
 	".s": "asm", ".S": "asm",
 }
 
-// LanguageOf returns the language of a source by the ending of its name; "" if the ending does not say it.
+// LanguageOf returns the language of a source by the ending of its name; "" if the ending does not
+// say it.
 func LanguageOf(file string) string { return byEnding[path.Ext(file)] }
 
 var headers = []string{".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".inc", ".ipp", ".tpp"}
@@ -146,7 +148,8 @@ func (r *reader) checkSource(s *Source, rng hcl.Range, hip bool) bool {
 	return s.Generated != "" || r.l.mustExist(s.Path, rng)
 }
 
-// checkCode refuses code of its own where a device link wants the same of all sources: nvlink leaves out what an object lacks, silently.
+// checkCode refuses code of its own where a device link wants the same of all sources: nvlink
+// leaves out what an object lacks, silently.
 func (r *reader) checkCode(s *Source, at hcl.Range, hip bool) {
 	if s.Code != nil && isGFX(s.Code[0]) != hip {
 		r.l.errorAt(at, "Make two targets, one for each vendor.", "%s is compiled for %s, and its target ships code of another vendor", s.Path, s.Code[0])
@@ -201,7 +204,8 @@ func (l *loader) mustExist(p string, rng hcl.Range) bool {
 	return false
 }
 
-// decomposed is the path of a file that p would name if texts in HCL were not normalised; "" if there is none.
+// decomposed is the path of a file that p would name if texts in HCL were not normalised; "" if
+// there is none.
 func (l *loader) decomposed(p string) string {
 	if !filepath.IsLocal(p) || !strings.ContainsFunc(p, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return ""

@@ -36,8 +36,8 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// comparisons is how many names one load compares for suggestions: when the folder of 16,000 sources was renamed, each of
-// them is missing, and comparing each with each takes minutes.
+// comparisons is how many names one load compares for suggestions: when the folder of 16,000
+// sources was renamed, each of them is missing, and comparing each with each takes minutes.
 const comparisons = 200_000
 
 // nearest is Nearest as long as that takes no time that anybody notices.

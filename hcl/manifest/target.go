@@ -167,7 +167,8 @@ func (r *reader) embed(b *block) *Embed {
 
 func contains(words, word string) bool { return strings.Contains(" "+words+" ", " "+word+" ") }
 
-// cWords cannot name a table: the keywords of C and C++, and what gcc defines as a macro on some systems.
+// cWords cannot name a table: the keywords of C and C++, and what gcc defines as a macro on some
+// systems.
 const cWords = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await " +
 	"co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do double " +
 	"dynamic_cast else enum explicit export extern false float for friend goto if inline int long main mutable namespace new noexcept " +

@@ -11,9 +11,10 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// What may be parsed. The parser of HCL calls itself for each level of nesting and keeps some 150 bytes for each word, so a million
-// brackets end the process and a megabyte of commas takes 300 MiB; of a file that is no text it finds fault with each byte.
-// All that is found here before, in one pass over the bytes.
+// What may be parsed. The parser of HCL calls itself for each level of nesting and keeps some 150
+// bytes for each word, so a million brackets end the process and a megabyte of commas takes 300
+// MiB; of a file that is no text it finds fault with each byte. All that is found here before, in
+// one pass over the bytes.
 
 const (
 	maxWords   = 500_000 // of a manifest: names, numbers, signs
@@ -76,7 +77,8 @@ func placeOf(file string, src []byte, at int) hcl.Range {
 	return hcl.Range{Filename: file, Start: pos, End: end}
 }
 
-// wordsEnd is where there are more words than may be; -1 if there are not. It counts what in a string is none too.
+// wordsEnd is where there are more words than may be; -1 if there are not. It counts what in a
+// string is none too.
 func wordsEnd(src []byte) int {
 	words, within := 0, false
 	for i, c := range src {
@@ -91,7 +93,8 @@ func wordsEnd(src []byte) int {
 	return -1
 }
 
-// mayNest looks for many brackets or operators, also in comments and strings, where they are none: few manifests have them.
+// mayNest looks for many brackets or operators, also in comments and strings, where they are none:
+// few manifests have them.
 func mayNest(src []byte) bool {
 	const many = maxNesting / 4
 	depth, signs := 0, 0
@@ -114,7 +117,8 @@ func mayNest(src []byte) bool {
 	return bytes.Count(src, []byte("%{")) > many
 }
 
-// checkNesting reads the words and counts what needs each other: open brackets, and in each of them the operators since the last comma.
+// checkNesting reads the words and counts what needs each other: open brackets, and in each of them
+// the operators since the last comma.
 func (l *loader) checkNesting(file string, src []byte) bool {
 	tokens, _ := hclsyntax.LexConfig(src, file, hcl.InitialPos) // the parser says what is wrong
 	open, operators, nesting := []hclsyntax.TokenType{}, []int{0}, 0

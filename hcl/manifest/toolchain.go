@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// toolchain says which compiler to use. Its CUDA toolkit is found on the system, is in a folder that is named, or is pinned: NVIDIA's own
-// wheels, which a lock file lists.
+// toolchain says which compiler to use. Its CUDA toolkit is found on the system, is in a folder
+// that is named, or is pinned: NVIDIA's own wheels, which a lock file lists.
 
 var toolchainKinds = []string{"cuda", "hip"}
 

@@ -24,10 +24,10 @@ import (
 // (CVE-2022-24765 of git). So a manifest is refused if another user owns or may change it.
 //
 // The user himself and root are trusted; with sudo, so is the user who called it. Root trusts root
-// alone, as git does: a root shell in a checkout of somebody else is the best target. The group of a
-// file counts as its owner if it is the owner's own group, as OpenSSH does where users have groups of
-// their own (umask 002), or that of root. A sticky folder such as /tmp protects the files of others,
-// but anybody may add some, so that a manifest in it must be the user's own.
+// alone, as git does: a root shell in a checkout of somebody else is the best target. The group of
+// a file counts as its owner if it is the owner's own group, as OpenSSH does where users have
+// groups of their own (umask 002), or that of root. A sticky folder such as /tmp protects the files
+// of others, but anybody may add some, so that a manifest in it must be the user's own.
 //
 // The check is of:
 //   - the manifest, kernels.local.hcl, and every imported manifest, each with its folder

@@ -1,7 +1,8 @@
-// Package optfile writes out the options that stand in files: @FILE of gcc, clang, the assembler and the linkers, --options-file of
-// nvcc, ptxas and nvlink, and such files in such files. What is written out is an option like any other: it is in keys, and whoever
-// looks at options sees it. The package knows how these programs split a file into words. What two of them split differently, and what
-// nobody would write, it does not guess at.
+// Package optfile writes out the options that stand in files: @FILE of gcc, clang, the assembler
+// and the linkers, --options-file of nvcc, ptxas and nvlink, and such files in such files. What is
+// written out is an option like any other: it is in keys, and whoever looks at options sees it. The
+// package knows how these programs split a file into words. What two of them split differently, and
+// what nobody would write, it does not guess at.
 package optfile
 
 import (
@@ -27,7 +28,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Say }
 
-// Files reads files of options. Read gives the text of one; of one that does not exist the programs make what they will.
+// Files reads files of options. Read gives the text of one; of one that does not exist the programs
+// make what they will.
 type Files struct {
 	Read func(name string) ([]byte, error)
 }
@@ -51,7 +53,8 @@ func given(flags []string) []Word {
 	return words
 }
 
-// passes are the options of gcc that hand one option to another program, by those that hand it a list.
+// passes are the options of gcc that hand one option to another program, by those that hand it a
+// list.
 var passes = map[string]string{"-Wl": "-Xlinker", "-Wa": "-Xassembler", "-Wp": "-Xpreprocessor"}
 
 func (f Files) gnu(words []Word, depth int) (out []Word, err error) {
@@ -105,7 +108,8 @@ func isSpecs(option string) bool {
 	return strings.HasPrefix(option, "-specs=") || strings.HasPrefix(option, "--specs=") || option == "--specs" || option == "-specs"
 }
 
-// checkSpecs wants a file of specs that gcc finds where it is named, and that takes no other files in: its content is in keys.
+// checkSpecs wants a file of specs that gcc finds where it is named, and that takes no other files
+// in: its content is in keys.
 func (f Files) checkSpecs(w Word) error {
 	_, file, ok := strings.Cut(w.Text, "=")
 	if !ok || !strings.Contains(file, "/") {
@@ -134,8 +138,8 @@ func (f Files) Clang(flags []string) (out []Word, err error) {
 	return out, nil
 }
 
-// checkConfig wants a configuration file of clang where it is named, as checkSpecs does. It is not written out: clang does not warn of
-// options in one that nothing uses.
+// checkConfig wants a configuration file of clang where it is named, as checkSpecs does. It is not
+// written out: clang does not warn of options in one that nothing uses.
 func (f Files) checkConfig(w Word) error {
 	name, file, ok := strings.Cut(w.Text, "=")
 	if name != "--config" || !ok || !strings.Contains(file, "/") {
@@ -240,7 +244,8 @@ func SplitCommas(list string) []string {
 	return parts
 }
 
-// read gives the words of a file, those of files in it included. A file that does not exist leaves w.
+// read gives the words of a file, those of files in it included. A file that does not exist leaves
+// w.
 func (f Files) read(w Word, name string, split func(string) ([]string, error), expand func([]Word, int) ([]Word, error), depth int) ([]Word, error) {
 	if depth == most {
 		return nil, &Error{w.From, name + " and other files of options name each other", writeOut}
@@ -263,11 +268,13 @@ func (f Files) read(w Word, name string, split func(string) ([]string, error), e
 	return expand(words, depth+1)
 }
 
-// control reports a character that gcc and clang do not both take for a blank, or for a part of a word.
+// control reports a character that gcc and clang do not both take for a blank, or for a part of a
+// word.
 func control(c byte) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' }
 
-// splitGNU splits as gcc (11, 12), clang (15) and the programs of binutils do: at blanks, less in quotes, and a backslash keeps what comes
-// after it. Within quotes, and at the end of a line, a backslash is another thing to newer ones.
+// splitGNU splits as gcc (11, 12), clang (15) and the programs of binutils do: at blanks, less in
+// quotes, and a backslash keeps what comes after it. Within quotes, and at the end of a line, a
+// backslash is another thing to newer ones.
 func splitGNU(text string) (words []string, err error) {
 	var word []byte
 	inWord, quote := false, byte(0)
@@ -303,7 +310,8 @@ func splitGNU(text string) (words []string, err error) {
 	return words, nil
 }
 
-// splitNVIDIA splits as nvcc 11.8 does where it does nothing but split: it drops brackets and much of what stands with a backslash.
+// splitNVIDIA splits as nvcc 11.8 does where it does nothing but split: it drops brackets and much
+// of what stands with a backslash.
 func splitNVIDIA(text string) (words []string, err error) {
 	quoted, word, inWord := false, []byte(nil), false
 	for i := range len(text) {

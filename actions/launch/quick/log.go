@@ -32,8 +32,9 @@ const (
 	Left = "left" // the compiler ran as it is
 )
 
-// LogFile is where calls are logged. A call without a cache, as in an environment that does not say where it is, is logged in the one that the user has
-// by default; the name is empty if he has no home.
+// LogFile is where calls are logged. A call without a cache, as in an environment that does not say
+// where it is, is logged in the one that the user has by default; the name is empty if he has no
+// home.
 func LogFile(store *disk.Store) string {
 	if store != nil {
 		return filepath.Join(store.Folder(), "commands", "log")
@@ -73,7 +74,8 @@ func (c *Call) Log(store *disk.Store, e Entry) {
 	}
 }
 
-// turn begins the log again. Of many that find it full, one does, and none takes the new one for the full one: that would lose the calls before.
+// turn begins the log again. Of many that find it full, one does, and none takes the new one for
+// the full one: that would lose the calls before.
 func turn(f *os.File, full os.FileInfo, name string) {
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX) != nil {
 		return

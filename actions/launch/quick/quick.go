@@ -1,5 +1,6 @@
-// Package quick is the fast way of `kbuild cc`: it finds what a command line made the last time, if nothing that it depends on has changed. A program
-// of its own has little besides it, since starting a large one costs more than all that is done here.
+// Package quick is the fast way of `kbuild cc`: it finds what a command line made the last time, if
+// nothing that it depends on has changed. A program of its own has little besides it, since
+// starting a large one costs more than all that is done here.
 package quick
 
 import (
@@ -71,7 +72,8 @@ func Read(args []string) (*Call, error) {
 	return c, nil
 }
 
-// sameName reports two names of one file that a program which looks itself up in PATH takes for one.
+// sameName reports two names of one file that a program which looks itself up in PATH takes for
+// one.
 func sameName(found, file string) bool {
 	found, err := filepath.Abs(found)
 	return err == nil && found == file
@@ -103,7 +105,8 @@ func (c *Call) share(env []string) {
 // mostOptions is the size of a file of options that is read for a key, in bytes.
 const mostOptions = 1 << 20
 
-// optionsFiles reads the files of options. Build tools make them anew in each build tree, with the names of its folders.
+// optionsFiles reads the files of options. Build tools make them anew in each build tree, with the
+// names of its folders.
 func (c *Call) optionsFiles() (files []Options, ok bool) {
 	var names []string
 	for i, arg := range c.Argv[1:] {
@@ -136,8 +139,8 @@ func OpenStore() (*disk.Store, error) {
 	return disk.Open(dir)
 }
 
-// Try brings what the command made the last time. done is false if that is not known, or not what it would make now; changed are paths for which it
-// is not.
+// Try brings what the command made the last time. done is false if that is not known, or not what
+// it would make now; changed are paths for which it is not.
 func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
 	if c.Nowhere != nil {
 		return false, nil
@@ -167,8 +170,8 @@ func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed [
 	return true, nil
 }
 
-// Shown reports messages that are for the compiler to show: on a terminal they have colours, links, and lines of its width, as the compiler finds
-// them right for that terminal.
+// Shown reports messages that are for the compiler to show: on a terminal they have colours, links,
+// and lines of its width, as the compiler finds them right for that terminal.
 func Shown(m *command.Made) bool {
 	if m.Stderr == "" {
 		return false
@@ -177,8 +180,9 @@ func Shown(m *command.Made) bool {
 	return err == nil
 }
 
-// Say writes what a compiler said, as the last that this process does. Where nobody reads it, it is lost: the signal of the pipe would make a failure of
-// a compile that went well, also where the caller has switched it off, which a program in Go cannot see.
+// Say writes what a compiler said, as the last that this process does. Where nobody reads it, it is
+// lost: the signal of the pipe would make a failure of a compile that went well, also where the
+// caller has switched it off, which a program in Go cannot see.
 func Say(text string) {
 	if text != "" {
 		signal.Ignore(syscall.SIGPIPE)
@@ -186,8 +190,9 @@ func Say(text string) {
 	}
 }
 
-// Exec runs the compiler in place of this process, under the name that it was called by: a script says that name in its messages, and compilers find
-// their folders by it. It gives back only an error.
+// Exec runs the compiler in place of this process, under the name that it was called by: a script
+// says that name in its messages, and compilers find their folders by it. It gives back only an
+// error.
 func (c *Call) Exec() error {
 	file := c.called
 	if !strings.Contains(file, "/") {

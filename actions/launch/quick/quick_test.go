@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
-// A link to kbuild under the name of a compiler is passed over: it stands before the compiler that is meant.
+// A link to kbuild under the name of a compiler is passed over: it stands before the compiler that
+// is meant.
 func TestLookIn(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"links", "bin", "kb"} {

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// store is the server's content, of which a worker keeps what it had as files. It is written without kbuild's own client, whose faults it would
-// have.
+// store is the server's content, of which a worker keeps what it had as files. It is written
+// without kbuild's own client, whose faults it would have.
 type store struct {
 	conn     *grpc.ClientConn
 	instance string // of the server

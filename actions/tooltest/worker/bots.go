@@ -11,9 +11,11 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Workers speak with their server by the Remote Workers API, google.devtools.remoteworkers.v1test2: a bot opens a session and sends it again and
-// again. It is answered as soon as there is a lease for it, which is a command to run, and sends that back in its session when it has ended. No
-// Go module has the messages of that API any more, and of those only a few fields are needed: they are written and read here.
+// Workers speak with their server by the Remote Workers API, google.devtools.remoteworkers.v1test2:
+// a bot opens a session and sends it again and again. It is answered as soon as there is a lease
+// for it, which is a command to run, and sends that back in its session when it has ended. No Go
+// module has the messages of that API any more, and of those only a few fields are needed: they are
+// written and read here.
 
 // session is a BotSession.
 type session struct {
@@ -148,7 +150,8 @@ func (verbatim) Unmarshal(b []byte, m any) error {
 
 func (verbatim) Name() string { return "proto" }
 
-// exchange sends the session, and takes what the server makes of it. It opens one that has no name yet.
+// exchange sends the session, and takes what the server makes of it. It opens one that has no name
+// yet.
 func (s *session) exchange(ctx context.Context, conn *grpc.ClientConn) error {
 	text, err := s.encode()
 	if err != nil {

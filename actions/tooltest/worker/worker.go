@@ -1,7 +1,9 @@
-// Package worker is a double of the machines that run commands for a server of the Remote Execution API: no package registry has a real one. The
-// server is real, and so are the commands. It does to the letter what the API says of workers, so that what works here works elsewhere:
-// a command runs in a folder whose name nobody knows before, in which is its input tree and nothing else, with the environment that it
-// names and no other. It runs under strace, if that is wanted, and the test fails if it takes a file that is not among its inputs.
+// Package worker is a double of the machines that run commands for a server of the Remote Execution
+// API: no package registry has a real one. The server is real, and so are the commands. It does to
+// the letter what the API says of workers, so that what works here works elsewhere: a command runs
+// in a folder whose name nobody knows before, in which is its input tree and nothing else, with the
+// environment that it names and no other. It runs under strace, if that is wanted, and the test
+// fails if it takes a file that is not among its inputs.
 package worker
 
 import (
@@ -34,7 +36,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// ErrDead is what a worker's do gives that has died: the server is told nothing of the command, nor anything else ever again.
+// ErrDead is what a worker's do gives that has died: the server is told nothing of the command, nor
+// anything else ever again.
 var ErrDead = errors.New("the worker has died")
 
 // Workers run commands until the test ends.
@@ -59,7 +62,8 @@ type Job struct {
 	Put func(content []byte) (*re.Digest, error)
 }
 
-// Start has n workers run the commands of an instance of a server. do does with them something else than to run them, unless it is nil.
+// Start has n workers run the commands of an instance of a server. do does with them something else
+// than to run them, unless it is nil.
 func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
 	t.Helper()
 	tracer, err := exec.LookPath("strace")
@@ -69,7 +73,8 @@ func Start(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionRe
 	return start(t, farm, n, do, tracer)
 }
 
-// StartUntraced is Start where what commands read is not looked at, which takes as long as the commands.
+// StartUntraced is Start where what commands read is not looked at, which takes as long as the
+// commands.
 func StartUntraced(t testing.TB, farm *tooltest.Farm, n int, do func(*Job) (*re.ActionResult, error)) *Workers {
 	t.Helper()
 	return start(t, farm, n, do, "")
@@ -137,7 +142,8 @@ func (w *Workers) serve(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// statusOf is what the API wants to be said of an error: what is not in the server's store any more may be sent again.
+// statusOf is what the API wants to be said of an error: what is not in the server's store any more
+// may be sent again.
 func statusOf(err error) *spb.Status {
 	s := status.New(codes.FailedPrecondition, err.Error())
 	if status.Code(err) == codes.NotFound {
@@ -228,11 +234,13 @@ func (w *Workers) start(ctx context.Context, c *re.Command, root, trace string) 
 	return [2][]byte{out.Bytes(), errs.Bytes()}, cmd.ProcessState.ExitCode(), err
 }
 
-// machine is what every program may look at on every machine: what the kernel makes up, what is loaded into all programs, how memory is to be
-// had (the jemalloc in cicc 13.5), and the time. Where TZ is UTC it is the same with no file at all.
+// machine is what every program may look at on every machine: what the kernel makes up, what is
+// loaded into all programs, how memory is to be had (the jemalloc in cicc 13.5), and the time.
+// Where TZ is UTC it is the same with no file at all.
 var machine = []string{"/proc/", "/sys/", "/dev/", "/etc/ld.so.preload", "/etc/malloc.conf", "/etc/localtime", "/usr/share/zoneinfo/"}
 
-// examine has the test fail for each file outside of root that a command took content from, or would have, had it been there.
+// examine has the test fail for each file outside of root that a command took content from, or
+// would have, had it been there.
 func (w *Workers) examine(trace, root string, c *re.Command) {
 	f, err := os.Open(trace)
 	if err != nil {

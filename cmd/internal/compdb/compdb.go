@@ -1,4 +1,5 @@
-// Package compdb makes a compilation database for editors: it knows what clangd understands, and nothing of how compilers are run.
+// Package compdb makes a compilation database for editors: it knows what clangd understands, and
+// nothing of how compilers are run.
 package compdb
 
 import (
@@ -19,8 +20,8 @@ type Command struct {
 	Output    string   `json:"output"`
 }
 
-// Commands are the compiles that want needs, of a project in the folder root with a CUDA toolkit, if there is one. nvcc must not be split: an editor
-// wants one command for each source.
+// Commands are the compiles that want needs, of a project in the folder root with a CUDA toolkit,
+// if there is one. nvcc must not be split: an editor wants one command for each source.
 func Commands(g *graph.Graph, want []graph.ActionID, root, toolkit string) []Command {
 	commands := []Command{}
 	for _, id := range g.Closure(want) {
@@ -40,8 +41,8 @@ func Commands(g *graph.Graph, want []graph.ActionID, root, toolkit string) []Com
 	return commands
 }
 
-// clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a language
-// and none of nvcc's own options.
+// clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a
+// language and none of nvcc's own options.
 func clangArgs(argv []string, toolkit string) []string {
 	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-nocudalib", "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
 	arch := ""
@@ -72,8 +73,8 @@ func clangArgs(argv []string, toolkit string) []string {
 	return append(out, "-c", argv[len(argv)-1])
 }
 
-// clangToolkit is the folder that clang takes for a CUDA installation. Debian spreads the toolkit over /usr
-// and keeps a folder of that shape for clang.
+// clangToolkit is the folder that clang takes for a CUDA installation. Debian spreads the toolkit
+// over /usr and keeps a folder of that shape for clang.
 func clangToolkit(root string) string {
 	const debian = "/usr/lib/cuda"
 	if _, err := os.Stat(filepath.Join(root, "include", "cuda.h")); err != nil {

@@ -23,8 +23,8 @@ func (p *Project) ELFs(file string) string {
 	return strings.Join(slices.Compact(archs), " ")
 }
 
-// image is the machine code for one architecture. Its ELF file is read as it is: a disassembler would say no more of what is compared here,
-// and takes a fifth of a second to start.
+// image is the machine code for one architecture. Its ELF file is read as it is: a disassembler
+// would say no more of what is compared here, and takes a fifth of a second to start.
 type image struct {
 	name     string // as cuobjdump calls it, which ends in the architecture
 	sections []*elf.Section
@@ -101,7 +101,8 @@ func (p *Project) relocations(m image, section int) (list []relocation) {
 	return list
 }
 
-// Functions are the kernels and functions in the machine code of a file that were not inlined, one for each that an image has.
+// Functions are the kernels and functions in the machine code of a file that were not inlined, one
+// for each that an image has.
 func (p *Project) Functions(file string) (names []string) {
 	p.T.Helper()
 	for _, m := range p.images(file) {
@@ -115,8 +116,8 @@ func (p *Project) Functions(file string) (names []string) {
 	return names
 }
 
-// Calls are the functions that a kernel calls in the machine code of a program, over all architectures: what it has the address of, and
-// what is beside it in its section.
+// Calls are the functions that a kernel calls in the machine code of a program, over all
+// architectures: what it has the address of, and what is beside it in its section.
 func (p *Project) Calls(file, kernel string) string {
 	p.T.Helper()
 	var found []string
@@ -140,12 +141,13 @@ func (p *Project) Calls(file, kernel string) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// ModuleID are the ids in an object or archive: nvcc's are made of the absolute path, kbuild's are not, and names of static variables
-// hold them.
+// ModuleID are the ids in an object or archive: nvcc's are made of the absolute path, kbuild's are
+// not, and names of static variables hold them.
 var ModuleID = regexp.MustCompile(`_[0-9a-f]{8}_[0-9]+_[0-9A-Za-z_]*?_(?:cu|cpp)_[0-9A-Za-z_]{1,8}`)
 
-// DeviceCode is the machine code in a file, its constants and variables, and what there is at which place, without what differs between
-// two module ids: the ids, and what names hold for them: hashes, and nvcc's process id.
+// DeviceCode is the machine code in a file, its constants and variables, and what there is at which
+// place, without what differs between two module ids: the ids, and what names hold for them:
+// hashes, and nvcc's process id.
 func (p *Project) DeviceCode(file string) string {
 	p.T.Helper()
 	var out strings.Builder

@@ -1,7 +1,9 @@
-// Package e2e runs the kbuild of this module on real projects with real compilers, and looks at what was made. It is the
-// ground of the tests in the packages below it, a package for what they are about, and knows nothing of how kbuild works.
+// Package e2e runs the kbuild of this module on real projects with real compilers, and looks at
+// what was made. It is the ground of the tests in the packages below it, a package for what they
+// are about, and knows nothing of how kbuild works.
 //
-// A test has a Project, which is a copy of an example or of an archive in testdata, and asks it to Run and to build.
+// A test has a Project, which is a copy of an example or of an archive in testdata, and asks it to
+// Run and to build.
 package e2e
 
 import (
@@ -42,8 +44,8 @@ func Main(m *testing.M, after ...func()) {
 	os.Exit(status)
 }
 
-// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names a folder with its programs: those that make has built, or where
-// tests run without Go.
+// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names a folder with its
+// programs: those that make has built, or where tests run without Go.
 func buildKbuild() error {
 	if dir := os.Getenv("KBUILD_TEST_BIN"); dir != "" {
 		for _, name := range []string{"kbuild", "kbuild-cc"} {
@@ -68,8 +70,9 @@ func buildKbuild() error {
 	return nil
 }
 
-// noteSources looks at the files that kbuild is made of. `go test` gives the result of the last run again while all files that the
-// test looked at are as they were, and it does not see what other processes read, among them the one that builds kbuild.
+// noteSources looks at the files that kbuild is made of. `go test` gives the result of the last run
+// again while all files that the test looked at are as they were, and it does not see what other
+// processes read, among them the one that builds kbuild.
 func noteSources() error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {

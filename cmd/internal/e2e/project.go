@@ -24,8 +24,8 @@ type Project struct {
 	cache string
 }
 
-// New is an empty project in a folder whose path has a space and a letter outside of ASCII. The test is skipped where there is no
-// CUDA toolkit, and in a short run.
+// New is an empty project in a folder whose path has a space and a letter outside of ASCII. The
+// test is skipped where there is no CUDA toolkit, and in a short run.
 func New(t *testing.T) Project {
 	t.Helper()
 	p := Bare(t)
@@ -53,8 +53,9 @@ func Bare(t *testing.T) Project {
 	return p
 }
 
-// shareTools makes a cache that remembers with all others of the package what compilers said: asking them is half of what a small
-// project takes. Which compilers, and asked what, is for kbuild to tell apart, as it does between the projects of a user.
+// shareTools makes a cache that remembers with all others of the package what compilers said:
+// asking them is half of what a small project takes. Which compilers, and asked what, is for kbuild
+// to tell apart, as it does between the projects of a user.
 func (p *Project) shareTools(cache string) {
 	p.T.Helper()
 	tools := filepath.Join(binDir, "tools")
@@ -65,7 +66,8 @@ func (p *Project) shareTools(cache string) {
 	}
 }
 
-// Use has the project build with a CUDA toolkit, and has its files read by a cuobjdump that is not older: 13.0 and 13.1 have none of their own.
+// Use has the project build with a CUDA toolkit, and has its files read by a cuobjdump that is not
+// older: 13.0 and 13.1 have none of their own.
 func (p *Project) Use(tk tooltest.Toolkit) {
 	if tk.Root == "" {
 		return

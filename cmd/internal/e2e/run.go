@@ -44,7 +44,8 @@ func (p *Project) Run(argv ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// Status runs a program with more variables in its environment, and gives all that it says and its exit status.
+// Status runs a program with more variables in its environment, and gives all that it says and its
+// exit status.
 func (p *Project) Status(env []string, argv ...string) (said string, status int) {
 	p.T.Helper()
 	cmd := p.Command(argv...)
@@ -113,8 +114,8 @@ func (p *Project) Ran(what, want string, args ...string) {
 	}
 }
 
-// Settled checks the promises that hold for every project: a second run, one after touch, one after the build tree is gone and
-// one in a second checkout run nothing, and give the same bytes.
+// Settled checks the promises that hold for every project: a second run, one after touch, one after
+// the build tree is gone and one in a second checkout run nothing, and give the same bytes.
 func (p *Project) Settled(outputs ...string) {
 	p.T.Helper()
 	first := map[string][]byte{}
@@ -145,7 +146,8 @@ func (p *Project) Settled(outputs ...string) {
 	}
 }
 
-// Checkout is the same project in a folder of the test t, below which its path goes on with some names, with an empty cache of its own.
+// Checkout is the same project in a folder of the test t, below which its path goes on with some
+// names, with an empty cache of its own.
 func (p *Project) Checkout(t *testing.T, names ...string) *Project {
 	t.Helper()
 	base := t.TempDir()
@@ -155,7 +157,8 @@ func (p *Project) Checkout(t *testing.T, names ...string) *Project {
 	return q
 }
 
-// Elsewhere builds the same project in another folder, with another cache, and compares what was made.
+// Elsewhere builds the same project in another folder, with another cache, and compares what was
+// made.
 func (p *Project) Elsewhere(args []string, files ...string) {
 	p.T.Helper()
 	other := p.Checkout(p.T, "at", "another", "depth")

@@ -17,8 +17,9 @@ type sharedCache struct {
 	dir  string // "" where the build failed
 }
 
-// Share fills the cache of a project that nobody has edited with what a build of it makes. That is built once for all tests of the
-// package that ask for it: of the time of most tests it is more than half.
+// Share fills the cache of a project that nobody has edited with what a build of it makes. That is
+// built once for all tests of the package that ask for it: of the time of most tests it is more
+// than half.
 func (p *Project) Share() {
 	p.T.Helper()
 	shared.Lock()

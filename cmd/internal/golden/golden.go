@@ -1,4 +1,5 @@
-// Package golden holds what tests get against files of testdata. `go test ./PACKAGE -update` writes them anew.
+// Package golden holds what tests get against files of testdata. `go test ./PACKAGE -update` writes
+// them anew.
 package golden
 
 import (

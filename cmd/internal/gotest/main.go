@@ -1,5 +1,6 @@
 // Command gotest runs `go test`, or that of $GO, with the arguments that it gets, and every two
-// minutes lists the tests that are running. The suite has no time limit, so this is how a hang shows itself.
+// minutes lists the tests that are running. The suite has no time limit, so this is how a hang
+// shows itself.
 //
 // It reads the events of `go test -json` and prints what `go test` prints without -v: the result of
 // each package, and the output of tests that failed.

@@ -1,5 +1,6 @@
-// Package messages reads what compilers and linkers say: nvcc's front end (EDG), ptxas, nvlink, gcc, clang, the linkers of both, drivers. It knows
-// texts alone; for whom they were written is the caller's.
+// Package messages reads what compilers and linkers say: nvcc's front end (EDG), ptxas, nvlink,
+// gcc, clang, the linkers of both, drivers. It knows texts alone; for whom they were written is the
+// caller's.
 package messages
 
 import (
@@ -55,7 +56,8 @@ var Escapes = sync.OnceValue(func() *regexp.Regexp {
 
 var warningFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \[(-W[^\]]+)\]$`) })
 
-// Parse gives the messages of a text, in order, each once. Notes that belong to another message are left out: they say where else to look.
+// Parse gives the messages of a text, in order, each once. Notes that belong to another message are
+// left out: they say where else to look.
 func Parse(said string) (all []Message) {
 	seen := map[Message]bool{}
 	for line := range strings.Lines(Escapes().ReplaceAllString(said, "")) {
@@ -109,7 +111,8 @@ func severity(word string) Severity {
 	return Error
 }
 
-// withoutEchoes leaves out that a driver says of its linker, or ptxas at its end, that it failed, if that is known.
+// withoutEchoes leaves out that a driver says of its linker, or ptxas at its end, that it failed,
+// if that is known.
 func withoutEchoes(all []Message) (out []Message) {
 	for i, m := range all {
 		echo := strings.HasPrefix(m.Text, "ld returned ") || strings.HasPrefix(m.Text, "linker command failed") || m.Text == "Ptx assembly aborted due to errors"

@@ -37,8 +37,8 @@ func shipped(t *testing.T, tk tooltest.Toolkit, words []string) string {
 	return strings.Join(images, " ")
 }
 
-// TestArchitectures holds what is read of every spelling of architectures against nvcc's dry run, recorded
-// in testdata/architectures.txt for machines without nvcc.
+// TestArchitectures holds what is read of every spelling of architectures against nvcc's dry run,
+// recorded in testdata/architectures.txt for machines without nvcc.
 func TestArchitectures(t *testing.T) {
 	const file = "testdata/architectures.txt"
 	text, err := os.ReadFile(file)

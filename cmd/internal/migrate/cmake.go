@@ -121,8 +121,8 @@ func (t *cmakeTree) read(idx index) error {
 	return nil
 }
 
-// compilers reads what CMake keeps of compilers: the file API has no word of a language that a folder below the root enables, nor of the standard of a
-// compiler that is not told one.
+// compilers reads what CMake keeps of compilers: the file API has no word of a language that a
+// folder below the root enables, nor of the standard of a compiler that is not told one.
 func (t *cmakeTree) compilers(folder string) {
 	cuda := variables(filepath.Join(folder, "CMakeCUDACompiler.cmake"))
 	if t.NVCC == "" && cuda["CMAKE_CUDA_COMPILER_ID"] == "NVIDIA" {
@@ -206,8 +206,8 @@ func (t *cmakeTree) target(r *targetReply) error {
 
 var fileNameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`) })
 
-// nameFile has kbuild's file be called as CMake's: NameOnDisk is libcusz.so for a target cuszhi, and the
-// version that programs look for is in the soname.
+// nameFile has kbuild's file be called as CMake's: NameOnDisk is libcusz.so for a target cuszhi,
+// and the version that programs look for is in the soname.
 func (t *cmakeTree) nameFile(out *Target, r *targetReply, soname string) {
 	start, end := "", ""
 	switch {
@@ -309,7 +309,8 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 	return nil
 }
 
-// fragmentWords splits a fragment of the file API, in which CMake writes '$' as for make, whatever the generator.
+// fragmentWords splits a fragment of the file API, in which CMake writes '$' as for make, whatever
+// the generator.
 func fragmentWords(fragment string) ([]string, error) {
 	return compiler.ShellWords(strings.ReplaceAll(fragment, "$$", "$"), nil)
 }
@@ -427,8 +428,8 @@ type linkReader struct {
 
 var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
 
-// option takes an option of a link, with its values. Those of compiles have no effect there, and kbuild
-// writes its own paths.
+// option takes an option of a link, with its values. Those of compiles have no effect there, and
+// kbuild writes its own paths.
 func (l *linkReader) option(role string, option []string) {
 	word := option[0]
 	if word == "-l" || word == "-L" {
@@ -485,8 +486,8 @@ func (l *linkReader) option(role string, option []string) {
 	}
 }
 
-// linker returns the words for a linker that are carried over. What applies to the libraries behind it
-// is not: kbuild's links have their libraries in one group, whose order is kbuild's.
+// linker returns the words for a linker that are carried over. What applies to the libraries behind
+// it is not: kbuild's links have their libraries in one group, whose order is kbuild's.
 func (l *linkReader) linker(role string, words []string) (kept []string) {
 	for i := 0; i < len(words); i++ {
 		name, value, joined := strings.Cut("-"+strings.TrimLeft(words[i], "-"), "=")
@@ -523,8 +524,8 @@ func (l *linkReader) linker(role string, words []string) (kept []string) {
 	return kept
 }
 
-// fromRoot returns a word of a linker with a file of the project named from the root, where kbuild runs
-// linkers: CMake names version scripts and the like by absolute paths.
+// fromRoot returns a word of a linker with a file of the project named from the root, where kbuild
+// runs linkers: CMake names version scripts and the like by absolute paths.
 func (l *linkReader) fromRoot(word string) string {
 	start, file := "", word
 	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
@@ -606,8 +607,9 @@ func (l *linkReader) replyOf(name string) *targetReply {
 	return nil
 }
 
-// runtimes decides for all targets which runtime of CUDA is linked. kbuild links it, and what it needs, and knows its folder, where the program has device
-// code; a program of host code names it as a library.
+// runtimes decides for all targets which runtime of CUDA is linked. kbuild links it, and what it
+// needs, and knows its folder, where the program has device code; a program of host code names it
+// as a library.
 func (t *cmakeTree) runtimes() {
 	byName := map[string]*Target{}
 	for _, u := range t.Targets {

@@ -25,7 +25,8 @@ type command struct {
 	Arguments                []string
 }
 
-// readCommands reads a compile_commands.json. It says nothing of links: sources of one folder that are compiled alike become a library.
+// readCommands reads a compile_commands.json. It says nothing of links: sources of one folder that
+// are compiled alike become a library.
 func readCommands(file, root string) (*Build, error) {
 	text, err := regular.Read(file)
 	if err != nil {
@@ -59,8 +60,8 @@ func readCommands(file, root string) (*Build, error) {
 	return b.finish()
 }
 
-// commonRoot is the folder of the file, or the one above it, if all sources are in it; else the root of their git checkout; else the folder that holds
-// all of them.
+// commonRoot is the folder of the file, or the one above it, if all sources are in it; else the
+// root of their git checkout; else the folder that holds all of them.
 func commonRoot(dir string, list []command) string {
 	common := ""
 	for i, c := range list {
@@ -135,7 +136,8 @@ func (b *Build) compileCommand(c command) error {
 	return nil
 }
 
-// misnamed says that assembler is preprocessed, or is not, by an option and not by the ending of its file; "" if that is not so.
+// misnamed says that assembler is preprocessed, or is not, by an option and not by the ending of
+// its file; "" if that is not so.
 func misnamed(file string, words []string) string {
 	isRaw := path.Ext(file) == ".s"
 	switch {

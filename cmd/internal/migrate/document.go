@@ -8,7 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Document is a manifest of which each line is known: what stands in it, and how to do without. A plan of it that fails names lines.
+// Document is a manifest of which each line is known: what stands in it, and how to do without. A
+// plan of it that fails names lines.
 type Document struct {
 	Head   []string // comments
 	blocks []*block
@@ -237,7 +238,8 @@ func (d *Document) remove(gone *block) {
 	}
 }
 
-// UseCompiler names the nvcc of the other build, which is not the one that kbuild finds. It is false if that is said already.
+// UseCompiler names the nvcc of the other build, which is not the one that kbuild finds. It is
+// false if that is said already.
 func (d *Document) UseCompiler(nvcc string) bool {
 	for _, b := range d.blocks {
 		if b.kind == "toolchain" && nvcc != "" && !slices.ContainsFunc(b.attrs, func(a *attribute) bool { return a.key == "compiler" }) {

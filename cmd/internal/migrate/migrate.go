@@ -1,5 +1,6 @@
-// Package migrate makes a manifest of what another build tool knows: of a CMake build tree by CMake's file API, or of a compile_commands.json. It reads
-// command lines by the packages that write them, and knows nothing of how anything is built.
+// Package migrate makes a manifest of what another build tool knows: of a CMake build tree by
+// CMake's file API, or of a compile_commands.json. It reads command lines by the packages that
+// write them, and knows nothing of how anything is built.
 package migrate
 
 import (
@@ -81,8 +82,9 @@ type Group struct {
 	HostLTO bool
 }
 
-// Find reads what DIR is: a CMake build tree, a folder with a compile_commands.json, or such a file. root is where the manifest is to be; "" leaves that
-// to what is found. say tells what takes a while.
+// Find reads what DIR is: a CMake build tree, a folder with a compile_commands.json, or such a
+// file. root is where the manifest is to be; "" leaves that to what is found. say tells what takes
+// a while.
 func Find(dir, root string, say func(string)) (*Build, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -188,8 +190,8 @@ var errNone = errors.New("no C, C++, CUDA or assembler source was found in it")
 
 var imageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--image3=kind=(elf|ptx),sm=(\w+),`) })
 
-// unnamedCode returns what nvcc ships where no option names an architecture, or where -arch=native finds no
-// GPU: that differs by release, so nvcc is asked.
+// unnamedCode returns what nvcc ships where no option names an architecture, or where -arch=native
+// finds no GPU: that differs by release, so nvcc is asked.
 func (b *Build) unnamedCode(g *Group) []gencode.Code {
 	argv := []string{b.NVCC, "--dryrun", "-c", "-x", "cu", "/dev/null", "-o", "/dev/null"}
 	native := len(g.Codes) > 0

@@ -131,7 +131,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A device link packs code as the flags of its target say, so what all sources have does not stay in partitions.
+// A device link packs code as the flags of its target say, so what all sources have does not stay
+// in partitions.
 func TestPacking(t *testing.T) {
 	one, two := cudaGroup("a.cu"), cudaGroup("b.cu")
 	one.Flags, two.Flags = []string{"-Iinc", "-Xfatbin=-compress-all"}, []string{"-Xfatbin=-compress-all"}
@@ -179,8 +180,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// No line of a manifest names a path of the build tree, whatever the line was made from; the two words of
-// an option go together.
+// No line of a manifest names a path of the build tree, whatever the line was made from; the two
+// words of an option go together.
 func TestTreePaths(t *testing.T) {
 	g := cudaGroup("x.cu", "include", "b/gen")
 	g.Host = []string{"-include", "b/x.h", "-Xclang", "-load", "-Xclang", "/p/b/x.so", "-Wall"}

@@ -15,8 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// What CMake writes of a build tree for those who ask: the file API, documented in cmake-file-api(7). A client leaves a query in the tree, and the next run
-// of cmake answers it.
+// What CMake writes of a build tree for those who ask: the file API, documented in
+// cmake-file-api(7). A client leaves a query in the tree, and the next run of cmake answers it.
 
 type index struct {
 	CMake struct {
@@ -85,7 +85,8 @@ type toolchains struct {
 // query is what kbuild asks CMake.
 const query = `{"requests": [{"kind": "codemodel", "version": 2}, {"kind": "toolchains", "version": 1}]}` + "\n"
 
-// reply reads the newest answer in a build tree; exists is whether there is one of the kind that is wanted.
+// reply reads the newest answer in a build tree; exists is whether there is one of the kind that is
+// wanted.
 func reply(dir string) (idx index, exists bool, err error) {
 	files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), ".cmake/api/v1/reply/index-*.json"))
 	if len(files) == 0 {
@@ -178,8 +179,9 @@ func variables(file string) map[string]string {
 	return values
 }
 
-// rules is what the build files say, and the file API does not: which sources are compiled as relocatable device code, and which targets have a device
-// link of their own, and by which names programs look for shared libraries.
+// rules is what the build files say, and the file API does not: which sources are compiled as
+// relocatable device code, and which targets have a device link of their own, and by which names
+// programs look for shared libraries.
 type rules struct {
 	relocatable map[string]bool // folders of objects, "CMakeFiles/solver.dir"
 	linked      map[string]bool
@@ -230,7 +232,8 @@ func readRules(dir string) (rules, error) {
 	})
 }
 
-// ninja reads build statements, whose outputs are in the folder of their target and whose rules have the command.
+// ninja reads build statements, whose outputs are in the folder of their target and whose rules
+// have the command.
 func (r *rules) ninja(build, text string) {
 	relocatable := map[string]bool{} // rules
 	rule := ""

@@ -102,7 +102,8 @@ func (s *shaper) standards(b *block, t *Target, first *Group) map[string]string 
 	return std
 }
 
-// commonIncludes are folders that all groups search first, in this order, and with them all who depend on the target, who inherit them.
+// commonIncludes are folders that all groups search first, in this order, and with them all who
+// depend on the target, who inherit them.
 func (s *shaper) commonIncludes(t *Target) []string {
 	common := t.Groups[0].Includes
 	cut := func(n int) { common = common[:n] }
@@ -205,8 +206,8 @@ func hoist(list []said) said {
 	return all
 }
 
-// hoistPacking takes out of the groups how code is packed, if that is alike: the device link of a target
-// has its flags, and not those of partitions.
+// hoistPacking takes out of the groups how code is packed, if that is alike: the device link of a
+// target has its flags, and not those of partitions.
 func hoistPacking(list []said, all *said) {
 	var common [][]string
 	for _, s := range list {

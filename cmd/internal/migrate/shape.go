@@ -13,8 +13,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// The way from targets, as others have them, to blocks. A block has one value of most attributes, for all of its sources. What a partition cannot change is
-// said by flags, or the sources become a library of their own.
+// The way from targets, as others have them, to blocks. A block has one value of most attributes,
+// for all of its sources. What a partition cannot change is said by flags, or the sources become a
+// library of their own.
 
 var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
 
@@ -103,7 +104,8 @@ func (g *Group) fixed() string {
 	return fmt.Sprint(g.Codes, g.Std, g.FastMath, text(g.FTZ), text(g.PrecDiv), text(g.PrecSqrt), text(g.FMAD), g.MaxRegisters, g.DeviceDebug)
 }
 
-// parts are a target and libraries of those of its sources that must be compiled otherwise. Host code stays in the first.
+// parts are a target and libraries of those of its sources that must be compiled otherwise. Host
+// code stays in the first.
 func (s *shaper) parts(t *Target) []*Target {
 	groups := t.Groups
 	first := *t
@@ -130,7 +132,8 @@ func (s *shaper) parts(t *Target) []*Target {
 	return out
 }
 
-// closeDeps takes away what kbuild refuses among deps, or what would bring more into a program than it had.
+// closeDeps takes away what kbuild refuses among deps, or what would bring more into a program than
+// it had.
 func (s *shaper) closeDeps() {
 	for _, t := range s.targets {
 		t.Deps = slices.DeleteFunc(slices.Clone(t.Deps), func(d string) bool { return s.byName[d] == nil || d == t.Name })

@@ -82,8 +82,8 @@ func generated(file string) (includes, lines []string, ok bool) {
 	return includes, lines, true
 }
 
-// realSources returns the sources that a source of a build tree stands for: itself if the tree
-// does not have it, those that a unity source includes, none for the source of a precompiled header.
+// realSources returns the sources that a source of a build tree stands for: itself if the tree does
+// not have it, those that a unity source includes, none for the source of a precompiled header.
 func (b *Build) realSources(target, source string) []string {
 	if !b.inTree(source) {
 		return []string{source}
@@ -103,7 +103,8 @@ func (b *Build) realSources(target, source string) []string {
 	return out
 }
 
-// folders returns folders that are searched as a manifest has them, each once, without those of a build tree.
+// folders returns folders that are searched as a manifest has them, each once, without those of a
+// build tree.
 func (b *Build) folders(target, from string, dirs []string) (out []string) {
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
@@ -150,7 +151,8 @@ func (b *Build) options(target, dir, tool string, flags []string) (out []string)
 	return out
 }
 
-// included returns the options for headers that are included first: an option, and its words without -Xclang.
+// included returns the options for headers that are included first: an option, and its words
+// without -Xclang.
 func (b *Build) included(target, dir string, option, words []string) (out []string) {
 	for i := 0; i+1 < len(words); i += 2 {
 		name, file := words[i], words[i+1]

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// cpp is the preprocessor: what gcc's does with the directives that tests write. Macros have no arguments, and join words as they are defined.
+// cpp is the preprocessor: what gcc's does with the directives that tests write. Macros have no
+// arguments, and join words as they are defined.
 type cpp struct {
 	quoted  []string // folders of quoted includes
 	angled  []string // of both, CPATH among them

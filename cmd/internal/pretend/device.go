@@ -36,7 +36,8 @@ func isDevice(line string) bool {
 	return strings.Contains(line, "__global__") || strings.Contains(line, "__device__")
 }
 
-// cicc makes PTX or LTO-IR, and the stub for host code. Its output tells of lines where that is asked for, and LTO-IR always does.
+// cicc makes PTX or LTO-IR, and the stub for host code. Its output tells of lines where that is
+// asked for, and LTO-IR always does.
 func cicc(args []string) error {
 	o, input, flags := named(args)
 	text, err := os.ReadFile(input)
@@ -182,7 +183,8 @@ func fatbinary(args []string) error {
 	return os.WriteFile(text, fmt.Appendf(nil, "%s%s %x\n", fatbinWord, section, c), 0o666)
 }
 
-// nvlink makes a cubin of all that its inputs hold. The list of modules for the host code goes by what they are.
+// nvlink makes a cubin of all that its inputs hold. The list of modules for the host code goes by
+// what they are.
 func nvlink(args []string) error {
 	args, err := expanded(args)
 	if err != nil {

@@ -151,8 +151,9 @@ func gccCompile(args []string) error {
 	return os.WriteFile(o.out, object, 0o666)
 }
 
-// writeBeside writes what goes beside the object, under its name, and gives what the object holds for it: the name of the .dwo; where a
-// program is to write its profile, which is a full path; and the profile that the compile was guided by.
+// writeBeside writes what goes beside the object, under its name, and gives what the object holds
+// for it: the name of the .dwo; where a program is to write its profile, which is a full path; and
+// the profile that the compile was guided by.
 func (o options) writeBeside(text string) (told string, err error) {
 	stem := strings.TrimSuffix(o.out, filepath.Ext(o.out))
 	here, err := os.Getwd()
@@ -174,7 +175,8 @@ func (o options) writeBeside(text string) (told string, err error) {
 	return told, err
 }
 
-// profile is the content of a .gcda, which is beside the object or, under its whole name, in a folder.
+// profile is the content of a .gcda, which is beside the object or, under its whole name, in a
+// folder.
 func profile(dir, here, file string) string {
 	if dir != "" {
 		file = dir + "/" + strings.ReplaceAll(here+"/"+file, "/", "#")
@@ -238,7 +240,8 @@ type place struct {
 	text string
 }
 
-// linesOf are the lines of a preprocessed text that hold something. One without line markers has their numbers in itself.
+// linesOf are the lines of a preprocessed text that hold something. One without line markers has
+// their numbers in itself.
 func linesOf(text string) (lines []place) {
 	at := place{file: "-", line: 1}
 	for l := range strings.Lines(text) {

@@ -59,7 +59,8 @@ func (l *linker) word(w string) {
 // systemLibs are libraries that a linker finds by itself.
 const systemLibs = " cudart_static cudart cudadevrt rt pthread dl m stdc++ "
 
-// gccLink makes a program of all that it is given, in order. Intermediate code is compiled by lto1, whether the link is told of it or not.
+// gccLink makes a program of all that it is given, in order. Intermediate code is compiled by lto1,
+// whether the link is told of it or not.
 func gccLink(args []string) error {
 	o := gccOptions(args)
 	l := &o.ld
@@ -95,7 +96,8 @@ func gccLink(args []string) error {
 	return errors.Join(l.tell(o.out), os.WriteFile(o.out, text, 0o777))
 }
 
-// find is the file that is linked for an argument, "" for a library of the system. In each folder a shared library comes first.
+// find is the file that is linked for an argument, "" for a library of the system. In each folder a
+// shared library comes first.
 func (l *linker) find(in linked) (string, error) {
 	endings := []string{".so", ".a"}
 	if in.static {

@@ -1,11 +1,13 @@
-// Command pretend is a CUDA toolchain for tests: nvcc 11.8 with the programs behind it, gcc, g++ and ar, each by the name that
-// the program is called by. They take options, read and write files, warn and fail as measured of the real ones, and what they make
-// is of the real form where kbuild reads it: objects are ELF, with fatbins in them. There is no machine code in it. In its place stands
-// all that the real code depends on: the preprocessed text, the options that reach the output, the architecture, and the version of the tool. So an input
-// that kbuild has missed shows as other bytes.
+// Command pretend is a CUDA toolchain for tests: nvcc 11.8 with the programs behind it, gcc, g++
+// and ar, each by the name that the program is called by. They take options, read and write files,
+// warn and fail as measured of the real ones, and what they make is of the real form where kbuild
+// reads it: objects are ELF, with fatbins in them. There is no machine code in it. In its place
+// stands all that the real code depends on: the preprocessed text, the options that reach the
+// output, the architecture, and the version of the tool. So an input that kbuild has missed shows
+// as other bytes.
 //
-// A device function is a line of the text that says __global__ or __device__; all other lines are host code. A line warns in the pass
-// whose word it holds:
+// A device function is a line of the text that says __global__ or __device__; all other lines are
+// host code. A line warns in the pass whose word it holds:
 //
 //	#warning      the preprocessor, in every pass that reads the line
 //	never_used    cicc, on a device line
@@ -15,7 +17,8 @@
 //
 // A device line that says ptxas_rejects fails there.
 //
-// Standard packages that take long to start, regexp among them, are not used: a test runs tens of thousands of these processes.
+// Standard packages that take long to start, regexp among them, are not used: a test runs tens of
+// thousands of these processes.
 package main
 
 import (
@@ -26,7 +29,8 @@ import (
 	"strings"
 )
 
-// version is that of the tools: the end of the name of the program, g++-2. Its content is another one too.
+// version is that of the tools: the end of the name of the program, g++-2. Its content is another
+// one too.
 var version = func() string {
 	exe, _ := os.Executable()
 	_, v, _ := strings.Cut(filepath.Base(exe), "-")

@@ -100,7 +100,8 @@ func cubin(text string, arch int) []byte {
 	return elfFile(head, sections)
 }
 
-// hostObject is what the host compiler makes: code, the symbols that it wants, and device code in the section that holds it.
+// hostObject is what the host compiler makes: code, the symbols that it wants, and device code in
+// the section that holds it.
 func hostObject(code, fatbinSection string, fatbin []byte, wants []string) []byte {
 	names, symbols := []byte{0}, make([]byte, elf.Sym64Size)
 	symbol := func(name string, info byte, section uint16) {

@@ -7,7 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Commands writes the commands with their options, the options of all, and what the environment and the exit status mean.
+// Commands writes the commands with their options, the options of all, and what the environment and
+// the exit status mean.
 func Commands(p page, app *kong.Application) {
 	p.section(2, "Commands")
 	for _, c := range app.Leaves(true) {

@@ -7,8 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion scripts ask `kbuild completion words` for what the last of the words may become, and offer files where it knows nothing. bash breaks
-// words at = and has the pieces as words of their own.
+// Completion scripts ask `kbuild completion words` for what the last of the words may become, and
+// offer files where it knows nothing. bash breaks words at = and has the pieces as words of their
+// own.
 var Completion = map[string]string{
 	"bash": `_kbuild() {
   local IFS=$'\n'
@@ -42,8 +43,8 @@ func Words(app *kong.Application, words []string, known Known) (found []string) 
 	return found
 }
 
-// joined are words with the names of instances in one piece, as in module.gemm:tile=64: bash breaks them at : and =. typed is what of the last one bash does
-// not want to hear again.
+// joined are words with the names of instances in one piece, as in module.gemm:tile=64: bash breaks
+// them at : and =. typed is what of the last one bash does not want to hear again.
 func joined(words []string) (out []string, typed string) {
 	glue := false
 	for _, w := range words {

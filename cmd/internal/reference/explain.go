@@ -10,8 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Explain writes what has a name: a block (library), an attribute of one (library.type), of any (opt), or a key of one (flags.nvcc). Where
-// several have it that are not the same, they are listed. Without a name the blocks are listed.
+// Explain writes what has a name: a block (library), an attribute of one (library.type), of any
+// (opt), or a key of one (flags.nvcc). Where several have it that are not the same, they are
+// listed. Without a name the blocks are listed.
 func Explain(w io.Writer, name string) error {
 	p := &terminal{w: w}
 	if name == "" {

@@ -1,5 +1,6 @@
-// Package reference writes what kbuild says of itself: the attributes of a manifest, from manifest.Schema(), and the command line, from kong's
-// model of it. Each is written for a terminal, as Markdown and as a man page by one traversal; the JSON schema is written beside them. It
+// Package reference writes what kbuild says of itself: the attributes of a manifest, from
+// manifest.Schema(), and the command line, from kong's model of it. Each is written for a terminal,
+// as Markdown and as a man page by one traversal; the JSON schema is written beside them. It
 // refuses to know what an attribute means: every sentence about one stands in the schema.
 package reference
 
@@ -53,7 +54,8 @@ func attributes(path string, b *manifest.Block) []entry {
 	return out
 }
 
-// short is the path without the block around a nested one: blocks of a name are one block wherever they stand.
+// short is the path without the block around a nested one: blocks of a name are one block wherever
+// they stand.
 func (e entry) short() string {
 	_, rest, nested := strings.Cut(e.path, ".")
 	if nested && manifest.Schema().Block(e.block.Name) == nil {

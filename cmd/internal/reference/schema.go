@@ -9,8 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// JSONSchema writes a schema of manifests in the JSON syntax of HCL: blocks are objects by name and label, an expression is a string with
-// "${...}". What a block has several times, and each body as hcl2json writes it, is a list.
+// JSONSchema writes a schema of manifests in the JSON syntax of HCL: blocks are objects by name and
+// label, an expression is a string with "${...}". What a block has several times, and each body as
+// hcl2json writes it, is a list.
 func JSONSchema(w io.Writer) error {
 	definitions := schema{"expression": schema{"type": "string", "pattern": `\$\{`}}
 	s := object(manifest.Schema(), definitions)
@@ -88,7 +89,8 @@ func value(a *manifest.Attribute) schema {
 	}
 }
 
-// text is a string, or one of the words of an attribute. A manifest may spell a number without quotes.
+// text is a string, or one of the words of an attribute. A manifest may spell a number without
+// quotes.
 func text(a *manifest.Attribute) schema {
 	if len(a.Words) == 0 {
 		return schema{"type": []string{"string", "number"}}

@@ -10,8 +10,9 @@ import (
 )
 
 // GitHub gives annotations as workflow commands
-// (https://docs.github.com/actions/reference/workflow-commands-for-github-actions): errors first, since GitHub shows the first ten of a kind.
-// workspace is the folder of the checkout, by which GitHub knows files.
+// (https://docs.github.com/actions/reference/workflow-commands-for-github-actions): errors first,
+// since GitHub shows the first ten of a kind. workspace is the folder of the checkout, by which
+// GitHub knows files.
 func (r *Report) GitHub(workspace string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

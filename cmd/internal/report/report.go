@@ -1,5 +1,6 @@
-// Package report writes what a build said for the machines that read it: SARIF for code scanning, JUnit for the pages of CI systems, annotations for
-// GitHub. It is a sched.Observer that keeps one result for each command of the user's, however many passes it had.
+// Package report writes what a build said for the machines that read it: SARIF for code scanning,
+// JUnit for the pages of CI systems, annotations for GitHub. It is a sched.Observer that keeps one
+// result for each command of the user's, however many passes it had.
 package report
 
 import (
@@ -115,7 +116,8 @@ func (r *Report) command(a *graph.Action) *command {
 	return c
 }
 
-// add takes a message of a pass. What names no file is about the source, or where the manifest asks for the link.
+// add takes a message of a pass. What names no file is about the source, or where the manifest asks
+// for the link.
 func (c *command) add(m messages.Message, a *graph.Action) {
 	if m.File == "" && m.Line == 0 {
 		if slices.Contains(a.Inputs, a.Name) || slices.Contains(a.Driver().Argv, a.Name) {
@@ -150,7 +152,8 @@ func (r *Report) sorted() []*command {
 	return all
 }
 
-// within is a file, which may be relative to root, relative to a folder, with slashes; ok is false if it lies elsewhere.
+// within is a file, which may be relative to root, relative to a folder, with slashes; ok is false
+// if it lies elsewhere.
 func within(root, dir, file string) (rel string, ok bool) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(root, file)

@@ -16,7 +16,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// run is a build with a source that fails for two architectures, one with warnings, a device link that fails, and what nobody reached.
+// run is a build with a source that fails for two architectures, one with warnings, a device link
+// that fails, and what nobody reached.
 func run() *Report {
 	r := &Report{Root: "/p/pro ject", Version: "1.2.3"}
 	r.Start(9)
@@ -61,7 +62,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// What the schema of SARIF 2.1.0 demands, and code scanning besides: also of files with names that look like URLs, and of a message without a text.
+// What the schema of SARIF 2.1.0 demands, and code scanning besides: also of files with names that
+// look like URLs, and of a message without a text.
 func TestSARIFIsValid(t *testing.T) {
 	r := run()
 	odd := func(id int, name string, said string) {

@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
 )
 
-// SARIF 2.1.0 (OASIS, 2020), as far as code scanning reads it: results with a rule, a level, a text and a place.
+// SARIF 2.1.0 (OASIS, 2020), as far as code scanning reads it: results with a rule, a level, a text
+// and a place.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// Of assembler it is known what it defines for others, which are the labels that it makes global, and which names it uses.
+// Of assembler it is known what it defines for others, which are the labels that it makes global,
+// and which names it uses.
 
 // isAssembler reports a source for the assembler.
 func isAssembler(file string) bool { return path.Ext(file) == ".s" || path.Ext(file) == ".S" }
@@ -21,7 +22,8 @@ var (
 	statementRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*[.\w]+`) })
 )
 
-// otherCPUs are words in the paths of assembler for other machines and systems than a kbuild project is built by here.
+// otherCPUs are words in the paths of assembler for other machines and systems than a kbuild
+// project is built by here.
 const otherCPUs = `arm|armv\d\w*|arm32|arm64|aarch\d+|neon|sve|ppc\w*|power(?:pc)?\d*|riscv\w*|mips\w*|sparc\w*|s390x?|loongarch\w*|alpha|ia64|m68k|i[3-6]86|x86_32|win(?:dows|32|64)?|msvc|darwin|macos|apple|osx`
 
 // assemblerEvents reads assembler. Only .S has directives for the preprocessor.
@@ -69,7 +71,8 @@ func assemblerEvents(file, text string) (all []event) {
 	return all
 }
 
-// whyUnwanted is why assembler is in no target; "" if it may be in one. defs are what other sources define.
+// whyUnwanted is why assembler is in no target; "" if it may be in one. defs are what other sources
+// define.
 func (t *Tree) whyUnwanted(u *unit, defs map[string]bool) string {
 	dir := path.Dir(u.file)
 	m := madeFromRE().FindStringSubmatch(t.text(u.file))

@@ -159,7 +159,8 @@ func (s *cmakeScope) variable(name, at string) {
 	}
 }
 
-// architectures are those of CMAKE_CUDA_ARCHITECTURES: 80 (machine code and PTX), 80-real, 90-virtual, all.
+// architectures are those of CMAKE_CUDA_ARCHITECTURES: 80 (machine code and PTX), 80-real,
+// 90-virtual, all.
 func (s *cmakeScope) architectures(v, at string) {
 	s.h.archs = nil // the last value counts
 	for _, a := range strings.FieldsFunc(v, func(r rune) bool { return r == ';' || r == ' ' }) {

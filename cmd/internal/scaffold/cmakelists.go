@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Files of CMake are read, never run: variables, conditions and loops are followed as far as they are plain. A CMake that has configured the project knows all of
-// it, and kbuild init --from asks it.
+// Files of CMake are read, never run: variables, conditions and loops are followed as far as they
+// are plain. A CMake that has configured the project knows all of it, and kbuild init --from asks
+// it.
 
 // cmake is what has been read.
 type cmake struct {

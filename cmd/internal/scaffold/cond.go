@@ -167,7 +167,8 @@ func (c *condition) unary() value {
 	}
 }
 
-// conditionWords are the words of a condition, with its numbers, its operators and the texts of strings.
+// conditionWords are the words of a condition, with its numbers, its operators and the texts of
+// strings.
 func conditionWords(text string) (out []string) {
 	for i := 0; i < len(text); {
 		n := 1

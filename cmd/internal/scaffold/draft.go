@@ -163,7 +163,8 @@ func (w *draftWriter) attribute(b *block, a *attribute, indent string) {
 	}
 }
 
-// Drop takes out what a plan refuses, and says so. It is false if that is nothing of the manifest's blocks.
+// Drop takes out what a plan refuses, and says so. It is false if that is nothing of the manifest's
+// blocks.
 func (d *Draft) Drop(faults []Fault) bool {
 	var from []origin
 	for _, f := range faults {

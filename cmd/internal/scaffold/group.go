@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// What makes a program is found as a linker does: from the file with the main on, what is declared, used and not defined is looked for in the other files, the nearest
-// first. What several programs need is a library for each folder.
+// What makes a program is found as a linker does: from the file with the main on, what is declared,
+// used and not defined is looked for in the other files, the nearest first. What several programs
+// need is a library for each folder.
 
 // target is a program or a library of the manifest.
 type target struct {
@@ -147,7 +148,8 @@ func isNamed(u *unit) bool {
 	return u.hints.named[base] || u.hints.named[stem+".o"] || u.hints.named[stem] || u.hints.named[stem+".lo"]
 }
 
-// globbed reports a source that a pattern of a build file means. Below its folder is enough, since patterns are followed but in part.
+// globbed reports a source that a pattern of a build file means. Below its folder is enough, since
+// patterns are followed but in part.
 func globbed(pattern, file string) bool {
 	dir := path.Dir(pattern)
 	ok, _ := path.Match(path.Base(pattern), path.Base(file))
@@ -175,7 +177,8 @@ func headers(needs []need) (out []string) {
 	return out
 }
 
-// link finds which units a unit needs. parts are sources that others include; one that a program needs and does not include is compiled all the same.
+// link finds which units a unit needs. parts are sources that others include; one that a program
+// needs and does not include is compiled all the same.
 func (g *grouping) link(parts []*unit) {
 	index := func(units []*unit) map[string][]*unit {
 		by := map[string][]*unit{}
@@ -293,8 +296,8 @@ func (u *unit) vendor() string {
 // place is where the units of a folder go that are no programs.
 type place struct{ dir, vendor string }
 
-// adopt gives a program that is alone in its folder what nobody there asks for by name: sources that register themselves, as tests do, and those that
-// its build file names.
+// adopt gives a program that is alone in its folder what nobody there asks for by name: sources
+// that register themselves, as tests do, and those that its build file names.
 func (g *grouping) adopt() {
 	alone, needed := map[string]*unit{}, map[*unit]bool{}
 	for _, u := range g.units {
@@ -380,7 +383,8 @@ func (g *grouping) libraries(users map[*unit][]*target, programs []*target) (lib
 	return g.merge(libraries, home), home
 }
 
-// only is the program that all units of a folder are for: it lies there, or no other has a use for any. A folder with a build file of its own is a library.
+// only is the program that all units of a folder are for: it lies there, or no other has a use for
+// any. A folder with a build file of its own is a library.
 func (g *grouping) only(at place, units []*unit, users map[*unit][]*target, programs []*target) *target {
 	var here []*target
 	for _, p := range programs {
@@ -430,7 +434,8 @@ func (g *grouping) hasBuildFile(dir string) bool {
 	return slices.ContainsFunc(g.build, func(f string) bool { return path.Dir(f) == dir })
 }
 
-// unnamed leaves out of what is built by default what no build file names where one names sources one by one, and no program needs.
+// unnamed leaves out of what is built by default what no build file names where one names sources
+// one by one, and no program needs.
 func (g *grouping) unnamed(t *target, users map[*unit][]*target) {
 	explicit, building := false, len(g.build) > 0 && t.kind == "library"
 	for _, u := range t.units {

@@ -76,7 +76,8 @@ func (t *Tree) hintsAt(dir string) *hints {
 	return h
 }
 
-// hintsOf is what holds for a file: what its folder's build file says, and then what those above say.
+// hintsOf is what holds for a file: what its folder's build file says, and then what those above
+// say.
 func (t *Tree) hintsOf(file string) *hints {
 	out := newHints()
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
@@ -302,7 +303,8 @@ func (h *hints) include(t *Tree, dir, v string) {
 	}
 }
 
-// cudaFolderRE are names of variables that say whether there is a GPU; who asks kbuild has one in mind.
+// cudaFolderRE are names of variables that say whether there is a GPU; who asks kbuild has one in
+// mind.
 var gpuRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(?:\w*_)?(?:USE_?|ENABLE_?|WITH_?|BUILD_?|HAVE_?)?(?:CUDA|GPU|NVIDIA|NVCC)(?:_BACKEND|_FOUND|_SUPPORT|_ENABLED)?$`)
 })

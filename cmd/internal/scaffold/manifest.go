@@ -57,7 +57,8 @@ func (t *Tree) Draft() *Draft {
 	return s.draft
 }
 
-// findVendors are those that have sources, NVIDIA if there are none. A single one needs no names of its own.
+// findVendors are those that have sources, NVIDIA if there are none. A single one needs no names of
+// its own.
 func (s *shaper) findVendors() {
 	has := map[string]bool{}
 	for _, t := range s.targets {
@@ -177,7 +178,8 @@ func (s *shaper) sources(t *target) *attribute {
 	return &attribute{key: "sources", open: "concat(glob(" + strings.Join(globs, ", ") + "), [", items: items}
 }
 
-// libs are the system's and the tree's. A library that is not there leaves the target out of what is built by default.
+// libs are the system's and the tree's. A library that is not there leaves the target out of what
+// is built by default.
 func (s *shaper) libs(t *target) (libs, prebuilts []string) {
 	for _, u := range t.units {
 		for _, l := range u.libs() {
@@ -206,7 +208,8 @@ func (s *shaper) libs(t *target) (libs, prebuilts []string) {
 	return libs, prebuilts
 }
 
-// hostOnly reports a program without device code that calls CUDA's runtime, which kbuild links by itself only where there is some.
+// hostOnly reports a program without device code that calls CUDA's runtime, which kbuild links by
+// itself only where there is some.
 func (s *shaper) hostOnly(t *target) bool {
 	if t.kind != "executable" {
 		return false

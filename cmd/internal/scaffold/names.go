@@ -14,7 +14,8 @@ var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[
 // plainDirs are folders whose names say nothing of what is in them.
 var plainDirs = []string{"src", "source", "sources", "lib", "cuda", "hip", "gpu", "cpp", "app", "apps"}
 
-// nameTargets names programs after their sources, libraries after their folders, and makes the names unique by the folders above.
+// nameTargets names programs after their sources, libraries after their folders, and makes the
+// names unique by the folders above.
 func (g *grouping) nameTargets() {
 	programs := slices.ContainsFunc(g.targets, func(t *target) bool { return t.kind == "executable" })
 	for _, kind := range []string{"library", "executable"} {
@@ -100,7 +101,8 @@ func longName(t *target) string {
 	return clean(dir)
 }
 
-// outputName is the name of a program's file: what the name would be if references had no rules, where nothing was put before it.
+// outputName is the name of a program's file: what the name would be if references had no rules,
+// where nothing was put before it.
 func (t *target) outputName() string {
 	f := path.Base(mainOf(t).file)
 	if stem := strings.TrimSuffix(f, path.Ext(f)); clean(stem) == t.name && !strings.ContainsAny(stem, " /$`") {

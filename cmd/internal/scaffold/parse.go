@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// parser follows code through its braces. Statements of namespaces and classes are taken apart; in bodies only the names count.
+// parser follows code through its braces. Statements of namespaces and classes are taken apart; in
+// bodies only the names count.
 type parser struct {
 	qualifiers map[string]string
 	cur        *code
@@ -249,7 +250,8 @@ func isFunction(stmt []string) bool {
 // attributes of declarations that have parentheses.
 var parenthesised = []string{"__launch_bounds__", "__attribute__", "__declspec", "alignas", "__align__", "decltype", "noexcept", "__maxnreg__", "__cluster_dims__", "throw", "explicit"}
 
-// plainStatement is a statement without template parameters, attributes and macros that stand before it.
+// plainStatement is a statement without template parameters, attributes and macros that stand
+// before it.
 func (p *parser) plainStatement(stmt []string) []string {
 	for len(stmt) > 1 && stmt[0] == "template" && stmt[1] == "<" {
 		stmt = stmt[1+angled(stmt[1:]):]

@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// What testdata holds of trees becomes the manifest that stands behind it. Files below sys and lib are not of the tree, but headers and libraries of the machine.
+// What testdata holds of trees becomes the manifest that stands behind it. Files below sys and lib
+// are not of the tree, but headers and libraries of the machine.
 func TestGoldens(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txtar")
 	if len(files) == 0 {
@@ -73,7 +74,8 @@ func write(t testing.TB, name, text string) {
 	}
 }
 
-// What a plan refuses is taken out, with what cannot be without it, and said. Nothing is left to build where that was all.
+// What a plan refuses is taken out, with what cannot be without it, and said. Nothing is left to
+// build where that was all.
 func TestDrop(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "lib/a.cu"), "void a() {}\n")
@@ -278,7 +280,8 @@ func codeOf(t *testing.T, files map[string]string) string {
 
 const program = "__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n"
 
-// TestArchitectures holds the code of manifests for Makefiles against what nvcc ships by the same options.
+// TestArchitectures holds the code of manifests for Makefiles against what nvcc ships by the same
+// options.
 func TestArchitectures(t *testing.T) {
 	text, err := os.ReadFile("../migrate/testdata/architectures.txt")
 	if err != nil {

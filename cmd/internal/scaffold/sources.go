@@ -1,5 +1,6 @@
-// Package scaffold writes a first manifest for the sources of a folder: a program for each file with a main, and libraries of what they share. It
-// knows what sources and build files look like, and starts no compiler.
+// Package scaffold writes a first manifest for the sources of a folder: a program for each file
+// with a main, and libraries of what they share. It knows what sources and build files look like,
+// and starts no compiler.
 package scaffold
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Machine is what is known of the compilers here. The zero value knows nothing: then any header may be there.
+// Machine is what is known of the compilers here. The zero value knows nothing: then any header may
+// be there.
 type Machine struct {
 	Includes []string // folders of headers of the system and the toolkit, absolute
 	LibDirs  []string // folders of libraries
@@ -94,7 +96,8 @@ var (
 // largest is the size of a source that is read.
 const largest = 8 << 20
 
-// Find looks for sources below a folder, but in folders of builds and of others' code. What is in the latter is found by includes.
+// Find looks for sources below a folder, but in folders of builds and of others' code. What is in
+// the latter is found by includes.
 func Find(dir string, m Machine) (*Tree, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

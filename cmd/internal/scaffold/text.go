@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Sources are read without a compiler: lines are told from comments, directives from code, and of code it is known what it defines, declares and uses. That is what a
-// linker will want of it, near enough to say which files make a program.
+// Sources are read without a compiler: lines are told from comments, directives from code, and of
+// code it is known what it defines, declares and uses. That is what a linker will want of it, near
+// enough to say which files make a program.
 
 // event is a directive, or the code up to the next one.
 type event struct {
@@ -164,7 +165,8 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// words are the identifiers and marks of code: names, ::, <<<, >>>, and single characters. Numbers are "0".
+// words are the identifiers and marks of code: names, ::, <<<, >>>, and single characters. Numbers
+// are "0".
 func words(text string) (out []string) {
 	for i := 0; i < len(text); {
 		switch b := text[i]; {
@@ -205,7 +207,8 @@ func directive(text string) (kind, rest string) {
 	return text[:end], strings.TrimSpace(text[end:])
 }
 
-// events reads a file. qualifiers are the macros of the tree that stand for __device__ and the like.
+// events reads a file. qualifiers are the macros of the tree that stand for __device__ and the
+// like.
 func events(text string, qualifiers map[string]string) (all []event) {
 	p := &parser{qualifiers: qualifiers}
 	for _, l := range lines(text) {

@@ -80,7 +80,8 @@ func (t *Tree) unitOf(file, language string) *unit {
 	return u
 }
 
-// foreign are macros that compilers and systems define for others than those that a kbuild project is built by here.
+// foreign are macros that compilers and systems define for others than those that a kbuild project
+// is built by here.
 var foreign = []string{"_WIN32", "_WIN64", "_MSC_VER", "__APPLE__", "__MINGW32__", "__CYGWIN__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_HCC__", "__HIP__", "__HIP_PLATFORM_NVIDIA__",
 	"__INTEL_COMPILER", "__ANDROID__", "__clang__", "__CUDACC__", "__NVCC__", "__CUDACC_RTC__", "__HIPCC_RTC__", "_OPENMP", "__SYCL_COMPILER_VERSION", "__INTEL_LLVM_COMPILER", "__FreeBSD__",
 	"__aarch64__", "__arm__", "__QNX__", "__cplusplus", "__OPENCL_VERSION__", "__OPENCL_C_VERSION__", "__CUDA_LIBDEVICE__", "__PGI", "__NVCOMPILER"}
@@ -284,7 +285,8 @@ func (u *unit) declare(s symbol) {
 	u.decls[s.key()] = s
 }
 
-// define notes what is defined. In a header it is inline, or should be; of a source that is included it is not.
+// define notes what is defined. In a header it is inline, or should be; of a source that is
+// included it is not.
 func (u *unit) define(s symbol, file string, c *code) {
 	u.all[s.key()] = true
 	if s.name == "main" && s.class == "" {
@@ -353,13 +355,15 @@ const (
 	generated
 )
 
-// resolution is what an include names: a file of the tree, and the folder to search for it, "" if it is found without.
+// resolution is what an include names: a file of the tree, and the folder to search for it, "" if
+// it is found without.
 type resolution struct {
 	how       int
 	file, dir string
 }
 
-// resolve finds what is included: beside the includer, in the folders of build files, on the system, then the nearest of the tree that ends so.
+// resolve finds what is included: beside the includer, in the folders of build files, on the
+// system, then the nearest of the tree that ends so.
 func (t *Tree) resolve(u *unit, from, name string) resolution {
 	quoted, plain := strings.HasPrefix(name, `"`), strings.Trim(name, `"<>`)
 	own := path.Join(path.Dir(from), plain)
@@ -390,7 +394,8 @@ func (t *Tree) resolve(u *unit, from, name string) resolution {
 
 func inside(file string) bool { return file != ".." && !strings.HasPrefix(file, "../") }
 
-// nearest is the file of the tree that ends as the include says, next to the includer. One of a folder that shadows headers of the system comes last.
+// nearest is the file of the tree that ends as the include says, next to the includer. One of a
+// folder that shadows headers of the system comes last.
 func (t *Tree) nearest(from, plain string, quoted bool) (file, dir string) {
 	if strings.HasPrefix(plain, "/") {
 		return "", ""

@@ -90,7 +90,8 @@ func (s *shaper) modeOf(t *target, defaults *block) string {
 	return ""
 }
 
-// share moves into defaults what all targets say that can say it. Whatever a target does not say must not come to it by them.
+// share moves into defaults what all targets say that can say it. Whatever a target does not say
+// must not come to it by them.
 func (s *shaper) share(defaults *block) {
 	for _, key := range shared {
 		var first *attribute
@@ -139,7 +140,8 @@ func (s *shaper) shareMode(defaults *block) {
 	}
 }
 
-// shareMost moves into defaults what most targets say, if the others say another value, or can say that they have none.
+// shareMost moves into defaults what most targets say, if the others say another value, or can say
+// that they have none.
 func (s *shaper) shareMost(defaults *block, key string) {
 	votes, say := map[string]int{}, 0
 	var most *attribute

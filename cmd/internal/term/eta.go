@@ -8,8 +8,8 @@ import (
 )
 
 // forecast estimates the time left: the expected durations of what has not ended, spread over the
-// jobs, but not less than the longest running action still needs. It is an upper guess while actions
-// may yet turn out to be cached.
+// jobs, but not less than the longest running action still needs. It is an upper guess while
+// actions may yet turn out to be cached.
 type forecast struct {
 	expected func(*graph.Action) (time.Duration, bool)
 	jobs     int
@@ -60,7 +60,8 @@ func usual(a *graph.Action) time.Duration {
 	return max(cost, time.Millisecond)
 }
 
-// pace is how what ran compares with what is usual. Short steps run first, and say little of those to come: at the beginning it is not below 1.
+// pace is how what ran compares with what is usual. Short steps run first, and say little of those
+// to come: at the beginning it is not below 1.
 func (f *forecast) pace() float64 {
 	pace := f.spent.Seconds() / f.usual.Seconds()
 	if 4*f.ran < f.all {
@@ -69,7 +70,8 @@ func (f *forecast) pace() float64 {
 	return pace
 }
 
-// left is the estimate; ok is false while there is nothing to base it on. Actions without history count with what is usual, at the pace of what ran so far.
+// left is the estimate; ok is false while there is nothing to base it on. Actions without history
+// count with what is usual, at the pace of what ran so far.
 func (f *forecast) left(now time.Time, running []runningAction) (left time.Duration, ok bool) {
 	if len(f.pending)+len(f.unknown) == 0 || len(f.unknown) > 0 && f.ran == 0 {
 		return 0, false
@@ -94,7 +96,8 @@ func (f *forecast) left(now time.Time, running []runningAction) (left time.Durat
 	return max(longest, work/time.Duration(jobs)), true
 }
 
-// shown is the estimate for people, which never grows: when the end comes no nearer, it stays for as long as it is wrong, and then nothing is said.
+// shown is the estimate for people, which never grows: when the end comes no nearer, it stays for
+// as long as it is wrong, and then nothing is said.
 func (f *forecast) shown(now time.Time, running []runningAction) (left time.Duration, ok bool) {
 	left, ok = f.left(now, running)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// events writes one JSON object a line. New fields may come; those here keep their names and meaning.
-// A nil *events writes nothing.
+// events writes one JSON object a line. New fields may come; those here keep their names and
+// meaning. A nil *events writes nothing.
 type events struct {
 	enc *json.Encoder
 	dry bool
@@ -64,7 +64,8 @@ type diagnosticEvent struct {
 	Column   int    `json:"column,omitempty"`
 }
 
-// messageEvent is what a compiler or linker said of a place. Passes for several architectures may say the same.
+// messageEvent is what a compiler or linker said of a place. Passes for several architectures may
+// say the same.
 type messageEvent struct {
 	Event    string            `json:"event"`
 	Action   graph.ActionID    `json:"action"`

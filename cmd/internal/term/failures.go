@@ -11,9 +11,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A source with a mistake fails in several passes: that of the host, and one for each architecture that was at work already. All say the same, and the
-// person has one mistake to mend. So a failed command is shown once, when its first pass fails; another pass adds what is new in what it says, and the
-// list at the end has the passes that failed.
+// A source with a mistake fails in several passes: that of the host, and one for each architecture
+// that was at work already. All say the same, and the person has one mistake to mend. So a failed
+// command is shown once, when its first pass fails; another pass adds what is new in what it says,
+// and the list at the end has the passes that failed.
 
 // failures are the commands that failed, in order.
 type failures struct {
@@ -45,7 +46,8 @@ func (f *failures) ran(a *graph.Action, reason string) {
 	}
 }
 
-// add notes a failure. again is true if another pass of the command failed before, news if it did not say this.
+// add notes a failure. again is true if another pass of the command failed before, news if it did
+// not say this.
 func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news bool) {
 	text := strings.TrimSpace(string(r.Output))
 	if text == "" && r.Err != nil {

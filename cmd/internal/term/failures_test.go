@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Passes of one command that say the same are one failure, which is shown once; the list at the end has them all.
+// Passes of one command that say the same are one failure, which is shown once; the list at the end
+// has them all.
 func TestFailedPasses(t *testing.T) {
 	var out strings.Builder
 	p := New(Options{Err: &out, Mode: None})

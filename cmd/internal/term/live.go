@@ -6,9 +6,10 @@ import (
 	"io"
 )
 
-// live is the part of a terminal that is redrawn in place: the last few lines, below everything that
-// stays. Between calls the cursor stands at the end of the last of these lines; no line is wider than
-// the terminal, so that none wraps. Each change is one Write: terminals show no half of it.
+// live is the part of a terminal that is redrawn in place: the last few lines, below everything
+// that stays. Between calls the cursor stands at the end of the last of these lines; no line is
+// wider than the terminal, so that none wraps. Each change is one Write: terminals show no half of
+// it.
 type live struct {
 	w      io.Writer
 	widths []int // columns of each line on the screen
@@ -32,8 +33,8 @@ func up(b *bytes.Buffer, rows int) {
 	}
 }
 
-// erase blanks rows rows and returns to the first. It goes row by row: tmux takes "erase below" at the
-// top of the screen for `clear` and moves what it erased into the history.
+// erase blanks rows rows and returns to the first. It goes row by row: tmux takes "erase below" at
+// the top of the screen for `clear` and moves what it erased into the history.
 func erase(b *bytes.Buffer, rows int) {
 	b.WriteString(eraseRight)
 	for range rows - 1 {

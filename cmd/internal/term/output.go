@@ -6,8 +6,9 @@ import (
 	"io"
 )
 
-// Output is standard output. It carries what was asked for, so what could not be written of it is a failure, whoever wrote it and whether
-// or not he looked. A reader that went away, as behind `| head`, is none: SIGPIPE ends kbuild then, as it ends other programs.
+// Output is standard output. It carries what was asked for, so what could not be written of it is a
+// failure, whoever wrote it and whether or not he looked. A reader that went away, as behind `|
+// head`, is none: SIGPIPE ends kbuild then, as it ends other programs.
 //
 // Control characters are spelled out, unless a program reads what is written.
 type Output struct {
@@ -29,7 +30,8 @@ func (o *Output) Raw() *Output {
 	return o
 }
 
-// Paths is the output for paths that a program may read, as they are. A person gets them spelled out.
+// Paths is the output for paths that a program may read, as they are. A person gets them spelled
+// out.
 func (o *Output) Paths() *Output {
 	o.raw = !IsTerminal(o.To)
 	return o
@@ -42,7 +44,8 @@ func (o *Output) Event(v any) error {
 	return enc.Encode(v)
 }
 
-// Write implements io.Writer. Of text it writes whole lines, since a character may come in two pieces.
+// Write implements io.Writer. Of text it writes whole lines, since a character may come in two
+// pieces.
 func (o *Output) Write(p []byte) (int, error) {
 	text := p
 	if !o.raw || len(o.cut) > 0 {

@@ -1,5 +1,6 @@
 // Package term shows a build to people and to programs: a live status on a terminal, plain lines
-// elsewhere, JSON events and traces. It knows how things look and refuses to know how they are built.
+// elsewhere, JSON events and traces. It knows how things look and refuses to know how they are
+// built.
 package term
 
 import (
@@ -42,8 +43,9 @@ const redrawInterval = 100 * time.Millisecond
 // liveLines is the height of the live part.
 const liveLines = 5
 
-// Progress shows one run. It is a sched.Observer; its other methods may be called from any goroutine.
-// Finish must be called at the end, whatever happened, or the live lines stay on the terminal.
+// Progress shows one run. It is a sched.Observer; its other methods may be called from any
+// goroutine. Finish must be called at the end, whatever happened, or the live lines stay on the
+// terminal.
 type Progress struct {
 	opts   Options
 	mode   Mode
@@ -122,7 +124,8 @@ func (p *Progress) Start(total int) {
 	}
 }
 
-// tick calls do until quit closes, for the first time after one interval: a run with nothing to do never flashes.
+// tick calls do until quit closes, for the first time after one interval: a run with nothing to do
+// never flashes.
 func (p *Progress) tick(interval time.Duration, do func(now time.Time)) {
 	defer close(p.gone)
 	t := time.NewTicker(interval)
@@ -145,7 +148,8 @@ func (p *Progress) refresh(time.Time) {
 	p.redraw(nil)
 }
 
-// heartbeat is how often a log is looked at, silence how long it may say nothing: CI systems kill what is silent for some minutes.
+// heartbeat is how often a log is looked at, silence how long it may say nothing: CI systems kill
+// what is silent for some minutes.
 const (
 	heartbeat = 5 * time.Second
 	silence   = time.Minute
@@ -315,7 +319,8 @@ func (p *Progress) line(i ink, text string, cols int) liveLine {
 	return liveLine{text, p.ink(i, text)}
 }
 
-// header is "[12/17] 0:45, eta 0:12, 1 failed, 2 running, 9 cached": what is cut off on a narrow terminal matters least.
+// header is "[12/17] 0:45, eta 0:12, 1 failed, 2 running, 9 cached": what is cut off on a narrow
+// terminal matters least.
 func (p *Progress) header(now time.Time) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "[%d/%d] %s", p.done, p.total, clock(now.Sub(p.began)))

@@ -138,8 +138,8 @@ func TestTerminalScreens(t *testing.T) {
 	})
 }
 
-// TestPermanentLinesStay mixes live and permanent text in many ways: what stays must read as if there
-// had been no live lines at all.
+// TestPermanentLinesStay mixes live and permanent text in many ways: what stays must read as if
+// there had been no live lines at all.
 func TestPermanentLinesStay(t *testing.T) {
 	for _, rows := range []int{1, 2, 4, 24} {
 		synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,8 @@ func TestEstimateDoesNotGrow(t *testing.T) {
 	check(7*time.Second, 0, false)
 }
 
-// TestHeartbeat: a log tells of an action that will take long when it starts, and of what still runs when it was silent for a minute.
+// TestHeartbeat: a log tells of an action that will take long when it starts, and of what still
+// runs when it was silent for a minute.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -259,7 +260,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestLogs: a terminal of a CI system is a log, and one of GitHub folds what is long, and takes no line of a compiler for a command.
+// TestLogs: a terminal of a CI system is a log, and one of GitHub folds what is long, and takes no
+// line of a compiler for a command.
 func TestLogs(t *testing.T) {
 	for _, ci := range []string{"true", "1", "false", ""} {
 		if got, want := Auto.resolve(true && !InCI(environment("CI="+ci)), environment()), ci == "true" || ci == "1"; (got == Plain) != want {

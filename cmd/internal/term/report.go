@@ -21,7 +21,8 @@ func describe(a *graph.Action) string {
 	return oneLine(s)
 }
 
-// fit is describe for so many columns. The kind, the end of the name and an architecture say most: folders go first, then all architectures but one.
+// fit is describe for so many columns. The kind, the end of the name and an architecture say most:
+// folders go first, then all architectures but one.
 func fit(a *graph.Action, cols int) string {
 	text := describe(a)
 	if textWidth(text) <= cols {
@@ -77,7 +78,8 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 // longOutput is how many lines of a command a log of GitHub shows unfolded.
 const longOutput = 10
 
-// folded is what a log of GitHub gets of a command that went well: a group if it is long, and no line of it taken for a workflow command.
+// folded is what a log of GitHub gets of a command that went well: a group if it is long, and no
+// line of it taken for a workflow command.
 func (p *Progress) folded(text, said []byte) []byte {
 	if !p.opts.GitHub {
 		return text
@@ -111,7 +113,8 @@ func (p *Progress) hasLine(s sched.Status) bool {
 	return p.mode == Plain && s == sched.Ran
 }
 
-// settled says how an action came by its outputs without a process of this machine, or would come by them.
+// settled says how an action came by its outputs without a process of this machine, or would come
+// by them.
 func settled(s sched.Status, worker string, dry bool) string {
 	switch s {
 	case sched.Ran:

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Screen is a text on a terminal that is shown anew in place, and the keys that are typed meanwhile.
+// Screen is a text on a terminal that is shown anew in place, and the keys that are typed
+// meanwhile.
 type Screen struct {
 	Keys <-chan byte // closed when there are none any more
 

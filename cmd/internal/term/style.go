@@ -12,7 +12,8 @@ import (
 // Mode is how progress is shown.
 type Mode string
 
-// The modes of --progress. Auto is TTY on a terminal that can move its cursor and is none of a CI system, else Plain.
+// The modes of --progress. Auto is TTY on a terminal that can move its cursor and is none of a CI
+// system, else Plain.
 const (
 	Auto  Mode = "auto"
 	TTY   Mode = "tty"
@@ -33,8 +34,9 @@ func (m Mode) resolve(isTerminal bool, env func(string) string) Mode {
 	return Plain
 }
 
-// Color decides on colour: --color first, then NO_COLOR (https://no-color.org), then CLICOLOR_FORCE and CLICOLOR, of which 0 is no
-// (https://bixense.com/clicolors), then whether a terminal is there. Diagnostics use it too.
+// Color decides on colour: --color first, then NO_COLOR (https://no-color.org), then CLICOLOR_FORCE
+// and CLICOLOR, of which 0 is no (https://bixense.com/clicolors), then whether a terminal is there.
+// Diagnostics use it too.
 func Color(flag string, isTerminal bool, env func(string) string) bool {
 	switch flag {
 	case "always":

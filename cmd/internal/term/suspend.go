@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heedSuspension clears the live lines when the user suspends kbuild (Ctrl-Z): the shell writes there, and what it wrote must not be
-// overwritten when kbuild goes on.
+// heedSuspension clears the live lines when the user suspends kbuild (Ctrl-Z): the shell writes
+// there, and what it wrote must not be overwritten when kbuild goes on.
 func (p *Progress) heedSuspension(quit <-chan struct{}) {
 	suspended := make(chan os.Signal, 1)
 	signal.Notify(suspended, unix.SIGTSTP)
@@ -37,8 +37,9 @@ func (p *Progress) suspend(stop func()) {
 	stop()
 }
 
-// orphaned reports that no shell would have kbuild go on: the nearest ancestor in another process group is of another session, or there is
-// none. The kernel spares such processes SIGTSTP, and Go cannot give that signal its default meaning back.
+// orphaned reports that no shell would have kbuild go on: the nearest ancestor in another process
+// group is of another session, or there is none. The kernel spares such processes SIGTSTP, and Go
+// cannot give that signal its default meaning back.
 func orphaned() bool {
 	group, err := unix.Getpgid(0)
 	session, err2 := unix.Getsid(0)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// terminal is a small model of a screen: what it shows after the bytes that Progress writes. It knows
-// the sequences that Progress may use and fails on others; rows that scroll off are kept.
+// terminal is a small model of a screen: what it shows after the bytes that Progress writes. It
+// knows the sequences that Progress may use and fails on others; rows that scroll off are kept.
 type terminal struct {
 	t        *testing.T
 	mu       sync.Mutex

@@ -110,7 +110,8 @@ func (t *Trace) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	t.close(slot, string(r.Status))
 }
 
-// settled marks what came from the cache or failed without a process. The rest took no time worth a mark.
+// settled marks what came from the cache or failed without a process. The rest took no time worth a
+// mark.
 func (t *Trace) settled(a *graph.Action, r sched.Result) {
 	if r.Status != sched.Cached && r.Status != sched.Failed {
 		return
@@ -181,7 +182,8 @@ func (t *Trace) metadata() []traceEvent {
 	return list
 }
 
-// ReplaceFile has a reader see the old text or the new one. A device such as /dev/stdout is written in place.
+// ReplaceFile has a reader see the old text or the new one. A device such as /dev/stdout is written
+// in place.
 func ReplaceFile(file string, text []byte) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(file, text, 0o666)

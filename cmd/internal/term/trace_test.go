@@ -38,8 +38,9 @@ func readTrace(t *testing.T, file string) traceDoc {
 	return doc
 }
 
-// TestTraceSchema holds a trace to what the viewers need: every event has a phase, a time, a process and
-// a thread; slices have durations and never overlap in one thread; every thread has a name.
+// TestTraceSchema holds a trace to what the viewers need: every event has a phase, a time, a
+// process and a thread; slices have durations and never overlap in one thread; every thread has a
+// name.
 func TestTraceSchema(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.json")
 	synctest.Test(t, func(t *testing.T) {

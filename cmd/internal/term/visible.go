@@ -7,9 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// What comes from elsewhere, the names in a bundle or an archive, those of files and symbols, may hold control characters, which make a
-// terminal move its cursor, change its title or answer as if somebody typed. They are shown as escapes. What compilers say is their
-// business: they are tools of this machine and may colour it.
+// What comes from elsewhere, the names in a bundle or an archive, those of files and symbols, may
+// hold control characters, which make a terminal move its cursor, change its title or answer as if
+// somebody typed. They are shown as escapes. What compilers say is their business: they are tools
+// of this machine and may colour it.
 
 // Visible spells the control characters of a text out, \x1b for one, but for newlines and tabs.
 func Visible(s string) string { return spelled(s, "\n\t") }

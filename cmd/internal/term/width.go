@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// windowSize asks the terminal behind w for its columns and rows. 80 by 24 is the answer where there
-// is none to ask, or where it does not know (a serial line, some CI consoles).
+// windowSize asks the terminal behind w for its columns and rows. 80 by 24 is the answer where
+// there is none to ask, or where it does not know (a serial line, some CI consoles).
 func windowSize(w any) (cols, rows int) {
 	cols, rows = 80, 24
 	f, ok := w.(*os.File)

@@ -1,5 +1,7 @@
-// Command wheel writes a wheel of kbuild for pip: the programs of a folder, the package of CMake and a little Python. It is run by `make wheel`, and knows
-// what a wheel looks like and nothing of what is in it. It is Go, as what it packs: that Go is there, and a Python with a module that writes wheels need not be.
+// Command wheel writes a wheel of kbuild for pip: the programs of a folder, the package of CMake
+// and a little Python. It is run by `make wheel`, and knows what a wheel looks like and nothing of
+// what is in it. It is Go, as what it packs: that Go is there, and a Python with a module that
+// writes wheels need not be.
 package main
 
 import (

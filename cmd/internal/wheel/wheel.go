@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// wheel is a Python distribution: what pip install copies into an environment. Its format is PyPA's "binary distribution format" (PEP 427).
+// wheel is a Python distribution: what pip install copies into an environment. Its format is PyPA's
+// "binary distribution format" (PEP 427).
 type wheel struct {
 	version  string // as Python compares it
 	platform string // x86_64, aarch64
@@ -35,7 +36,8 @@ var python embed.FS
 
 const program, plain fs.FileMode = 0o755, 0o644
 
-// tags say which systems can use the wheel. The programs are static: what asks for a glibc is nvcc, which needs 2.17.
+// tags say which systems can use the wheel. The programs are static: what asks for a glibc is nvcc,
+// which needs 2.17.
 func (w *wheel) tags() []string {
 	return []string{"py3-none-manylinux2014_" + w.platform, "py3-none-manylinux_2_17_" + w.platform}
 }
@@ -45,7 +47,8 @@ func (w *wheel) name() string {
 	return "kbuild-" + w.version + "-py3-none-manylinux2014_" + w.platform + ".manylinux_2_17_" + w.platform + ".whl"
 }
 
-// script is a program that gets into the bin folder of the environment as it is. Entry points of Python would start an interpreter each time.
+// script is a program that gets into the bin folder of the environment as it is. Entry points of
+// Python would start an interpreter each time.
 func (w *wheel) script(name string, data []byte) {
 	w.add("kbuild-"+w.version+".data/scripts/"+name, program, data)
 }
@@ -85,7 +88,8 @@ func (w *wheel) describe(readme, license []byte) {
 	w.add(info+"RECORD", plain, record.Bytes()) // last, as the format recommends
 }
 
-// pack is the archive. It has no times and no users of this machine, so that the same files give the same bytes.
+// pack is the archive. It has no times and no users of this machine, so that the same files give
+// the same bytes.
 func (w *wheel) pack() ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -104,8 +108,9 @@ func (w *wheel) pack() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// pythonVersion is what `git describe` says, in the order of Python: a commit behind a tag comes before the next release, and has its own
-// name behind a plus, with which no index takes it. next is the release to come.
+// pythonVersion is what `git describe` says, in the order of Python: a commit behind a tag comes
+// before the next release, and has its own name behind a plus, with which no index takes it. next
+// is the release to come.
 func pythonVersion(described, next string) string {
 	tag := regexp.MustCompile(`^v?(\d+(?:\.\d+)+)$`).FindStringSubmatch(described)
 	if tag != nil {

@@ -23,7 +23,8 @@ func TestPythonVersion(t *testing.T) {
 	}
 }
 
-// The list of files has all of them with their digests, and comes last; programs can be run, and no time is in the archive.
+// The list of files has all of them with their digests, and comes last; programs can be run, and no
+// time is in the archive.
 func TestPack(t *testing.T) {
 	w := &wheel{version: "1.2.0", platform: "x86_64"}
 	if err := w.modules(); err != nil {

@@ -1,5 +1,6 @@
-// Package clang knows what hipcc and a clang that compiles CUDA have in common: one command for the host and one for each architecture,
-// which public options choose, and the answer to -###. It is pure: it runs nothing and looks nothing up.
+// Package clang knows what hipcc and a clang that compiles CUDA have in common: one command for the
+// host and one for each architecture, which public options choose, and the answer to -###. It is
+// pure: it runs nothing and looks nothing up.
 package clang
 
 import (
@@ -18,8 +19,8 @@ func Optimisation(o compiler.Options) []string {
 	return []string{"-O" + o.Opt}
 }
 
-// Args are the attributes in clang's words. Where it has an option for device code alone, that is used: the host code of a HIP or CUDA
-// source is compiled as plain C++ is.
+// Args are the attributes in clang's words. Where it has an option for device code alone, that is
+// used: the host code of a HIP or CUDA source is compiled as plain C++ is.
 func Args(o compiler.Options) []string {
 	argv := Optimisation(o)
 	add := func(a ...string) { argv = append(argv, a...) }
@@ -93,7 +94,8 @@ type Passes struct {
 	DeviceFlags []string // of compiles for an architecture
 }
 
-// PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and what else a pass says itself.
+// PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and
+// what else a pass says itself.
 func PassesOf(argv []string) Passes {
 	p := Passes{Clang: argv[0], Libs: map[string][]string{}}
 	for i := 1; i < len(argv); i++ {
@@ -108,7 +110,8 @@ func PassesOf(argv []string) Passes {
 	return p
 }
 
-// Commands is one source as clang's passes see it: what they have in common and what the source adds.
+// Commands is one source as clang's passes see it: what they have in common and what the source
+// adds.
 type Commands struct {
 	Passes
 	Language string // "hip", "cuda"
@@ -116,8 +119,8 @@ type Commands struct {
 	ID       string // -cuid: what static device variables are called by in the host's code and the device's; hexadecimal digits
 }
 
-// Device returns the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or in the modes rdc and lto to LLVM
-// bitcode.
+// Device returns the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or
+// in the modes rdc and lto to LLVM bitcode.
 func (c Commands) Device(code gencode.Code, output, depfile string) []string {
 	to := "-c"
 	if c.Language == "cuda" && !c.Bitcode {
@@ -127,21 +130,23 @@ func (c Commands) Device(code gencode.Code, output, depfile string) []string {
 	return c.pass(&code, more...)
 }
 
-// Text returns the argv that writes the source for one architecture as one text, with the headers in place of their includes. Macros,
-// comments and columns stay as they are, so that a compile of the text is the compile of the source.
+// Text returns the argv that writes the source for one architecture as one text, with the headers
+// in place of their includes. Macros, comments and columns stay as they are, so that a compile of
+// the text is the compile of the source.
 func (c Commands) Text(code gencode.Code, output, depfile string) []string {
 	more := slices.Concat([]string{"-E", "-frewrite-includes"}, c.dependencies(&code, depfile), []string{"-o", output})
 	return c.pass(&code, more...)
 }
 
-// Dependencies returns the argv that writes the dependency file of the pass for one architecture, and nothing else.
+// Dependencies returns the argv that writes the dependency file of the pass for one architecture,
+// and nothing else.
 func (c Commands) Dependencies(code gencode.Code, depfile string) []string {
 	more := slices.Concat([]string{"-E"}, c.dependencies(&code, depfile), []string{"-o", "/dev/null"})
 	return c.pass(&code, more...)
 }
 
-// Host returns the argv that compiles the host's code. placeholder is a file that stands for the device code, "" in the modes
-// rdc and lto, whose device link makes it.
+// Host returns the argv that compiles the host's code. placeholder is a file that stands for the
+// device code, "" in the modes rdc and lto, whose device link makes it.
 func (c Commands) Host(placeholder, output, depfile string) []string {
 	argv := c.dependencies(nil, depfile)
 	switch {
@@ -154,8 +159,9 @@ func (c Commands) Host(placeholder, output, depfile string) []string {
 	return c.pass(nil, append(argv, "-c", "-o", output)...)
 }
 
-// dependencies are the options that write a dependency file with system headers. Since clang 21 a pass of HIP's device code takes no
-// notice of -MD and -MF ("argument unused"); what the driver makes of them is known to all from 15 to 23.
+// dependencies are the options that write a dependency file with system headers. Since clang 21 a
+// pass of HIP's device code takes no notice of -MD and -MF ("argument unused"); what the driver
+// makes of them is known to all from 15 to 23.
 func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
 	if code == nil || c.Language != "hip" {
 		return []string{"-MD", "-MF", depfile}
@@ -167,8 +173,8 @@ func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
 	return argv
 }
 
-// pass is a command of clang for one side of the source. Options that only matter to another pass are in it as well: clang
-// would warn of them.
+// pass is a command of clang for one side of the source. Options that only matter to another pass
+// are in it as well: clang would warn of them.
 func (c Commands) pass(code *gencode.Code, more ...string) []string {
 	argv := append([]string{c.Clang}, c.Flags...)
 	argv = append(argv, "-Qunused-arguments")
@@ -181,23 +187,26 @@ func (c Commands) pass(code *gencode.Code, more ...string) []string {
 		}
 		argv = append(argv, OffloadArch+code.String())
 	}
-	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static device variable would then be called
-	// by the inode of its file, and otherwise on the device; for a device's pass it makes one of its own, unless it is given one.
+	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static
+	// device variable would then be called by the inode of its file, and otherwise on the device;
+	// for a device's pass it makes one of its own, unless it is given one.
 	argv = append(argv, CUID+c.ID, "-Xclang", CUID+c.ID)
 	argv = append(argv, more...)
 	return append(argv, "-x", c.Language, c.Source)
 }
 
-// Placeholder stands for device code while host code is compiled. No program has this literal, see fatbin.WithBundle.
+// Placeholder stands for device code while host code is compiled. No program has this literal, see
+// fatbin.WithBundle.
 const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
 
-// The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA, and of relocatable code of the new
-// offload driver.
+// The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA,
+// and of relocatable code of the new offload driver.
 const (
 	HIPCode     = ".hipfb"
 	CUDACode    = ".clang.fatbin"
 	OffloadCode = ".offload"
 )
 
-// EmbedOffload is the option of -cc1 that puts a file into the section .llvm.offloading. It does not look into the file.
+// EmbedOffload is the option of -cc1 that puts a file into the section .llvm.offloading. It does
+// not look into the file.
 const EmbedOffload = "-fembed-offload-object="

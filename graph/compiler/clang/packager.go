@@ -2,9 +2,10 @@ package clang
 
 import "strings"
 
-// Packager is the command that puts relocatable code of all architectures into one file, which the host's object embeds: for each an
-// argument "--image=file=F,triple=nvptx64-nvidia-cuda,arch=sm_80,kind=cuda". What kind of image it is, it takes from the ending of the
-// file: clang's all end in .o.
+// Packager is the command that puts relocatable code of all architectures into one file, which the
+// host's object embeds: for each an argument
+// "--image=file=F,triple=nvptx64-nvidia-cuda,arch=sm_80,kind=cuda". What kind of image it is, it
+// takes from the ending of the file: clang's all end in .o.
 type Packager struct {
 	Program  string
 	Flags    []string

@@ -8,10 +8,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// One command of hipcc, or of a clang for CUDA, is taken apart into the passes that it runs, each an action.
+// One command of hipcc, or of a clang for CUDA, is taken apart into the passes that it runs, each
+// an action.
 //
-// Each pass compiles the source and is keyed by the source and the headers that it reads, as a compile of C++ is. It is not keyed by
-// preprocessed text: what clang records and warns of depends on columns, macros and comments, which no such text has.
+// Each pass compiles the source and is keyed by the source and the headers that it reads, as a
+// compile of C++ is. It is not keyed by preprocessed text: what clang records and warns of depends
+// on columns, macros and comments, which no such text has.
 
 // Split is a command being taken apart.
 type Split struct {
@@ -19,7 +21,8 @@ type Split struct {
 	Commands Commands
 }
 
-// NewSplit takes apart the compile u of a language, "hip" or "cuda". passes are known from the driver's answer.
+// NewSplit takes apart the compile u of a language, "hip" or "cuda". passes are known from the
+// driver's answer.
 func NewSplit(u compiler.Unit, language string, passes Passes) *Split {
 	return &Split{u, Commands{Passes: passes, Language: language, Source: u.Whole.Inputs[0], ID: u.ID}}
 }
@@ -48,8 +51,8 @@ func (s *Split) Device(code gencode.Code, output string) {
 	s.Emit(a)
 }
 
-// Host plans the compile of the host's code, and returns its object. placeholder is what stands for device code that is put into it
-// afterwards, "" if there is none.
+// Host plans the compile of the host's code, and returns its object. placeholder is what stands for
+// device code that is put into it afterwards, "" if there is none.
 func (s *Split) Host(placeholder string) string {
 	output, staged := s.Dir+"/host.o", ""
 	if placeholder != "" {
@@ -73,8 +76,9 @@ func (s *Split) Pack(kind graph.Kind, argv, inputs []string, output string) {
 	s.Emit(a)
 }
 
-// InOnePiece plans the command as one. Its dependency file has the headers of the host's pass alone, so clang is asked for those of
-// each architecture. What enters its output unasked is not known then, so all of libs are inputs.
+// InOnePiece plans the command as one. Its dependency file has the headers of the host's pass
+// alone, so clang is asked for those of each architecture. What enters its output unasked is not
+// known then, so all of libs are inputs.
 func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
 	a := s.Whole
 	a.Work.Step = &graph.Step{}
@@ -85,7 +89,8 @@ func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
 	s.Emit(a)
 }
 
-// CommandOf is a compile as one command without what it says of its own files: the passes of a driver that told nothing.
+// CommandOf is a compile as one command without what it says of its own files: the passes of a
+// driver that told nothing.
 func CommandOf(whole *graph.Action) Passes {
 	argv := whole.Argv
 	return PassesOf(append(argv[:1:1], Ask(argv, "", whole.Inputs[0], whole.Outputs[0])...))

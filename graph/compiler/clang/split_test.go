@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// made are the actions of a split: kind, inputs, how their headers are known, whether there is a text for another machine.
+// made are the actions of a split: kind, inputs, how their headers are known, whether there is a
+// text for another machine.
 func made(lines bool, plan func(*Split)) (out []string) {
 	u := compiler.Unit{Dir: "parts", ID: "cafe", Lines: lines,
 		Whole: &graph.Action{Kind: graph.Compile, Inputs: []string{"a.hip"}, Outputs: []string{"a.o"}, Depfile: "a.o.d"},

@@ -10,11 +10,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// hipcc is asked as nvcc is: `hipcc -###` prints the commands that clang would run, and with HIPCC_VERBOSE=1 before them the clang
-// command that hipcc makes of its own. The first tell what enters an output unasked: the device libraries, which no dependency
-// file names. The second tells the flags of a clang that is run without hipcc, pass by pass, with the public options that choose
-// one (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the bundler's and the linker's commands are taken from clang's
-// answer, since no public option asks for them alone.
+// hipcc is asked as nvcc is: `hipcc -###` prints the commands that clang would run, and with
+// HIPCC_VERBOSE=1 before them the clang command that hipcc makes of its own. The first tell what
+// enters an output unasked: the device libraries, which no dependency file names. The second tells
+// the flags of a clang that is run without hipcc, pass by pass, with the public options that choose
+// one (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the bundler's and the linker's
+// commands are taken from clang's answer, since no public option asks for them alone.
 
 // The names that a question to hipcc uses.
 const (
@@ -22,7 +23,8 @@ const (
 	hipccSays = "hipcc-cmd:"
 )
 
-// folderOptions lead clang to its device libraries. Clang looks there while it is asked, which is not in the project's folder.
+// folderOptions lead clang to its device libraries. Clang looks there while it is asked, which is
+// not in the project's folder.
 var folderOptions = []string{"--rocm-path", "--hip-path", "--hip-device-lib-path", "--rocm-device-lib-path"}
 
 // fromRoot makes the value of a folder option absolute. root is "" to leave it.
@@ -40,8 +42,8 @@ func LooksInRelative(arg string) bool {
 	return ok && !path.IsAbs(dir) && slices.Contains(folderOptions, option)
 }
 
-// Ask turns the argv of a command of hipcc or clang, which runs in the folder root, into the question for its steps, as Ask does for
-// nvcc. What language the source is stands in argv.
+// Ask turns the argv of a command of hipcc or clang, which runs in the folder root, into the
+// question for its steps, as Ask does for nvcc. What language the source is stands in argv.
 func Ask(argv []string, root, source, output string) []string {
 	question := []string{"-###"}
 	for i := 1; i < len(argv); i++ {

@@ -13,16 +13,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Driver builds the command lines of a clang that compiles CUDA. It makes PTX by itself and runs ptxas and fatbinary of the
-// toolkit.
+// Driver builds the command lines of a clang that compiles CUDA. It makes PTX by itself and runs
+// ptxas and fatbinary of the toolkit.
 type Driver struct {
 	Path     string // of clang++
 	CUDAPath string // --cuda-path
 }
 
-// Compile gives the argv that compiles one source as clang does it in one piece. Whatever the toolkit's version is, clang is asked
-// to use it: that it is newer than those clang knows would be said by every pass. id is for -cuid, see clang.Commands: the names in
-// relocatable code are made of it.
+// Compile gives the argv that compiles one source as clang does it in one piece. Whatever the
+// toolkit's version is, clang is asked to use it: that it is newer than those clang knows would be
+// said by every pass. id is for -cuid, see clang.Commands: the names in relocatable code are made
+// of it.
 func (k Driver) Compile(c compiler.Compile, id string, o compiler.Options) []string {
 	argv := []string{k.Path, "--cuda-path=" + k.CUDAPath, "-Wno-unknown-cuda-version"}
 	if IsRelocatable(c.Mode) {
@@ -44,8 +45,9 @@ const FirstMajor = 19
 // IsRelocatable reports a mode whose device code is still to be linked.
 func IsRelocatable(mode string) bool { return mode == "rdc" || mode == "lto" }
 
-// modeArgs are the options of a mode with relocatable code. That is for the new offload driver alone, which is not the default before
-// clang 21: nvcc links what the old one makes, and there is no LTO.
+// modeArgs are the options of a mode with relocatable code. That is for the new offload driver
+// alone, which is not the default before clang 21: nvcc links what the old one makes, and there is
+// no LTO.
 func modeArgs(mode string) []string {
 	argv := []string{"--offload-new-driver", "-fgpu-rdc"}
 	if mode == "lto" {
@@ -56,8 +58,8 @@ func modeArgs(mode string) []string {
 
 const ltoOption = "-foffload-lto"
 
-// ships chooses the code that an object holds. Up to clang 20 PTX stands beside all machine code unless clang is told, from 21 on
-// beside none: both are said.
+// ships chooses the code that an object holds. Up to clang 20 PTX stands beside all machine code
+// unless clang is told, from 21 on beside none: both are said.
 func ships(codes []gencode.Code) []string {
 	var argv []string
 	for _, c := range codes {
@@ -95,8 +97,8 @@ type Passes struct {
 	packager  *clang.Packager     // of relocatable code, in place of fatbinary
 }
 
-// clangImage is a file in a fatbin. Up to clang 21 fatbinary is told "--image=profile=sm_80,file=F", from 22 on
-// "--image3=kind=elf,sm=80,file=F".
+// clangImage is a file in a fatbin. Up to clang 21 fatbinary is told
+// "--image=profile=sm_80,file=F", from 22 on "--image3=kind=elf,sm=80,file=F".
 type clangImage struct {
 	profile, file string
 	third         bool // told as --image3
@@ -108,7 +110,8 @@ const (
 	imageByKind    = "--image3=kind="
 )
 
-// readImage reads an argument of fatbinary; ok is false if it names no image in a way that is known.
+// readImage reads an argument of fatbinary; ok is false if it names no image in a way that is
+// known.
 func readImage(arg string) (i clangImage, ok bool) {
 	if rest, is := strings.CutPrefix(arg, imageByProfile); is {
 		i.profile, i.file, ok = strings.Cut(rest, ",file=")

@@ -19,8 +19,8 @@ func TestLearnRecorded(t *testing.T) {
 	})
 }
 
-// shippedCodes are machine code of all architectures, and PTX where it is not left out: from clang 21 on by default. There is none in
-// relocatable code.
+// shippedCodes are machine code of all architectures, and PTX where it is not left out: from clang
+// 21 on by default. There is none in relocatable code.
 func shippedCodes(asked []string, sass []gencode.Code) (codes []gencode.Code) {
 	lately := strings.HasPrefix(asked[0], "clang++-2")
 	for _, c := range sass {

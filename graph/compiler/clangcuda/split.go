@@ -13,12 +13,14 @@ import (
 //	a.cu -> device-code [sm_90] -> ptxas [sm_90] ---> fatbinary --\
 //	a.cu -> host-part -------------------------------------------> join -> a.cu.o
 //
-// This is final device code (mode whole). Relocatable code is packed for clang-linker-wrapper, and in mode lto there is no ptxas:
+// This is final device code (mode whole). Relocatable code is packed for clang-linker-wrapper, and
+// in mode lto there is no ptxas:
 //
 //	a.cu -> device-code [sm_80] -> ptxas [sm_80] --\
 //	a.cu -> host-part ------------------------------> bundle, join -> a.cu.o
 
-// Split plans the passes of a source for codes. Of relocatable code it gives the files by architecture.
+// Split plans the passes of a source for codes. Of relocatable code it gives the files by
+// architecture.
 func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (linked map[string]string) {
 	if p.Embeds {
 		return p.splitRelocatable(u, codes)

@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wanted passes")
 
-// Recorded holds what is learned of each recording in testdata against the wanted, which stands beside it.
+// Recorded holds what is learned of each recording in testdata against the wanted, which stands
+// beside it.
 func Recorded(t *testing.T, learned func(t *testing.T, file string) string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -34,7 +35,8 @@ func Recorded(t *testing.T, learned func(t *testing.T, file string) string) {
 	}
 }
 
-// Read gives a recording of clang or hipcc: what was asked, separated by tabs in the first line, the architectures in it, and the answer.
+// Read gives a recording of clang or hipcc: what was asked, separated by tabs in the first line,
+// the architectures in it, and the answer.
 func Read(t *testing.T, file string) (asked []string, codes []gencode.Code, text string) {
 	t.Helper()
 	whole, err := os.ReadFile(file)

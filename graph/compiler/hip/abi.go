@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// A clang beside the hipcc of another release finds device libraries, and takes none of them if they are older than the ABI of the code objects
-// that it makes: from clang 20 on that is version 6, and ROCm has it since 6.3. (clang 22 on Debian 13, whose ROCm is 6.0, says: "cannot find
-// ROCm device library for ABI version 6, which requires ROCm 6.3 or higher".)
+// A clang beside the hipcc of another release finds device libraries, and takes none of them if
+// they are older than the ABI of the code objects that it makes: from clang 20 on that is version
+// 6, and ROCm has it since 6.3. (clang 22 on Debian 13, whose ROCm is 6.0, says: "cannot find ROCm
+// device library for ABI version 6, which requires ROCm 6.3 or higher".)
 
 const forABI = "cannot find ROCm device library for ABI version "
 

@@ -50,7 +50,8 @@ __hip_fatbin_1a:
 	}
 }
 
-// Flags for lld reach it through clang, with their operands; libraries stay to be seen in the command.
+// Flags for lld reach it through clang, with their operands; libraries stay to be seen in the
+// command.
 func TestFlagsThroughClang(t *testing.T) {
 	got := DeviceLink{Clang: true, Program: "clang"}.Action(compilerUnit(), Bitcode{Options: []string{"a.o", "--whole-archive", "b.a"}}, []string{"-L", "dir", "--library", "x", "-z", "defs"}, "out").Argv
 	want := []string{"clang", "-Xlinker", "-Ldir", "-Xlinker", "--library=x", "-Xlinker", "-z", "-Xlinker", "defs", "-o", "out", "a.o", "-Xlinker", "--whole-archive", "b.a"}

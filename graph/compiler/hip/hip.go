@@ -12,14 +12,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Driver builds the command lines of hipcc, or of the clang that it runs. Both take the same options; hipcc adds its own, which
-// are learned from it (LearnCompile).
+// Driver builds the command lines of hipcc, or of the clang that it runs. Both take the same
+// options; hipcc adds its own, which are learned from it (LearnCompile).
 type Driver struct {
 	Path string // of hipcc, amdclang++ or clang++
 }
 
-// modeArgs are the options of a mode: -fgpu-rdc leaves the device code as LLVM bitcode, which lld links and optimises as a whole;
-// -foffload-lto prepares it for that (whole-program visibility).
+// modeArgs are the options of a mode: -fgpu-rdc leaves the device code as LLVM bitcode, which lld
+// links and optimises as a whole; -foffload-lto prepares it for that (whole-program visibility).
 func modeArgs(mode string) []string {
 	switch mode {
 	case "rdc":
@@ -30,7 +30,8 @@ func modeArgs(mode string) []string {
 	return []string{"-fno-gpu-rdc"}
 }
 
-// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid, see clang.Commands.
+// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid,
+// see clang.Commands.
 func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []string {
 	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
@@ -39,7 +40,8 @@ func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []str
 	return append(argv, "-o", c.Output)
 }
 
-// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of inputs. o.Flags choose the driver.
+// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of
+// inputs. o.Flags choose the driver.
 func (h Driver) Link(codes []gencode.Code, mode string, o compiler.Options, inputs []string, output string) []string {
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
 	argv = slices.Concat(argv, modeArgs(mode), o.Flags)
@@ -60,8 +62,8 @@ func offloadArchs(codes []gencode.Code) []string {
 	return argv
 }
 
-// Pack gives the argv that puts code of several targets into one file, and the files that it reads. files are by architecture, that of
-// the host by ""; one that is not there is empty.
+// Pack gives the argv that puts code of several targets into one file, and the files that it reads.
+// files are by architecture, that of the host by ""; one that is not there is empty.
 func (b Bundle) Pack(files map[string]string, output string) (argv, inputs []string) {
 	argv = append([]string{b.Program}, b.Flags...)
 	argv = append(argv, "-targets="+strings.Join(b.Targets, ","))
@@ -84,9 +86,10 @@ func (l DeviceLink) Device(inputs []string, output string) []string {
 	return append(argv, inputs...)
 }
 
-// FatbinSource is the assembler source of the object that holds linked device code, as clang writes it for its own use, but
-// hidden: a program and a shared library that it loads each have their own. symbols are what host code calls the code (see FatbinSymbol),
-// sorted. The code is in a file, named in full: the assembler looks for another name in the folder of the project first.
+// FatbinSource is the assembler source of the object that holds linked device code, as clang writes
+// it for its own use, but hidden: a program and a shared library that it loads each have their own.
+// symbols are what host code calls the code (see FatbinSymbol), sorted. The code is in a file,
+// named in full: the assembler looks for another name in the folder of the project first.
 func FatbinSource(code string, symbols []string) string {
 	var handles []string
 	for _, s := range symbols {
@@ -115,10 +118,12 @@ func labels(names []string) string {
 // fatbinSymbol is what host code calls linked device code, up to clang 18.
 const fatbinSymbol = "__hip_fatbin"
 
-// firstNamed is the first clang whose objects each have a name of their own for linked device code, __hip_fatbin_<hash>.
+// firstNamed is the first clang whose objects each have a name of their own for linked device code,
+// __hip_fatbin_<hash>.
 const firstNamed = 19
 
-// FatbinSymbol is what the host code of a source calls linked device code. id is that of the source (-cuid).
+// FatbinSymbol is what the host code of a source calls linked device code. id is that of the source
+// (-cuid).
 func FatbinSymbol(major int, id string) string {
 	if major < firstNamed {
 		return fatbinSymbol
@@ -130,11 +135,12 @@ func FatbinSymbol(major int, id string) string {
 // FatbinCode is the base name of the file that FatbinSource includes.
 const FatbinCode = "linked.hipfb"
 
-// LastMajor is the newest clang whose links were taken apart and compared. What a later one does otherwise would be found where it fails,
-// and maybe nowhere.
+// LastMajor is the newest clang whose links were taken apart and compared. What a later one does
+// otherwise would be found where it fails, and maybe nowhere.
 const LastMajor = 23
 
-// LibsPackage is what Debian and Ubuntu call the device libraries for a clang. Up to clang 15 there was one package.
+// LibsPackage is what Debian and Ubuntu call the device libraries for a clang. Up to clang 15 there
+// was one package.
 func LibsPackage(major int) string {
 	if major <= 15 {
 		return "rocm-device-libs"

@@ -49,7 +49,8 @@ type DeviceLink struct {
 	Clang   bool     // Program is a clang that runs lld
 }
 
-// InRoot names what lies in the folder root, which the question named absolutely, as the project does.
+// InRoot names what lies in the folder root, which the question named absolutely, as the project
+// does.
 func (p *Passes) InRoot(root string) {
 	for i, f := range p.Flags {
 		p.Flags[i] = strings.ReplaceAll(f, root+"/", "")
@@ -94,7 +95,8 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 	return p, p.Bundle.complete(codes)
 }
 
-// archOfPass spells the target of a -cc1 command as --offload-arch does: features in alphabetical order.
+// archOfPass spells the target of a -cc1 command as --offload-arch does: features in alphabetical
+// order.
 func archOfPass(argv []string) string {
 	arch := clang.After(argv, "-target-cpu")
 	var features []string
@@ -156,7 +158,8 @@ func (b Bundle) complete(codes []gencode.Code) error {
 	return nil
 }
 
-// Arch is the architecture of a bundle's target, "" for the host: "gfx90a:xnack-" of "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
+// Arch is the architecture of a bundle's target, "" for the host: "gfx90a:xnack-" of
+// "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
 func (b Bundle) Arch(target string) string {
 	if i := strings.LastIndex(target, "-gfx"); i >= 0 {
 		return target[i+1:]
@@ -164,8 +167,8 @@ func (b Bundle) Arch(target string) string {
 	return ""
 }
 
-// LearnLink finds the steps of a link, with the device links of codes; codes is nil for a link without -fgpu-rdc. isNew says of which
-// driver it must be, if it links device code.
+// LearnLink finds the steps of a link, with the device links of codes; codes is nil for a link
+// without -fgpu-rdc. isNew says of which driver it must be, if it links device code.
 func LearnLink(text string, asked []string, codes []gencode.Code, isNew bool) (*Link, error) {
 	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
@@ -220,15 +223,16 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 	return l, l.deviceLinks(links, made)
 }
 
-// addRuntimeDir notes the folder of the runtime in a command of the linker: clang names it with --hip-link.
+// addRuntimeDir notes the folder of the runtime in a command of the linker: clang names it with
+// --hip-link.
 func (l *Link) addRuntimeDir(ld []string) {
 	if dir := clang.After(ld, "-rpath"); dir != "" {
 		l.LibDirs = append(l.LibDirs, dir)
 	}
 }
 
-// runtime takes the libraries and options of the host's link that hipcc adds, or the user through HIPCC_LINK_FLAGS_APPEND: all but
-// what is for the device link, and the files.
+// runtime takes the libraries and options of the host's link that hipcc adds, or the user through
+// HIPCC_LINK_FLAGS_APPEND: all but what is for the device link, and the files.
 func (l *Link) runtime(argv []string) {
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
@@ -244,7 +248,8 @@ func (l *Link) runtime(argv []string) {
 
 var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto", newDriver, noNewDriver}
 
-// deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the files that earlier steps write.
+// deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the
+// files that earlier steps write.
 func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {
 	var archs []string
 	for _, t := range l.Bundle.Targets {
@@ -270,8 +275,9 @@ func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {
 	return nil
 }
 
-// flagsOf are the arguments of a device link but for its files: the output and what earlier steps made. An argument that is neither
-// an option nor made is the operand of the option before it ("-flavor gnu", "-m elf64_amdgpu").
+// flagsOf are the arguments of a device link but for its files: the output and what earlier steps
+// made. An argument that is neither an option nor made is the operand of the option before it
+// ("-flavor gnu", "-m elf64_amdgpu").
 func flagsOf(argv []string, made map[string]bool) ([]string, error) {
 	var flags []string
 	for i := 1; i < len(argv); i++ {

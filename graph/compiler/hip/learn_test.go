@@ -72,7 +72,8 @@ func packed(b Bundle, files ...string) []string {
 	return argv
 }
 
-// What a later clang does otherwise is an error, not a guess: the caller then runs hipcc as one command.
+// What a later clang does otherwise is an error, not a guess: the caller then runs hipcc as one
+// command.
 func TestLearnStrange(t *testing.T) {
 	asked, codes, text := compilertest.Read(t, "testdata/rdc.txt")
 	linkAsked, _, link := compilertest.Read(t, "testdata/link-rdc.txt")

@@ -12,13 +12,15 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Clang has two ways to combine host and device code. With the old driver, the default for HIP up to clang 22, an object is a bundle, or
-// holds one, and the link unbundles it. With the new one (--offload-new-driver; the default for HIP from 23 on) an object holds
-// relocatable device code in the section .llvm.offloading, which clang-linker-wrapper alone reads. A link takes objects of its own
-// driver and passes over those of the other, with exit status 0.
+// Clang has two ways to combine host and device code. With the old driver, the default for HIP up
+// to clang 22, an object is a bundle, or holds one, and the link unbundles it. With the new one
+// (--offload-new-driver; the default for HIP from 23 on) an object holds relocatable device code in
+// the section .llvm.offloading, which clang-linker-wrapper alone reads. A link takes objects of its
+// own driver and passes over those of the other, with exit status 0.
 //
-// What clang-linker-wrapper runs, it tells itself (--dry-run): from clang 21 on a clang for each architecture, which runs lld, and the
-// bundler. Earlier ones optimise in their own process. From 22 on it makes final code, too, which the host's object then includes.
+// What clang-linker-wrapper runs, it tells itself (--dry-run): from clang 21 on a clang for each
+// architecture, which runs lld, and the bundler. Earlier ones optimise in their own process. From
+// 22 on it makes final code, too, which the host's object then includes.
 
 // ErrNewDriver says that a command is one of the new driver's which kbuild does not take apart.
 var ErrNewDriver = errors.New("clang runs its new offload driver")
@@ -32,7 +34,8 @@ const (
 	noNewDriver = "--no-offload-new-driver"
 )
 
-// ChoosesDriver gives the last of flags that chooses a driver, "" for none, and whether that is the new one.
+// ChoosesDriver gives the last of flags that chooses a driver, "" for none, and whether that is the
+// new one.
 func ChoosesDriver(flags []string) (option string, isNew bool) {
 	for _, f := range flags {
 		if f == newDriver || f == noNewDriver {
@@ -99,8 +102,9 @@ func learnNew(h clang.Steps, codes []gencode.Code) (*Passes, error) {
 	return p, p.completeNew(host, made, codes)
 }
 
-// deviceFlags are what the passes of a compile get unasked and one of them alone does not. The one that keeps the order of uses is for
-// clang 22, whose driver leaves it out where the code is for LTO and nothing but device code is compiled.
+// deviceFlags are what the passes of a compile get unasked and one of them alone does not. The one
+// that keeps the order of uses is for clang 22, whose driver leaves it out where the code is for
+// LTO and nothing but device code is compiled.
 func deviceFlags(cc1 []string) []string {
 	if slices.Contains(cc1, "-emit-llvm-uselists") {
 		return []string{"-Xclang", "-emit-llvm-uselists"}
@@ -108,7 +112,8 @@ func deviceFlags(cc1 []string) []string {
 	return nil
 }
 
-// completeNew wants code for codes that is packed and reaches the host's object, as it is or linked by the wrapper.
+// completeNew wants code for codes that is packed and reaches the host's object, as it is or linked
+// by the wrapper.
 func (p *Passes) completeNew(host []string, made map[string]string, codes []gencode.Code) error {
 	if p.packager == nil || host == nil || len(p.packager.Images) != len(codes) {
 		return fmt.Errorf("%w, and packs no code, or code for others", ErrNewDriver)
@@ -136,7 +141,8 @@ func (p *Passes) completeNew(host []string, made map[string]string, codes []genc
 	return nil
 }
 
-// AskWrapper is the question for what the wrapper runs that makes final code; ok is false if none does.
+// AskWrapper is the question for what the wrapper runs that makes final code; ok is false if none
+// does.
 func (p *Passes) AskWrapper(codes []gencode.Code) (q compiler.Question, ok bool) {
 	if p.wrapper == nil {
 		return q, false
@@ -144,7 +150,8 @@ func (p *Passes) AskWrapper(codes []gencode.Code) (q compiler.Question, ok bool)
 	return askWrapper(p.wrapper, p.packager.Output, codes), true
 }
 
-// askWrapper asks for what a command of clang-linker-wrapper runs, given code for the architectures in place of its input.
+// askWrapper asks for what a command of clang-linker-wrapper runs, given code for the architectures
+// in place of its input.
 func askWrapper(wrapper []string, input string, codes []gencode.Code) compiler.Question {
 	q := compiler.Question{Tool: "hip", Program: wrapper[0], Args: []string{"--dry-run"}}
 	for i, a := range wrapper[1:] {
@@ -217,10 +224,11 @@ func wrapped(argv []string) (DeviceLink, error) {
 	return d, nil
 }
 
-// FirstApart is the first clang whose links of the new driver are taken apart. Before, clang-linker-wrapper optimises in its own process,
-// and takes of an archive what other device code names, which leaves out kernels that only host code does.
+// FirstApart is the first clang whose links of the new driver are taken apart. Before,
+// clang-linker-wrapper optimises in its own process, and takes of an archive what other device code
+// names, which leaves out kernels that only host code does.
 const FirstApart = 21
 
-// FirstWrapped is the first clang with a program that makes of linked device code what registers it. Before, clang-linker-wrapper does so
-// in a link, given the linked code.
+// FirstWrapped is the first clang with a program that makes of linked device code what registers
+// it. Before, clang-linker-wrapper does so in a link, given the linked code.
 const FirstWrapped = 22

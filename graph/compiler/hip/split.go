@@ -16,10 +16,11 @@ import (
 //	a.hip -> device-code [gfx90a] ---> bundle --\
 //	a.hip -> host-part ------------------------> join -> a.hip.o     (whole)
 //
-// In the modes rdc and lto the device code is LLVM bitcode, bundle puts it and the host's object into a.hip.o, and the program
-// links it.
+// In the modes rdc and lto the device code is LLVM bitcode, bundle puts it and the host's object
+// into a.hip.o, and the program links it.
 
-// Split plans the passes of a source for codes. In the modes rdc and lto it gives the bitcode by architecture.
+// Split plans the passes of a source for codes. In the modes rdc and lto it gives the bitcode by
+// architecture.
 func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[string]string) {
 	if p.New {
 		return p.splitNew(u, codes)
@@ -46,8 +47,9 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[strin
 	return files
 }
 
-// splitNew is Split for the new driver. In the modes rdc and lto what packs the bitcode takes the place of the bundler, and its output is put
-// into the host's object. In mode whole the code is linked as that of a program is:
+// splitNew is Split for the new driver. In the modes rdc and lto what packs the bitcode takes the
+// place of the bundler, and its output is put into the host's object. In mode whole the code is
+// linked as that of a program is:
 //
 //	a.hip -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
 //	a.hip -> host-part -----------------------------------------> join -> a.hip.o

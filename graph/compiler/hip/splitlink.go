@@ -13,9 +13,11 @@ import (
 //	a.hip: gfx906.bc -> lld [gfx906] --\
 //	a.hip: gfx90a.bc -> lld [gfx90a] ---> bundle -> host-part -> dlink.o -> link
 //
-// lld reads the bitcode itself, not the objects that hold it, so a change of host code or of another architecture links no device
-// code. Bitcode of static libraries is linked whole: their kernels are named by their host code, and clang 15, which takes of an
-// archive what device code names, would drop them. (Given an archive by its path, it does not look for device code in it at all.)
+// lld reads the bitcode itself, not the objects that hold it, so a change of host code or of
+// another architecture links no device code. Bitcode of static libraries is linked whole: their
+// kernels are named by their host code, and clang 15, which takes of an archive what device code
+// names, would drop them. (Given an archive by its path, it does not look for device code in it at
+// all.)
 
 // Bitcode is what one device link reads: files, and the options that name them.
 type Bitcode struct{ Files, Options []string }
@@ -30,7 +32,8 @@ func (b *Bitcode) Add(file string, archive bool) {
 	}
 }
 
-// DeviceLinks plans the links of all architectures, whose outputs are in the folder dir, and gives these by architecture.
+// DeviceLinks plans the links of all architectures, whose outputs are in the folder dir, and gives
+// these by architecture.
 func (l *Link) DeviceLinks(u compiler.Unit, dir string, flags []string, read func(arch string) Bitcode) map[string]string {
 	linked := map[string]string{}
 	for _, d := range l.Device {
@@ -50,8 +53,8 @@ func (l *Link) pack(u compiler.Unit, dir string, linked map[string]string) (bund
 	return bundle
 }
 
-// Split plans the links of all architectures, whose outputs are in the folder dir, and the object that holds them. symbols are
-// what the host code calls it.
+// Split plans the links of all architectures, whose outputs are in the folder dir, and the object
+// that holds them. symbols are what the host code calls it.
 func (l *Link) Split(u compiler.Unit, dir, object string, flags, symbols []string, read func(arch string) Bitcode) {
 	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
 	source := graph.StageDir + "/dlink.S"
@@ -61,8 +64,8 @@ func (l *Link) Split(u compiler.Unit, dir, object string, flags, symbols []strin
 	u.Emit(a)
 }
 
-// SplitNew is Split for the new driver. wrapper is llvm-offload-wrapper, whose module registers what entries of the host's objects
-// name.
+// SplitNew is Split for the new driver. wrapper is llvm-offload-wrapper, whose module registers
+// what entries of the host's objects name.
 func (l *Link) SplitNew(u compiler.Unit, dir, object, wrapper string, flags []string, read func(arch string) Bitcode) {
 	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
 	module := dir + "/linked.bc"
@@ -84,7 +87,8 @@ func (l *Link) hostTriple() string {
 	return "x86_64-pc-linux-gnu"
 }
 
-// OverrideImages are options of a link of the new driver that has linked device code in place of that of its objects.
+// OverrideImages are options of a link of the new driver that has linked device code in place of
+// that of its objects.
 func (l *Link) OverrideImages(linked map[string]string) (options, inputs []string) {
 	for _, d := range l.Device {
 		options = append(options, "-Xlinker", "--override-image=hip="+linked[d.Arch])
@@ -122,7 +126,8 @@ func throughClang(args []string) []string {
 	return out
 }
 
-// flagsThroughClang is the same of flags, whose operands are no files. What names libraries is one word, by which it is found in the command.
+// flagsThroughClang is the same of flags, whose operands are no files. What names libraries is one
+// word, by which it is found in the command.
 func flagsThroughClang(flags []string) []string {
 	var out []string
 	for i := 0; i < len(flags); i++ {
@@ -148,7 +153,8 @@ func (l *Link) Unbundle(u compiler.Unit, archive, arch, output string) *graph.Ac
 		"-hip-openmp-compatible", "-input=" + archive, "-output=" + output}, archive, arch, output)
 }
 
-// Unpackage is Unbundle for an archive of the new driver. packager is the program that packs objects.
+// Unpackage is Unbundle for an archive of the new driver. packager is the program that packs
+// objects.
 func (l *Link) Unpackage(u compiler.Unit, packager, archive, arch, output string) *graph.Action {
 	return unbundle(u, []string{packager, "--archive", archive, "--image=file=" + output + ",triple=amdgcn-amd-amdhsa,arch=" + arch + ",kind=hip"}, archive, arch, output)
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Some options have a compiler write more files than the object, or look for one by the object's name: beside it, with another ending
-// (a.cpp.o, a.cpp.gcno, a.cpp.gcda), or where the option says. What is known here was seen of gcc 11 and 12, clang 15 and ld 2.40.
+// Some options have a compiler write more files than the object, or look for one by the object's
+// name: beside it, with another ending (a.cpp.o, a.cpp.gcno, a.cpp.gcda), or where the option says.
+// What is known here was seen of gcc 11 and 12, clang 15 and ld 2.40.
 
 // Beside is what a command writes besides its output.
 type Beside struct {
@@ -31,7 +32,8 @@ var besideObject = []struct{ option, ending, family string }{
 	{"-ftime-trace", ".json", "clang"},
 }
 
-// byFolder are options that put the name of a .gcda file into the object, or read one, by the starts of their names.
+// byFolder are options that put the name of a .gcda file into the object, or read one, by the
+// starts of their names.
 var byFolder = []string{"--coverage", "-coverage", "-fprofile-arcs", "-fprofile-generate", "-fprofile-use", "-fbranch-probabilities"}
 
 // unkept are options that write files under names which only the compiler knows, by their starts.
@@ -83,13 +85,15 @@ func (b *Beside) add(file string) {
 	}
 }
 
-// writesAs reports an option, or it with a value: what else the file is to hold (-fcallgraph-info=su), or that there be one.
+// writesAs reports an option, or it with a value: what else the file is to hold
+// (-fcallgraph-info=su), or that there be one.
 func writesAs(o, option string) bool {
 	name, _, _ := strings.Cut(o, "=")
 	return name == option
 }
 
-// assembler takes the files of the assembler's -a[cdghlmns]=FILE from options that given hands to it. Its --MD writes names of its own.
+// assembler takes the files of the assembler's -a[cdghlmns]=FILE from options that given hands to
+// it. Its --MD writes names of its own.
 func (b *Beside) assembler(given string, options []string) {
 	for _, o := range options {
 		if strings.HasPrefix(o, "--MD") || strings.HasPrefix(o, "-MD") {
@@ -108,7 +112,8 @@ func toStream(option string) bool {
 	return file == "stderr" || file == "stdout" || file == "-"
 }
 
-// splitsDebug reports debug information in a file of its own. gcc writes that file also where there is none, clang does not.
+// splitsDebug reports debug information in a file of its own. gcc writes that file also where there
+// is none, clang does not.
 func splitsDebug(family string, options []string) bool {
 	split, debug := false, false
 	for _, o := range options {
@@ -126,7 +131,8 @@ func splitsDebug(family string, options []string) bool {
 	return split && (debug || family != "clang")
 }
 
-// BesideLink is what a link writes: the map that an option of the linker asks for. Others are not told of.
+// BesideLink is what a link writes: the map that an option of the linker asks for. Others are not
+// told of.
 func BesideLink(options []string) Beside {
 	var b Beside
 	words := LinkerWords(options)
@@ -163,7 +169,8 @@ func BesideLink(options []string) Beside {
 	return b
 }
 
-// LinkerWords are the options of a link with those of the linker without -Wl, and -Xlinker before them.
+// LinkerWords are the options of a link with those of the linker without -Wl, and -Xlinker before
+// them.
 func LinkerWords(options []string) (words []string) {
 	for _, o := range options {
 		if list, ok := strings.CutPrefix(o, "-Wl,"); ok {

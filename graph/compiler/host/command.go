@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Command is a compile of one C or C++ source by gcc or clang, as a user or another build tool writes it.
+// Command is a compile of one C or C++ source by gcc or clang, as a user or another build tool
+// writes it.
 type Command struct {
 	Argv   []string // the same, but for the names of what it writes, and with a dependency file of all headers
 	Source string
@@ -23,8 +24,9 @@ type Command struct {
 	target string // in the dependency file without headers of the system, if it is not named
 }
 
-// Target names the target in the dependency file as a compiler of this family does by itself. Where the compile's own one is for the cache alone it is
-// not named, so that an object of another name is the same compile.
+// Target names the target in the dependency file as a compiler of this family does by itself. Where
+// the compile's own one is for the cache alone it is not named, so that an object of another name
+// is the same compile.
 func (c *Command) Target(family string) {
 	if c.named || c.Deps == "" {
 		return
@@ -41,7 +43,8 @@ func (c *Command) Target(family string) {
 	}
 }
 
-// AskOwn is the question for a dependency file without headers of the system: a compile writes one of all, which tells all that it read, and no second.
+// AskOwn is the question for a dependency file without headers of the system: a compile writes one
+// of all, which tells all that it read, and no second.
 func (c *Command) AskOwn(output, depfile, to string) []string {
 	argv := []string{c.Argv[0]}
 	for _, arg := range c.Argv[1:] {
@@ -61,8 +64,8 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 	return append(argv, "-MM")
 }
 
-// AskText is the question for the preprocessed text of the compile, and for what it reads. ok is false if an
-// option changes what the preprocessor writes.
+// AskText is the question for the preprocessed text of the compile, and for what it reads. ok is
+// false if an option changes what the preprocessor writes.
 func (c *Command) AskText(output, depfile, text, deps string) (argv []string, ok bool) {
 	argv = append(c.Argv[:1:1], "-w")
 	for _, arg := range c.Argv[1:] {
@@ -82,23 +85,27 @@ func (c *Command) AskText(output, depfile, text, deps string) (argv []string, ok
 	return argv, true
 }
 
-// ofText are options, by their starts, that change what a preprocessor writes, or break the lines of messages.
+// ofText are options, by their starts, that change what a preprocessor writes, or break the lines
+// of messages.
 var ofText = []string{"-P", "-C", "-d", "-fdirectives-only", "-fno-directives-only", "-fpreprocessed", "-frewrite-", "-traditional", "-fmessage-length"}
 
-// takesValue are the options of gcc and clang whose value is the next argument. A value after one that is missing here is taken for a second
-// source, and the command for one that is not understood.
+// takesValue are the options of gcc and clang whose value is the next argument. A value after one
+// that is missing here is taken for a second source, and the command for one that is not
+// understood.
 var takesValue = sync.OnceValue(func() []string {
 	return strings.Fields(`-o -I -D -U -isystem -iquote -idirafter -include -imacros -x -MF -MT -MQ -Xpreprocessor -Xassembler -Xlinker -Xclang -L -l -T -u -z -e -A -arch
 	-aux-info -B -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -imultiarch --param -G -target -mllvm --sysroot -cxx-isystem -dumpbase -dumpdir -wrapper
 	-Xarch_host -Xarch_device`)
 })
 
-// leftWhole are options, by their starts, whose effect is more than an object and a dependency file, or is not to compile, or comes from elsewhere than from files.
+// leftWhole are options, by their starts, whose effect is more than an object and a dependency
+// file, or is not to compile, or comes from elsewhere than from files.
 var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--version", "--help", "-print", "-dump", "-wrapper", "-B", "-fplugin", "-fmodule", "-fdeps", "-Wp,", "-Xpreprocessor",
 	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-time", "-fmem-report", "-fstats", "-gsplit-dwarf=single", "-fembed-bitcode", "-save-stats", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
 
-// ReadCommand reads the arguments of a compiler, with the files of options written out. The output and the dependency file get the names output and
-// depfile. The error says why the command is left to the compiler.
+// ReadCommand reads the arguments of a compiler, with the files of options written out. The output
+// and the dependency file get the names output and depfile. The error says why the command is left
+// to the compiler.
 func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	r := commandReader{output: output, depfile: depfile}
 	r.Argv = argv[:1:1]
@@ -117,7 +124,8 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	return r.end()
 }
 
-// parted takes an option apart whose value may be joined to it. More than these begin with -o: of them only objects are taken.
+// parted takes an option apart whose value may be joined to it. More than these begin with -o: of
+// them only objects are taken.
 func parted(arg string) (option, value string) {
 	for _, o := range []string{"-MF", "-MT", "-MQ", "-x", "-o"} {
 		if strings.HasPrefix(arg, o) && (o != "-o" || strings.HasSuffix(arg, ".o")) {

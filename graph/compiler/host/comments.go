@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// IgnoresComments reports a compile of C or C++ whose object and messages depend on the tokens of its
-// headers and where they stand, and not on comments. It is one with no other options than these; what
-// is not listed may be debug information, a plugin, or a warning about comments. In C90 a // is none.
+// IgnoresComments reports a compile of C or C++ whose object and messages depend on the tokens of
+// its headers and where they stand, and not on comments. It is one with no other options than
+// these; what is not listed may be debug information, a plugin, or a warning about comments. In C90
+// a // is none.
 func IgnoresComments(options []string) bool {
 	for i := 0; i < len(options); i++ {
 		o := options[i]

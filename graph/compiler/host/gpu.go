@@ -18,8 +18,8 @@ type GPU struct {
 // hip is the language, as -x has it.
 const hip = "hip"
 
-// gpuOptions are options of clang for HIP, by their starts, that change nothing but what its passes make. Of those with two dashes all
-// others are unknown.
+// gpuOptions are options of clang for HIP, by their starts, that change nothing but what its passes
+// make. Of those with two dashes all others are unknown.
 var gpuOptions = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
 	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
 

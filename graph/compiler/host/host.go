@@ -1,5 +1,6 @@
-// Package host builds the command lines of compilers of C, C++ and assembler, of archivers and linkers, gcc's and clang's, and knows what their options
-// have them do and where they search. It is pure: it runs nothing and looks nothing up.
+// Package host builds the command lines of compilers of C, C++ and assembler, of archivers and
+// linkers, gcc's and clang's, and knows what their options have them do and where they search. It
+// is pure: it runs nothing and looks nothing up.
 package host
 
 import "strings"
@@ -17,7 +18,8 @@ type Options struct {
 	Flags    []string
 }
 
-// Languages of assembler source, as -x names them: as it is, and with directives for the preprocessor.
+// Languages of assembler source, as -x names them: as it is, and with directives for the
+// preprocessor.
 const (
 	Assembler        = "assembler"
 	AssemblerWithCPP = "assembler-with-cpp"
@@ -25,7 +27,8 @@ const (
 
 // Compile gives the argv that compiles a C, C++ or assembler source with a gcc-like compiler.
 // language is "c" or "c++" when the ending of source does not say so, one of assembler, else "".
-// For Assembler it has nothing that is for a preprocessor: clang warns of that, and with -Werror it fails.
+// For Assembler it has nothing that is for a preprocessor: clang warns of that, and with -Werror it
+// fails.
 func Compile(compiler, source, output, depfile, language string, o Options) []string {
 	argv := append(make([]string, 0, 32), compiler, "-c") // on the stack: there may be 100,000, and room to grow is not for them
 	if o.Std != "" {
@@ -97,8 +100,8 @@ type LinkOptions struct {
 	Output   string
 }
 
-// Link gives the argv of a host link. Archives stand in one group, since libraries of a manifest may
-// use each other in any order. Arguments from index 1 on may go into a response file.
+// Link gives the argv of a host link. Archives stand in one group, since libraries of a manifest
+// may use each other in any order. Arguments from index 1 on may go into a response file.
 func Link(compiler string, l LinkOptions) []string {
 	argv := []string{compiler}
 	if l.SOName != "" {

@@ -7,10 +7,12 @@ import (
 
 // What options of a link say of the host code that it takes.
 
-// exporting options of a link make symbols of a program visible to those that look them up by name at run time.
+// exporting options of a link make symbols of a program visible to those that look them up by name
+// at run time.
 var exporting = []string{"-rdynamic", "--export-dynamic", "-export-dynamic", "-E", "--dynamic-list", "--export-dynamic-symbol"}
 
-// harmless options of a link bring no host code and name no symbol; harmlessStarts are how others begin.
+// harmless options of a link bring no host code and name no symbol; harmlessStarts are how others
+// begin.
 var harmless = []string{"-s", "-S", "-pthread", "-pie", "-no-pie", "-static-libgcc", "-static-libstdc++",
 	"--as-needed", "--no-as-needed", "--gc-sections", "--no-gc-sections", "--no-undefined", "--enable-new-dtags", "--disable-new-dtags",
 	"--start-group", "--end-group", "--whole-archive", "--no-whole-archive", "--push-state", "--pop-state", "-Bsymbolic"}
@@ -22,7 +24,8 @@ var harmlessStarts = []string{"-O", "-g", "-W", "-m", "-f", "-z", "-rpath", "--r
 // operands are options whose value is the next word.
 var operands = []string{"-z", "-rpath", "--rpath", "-Map", "--dynamic-linker"}
 
-// HidesReferences names an option of a link by which host code that kbuild does not see may refer to symbols; "" if there is none.
+// HidesReferences names an option of a link by which host code that kbuild does not see may refer
+// to symbols; "" if there is none.
 func HidesReferences(flags []string, stripUnused bool) string {
 	skip := false
 	for _, w := range LinkerWords(flags) {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// clang is told its linker by a path only where it would find another; -fuse-ld=lld then still says of what kind it is.
+// clang is told its linker by a path only where it would find another; -fuse-ld=lld then still says
+// of what kind it is.
 func TestHostLTOLink(t *testing.T) {
 	for ld, want := range map[string][]string{
 		"":                            {"-O2", "-flto=thin", "-fuse-ld=lld", "-Wl,--thinlto-jobs=1"},

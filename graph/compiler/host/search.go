@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Where a compiler searches is asked of the compiler: flags, variables of the environment, a sysroot, -B and its own installation all
-// have a say, and each compiler orders them by rules of its own. gcc and clang answer alike (gcc 11 and 12, clang 15):
+// Where a compiler searches is asked of the compiler: flags, variables of the environment, a
+// sysroot, -B and its own installation all have a say, and each compiler orders them by rules of
+// its own. gcc and clang answer alike (gcc 11 and 12, clang 15):
 //
 //	ignoring nonexistent directory "/usr/local/include/x86_64-linux-gnu"
 //	#include "..." search starts here:
@@ -25,16 +26,17 @@ type Search struct {
 	Placed bool // one of them is spelled by the name of the project's folder
 }
 
-// own are options that say what a compile reads, writes or defines, and nothing of where it searches; true for those with a value
-// of their own.
+// own are options that say what a compile reads, writes or defines, and nothing of where it
+// searches; true for those with a value of their own.
 var own = map[string]bool{
 	"-c": false, "-E": false, "-S": false, "-P": false, "-dU": false, "-dD": false, "-dM": false, "-M": false, "-MM": false, "-MD": false, "-MMD": false,
 	"-MP": false, "-MG": false, "-MV": false, "-o": true, "-MF": true, "-MT": true, "-MQ": true, "-x": true, "-D": true, "-U": true, "-include": true, "-imacros": true,
 	"-main-file-name": true, "-dependency-file": true, "-include-pch": true, "-fcuda-include-gpubinary": true,
 }
 
-// AskSearch turns the command of a gcc or clang into the question where it searches, which it answers on its standard error. files are words of it that name what it reads
-// and writes; language is "" for the one that it names itself, or else C++.
+// AskSearch turns the command of a gcc or clang into the question where it searches, which it
+// answers on its standard error. files are words of it that name what it reads and writes; language
+// is "" for the one that it names itself, or else C++.
 func AskSearch(argv, files []string, language string) []string {
 	question := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
@@ -67,7 +69,8 @@ func AskSearch(argv, files []string, language string) []string {
 	return append(question, "-E", "-v", "-x", strings.TrimSuffix(language, "-cpp-output"), "/dev/null")
 }
 
-// ParseSearch reads the answer; ok is false if it is none. A driver that compiles for several architectures answers for each.
+// ParseSearch reads the answer; ok is false if it is none. A driver that compiles for several
+// architectures answers for each.
 func ParseSearch(text string) (s Search, ok bool) {
 	listing := false
 	for line := range strings.Lines(text) {
@@ -93,8 +96,9 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// AskFolders turns the command of a driver into the question where it looks for programs and libraries. Only what decides on that is
-// left of it: -B, a sysroot, the machine, specs, another installation, and response files, in which all of these may be.
+// AskFolders turns the command of a driver into the question where it looks for programs and
+// libraries. Only what decides on that is left of it: -B, a sysroot, the machine, specs, another
+// installation, and response files, in which all of these may be.
 func AskFolders(argv []string) []string {
 	question := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
@@ -110,15 +114,16 @@ func AskFolders(argv []string) []string {
 	return append(question, "-print-search-dirs")
 }
 
-// Redirects reports a command that may have its driver run other programs than those of its installation.
+// Redirects reports a command that may have its driver run other programs than those of its
+// installation.
 func Redirects(argv []string) bool {
 	return slices.ContainsFunc(argv, func(arg string) bool {
 		return strings.Contains(arg, "-B") || strings.Contains(arg, "--prefix") || strings.Contains(arg, "@") || strings.Contains(arg, "--sysroot") || strings.Contains(arg, "--config")
 	})
 }
 
-// RedirectsCompile is Redirects for a command that does not link: what is for the linker (-Wl,-Bsymbolic, which CMake has in the flags of
-// some projects' compiles, too) goes nowhere then.
+// RedirectsCompile is Redirects for a command that does not link: what is for the linker
+// (-Wl,-Bsymbolic, which CMake has in the flags of some projects' compiles, too) goes nowhere then.
 func RedirectsCompile(argv []string) bool {
 	return Redirects(slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return strings.HasPrefix(arg, "-Wl,") }))
 }
@@ -156,8 +161,8 @@ func folders(list string) (dirs []string) {
 	return dirs
 }
 
-// PreprocessOnly turns the command of a compile by a gcc or clang into one that writes the preprocessed text. named is the source in
-// argv, and source what it is.
+// PreprocessOnly turns the command of a compile by a gcc or clang into one that writes the
+// preprocessed text. named is the source in argv, and source what it is.
 func PreprocessOnly(argv []string, named, source, output string) []string {
 	out := argv[:1:1]
 	for i := 1; i < len(argv); i++ {

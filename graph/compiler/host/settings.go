@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// SplitOptions tells options from their values: an option whose value is the next word is two words,
-// and a run of -Xclang A -Xclang B, whose words may belong together, is one option.
+// SplitOptions tells options from their values: an option whose value is the next word is two
+// words, and a run of -Xclang A -Xclang B, whose words may belong together, is one option.
 func SplitOptions(words []string) (options [][]string) {
 	for i := 0; i < len(words); i++ {
 		start := i
@@ -31,8 +31,8 @@ func passesOn(option string) bool {
 	return false
 }
 
-// ReadOptions reads the options of a compile of gcc or clang, with or without the names of its files: what Compile was given, had it written
-// them. sources are the words that are no options.
+// ReadOptions reads the options of a compile of gcc or clang, with or without the names of its
+// files: what Compile was given, had it written them. sources are the words that are no options.
 func ReadOptions(words []string) (o Options, sources []string) {
 	for _, option := range SplitOptions(words) {
 		arg, value := option[0], strings.Join(option[1:], "")

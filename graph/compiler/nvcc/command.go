@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// Command is a compile by nvcc, or a device link, as a user or another build tool writes it, read so far that it can be taken apart.
+// Command is a compile by nvcc, or a device link, as a user or another build tool writes it, read
+// so far that it can be taken apart.
 type Command struct {
 	Argv   []string      // without what follows here
 	Source string        // as it is written; of a link ""
@@ -28,8 +29,9 @@ type Dependencies struct {
 	Phony  bool   // with a rule without prerequisites for each header (-MP)
 }
 
-// takesValue are the options of nvcc whose value may be the next argument (--help of 11.8 to 13.5). A value after one that is missing here is
-// taken for a second source, and the command for one that is not understood.
+// takesValue are the options of nvcc whose value may be the next argument (--help of 11.8 to 13.5).
+// A value after one that is missing here is taken for a second source, and the command for one that
+// is not understood.
 var takesValue = sync.OnceValue(func() []string {
 	return strings.Fields(`-o --output-file -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
 	-L --library-path -odir --output-directory -ccbin --compiler-bindir -arbin --archiver-binary -cudart --cudart -cudadevrt --cudadevrt -ldir --libdevice-directory
@@ -47,7 +49,8 @@ var takesValue = sync.OnceValue(func() []string {
 	-fdevice-sanitize --fdevice-sanitize -tile-preview --tile-preview -compress-mode --compress-mode -fatbin-options --fatbin-options`)
 })
 
-// wholeAlone are options whose effect is more than an output and a dependency file, or is not to compile: the compiler runs as it is.
+// wholeAlone are options whose effect is more than an output and a dependency file, or is not to
+// compile: the compiler runs as it is.
 var wholeAlone = sync.OnceValue(func() []string {
 	return strings.Fields(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies
 	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dryrun --dryrun -keep --keep -keep-dir --keep-dir
@@ -68,7 +71,8 @@ func emits(option string) string {
 	return ""
 }
 
-// ReadCommand reads the arguments of nvcc, with the files of options written out. The error says why kbuild leaves the command to nvcc.
+// ReadCommand reads the arguments of nvcc, with the files of options written out. The error says
+// why kbuild leaves the command to nvcc.
 func ReadCommand(argv []string) (*Command, error) {
 	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
 	options, err := SplitOptions(argv[1:])
@@ -244,8 +248,8 @@ func (c *Command) WithoutArchs() (options []string) {
 	return options
 }
 
-// endLink is end for a device link. Whether a library is named before an object or behind it is one to nvcc (11.8 and 13.5): nvlink gets
-// all -l first, then the files.
+// endLink is end for a device link. Whether a library is named before an object or behind it is one
+// to nvcc (11.8 and 13.5): nvlink gets all -l first, then the files.
 func (r *commandReader) endLink() (*Command, error) {
 	switch {
 	case len(r.inputs) == 0:
@@ -280,7 +284,8 @@ func (c *Command) Archs() (archs []string) {
 	return archs
 }
 
-// Content is the dependency file for the files that the texts of all passes are of, in the order of the passes. Of names nvcc escapes blanks alone.
+// Content is the dependency file for the files that the texts of all passes are of, in the order of
+// the passes. Of names nvcc escapes blanks alone.
 func (d *Dependencies) Content(files []string) []byte {
 	var names []string
 	seen := map[string]bool{}

@@ -12,17 +12,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// nvcc is taken apart with its own words. `nvcc --dryrun --keep --keep-dir D` prints every command that it
-// would run, as shell text with stable names, and runs none; the files need not exist. ParseDryRun reads
-// that text, LearnCompile and LearnLink find out what each command is for, and the planner makes an action
-// of each.
+// nvcc is taken apart with its own words. `nvcc --dryrun --keep --keep-dir D` prints every command
+// that it would run, as shell text with stable names, and runs none; the files need not exist.
+// ParseDryRun reads that text, LearnCompile and LearnLink find out what each command is for, and
+// the planner makes an action of each.
 //
-// Nothing is taken from the place of a token or of a line: 11.8 starts with the architecture that was named
-// last, 12.4 with the host pass, and 13.3 added an option in the middle. A token means something by the
-// option before it or by being a file that another step writes; all others are passed on as they are. A
-// token that names a file in the kept folder and is neither stops the learning, and the caller runs nvcc whole.
+// Nothing is taken from the place of a token or of a line: 11.8 starts with the architecture that
+// was named last, 12.4 with the host pass, and 13.3 added an option in the middle. A token means
+// something by the option before it or by being a file that another step writes; all others are
+// passed on as they are. A token that names a file in the kept folder and is neither stops the
+// learning, and the caller runs nvcc whole.
 
-// The names that a question to `nvcc --dryrun` uses besides those of package compiler; no project has them.
+// The names that a question to `nvcc --dryrun` uses besides those of package compiler; no project
+// has them.
 const (
 	AskSource = "kbuild_source.cu"
 	askKeep   = "kbuild_keep"
@@ -42,8 +44,8 @@ type Step struct {
 	Argv []string
 }
 
-// Ask turns the argv of an nvcc command into the question that nvcc answers with its steps: the same without
-// its program, source, output and dependency file, which get names of their own.
+// Ask turns the argv of an nvcc command into the question that nvcc answers with its steps: the
+// same without its program, source, output and dependency file, which get names of their own.
 func Ask(argv []string, source, output, depfile string) []string {
 	question := []string{"--dryrun", "--keep", "--keep-dir", askKeep}
 	args := withoutRun(argv[1:])
@@ -63,7 +65,8 @@ func Ask(argv []string, source, output, depfile string) []string {
 	return question
 }
 
-// AskEnviron is the environment of a question: what nvcc takes from there is treated as Ask treats a command.
+// AskEnviron is the environment of a question: what nvcc takes from there is treated as Ask treats
+// a command.
 func AskEnviron(env []string) []string {
 	env = slices.Clone(env)
 	for i, e := range env {
@@ -74,7 +77,8 @@ func AskEnviron(env []string) []string {
 	return env
 }
 
-// withoutRun leaves out how nvcc runs its steps: before 13.0 a dry run with -t is an error, and since
+// withoutRun leaves out how nvcc runs its steps: before 13.0 a dry run with -t is an error, and
+// since
 // 13.0 one with -time or -fdevice-time-trace writes the file.
 func withoutRun(args []string) (out []string) {
 	for i := 0; i < len(args); i++ {
@@ -124,11 +128,13 @@ func ParseDryRun(text string) (DryRun, error) {
 	return d, nil
 }
 
-// redirectRE is the end of each step with -t (13.0 and newer): nvcc shows what the steps say when all have ended.
+// redirectRE is the end of each step with -t (13.0 and newer): nvcc shows what the steps say when
+// all have ended.
 var redirectRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` > \S+ 2>\S+\s*$`) })
 
-// forSteps is a value as the steps get it. NVIDIA's nvcc.profile puts "$(TOP)/lib:" in front of LD_LIBRARY_PATH, and where that was empty the
-// end of it stands for the folder that a step runs in.
+// forSteps is a value as the steps get it. NVIDIA's nvcc.profile puts "$(TOP)/lib:" in front of
+// LD_LIBRARY_PATH, and where that was empty the end of it stands for the folder that a step runs
+// in.
 func forSteps(name, value string) string {
 	if name == "LD_LIBRARY_PATH" {
 		return compiler.LibraryPath(value)
@@ -136,13 +142,15 @@ func forSteps(name, value string) string {
 	return strings.TrimSpace(value)
 }
 
-// ownVariable reports a variable that nvcc sets for itself: what it says is in the steps. PATH is not needed where tools are run by path.
+// ownVariable reports a variable that nvcc sets for itself: what it says is in the steps. PATH is
+// not needed where tools are run by path.
 func ownVariable(name string) bool {
 	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "NVCC_") || strings.HasSuffix(name, "_FLAGS") ||
 		slices.Contains([]string{"TOP", "PATH", "CICC_PATH", "CUDA_ROOT", "INCLUDES", "SYSTEM_INCLUDES", "LIBRARIES"}, name)
 }
 
-// runsTool reports that what looks like the value of a variable is a step with a variable of its own: NAME=value cicc ...
+// runsTool reports that what looks like the value of a variable is a step with a variable of its
+// own: NAME=value cicc ...
 func runsTool(value string) bool {
 	words := strings.Fields(value)
 	return slices.ContainsFunc(words[min(1, len(words)):], func(w string) bool { return isTool(path.Base(strings.Trim(w, `"'`))) })

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStepsThatWriteNothing changes a recorded answer: a step without an output that is known means that nvcc runs as one command.
+// TestStepsThatWriteNothing changes a recorded answer: a step without an output that is known means
+// that nvcc runs as one command.
 func TestStepsThatWriteNothing(t *testing.T) {
 	text, err := os.ReadFile("testdata/13.5-ptx-check.txt")
 	if err != nil {
@@ -32,7 +33,8 @@ func TestStepsThatWriteNothing(t *testing.T) {
 	}
 }
 
-// TestThreads: with -t each step ends with where its output goes. Before 13.0 such a question is an error, so that it is not asked.
+// TestThreads: with -t each step ends with where its output goes. Before 13.0 such a question is an
+// error, so that it is not asked.
 func TestThreads(t *testing.T) {
 	text, err := os.ReadFile("testdata/13.5-c-three.txt")
 	if err != nil {
@@ -55,7 +57,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestJobserver: whether processes share the processors by a jobserver is not in the command of a pass, and so not in its key.
+// TestJobserver: whether processes share the processors by a jobserver is not in the command of a
+// pass, and so not in its key.
 func TestJobserver(t *testing.T) {
 	for _, m := range modes(t) {
 		if m.name != "option-jobserver" {

@@ -8,18 +8,21 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A module may emit several formats of one source. nvcc is one command for each of them and compiles each time; taken apart, most of
-// the passes are the same commands (11.8, 12.4, 13.x), so that one of each is planned, and the formats are made of what it leaves:
+// A module may emit several formats of one source. nvcc is one command for each of them and
+// compiles each time; taken apart, most of the passes are the same commands (11.8, 12.4, 13.x), so
+// that one of each is planned, and the formats are made of what it leaves:
 //
 //	a.cu -> preprocess [80] -> cicc [80] -> ptxas [80] -> copy -> a.sm_80.cubin
 //	                                    \             \-> fatbinary -> a.fatbin
 //	                                     \-> copy -> a.compute_80.ptx
 //
-// The passes are intermediates, though there be one format: another one that is added later finds them in the cache.
+// The passes are intermediates, though there be one format: another one that is added later finds
+// them in the cache.
 //
-// nvcc spells the architectures of one command in __CUDA_ARCH_LIST__: 800 for this cubin, 800,900 if the fatbin holds sm_90 too. CUB
-// puts the list into names, and then the code in both is not the same. So passes that differ in the list stay apart, and one waits for
-// the other: if the text does not use the list, the record of the first settles the second, and nothing runs twice.
+// nvcc spells the architectures of one command in __CUDA_ARCH_LIST__: 800 for this cubin, 800,900
+// if the fatbin holds sm_90 too. CUB puts the list into names, and then the code in both is not the
+// same. So passes that differ in the list stay apart, and one waits for the other: if the text does
+// not use the list, the record of the first settles the second, and nothing runs twice.
 
 // Sharing knows the passes that were planned for the formats of one source, or of one device link.
 type Sharing struct {
@@ -34,8 +37,8 @@ func NewSharing(dir string) *Sharing {
 	return &Sharing{dir, map[string]*graph.Action{}, map[string]*graph.Action{}, map[string]string{}}
 }
 
-// MergeLTO has c, which makes a fatbin of LTO-IR, compile it as other does, which makes the bare LTO-IR of the same source with PTX
-// beside it. The LTO-IR is the same bytes (11.8, 12.4).
+// MergeLTO has c, which makes a fatbin of LTO-IR, compile it as other does, which makes the bare
+// LTO-IR of the same source with PTX beside it. The LTO-IR is the same bytes (11.8, 12.4).
 func (c *CompilePasses) MergeLTO(other *CompilePasses) {
 	for i, pass := range c.CICC {
 		for _, o := range other.CICC {
@@ -93,8 +96,9 @@ func (s *Split) once(a *graph.Action) {
 	s.Emit(a)
 }
 
-// commandOf spells a pass without the folder of its outputs. alike is the same without the list of architectures, and whichever passes
-// its inputs are from. PTX that is to be checked is what it is elsewhere: nvcc 13 checks it for PTX that is shipped, and not for a cubin.
+// commandOf spells a pass without the folder of its outputs. alike is the same without the list of
+// architectures, and whichever passes its inputs are from. PTX that is to be checked is what it is
+// elsewhere: nvcc 13 checks it for PTX that is shipped, and not for a cubin.
 func (s *Sharing) commandOf(a *graph.Action) (same, alike string) {
 	var own [][2]string
 	for _, o := range append(slices.Clone(a.Outputs), a.Depfile) {

@@ -10,7 +10,8 @@ import (
 
 // What nvcc hands on to the host compiler, and what its host code is compiled and linked with.
 
-// HostOptions gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list, whose commas "\," does not split.
+// HostOptions gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list,
+// whose commas "\," does not split.
 func HostOptions(nvcc []string) (options []string) {
 	for i := 0; i < len(nvcc); i++ {
 		name, list, joined := strings.Cut(nvcc[i], "=")
@@ -26,7 +27,8 @@ func HostOptions(nvcc []string) (options []string) {
 	return options
 }
 
-// HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all sources include.
+// HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all
+// sources include.
 var HostHeaders = []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"}
 
 // Preprocesses are the commands by which nvcc preprocesses, by what its dry run says of a compile.
@@ -43,8 +45,8 @@ func Preprocesses(text string) (argvs [][]string, err error) {
 	return argvs, nil
 }
 
-// RuntimeLibs are the toolkit's libraries that a program with device code links.
-// cudart is "static", "shared" or "none", and shared what -l names the shared one by, "" for cudart.
+// RuntimeLibs are the toolkit's libraries that a program with device code links. cudart is
+// "static", "shared" or "none", and shared what -l names the shared one by, "" for cudart.
 func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 	var libs []string
 	if deviceLink {
@@ -61,7 +63,8 @@ func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 	return append(libs, "rt", "pthread", "dl")
 }
 
-// Toolkit is the tool of passes that run no host compiler, in keys: another host compiler changes the texts that they read or nothing.
+// Toolkit is the tool of passes that run no host compiler, in keys: another host compiler changes
+// the texts that they read or nothing.
 const Toolkit = "toolkit"
 
 // Programs are the programs of a toolkit that nvcc runs.

@@ -78,7 +78,8 @@ func archOf(s Step) (string, error) {
 	return "", fmt.Errorf("%s does not say for which architecture it runs", s.Tool)
 }
 
-// option reads an argument whose meaning a tool fixes, and says how many arguments after it belong to it.
+// option reads an argument whose meaning a tool fixes, and says how many arguments after it belong
+// to it.
 func (l *learner) option(p *Pass, s Step, a, next string) (handled bool, skip int) {
 	var w word
 	switch s.Tool {
@@ -126,7 +127,8 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	case "--gen_module_id_file": // the id is given
 		return true, 0
 	case "--gen_c_file_name", "--gen_device_file_name":
-		// nobody reads that of cicc, and without the option cicc writes it into the folder it runs in
+		// nobody reads that of cicc, and without the option cicc writes it into the folder it runs
+		// in
 		w = word{role: RoleScratch.Of(strings.TrimPrefix(path.Ext(next), "."))}
 		if cudafe {
 			w = l.writes(p, next, RoleHostCode)
@@ -167,8 +169,8 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	return true, 1
 }
 
-// fatbinary writes one of two forms: the plain file is taken, and the C text where the step after reads it, of a device link and of an
-// object with tile code.
+// fatbinary writes one of two forms: the plain file is taken, and the C text where the step after
+// reads it, of a device link and of an object with tile code.
 func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) {
 	asText := slices.Contains(s.Argv, "-link") || l.tile != ""
 	option, file, ok := strings.Cut(a, "=")
@@ -225,8 +227,8 @@ func (l *learner) reads(p *Pass, role Role) word {
 	return word{role: role}
 }
 
-// plain is an argument without an option before it: a file of an earlier step, alone or at the end of
-// something like --image3=kind=elf,sm=80,file=F, or text to pass on.
+// plain is an argument without an option before it: a file of an earlier step, alone or at the end
+// of something like --image3=kind=elf,sm=80,file=F, or text to pass on.
 func (l *learner) plain(p *Pass, a string) error {
 	file, at := a, 0
 	if i := strings.Index(a, askKeep+"/"); i > 0 {
@@ -258,7 +260,8 @@ func (l *learner) plain(p *Pass, a string) error {
 	return nil
 }
 
-// textFor gives a preprocessed text the role that its reader decides: of cicc's architecture, or the host's.
+// textFor gives a preprocessed text the role that its reader decides: of cicc's architecture, or
+// the host's.
 func (l *learner) textFor(p *Pass, file string, role Role) (Role, error) {
 	arch := p.Arch
 	if p.Tool == "cudafe++" {
@@ -282,8 +285,9 @@ func (l *learner) textFor(p *Pass, file string, role Role) (Role, error) {
 	return want, nil
 }
 
-// LearnHostText finds, in what nvcc would run for a dependency file, the pass that preprocesses for the host. Where nvcc makes no object it does so for the
-// names of the files alone, and without a dependency file not at all.
+// LearnHostText finds, in what nvcc would run for a dependency file, the pass that preprocesses for
+// the host. Where nvcc makes no object it does so for the names of the files alone, and without a
+// dependency file not at all.
 func LearnHostText(text string) (*Pass, error) {
 	var steps strings.Builder
 	for line := range strings.Lines(text) {

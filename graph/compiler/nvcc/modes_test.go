@@ -17,7 +17,8 @@ type mode struct{ toolkit, name, text string }
 
 func (m mode) link() bool { return strings.HasPrefix(m.name, "dlink") }
 
-// modes are all recorded answers in testdata/modes. A question was asked as Ask makes it of a command of kbuild's.
+// modes are all recorded answers in testdata/modes. A question was asked as Ask makes it of a
+// command of kbuild's.
 func modes(t *testing.T) (all []mode) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/modes/*.txtar")
@@ -41,7 +42,8 @@ func modes(t *testing.T) (all []mode) {
 	return all
 }
 
-// TestModes takes nvcc apart in every mode and with every option that was recorded, without a fallback: of 11.8, 12.4, 13.0 and 13.5.
+// TestModes takes nvcc apart in every mode and with every option that was recorded, without a
+// fallback: of 11.8, 12.4, 13.0 and 13.5.
 func TestModes(t *testing.T) {
 	for _, m := range modes(t) {
 		t.Run(m.toolkit+"/"+m.name, func(t *testing.T) {

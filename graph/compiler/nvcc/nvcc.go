@@ -1,5 +1,5 @@
-// Package nvcc knows NVIDIA's compiler driver: its command lines, the passes that it runs, the links, and what nvlink says. It is pure:
-// it runs nothing and looks nothing up.
+// Package nvcc knows NVIDIA's compiler driver: its command lines, the passes that it runs, the
+// links, and what nvlink says. It is pure: it runs nothing and looks nothing up.
 package nvcc
 
 import (
@@ -46,8 +46,9 @@ func (d Driver) Compile(c compiler.Compile, o compiler.Options) []string {
 	return append(argv, "-MD", "-MF", c.Depfile, "-o", c.Output, c.Source)
 }
 
-// LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, and PTX of the same if c.Codes has it, under
-// the names that it returns: no nvcc up to 12.4 has an option that writes LTO-IR.
+// LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, and PTX of
+// the same if c.Codes has it, under the names that it returns: no nvcc up to 12.4 has an option
+// that writes LTO-IR.
 func (d Driver) LTOIR(c compiler.Compile, keep string, o compiler.Options) (argv []string, ltoir, ptx string) {
 	c.Emit, c.Mode = "", "lto"
 	c.Output = keep + "/out.o"
@@ -146,15 +147,18 @@ type DeviceLink struct {
 	NVLink  []string // extra flags
 }
 
-// DeviceLink gives the argv of `nvcc -dlink`. All but nvcc itself may go into an options file: for links
-// nvcc hands very long lists on to nvlink and g++ in files of its own (11.8; it does not for compiles).
+// DeviceLink gives the argv of `nvcc -dlink`. All but nvcc itself may go into an options file: for
+// links nvcc hands very long lists on to nvlink and g++ in files of its own (11.8; it does not for
+// compiles).
 //
 // Its registration functions are hidden. Exported, those of a program take the place of a shared
-// library's for a static library that both link, and the shared library's kernels are never registered.
+// library's for a static library that both link, and the shared library's kernels are never
+// registered.
 //
-// Objects of nvcc say which kernels and variables their host code refers to; if nvlink sees such objects only, it drops
-// what none of them refers to, with status 0. What a plain C++ file refers to would vanish, and is added to what the
-// objects say (graph.HostRefs); where nobody can know it, KeepAll keeps everything.
+// Objects of nvcc say which kernels and variables their host code refers to; if nvlink sees such
+// objects only, it drops what none of them refers to, with status 0. What a plain C++ file refers
+// to would vanish, and is added to what the objects say (graph.HostRefs); where nobody can know it,
+// KeepAll keeps everything.
 func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 	argv := append(d.start(), "-dlink")
 	if l.LTO {
@@ -191,7 +195,8 @@ func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 	return append(argv, l.Inputs...)
 }
 
-// Packing are those of nvcc's options that say how fatbinary packs code: a link takes them, too. others are the rest.
+// Packing are those of nvcc's options that say how fatbinary packs code: a link takes them, too.
+// others are the rest.
 func Packing(flags []string) (packing, others []string) {
 	all, err := SplitOptions(flags)
 	if err != nil {

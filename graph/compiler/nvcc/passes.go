@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// Role is what a file is to the passes of one compile or link. Roles of an architecture carry it after a
-// colon: "ptx:compute_80", "cubin:sm_80".
+// Role is what a file is to the passes of one compile or link. Roles of an architecture carry it
+// after a colon: "ptx:compute_80", "cubin:sm_80".
 type Role string
 
 // The roles of files.
@@ -47,7 +47,8 @@ type Pass struct {
 	Out  []Role
 }
 
-// word is an argument with a role inside it: prefix, file, suffix. Without a role it is prefix alone.
+// word is an argument with a role inside it: prefix, file, suffix. Without a role it is prefix
+// alone.
 type word struct {
 	prefix string
 	role   Role
@@ -162,7 +163,8 @@ func (c *CompilePasses) place(p *Pass) error {
 	return nil
 }
 
-// check places a pass that looks at PTX and writes nothing between cicc and all that read the PTX: it is what hands it on.
+// check places a pass that looks at PTX and writes nothing between cicc and all that read the PTX:
+// it is what hands it on.
 func (c *CompilePasses) check(p *Pass) error {
 	i := slices.IndexFunc(c.CICC, func(cicc *Pass) bool { return cicc.Arch == p.Arch })
 	if i < 0 || len(p.In) != 1 || !slices.Contains(c.CICC[i].Out, p.In[0]) {
@@ -241,7 +243,8 @@ func (p *Pass) drop(options int, kinds ...Role) {
 	p.Out = slices.DeleteFunc(p.Out, func(r Role) bool { return slices.Contains(kinds, r.kind()) })
 }
 
-// complete wants every pass to write something, and a writer for each file, one only, except those given from outside.
+// complete wants every pass to write something, and a writer for each file, one only, except those
+// given from outside.
 func complete(all []*Pass, given ...Role) error {
 	made := map[Role]bool{}
 	for _, p := range all {

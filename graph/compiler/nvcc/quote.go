@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Two readers stand between an argument of nvcc and the program that gets it. nvcc splits the values
-// of its list options (-D, -I, -isystem, -L, -X...) at commas, where 11.8 takes brackets for quotes,
-// too; a backslash keeps a character. What is left it writes into a command for a shell: within
-// double quotes, where it escapes nothing but '"', or for -X... without quotes. Folders are an
-// exception: nvcc keeps their backslashes, and only quotes around a folder keep its commas.
+// Two readers stand between an argument of nvcc and the program that gets it. nvcc splits the
+// values of its list options (-D, -I, -isystem, -L, -X...) at commas, where 11.8 takes brackets for
+// quotes, too; a backslash keeps a character. What is left it writes into a command for a shell:
+// within double quotes, where it escapes nothing but '"', or for -X... without quotes. Folders are
+// an exception: nvcc keeps their backslashes, and only quotes around a folder keep its commas.
 //
 // What is written here reaches the program as it is, tried with random values on 11.8, 13.0 and
 // 13.5. Unquotable are, in folders, what the shell expands and backslashes and quotes; for cicc,

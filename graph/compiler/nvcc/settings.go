@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// Settings are what the options of a compile say: what Driver.Compile was given, had it written them.
+// Settings are what the options of a compile say: what Driver.Compile was given, had it written
+// them.
 type Settings struct {
 	compiler.Options
 	Mode    string         // "whole", "rdc", "lto"
@@ -27,8 +28,9 @@ type Settings struct {
 	code    string         // of -code
 }
 
-// ReadSettings reads the options of a compile. Names of sources and outputs are not among the words. LTO-IR is for a device link where the code is
-// relocatable, else it is for a link at run time.
+// ReadSettings reads the options of a compile. Names of sources and outputs are not among the
+// words. LTO-IR is for a device link where the code is relocatable, else it is for a link at run
+// time.
 func ReadSettings(words []string) (Settings, error) {
 	s := Settings{Mode: "whole"}
 	options, err := SplitOptions(words)
@@ -140,8 +142,9 @@ func (s *Settings) generate(arch, codes string) {
 	}
 }
 
-// archAlone takes -arch and -code, which may stand in any order. Without -code machine code ships with
-// PTX, and what is for one chip or one family (sm_90a, compute_100f) with PTX for all newer ones: nvcc
+// archAlone takes -arch and -code, which may stand in any order. Without -code machine code ships
+// with PTX, and what is for one chip or one family (sm_90a, compute_100f) with PTX for all newer
+// ones: nvcc
 // 13.0 and 13.5 do that for -arch alone, never for -gencode.
 func (s *Settings) archAlone() {
 	code, err := gencode.Parse(s.arch)

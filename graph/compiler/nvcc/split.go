@@ -18,15 +18,17 @@ import (
 //	                 cicc [90] -> stub --\                                > join -> a.cu.o
 //	a.cu -> preprocess [host] -> cudafe++ -> host-part ------------------/
 //
-// PTX that is shipped as it is goes through a ptxas that only checks it, where nvcc has one (13.0 and newer, from compute_90 on).
+// PTX that is shipped as it is goes through a ptxas that only checks it, where nvcc has one (13.0
+// and newer, from compute_90 on).
 //
-// nvcc compiles the host code last, with the device code inside. Here it is compiled with a placeholder, and join
-// puts the device code in afterwards: a change of device code compiles no host code, and the other way round.
+// nvcc compiles the host code last, with the device code inside. Here it is compiled with a
+// placeholder, and join puts the device code in afterwards: a change of device code compiles no
+// host code, and the other way round.
 //
-// Three things keep every output the same in every folder and on every run: PWD=/proc/self/cwd, which the
-// compilers believe to be the folder they run in; a module id of our own in place of nvcc's, which is made of the
-// absolute path, the time and the process id; and an empty folder for ptxas and nvlink, which put time and
-// size of the sources into line tables if they find them.
+// Three things keep every output the same in every folder and on every run: PWD=/proc/self/cwd,
+// which the compilers believe to be the folder they run in; a module id of our own in place of
+// nvcc's, which is made of the absolute path, the time and the process id; and an empty folder for
+// ptxas and nvlink, which put time and size of the sources into line tables if they find them.
 
 // Kit is what the passes take of an installed toolkit.
 type Kit struct {
@@ -124,8 +126,9 @@ func (c *CompilePasses) Options() (all []string) {
 	return all
 }
 
-// Placeholder is the key of Kit.FatbinC: the C text that fatbinary makes of some image, with which the host code is compiled before
-// there is device code. It goes by fatbinary and not by the mode: -ewp has a whole program wait for a device link.
+// Placeholder is the key of Kit.FatbinC: the C text that fatbinary makes of some image, with which
+// the host code is compiled before there is device code. It goes by fatbinary and not by the mode:
+// -ewp has a whole program wait for a device link.
 func (c *CompilePasses) Placeholder() string {
 	if slices.Contains(c.Fatbinary.Unplaced(), "--device-c") {
 		return "rdc"
@@ -254,8 +257,9 @@ func depends(a *graph.Action) {
 	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
 }
 
-// cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text is compiled
-// and its messages are right; LTO-IR has, and is made of the canonical text unless there is something to say.
+// cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text
+// is compiled and its messages are right; LTO-IR has, and is made of the canonical text unless
+// there is something to say.
 func (s *Split) cicc(pass *Pass) {
 	a := s.action(graph.CICC, pass, s.Programs["cicc"])
 	a.Archs = []string{pass.Arch}
@@ -279,7 +283,8 @@ func (s *Split) stageID(a *graph.Action) {
 	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: s.ID}}
 }
 
-// readText puts the canonical form of a text in its place among the inputs of a, unless the outputs record lines.
+// readText puts the canonical form of a text in its place among the inputs of a, unless the outputs
+// record lines.
 func (s *Split) readText(a *graph.Action, raw string) {
 	if !s.Lines {
 		replace(a.Inputs, raw, compiler.Canonical(raw))
@@ -295,7 +300,8 @@ func replace(list []string, from, to string) {
 	}
 }
 
-// ModuleID names a source within any program in nvcc's form, made of the target, the path and the variant.
+// ModuleID names a source within any program in nvcc's form, made of the target, the path and the
+// variant.
 func ModuleID(label, source, partition string) string {
 	hash := compiler.SourceHash(label, source, partition)
 	base := strings.Map(func(r rune) rune {
@@ -316,8 +322,9 @@ func (s *Split) cudafe(pass *Pass) {
 	s.Emit(a)
 }
 
-// host plans the compile of the host code, with a placeholder for the device code. Host code that includes two fatbins, the second of
-// tile code, gets them as they are, and waits for them: join knows the place of one.
+// host plans the compile of the host code, with a placeholder for the device code. Host code that
+// includes two fatbins, the second of tile code, gets them as they are, and waits for them: join
+// knows the place of one.
 func (s *Split) host(c *CompilePasses) {
 	code, stub := s.file(RoleHostCode), s.file(RoleStub.Of(c.Primary))
 	a := s.action(graph.HostPart, c.Host, s.HostCXX)
@@ -329,8 +336,8 @@ func (s *Split) host(c *CompilePasses) {
 		{Name: StubName, From: stub},
 	}
 	fatbins := s.stageFatbins(a, c)
-	// nvcc passes some architecture of the list, the last one named, and its headers ask only whether there is
-	// one. A fixed one keeps host code from being compiled again for another list.
+	// nvcc passes some architecture of the list, the last one named, and its headers ask only
+	// whether there is one. A fixed one keeps host code from being compiled again for another list.
 	for i, arg := range a.Argv {
 		if strings.HasPrefix(arg, "-D__CUDA_ARCH__=") && len(s.Archs) > 0 {
 			a.Argv[i] = fmt.Sprintf("-D__CUDA_ARCH__=%d", s.Archs[0].Num*10)
@@ -344,8 +351,8 @@ func (s *Split) host(c *CompilePasses) {
 	s.Emit(a)
 }
 
-// stageFatbins puts what stands for the device code before the host code that includes it, or, where there is tile code, the device code
-// itself, and gives its files.
+// stageFatbins puts what stands for the device code before the host code that includes it, or,
+// where there is tile code, the device code itself, and gives its files.
 func (s *Split) stageFatbins(a *graph.Action, c *CompilePasses) (files []string) {
 	staged := &a.Work.Step.Staged
 	if c.TileFatbin == nil {

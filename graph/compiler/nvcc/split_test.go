@@ -48,7 +48,8 @@ func TestSplitCompile(t *testing.T) {
 	}
 }
 
-// Formats of one source share their passes: of a cubin after PTX for the same architecture only what is new is planned.
+// Formats of one source share their passes: of a cubin after PTX for the same architecture only
+// what is new is planned.
 func TestSplitFormats(t *testing.T) {
 	shared, kinds := NewSharing("parts"), map[string]string{}
 	for _, recorded := range []string{"11.8-ptx", "11.8-cubin", "11.8-cubin"} {
@@ -64,7 +65,8 @@ func TestSplitFormats(t *testing.T) {
 	}
 }
 
-// Host code stands for a device link, or registers its own code, by what fatbinary is told: -ewp has whole programs linked.
+// Host code stands for a device link, or registers its own code, by what fatbinary is told: -ewp
+// has whole programs linked.
 func TestPlaceholder(t *testing.T) {
 	for _, m := range modes(t) {
 		if want := map[string]string{"c": "whole", "dc": "rdc", "dc-lto": "rdc", "ewp": "rdc"}[m.name]; want != "" {
@@ -79,7 +81,8 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// The host code of a source with tile code waits for both fatbins and makes the object: there is nothing to join.
+// The host code of a source with tile code waits for both fatbins and makes the object: there is
+// nothing to join.
 func TestSplitTile(t *testing.T) {
 	for _, m := range modes(t) {
 		want, ok := map[string]string{"tile": FatbinName + " " + TileName, "tile-only": TileName, "tile-lto": FatbinName + " " + TileName}[m.name]

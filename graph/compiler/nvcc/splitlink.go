@@ -16,13 +16,15 @@ import (
 //	a.cu.o -> slice [80] -> nvlink [80] --\
 //	a.cu.o -> slice [90] -> nvlink [90] ---> fatbinary -> host-part -> dlink.o
 //
-// A slice is what nvlink for one architecture reads of an object: a change of host code or of another architecture
-// leaves it as it is, and the link is not run. What plain host code refers to comes from the action host-refs.
+// A slice is what nvlink for one architecture reads of an object: a change of host code or of
+// another architecture leaves it as it is, and the link is not run. What plain host code refers to
+// comes from the action host-refs.
 
 // OptionsFile is the response file of nvcc and nvlink.
 var OptionsFile = &graph.Response{From: 1, Flag: "--options-file="}
 
-// Link plans a device link of the files linked. slice gives what a link for one architecture reads of a file.
+// Link plans a device link of the files linked. slice gives what a link for one architecture reads
+// of a file.
 func (s *Split) Link(c *LinkPasses, linked []string, slice func(file string, code gencode.Code) string) error {
 	codes := map[string]gencode.Code{}
 	for _, pass := range c.NVLink {
@@ -72,8 +74,8 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 	s.once(a)
 }
 
-// findLibNVVM has a find libnvvm in a folder of its own. Packages put it where nvlink does not look: pip's into lib, as libnvvm.so.4, and
-// Debian's into the system's folder.
+// findLibNVVM has a find libnvvm in a folder of its own. Packages put it where nvlink does not
+// look: pip's into lib, as libnvvm.so.4, and Debian's into the system's folder.
 func (s *Split) findLibNVVM(a *graph.Action) {
 	const option = "-nvvmpath="
 	for i, arg := range a.Argv {
@@ -84,7 +86,8 @@ func (s *Split) findLibNVVM(a *graph.Action) {
 	}
 }
 
-// askResourceUsage has the ptxas in nvlink say what each function takes. nvlink takes the last -Xptxas of several, with a warning.
+// askResourceUsage has the ptxas in nvlink say what each function takes. nvlink takes the last
+// -Xptxas of several, with a warning.
 func askResourceUsage(a *graph.Action) {
 	if !slices.Contains(a.Argv, "-dlto") {
 		return

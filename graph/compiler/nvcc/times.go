@@ -9,8 +9,8 @@ import (
 )
 
 // nvcc measures the programs that it starts: `-time FILE` adds a table to a file, and since 13.0
-// `-fdevice-time-trace FILE` writes a trace. So a compile with such an option is one command of nvcc,
-// and the files are outputs of it.
+// `-fdevice-time-trace FILE` writes a trace. So a compile with such an option is one command of
+// nvcc, and the files are outputs of it.
 
 const timeTable, timeTrace = "-time", "-fdevice-time-trace"
 
@@ -20,10 +20,11 @@ func IsTime(option string) bool {
 	return slices.Contains([]string{timeTable, "-" + timeTable, timeTrace, "-" + timeTrace}, name)
 }
 
-// SplitTimes returns the options that have nvcc write times apart from the others, and the files that
-// nvcc writes in a compile of object. A trace named "-" is written beside the object, and a table
-// named "-" is printed. If several compiles have the options, each writes its files beside its object.
-// nvcc 13.0 adds ".json" to the name of each trace, and newer ones only where it is missing.
+// SplitTimes returns the options that have nvcc write times apart from the others, and the files
+// that nvcc writes in a compile of object. A trace named "-" is written beside the object, and a
+// table named "-" is printed. If several compiles have the options, each writes its files beside
+// its object. nvcc 13.0 adds ".json" to the name of each trace, and newer ones only where it is
+// missing.
 func SplitTimes(options []string, object string, several bool) (others, times, files []string) {
 	for i := 0; i < len(options); i++ {
 		name, file, joined := strings.Cut(options[i], "=")

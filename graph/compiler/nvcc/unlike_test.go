@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An nvcc that is newer than any known may show its steps in another order, quote otherwise, and add options and variables. What is learned
-// is the same then, and the new options are handed on.
+// An nvcc that is newer than any known may show its steps in another order, quote otherwise, and
+// add options and variables. What is learned is the same then, and the new options are handed on.
 
 const newOption, newFlag = "--new-option", "-new-flag=3"
 
@@ -88,7 +88,8 @@ var (
 	fileRE     = regexp.MustCompile(`kbuild_(?:keep/[\w.]+|output)`)
 )
 
-// withOptions adds an option, and one with a value of its own, in the middle of a step, and quotes it otherwise.
+// withOptions adds an option, and one with a value of its own, in the middle of a step, and quotes
+// it otherwise.
 func withOptions(r *rand.Rand, step string) string {
 	words := wordRE.FindAllString(step, -1)
 	for _, added := range [][]string{{newFlag}, {newOption, "value"}} {
@@ -117,7 +118,8 @@ func withOptions(r *rand.Rand, step string) string {
 	return strings.Join(words, "  ")
 }
 
-// shuffled puts steps into another order that has each behind the steps before it that name a file which it names.
+// shuffled puts steps into another order that has each behind the steps before it that name a file
+// which it names.
 func shuffled(r *rand.Rand, steps []string) (out []string) {
 	files := func(s string) []string {
 		return slices.DeleteFunc(fileRE.FindAllString(s, -1), func(f string) bool { return strings.HasSuffix(f, ".module_id") })
@@ -134,7 +136,8 @@ func shuffled(r *rand.Rand, steps []string) (out []string) {
 	return out
 }
 
-// TestUnknownSteps adds what cannot be taken apart to each recorded answer: nothing of it is dropped, and the fault names it.
+// TestUnknownSteps adds what cannot be taken apart to each recorded answer: nothing of it is
+// dropped, and the fault names it.
 func TestUnknownSteps(t *testing.T) {
 	for _, m := range modes(t) {
 		for _, tt := range []struct{ name, step, fault string }{

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The object has what nvlink reads, the fatbin under whatever name, and no symbol that two of them would share.
+// The object has what nvlink reads, the fatbin under whatever name, and no symbol that two of them
+// would share.
 func TestWrapFatbin(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// clangProject unpacks testdata/clangcuda.txtar, to be built by an installed clang++ with the toolkit of nvcc.
+// clangProject unpacks testdata/clangcuda.txtar, to be built by an installed clang++ with the
+// toolkit of nvcc.
 func clangProject(t *testing.T) *example {
 	t.Helper()
 	e := realProject(t, "clangcuda")
@@ -21,7 +22,8 @@ func clangProject(t *testing.T) *example {
 	return e
 }
 
-// clangCUDA compiles a source as a user of clang does, for sm_80 and sm_86, whose PTX is included as well.
+// clangCUDA compiles a source as a user of clang does, for sm_80 and sm_86, whose PTX is included
+// as well.
 func (e *example) clangCUDA(source string, more ...string) []byte {
 	e.T.Helper()
 	path := "/usr/lib/cuda"
@@ -61,8 +63,8 @@ func (e *example) equalsClang(trees ...string) {
 	e.Run("rm", "plain.o")
 }
 
-// The objects are clang's, and those of another folder. As one command clang makes the same objects, and names in its dependency file the
-// headers of the host's pass alone.
+// The objects are clang's, and those of another folder. As one command clang makes the same
+// objects, and names in its dependency file the headers of the host's pass alone.
 func TestClangCUDAEqualsClang(t *testing.T) {
 	t.Parallel()
 	e := clangProject(t)

@@ -38,7 +38,8 @@ func (e *example) relocatable(mode, source, output string, more ...string) {
 	e.Run(slices.Concat(argv, more, []string{"-c", source, "-o", output})...)
 }
 
-// Taken apart or not, in another folder or not, the objects are clang's, and the programs are those that clang's wrapper links.
+// Taken apart or not, in another folder or not, the objects are clang's, and the programs are those
+// that clang's wrapper links.
 func TestClangCUDALinked(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"rdc", "lto"} {
@@ -106,7 +107,8 @@ func TestClangCUDALinkedEdits(t *testing.T) {
 	}
 }
 
-// An archive of clang's own objects is linked whole; one that lacks an architecture is refused before anything is compiled.
+// An archive of clang's own objects is linked whole; one that lacks an architecture is refused
+// before anything is compiled.
 func TestClangCUDALinkedPrebuilt(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

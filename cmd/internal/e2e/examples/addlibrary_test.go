@@ -17,7 +17,8 @@ func cmakes(e *e2e.Project) []string {
 	return append([]string{e.Which("cmake")}, filepath.SplitList(os.Getenv("KBUILD_TEST_CMAKE"))...)
 }
 
-// asCMake are the arguments of a cmake that finds the package of kbuild, and compiles with a toolkit.
+// asCMake are the arguments of a cmake that finds the package of kbuild, and compiles with a
+// toolkit.
 func asCMake(t *testing.T, e *e2e.Project, program string, args ...string) []string {
 	t.Helper()
 	e.Run("kbuild", "cmake", "--package", "package")
@@ -25,9 +26,10 @@ func asCMake(t *testing.T, e *e2e.Project, program string, args ...string) []str
 		"-DCMAKE_CUDA_ARCHITECTURES=80;90"}, args)
 }
 
-// Libraries of a kernels.hcl are targets of a CMake project: with their headers, the generated ones too, in the folder above that which asked for them; a
-// kernel of the program has the library's function in it, and a program of plain C++ the library's kernels. A second build does nothing, and an edit
-// links again what needs it.
+// Libraries of a kernels.hcl are targets of a CMake project: with their headers, the generated ones
+// too, in the folder above that which asked for them; a kernel of the program has the library's
+// function in it, and a program of plain C++ the library's kernels. A second build does nothing,
+// and an edit links again what needs it.
 func TestAddLibrary(t *testing.T) {
 	t.Parallel()
 	e := e2e.Unpack(t, "addlibrary")
@@ -88,7 +90,8 @@ func TestAddLibraryByConfiguration(t *testing.T) {
 	}
 }
 
-// What kbuild says of a fault is seen: of the manifest while CMake is configured, which has it run again after an edit, and of a source in the build.
+// What kbuild says of a fault is seen: of the manifest while CMake is configured, which has it run
+// again after an edit, and of a source in the build.
 func TestAddLibraryFaults(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -118,8 +121,8 @@ func TestAddLibraryFaults(t *testing.T) {
 	refused("kbuild does not know TARGETS", program, "--build", "out")
 }
 
-// Under make -j kbuild is a client of make's jobserver, with a CMake that knows of jobservers and with one that does not. The package brings the
-// launcher as well.
+// Under make -j kbuild is a client of make's jobserver, with a CMake that knows of jobservers and
+// with one that does not. The package brings the launcher as well.
 func TestAddLibraryJobserver(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A command of a CMake project gets the jobserver of make, and kbuild says nothing where it has nothing to do.
+// A command of a CMake project gets the jobserver of make, and kbuild says nothing where it has
+// nothing to do.
 func TestExampleCMakeCommand(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "cmake-command")

@@ -48,7 +48,8 @@ func TestExampleLTO(t *testing.T) {
 	}
 }
 
-// linksAsNVCC holds the machine code of a program against what nvcc links of the objects with LTO. It sees the plain host objects as well.
+// linksAsNVCC holds the machine code of a program against what nvcc links of the objects with LTO.
+// It sees the plain host objects as well.
 func (e *example) linksAsNVCC(program string, objects ...string) {
 	e.T.Helper()
 	e.Run(slices.Concat([]string{"nvcc", "-ccbin", tooltest.HostGCC(e.T), "-dlto", "-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90",
@@ -77,7 +78,8 @@ func TestExamplePartialLTO(t *testing.T) {
 	e.Run("build/bin/bench")
 	e.Settled("build/bin/bench")
 
-	// A comment changes no code, and neither does a line that is new: nothing behind the preprocessor runs.
+	// A comment changes no code, and neither does a line that is new: nothing behind the
+	// preprocessor runs.
 	relax := string(e.Read("src/relax.cu"))
 	for what, text := range map[string]string{"a comment": relax + "// a comment\n", "a line": "// a line\n" + relax, "blanks": strings.ReplaceAll(relax, "  ", "    ")} {
 		e.Write("src/relax.cu", text)

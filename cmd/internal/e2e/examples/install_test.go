@@ -9,8 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// A library of LTO-IR is installed and moved, its project goes away, and a CMake project in a folder with a blank finds it: the kernel of the
-// program has the library's function in it, and a program of plain C++ has the library's kernel.
+// A library of LTO-IR is installed and moved, its project goes away, and a CMake project in a
+// folder with a blank finds it: the kernel of the program has the library's function in it, and a
+// program of plain C++ has the library's kernel.
 func TestExampleInstall(t *testing.T) {
 	t.Parallel()
 	for i, tk := range tooltest.Toolkits(t) {
@@ -61,7 +62,8 @@ func cmake(t *testing.T, e *e2e.Project, tk tooltest.Toolkit, project, prefix st
 	e.Run("cmake", "--build", "out")
 }
 
-// Libraries of every kind, in a project of plain C++ without the language CUDA and in one with it, and by pkg-config.
+// Libraries of every kind, in a project of plain C++ without the language CUDA and in one with it,
+// and by pkg-config.
 func TestInstalledLibraries(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -89,7 +91,8 @@ func TestInstalledLibraries(t *testing.T) {
 	}
 }
 
-// A shared library loads the runtime of a toolkit that is in no folder of the system. The linker of a program finds it.
+// A shared library loads the runtime of a toolkit that is in no folder of the system. The linker of
+// a program finds it.
 func TestInstalledSharedRuntime(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -124,8 +127,8 @@ target_link_libraries(app PRIVATE so::so)
 	}
 }
 
-// Two libraries whose objects register themselves, one with relocatable device code: CMake and pkg-config
-// link all of both.
+// Two libraries whose objects register themselves, one with relocatable device code: CMake and
+// pkg-config link all of both.
 func TestInstalledAlwaysLink(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

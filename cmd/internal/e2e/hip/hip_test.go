@@ -22,7 +22,8 @@ func hipProject(t *testing.T) *example {
 	return e
 }
 
-// withoutBlanks moves a project to a folder without blanks: hipcc 5.2 fails in others when it takes objects out of an archive.
+// withoutBlanks moves a project to a folder without blanks: hipcc 5.2 fails in others when it takes
+// objects out of an archive.
 func (e *example) withoutBlanks() {
 	dir := filepath.Join(e.T.TempDir(), "p")
 	if err := os.Rename(e.Dir, dir); err != nil {
@@ -69,7 +70,8 @@ func (e *example) hipcc(args ...string) {
 	}
 }
 
-// compileSteps is what hipcc says that it would run for a compile of relocatable code, and the clang that it runs.
+// compileSteps is what hipcc says that it would run for a compile of relocatable code, and the
+// clang that it runs.
 func (e *example) compileSteps() (said, clang string) {
 	e.T.Helper()
 	cmd := e.Command("hipcc", "-###", "--offload-arch=gfx906", "-fgpu-rdc", "-c", "-x", "hip", "scale.hip")
@@ -93,8 +95,8 @@ func (e *example) otherDriver() string {
 
 var offload = []string{"--offload-arch=gfx906", "--offload-arch=gfx90a"}
 
-// The device code is hipcc's, byte for byte, in a program of linked and of final code and in a shared library, whether kbuild takes
-// hipcc apart or not.
+// The device code is hipcc's, byte for byte, in a program of linked and of final code and in a
+// shared library, whether kbuild takes hipcc apart or not.
 func TestHIPEqualsHipcc(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
@@ -128,7 +130,8 @@ func TestHIPEqualsHipcc(t *testing.T) {
 	if !bytes.Equal(e.Read("whole.cu.o"), e.Read("build/obj/executable.app/whole.cu.o")) {
 		t.Error("an object with final code is not hipcc's")
 	}
-	// The host's code names a static device variable as the device's code does, in all of an object.
+	// The host's code names a static device variable as the device's code does, in all of an
+	// object.
 	names := regexp.MustCompile(`_ZL5calls\.static\.[0-9a-f]+`).FindAll(e.Read("build/obj/library.alone/static.hip.o"), -1)
 	if len(names) < 2 || slices.ContainsFunc(names, func(n []byte) bool { return !bytes.Equal(n, names[0]) }) {
 		t.Errorf("the static device variable is called %q", names)
@@ -136,7 +139,8 @@ func TestHIPEqualsHipcc(t *testing.T) {
 	e.Settled("build/bin/app", "build/lib/libplugin.so", "build/obj/executable.app/a.hip.o")
 }
 
-// cuid is what kbuild calls a source of a target in place of clang's name, which is made of its absolute path.
+// cuid is what kbuild calls a source of a target in place of clang's name, which is made of its
+// absolute path.
 func (e *example) cuid(target, source string, args ...string) string {
 	e.T.Helper()
 	out, _ := e.Run(append([]string{"kbuild", "plan"}, args...)...)
@@ -492,7 +496,8 @@ int x;
 	}
 }
 
-// Names with '+' and '%', for which LLVM's tools must not meet a '%', as long as hipcc takes them (236 bytes); and folders in flags.hip that are named from the project's root.
+// Names with '+' and '%', for which LLVM's tools must not meet a '%', as long as hipcc takes them
+// (236 bytes); and folders in flags.hip that are named from the project's root.
 func TestHIPNames(t *testing.T) {
 	t.Parallel()
 	e := hipProject(t)
@@ -529,7 +534,8 @@ func TestHIPNames(t *testing.T) {
 	e.Settled("build/bin/c++app")
 }
 
-// A device variable or function of another file is undefined in mode whole, and kbuild names the mode.
+// A device variable or function of another file is undefined in mode whole, and kbuild names the
+// mode.
 func TestHIPOtherFile(t *testing.T) {
 	t.Parallel()
 	e := &example{e2e.Bare(t)}

@@ -17,10 +17,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// The matrix is what kbuild promises for HIP, held against one hipcc in each mode with each of clang's offload drivers. It needs
-// no GPU, no CUDA and no headers of HIP: `make test-toolkits` runs it in systems with other versions.
+// The matrix is what kbuild promises for HIP, held against one hipcc in each mode with each of
+// clang's offload drivers. It needs no GPU, no CUDA and no headers of HIP: `make test-toolkits`
+// runs it in systems with other versions.
 //
-// KBUILD_TEST_MATRIX_ARCHS are two architectures in place of the usual, KBUILD_TEST_MATRIX_FLAGS more options of all compiles.
+// KBUILD_TEST_MATRIX_ARCHS are two architectures in place of the usual, KBUILD_TEST_MATRIX_FLAGS
+// more options of all compiles.
 
 // row is one way to build.
 type row struct {
@@ -223,7 +225,8 @@ func (r *row) compile(source, object string, more ...string) {
 	r.hipcc(slices.Concat(r.modeFlags(), more, []string{"-c", "-x", "hip", source, "-o", object})...)
 }
 
-// linkedCode compares the code of the program and of the shared library with that of hipcc's link of the same objects.
+// linkedCode compares the code of the program and of the shared library with that of hipcc's link
+// of the same objects.
 func (r *row) linkedCode() {
 	var other []string
 	for _, l := range []struct {
@@ -250,7 +253,8 @@ func (r *row) linkedCode() {
 	r.note("code", other == nil, "not hipcc's: %s", other)
 }
 
-// registered is what a program tells the runtime of its device code, sorted: the test has a runtime of its own.
+// registered is what a program tells the runtime of its device code, sorted: the test has a runtime
+// of its own.
 func (r *row) registered(program string) string {
 	r.T.Helper()
 	r.Run("cc", "-shared", "-fPIC", "runtime.c", "-o", "runtime.so")
@@ -316,7 +320,8 @@ func (r *row) folders() {
 	r.note("folders", differ == nil, "other bytes: %s", differ)
 }
 
-// architecture ships one more: what compiles and links device code does so for that alone, and no host code of a source compiles.
+// architecture ships one more: what compiles and links device code does so for that alone, and no
+// host code of a source compiles.
 func (r *row) architecture() {
 	q := *r
 	q.archs = append(slices.Clone(r.archs), "gfx1030")

@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// A HIP source is compiled by nvcc where its target ships NVIDIA's code, and by hipcc where it ships AMD's, in one run.
+// A HIP source is compiled by nvcc where its target ships NVIDIA's code, and by hipcc where it
+// ships AMD's, in one run.
 func TestHIPForNVIDIA(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

@@ -13,7 +13,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// assembled is a source for the assembler, and an edit of a file that the assembler or its preprocessor reads.
+// assembled is a source for the assembler, and an edit of a file that the assembler or its
+// preprocessor reads.
 type assembled struct {
 	source, text string
 	edited       string // file
@@ -159,7 +160,8 @@ executable "app" {
 }
 `
 
-// Functions in assembler are called from C and from the host code of CUDA, in libraries of both kinds and in all modes.
+// Functions in assembler are called from C and from the host code of CUDA, in libraries of both
+// kinds and in all modes.
 func TestAssemblerLinked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ mode, lto, kind string }{{"whole", "none", "static"}, {"rdc", "none", "shared"}, {"lto", "full", "static"}} {

@@ -9,8 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// Behind a link ".." leads elsewhere than the name says, and behind what does not exist nowhere. In names of headers,
-// of files that are asked for and of those that the assembler takes in it means what it means to the system.
+// Behind a link ".." leads elsewhere than the name says, and behind what does not exist nowhere. In
+// names of headers, of files that are asked for and of those that the assembler takes in it means
+// what it means to the system.
 func TestClimbs(t *testing.T) {
 	t.Parallel()
 	const value = "#define V "

@@ -10,8 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// A source of a copied project names a header of the first one. The copy reads that one, and what it takes from the
-// cache does not go by its own header of that name.
+// A source of a copied project names a header of the first one. The copy reads that one, and what
+// it takes from the cache does not go by its own header of that name.
 func TestCopiedProject(t *testing.T) {
 	t.Parallel()
 	first := e2e.Bare(t)

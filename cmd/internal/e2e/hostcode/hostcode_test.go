@@ -1,5 +1,6 @@
-// Package hostcode edits headers that plain C and C++ sources include, and holds what kbuild makes of them against clean builds. After an
-// edit of comments alone nothing may run; whatever a compiler observes must be compiled, and printed.
+// Package hostcode edits headers that plain C and C++ sources include, and holds what kbuild makes
+// of them against clean builds. After an edit of comments alone nothing may run; whatever a
+// compiler observes must be compiled, and printed.
 package hostcode
 
 import (
@@ -30,7 +31,8 @@ var options = []struct {
 	{"clang", "clang", "-O1 -Wall -Wextra", false},
 }
 
-// change is an edit: the header has before in place of @ when it is built first, and after when it is built again.
+// change is an edit: the header has before in place of @ when it is built first, and after when it
+// is built again.
 type change struct {
 	name, before, after string
 	source              string // more of the source

@@ -15,9 +15,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// A pass is keyed by exactly the bytes that it is given. What preprocessed text does not have - columns, macros, comments - is recorded
-// by some passes and decides on warnings. Edits of these are made with every compiler, and bytes and messages of an incremental build,
-// of an empty build tree with the cache, and of the launcher are those of a clean build without a cache.
+// A pass is keyed by exactly the bytes that it is given. What preprocessed text does not have -
+// columns, macros, comments - is recorded by some passes and decides on warnings. Edits of these
+// are made with every compiler, and bytes and messages of an incremental build, of an empty build
+// tree with the cache, and of the launcher are those of a clean build without a cache.
 
 // compilers are how a library names each of them.
 var compilers = []struct {
@@ -33,7 +34,8 @@ var compilers = []struct {
 	{"clang++", "a.cpp", "flags = { host = %s }", []string{"clang++"}, true},
 }
 
-// flagSets are options of compilers, by the name of the library that has them. ofClang are known to clang alone.
+// flagSets are options of compilers, by the name of the library that has them. ofClang are known to
+// clang alone.
 var (
 	flagSets = map[string][]string{
 		"debug": {"-g"}, "warns": {"-Wall", "-Wextra"}, "fails": {"-Wall", "-Wextra", "-Werror"},

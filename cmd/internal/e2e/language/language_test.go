@@ -1,4 +1,5 @@
-// Package language_test builds what the manifest language can say, with every CUDA toolkit that is there: the sources check how they are compiled.
+// Package language_test builds what the manifest language can say, with every CUDA toolkit that is
+// there: the sources check how they are compiled.
 package language_test
 
 import (
@@ -14,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { e2e.Main(m) }
 
-// eachToolkit runs f with a project of testdata, for every toolkit in make test-all: the language is the same for all.
+// eachToolkit runs f with a project of testdata, for every toolkit in make test-all: the language
+// is the same for all.
 func eachToolkit(t *testing.T, name string, f func(p *e2e.Project)) {
 	t.Parallel()
 	for i, tk := range tooltest.Toolkits(t) {

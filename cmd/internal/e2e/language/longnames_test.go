@@ -9,8 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// What compilers build alone, kbuild builds: names of 255 bytes, but for the endings that nvcc (205 to 216) and
-// hipcc (237) give to their temporary files; folders so deep that a path has almost 4096.
+// What compilers build alone, kbuild builds: names of 255 bytes, but for the endings that nvcc (205
+// to 216) and hipcc (237) give to their temporary files; folders so deep that a path has almost
+// 4096.
 func TestLongNames(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

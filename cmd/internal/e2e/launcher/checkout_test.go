@@ -14,7 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// checkouts are two copies of a project, at places of another depth, that share a cache. Commands run below them, in build.
+// checkouts are two copies of a project, at places of another depth, that share a cache. Commands
+// run below them, in build.
 func checkouts(t *testing.T, tk tooltest.Toolkit) (a, b *project) {
 	p := newProject(t, tk)
 	at := func(dir string) *project {
@@ -103,7 +104,8 @@ func TestSecondCheckoutOfHostCode(t *testing.T) {
 	takes(t, tooltest.Toolkit{}, append(slices.Clone(sharedHost), byClang()...))
 }
 
-// byClang is the first command by clang, and others whose objects have the name of the source in a form that is not text.
+// byClang is the first command by clang, and others whose objects have the name of the source in a
+// form that is not text.
 func byClang() (commands []anywhere) {
 	for _, clang := range []string{"clang++-15", "clang++-17", "clang++-18", "clang++-19"} {
 		if _, err := exec.LookPath(clang); err != nil {
@@ -167,8 +169,8 @@ func TestTwoProjects(t *testing.T) {
 	a.Run("nvcc", "-arch=sm_80", "-dlink", "static.o", filepath.Join(b.Dir, "static.o"), "-o", "linked.o")
 }
 
-// A file that is found elsewhere from another place is another one: a name that climbs out of the checkout, an edit there, a header that comes before
-// another.
+// A file that is found elsewhere from another place is another one: a name that climbs out of the
+// checkout, an edit there, a header that comes before another.
 func TestCheckoutsDiffer(t *testing.T) {
 	t.Parallel()
 	a, b := checkouts(t, tooltest.Toolkit{})
@@ -223,8 +225,9 @@ func TestCheckoutsDiffer(t *testing.T) {
 	}
 }
 
-// A copy of a checkout may have the name of the first one in a text: then it reads the first one's file, and what
-// it makes depends on that. The command names its own checkout, too, but for where it is relative.
+// A copy of a checkout may have the name of the first one in a text: then it reads the first one's
+// file, and what it makes depends on that. The command names its own checkout, too, but for where
+// it is relative.
 func TestTextNamesCheckout(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -284,8 +287,8 @@ func TestTextNamesCheckout(t *testing.T) {
 	}
 }
 
-// The object may depend on the path of the source without having it: its length, its letters. However __FILE__ is
-// spelled, another checkout compiles anew.
+// The object may depend on the path of the source without having it: its length, its letters.
+// However __FILE__ is spelled, another checkout compiles anew.
 func TestHiddenFileName(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

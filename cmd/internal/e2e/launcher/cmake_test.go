@@ -10,8 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// TestCMake puts the launcher into a CMake project by one file. All compiles and the device link go through it; in a new build folder all of
-// them are hits, and the program has the device code that it has without the launcher.
+// TestCMake puts the launcher into a CMake project by one file. All compiles and the device link go
+// through it; in a new build folder all of them are hits, and the program has the device code that
+// it has without the launcher.
 func TestCMake(t *testing.T) {
 	t.Parallel()
 	p := &project{e2e.Unpack(t, "cmake")}

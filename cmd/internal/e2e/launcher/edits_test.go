@@ -20,8 +20,8 @@ type edit struct {
 	same  bool     // nothing that is made may be another: a hit will do
 }
 
-// edits are those of which compiler launchers got some wrong: what only one pass sees, what comes from the environment or from files that no
-// depfile names, what was absent.
+// edits are those of which compiler launchers got some wrong: what only one pass sees, what comes
+// from the environment or from files that no depfile names, what was absent.
 var edits = []edit{
 	{name: "host code alone", files: map[string]string{"onlyhost.h": "#define HOSTVALUE 64\n"}},
 	{name: "a header of the second architecture alone", files: map[string]string{"only90.h": "#undef VALUE\n#define VALUE 99\n"}},
@@ -54,7 +54,8 @@ func TestMoreEdits(t *testing.T) {
 	makeEdits(t, moreEdits)
 }
 
-// makeEdits makes one edit after another, holds the compile behind each against nvcc's, and takes it back, which is a hit.
+// makeEdits makes one edit after another, holds the compile behind each against nvcc's, and takes
+// it back, which is a hit.
 func makeEdits(t *testing.T, edits []edit) {
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := newProject(t, tk)
@@ -115,8 +116,8 @@ func (p *project) make(e edit) (undo func()) {
 	}
 }
 
-// TestEqualHeaders has two headers with #pragma once that are equal. gcc reads the second one or not by the seconds of their time stamps, and does not
-// say that it looked at it.
+// TestEqualHeaders has two headers with #pragma once that are equal. gcc reads the second one or
+// not by the seconds of their time stamps, and does not say that it looked at it.
 func TestEqualHeaders(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

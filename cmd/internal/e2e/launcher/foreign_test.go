@@ -15,7 +15,8 @@ import (
 
 // What the test suites of ccache and CMake have found.
 
-// What a compiler says is in the language of whoever calls it, though somebody else has made the same before.
+// What a compiler says is in the language of whoever calls it, though somebody else has made the
+// same before.
 func TestLanguage(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -39,7 +40,8 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// What goes to standard output is the compiler's to write: a record does not tell it from standard error.
+// What goes to standard output is the compiler's to write: a record does not tell it from standard
+// error.
 func TestStandardOutput(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkits(t)[0])
@@ -68,7 +70,8 @@ func TestStandardOutput(t *testing.T) {
 	}
 }
 
-// A compiler that is left alone has the name that it was called by, which a script says in its messages.
+// A compiler that is left alone has the name that it was called by, which a script says in its
+// messages.
 func TestCalledAs(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkit{})
@@ -136,7 +139,8 @@ func TestUsualProfile(t *testing.T) {
 	}
 }
 
-// A header of the host alone is in the dependency file of PTX, and read by nothing that makes the PTX. Without that file nobody reads it.
+// A header of the host alone is in the dependency file of PTX, and read by nothing that makes the
+// PTX. Without that file nobody reads it.
 func TestDependenciesOfPTX(t *testing.T) {
 	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {

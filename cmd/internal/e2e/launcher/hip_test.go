@@ -31,10 +31,12 @@ func (p *project) sameHIP(plain, mine run) {
 	}
 }
 
-// named is what the sources of all commands are called: clang's own name is a hash of the absolute path, and kbuild's of that in the project.
+// named is what the sources of all commands are called: clang's own name is a hash of the absolute
+// path, and kbuild's of that in the project.
 const named = "-cuid=abc"
 
-// With the new driver clang 15 gives a static variable another name on the device than in host code.
+// With the new driver clang 15 gives a static variable another name on the device than in host
+// code.
 var hipCommands = map[string][]string{
 	"whole":        {"-Iinc", "--offload-arch=gfx906", "--offload-arch=gfx90a", "-MD", "-MF", "out/h.d", "-c", "h.hip", "-o", "out/h.o"},
 	"rdc":          {"-Iinc", "--offload-arch=gfx906", "--offload-arch=gfx90a", "-fgpu-rdc", "-DCALLS", "-MD", "-c", "h.hip", "-o", "out/h.o"},
@@ -83,8 +85,8 @@ func TestHIPCommands(t *testing.T) {
 	}
 }
 
-// hipEdits are edits as those of TestEdits, the passes that run for them, -1 for any, and those of them that link code of an architecture: in mode whole
-// that is a pass of its own with clang 23.
+// hipEdits are edits as those of TestEdits, the passes that run for them, -1 for any, and those of
+// them that link code of an architecture: in mode whole that is a pass of its own with clang 23.
 var hipEdits = []struct {
 	edit
 	ran, linked int

@@ -37,7 +37,8 @@ func newProject(t *testing.T, tk tooltest.Toolkit) *project {
 	return p
 }
 
-// eachToolkit runs f for the oldest toolkit, and in make test-all for the newest. What lies between is no other for a launcher.
+// eachToolkit runs f for the oldest toolkit, and in make test-all for the newest. What lies between
+// is no other for a launcher.
 func eachToolkit(t *testing.T, f func(t *testing.T, tk tooltest.Toolkit)) {
 	t.Parallel()
 	list := tooltest.Toolkits(t)
@@ -122,8 +123,8 @@ func (p *project) sameAsPlain(argv ...string) string {
 	return p.last().Result
 }
 
-// same holds what a command made by the launcher against what it makes plainly. Of an object, what nvcc's module id and the order of
-// its symbols do to it is left aside.
+// same holds what a command made by the launcher against what it makes plainly. Of an object, what
+// nvcc's module id and the order of its symbols do to it is left aside.
 func (p *project) same(plain, mine run) {
 	p.T.Helper()
 	p.sameWords(plain, mine)
@@ -141,7 +142,8 @@ func (p *project) same(plain, mine run) {
 	}
 }
 
-// sameWords holds what a command said, its status, and the names of what it made against those that it has plainly.
+// sameWords holds what a command said, its status, and the names of what it made against those that
+// it has plainly.
 func (p *project) sameWords(plain, mine run) {
 	p.T.Helper()
 	if mine.status != plain.status || mine.stdout != plain.stdout || mine.stderr != plain.stderr {
@@ -252,7 +254,8 @@ func TestCommands(t *testing.T) {
 	})
 }
 
-// One architecture more runs its own passes and those of all: the first architecture's come from the cache. So it is with a host compiler by its path.
+// One architecture more runs its own passes and those of all: the first architecture's come from
+// the cache. So it is with a host compiler by its path.
 func TestOneArchitectureMore(t *testing.T) {
 	p := newProject(t, tooltest.Toolkit{})
 	argv := []string{"kbuild", "cc", "nvcc", "-Iinc", "-rdc=true", "-gencode=arch=compute_80,code=sm_80", "-c", "k.cu", "-o", "out/k.o"}
@@ -275,7 +278,8 @@ func TestOneArchitectureMore(t *testing.T) {
 	}
 }
 
-// What a build from a manifest has assembled is taken by the launcher: the key of ptxas and of fatbinary has neither the host compiler nor the name of the source.
+// What a build from a manifest has assembled is taken by the launcher: the key of ptxas and of
+// fatbinary has neither the host compiler nor the name of the source.
 func TestBuildAndLauncherShare(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, tooltest.Toolkits(t)[0])
@@ -311,7 +315,8 @@ var cCommands = map[string][]string{
 	"C++":      {"-Iinc", "-O2", "-c", "h.cpp", "-o", "out/h.o"},
 }
 
-// TestHost has compiles of C and C++ do the same as plainly, byte by byte, and once more from the cache.
+// TestHost has compiles of C and C++ do the same as plainly, byte by byte, and once more from the
+// cache.
 func TestHost(t *testing.T) {
 	t.Parallel()
 	compilers := []string{"g++", "c++", "gcc", "cc"}
@@ -365,8 +370,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// Clang puts the folder of the command into more than debug information, and the name of the object into what belongs
-// to it elsewhere.
+// Clang puts the folder of the command into more than debug information, and the name of the object
+// into what belongs to it elsewhere.
 func TestClangNamesFolder(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("clang++-15"); err != nil {
@@ -430,7 +435,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestDeviceLink links what was compiled, with messages, and is not run again for a change of host code.
+// TestDeviceLink links what was compiled, with messages, and is not run again for a change of host
+// code.
 func TestDeviceLink(t *testing.T) {
 	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {

@@ -54,7 +54,8 @@ func names(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A signal ends the launcher as it ends a compiler: by the signal. What it had started has ended before it, and nothing is left behind.
+// A signal ends the launcher as it ends a compiler: by the signal. What it had started has ended
+// before it, and nothing is left behind.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -106,7 +107,8 @@ func TestSignalSwitchedOff(t *testing.T) {
 	}
 }
 
-// Where nobody listens, or nothing can be said, an object is made all the same, when it is compiled and when it is taken from the cache.
+// Where nobody listens, or nothing can be said, an object is made all the same, when it is compiled
+// and when it is taken from the cache.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -181,7 +183,8 @@ func (p *project) onTerminal(argv ...string) string {
 	return string(text)
 }
 
-// On a terminal a compiler shows its messages in colours, and so it does behind the launcher, each time. What says nothing is brought.
+// On a terminal a compiler shows its messages in colours, and so it does behind the launcher, each
+// time. What says nothing is brought.
 func TestTerminal(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -215,7 +218,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A compiler that runs as it is has a lease for as long as it runs, and a launcher inside it does not wait for that.
+// A compiler that runs as it is has a lease for as long as it runs, and a launcher inside it does
+// not wait for that.
 func TestLeftHasLease(t *testing.T) {
 	t.Parallel()
 	p := newPaused(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// Names of files that are no plain files, and variables by which compilers write more files or other words, mean
-// what they mean without the launcher.
+// Names of files that are no plain files, and variables by which compilers write more files or
+// other words, mean what they mean without the launcher.
 func TestSpecialFiles(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

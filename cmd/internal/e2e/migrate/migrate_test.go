@@ -1,4 +1,5 @@
-// Package migrate_test holds what kbuild builds of a manifest that it made of another build tool's project against what that tool builds.
+// Package migrate_test holds what kbuild builds of a manifest that it made of another build tool's
+// project against what that tool builds.
 package migrate_test
 
 import (
@@ -16,8 +17,9 @@ import (
 
 func TestMain(m *testing.M) { e2e.Main(m) }
 
-// TestCMake builds a project by CMake and, by the manifest that is made of its build tree, by kbuild: the device code of programs and libraries is equal.
-// The trees of Ninja and of make give the same manifest, and that says what is not in it.
+// TestCMake builds a project by CMake and, by the manifest that is made of its build tree, by
+// kbuild: the device code of programs and libraries is equal. The trees of Ninja and of make give
+// the same manifest, and that says what is not in it.
 func TestCMake(t *testing.T) {
 	t.Parallel()
 	p := e2e.Unpack(t, "cmake")
@@ -100,7 +102,8 @@ set_target_properties(app PROPERTIES INTERPROCEDURAL_OPTIMIZATION ON)
 target_link_libraries(app l)
 `
 
-// Assembler of a CMake project is what CMake makes of it. A file whose name does not say that it is preprocessed is told of.
+// Assembler of a CMake project is what CMake makes of it. A file whose name does not say that it is
+// preprocessed is told of.
 func TestCMakeAssembler(t *testing.T) {
 	t.Parallel()
 	p := e2e.Bare(t)

@@ -1,5 +1,6 @@
-// Package mistakes makes mistakes on purpose with the real compilers, and wants kbuild to name what a person needs to mend them. Each file of testdata is
-// one: lines "want: TEXT" above the project are what must be said, "not: TEXT" what must not, "args: ARGS" are for kbuild.
+// Package mistakes makes mistakes on purpose with the real compilers, and wants kbuild to name what
+// a person needs to mend them. Each file of testdata is one: lines "want: TEXT" above the project
+// are what must be said, "not: TEXT" what must not, "args: ARGS" are for kbuild.
 package mistakes
 
 import (

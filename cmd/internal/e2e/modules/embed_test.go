@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// Tables of two modules in C and C++, in a program, a static and a shared library: what they say of each artifact, and its bytes.
+// Tables of two modules in C and C++, in a program, a static and a shared library: what they say of
+// each artifact, and its bytes.
 func TestRealEmbed(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")
@@ -89,7 +90,8 @@ scale.2.fatbin
 	}
 }
 
-// An artifact that changes is embedded anew; one that does not is not. A static library has the table in it, for others to link.
+// An artifact that changes is embedded anew; one that does not is not. A static library has the
+// table in it, for others to link.
 func TestRealEmbedAgain(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -106,7 +108,8 @@ func TestRealEmbedAgain(t *testing.T) {
 	e.Run("./outside")
 }
 
-// The name of the build tree goes through C and the assembler. (fatbinary refuses a quote, so these are modules without one.)
+// The name of the build tree goes through C and the assembler. (fatbinary refuses a quote, so these
+// are modules without one.)
 func TestRealEmbedQuotes(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "embed")

@@ -38,7 +38,8 @@ func TestExampleJITLTO(t *testing.T) {
 	e.Settled("build/bin/transform")
 }
 
-// Where there is a driver and no nvJitLink, the driver links; the kernel runs, and its results are looked at.
+// Where there is a driver and no nvJitLink, the driver links; the kernel runs, and its results are
+// looked at.
 func TestExampleJITLTODriver(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "jit-lto")
@@ -129,7 +130,8 @@ func TestExampleJITLTONvJitLink(t *testing.T) {
 	}
 }
 
-// What the program brings when it links is declared, and a check takes it for defined; without that it is named, with what to do.
+// What the program brings when it links is declared, and a check takes it for defined; without that
+// it is named, with what to do.
 func TestRealLateBound(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

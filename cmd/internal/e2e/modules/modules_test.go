@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// The loader takes the GPU's own code or PTX, and refuses what is not as its manifest says, by the field.
+// The loader takes the GPU's own code or PTX, and refuses what is not as its manifest says, by the
+// field.
 func TestExampleModules(t *testing.T) {
 	t.Parallel()
 	e := realExample(t, "modules")
@@ -81,7 +82,8 @@ func TestExampleModules(t *testing.T) {
 	load("the field sha256 is ", 1, float, "--dry-run", "--arch", "sm_80")
 }
 
-// The loaders for C++ and Python and the table for C choose alike, and refuse alike what is not as the manifest says and what the driver is too old for.
+// The loaders for C++ and Python and the table for C choose alike, and refuse alike what is not as
+// the manifest says and what the driver is too old for.
 func TestLoaderForCXX(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

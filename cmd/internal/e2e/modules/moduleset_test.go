@@ -38,7 +38,8 @@ func kernelNames(kernels []modinfo.Kernel) (names []string) {
 	return names
 }
 
-// The matrix of the worked example: each instance has a manifest that tells what its artifacts export.
+// The matrix of the worked example: each instance has a manifest that tells what its artifacts
+// export.
 func TestRealModules(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "modules")
@@ -88,8 +89,8 @@ func TestRealModules(t *testing.T) {
 	e.settledModules(outputs)
 }
 
-// settledModules is settled for `kbuild precompile gemm`: in another folder, with another cache and one process at a time, all files of a
-// type are the same.
+// settledModules is settled for `kbuild precompile gemm`: in another folder, with another cache and
+// one process at a time, all files of a type are the same.
 func (e *example) settledModules(outputs []string) {
 	e.T.Helper()
 	second := e.In(filepath.Join(e.T.TempDir(), "second"))
@@ -111,7 +112,8 @@ func (e *example) settledModules(outputs []string) {
 	}
 }
 
-// ptxChecks is how often ptxas looks at PTX for n architectures from 90 on that is shipped without machine code beside it: 13.0 and newer do.
+// ptxChecks is how often ptxas looks at PTX for n architectures from 90 on that is shipped without
+// machine code beside it: 13.0 and newer do.
 func ptxChecks(t *testing.T, n int) int {
 	if tooltest.Toolkits(t)[0].Release < "13" {
 		return 0
@@ -119,8 +121,8 @@ func ptxChecks(t *testing.T, n int) int {
 	return n
 }
 
-// One more format of a module compiles nothing, but for a source that spells the architectures of its command; and each format is what
-// nvcc makes by a command of its own.
+// One more format of a module compiles nothing, but for a source that spells the architectures of
+// its command; and each format is what nvcc makes by a command of its own.
 func TestRealFormats(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -156,7 +158,8 @@ func TestRealFormats(t *testing.T) {
 	e.Settled("build/modules/m/plain.sm_80.cubin", "build/modules/m.json")
 }
 
-// A comment runs the preprocessor and the manifests. An edit of a header changes what the artifacts are made from, and so does an option.
+// A comment runs the preprocessor and the manifests. An edit of a header changes what the artifacts
+// are made from, and so does an option.
 func TestRealModuleInputs(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "modules")
@@ -238,8 +241,8 @@ func TestRealModuleKinds(t *testing.T) {
 	}
 }
 
-// A module of callbacks has no kernel that reaches them; it is found all the same that what they want is missing, and that nothing is.
-// What a dependency has and they do not use is not asked for.
+// A module of callbacks has no kernel that reaches them; it is found all the same that what they
+// want is missing, and that nothing is. What a dependency has and they do not use is not asked for.
 func TestRealCheckLinkCallbacks(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Device code without host code around it is linked as if nvcc had compiled it: from a fatbin of two kinds of LTO-IR, from bare LTO-IR,
-// and from a library behind -l in a program of plain C++.
+// Device code without host code around it is linked as if nvcc had compiled it: from a fatbin of
+// two kinds of LTO-IR, from bare LTO-IR, and from a library behind -l in a program of plain C++.
 func TestRealPrebuilt(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

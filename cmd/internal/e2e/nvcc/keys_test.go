@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// keys are those of all actions of a build tree by first output, from its database: what the action is told, and what it read.
+// keys are those of all actions of a build tree by first output, from its database: what the action
+// is told, and what it read.
 func (e *example) keys(buildDir string) map[string]string {
 	e.T.Helper()
 	j, err := tree.Open(filepath.Join(e.Dir, buildDir, ".kbuild/tree.db"))
@@ -58,7 +59,8 @@ func (v variation) build(t *testing.T, e *example) map[string]string {
 	return f.keys("build")
 }
 
-// What must not change a key: compilers do not see it. Each build is in another folder, with a build tree of its own.
+// What must not change a key: compilers do not see it. Each build is in another folder, with a
+// build tree of its own.
 var sameKeys = []variation{
 	{name: "one at a time, loud", args: []string{"-j1", "-v", "--trace", "trace.json", "--progress", "plain", "--color", "always"}},
 	{name: "many at a time, quiet", args: []string{"-j9", "-q", "--mem", "100%", "--progress", "none", "--color", "never"}},
@@ -102,8 +104,8 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
-// The name of the build tree is in what compilers are told of generated files and objects, and of a module in the key of its manifest
-// alone, which is written in a millisecond and says the same.
+// The name of the build tree is in what compilers are told of generated files and objects, and of a
+// module in the key of its manifest alone, which is written in a millisecond and says the same.
 func TestKeysOfAnotherBuildTree(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")
@@ -131,7 +133,8 @@ func TestKeysOfAnotherBuildTree(t *testing.T) {
 	}
 }
 
-// What must change a key (and each program of the toolkit, see testdata/script/toolkit.txtar), and of which artifacts of the module or of which object.
+// What must change a key (and each program of the toolkit, see testdata/script/toolkit.txtar), and
+// of which artifacts of the module or of which object.
 func TestKeysChange(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "keys")

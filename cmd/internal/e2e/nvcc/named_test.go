@@ -34,7 +34,8 @@ func namedToolkit(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(tk, "bin")+":"+os.Getenv("PATH"))
 }
 
-// TestNamedToolkitChecksPTX ships PTX that ptxas refuses: nvcc does not make it, and neither does kbuild.
+// TestNamedToolkitChecksPTX ships PTX that ptxas refuses: nvcc does not make it, and neither does
+// kbuild.
 func TestNamedToolkitChecksPTX(t *testing.T) {
 	namedToolkit(t)
 	e := example{e2e.New(t)}
@@ -60,7 +61,8 @@ func TestNamedToolkitChecksPTX(t *testing.T) {
 	}
 }
 
-// TestNamedToolkitOptions compiles with each option that changes a step: nvcc is taken apart, and the machine code is what it is otherwise.
+// TestNamedToolkitOptions compiles with each option that changes a step: nvcc is taken apart, and
+// the machine code is what it is otherwise.
 func TestNamedToolkitOptions(t *testing.T) {
 	tooltest.Broad(t)
 	namedToolkit(t)

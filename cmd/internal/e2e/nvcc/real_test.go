@@ -61,8 +61,9 @@ func TestRealHeadersOfOnePass(t *testing.T) {
 	}
 }
 
-// A file that would be found before the one that was read, or whose absence or presence was asked for, is noticed: a header with ".." in
-// its name, what __has_include says of a name and of a macro, a library before another and beside one.
+// A file that would be found before the one that was read, or whose absence or presence was asked
+// for, is noticed: a header with ".." in its name, what __has_include says of a name and of a
+// macro, a library before another and beside one.
 func TestRealSearched(t *testing.T) {
 	t.Parallel()
 	e := realProject(t, "searched")
@@ -88,8 +89,8 @@ func TestRealSearched(t *testing.T) {
 	}
 }
 
-// What is looked for in folders that only flags name, through macros, and by the linker: each step changes one thing, and what a clean build
-// makes is what the build makes.
+// What is looked for in folders that only flags name, through macros, and by the linker: each step
+// changes one thing, and what a clean build makes is what the build makes.
 func TestRealSearchedBy(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -127,7 +128,8 @@ func TestRealSearchedBy(t *testing.T) {
 	e.Ran("at the end", "")
 }
 
-// Many long names: nvcc gets its device link's inputs in an options file, ar and g++ theirs in response files.
+// Many long names: nvcc gets its device link's inputs in an options file, ar and g++ theirs in
+// response files.
 func TestRealLongCommandLines(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -167,7 +169,8 @@ library "all" {
 	}
 }
 
-// TestRealLinkFromFolderWithBlank links a library that GNU ld writes into its dependency file with a blank, unescaped.
+// TestRealLinkFromFolderWithBlank links a library that GNU ld writes into its dependency file with
+// a blank, unescaped.
 func TestRealLinkFromFolderWithBlank(t *testing.T) {
 	t.Parallel()
 	e := example{e2e.New(t)}

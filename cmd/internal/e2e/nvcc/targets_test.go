@@ -28,7 +28,8 @@ func eachToolkit(t *testing.T, test func(t *testing.T)) {
 
 var imageRE = regexp.MustCompile(`--image3?=kind=(elf|ptx),sm=(\d+[af]?),`)
 
-// TestAllIsThatOfNVCC holds what code = ["all"] and ["all-major"] stand for against the images that nvcc would make.
+// TestAllIsThatOfNVCC holds what code = ["all"] and ["all-major"] stand for against the images that
+// nvcc would make.
 func TestAllIsThatOfNVCC(t *testing.T) {
 	eachToolkit(t, func(t *testing.T) {
 		e := example{e2e.New(t)}
@@ -76,7 +77,8 @@ func archsOf(t *testing.T, plan string) (archs []string) {
 	return slices.Compact(archs)
 }
 
-// TestSuffixedTargets builds programs and modules for one chip alone and for a family, in every mode, taken apart and in one piece.
+// TestSuffixedTargets builds programs and modules for one chip alone and for a family, in every
+// mode, taken apart and in one piece.
 func TestSuffixedTargets(t *testing.T) {
 	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T) {
@@ -102,8 +104,9 @@ func TestSuffixedTargets(t *testing.T) {
 	})
 }
 
-// TestNewerPrebuilt links what a newer toolkit has made: the last that KBUILD_TEST_CUDA names, with the one before it. Machine code, PTX and LTO-IR that
-// tells its version are refused before anything is compiled; nvlink's word on LTO-IR that is scrambled gets the name of the archive.
+// TestNewerPrebuilt links what a newer toolkit has made: the last that KBUILD_TEST_CUDA names, with
+// the one before it. Machine code, PTX and LTO-IR that tells its version are refused before
+// anything is compiled; nvlink's word on LTO-IR that is scrambled gets the name of the archive.
 func TestNewerPrebuilt(t *testing.T) {
 	tooltest.Broad(t)
 	toolkits := filepath.SplitList(os.Getenv("KBUILD_TEST_CUDA"))
@@ -137,8 +140,9 @@ executable "app" {
 	}
 }
 
-// TestPackedCode packs device code in every way that the toolkit knows: kernels are listed, modules fit their manifests, and a prebuilt archive has
-// the architectures that its users link for, without LTO and with it.
+// TestPackedCode packs device code in every way that the toolkit knows: kernels are listed, modules
+// fit their manifests, and a prebuilt archive has the architectures that its users link for,
+// without LTO and with it.
 func TestPackedCode(t *testing.T) {
 	tooltest.Broad(t)
 	namedToolkit(t)

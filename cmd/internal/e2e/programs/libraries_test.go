@@ -12,7 +12,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// A program that is linked with the shared runtime of a toolkit outside of the system runs in a test as it does by kbuild run.
+// A program that is linked with the shared runtime of a toolkit outside of the system runs in a
+// test as it does by kbuild run.
 func TestToolkitLibraries(t *testing.T) {
 	t.Parallel()
 	all := tooltest.Toolkits(t)
@@ -40,7 +41,8 @@ int main() { printf("runtime: %s\n", cudaGetErrorName(cudaErrorInvalidValue)); }
 	}
 }
 
-// What a test loads from the folders of lib_dirs, also behind another library, is among what it depends on.
+// What a test loads from the folders of lib_dirs, also behind another library, is among what it
+// depends on.
 func TestLibrariesAreInputs(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)

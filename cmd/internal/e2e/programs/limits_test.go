@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A test that runs longer than it may is ended with all that it has started, also what has left its process group.
+// A test that runs longer than it may is ended with all that it has started, also what has left its
+// process group.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)

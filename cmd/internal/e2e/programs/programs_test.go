@@ -1,4 +1,5 @@
-// Package programs runs what was built: kbuild run, kbuild test and kbuild watch, with the real host compiler.
+// Package programs runs what was built: kbuild run, kbuild test and kbuild watch, with the real
+// host compiler.
 package programs
 
 import (
@@ -108,7 +109,8 @@ func TestTests(t *testing.T) {
 	}
 }
 
-// What is not known of a GPU is no other's: a test that needs one runs each time, also where it is named as a target.
+// What is not known of a GPU is no other's: a test that needs one runs each time, also where it is
+// named as a target.
 func TestGPUIsAskedFor(t *testing.T) {
 	t.Parallel()
 	noGPU(t)

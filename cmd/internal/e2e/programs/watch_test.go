@@ -144,7 +144,8 @@ func TestWatchElsewhere(t *testing.T) {
 	w.until("host-compile u.cpp") // at the change, or before that since the folder is new
 }
 
-// What kbuild itself writes into the project starts no build, also where all of the project is watched.
+// What kbuild itself writes into the project starts no build, also where all of the project is
+// watched.
 func TestWatchOwnFiles(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { e2e.Main(m) }
 
-// wheel writes a wheel of the kbuild under test, and has pip install it into the folder site of the project, which Python and PATH then have. A second
-// one has the same bytes.
+// wheel writes a wheel of the kbuild under test, and has pip install it into the folder site of the
+// project, which Python and PATH then have. A second one has the same bytes.
 func wheel(t *testing.T, e *e2e.Project) {
 	t.Helper()
 	e.Need("python3")
@@ -71,7 +71,8 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// A package of setuptools ships modules that kbuild has compiled, and loads them on a GPU (a driver that pretends), and without one says so.
+// A package of setuptools ships modules that kbuild has compiled, and loads them on a GPU (a driver
+// that pretends), and without one says so.
 func TestExampleSetuptools(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

@@ -1,4 +1,5 @@
-// Package remote_test builds with a cache on another machine: real servers of the Remote Execution API and of HTTP on this one.
+// Package remote_test builds with a cache on another machine: real servers of the Remote Execution
+// API and of HTTP on this one.
 package remote_test
 
 import (
@@ -36,7 +37,8 @@ func outputs(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// What one checkout has built another takes from the server: it runs nothing, makes the same bytes, and gets no file but those it keeps.
+// What one checkout has built another takes from the server: it runs nothing, makes the same bytes,
+// and gets no file but those it keeps.
 func TestShared(t *testing.T) {
 	for name, start := range map[string]func(testing.TB) string{
 		"BuildGrid": tooltest.BuildGrid,
@@ -86,7 +88,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A server that is not there, stops, or was filled with rubbish makes no build fail, and none wrong.
+// A server that is not there, stops, or was filled with rubbish makes no build fail, and none
+// wrong.
 func TestFaults(t *testing.T) {
 	p := e2e.Example(t, "hello")
 	address, data := tooltest.Nginx(t)

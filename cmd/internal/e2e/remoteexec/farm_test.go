@@ -13,8 +13,8 @@ func TestMain(m *testing.M) {
 	e2e.Main(m, shared.end)
 }
 
-// shared is a server that tests use one after the other, each with instances of its own: to start one takes as long as to build what most of them
-// build.
+// shared is a server that tests use one after the other, each with instances of its own: to start
+// one takes as long as to build what most of them build.
 var shared farms
 
 type farms struct {

@@ -16,10 +16,12 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// part is what the tests of faults build: compiles and links, and a gate at which compiles run elsewhere.
+// part is what the tests of faults build: compiles and links, and a gate at which compiles run
+// elsewhere.
 var part = []string{"plain", "early"}
 
-// What fails elsewhere fails here too, and what is said of it is what is said without other machines.
+// What fails elsewhere fails here too, and what is said of it is what is said without other
+// machines.
 func TestFailure(t *testing.T) {
 	farm := shared.take(t)
 	local := e2e.Unpack(t, "project")
@@ -57,8 +59,9 @@ func newFaults(t *testing.T) *faults {
 	return f
 }
 
-// build builds with workers that do something wrong, of which do tells with the first command. Nothing else is built than here, and there is one
-// warning at most, with text, or none where that is "".
+// build builds with workers that do something wrong, of which do tells with the first command.
+// Nothing else is built than here, and there is one warning at most, with text, or none where that
+// is "".
 func (f *faults) build(t *testing.T, farm *tooltest.Farm, text string, do func(*worker.Job) (*re.ActionResult, error)) built {
 	t.Helper()
 	p := f.project.Checkout(t, "another", "check out")
@@ -135,7 +138,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// A server that is killed, or stops, while commands run holds nobody up. One that only keeps a cache is used as that.
+// A server that is killed, or stops, while commands run holds nobody up. One that only keeps a
+// cache is used as that.
 func TestServers(t *testing.T) {
 	f := newFaults(t)
 	f.project.Env = append(f.project.Env, "KBUILD_REMOTE_PATIENCE=")
@@ -164,7 +168,8 @@ func TestServers(t *testing.T) {
 	})
 }
 
-// Who runs workers is believed, as compilers are: what a command is said to have made is taken, whatever it is.
+// Who runs workers is believed, as compilers are: what a command is said to have made is taken,
+// whatever it is.
 func TestTrust(t *testing.T) {
 	farm, f := shared.take(t), newFaults(t)
 	p := f.project.Checkout(t, "another", "check out")

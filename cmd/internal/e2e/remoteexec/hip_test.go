@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// Links of AMD's code that other machines make are those that this one makes. Whether it waits for one of them is not said: both do it.
+// Links of AMD's code that other machines make are those that this one makes. Whether it waits for
+// one of them is not said: both do it.
 func TestHIP(t *testing.T) {
 	tooltest.Broad(t)
 	local := e2e.Unpack(t, "hip")

@@ -1,5 +1,5 @@
-// Package remoteexec_test builds with the help of other machines: a real server of the Remote Execution API on this one, with workers
-// that show what they are given and what they read besides.
+// Package remoteexec_test builds with the help of other machines: a real server of the Remote
+// Execution API on this one, with workers that show what they are given and what they read besides.
 package remoteexec_test
 
 import (
@@ -76,7 +76,8 @@ func (g *gate) remove() {
 // tool is what a command runs: "cicc". Before it are the loader and its options.
 func tool(c *re.Command) string { return filepath.Base(c.GetArguments()[4]) }
 
-// gates are those of a project, which open when another machine has run a command, of whatever kind: which ones go there is for kbuild to say.
+// gates are those of a project, which open when another machine has run a command, of whatever
+// kind: which ones go there is for kbuild to say.
 type gates struct {
 	early, late *gate
 	mu          sync.Mutex
@@ -186,13 +187,14 @@ func build(p *e2e.Project, args ...string) built {
 	return b
 }
 
-// elsewhere are the options of a build that runs what it can on other machines, and the rest here, one by one. It leaves nothing on the server that
-// another build could take.
+// elsewhere are the options of a build that runs what it can on other machines, and the rest here,
+// one by one. It leaves nothing on the server that another build could take.
 func elsewhere(farm *tooltest.Farm, args ...string) []string {
 	return append([]string{"-j1", "--remote", farm.Address, "--remote-exec", "--remote-read-only"}, args...)
 }
 
-// What other machines make is what this one makes, and so is what they say. They read nothing that was not sent to them.
+// What other machines make is what this one makes, and so is what they say. They read nothing that
+// was not sent to them.
 func TestSame(t *testing.T) {
 	tooltest.Broad(t)
 	all := tooltest.Toolkits(t)

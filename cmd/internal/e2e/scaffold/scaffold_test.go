@@ -1,4 +1,5 @@
-// Package scaffold_test builds trees that have no manifest: kbuild init writes one, and one kbuild builds what it says, with no edit.
+// Package scaffold_test builds trees that have no manifest: kbuild init writes one, and one kbuild
+// builds what it says, with no edit.
 package scaffold_test
 
 import (
@@ -11,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) { e2e.Main(m) }
 
-// TestTraps builds a tree in which each source is a trap of its own: it compiles in one way only, or not at all.
+// TestTraps builds a tree in which each source is a trap of its own: it compiles in one way only,
+// or not at all.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	p := e2e.Unpack(t, "traps")

@@ -10,7 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/e2e"
 )
 
-// The records of a cache say what every pass makes, and every content in it is damaged: all is made again, and is the same.
+// The records of a cache say what every pass makes, and every content in it is damaged: all is made
+// again, and is the same.
 func TestRealDamagedCache(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()

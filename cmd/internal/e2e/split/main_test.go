@@ -1,4 +1,5 @@
-// Package split_test holds nvcc taken apart against nvcc as one command, and against edits of every kind.
+// Package split_test holds nvcc taken apart against nvcc as one command, and against edits of every
+// kind.
 package split_test
 
 import (

@@ -84,7 +84,8 @@ func TestSplitEqualsNVCC(t *testing.T) {
 	}
 }
 
-// TestSplitReproducible builds in two folders, at different widths, and takes nothing of the one for the other: every file is the same.
+// TestSplitReproducible builds in two folders, at different widths, and takes nothing of the one
+// for the other: every file is the same.
 func TestSplitReproducible(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -99,7 +100,8 @@ func TestSplitReproducible(t *testing.T) {
 	}
 	b.Dir = moved
 	a.Kbuild()
-	// Each kind of pass with each kind of name in it: device code of all three modes, lines, a source without names, what a module ships.
+	// Each kind of pass with each kind of name in it: device code of all three modes, lines, a
+	// source without names, what a module ships.
 	b.Kbuild("-j1", "--no-cache", "executable.partial", "executable.lines", "executable.whole", "module.m")
 	files := 0
 	err := filepath.WalkDir(filepath.Join(b.Dir, "build"), func(p string, d os.DirEntry, err error) error {
@@ -150,7 +152,8 @@ func TestSplitEdits(t *testing.T) {
 
 	const more = `archs=["sm_75","sm_80","sm_86"]`
 	e.Ran("an architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 6", "--var", more)
-	// The host code warns, and includes the stub of the last architecture, which is another one now.
+	// The host code warns, and includes the stub of the last architecture, which is another one
+	// now.
 	e.Ran("a last architecture more", "cicc 2, fatbinary 3, host-part 1, host-refs 1, join 2, link 1, nvlink 1, preprocess 2, slice 8", "--var", `archs=["sm_75","sm_80","sm_86","sm_89"]`)
 	e.Ran("an architecture less", "fatbinary 3, host-part 1, host-refs 1, join 2, link 1, slice 2", "--var", `archs=["sm_86"]`)
 	e.Ran("back", "", "--var", more)
@@ -195,7 +198,8 @@ func TestSplitMessages(t *testing.T) {
 	}
 }
 
-// A source that spells the list of architectures is compiled again for another list, unless arch_list fixes it.
+// A source that spells the list of architectures is compiled again for another list, unless
+// arch_list fixes it.
 func TestSplitArchList(t *testing.T) {
 	tooltest.Broad(t)
 	t.Parallel()
@@ -243,7 +247,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// nvccSaying is a compiler whose dry runs of compiles are changed by a sed program; all else is the real nvcc.
+// nvccSaying is a compiler whose dry runs of compiles are changed by a sed program; all else is the
+// real nvcc.
 func (e *example) nvccSaying(sed string) {
 	e.T.Helper()
 	e.Write("nvcc", "#!/bin/sh\ncase \"$*\" in\n*--dryrun*-dc*) '"+e.Which("nvcc")+"' \"$@\" 2>&1 | sed '"+sed+"' >&2 ;;\n*) exec '"+e.Which("nvcc")+"' \"$@\" ;;\nesac\n")
@@ -251,7 +256,8 @@ func (e *example) nvccSaying(sed string) {
 	e.Write("kernels.hcl", "toolchain \"cuda\" {\n  compiler = \"./nvcc\"\n}\n\n"+string(e.Read("kernels.hcl")))
 }
 
-// What kbuild does not understand, nvcc does as one command: whatever that is, it is the same command, which runs for the first of these.
+// What kbuild does not understand, nvcc does as one command: whatever that is, it is the same
+// command, which runs for the first of these.
 func TestSplitUnknown(t *testing.T) {
 	t.Parallel()
 	for i, c := range []struct{ name, sed, say string }{
@@ -307,7 +313,8 @@ func TestSplitMisparsed(t *testing.T) {
 	}
 }
 
-// nvlink runs in an empty folder, and finds the libraries that nvcc would. A library is an input like any other.
+// nvlink runs in an empty folder, and finds the libraries that nvcc would. A library is an input
+// like any other.
 func TestSplitDeviceLibraries(t *testing.T) {
 	t.Parallel()
 	e := e2e.New(t)

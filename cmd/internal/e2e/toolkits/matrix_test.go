@@ -1,4 +1,5 @@
-// Package toolkits_test builds with every CUDA toolkit that is there: the one in PATH, and those that KBUILD_TEST_CUDA names.
+// Package toolkits_test builds with every CUDA toolkit that is there: the one in PATH, and those
+// that KBUILD_TEST_CUDA names.
 package toolkits_test
 
 import (
@@ -37,8 +38,8 @@ func eachToolkit(t *testing.T, f func(t *testing.T, tk tooltest.Toolkit)) {
 	}
 }
 
-// TestMatrix takes every mode of every toolkit apart, and holds it against nvcc as one command, another folder, a second build and one
-// more architecture.
+// TestMatrix takes every mode of every toolkit apart, and holds it against nvcc as one command,
+// another folder, a second build and one more architecture.
 func TestMatrix(t *testing.T) {
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {
 		p := matrix(t, tk)
@@ -105,7 +106,8 @@ func sameCode(t *testing.T, p *e2e.Project, file string) {
 	}
 }
 
-// TestArithmetic compiles a kernel whole, and for an LTO link: the PTX of both has the instructions that the options ask for.
+// TestArithmetic compiles a kernel whole, and for an LTO link: the PTX of both has the instructions
+// that the options ask for.
 func TestArithmetic(t *testing.T) {
 	tooltest.Broad(t)
 	options := map[string]string{"ftz": "ftz = true", "fmad": "fmad = false", "div": "prec_div = false"}
@@ -132,7 +134,8 @@ func TestArithmetic(t *testing.T) {
 	})
 }
 
-// TestArithmeticOfEnvironment has the environment say how code computes, of which a part is compiled by nvcc as one command.
+// TestArithmeticOfEnvironment has the environment say how code computes, of which a part is
+// compiled by nvcc as one command.
 func TestArithmeticOfEnvironment(t *testing.T) {
 	tooltest.Broad(t)
 	eachToolkit(t, func(t *testing.T, tk tooltest.Toolkit) {

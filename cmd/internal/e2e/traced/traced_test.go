@@ -88,8 +88,8 @@ func TestTraced(t *testing.T) {
 	}
 }
 
-// TestTracedToolkits has NVIDIA's own toolkits, whose nvcc.profile says where the loader looks for libraries, compile and link for LTO. A library that
-// lies in the project is none of a compiler's.
+// TestTracedToolkits has NVIDIA's own toolkits, whose nvcc.profile says where the loader looks for
+// libraries, compile and link for LTO. A library that lies in the project is none of a compiler's.
 func TestTracedToolkits(t *testing.T) {
 	tooltest.Broad(t)
 	for _, tk := range tooltest.Toolkits(t) {

@@ -1,4 +1,5 @@
-// Package devcode makes containers of device code for compilers that pretend, in the form that the real ones have.
+// Package devcode makes containers of device code for compilers that pretend, in the form that the
+// real ones have.
 package devcode
 
 import "encoding/binary"
@@ -9,7 +10,8 @@ func Container(entries []byte) []byte {
 	return append(binary.LittleEndian.AppendUint64(head, uint64(len(entries))), entries...)
 }
 
-// Entry is an image in a fatbin. kind is 1 for PTX, 2 for machine code, 8 for LTO-IR; arch is 80 for sm_80.
+// Entry is an image in a fatbin. kind is 1 for PTX, 2 for machine code, 8 for LTO-IR; arch is 80
+// for sm_80.
 func Entry(kind uint16, arch int, content []byte) []byte {
 	content = append(content, make([]byte, -len(content)&7)...)
 	e := make([]byte, 0x40)
