@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// The palette is Okabe and Ito's, which stays apart for the colour-blind, as tints with a dark rim
-// so that it prints; every node also names its kind, so no meaning rests on colour alone. The one
-// full colour is the LTO device link, where a build spends its time.
+// The palette is Okabe and Ito's, which colour-blind readers can distinguish. Tints with a dark rim
+// print well. Every node also names its kind, so no meaning depends on colour alone. The only full
+// colour is the LTO device link, where a build spends its time.
 type paint struct {
 	fill, rim, ink string
 	width          float64
 	style          string
 }
 
-// paints are the colours of lanes.
+// paints holds the colours of lanes.
 var paints = map[Lane]paint{
 	LaneGenerate: {fill: "#fdeac6", rim: "#b87a00", width: 1.2},
 	LaneDevice:   {fill: "#d6eaf8", rim: "#0072b2", width: 1.2},
@@ -34,11 +34,11 @@ var paints = map[Lane]paint{
 	lanePrebuilt: {fill: "#ffffff", rim: "#1f2937", width: 1.6, style: "filled"},
 }
 
-// Kinds of a lane have its colour in three tints, and those after them in other shapes: each has a
-// look of its own.
+// The first kinds of a lane have its colour in three tints, and further ones repeat them in other
+// shapes: each kind looks different.
 var looks = []string{"filled,rounded", "filled", "filled,rounded,dashed"}
 
-// paintByKind has them all.
+// paintByKind returns the paint of each kind.
 var paintByKind = sync.OnceValue(func() map[Kind]paint {
 	all, inLane := map[Kind]paint{}, map[Lane]int{}
 	for _, k := range kinds {
@@ -58,7 +58,7 @@ func paintOf(kind Kind, lto bool) paint {
 	return paintByKind()[kind]
 }
 
-// tint mixes percent of a colour into another, "#rrggbb" both.
+// tint mixes percent of a colour into another, both "#rrggbb".
 func tint(of, with string, percent int) string {
 	var a, b [3]int
 	fmt.Sscanf(of, "#%02x%02x%02x", &a[0], &a[1], &a[2])
@@ -77,8 +77,8 @@ const (
 )
 
 // WriteDOT draws the graph for Graphviz. Targets are clusters with their mode and codes; actions
-// are nodes; an edge is the artifact that one action makes and another reads. In an LTO link, full
-// edges bring LTO-IR and dashed ones bring code that it cannot optimise.
+// are nodes; an edge is an artifact that one action writes and another reads. In an LTO link, solid
+// edges bring LTO-IR and dashed ones bring code that the link cannot optimise.
 func (g *Graph) WriteDOT(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	b := bufio.NewWriter(w)
@@ -108,15 +108,15 @@ func dotDefaults(b *bufio.Writer, d *drawing) {
 	fmt.Fprintf(b, "  edge [fontname=\"Helvetica\", fontsize=8, fontcolor=%q, color=%q, arrowsize=0.6, penwidth=1.0];\n", mutedInk, plainInk)
 }
 
-// dotLegend is a row of swatches under the picture. It is the label of the graph, so that it never
-// takes part in the layout.
+// dotLegend returns a row of swatches under the picture. It is the label of the graph, so that it
+// never takes part in the layout.
 func dotLegend(d *drawing) string {
 	var s strings.Builder
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td align="left">`)
 	s.WriteString(`<table border="0" cellborder="0" cellspacing="5" cellpadding="3"><tr>`)
 	kinds := d.kinds
 	if d.targets > 0 {
-		kinds = nil // targets say what they are
+		kinds = nil // target nodes name their kind
 	}
 	for _, k := range kinds {
 		if d.has(k, true) {
@@ -127,7 +127,7 @@ func dotLegend(d *drawing) string {
 		}
 	}
 	if len(kinds) == 0 {
-		s.WriteString(`<td></td>`) // dot takes no empty rows
+		s.WriteString(`<td></td>`) // dot rejects empty rows
 	}
 	fmt.Fprintf(&s, `</tr></table></td></tr><tr><td align="left" cellpadding="6">%s</td></tr></table>`, dotText(d.caption()))
 	return s.String()
@@ -141,7 +141,8 @@ func swatch(p paint, text string) string {
 	return fmt.Sprintf(`<td border="1"`+style+` bgcolor="%s" color="%s"><font point-size="9" color="%s"> %s </font></td>`, p.fill, p.rim, p.ink, text)
 }
 
-// has reports a node of a kind that is painted as one that optimises, or as one that does not.
+// has reports whether some node of a kind is painted as one that optimises, or as one that does
+// not.
 func (d *drawing) has(k Kind, lto bool) bool {
 	is := func(n *drawNode) bool { return n.kind == k && (n.lto && k.Info().optimises()) == lto }
 	return slices.ContainsFunc(d.loose, is) || slices.ContainsFunc(d.clusters, func(c *drawCluster) bool { return slices.ContainsFunc(c.nodes, is) })
@@ -161,7 +162,7 @@ func dotCluster(b *bufio.Writer, c *drawCluster) {
 	fmt.Fprintf(b, "  }\n")
 }
 
-// details are modes and codes in one line: "lto, rdc · sm_80 sm_90".
+// details formats modes and codes in one line: "lto, rdc · sm_80 sm_90".
 func details(modes, archs []string) string {
 	var parts []string
 	if len(modes) > 0 {
@@ -198,7 +199,7 @@ func dotLabel(n *drawNode, p paint) string {
 	if n.kind == drawSource {
 		return dotText(title)
 	}
-	if sub == "" { // dot takes no empty <font>
+	if sub == "" { // dot rejects an empty <font>
 		return "<b>" + dotText(title) + "</b>"
 	}
 	ink := "#4b5563"
@@ -209,7 +210,7 @@ func dotLabel(n *drawNode, p paint) string {
 		`<tr><td><font point-size="9" color="%s">%s</font></td></tr></table>`, dotText(title), ink, dotText(sub))
 }
 
-// lines are the two lines of a node: what it makes, and how.
+// lines returns the two lines of a node: what it writes, and how.
 func (n *drawNode) lines() (title, sub string) {
 	title = cmp.Or(elide(n.title, 40), n.id)
 	switch {
@@ -256,8 +257,8 @@ func dotEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
 
 var dotEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;", `\`, "&#92;&#8203;")
 
-// dotText escapes for an HTML-like label. Graphviz decodes entities first and then expands \N to
-// the name of the node, so a blank without width stands behind each backslash.
+// dotText escapes an HTML-like label. Graphviz decodes entities first and then expands \N to the
+// name of the node, so a zero-width space follows each backslash.
 func dotText(s string) string { return dotEscapes.Replace(printable(s)) }
 
 var dotQuotes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

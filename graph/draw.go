@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// DrawOptions choose what a drawing shows.
+// DrawOptions select what a drawing shows.
 type DrawOptions struct {
-	Want     []ActionID // draw these and everything they need; empty draws the whole graph
+	Want     []ActionID // draw these and their transitive dependencies; empty draws the whole graph
 	Collapse bool       // one node for all actions of one kind in one target
 	Targets  bool       // one node for each target
 }
 
-// A drawing is what the renderers (DOT, Mermaid, JSON) share: the graph reduced to nodes in
-// clusters and edges between them. The renderers only spell it.
+// A drawing is the graph reduced to nodes in clusters and edges between them. The renderers (DOT,
+// Mermaid, JSON) share it and only write it out.
 type drawing struct {
 	clusters []*drawCluster // in the order of the manifest
 	loose    []*drawNode    // prebuilt libraries, and sources that several targets share
 	edges    []*drawEdge    // in the order of consumers, then of what they read
-	kinds    []Kind         // what a legend must explain, in the order of the table
-	actions  int            // how many actions are behind the nodes
+	kinds    []Kind         // kinds for the legend, in the order of the table
+	actions  int            // number of actions that the nodes represent
 	nodes    int
-	small    bool // room for sources and file names
+	small    bool // small enough for sources and file names
 
 	collapsed bool
-	targets   int // of a drawing of targets alone
+	targets   int // number of targets in a drawing of targets alone
 }
 
-// Above smallActions a drawing has no source files and no file names on its edges: they would be
-// most of the ink. Above crowdedNodes nobody reads a picture, and a comment says what to do.
+// Above smallActions a drawing has no source files and no file names on its edges, which would
+// dominate it. Above crowdedNodes a picture is unreadable, and a comment suggests an alternative.
 const (
 	smallActions = 24
 	crowdedNodes = 400
@@ -50,13 +50,13 @@ type drawNode struct {
 	id      string // "a12" for an action, "g3" for a group, "s0" for a source, "p1" for a prebuilt
 	kind    Kind
 	target  string
-	cluster *drawCluster // nil if it stands outside of all
+	cluster *drawCluster // nil if it is in none
 	title   string
 	file    string // of a source or prebuilt
 	modes   []string
 	archs   []string
 	lto     bool // a device link that optimises
-	whole   bool // it stands for a target
+	whole   bool // it represents a target
 	actions []ActionID
 }
 
@@ -69,7 +69,7 @@ type drawIndex struct {
 	external map[string]*drawNode // sources and prebuilts by path
 	owners   map[string]string    // path of a prebuilt -> its label
 	edge     map[[2]*drawNode]*drawEdge
-	carried  map[carriedFile]bool // a collapsed edge carries thousands of files, each once
+	carried  map[carriedFile]bool // a collapsed edge has thousands of files, each once
 }
 
 type carriedFile struct {
@@ -97,7 +97,7 @@ func (g *Graph) draw(opts DrawOptions) *drawing {
 	return x.d
 }
 
-// drawn are the actions to draw, in order.
+// drawn returns the actions to draw, in order.
 func (g *Graph) drawn(want []ActionID) []ActionID {
 	if len(want) > 0 {
 		return g.Closure(want)
@@ -109,8 +109,8 @@ func (g *Graph) drawn(want []ActionID) []ActionID {
 	return ids
 }
 
-// prebuiltOwners finds the label of each prebuilt file: from the target itself if it says, else
-// from the device links that read it.
+// prebuiltOwners returns the label of each prebuilt file: from the target's outputs, or else from
+// the device links that read it.
 func (g *Graph) prebuiltOwners() map[string]string {
 	owners := map[string]string{}
 	for _, a := range g.Actions {
@@ -129,7 +129,7 @@ func (g *Graph) prebuiltOwners() map[string]string {
 	return owners
 }
 
-// place makes a cluster for every target and a node for every action or group of actions.
+// place creates a cluster for every target and a node for every action or group of actions.
 func (x *drawIndex) place(ids []ActionID) {
 	clusters := map[string]*drawCluster{}
 	cluster := func(label, kind string) *drawCluster {
@@ -171,7 +171,7 @@ func (x *drawIndex) place(ids []ActionID) {
 	}
 }
 
-// shared are slices that device links of several targets read: they belong to none of them.
+// shared returns the slices that device links of several targets read: they belong to none of them.
 func (x *drawIndex) shared(ids []ActionID) map[ActionID]bool {
 	reader, shared := map[ActionID]string{}, map[ActionID]bool{}
 	if x.opts.Targets {
@@ -199,7 +199,7 @@ func (x *drawIndex) nodeOf(a *Action, target string, groups map[groupKey]*drawNo
 		n := groupOf(a, groupKey{target: target}, groups)
 		n.title, n.whole = target, true
 		if !a.Intermediate {
-			n.kind = a.Kind // of the last one, which makes what the target is
+			n.kind = a.Kind // of the last one, which writes the target's output
 		}
 		return n
 	case x.opts.Collapse:
@@ -208,8 +208,8 @@ func (x *drawIndex) nodeOf(a *Action, target string, groups map[groupKey]*drawNo
 	return &drawNode{id: fmt.Sprintf("a%d", a.ID), kind: a.Kind, target: target, title: shortName(a.Name, a.Target)}
 }
 
-// shortName is the name of an object in a build tree without the folder of its target, whose name
-// stands above it.
+// shortName returns the name of an object in a build tree without the folder of its target, whose
+// label is above it.
 func shortName(name, target string) string { return strings.TrimPrefix(name, "obj/"+target+"/") }
 
 func (n *drawNode) add(a *Action) {
@@ -221,7 +221,7 @@ func (n *drawNode) add(a *Action) {
 	n.lto = n.lto || a.Link().LTO
 }
 
-// union appends what is new and keeps the order of the manifest.
+// union appends new strings and keeps the order of the manifest.
 func union(have []string, more ...string) []string {
 	for _, m := range more {
 		if m != "" && !slices.Contains(have, m) {
@@ -264,8 +264,8 @@ func (x *drawIndex) file(a *Action, in string, orderOnly bool) {
 	}
 }
 
-// origin is the node that brings a file: an action, a prebuilt library or a source. nil is a file
-// that is not drawn.
+// origin returns the node of a file: an action, a prebuilt library or a source. It returns nil if
+// the file is not drawn.
 func (x *drawIndex) origin(a *Action, in string, orderOnly bool) *drawNode {
 	if id, ok := x.g.Producer(in); ok {
 		return x.node[id]
@@ -313,7 +313,7 @@ func (x *drawIndex) placeSources() {
 	}
 }
 
-// finish drops empty clusters and counts.
+// finish removes empty clusters and counts nodes.
 func (x *drawIndex) finish() {
 	d := x.d
 	d.clusters = slices.DeleteFunc(d.clusters, func(c *drawCluster) bool { return len(c.nodes) == 0 })
@@ -339,20 +339,21 @@ func (x *drawIndex) finish() {
 	}
 }
 
-// caption is the one line below a picture.
+// caption returns the line below a picture.
 func (d *drawing) caption() string {
 	targets := len(d.clusters)
 	if d.targets > 0 {
 		targets = d.targets
 	}
 	s := fmt.Sprintf("%s in %s", Count(d.actions, "action"), Count(targets, "target"))
-	if slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque }) { // an LTO link takes code that it cannot optimise
+	// An LTO link reads code that it cannot optimise.
+	if slices.ContainsFunc(d.edges, func(e *drawEdge) bool { return e.opaque }) {
 		s += " · partial LTO: dashed edges bring code that the link cannot optimise"
 	}
 	return s
 }
 
-// Count is a number of things: "1 action", "2 actions".
+// Count formats a number of things: "1 action", "2 actions".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -360,7 +361,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// suggestion is the comment in a drawing too large to read, or "".
+// suggestion returns the comment for a drawing too large to read, or "".
 func (d *drawing) suggestion(opts DrawOptions) string {
 	if opts.Collapse || opts.Targets || d.nodes <= crowdedNodes {
 		return ""
@@ -368,7 +369,7 @@ func (d *drawing) suggestion(opts DrawOptions) string {
 	return fmt.Sprintf("%d nodes: `kbuild graph --collapse` draws one for each target and kind of action", d.nodes)
 }
 
-// shortList spells architectures; a long list keeps its ends.
+// shortList joins architectures; a long list keeps its ends.
 func shortList(items []string) string {
 	if len(items) > 6 {
 		return fmt.Sprintf("%s … %s (%d)", strings.Join(items[:2], " "), items[len(items)-1], len(items))
@@ -376,7 +377,7 @@ func shortList(items []string) string {
 	return strings.Join(items, " ")
 }
 
-// elide keeps both ends of a long name; the end of a path says most.
+// elide keeps both ends of a long name; the end of a path is more informative.
 func elide(s string, limit int) string {
 	r := []rune(s)
 	if len(r) <= limit {
@@ -396,13 +397,13 @@ func printable(s string) string {
 	}, strings.ToValidUTF8(s, "�"))
 }
 
-// groupKey says which actions one node of a collapsed drawing stands for.
+// groupKey identifies the actions that one node of a collapsed drawing represents.
 type groupKey struct {
 	target string
 	kind   Kind
 }
 
-// groupOf is the node for all actions with a key.
+// groupOf returns the node for all actions with a key.
 func groupOf(a *Action, key groupKey, groups map[groupKey]*drawNode) *drawNode {
 	n := groups[key]
 	if n == nil {
@@ -412,7 +413,7 @@ func groupOf(a *Action, key groupKey, groups map[groupKey]*drawNode) *drawNode {
 	return n
 }
 
-// size is the number of actions that a node stands for, "×37", or "" for one.
+// size returns the number of actions that a node represents, "×37", or "" for one.
 func (n *drawNode) size() string {
 	if len(n.actions) < 2 {
 		return ""

@@ -12,20 +12,20 @@ type drawEdge struct {
 	files      []string
 	orderOnly  bool // every file is needed first but not read by declaration
 	lto        bool // brings LTO-IR to a link that optimises it
-	opaque     bool // brings code to an LTO link that it cannot optimise: the link is partial
+	opaque     bool // brings code that an LTO link cannot optimise: the link is partial
 }
 
 // bundleKey holds what the edges of one bundle have in common: one end, the target at the other
-// end, and the way they are drawn.
+// end, and their style.
 type bundleKey struct {
 	node                   *drawNode
 	cluster                *drawCluster
 	orderOnly, lto, opaque bool
 }
 
-// bundled are the edges to draw. Where there is no room for every object, those that one target
-// brings to one action of another are one edge, and so are those that one action brings to another
-// target: a device link of four libraries has four edges, not one for each source.
+// bundled returns the edges to draw. A large drawing joins the edges from one target to one action
+// of another, and those from one action to another target. A device link of four libraries then has
+// four edges, not one for each source.
 func (d *drawing) bundled() []*drawEdge {
 	if d.small || d.collapsed {
 		return d.edges
@@ -41,7 +41,7 @@ func (d *drawing) bundled() []*drawEdge {
 	}, func(e *drawEdge, c *drawCluster) { e.head = c })
 }
 
-// bundle joins edges with equal keys; a key without a cluster, or with the node's own, joins
+// bundle joins edges with equal keys. A key without a cluster, or with the node's own, joins
 // nothing.
 func bundle(edges []*drawEdge, key func(*drawEdge) bundleKey, mark func(*drawEdge, *drawCluster)) []*drawEdge {
 	byKey := map[bundleKey][]*drawEdge{}
@@ -63,7 +63,7 @@ func bundle(edges []*drawEdge, key func(*drawEdge) bundleKey, mark func(*drawEdg
 	return out
 }
 
-// join takes the middle edge for its ends, so that a bundle leaves a target in the middle.
+// join takes its ends from the middle edge, so that a bundle leaves a target in the middle.
 func join(peers []*drawEdge, c *drawCluster, mark func(*drawEdge, *drawCluster)) *drawEdge {
 	sum := *peers[len(peers)/2]
 	sum.files = nil
@@ -80,10 +80,10 @@ func join(peers []*drawEdge, c *drawCluster, mark func(*drawEdge, *drawCluster))
 	return &sum
 }
 
-// say is the label of an edge: the artifact in a small drawing, how many in a collapsed one if it
-// is not one of each action of its node. An edge from a source or a prebuilt needs none, since its
-// node names the file. Bundles have none: Graphviz puts the labels of long edges where nobody finds
-// them.
+// say returns the label of an edge. It is the artifact in a small drawing. In a collapsed one it is
+// the number of files, if the node's actions do not each bring one. An edge from a source or a
+// prebuilt has none, since its node names the file. Bundles have none: Graphviz places labels of
+// long edges far from their edges.
 func (e *drawEdge) say(d *drawing) string {
 	switch {
 	case d.small && e.opaque:
@@ -96,7 +96,7 @@ func (e *drawEdge) say(d *drawing) string {
 	return ""
 }
 
-// text names up to limit of the files of an edge.
+// text lists up to limit of the files of an edge.
 func (e *drawEdge) text(limit int) string {
 	var names []string
 	for _, f := range e.files[:min(limit, len(e.files))] {

@@ -11,20 +11,21 @@ import (
 	"strings"
 )
 
-// A command whose files are known only after it has run has a folder of its own. An action of the
-// kind Generate runs it and puts what it has written there into one file, a pack, beside the list
-// of names; one of the kind Extract makes the files of the pack. So what is planned, keyed and
-// cached has fixed names, and the files of the second action are those that the list had when the
-// manifest was read.
+// A command with dynamic outputs writes to a folder of its own. A Generate action runs it and packs
+// the files into one file, beside the list of their names. An Extract action restores the files
+// from the pack. So everything that is planned, keyed and cached has fixed names. The Extract
+// action writes the files that the list had when the manifest was read.
 
-// Collect is of a command that writes files whose names it chooses: Outputs are their list and
+// Collect describes a command with dynamic outputs. The outputs of its action are their list and
 // their pack.
 type Collect struct {
-	Dir      string   // the folder that the files are written to, and that has nothing else
-	Patterns []string // relative to Dir: each file matches one, and each matches a file
+	Dir string // the folder of the files, which contains nothing else
+
+	// Relative to Dir: each file matches a pattern, and each pattern matches a file.
+	Patterns []string
 }
 
-// WriteKey adds what is collected.
+// WriteKey adds the folder and the patterns.
 func (c *Collect) WriteKey(w KeyWriter) {
 	if c != nil {
 		w.Field("folder", c.Dir)
@@ -32,7 +33,7 @@ func (c *Collect) WriteKey(w KeyWriter) {
 	}
 }
 
-// CollectOutputs are the list and the pack of what is collected in a folder.
+// CollectOutputs returns the list and the pack of the dynamic outputs in a folder.
 func CollectOutputs(dir string) (list, pack string) {
 	hidden := path.Join(path.Dir(dir), "."+path.Base(dir))
 	return hidden + ".list", hidden + ".pack"
@@ -47,7 +48,7 @@ type PackedFile struct {
 
 const filesMagic = "kbuild files 1\n"
 
-// PackFiles gives a list and a pack. Files have distinct names without newlines.
+// PackFiles returns the list and the pack of files. Files have distinct names without newlines.
 func PackFiles(files []PackedFile) (list, pack []byte) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b PackedFile) int { return cmp.Compare(a.Name, b.Name) })
@@ -67,7 +68,7 @@ func PackFiles(files []PackedFile) (list, pack []byte) {
 	return list, pack
 }
 
-// UnpackFiles reads a pack. The contents are parts of it.
+// UnpackFiles parses a pack. The contents are slices of it.
 func UnpackFiles(pack []byte) (files []PackedFile, err error) {
 	rest, ok := bytes.CutPrefix(pack, []byte(filesMagic))
 	var sizes []int
@@ -99,7 +100,7 @@ func UnpackFiles(pack []byte) (files []PackedFile, err error) {
 	return files, nil
 }
 
-// ReadFileList reads a list of files; ok is false for what is none.
+// ReadFileList parses a list of files. ok is false if it is malformed or empty.
 func ReadFileList(text []byte) (names []string, ok bool) {
 	for line := range strings.Lines(string(text)) {
 		name, ended := strings.CutSuffix(line, "\n")
@@ -111,14 +112,14 @@ func ReadFileList(text []byte) (names []string, ok bool) {
 	return names, len(names) > 0
 }
 
-// isFileName reports a relative path that stays where it is relative to.
+// isFileName reports whether name is a clean relative path that stays in its folder.
 func isFileName(name string) bool {
 	return name != "." && path.Clean(name) == name && filepath.IsLocal(name)
 }
 
 // MatchFile reports whether a slash-separated name matches a pattern: `*`, `?` and `[...]` within
 // an element, and `**` for any number of elements; at the end at least one. Names with a leading
-// dot are as others. A malformed pattern matches nothing.
+// dot are not special. A malformed pattern matches nothing.
 func MatchFile(pattern, name string) bool {
 	if path.Base(pattern) == "**" {
 		pattern += "/*"
@@ -130,11 +131,11 @@ func MatchFile(pattern, name string) bool {
 }
 
 // MatchPath reports whether a slash-separated name matches a pattern, in which `**` is any number
-// of elements, also none, and element says of the others what they match. It goes back to the last
-// ** only: what an earlier one would take, that one takes too.
+// of elements, including none. element matches all other elements. It backtracks only to the last
+// `**`, which can match whatever an earlier one could.
 func MatchPath(patternPath, namePath string, element func(pattern, name string) bool) bool {
 	pattern, name := strings.Split(patternPath, "/"), strings.Split(namePath, "/")
-	again, at := -1, 0 // the pattern behind the last **, and where in name it is tried
+	again, at := -1, 0 // the pattern after the last **, and where in name it is tried
 	i, k := 0, 0
 	for k < len(name) || i < len(pattern) {
 		switch {

@@ -1,9 +1,9 @@
 // Package graph holds the build graph: actions, the files between them, their order and their
 // names.
 //
-// It knows nothing of compilers, manifests, files on disk or time. The planner (graph/plan) makes a
-// Graph; the executor (actions/sched, actions/execute) walks it; the renderers in this package draw
-// it.
+// It knows nothing of compilers, manifests, files on disk or time. The planner (graph/plan) builds
+// a Graph, the executor (actions/sched, actions/execute) walks it, and the renderers in this
+// package draw it.
 package graph
 
 import (
@@ -12,14 +12,15 @@ import (
 	"strings"
 )
 
-// Pos is the place in a manifest that made a node. The zero Pos means "nowhere in particular".
+// Pos is the position in a manifest that created a node. The zero Pos means that no position is
+// known.
 type Pos struct {
 	File   string `json:"file"` // relative to the project root
 	Line   int    `json:"line"` // from 1
 	Column int    `json:"column"`
 }
 
-// String gives file:line, the form that editors open.
+// String returns file:line, the form that editors open, or "".
 func (p Pos) String() string {
 	if p.File == "" {
 		return ""
@@ -30,54 +31,61 @@ func (p Pos) String() string {
 // ActionID indexes Graph.Actions.
 type ActionID int
 
-// Action is one step of the build: what it reads, what it runs, what it writes. What only some have
-// is its Work.
+// Action is one step of the build: what it reads, what it runs, what it writes. Fields that only
+// some kinds have are in Work.
 //
 // All paths are slash-separated and either relative to the project root, in which every command
 // runs, or absolute.
 type Action struct {
 	ID     ActionID
 	Kind   Kind
-	Target string   // label of the block that made it: "library.solver", "module.gemm:dtype=f16,tile=64"
+	Target string   // label of its block: "library.solver", "module.gemm:dtype=f16,tile=64"
 	Name   string   // short and readable: "src/a.cu", "bin/app"
-	Archs  []string // codes this action makes: "sm_80", "lto_90", "compute_90"
+	Archs  []string // codes that it generates: "sm_80", "lto_90", "compute_90"
 	Mode   string   // "whole", "rdc", "lto", or "" for host work
-	Pos    Pos      // of the block that made it
+	Pos    Pos      // of its block
 
-	Argv []string // no shell; Argv[0] is a path or a name looked up in PATH. Empty for Copy; what Embed embeds
-	Env  []string // KEY=VALUE on top of the executor's allow-list
+	// No shell; Argv[0] is a path or a name looked up in PATH. It is empty for Copy; for Embed it
+	// lists what is embedded.
+	Argv []string
+	Env  []string // KEY=VALUE in addition to the executor's allow-list
 
 	Inputs     []string // declared: everything known to be read; their content is in the key
 	OrderOnly  []string // must be up to date first; in the key only if the depfile names them
 	Outputs    []string // everything written
 	Depfile    string   // written by the command, read by the executor, not an output
-	SearchDirs []string // include directories in the order of search, for headers that newly shadow others
+	SearchDirs []string // include folders in search order, for headers that newly shadow others
 
-	Tools    []string // names of Facts tools whose content is in the key: "nvcc", "toolkit", "cxx", "cc", "ar"
-	Pool     string   // "" or the name of one of Graph.Pools
-	Memory   int64    // bytes the user says it needs; 0 is unknown
-	InPlace  bool     // the command writes Outputs itself; no temporary names in Argv (generate, files beside an object)
-	CwdInKey bool     // debug information holds the folder of the build
+	// Names of the tools of Facts whose content is in the key: "nvcc", "toolkit", "cxx", "cc",
+	// "ar".
+	Tools  []string
+	Pool   string // "" or the name of one of Graph.Pools
+	Memory int64  // bytes that it needs by the manifest; 0 is unknown
 
-	// The outputs of an Intermediate action are kept in the cache and stand in the build tree only
-	// while something reads them; those of a Transient one are not even kept in the cache, but made
-	// again for who needs them.
+	// The command writes Outputs directly; no temporary names in Argv (generate, files beside an
+	// object).
+	InPlace  bool
+	CwdInKey bool // debug information records the folder of the build
+
+	// The outputs of an Intermediate action are kept in the cache. They are in the build tree only
+	// while an action reads them. Outputs of a Transient action are not cached either: the action
+	// runs again if a dependent needs them.
 	Intermediate bool
 	Transient    bool
 
-	Work Work // what it has by the kind of work that it is
+	Work Work // fields of only some kinds
 }
 
-// GenDir is the folder below the build tree for what generate blocks make, each in a folder of its
-// name, and for the sources of embedded modules.
+// GenDir is the folder in the build tree for generated files. The outputs of each generate block
+// are in a folder of its name; the sources of embedded modules are there, too.
 const GenDir = "gen"
 
-// Flat is the name of a target as one element of a path: math@vec for math/vec, of an imported
-// manifest. No name has an @, and what one target keeps is never in the folder of another.
+// Flat returns the name of a target as one path element: math@vec for math/vec of an imported
+// manifest. No name contains an @, so the folders of two targets never collide or nest.
 func Flat(name string) string { return strings.ReplaceAll(name, "/", "@") }
 
-// ShortName is a name of at most most bytes for a file or a folder: the name itself if it fits, or
-// else its begin, a digest of all of it, and its endings, by which compilers know what a file is.
+// ShortName returns a file or folder name of at most most bytes. A longer name is replaced by its
+// beginning, a digest of all of it, and its extensions, by which compilers recognise files.
 func ShortName(name string, most int) string {
 	if len(name) <= most {
 		return name
@@ -91,37 +99,37 @@ func ShortName(name string, most int) string {
 	return strings.ToValidUTF8(head, "") + digest + endings
 }
 
-// Folders below the build tree: PartsDir for the outputs of parts, and in it SlicesDir for slices,
-// by architecture.
+// Folders in the build tree: PartsDir for the outputs of passes, and in it SlicesDir for slices, by
+// architecture.
 const (
 	PartsDir  = ".kbuild/parts"
 	SlicesDir = PartsDir + "/slice"
 )
 
-// TestDir is the folder below the build tree for what tests have said; tests that use a GPU are in
-// GPUPool, one at a time.
+// TestDir is the folder in the build tree for the output of tests. GPUPool is the pool of tests
+// that use a GPU; it runs one at a time.
 const (
 	TestDir = "test"
 	GPUPool = "gpu"
 )
 
-// Folders below the build tree: SymbolsDir for the PTX that tells what LTO-IR defines, CheckLinkDir
-// for what --check-link links.
+// Folders in the build tree: SymbolsDir for the PTX that lists what LTO-IR defines, CheckLinkDir
+// for the outputs of --check-link.
 const (
 	SymbolsDir   = ".kbuild/symbols"
 	CheckLinkDir = ".kbuild/check-link"
 )
 
-// Target is a named node of the manifest and the actions that make it.
+// Target is a named node of the manifest and its actions.
 type Target struct {
 	Label   string     // "executable.bench"
 	Name    string     // "bench"
 	Kind    string     // "executable", "library", "module", "prebuilt", "generate", "test", "group"
-	Outputs []string   // final files that a user asks for
-	Checks  []string   // what --check-link links: files that nobody reads
-	Actions []ActionID // all that belong to it, in order
+	Outputs []string   // final files that a user builds
+	Checks  []string   // outputs of --check-link, which nothing reads
+	Actions []ActionID // all its actions, in order
 	Deps    []string   // labels
-	Unbuilt string     // why nothing of it can be built; such a target has no actions
+	Unbuilt string     // why it cannot be built; such a target has no actions
 	Pos     Pos
 }
 
@@ -129,7 +137,7 @@ type Target struct {
 type Graph struct {
 	Actions  []*Action
 	Targets  []*Target
-	Default  []string // labels built when none are named
+	Default  []string // labels built if the user names none
 	Pools    map[string]int
 	BuildDir string // relative to the root, or absolute
 

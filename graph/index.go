@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Add appends an action, gives it its ID and returns it.
+// Add appends an action, sets its ID and returns it.
 func (g *Graph) Add(a *Action) *Action {
 	a.ID = ActionID(len(g.Actions))
 	g.Actions = append(g.Actions, a)
@@ -20,15 +20,15 @@ func (g *Graph) Add(a *Action) *Action {
 	return a
 }
 
-// Producer is the action that writes path.
+// Producer returns the action that writes path.
 func (g *Graph) Producer(path string) (ActionID, bool) {
 	id, ok := g.producer[path]
 	return id, ok
 }
 
-// Seal finds the edges of the graph and indexes its targets after the last Add, so that it may be
-// read from many goroutines, and checks its order: every producer stands before its consumers, so
-// that there is no cycle, and no two actions write one file.
+// Seal computes the edges of the graph and indexes its targets after the last Add. The graph is
+// then safe for concurrent reads. Seal checks that every producer comes before its consumers, so
+// that there is no cycle, and that no two actions write one file.
 func (g *Graph) Seal() error {
 	g.names = indexNames(g.Targets)
 	g.deps = make([][]ActionID, len(g.Actions))
@@ -46,7 +46,7 @@ func (g *Graph) Seal() error {
 	return nil
 }
 
-// producersOf are the actions that write what a reads, sorted, each once.
+// producersOf returns the actions that write what a reads, sorted, each once.
 func (g *Graph) producersOf(a *Action) []ActionID {
 	var deps []ActionID
 	for _, list := range [3][]string{a.Inputs, a.OrderOnly, a.Step().DiagnosticInputs} {
@@ -60,10 +60,10 @@ func (g *Graph) producersOf(a *Action) []ActionID {
 	return slices.Compact(deps)
 }
 
-// Deps are the actions that write what id reads, sorted, each once. The graph must be sealed.
+// Deps returns the actions that write what id reads, sorted, each once. The graph must be sealed.
 func (g *Graph) Deps(id ActionID) []ActionID { return g.deps[id] }
 
-// Closure is want with everything it needs, sorted.
+// Closure returns want and their transitive dependencies, sorted.
 func (g *Graph) Closure(want []ActionID) []ActionID {
 	seen := make([]bool, len(g.Actions))
 	stack := append([]ActionID(nil), want...)
@@ -82,13 +82,13 @@ func (g *Graph) Closure(want []ActionID) []ActionID {
 	return out
 }
 
-// Needs reports whether id needs dep, directly or through others.
+// Needs reports whether id depends on dep, directly or transitively.
 func (g *Graph) Needs(id, dep ActionID) bool {
 	return slices.Contains(g.Closure(g.Deps(id)), dep)
 }
 
-// Select resolves what a user names on the command line: target labels and names, output files, and
-// source files (everything compiled from them). unknown holds the names that mean nothing.
+// Select resolves names on the command line: target labels and names, output files, and source
+// files (everything compiled from them). unknown holds the names that match nothing.
 func (g *Graph) Select(names []string) (want []ActionID, unknown []string) {
 	for _, n := range names {
 		ids := g.selectOne(n)
@@ -113,8 +113,8 @@ func (g *Graph) selectOne(n string) []ActionID {
 	return g.compiledFrom(n)
 }
 
-// compiledFrom are the actions that compile a source; where a compiler is taken apart, those that
-// end its parts. The link of HIP code reads parts of compiles, and is none.
+// compiledFrom returns the actions that compile a source; for a split compile, its last passes. A
+// link of HIP code reads intermediates of compiles, but does not count.
 func (g *Graph) compiledFrom(source string) []ActionID {
 	var ids []ActionID
 	within := map[ActionID]bool{}
@@ -133,8 +133,8 @@ func (g *Graph) compiledFrom(source string) []ActionID {
 	return ids
 }
 
-// targetActions are the actions that make a target's outputs; for a group those of what it names.
-// Not nil, also where there are none.
+// targetActions returns the actions that write the outputs of targets, or of the members of groups.
+// The result is never nil.
 func (g *Graph) targetActions(targets []*Target) []ActionID {
 	ids := []ActionID{}
 	for _, t := range g.Expand(targets) {
@@ -147,7 +147,7 @@ func (g *Graph) targetActions(targets []*Target) []ActionID {
 	return ids
 }
 
-// Unbuilt are the targets among names that cannot be built.
+// Unbuilt returns the targets among names that cannot be built.
 func (g *Graph) Unbuilt(names []string) []*Target {
 	var named, out []*Target
 	for _, n := range names {
@@ -161,7 +161,7 @@ func (g *Graph) Unbuilt(names []string) []*Target {
 	return out
 }
 
-// Names are the labels and names a user may write, for completion and did-you-mean.
+// Names returns the labels and names that a user may write, for completion and did-you-mean.
 func (g *Graph) Names() []string {
 	var names []string
 	for _, t := range g.Targets {
@@ -175,11 +175,11 @@ func (g *Graph) Names() []string {
 	return slices.Compact(names)
 }
 
-// nameIndex finds targets by what a user may call them. A manifest has thousands of them, and a
+// nameIndex finds targets by their labels and names. A manifest has thousands of targets, and a
 // plan looks each up more than once.
 type nameIndex struct {
 	labels map[string]*Target
-	others map[string][]*Target // by name, base name, kind.base and the folders that they are in, in order
+	others map[string][]*Target // by name, base name, kind.base and their folders, in order
 }
 
 func indexNames(targets []*Target) *nameIndex {
@@ -203,7 +203,7 @@ func indexNames(targets []*Target) *nameIndex {
 	return x
 }
 
-// folders are the names that stand for all that is built in a folder of an imported manifest, and
+// folders returns the names that select everything built in a folder of an imported manifest, and
 // below it: "math/...", "math/deep/...".
 func (t *Target) folders() []string {
 	if t.Kind == "group" || t.Kind == "test" || t.Kind == "prebuilt" {
@@ -212,7 +212,7 @@ func (t *Target) folders() []string {
 	return Folders(t.Name)
 }
 
-// Folders are the names by which a user means all of a folder that a target is in.
+// Folders returns the names by which a user selects the folders that contain a target.
 func Folders(name string) (folders []string) {
 	for i, c := range name {
 		if c == '/' {
@@ -222,9 +222,9 @@ func Folders(name string) (folders []string) {
 	return folders
 }
 
-// FindTarget looks a target up by label ("library.solver") or by name, which must be unique then. A
-// matrix module's base name ("gemm") finds all its instances, a folder ("math/...") all that is
-// built of it.
+// FindTarget looks a target up by label ("library.solver") or by name, which may be ambiguous. A
+// matrix module's base name ("gemm") finds all its instances, a folder ("math/...") everything
+// built in it.
 func (g *Graph) FindTarget(name string) []*Target {
 	if t := g.names.labels[name]; t != nil {
 		return []*Target{t}
@@ -232,8 +232,8 @@ func (g *Graph) FindTarget(name string) []*Target {
 	return g.names.others[name]
 }
 
-// Expand replaces groups by what they name, each target once: groups name groups, and the ways
-// through them double at each level.
+// Expand replaces groups by their members, each target once: groups contain groups, so the number
+// of paths through them can double at each level.
 func (g *Graph) Expand(targets []*Target) []*Target {
 	var out []*Target
 	seen := map[*Target]bool{}

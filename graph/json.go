@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// jsonSchema changes only when a reader of the old form would go wrong. New fields do not change
-// it.
+// jsonSchema changes only if readers of the old form would misread the new one. New fields do not
+// change it.
 const jsonSchema = 1
 
 type jsonGraph struct {
@@ -68,15 +68,16 @@ type jsonEdge struct {
 //	schema     1
 //	collapsed  whether edges join groups instead of actions
 //	build_dir  the build tree, relative to the project root or absolute
-//	default    labels that are built when none are named
+//	default    labels that are built if the user names none
 //	targets    [{label, kind, outputs, deps (labels), actions (ids), pos}]
-//	actions    [{id, kind, target (label), name, archs, mode, lto, inputs, order_only, outputs, pos, whole}],
-//	           in a valid order of execution; lto marks device links that optimise; whole, if it is there, says
-//	           why a compiler runs as one command
-//	groups     only if collapsed: [{id "gN", kind, target, count, archs, modes, actions (ids)}]; the target of what several share is ""
-//	edges      [{from, to, files, order_only, lto}]: from and to are "aN" for action N, "gN" for a group,
-//	           or, as from, "file:PATH" for a library that no action makes; lto marks edges that bring
-//	           LTO-IR to a device link that optimises it
+//	actions    [{id, kind, target (label), name, archs, mode, lto, inputs, order_only, outputs, pos,
+//	           whole}], in a valid order of execution; lto marks device links that optimise; whole,
+//	           if present, is the reason why a compiler command is unsplit
+//	groups     only if collapsed: [{id "gN", kind, target, count, archs, modes, actions (ids)}];
+//	           target is "" if several targets share the group
+//	edges      [{from, to, files, order_only, lto}]: from and to are "aN" for action N, "gN" for a
+//	           group, or, as from, "file:PATH" for a library that no action writes; lto marks edges
+//	           that bring LTO-IR to a device link that optimises it
 //
 // pos is {file, line, column}. Lists are [] when empty, never null. Command lines are in `kbuild
 // plan --json`.

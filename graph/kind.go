@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Kind says what an action does. The names are the ones shown in progress lines, JSON and graphs.
-// All that kbuild knows of a kind, but for how its actions run, is in the table of kinds below:
-// nothing else switches over them.
+// Kind identifies what an action does. The names appear in progress lines, JSON and graphs. The
+// table of kinds below holds everything about a kind except how its actions run; no other code
+// switches over kinds for it.
 type Kind string
 
 // Kinds of actions, along the flow of a build.
@@ -46,45 +46,52 @@ const (
 // KindInfo is a row of the table of kinds.
 type KindInfo struct {
 	Kind Kind
-	Does string // what it makes of what
+	Does string // what it converts to what
 	Lane Lane
 
-	InProcess bool   // kbuild does it itself, and starts no program
-	Unnamed   bool   // what it makes is the same under any name of the output: a module is not compiled anew for another build tree or profile
-	Pool      string // of Graph.Pools; "" is none
-	Portable  bool   // it reads what its command names and what its tool is made of, and nothing else: it can run on another machine
-	Project   bool   // a program of the project's or the user's: the files that its arguments name are inputs, and all of the environment that keys have is in its key
-	FrontEnd  bool   // of a compiler of device code: it takes memory in many small pieces, which huge pages make quicker
+	InProcess bool // kbuild does it in its own process
 
-	// Cost and Memory stand for an action that never ran here: for the order in which actions
-	// start, and for how many run at once. PerArch means that the cost is that of one architecture.
-	// Both are a little more than what was seen with nvcc 11.8 and hipcc 5.2 and sources that use
-	// CUB: preprocessing 70 MiB, cicc 70 to 320, cudafe++ 180 to 380, a link without LTO up to 640,
-	// one with LTO up to 2.2 GB.
+	// The output does not depend on its name: another build tree or profile reuses it.
+	Unnamed  bool
+	Pool     string // of Graph.Pools; "" is none
+	Portable bool   // it reads only what its command names and its tool: it can run remotely
+
+	// A program of the project or the user: the files that its arguments name are inputs, and its
+	// key has the whole environment that keys can have.
+	Project bool
+
+	// Of a device compiler: it allocates memory in many small pieces, which huge pages speed up.
+	FrontEnd bool
+
+	// Cost and Memory are estimates for an action that never ran on this machine. They order the
+	// starts of actions and limit how many run concurrently. PerArch means that the cost is that of
+	// one architecture. Both are slightly above measurements with nvcc 11.8, hipcc 5.2 and sources
+	// that use CUB. Memory: preprocessing 70 MiB, cicc 70 to 320, cudafe++ 180 to 380, a link
+	// without LTO up to 640, one with LTO up to 2.2 GB.
 	Cost      time.Duration
 	PerArch   bool
 	Memory    int64 // bytes at the peak
-	LTOMemory int64 // the same of a link that optimises; 0 is Memory
-	Small     bool  // the memory that a manifest names is for the largest step of a target, and this is none
+	LTOMemory int64 // Memory of a link that optimises; 0 is Memory
+	Small     bool  // a manifest's memory is for the largest step of a target, and this is not it
 }
 
-// Lane is the part of a build that kinds belong to: it has a colour in the graph, and is a category
-// in the trace.
+// Lane is the part of a build that a kind belongs to: a colour in the graph, and a category in the
+// trace.
 type Lane string
 
-// Lanes.
 const (
 	LaneGenerate Lane = "generate"
 	LaneDevice   Lane = "device code"
 	LaneHost     Lane = "host code"
-	LanePack     Lane = "packing" // code of several architectures, or host and device code, to one file
-	LaneModule   Lane = "modules"
-	LaneArchive  Lane = "libraries"
-	LaneDevLink  Lane = "device links"
-	LaneLink     Lane = "links"
-	LaneTest     Lane = "tests"
+	// Code of several architectures, or host and device code, to one file.
+	LanePack    Lane = "packing"
+	LaneModule  Lane = "modules"
+	LaneArchive Lane = "libraries"
+	LaneDevLink Lane = "device links"
+	LaneLink    Lane = "links"
+	LaneTest    Lane = "tests"
 
-	laneSource   Lane = "sources" // of what is drawn and is no action
+	laneSource   Lane = "sources" // of drawn nodes that are no actions
 	lanePrebuilt Lane = "prebuilt libraries"
 )
 
@@ -94,8 +101,8 @@ const (
 	drawPrebuilt Kind = "prebuilt"
 )
 
-// DeviceLinkPool has the device links. It has no bound of its own: an LTO link takes gigabytes, and
-// those bound them.
+// DeviceLinkPool is the pool of device links. It has no limit of its own: an LTO link takes
+// gigabytes, and memory limits their number.
 const DeviceLinkPool = "device-link"
 
 const mib, gib = 1 << 20, 1 << 30
@@ -135,7 +142,7 @@ var kinds = []KindInfo{
 	{Kind: Test, Does: "runs a program, and keeps what it says", Lane: LaneTest, Project: true, Cost: time.Second, Memory: 512 * mib},
 }
 
-// Kinds are the rows of the kinds of actions, along the flow of a build.
+// Kinds returns the rows of the kinds of actions, along the flow of a build.
 func Kinds() []KindInfo {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k KindInfo) bool { return k.Lane == laneSource || k.Lane == lanePrebuilt })
 }
@@ -148,11 +155,11 @@ var kindByName = func() map[Kind]*KindInfo {
 	return m
 }()
 
-// optimises reports a link that takes a multiple of the time and memory where it optimises the
-// whole program.
+// optimises reports whether the kind is a link that takes a multiple of the memory if it optimises
+// the whole program.
 func (k *KindInfo) optimises() bool { return k.LTOMemory > k.Memory }
 
-// Info is the row of a kind; of one that is not in the table, an empty one.
+// Info returns the row of a kind, or an empty one if it is not in the table.
 func (k Kind) Info() *KindInfo {
 	if info := kindByName[k]; info != nil {
 		return info
@@ -160,5 +167,5 @@ func (k Kind) Info() *KindInfo {
 	return &KindInfo{Kind: k}
 }
 
-// InProcess reports that kbuild does it itself, and starts no program.
+// InProcess reports whether kbuild does it in its own process.
 func (k Kind) InProcess() bool { return k.Info().InProcess }

@@ -9,7 +9,7 @@ import (
 
 // WriteMermaid draws the graph as a Mermaid flowchart, for pages that render it (README files,
 // issues). Thick edges bring LTO-IR to an LTO link; dotted ones are order-only or cannot be
-// optimised there.
+// optimised by the link.
 func (g *Graph) WriteMermaid(w io.Writer, opts DrawOptions) error {
 	d := g.draw(opts)
 	b := bufio.NewWriter(w)
@@ -38,7 +38,7 @@ func (g *Graph) WriteMermaid(w io.Writer, opts DrawOptions) error {
 	return b.Flush()
 }
 
-// mermaidNode spells one node; the shape repeats what the colour says.
+// mermaidNode writes one node; its shape repeats the meaning of its colour.
 func mermaidNode(b *bufio.Writer, indent string, n *drawNode) {
 	title, sub := n.lines()
 	text := mermaidText(title)
@@ -82,8 +82,8 @@ func mermaidEdge(b *bufio.Writer, d *drawing, e *drawEdge) {
 	fmt.Fprintf(b, "  %s %s %s\n", from, arrow, to)
 }
 
-// mermaidClass names a style. Mermaid takes no hyphens there, and the prefix keeps clear of its
-// keywords.
+// mermaidClass returns the name of a style. Mermaid accepts no hyphens in it, and the prefix avoids
+// its keywords.
 func mermaidClass(kind Kind, lto bool) string {
 	s := "k_" + strings.ReplaceAll(string(kind), "-", "_")
 	if lto {
@@ -117,5 +117,5 @@ func mermaidClasses(b *bufio.Writer, d *drawing) {
 
 var mermaidEscapes = strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "`", "#96;", "&", "#amp;")
 
-// mermaidText escapes for a quoted label; Mermaid's own entities start with '#'.
+// mermaidText escapes a quoted label; Mermaid's own entities start with '#'.
 func mermaidText(s string) string { return mermaidEscapes.Replace(printable(s)) }

@@ -15,17 +15,18 @@ import (
 	"unsafe"
 )
 
-// A Packed graph is a graph in one flat piece of memory: opening it costs a checksum, and an action
-// is only made when it is asked for. It serves runs in which a few of very many actions must be
-// looked at.
+// A Packed graph is a graph in one flat block of memory. Opening it costs a checksum, and Action
+// builds an action only when the caller needs it. It serves runs that read a few of very many
+// actions.
 //
-// Layout, little-endian, all numbers uint32 unless said otherwise:
+// Layout, little-endian, all numbers uint32 unless stated otherwise:
 //
 //	magic, 16 bytes; CRC-32C of the rest; the lengths of what follows
-//	offsets of actions; which are parts, a bit for each; which are manifests of modules, their numbers; deps of each action
-//	(offsets, then numbers); consumers of each (the same)
+//	offsets of actions; a bit for each action that is an intermediate;
+//	numbers of the actions that are manifests of modules
+//	deps of each action (offsets, then numbers); consumers of each (the same)
 //	outputs and uses: pairs (string, action), sorted by the string's text and the action's number
-//	offsets of strings; text of strings; packed actions: see packer
+//	offsets of strings; text of strings; packed actions: see packer; data of the caller
 type Packed struct {
 	actions   []uint32
 	parts     []uint32
@@ -34,14 +35,14 @@ type Packed struct {
 	consumers adjacency
 	outputs   pairs
 	uses      pairs
-	offsets   []uint32 // of strings, one more than there are
+	offsets   []uint32 // of strings, plus the end of the last
 	text      []byte
 	blob      []byte
 	meta      []byte
 }
 
-// Use says that an action depends on a path that need not be among its Inputs: a header it
-// discovered, a path that must stay absent.
+// Use records that an action depends on a path that need not be among its Inputs: a discovered
+// header, or a path that must stay absent.
 type Use struct {
 	Path   string
 	Action ActionID
@@ -53,16 +54,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errPacked = errors.New("damaged graph")
 
-// adjacency is a list of numbers for each action.
+// adjacency holds a list of numbers for each action.
 type adjacency struct{ from, to []uint32 }
 
-// pairs are (string, action), two numbers each.
+// pairs holds (string, action) pairs, two numbers each.
 type pairs []uint32
 
 func (p pairs) Len() int { return len(p) / 2 }
 
-// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them.
-// meta is asked for what is kept for the caller when all uses are known.
+// Pack packs the actions of ids, which must be closed under Deps and sorted, and renumbers them. It
+// calls meta after the last use; the result is stored for the caller.
 func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, error)) ([]byte, error) {
 	p := &packer{ids: map[string]uint32{}}
 	number := make([]uint32, len(g.Actions))
@@ -70,7 +71,8 @@ func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, er
 		number[id] = uint32(i) + 1
 	}
 	var manifests, df, dt []uint32
-	actions, blob := make([]uint32, 0, len(ids)), make([]byte, 0, 128*len(ids)) // with room, since growing leaves as much again behind
+	// With spare capacity, since growing leaves as much garbage.
+	actions, blob := make([]uint32, 0, len(ids)), make([]byte, 0, 128*len(ids))
 	parts := make([]uint32, (len(ids)+31)/32)
 	outputs := make([]uint64, 0, len(ids))
 	for i, id := range ids {
@@ -106,13 +108,13 @@ func (g *Graph) Pack(ids []ActionID, uses iter.Seq[Use], meta func() ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	p.ids = nil // all strings are known, and the rest needs room
+	p.ids = nil // all strings are known, and the rest needs the memory
 	cf, ct := reverse(df, dt)
 	return assemble([][]uint32{actions, parts, manifests, df, dt, cf, ct, p.pairs(outputs), p.pairs(used)}, p.list, [][]byte{blob, m})
 }
 
 // assemble writes the lengths of all lists, then the lists. The offsets of the strings and their
-// text stand between numbers and texts.
+// text are between numbers and texts.
 func assemble(numbers [][]uint32, list []string, texts [][]byte) ([]byte, error) {
 	offsets, length := make([]uint32, 0, len(list)+1), 0
 	for _, s := range list {
@@ -152,7 +154,7 @@ func assemble(numbers [][]uint32, list []string, texts [][]byte) ([]byte, error)
 	return b, nil
 }
 
-// reverse turns the lists of all actions round: who is in whose list.
+// reverse inverts the adjacency: the list of an action becomes the actions whose lists contain it.
 func reverse(from, to []uint32) (rfrom, rto []uint32) {
 	rfrom, rto = make([]uint32, len(from)), make([]uint32, len(to))
 	for _, n := range to {
@@ -171,9 +173,9 @@ func reverse(from, to []uint32) (rfrom, rto []uint32) {
 	return rfrom, rto
 }
 
-// packer turns values into bytes: a string is its number, any other number a varint, a list its
-// length and its values, a pointer whether it is there. It goes by reflection, so that no field of
-// an action is ever left out.
+// packer encodes values: a string as its number, any other number as a varint, a list as its length
+// and its values, a pointer as its presence. It uses reflection, so that it never omits a field of
+// an action.
 type packer struct {
 	ids  map[string]uint32
 	list []string
@@ -189,10 +191,11 @@ func (p *packer) str(s string) uint32 {
 	return id
 }
 
-// pair is a string and an action in one number.
+// pair encodes a string and an action in one number.
 func (p *packer) pair(s string, action uint32) uint64 { return uint64(p.str(s))<<32 | uint64(action) }
 
-// pairs sorts by text, so that a path can be searched for: each text once, then by its rank.
+// pairs sorts list by text, so that paths can be searched. Each text is compared once; the list is
+// sorted by rank.
 func (p *packer) pairs(list []uint64) []uint32 {
 	var texts []uint32
 	rank := make([]uint32, len(p.list))
@@ -257,7 +260,7 @@ func (p *packer) value(b []byte, v reflect.Value) []byte {
 	panic("BUG: an action has a field of type " + v.Type().String() + ", which is not packed")
 }
 
-// Unpack opens a packed graph. data must stay as it is.
+// Unpack opens a packed graph. The caller must not change data.
 func Unpack(data []byte) (*Packed, error) {
 	const lists, texts = 10, 3
 	head := len(packMagic) + 4 + 4*(lists+texts)
@@ -288,17 +291,17 @@ func Unpack(data []byte) (*Packed, error) {
 	return g, nil
 }
 
-// Meta is what the graph was packed with.
+// Meta returns the caller's data that was packed with the graph.
 func (g *Packed) Meta() []byte { return g.meta }
 
-// Len is the number of actions.
+// Len returns the number of actions.
 func (g *Packed) Len() int { return len(g.actions) }
 
 func (g *Packed) str(id uint32) string { return string(g.bytes(id)) }
 
 func (g *Packed) bytes(id uint32) []byte { return g.text[g.offsets[id]:g.offsets[id+1]] }
 
-// find gives the actions that stand beside a path.
+// find returns the actions paired with a path.
 func (g *Packed) find(p pairs, path string) []ActionID {
 	i, _ := sort.Find(p.Len(), func(i int) int { return strings.Compare(path, g.str(p[2*i])) })
 	var out []ActionID
@@ -308,7 +311,7 @@ func (g *Packed) find(p pairs, path string) []ActionID {
 	return out
 }
 
-// Producer is the action that writes path.
+// Producer returns the action that writes path.
 func (g *Packed) Producer(path string) (ActionID, bool) {
 	ids := g.find(g.outputs, path)
 	if len(ids) == 0 {
@@ -317,17 +320,17 @@ func (g *Packed) Producer(path string) (ActionID, bool) {
 	return ids[0], true
 }
 
-// Users are the actions that were packed as depending on a path.
+// Users returns the actions that were packed as depending on a path.
 func (g *Packed) Users(path string) []ActionID { return g.find(g.uses, path) }
 
-// Needs reports whether id needs dep, directly or through others.
+// Needs reports whether id depends on dep, directly or transitively.
 func (g *Packed) Needs(id, dep ActionID) bool {
 	return slices.Contains(g.reach(g.deps, []ActionID{id}, func(ActionID) bool { return true }), dep) && id != dep
 }
 
-// Affected is ids with everything that needs them, and all that with the parts that it needs; both
-// sorted. A manifest tells of everything that its artifacts are made from, so all of that belongs
-// to it.
+// Affected returns ids with their transitive dependents (up), and those with the intermediates that
+// they need; both sorted. A manifest describes everything that its artifacts are made from, so
+// withParts includes all dependencies of manifests.
 func (g *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
 	all := func(ActionID) bool { return true }
 	up = g.reach(g.consumers, ids, all)
@@ -340,7 +343,7 @@ func (g *Packed) Affected(ids []ActionID) (up, withParts []ActionID) {
 	return up, g.reach(g.deps, from, func(id ActionID) bool { return g.parts[id/32]>>(id%32)&1 != 0 })
 }
 
-// reach is ids and what follows from them, sorted.
+// reach returns ids and everything reachable from them through actions that also accepts, sorted.
 func (g *Packed) reach(along adjacency, ids []ActionID, also func(ActionID) bool) []ActionID {
 	seen := map[ActionID]bool{}
 	stack := slices.Clone(ids)
@@ -360,7 +363,7 @@ func (g *Packed) reach(along adjacency, ids []ActionID, also func(ActionID) bool
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Action makes an action.
+// Action decodes an action.
 func (g *Packed) Action(id ActionID) *Action {
 	a := &Action{}
 	u := unpacker{g: g, b: g.blob[g.actions[id]:]}
@@ -426,7 +429,8 @@ func (u *unpacker) value(v reflect.Value) {
 	}
 }
 
-// numbers is b as numbers, where it lies if the machine can read it there.
+// numbers returns b as numbers, without a copy if the machine's byte order and the alignment allow
+// it.
 func numbers(b []byte) []uint32 {
 	if len(b) == 0 {
 		return nil

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// positioned are messages with a place in the source, and those of linkers about what they link.
-// cicc 11.8 says "a.cu(1): Error: Formal parameter space overflowed", with a capital.
+// positioned matches messages with a position in the source, and those of linkers about their
+// inputs. cicc 11.8 prints "a.cu(1): Error: Formal parameter space overflowed", with a capital.
 const positioned = `\(\d+\): (?:catastrophic )?[Ee]rror|:\d+:(?:\d+:)? (?:fatal )?error|, line \d+; (?:error|fatal)|Undefined reference to|Multiple definition of|multiply defined|undefined (?:hidden )?symbol|duplicate symbol|IR version \S+ incompatible with current version`
 
-// unplaced are errors of ptxas and nvlink about the code that they were given, without a place in
-// it: what is in both programs, 11.8 and
-// 13.5, less what is about options and files, which kbuild may have handed over wrongly. The last are warnings under -Werror.
+// unplaced lists errors of ptxas and nvlink about their input that have no position in it. It has
+// the strings of both programs, 11.8 and 13.5, without those about options and files, which kbuild
+// may have passed wrongly. The last ones are warnings under -Werror.
 var unplaced = []string{
 	`Entry function '.*' uses too much `,
 	`File uses too much global `,
@@ -43,9 +43,9 @@ var blames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(positioned + `|(?:ptxas|nvlink) (?:error|fatal)\s*: (?:` + strings.Join(unplaced, "|") + `)`)
 })
 
-// BlamesSource reports that a failed pass gave the source, or what it links, as its reason: the
-// compiler as one command fails in the same way. PTX without a beginning is none of the source's
-// faults: it was not made, or another file was taken for it.
+// BlamesSource reports whether a failed pass blames the source, or the linked inputs. The unsplit
+// command then fails in the same way. PTX without a beginning does not blame the source: it was not
+// written, or another file was read as PTX.
 func BlamesSource(output []byte) bool {
 	for line := range bytes.Lines(output) {
 		if blames().Match(line) && !bytes.Contains(line, []byte("Missing .version directive")) {

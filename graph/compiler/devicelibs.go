@@ -2,11 +2,11 @@ package compiler
 
 import "strings"
 
-// libraryOptions name folders and libraries to nvlink and lld: with the value behind "=", in the
-// next argument, or with one dash right behind.
+// libraryOptions lists the options of nvlink and lld for folders and libraries. The value follows
+// "=", is the next argument, or directly follows a one-dash option.
 var libraryOptions = [...]string{"--library-path", "--library", "-L", "-l"}
 
-// mapLibraryOptions gives argv with the values of such options as f has them.
+// mapLibraryOptions returns argv with the values of library options replaced by f.
 func mapLibraryOptions(argv []string, f func(option, value string) string) []string {
 	out := make([]string, 0, len(argv))
 	next := ""
@@ -34,8 +34,7 @@ func mapLibraryOptions(argv []string, f func(option, value string) string) []str
 	return out
 }
 
-// MapLibraryFolders gives the command of an nvlink with other names for the folders in which it
-// looks for libraries.
+// MapLibraryFolders returns an nvlink command with its library folders replaced by name.
 func MapLibraryFolders(argv []string, name func(dir string) string) []string {
 	return mapLibraryOptions(argv, func(option, value string) string {
 		if option == "-l" || option == "--library" {
@@ -49,9 +48,9 @@ func MapLibraryFolders(argv []string, name func(dir string) string) []string {
 	})
 }
 
-// DeviceLibraries are, for each library in the command of a device link, the files that it may be:
-// the first that exists is taken. nvlink looks for a shared library in all folders, then for a
-// static one, and splits values at commas; lld looks for both in each folder.
+// DeviceLibraries returns, for each library in the command of a device link, its candidate files:
+// the linker reads the first that exists. nvlink searches all folders for a shared library, then
+// for a static one, and splits values at commas. lld searches each folder for both.
 func DeviceLibraries(argv []string, lld bool) (candidates [][]string) {
 	var dirs, names []string
 	mapLibraryOptions(argv, func(option, value string) string {
@@ -85,7 +84,8 @@ func DeviceLibraries(argv []string, lld bool) (candidates [][]string) {
 func inFolders(dirs []string, names ...string) (files []string) {
 	for _, dir := range dirs {
 		for _, name := range names {
-			files = append(files, strings.TrimSuffix(dir, "/")+"/"+name) // not Join, which would shorten "link/.."
+			// Not Join, which would shorten "link/..".
+			files = append(files, strings.TrimSuffix(dir, "/")+"/"+name)
 		}
 	}
 	return files

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// LibraryPath is a value of LD_LIBRARY_PATH with its absolute folders alone. The dynamic loader
-// (ld.so(8)) takes a semicolon for a colon, an empty entry for the folder that a process runs in,
-// and puts another in place of $ORIGIN, $LIB and $PLATFORM: what a compiler would be made of then
-// depends on where it is started, and a libc.so.6 that lies in the project would be its own.
+// LibraryPath returns an LD_LIBRARY_PATH reduced to its plain absolute folders. The dynamic loader
+// (ld.so(8)) reads a semicolon as a colon and an empty entry as the working directory, and it
+// expands $ORIGIN, $LIB and $PLATFORM. With those, the libraries of a compiler would depend on its
+// working directory: it would load a libc.so.6 that lies in the project.
 func LibraryPath(list string) string {
 	dirs := strings.FieldsFunc(list, func(r rune) bool { return r == ':' || r == ';' })
 	return strings.Join(slices.DeleteFunc(dirs, func(d string) bool { return !path.IsAbs(d) || strings.Contains(d, "$") }), ":")

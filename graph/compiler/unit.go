@@ -7,29 +7,31 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Anywhere makes compilers record /proc/self/cwd for the folder that they run in: outputs with
-// debug information are the same in every checkout, and a debugger that is started in the project's
-// root finds the sources.
+// Anywhere makes compilers record /proc/self/cwd as their working directory. Outputs with debug
+// information are then the same in every checkout, and a debugger that runs in the project's root
+// finds the sources.
 const Anywhere = "PWD=/proc/self/cwd"
 
-// Unit is one command of a driver that is taken apart into passes, each an action.
+// Unit is one command of a driver that is split into passes, each an action.
 type Unit struct {
-	Whole    *graph.Action       // the command in one piece
-	Env      []string            // of the passes
-	Dir      string              // of what only passes read
-	ID       string              // of the source within any program, as the compiler spells it
-	Named    string              // what passes that do not read the source call it; "" is by its name
+	Whole *graph.Action // the unsplit command
+	Env   []string      // of the passes
+	Dir   string        // folder of the intermediates
+
+	// Identifies the source within any program, in the compiler's format.
+	ID       string
+	Named    string              // name of the source in passes that do not read it; "" is its path
 	Lines    bool                // outputs record line numbers
-	Files    bool                // each text gets a list of the files that it is of: see FilesOf
-	Own      bool                // that list is without headers of the system
-	Includes bool                // texts show how includes spell files
-	Plain    bool                // messages are to be those of the command in one piece
-	Emit     func(*graph.Action) // takes an action, producers first
+	Files    bool                // list the files of each text: see FilesOf
+	Own      bool                // that list omits headers of the system
+	Includes bool                // texts show the includes as written
+	Plain    bool                // messages must equal those of the unsplit command
+	Emit     func(*graph.Action) // receives the actions, producers first
 
 	driver *graph.Driver
 }
 
-// Driver is the command as its passes know it.
+// Driver returns the driver command as its passes record it.
 func (u *Unit) Driver() *graph.Driver {
 	if u.driver == nil {
 		u.driver = &graph.Driver{Argv: u.Whole.Argv, DryRunKey: u.Whole.Driver().DryRunKey}
@@ -37,17 +39,18 @@ func (u *Unit) Driver() *graph.Driver {
 	return u.driver
 }
 
-// Action makes the action of a pass. What it writes into Dir is for other passes.
+// Action returns the action of a pass. Its outputs in Dir are for other passes.
 func (u *Unit) Action(kind graph.Kind, argv []string, outputs ...string) *graph.Action {
 	return &graph.Action{Kind: kind, Name: u.Whole.Name, Mode: u.Whole.Mode, Argv: argv, Env: u.Env, Outputs: outputs, Tools: u.Whole.Tools,
 		Intermediate: strings.HasPrefix(outputs[0], u.Dir+"/"), Memory: u.Whole.Memory, Work: graph.Work{Driver: u.Driver(), Step: &graph.Step{}}}
 }
 
-// Source is what the command compiles, or the first file that it links. There is none in a plan
-// that has errors elsewhere.
+// Source returns the source that the command compiles, or the first file that it links. It is empty
+// in a plan that has errors elsewhere.
 func (u *Unit) Source() []string { return u.Whole.Inputs[:min(1, len(u.Whole.Inputs))] }
 
-// Preprocess makes the action that writes the text of one architecture, or of the host.
+// Preprocess returns the action that writes the preprocessed text of one architecture, or of the
+// host.
 func (u *Unit) Preprocess(arch string, argv []string, text string) *graph.Action {
 	a := u.Action(graph.Preprocess, argv, text)
 	a.Archs, a.Inputs, a.Depfile = []string{arch}, u.Source(), text+".d"
@@ -56,10 +59,11 @@ func (u *Unit) Preprocess(arch string, argv []string, text string) *graph.Action
 	return a
 }
 
-// OwnFilesOf is FilesOf without headers of the system, as -MMD has it.
+// OwnFilesOf is FilesOf without headers of the system, as in -MMD.
 func OwnFilesOf(text string) string { return text + ".files.own" }
 
-// FilesOf is the list of the files that a text is of, in the order in which they begin in it.
+// FilesOf returns the path of the list of files that a text was preprocessed from, in order of
+// their first occurrence.
 func FilesOf(text string) string { return text + ".files" }
 
 // AddCanonical adds the canonical form of an output, unless the outputs record lines.
@@ -72,15 +76,15 @@ func (u *Unit) AddCanonical(a *graph.Action, raw string, form graph.CanonicalFor
 	a.Outputs = append(a.Outputs, form.Canon)
 }
 
-// Canonical is the file with the canonical form of a text. It keeps the ending, by which a compiler
-// knows its input.
+// Canonical returns the file for the canonical form of a text. It keeps the extension, by which
+// compilers recognise their input.
 func Canonical(text string) string {
 	ext := path.Ext(text)
 	return strings.TrimSuffix(text, ext) + ".canon" + ext
 }
 
-// ReadTexts adds texts to the inputs of a: their canonical form, and what they really are for
-// messages alone, unless the outputs record lines.
+// ReadTexts adds the canonical forms of texts to the inputs of a, and the texts themselves as
+// inputs for diagnostics. If the outputs record lines, the texts are the inputs.
 func (u *Unit) ReadTexts(a *graph.Action, texts ...string) {
 	for _, text := range texts {
 		if u.Lines {
@@ -92,13 +96,12 @@ func (u *Unit) ReadTexts(a *graph.Action, texts ...string) {
 	}
 }
 
-// Join plans the object that the user knows: host code with device code in place of what stood for
-// it.
+// Join plans the final object: the host code with its placeholder replaced by the device code.
 func (u *Unit) Join(host, code string) {
 	u.inProcess(graph.Join, u.Whole.Name, u.Whole.Outputs[0], host, code)
 }
 
-// Copy plans the file that an output of a pass is.
+// Copy plans the copy of a pass's output to a file.
 func (u *Unit) Copy(from, to string) { u.inProcess(graph.Copy, path.Base(to), to, from) }
 
 func (u *Unit) inProcess(kind graph.Kind, name, output string, inputs ...string) {

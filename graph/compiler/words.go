@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Assignment splits NAME=value.
+// Assignment splits NAME=value. ok is false if NAME is no variable name.
 func Assignment(s string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(s, "=")
 	if !ok || name == "" || variableName(name) != name {
@@ -15,8 +15,9 @@ func Assignment(s string) (name, value string, ok bool) {
 	return name, value, true
 }
 
-// ShellWords splits a command as the shell does what nvcc prints: blanks, quotes, backslashes, and
-// the variables of assigned. Anything else that a shell would expand or connect is an error.
+// ShellWords splits a command that nvcc prints as the shell does. It handles blanks, quotes,
+// backslashes, and the variables of assigned. Anything else that a shell would expand or connect is
+// an error.
 func ShellWords(s string, assigned map[string]string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -72,9 +73,9 @@ func ShellWords(s string, assigned map[string]string) ([]string, error) {
 	return words, nil
 }
 
-// expand gives the value of the variable that s starts with, and how much of s names it. A shell
-// would split and match a value outside of quotes, and whether it looks into one that has a '$' of
-// its own depends on who set the variable: both are errors.
+// expand returns the value of the variable reference at the start of s, and the length of the
+// reference. A shell would split an unquoted value and expand its patterns. Whether it expands a
+// '$' in a value depends on how the variable was set. Both are errors.
 func expand(s string, assigned map[string]string, quoted bool) (value string, length int, err error) {
 	name := variableName(s[1:])
 	length = 1 + len(name)
@@ -95,7 +96,7 @@ func expand(s string, assigned map[string]string, quoted bool) (value string, le
 	return value, length, nil
 }
 
-// variableName is the name of a variable at the start of s, "" if there is none.
+// variableName returns the variable name at the start of s, "" if there is none.
 func variableName(s string) string {
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -106,7 +107,7 @@ func variableName(s string) string {
 	return s
 }
 
-// ShellWord quotes a path for a shell where that is needed.
+// ShellWord quotes a path for a shell if needed.
 func ShellWord(path string) string {
 	if strings.ContainsAny(path, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
@@ -114,9 +115,8 @@ func ShellWord(path string) string {
 	return path
 }
 
-// ListWord spells a name in a list option of NVIDIA's programs, which they split at commas: a
-// folder of -I, a file of --options-file or of fatbinary's --image3. 11.8 takes brackets for
-// quotes, too.
+// ListWord quotes a name for a list option of NVIDIA's programs, which split it at commas: a folder
+// of -I, a file of --options-file or of fatbinary's --image3. 11.8 treats brackets as quotes, too.
 func ListWord(name string) string {
 	if strings.ContainsAny(name, ",[]") {
 		return `"` + name + `"`

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// A target ID of AMD is a processor and settings of its features: gfx90a:xnack-. A generic
-// processor, gfx11-generic, stands for several: code for it runs on each of them, and is slower
-// than their own at most. amdgcnspirv is SPIR-V, which the runtime compiles for the processor that
-// it finds.
+// An AMD target ID is a processor and settings of its features: gfx90a:xnack-. A generic processor
+// such as gfx11-generic covers several: its code runs on each of them, at most as fast as their
+// own. amdgcnspirv is SPIR-V, which the runtime compiles for the processor that it finds.
 
 // SPIRVTarget is the target ID of SPIR-V for AMD's processors.
 const SPIRVTarget = "amdgcnspirv"
 
-// generics are the processors that generic ones stand for: the table "AMDGPU Generic Processors" of
-// LLVM's documentation (llvm/docs/AMDGPUUsage.rst). LLVM adds processors to a generic one now and
-// then; code of an older LLVM does not run on those.
+// generics returns the processors that a generic one covers, from the table "AMDGPU Generic
+// Processors" of LLVM's documentation (llvm/docs/AMDGPUUsage.rst). LLVM occasionally adds
+// processors to a generic one; code of an older LLVM does not run on those.
 func generics(name string) []string {
 	switch name {
 	case "gfx9-generic":
@@ -36,13 +35,13 @@ func generics(name string) []string {
 	return nil
 }
 
-// Covers reports whether AMD code built for the target ID have runs wherever code for want is asked
-// for: the processor is the same, or one that the generic processor of have stands for, and each
-// feature that have names is the same in want. A feature that have leaves open ("any") runs with
-// either setting; one that want leaves open needs code that leaves it open, since the setting of
-// the process is not known before it runs. These are the rules of clang's isCompatibleTargetID and
-// of its page on the offload bundler. Links follow them with clang 19, but for generic processors,
-// whose bitcode links for nothing else; those of clang 15 take code for exactly the target ID.
+// Covers reports whether AMD code for the target ID have runs wherever code for want is requested.
+// The processor is the same, or one that the generic processor of have covers, and each feature
+// that have names is the same in want. A feature that have leaves open ("any") runs with either
+// setting. One that want leaves open needs code that leaves it open, since the setting of the
+// process is unknown before it runs. These are the rules of clang's isCompatibleTargetID and of its
+// page on the offload bundler. Links follow them with clang 19, except for generic processors,
+// whose bitcode links for nothing else. Links of clang 15 take code for exactly the target ID.
 // SPIR-V runs everywhere.
 func Covers(have, want Code) bool {
 	switch {
@@ -57,8 +56,8 @@ func Covers(have, want Code) bool {
 	return !slices.ContainsFunc(have.features(), func(f string) bool { return !slices.Contains(settings, f) })
 }
 
-// SameTarget reports code for one target ID, whatever kind of code it is and in whatever order the
-// ID names its features.
+// SameTarget reports whether two codes have the same target ID, whatever their kinds and the order
+// of features in the IDs.
 func SameTarget(a, b Code) bool {
 	x, y := a.features(), b.features()
 	slices.Sort(x)
@@ -68,7 +67,7 @@ func SameTarget(a, b Code) bool {
 
 func (c Code) amd() bool { return c.Kind == GFX || c.Kind == Bitcode || c.Kind == SPIRV }
 
-// features are the settings in a target ID, in any order: "xnack-".
+// features returns the settings in a target ID, in any order: "xnack-".
 func (c Code) features() []string {
 	return strings.FieldsFunc(c.Feature, func(r rune) bool { return r == ':' })
 }

@@ -1,5 +1,6 @@
-// Package gencode knows GPU code names: what they mean, how they are spelled, what can link or run
-// on what. It is pure: which code a toolkit supports is a fact that callers bring.
+// Package gencode knows the names of GPU codes: what they mean, how they are written, and what can
+// link or run on what. It does not know which codes a toolkit supports: that is a fact that callers
+// supply.
 package gencode
 
 import (
@@ -10,26 +11,30 @@ import (
 	"sync"
 )
 
-// Kind is what a code name stands for.
+// Kind is the kind of code that a name selects.
 type Kind int
 
 const (
-	SASS    Kind = iota // sm_90: machine code
-	PTX                 // compute_90: text that the driver compiles
-	LTO                 // lto_90: LTO-IR for a later link
-	GFX                 // gfx90a:xnack-: a HIP code object; amdgcnspirv, whose code is SPIRV
-	Set                 // native, all, all-major: a set that the planner expands
-	Bitcode             // gfx90a, still to be linked: LLVM bitcode in an object; no code name stands for it
-	SPIRV               // amdgcnspirv, in a file: the runtime compiles it; as an element of a code list that is GFX
+	SASS Kind = iota // sm_90: machine code
+	PTX              // compute_90: text that the driver compiles
+	LTO              // lto_90: LTO-IR for a later link
+	GFX              // gfx90a:xnack-: a HIP code object; amdgcnspirv, whose code is SPIRV
+	Set              // native, all, all-major: a set that the planner expands
+	// gfx90a, still to be linked: LLVM bitcode in an object; no code name selects it.
+	Bitcode
+	// amdgcnspirv, in a file: the runtime compiles it; in a code list its kind is GFX.
+	SPIRV
 )
 
 // Code is one element of a `code` list. The zero value is not a valid code.
 type Code struct {
-	Kind    Kind
-	Num     int    // 90 for sm_90, sm_90a; 0 for GFX, Set and Bitcode
-	Suffix  string // "a" (this chip only), "f" (this family), ""
-	Name    string // GFX, Bitcode: "gfx90a", "gfx11-generic", "amdgcnspirv"; Set: "native", "all", "all-major"
-	Feature string // GFX, Bitcode: ":sramecc+:xnack-", with its colons, ""
+	Kind   Kind
+	Num    int    // 90 for sm_90, sm_90a; 0 for GFX, Set and Bitcode
+	Suffix string // "a" (this chip only), "f" (this family), ""
+
+	// GFX, Bitcode: "gfx90a", "gfx11-generic", "amdgcnspirv"; Set: "native", "all", "all-major".
+	Name    string
+	Feature string // GFX, Bitcode: ":sramecc+:xnack-", with its colons, or ""
 }
 
 var nvRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(sm|compute|lto)_([1-9][0-9]{1,2})([af]?)$`) })
@@ -37,7 +42,7 @@ var gfxRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(gfx[0-9a-f]{3,4}|gfx[1-9][0-9]?(?:-[1-9])?-generic)((?::(?:sramecc|xnack)[+-]){0,2})$`)
 })
 
-// Parse reads a code name such as sm_90a, compute_80, lto_75, gfx90a:xnack- or native.
+// Parse parses a code name such as sm_90a, compute_80, lto_75, gfx90a:xnack- or native.
 func Parse(s string) (Code, error) {
 	switch s {
 	case "native", "all", "all-major":
@@ -57,7 +62,7 @@ func Parse(s string) (Code, error) {
 	return Code{}, fmt.Errorf("%q is no architecture; write sm_80 (SASS), compute_80 (PTX), lto_80 (LTO-IR), gfx90a, gfx11-generic or amdgcnspirv (HIP), or native, all, all-major", s)
 }
 
-// String spells the code as it is written in a manifest.
+// String returns the code as a manifest spells it.
 func (c Code) String() string {
 	switch c.Kind {
 	case SASS:
@@ -70,13 +75,13 @@ func (c Code) String() string {
 	return c.Name + c.Feature
 }
 
-// Virtual is the compute_ name that code is compiled from: compute_90a for sm_90a.
+// Virtual returns the compute_ name that code is compiled from: compute_90a for sm_90a.
 func (c Code) Virtual() string { return fmt.Sprintf("compute_%d%s", c.Num, c.Suffix) }
 
-// As gives the same architecture as another kind: sm_90 as lto_90.
+// As returns the same architecture as another kind: sm_90 as lto_90.
 func (c Code) As(k Kind) Code { c.Kind = k; return c }
 
-// Compare orders codes by architecture, then suffix, then kind; sets and GFX come last, by name, as
+// Compare orders codes by architecture, then suffix, then kind. Sets and GFX come last, by name, as
 // clang orders them: amdgcnspirv, gfx11-generic, gfx9-4-generic, gfx906.
 func Compare(a, b Code) int {
 	ga, gb := a.Num == 0, b.Num == 0
@@ -90,12 +95,12 @@ func Compare(a, b Code) int {
 		cmp.Compare(a.Name, b.Name), cmp.Compare(a.Feature, b.Feature))
 }
 
-// LinksInto reports whether an image of kind and arch img can take part in a device link for target
-// (an SASS code), and lto says whether that is a -dlto link. Measured with nvlink 11.8, 12.4 and
-// 13.5: SASS of the same major and no newer minor; PTX no newer; LTO-IR no newer and only with
-// -dlto. Architecture-specific images (suffix "a") link for exactly their own architecture, those
-// of a family (suffix "f") for its own and newer ones of the same major, whatever their suffix;
-// that holds for PTX and LTO-IR too.
+// LinksInto reports whether an image img can take part in a device link for target (an SASS code).
+// lto is set for a -dlto link. Measured with nvlink 11.8, 12.4 and 13.5: SASS links for the same
+// major and the same or a newer minor, PTX for the same or newer codes. LTO-IR does too, but only
+// with -dlto. Architecture-specific images (suffix "a") link for exactly their own architecture.
+// Those of a family (suffix "f") link for its own and newer codes of the same major, whatever their
+// suffix. That holds for PTX and LTO-IR too.
 func LinksInto(img Image, target Code, lto bool) bool {
 	sameMajor := img.Num/10 == target.Num/10 && img.Num <= target.Num
 	switch img.Suffix {

@@ -5,9 +5,9 @@ import (
 	"reflect"
 )
 
-// Compare holds what a manifest says of an artifact against what its file says, and tells of every
-// field that is not the same. field is where the artifact stands: "artifacts[2]". What a file
-// cannot tell is not compared: LTO symbols, and kernels that found does not have.
+// Compare compares an artifact in a manifest with the one found in its file and returns a problem
+// for every field that differs. field is the artifact's path in the document: "artifacts[2]". It
+// skips what a file does not record: LTO symbols, and kernels that found lacks.
 func Compare(field string, given, found Artifact) []Problem {
 	given.LTOSymbols, found.LTOSymbols = nil, nil
 	if found.Kernels == nil {
@@ -36,7 +36,7 @@ func (c *comparison) value(field string, given, found reflect.Value) {
 		}
 	case reflect.Slice:
 		c.list(field, given, found)
-	case reflect.Pointer: // of LTO symbols, which a file does not tell
+	case reflect.Pointer: // of LTO symbols, which a file does not record
 	default:
 		if !given.Equal(found) {
 			c.problem(field, "is %v, the file %s has %v", shown(given), c.file, shown(found))
@@ -59,7 +59,7 @@ func (c *comparison) list(field string, given, found reflect.Value) {
 	}
 }
 
-// names lists those of kernels.
+// names formats the names of kernels.
 func names(list reflect.Value) string {
 	kernels, ok := list.Interface().([]Kernel)
 	if !ok {

@@ -15,17 +15,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Problem is something wrong with one field.
+// Problem is an error in one field.
 type Problem struct {
 	Field   string `json:"field"`   // "artifacts[2].sha256"; "" for the document as a whole
-	Message string `json:"message"` // what follows the field in a sentence: "is missing"
+	Message string `json:"message"` // the predicate of a sentence about the field: "is missing"
 }
 
 func (p Problem) String() string { return strings.TrimPrefix(p.Field+" "+p.Message, " ") }
 
-// Decode reads a document and says everything that is wrong with its form: a missing field, one
-// that nobody knows, one of another type or with a value that cannot be. A document of another
-// schema is not looked at any further. The manifest is nil if it is not of the form.
+// Decode parses a document and returns all problems of its form: missing and unknown fields, wrong
+// types, impossible values. It stops at another schema. The manifest is nil unless all fields are
+// known, present and of the right type.
 func Decode(text []byte) (*Manifest, []Problem) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -71,9 +71,9 @@ func checkSchema(raw any) *Problem {
 	return nil
 }
 
-// decoder fills values from what encoding/json made of a text. It is stricter than encoding/json,
-// which takes an absent field for a zero one, and tells of every problem where encoding/json stops
-// at the first.
+// decoder sets values from encoding/json's generic form. It is stricter than encoding/json, which
+// treats an absent field as zero, and it reports every problem where encoding/json stops at the
+// first.
 type decoder struct{ problems []Problem }
 
 func (d *decoder) problem(field, format string, args ...any) {
@@ -127,7 +127,7 @@ func (d *decoder) value(field string, raw any, v reflect.Value) {
 	}
 }
 
-// structure takes the fields of v in order, then those that v does not have.
+// structure decodes the fields of v in order, then reports those that v does not have.
 func (d *decoder) structure(field string, fields map[string]any, v reflect.Value) {
 	known := map[string]bool{}
 	for i := range v.NumField() {
@@ -185,14 +185,14 @@ func describe(raw any) string {
 	return "an object"
 }
 
-// kinds are those that an artifact may have, and how the names of their architectures begin; ""
-// where images have them.
+// kinds maps the kinds of artifacts to the prefix of their architectures, "" if the images have
+// them.
 var kinds = map[string]string{"cubin": "sm_", "ptx": "compute_", "ltoir": "lto_", "hsaco": "gfx", "bitcode": "gfx", "fatbin": ""}
 
-// modes are those that a module and its partitions may have.
+// modes lists the modes of a module and its partitions.
 var modes = []string{"whole", "rdc", "lto"}
 
-// sense checks what the form does not say.
+// sense checks the values and their consistency.
 func (d *decoder) sense(m *Manifest) {
 	d.named("module", m.Module)
 	d.named("compiler.name", m.Compiler.Name)
@@ -244,7 +244,7 @@ func (d *decoder) digest(field, value string) {
 	}
 }
 
-// arch wants a known kind, and an architecture of that kind where it has one.
+// arch checks that the kind is known, and that the architecture is one of that kind.
 func (d *decoder) arch(field, kind, arch string) {
 	prefix, known := kinds[kind]
 	if !known {
@@ -257,7 +257,7 @@ func (d *decoder) arch(field, kind, arch string) {
 	}
 }
 
-// same wants a summary to be what it sums up.
+// same checks that a summary equals the one computed from the artifacts.
 func (d *decoder) same(field string, given, want []string) {
 	if !slices.Equal(given, want) {
 		d.problem(field, "is [%s], and the artifacts have [%s]", strings.Join(given, " "), strings.Join(want, " "))

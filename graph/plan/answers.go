@@ -6,23 +6,23 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// What drivers answer to the questions for their steps is among the facts; a question that is not
-// answered is asked for the next plan.
+// Dry runs of compiler drivers are among the facts. A query that the facts do not answer is
+// returned with the plan, so that the next plan has its answer.
 
-// answers are what drivers said, and what was learned of it.
+// answers holds the dry runs and the passes that were parsed from them.
 type answers struct {
 	runs      map[string]DryRun // by Question.Key
 	questions []compiler.Question
-	learned   map[string]learned // by Question.Key: all sources of a target ask the same question
+	learned   map[string]learned // by Question.Key: all sources of a target share one query
 }
 
-// learned are the passes of an answer, or why there are none.
+// learned is the result of parsing a dry run: its passes or an error.
 type learned struct {
 	passes any
 	err    error
 }
 
-// text looks an answer up.
+// text returns the output of a dry run. If there is none, it records the query.
 func (a *answers) text(q compiler.Question) (string, error) {
 	run, ok := a.runs[q.Key()]
 	switch {
@@ -39,14 +39,14 @@ func (a *answers) text(q compiler.Question) (string, error) {
 
 var errNotAsked = errors.New("it was not asked for its steps")
 
-// driverError is a driver's error in place of its steps.
+// driverError is the error that a driver printed instead of its steps.
 type driverError struct{ tool, said string }
 
 func (e driverError) Error() string {
 	return map[string]string{"nvcc": "nvcc --dryrun", "hip": "hipcc -###", "clang": "clang -###"}[e.tool] + ": " + e.said
 }
 
-// learn has an answer read once for all that ask the same.
+// learn returns the passes that read parses from the dry run of q. Each dry run is parsed once.
 func learn[P any](a *answers, q compiler.Question, read func(string) (*P, error)) (*P, error) {
 	l, ok := a.learned[q.Key()]
 	if !ok {

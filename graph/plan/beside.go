@@ -10,13 +10,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Flags may have a compiler write more than its object: debug information, notes on coverage, what
-// functions take of the stack; or a linker a map. Such files are outputs of the action, beside the
-// object as a compile without kbuild puts them. What they and the object say of each other are
-// names, so the command runs with the true ones (Action.InPlace), and nvcc in one piece.
+// Flags can make a compiler write more than its object: debug information, coverage notes, stack
+// usage. They can make a linker write a map. Such files are outputs of the action, beside the
+// object where a build without kbuild puts them. They and the object refer to each other by name.
+// So the command writes its final paths (Action.InPlace), and nvcc stays unsplit.
 
-// besideObject has a write what the options of its host compiler say. It reports whether there is
-// anything; flags are where the options may come from.
+// besideObject adds the files that options make a's host compiler write beside the object to the
+// outputs of a. It reports whether there are any. flags are the manifest's flags, for positions.
 func (ck *checks) besideObject(t *target, a *graph.Action, family string, options []string, flags *manifest.Flags) bool {
 	beside := host.BesideObject(family, options, a.Outputs[0])
 	ck.checkUnkept(t, a.Name, beside, flags)
@@ -30,21 +30,21 @@ func (ck *checks) besideObject(t *target, a *graph.Action, family string, option
 	} else if beside.Seed {
 		a.Argv = slices.Insert(slices.Clone(a.Argv), 1, ck.seed(t, a.Inputs[0]))
 	}
-	if beside.Folder { // programs write profiles there, whatever folder they run in
+	if beside.Folder { // programs write profiles into that folder, whatever folder they run in
 		a.CwdInKey = true
 		a.Env = slices.DeleteFunc(a.Env, func(e string) bool { return e == compiler.Anywhere })
 	}
 	return true
 }
 
-// seed has gcc mark what belongs together by the source within any program, and not by a random
-// number. An option of the user's comes later and wins.
+// seed returns an option that makes gcc derive its unique names from the source, instead of a
+// random number. A user's option comes later and wins.
 func (g *given) seed(t *target, source string) string {
 	return "-frandom-seed=" + fileName(t) + "/" + g.inTree(source)
 }
 
-// besideHost is besideObject for a C, C++ or assembler source. Debug information may be asked for
-// by the target. No compiler optimises or instruments assembler, and clang splits its debug
+// besideHost is besideObject for a C, C++ or assembler source. The target's attributes may enable
+// debug information. No compiler optimises or instruments assembler, and clang splits its debug
 // information as gcc does.
 func (ck *checks) besideHost(t *target, a *graph.Action, family string, s manifest.Source) {
 	options := a.Argv[1:]
@@ -66,7 +66,7 @@ func (ds *diagnostics) besideLink(t *target, a *graph.Action) {
 	}
 }
 
-// checkSources refuses to write over a source of t, as a mistaken name would have it.
+// checkSources rejects outputs that would overwrite a source of t.
 func (ds *diagnostics) checkSources(t *target, a *graph.Action, files []string, flags *manifest.Flags) {
 	for _, f := range files {
 		if slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return path.Clean(s.Path) == f }) {
@@ -75,7 +75,7 @@ func (ds *diagnostics) checkSources(t *target, a *graph.Action, files []string, 
 	}
 }
 
-// checkUnkept refuses an option whose files would be lost.
+// checkUnkept rejects an option that writes files that kbuild does not keep.
 func (ds *diagnostics) checkUnkept(t *target, name string, beside host.Beside, flags *manifest.Flags) {
 	if beside.Unkept != "" {
 		ds.errorf(t.flag(flags, beside.Unkept), "Remove it. kbuild keeps the files of -gsplit-dwarf, --coverage, -fstack-usage, -fcallgraph-info, -ftime-trace, "+
@@ -84,8 +84,8 @@ func (ds *diagnostics) checkUnkept(t *target, name string, beside host.Beside, f
 	}
 }
 
-// notBeside refuses files beside an object that is made of parts by several compilers, but time
-// traces.
+// notBeside rejects options that write files beside an object that several compiles produce. Time
+// traces are allowed.
 func (ds *diagnostics) notBeside(t *target, s manifest.Source, options []string) {
 	options = slices.DeleteFunc(options, func(o string) bool { return o == compiler.TimeTrace })
 	beside := host.BesideObject("clang", options, "x.o")

@@ -10,38 +10,43 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Options are the choices of a run.
+// Options holds the options of a planning run.
 type Options struct {
-	NoSplit      bool       // run nvcc as one command
-	RequireSplit bool       // refuse to run nvcc as one command where nobody asks for it
-	Exports      bool       // say what others need to use the targets
-	CheckLink    *CheckLink // link the LTO-IR of modules; nil does not
+	NoSplit bool // run compiler drivers unsplit
+
+	// Reject an nvcc command that stays unsplit for another reason than the user's choice.
+	RequireSplit bool
+	Exports      bool       // fill Plan.Exports
+	CheckLink    *CheckLink // link the LTO-IR of modules; nil disables it
 }
 
-// CheckLink asks for links of the LTO-IR of modules, which nothing reads.
+// CheckLink configures --check-link: links of the LTO-IR of modules that only test whether it
+// links.
 type CheckLink struct {
-	Archs   []gencode.Code // machine code: sm_80
-	Modules []string       // labels or names of modules and groups; none is every module that emits LTO-IR
+	Archs []gencode.Code // machine code: sm_80
+
+	// Labels or names of modules and groups; empty means every module that emits LTO-IR.
+	Modules []string
 }
 
-// given is what a plan is made of.
+// given holds the inputs of a plan.
 type given struct {
 	project *manifest.Project
 	facts   Facts
 	options Options
 }
 
-// checks say what is wrong with what is given.
+// checks reports problems with the inputs of a plan.
 type checks struct {
 	diagnostics
 	given
 	walker
-	nvccSaid   bool // what is wrong with the toolkit was reported
-	floatsSaid bool // that nvlink is told of floating-point options was reported
+	nvccSaid   bool // a problem with the toolkit was reported
+	floatsSaid bool // the warning about nvlink's floating-point options was reported
 	hipSaid    bool
 }
 
-// builder holds the plan while it grows.
+// builder accumulates the plan.
 type builder struct {
 	checks
 	answers answers
@@ -51,7 +56,7 @@ type builder struct {
 	order   []*target            // dependencies first
 }
 
-// emit adds an action of t, unless another target writes the same file.
+// emit adds an action of t. If another action writes the same file, it reports an error instead.
 func (b *builder) emit(t *target, a *graph.Action) {
 	a.Target, a.Pos = t.label, graph.Pos(t.Pos)
 	a.Memory, a.Pool = max(a.Memory, t.Memory), a.Kind.Info().Pool
@@ -69,8 +74,8 @@ func (b *builder) emit(t *target, a *graph.Action) {
 	t.node.Actions = append(t.node.Actions, a.ID)
 }
 
-// twice reports a file that two actions write. Two of one target do so where a flag names a file
-// beside an object.
+// twice reports a file that two actions write. Two actions of one target collide where a flag names
+// a file beside the object.
 func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
 	if w.Target == t.label && a.InPlace {
 		ds.errorf(t.flag(&t.Flags, file), "Put the flag into a partition of one source.", "%s: two sources write %s", t.label, file)
@@ -83,11 +88,11 @@ func (ds *diagnostics) twice(t *target, w, a *graph.Action, file string) {
 // ToolkitTool is the name of Toolkit.Parts among the tools of an action.
 const ToolkitTool = nvcc.Toolkit
 
-// NativeTool is the name of the processor of this machine among the tools of an action that makes
-// code for it.
+// NativeTool names this machine's processor among the tools of an action that generates code for
+// it.
 const NativeTool = "native CPU"
 
-// nativeCPU makes this machine's processor a tool of an action that makes code for it.
+// nativeCPU adds this machine's processor to the tools of an action that generates code for it.
 func (g *given) nativeCPU(a *graph.Action) {
 	if g.facts.NativeCPU == "" || len(a.Tools) == 0 {
 		return
@@ -97,7 +102,8 @@ func (g *given) nativeCPU(a *graph.Action) {
 	}
 }
 
-// instances are the targets a reference means: one, or every instance of a matrix module.
+// instances returns the targets that a label refers to: one target, or every instance of a matrix
+// module.
 func (b *builder) instances(label string) []*target {
 	if t := b.targets[label]; t != nil {
 		return []*target{t}
@@ -105,10 +111,11 @@ func (b *builder) instances(label string) []*target {
 	return b.bases[label]
 }
 
-// atFile is the response file of ar, lld and drivers of linkers, for the arguments from one on.
+// atFile describes a response file of ar, lld and compiler drivers that holds the arguments from
+// index from on.
 func atFile(from int) *graph.Response { return &graph.Response{From: from, Flag: "@"} }
 
-// optedOut says how the user asked for a compiler in one piece, "" if nobody did.
+// optedOut returns the setting by which the user disabled splitting for t, or "".
 func (g *given) optedOut(t *target) string {
 	switch {
 	case g.options.NoSplit:
@@ -119,7 +126,7 @@ func (g *given) optedOut(t *target) string {
 	return ""
 }
 
-// clang is the compiler of CUDA in place of nvcc, nil if nvcc is it.
+// clang returns the clang that compiles CUDA, or nil if nvcc does.
 func (g *given) clang() *ClangCUDA {
 	if g.facts.CUDA == nil {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What clang does not do, said before anything is compiled.
+// Limits of clang, reported before anything is compiled.
 
 const useNVCC = `remove compiler = "clang..." from toolchain "cuda" to compile with nvcc`
 
-// checkClang reports whether clang can compile a source of t as the manifest wants it.
+// checkClang reports whether clang can compile a source of t with the manifest's settings.
 func (ck *checks) checkClang(t *target, s manifest.Source) bool {
 	had := len(ck.list)
 	k, clang := ck.facts.CUDA, ck.clang()
@@ -29,13 +29,13 @@ func (ck *checks) checkClang(t *target, s manifest.Source) bool {
 	ck.notBeside(t, s, slices.Concat(s.Flags.Clang, s.Flags.Host))
 	for _, c := range t.codesOf(s).sass {
 		if !slices.Contains(k.Archs, c) {
-			return false // expand said so
+			return false // expand reported it
 		}
 	}
 	return len(ck.list) == had
 }
 
-// checkClangCodes refuses code that clang puts into no object.
+// checkClangCodes rejects codes that clang puts into no object.
 func (ds *diagnostics) checkClangCodes(t *target, codes codes) {
 	if len(codes.lto) > 0 {
 		ds.errorf(t.attr("gencode"), "Drop it, or "+useNVCC+".", "%s ships %s: clang makes no LTO-IR", t.label, spell(codes.lto))
@@ -52,7 +52,7 @@ func (ds *diagnostics) checkClangCodes(t *target, codes codes) {
 	}
 }
 
-// checkClangFloats refuses what clang has no option for.
+// checkClangFloats rejects attributes that clang has no option for.
 func (ds *diagnostics) checkClangFloats(t *target) {
 	for _, f := range []struct {
 		on   *bool
@@ -65,8 +65,8 @@ func (ds *diagnostics) checkClangFloats(t *target) {
 	}
 }
 
-// checkClangFlags refuses flags of nvcc's that would be dropped without a word. A manifest for both
-// compilers has flags for both.
+// checkClangFlags rejects nvcc flags that would be dropped silently. A manifest for both compilers
+// has flags for both.
 func (ds *diagnostics) checkClangFlags(t *target, s manifest.Source) {
 	for _, f := range []struct {
 		tool  string

@@ -12,22 +12,22 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// LTO-IR is linked where it runs, by nvJitLink or the driver, and what does not link is found
-// there. --check-link links it where it is built, once for each GPU of a list:
+// nvJitLink or the driver links LTO-IR at run time, so link errors appear only there. --check-link
+// links it at build time, once for each GPU of a list:
 //
 //	fft.lto_75.ltoir -> fatbinary -> slice [80] -> nvlink [80]
 //	                              -> slice [90] -> nvlink [90]
 //	fft.lto_75.ptx -> references -> fatbinary -> slice, to each nvlink
 //
-// It is a device link like any other; nothing but its success is wanted. The fatbin is for nvlink
-// 11.8, which does not take bare LTO-IR.
+// It is an ordinary device link whose output is discarded. LTO-IR is wrapped in a fatbin because
+// nvlink 11.8 does not accept it bare.
 //
-// A link with LTO drops the functions that no kernel reaches before it looks for what they want,
-// and a module of callbacks has no kernel. So the functions of the module are referred to by a
-// kernel of kbuild's own, in PTX. Those of the modules that it depends on are not: a link of this
-// module has them only where it uses them, and each is linked by itself.
+// A link with LTO drops the functions that no kernel reaches before it resolves references. A
+// module of callbacks has no kernel. So kbuild generates a kernel in PTX that refers to every
+// function of the module. Functions of the modules that it depends on are not referred to: this
+// link has them only where the module uses them, and each module has its own link.
 
-// checkLinks plans the links that are asked for.
+// checkLinks plans the links that --check-link requests.
 func (b *builder) checkLinks() {
 	c := b.options.CheckLink
 	if c == nil {
@@ -46,7 +46,7 @@ func (b *builder) checkLinks() {
 	}
 }
 
-// named gives the names that stand for targets: those given, and for a group those in it.
+// named returns the set of given names, with the labels of the targets in each named group.
 func (g *given) named(names []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range names {
@@ -63,12 +63,12 @@ func (g *given) named(names []string) map[string]bool {
 	return out
 }
 
-// isNamed reports whether one of names stands for t, alone or as an instance of a matrix.
+// isNamed reports whether names contains t, by itself or as an instance of a matrix.
 func (t *target) isNamed(names map[string]bool) bool {
 	return names[t.label] || names[t.Name] || names[t.Base] || names[string(t.Kind)+"."+t.Base]
 }
 
-// checkModule plans the links of one module with those that it depends on.
+// checkModule plans the links of one module with the modules that it depends on.
 func (b *builder) checkModule(t *target, archs []gencode.Code) {
 	cc, ok := b.nvcc(t.Pos)
 	if !ok {
@@ -92,8 +92,8 @@ func (b *builder) checkModule(t *target, archs []gencode.Code) {
 	}
 }
 
-// agree reports whether instances of matrices have the same values in the axes that both have: of a
-// module that depends on one of the same matrix, each instance is linked with its like.
+// agree reports whether two matrix instances have equal values in the axes that both have. If a
+// module depends on one with the same axes, each instance is linked with its counterpart.
 func agree(t, u *target) bool {
 	for _, a := range t.Matrix {
 		for _, b := range u.Matrix {
@@ -105,7 +105,7 @@ func agree(t, u *target) bool {
 	return true
 }
 
-// canCheck wants a toolkit that knows arch, and LTO-IR that a link for it takes.
+// canCheck reports whether the toolkit supports arch and all inputs have LTO-IR that links for it.
 func (ck *checks) canCheck(t *target, linked []linkInput, arch gencode.Code) bool {
 	k := ck.facts.CUDA
 	if !slices.ContainsFunc(k.Archs, func(a gencode.Code) bool { return a.Num == arch.Num && a.Suffix == arch.Suffix }) {
@@ -131,7 +131,7 @@ func (ck *checks) canCheck(t *target, linked []linkInput, arch gencode.Code) boo
 	return ok
 }
 
-// ltoirOf are the architectures of the LTO-IR of t.
+// ltoirOf returns the architectures of the LTO-IR of t.
 func ltoirOf(t *target) []gencode.Code {
 	var out []gencode.Code
 	for _, a := range t.arts {
@@ -143,8 +143,8 @@ func ltoirOf(t *target) []gencode.Code {
 	return slices.Compact(out)
 }
 
-// ltoirFor are the files that a link for arch takes: of each source the newest that is not newer
-// than arch. None if a source has none.
+// ltoirFor returns the files for a link for arch: for each source the newest that is not newer than
+// arch. It returns nil if some source has none.
 func ltoirFor(t *target, arch gencode.Code) []artifact {
 	best := map[string]gencode.Code{}
 	chosen := map[string]artifact{}
@@ -197,8 +197,8 @@ func (b *builder) checkFor(t *target, cc nvcc.Driver, linked []linkInput, arch g
 	t.node.Checks = append(t.node.Checks, out)
 }
 
-// wrapped is the fatbin around a piece of LTO-IR. It says with which options the code was compiled,
-// as nvcc has it say.
+// wrapped plans the fatbin around one file of LTO-IR and returns its path. The fatbin records the
+// floating-point options of the code, as nvcc's own does.
 func (b *builder) wrapped(t *target, a artifact) string {
 	out := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"fatbin")
 	if _, planned := b.graph.Producer(out); planned {
@@ -215,7 +215,8 @@ func (b *builder) wrapped(t *target, a artifact) string {
 	return out
 }
 
-// references is a fatbin of PTX with a kernel that refers to every function of a piece of LTO-IR.
+// references plans a fatbin of PTX with a kernel that refers to every function of one file of
+// LTO-IR. It returns its path.
 func (b *builder) references(t *target, a artifact) string {
 	base := b.out(graph.CheckLinkDir, strings.TrimSuffix(b.inTree(a.path), a.kind)+"references.")
 	text, out := base+"ptx", base+"fatbin"

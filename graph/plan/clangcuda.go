@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// clangCompiler compiles one CUDA source in place of nvcc.
+// clangCompiler plans the compile of one CUDA source by clang.
 type clangCompiler compile
 
 func (c *clangCompiler) command(out string, inc []string) *graph.Action {
@@ -29,7 +29,8 @@ func (c *clangCompiler) command(out string, inc []string) *graph.Action {
 	return a
 }
 
-// codes are what an object holds: of relocatable code clang makes no PTX and no LTO-IR.
+// codes returns the codes in the object. For relocatable code clang generates neither PTX nor
+// LTO-IR.
 func (c *clangCompiler) codes() []gencode.Code {
 	if relocatable(c.s) {
 		return c.t.codesOf(c.s).sass
@@ -71,9 +72,9 @@ func (c *clangCompiler) inOnePiece(whole *graph.Action, why error) {
 		choose: []string{"builtin-bitcode", "libdevice"}, fix: "Remove it.", libs: b.clang().Libs, codes: codes.sass})
 }
 
-// clangOptions are the attributes of t in clang's words. -O2 is for host and device code, as nvcc's
-// default is for the first and more for the second; clang's own is -O0. Fast math flushes
-// denormals, as nvcc's does.
+// clangOptions returns the attributes of t and its source s as options for clang. The default is
+// -O2 for host and device code, where clang's own is -O0 and nvcc's device code has more. Fast math
+// flushes denormals, as in nvcc.
 func clangOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
 	o.PrecDiv = nil // see checkClangFloats

@@ -16,47 +16,47 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Relocatable CUDA that clang compiled is linked by clang-linker-wrapper, which stands before the
-// linker. In mode rdc its device links are actions of their own, by architecture, and the wrapper
-// gets what they made:
+// Relocatable CUDA that clang compiled is linked by clang-linker-wrapper, which runs before the
+// linker. In mode rdc kbuild plans one device link for each architecture and passes their outputs
+// to the wrapper:
 //
 //	a.cu: sm_80.o -> nvlink [80] --\
 //	a.cu: sm_90.o -> nvlink [90] ---> link
 //
-// So it is in mode lto from clang 21 on, where clang links the bitcode of each architecture. Clang
-// 19 optimises in the wrapper's own process: there it is one action.
+// Mode lto works the same way from clang 21 on, where clang links the bitcode of each architecture.
+// Clang 19 optimises in the wrapper's own process: there the link stays one action.
 
-// major is the first number of the version; 0 if that is none.
+// major returns the major version of the compiler, or 0 if it is not a number.
 func (c *ClangCUDA) major() int {
 	first, _, _ := strings.Cut(c.Driver.Version, ".")
 	n, _ := strconv.Atoi(first)
 	return n
 }
 
-// clangLinks reports a compiler whose relocatable CUDA is linked by clang.
+// clangLinks reports whether the CUDA compiler is a clang that can link relocatable CUDA.
 func (g *given) clangLinks() bool {
 	return g.clang() != nil && g.clang().major() >= clangcuda.FirstMajor
 }
 
-// linksByClang reports relocatable code in a link that is for clang: of sources, or prebuilt. What
-// nvcc made of the same kind goes to nvlink.
+// linksByClang reports whether a link has relocatable code, compiled or prebuilt, that clang must
+// link. Prebuilt code that nvcc compiled goes to nvlink.
 func (g *given) linksByClang(linked []linkInput) bool {
 	return g.clangLinks() && slices.ContainsFunc(linked, func(p linkInput) bool {
 		return p.t.Kind != manifest.Prebuilt || slices.ContainsFunc(g.facts.Prebuilt[p.t.file].Members, Member.wrapperReads)
 	})
 }
 
-// wrapperReads reports relocatable code of NVIDIA's that clang-linker-wrapper links.
+// wrapperReads reports whether m holds relocatable NVIDIA code that clang-linker-wrapper links.
 func (m Member) wrapperReads() bool { return m.NewDriver && !m.amd() }
 
-// amd reports code of AMD's.
+// amd reports whether m holds AMD code.
 func (m Member) amd() bool {
 	return slices.ContainsFunc(m.Images, func(i gencode.Image) bool {
 		return i.Kind == gencode.GFX || i.Kind == gencode.SPIRV || i.Kind == gencode.Bitcode && !strings.HasPrefix(i.Name, "sm_")
 	})
 }
 
-// clangLink is one link of CUDA that clang compiled.
+// clangLink plans one link of CUDA that clang compiled.
 type clangLink struct {
 	b      *builder
 	t      *target
@@ -93,8 +93,8 @@ func (k *clangLink) plan() {
 	k.b.emit(k.t, a)
 }
 
-// check finds what would make the linked program wrong: clang's linker takes code of the very
-// architecture, and says nothing where there is none.
+// check reports what would make the linked program wrong. clang's linker requires code of the exact
+// architecture and prints nothing if it is missing.
 func (k *clangLink) check() bool {
 	ck, t := &k.b.checks, k.t
 	before := len(ck.list)
@@ -121,8 +121,8 @@ func (k *clangLink) check() bool {
 	return !ck.list[before:].HasErrors()
 }
 
-// checkForClang wants relocatable code of the new offload driver in a prebuilt file u that t links,
-// for each architecture.
+// checkForClang checks that a prebuilt file u that t links has relocatable code of the new offload
+// driver for each architecture.
 func (ck *checks) checkForClang(t, u *target) {
 	for _, m := range ck.facts.Prebuilt[u.file].Members {
 		if m.NVLinkReads() {
@@ -142,7 +142,8 @@ func (ck *checks) checkForClang(t, u *target) {
 	}
 }
 
-// inOnePiece says why the wrapper links the device code itself, nil if it does not.
+// inOnePiece returns why the wrapper links the device code itself, or nil if kbuild plans its
+// device links.
 func (k *clangLink) inOnePiece() error {
 	b, major := k.b, k.b.clang().major()
 	switch why := b.optedOut(k.t); {
@@ -172,7 +173,7 @@ func (k *clangLink) inOnePiece() error {
 	return nil
 }
 
-// deviceLinks plans the device link of each architecture, and gives what they make.
+// deviceLinks plans the device link of each architecture and returns their outputs.
 func (k *clangLink) deviceLinks(lto bool) (images []string) {
 	b, clang := k.b, k.b.clang()
 	for _, code := range k.t.codes.sass {

@@ -4,29 +4,29 @@ import (
 	"slices"
 )
 
-// What a target depends on, directly or through others. Each target with sources asks which folders
-// and generated files come to it from there, so a chain of n libraries would be walked n times, to
-// its end: with 16,000 of them 128 million steps, for nothing if none of them exports anything. So
-// the walk for what is exported stops where nothing new can come.
+// Transitive dependencies of targets. Each target with sources collects the include folders and
+// generated files that its dependencies export. A chain of n libraries would therefore be walked to
+// its end n times. With 16,000 libraries that is 128 million steps, for nothing if none of them
+// exports anything. So the walk for exports stops where nothing new can follow.
 
-// walker walks the graph of targets.
 type walker struct {
-	round int // number of the walk
+	round int // number of the current walk
 }
 
-// closure is everything t depends on, each once, users before what they use.
+// closure returns the transitive dependencies of t, each once, dependents before their
+// dependencies.
 func (w *walker) closure(t *target) []*target {
 	return w.walk(t, func(*target) bool { return true }, func(*target) bool { return false })
 }
 
-// exporters are those of closure that export something, less some that export only what a user of
-// theirs, which stands before them, does.
+// exporters returns the members of closure that export something. It omits some that export only
+// what an earlier dependent of theirs exports.
 func (w *walker) exporters(t *target) []*target {
 	return w.walk(t, func(u *target) bool { return len(u.include)+len(u.headers) > 0 || u.Embed != nil }, isLast)
 }
 
-// walk gives those of closure for which take holds, less some that are only behind targets for
-// which stop holds. The order is that of closure.
+// walk returns the members of closure for which take returns true, in the order of closure. It
+// omits some that are reachable only through targets for which stop returns true.
 func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
 	w.round++
 	t.round = w.round
@@ -53,12 +53,12 @@ func (w *walker) walk(t *target, take, stop func(*target) bool) []*target {
 	return post
 }
 
-// stops are the targets that a walk stopped at. What they depend on comes behind them in the
-// closure. If the walk gets there by another way, it would come before them, so it is left out:
-// they export it.
+// stops holds the targets at which a walk stopped. Their dependencies come after them in the
+// closure. If the walk reaches such a dependency by another path, it would come before them. It is
+// omitted instead, because the stopped target exports the same.
 type stops struct {
 	round int
-	by    map[any][]*target // by each thing that they export
+	by    map[any][]*target // by exported folder, header or symbol
 }
 
 func (s *stops) add(u *target) {
@@ -74,8 +74,8 @@ func (s *stops) add(u *target) {
 	})
 }
 
-// pass reports that d, which was not visited, is to be passed over, as is all that is behind a
-// target that the walk stopped at and that exports what d does.
+// pass reports whether to skip d, which was not visited. It skips the dependencies of every stopped
+// target that exports all that d does.
 func (s *stops) pass(d *target) bool {
 	if s.by == nil {
 		return false
@@ -88,12 +88,12 @@ func (s *stops) pass(d *target) bool {
 			}
 			return all
 		})
-		return false // one is enough
+		return false // one export is enough to find them
 	})
 	return d.round == s.round
 }
 
-// leaveOut has what u depends on for visited.
+// leaveOut marks the transitive dependencies of u as visited.
 func (s *stops) leaveOut(u *target) {
 	if u.behind == s.round {
 		return
@@ -105,7 +105,8 @@ func (s *stops) leaveOut(u *target) {
 	}
 }
 
-// exports calls yield with each folder, header and symbol that t exports, until it returns false.
+// exports calls yield with each folder, header and symbol that t exports, until yield returns
+// false.
 func (t *target) exports(yield func(thing any) bool) {
 	for _, dir := range t.include {
 		if !yield(dir) {
@@ -122,8 +123,8 @@ func (t *target) exports(yield func(thing any) bool) {
 	}
 }
 
-// isLast reports that what u depends on exports nothing but what u does itself. It may be asked
-// once all that is planned.
+// isLast reports whether the transitive dependencies of u export only what u exports itself. It is
+// valid once they are planned.
 func isLast(u *target) bool {
 	if u.last == nil {
 		last := !slices.ContainsFunc(u.deps, func(d *target) bool { return !isLast(d) || !u.exportsAllOf(d) })
@@ -132,7 +133,7 @@ func isLast(u *target) bool {
 	return *u.last
 }
 
-// exportsAllOf reports that t exports what d does.
+// exportsAllOf reports whether t exports everything that d exports.
 func (t *target) exportsAllOf(d *target) bool {
 	if d.Embed != nil && (t.Embed == nil || *t.Embed != *d.Embed) {
 		return false

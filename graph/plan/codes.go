@@ -7,12 +7,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// codes is a gencode with its sets expanded, by kind, each in ascending order without repeats.
+// codes is a gencode with its sets expanded, by kind. Each list is in ascending order without
+// repeats.
 type codes struct {
 	sass, ptx, lto, gfx []gencode.Code
 }
 
-// shipped are the codes that a GPU runs: machine code and PTX, or AMD code.
+// shipped returns the codes that a GPU can run: machine code and PTX, or AMD code.
 func (c codes) shipped() []gencode.Code { return slices.Concat(c.sass, c.ptx, c.gfx) }
 
 func (c *codes) add(e gencode.Code) {
@@ -35,7 +36,8 @@ func (c *codes) sort() {
 	}
 }
 
-// compileCodes are the codes a compile in the given mode makes, for a target that ships c.
+// compileCodes returns the codes that a compile in the given mode generates for a target that ships
+// c.
 func (c codes) compileCodes(mode string) []gencode.Code {
 	var out []gencode.Code
 	if mode == "lto" {

@@ -9,16 +9,17 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// deviceCompiler compiles one source with device code. Each compiler has one: nvcc.go, hip.go,
-// clangcuda.go.
+// deviceCompiler plans the compile of one source with device code. It is implemented by nvcc.go,
+// hip.go and clangcuda.go.
 type deviceCompiler interface {
-	// command is the compile as one command of the driver; nil if a problem was reported.
+	// command returns the unsplit compile, or nil if it reported a problem.
 	command(out string, inc []string) *graph.Action
 
-	// learn gives what plans the passes of the command, or why it stays in one piece.
+	// learn returns a splitter that plans the passes of the command, or the reason to leave it
+	// unsplit.
 	learn(whole *graph.Action) (splitter, error)
 
-	// inOnePiece plans the command as it is.
+	// inOnePiece plans the unsplit command.
 	inOnePiece(whole *graph.Action, why error)
 }
 
@@ -29,17 +30,17 @@ type compile struct {
 	s manifest.Source
 }
 
-// splitter plans the passes of a unit. It gives the relocatable code by architecture, if a device
-// link reads that.
+// splitter plans the passes of a unit. It returns the relocatable code by architecture if device
+// links read it, else nil.
 type splitter func(u compiler.Unit) (bitcode map[string]string)
 
-// unit is a command of t that makes the file out and is taken apart.
+// unit returns the unit for splitting a command of t that writes the file out.
 func (b *builder) unit(t *target, whole *graph.Action, out string) compiler.Unit {
 	return compiler.Unit{Whole: whole, Env: whole.Env, Dir: b.out(graph.PartsDir, b.inTree(out)), Emit: func(a *graph.Action) { b.emit(t, a) }}
 }
 
-// joinable wants host code that device code can be put into afterwards. options are those of its
-// compile, whoever asked for them: the manifest, or NVCC_APPEND_FLAGS.
+// joinable returns an error if device code cannot be inserted into the compiled host code. options
+// are those of its compile, from the manifest or from NVCC_APPEND_FLAGS.
 func joinable(options []string) error {
 	if o := host.IntermediateCode(options); o != "" {
 		return fmt.Errorf("%s makes intermediate code of the host code, and a link takes device code from there", o)

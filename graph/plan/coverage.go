@@ -8,10 +8,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What a device link lacks, said before anything is compiled.
+// Missing inputs of a device link, reported before anything is compiled.
 
-// checkLink finds what would make the linked program wrong before anything is compiled: a missing
-// architecture, LTO that is only partial without anybody having said so, options that differ.
+// checkLink reports what would make the linked program wrong: a missing architecture, partial LTO
+// that the manifest does not declare, options that differ.
 func (ck *checks) checkLink(t *target, linked []linkInput, lto bool) bool {
 	before := len(ck.list)
 	if len(t.codes.sass) == 0 {
@@ -37,7 +37,7 @@ func (ck *checks) checkLink(t *target, linked []linkInput, lto bool) bool {
 	return !ck.list[before:].HasErrors()
 }
 
-// checkCoverage wants an image of p for each architecture that t links.
+// checkCoverage checks that p has an image for each architecture that t links.
 func (ds *diagnostics) checkCoverage(t *target, p linkInput, lto bool) {
 	modes := map[string]bool{}
 	for _, s := range p.t.Sources {
@@ -67,7 +67,7 @@ func anyLinks(images []gencode.Image, want gencode.Code, lto bool) bool {
 	return slices.ContainsFunc(images, func(i gencode.Image) bool { return gencode.LinksInto(i, want, lto) })
 }
 
-// checkClosed finds a library that is linked twice: inside a closed static library and beside it.
+// checkClosed rejects a library that is device-linked twice, inside two closed static libraries.
 func (ck *checks) checkClosed(t *target) {
 	inside := map[*target]*target{}
 	for _, s := range ck.reached(t) {
@@ -88,8 +88,8 @@ func (ck *checks) checkClosed(t *target) {
 	}
 }
 
-// checkClosedBehind refuses a static library with a device link of its own that depends on another
-// with device code: what that has linked by itself, the link of t cannot use.
+// checkClosedBehind rejects a static library with a device link of its own that depends on another
+// one. The link of t cannot use device code that is linked already.
 func (ck *checks) checkClosedBehind(t *target) {
 	for _, u := range ck.reached(t) {
 		if u.DeviceLink && !u.Shared && slices.ContainsFunc(u.Sources, relocatable) {
@@ -101,8 +101,8 @@ func (ck *checks) checkClosedBehind(t *target) {
 	}
 }
 
-// checkPrebuilt holds a prebuilt against what t links for, and its file against the manifest's word
-// on it. A library of a hundred members that lack an architecture is told of once.
+// checkPrebuilt checks a prebuilt against the codes that t links for, and its file against its
+// block in the manifest. Members that lack an architecture are reported together.
 func (ck *checks) checkPrebuilt(t *target, p linkInput, lto bool) {
 	for _, want := range t.codes.sass {
 		ck.checkCovered(t, p, ck.linkedMembers(p.t), want)
@@ -110,7 +110,7 @@ func (ck *checks) checkPrebuilt(t *target, p linkInput, lto bool) {
 	ck.checkMembers(t, p, lto)
 }
 
-// checkMembers holds the file of a prebuilt against the manifest's word on its LTO-IR.
+// checkMembers checks the LTO-IR in the file of a prebuilt against its lto attribute.
 func (ck *checks) checkMembers(t *target, p linkInput, lto bool) {
 	members := ck.linkedMembers(p.t)
 	ck.checkVersions(t, p, members, lto)
@@ -132,7 +132,7 @@ func (ck *checks) checkMembers(t *target, p linkInput, lto bool) {
 	}
 }
 
-// checkVersions refuses code that is newer than what the toolkit makes: its linker takes none.
+// checkVersions rejects code that is newer than the toolkit's own: its linker cannot read it.
 func (ck *checks) checkVersions(t *target, p linkInput, members []Member, lto bool) {
 	for _, kind := range []gencode.Kind{gencode.SASS, gencode.PTX, gencode.LTO} {
 		own, known := ck.facts.CUDA.Makes[kind]
@@ -147,7 +147,7 @@ func (ck *checks) checkVersions(t *target, p linkInput, members []Member, lto bo
 	}
 }
 
-// checkCovered wants code of every member that links for an architecture.
+// checkCovered reports whether every member has code that links for an architecture.
 func (ds *diagnostics) checkCovered(t *target, p linkInput, members []Member, want gencode.Code) bool {
 	lacking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return anyLinks(m.Images, want, true) })
 	if len(lacking) == 0 {

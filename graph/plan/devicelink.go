@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// deviceLink plans the device link of t and returns its object. nvlink sees every relocatable
-// object and archive of the program exactly once; the host link then takes the same ones.
+// deviceLink plans the device link of t and returns its object. nvlink reads every relocatable
+// object and archive of the program exactly once; the host link then reads the same ones.
 func (b *builder) deviceLink(t *target, l linkage) string {
 	cc, ok := b.nvcc(t.Pos)
 	if !ok {
@@ -37,7 +37,7 @@ func (b *builder) deviceLink(t *target, l linkage) string {
 	return link.Output
 }
 
-// own notes that files are what p brings to a link.
+// own records p as the owner of files in a link and returns files.
 func own(link *graph.Link, p linkInput, files []string) []string {
 	if link.Owners == nil {
 		link.Owners, link.OwnerPos = map[string]string{}, map[string]graph.Pos{}
@@ -48,14 +48,14 @@ func own(link *graph.Link, p linkInput, files []string) []string {
 	return files
 }
 
-// scrambled are the members of a prebuilt whose LTO-IR does not say of which version of NVVM IR it
-// is, which decides whether nvlink reads it.
+// scrambled returns the members of a prebuilt whose LTO-IR does not record its version of NVVM IR.
+// That version decides whether nvlink can read it.
 func (g *given) scrambled(t *target) []Member {
 	return slices.DeleteFunc(g.linkedMembers(t), func(m Member) bool { return !holds(m, gencode.LTO) || m.Versions[gencode.LTO][2] > 0 })
 }
 
-// filesOf are the files of p that the device link of t reads: own relocatable objects, or the
-// archive of a library, of which nvlink takes every member.
+// filesOf returns the files of p that the device link of t reads. These are t's own relocatable
+// objects, or the archive of a library, of which nvlink loads every member.
 func (g *given) filesOf(t *target, p linkInput, check *graph.Link) []string {
 	if p.t.Kind == manifest.Prebuilt {
 		if p.t.LTO == "none" {

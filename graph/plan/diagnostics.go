@@ -6,8 +6,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// diagnostics are those of a plan, each once: a fault of a shared library is found by each of its
-// users.
+// diagnostics collects the problems of a plan, each once: every dependent of a shared library finds
+// the same fault in it.
 type diagnostics struct {
 	list     manifest.Diagnostics
 	reported map[manifest.Diagnostic]bool
@@ -21,7 +21,7 @@ func (ds *diagnostics) warnf(pos manifest.Pos, detail, format string, args ...an
 	ds.add(manifest.Diagnostic{Severity: manifest.Warning, Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail})
 }
 
-// bothf reports two places that disagree.
+// bothf reports two positions that conflict.
 func (ds *diagnostics) bothf(pos, also manifest.Pos, say, detail, format string, args ...any) {
 	ds.add(manifest.Diagnostic{Pos: pos, Summary: fmt.Sprintf(format, args...), Detail: detail, Also: manifest.Place{Pos: also, Say: say}})
 }

@@ -14,12 +14,12 @@ import (
 //	gemm.f16.compute_80.ptx -> embed -> gemm_table.c -> cc -> gemm_table.o
 //	gemm.f32.sm_80.cubin --/         \> gemm_table.h, which users include
 //
-// The source is C, so that the compiler lays the table out, on every processor, and checks it
-// against the header; the bytes come in by .incbin, which costs no compile time however many they
-// are.
+// The source is C, so that the compiler lays out the table for every processor and checks it
+// against the header. The bytes come in by .incbin, whose compile time does not grow with their
+// number.
 
-// embed turns the artifacts of all instances of a module into one object and one header. The last
-// instance in order plans it; embedding is of the block, not of an instance.
+// embed plans one object and one header with the artifacts of all instances of a module. The last
+// instance plans them, because embed belongs to the block and not to an instance.
 func (b *builder) embed(t *target) {
 	group := b.instances(string(t.Kind) + "." + t.Base)
 	if len(group) == 0 {
@@ -40,7 +40,7 @@ func (b *builder) embed(t *target) {
 	b.emit(t, &graph.Action{Kind: graph.Embed, Name: symbol, Argv: argv, Inputs: inputs, Outputs: []string{source, header}})
 	b.emit(t, &graph.Action{Kind: graph.HostCompile, Name: path.Base(source),
 		Argv: host.Compile(b.facts.CC.Path, source, object, object+".d", "", host.Options{
-			PIC: true, // for whoever links it: the table is addresses, which the dynamic linker may fill in
+			PIC: true, // the table is addresses, which the dynamic linker may fill in
 		}),
 		Inputs: append([]string{source, header}, inputs...), Outputs: []string{object}, Depfile: object + ".d", Tools: []string{"cc"}})
 	t.node.Outputs = append(t.node.Outputs, object, header)
@@ -50,8 +50,8 @@ func (b *builder) embed(t *target) {
 	t.embeds = []string{object}
 }
 
-// embedArgs are the arguments of an Embed action: the symbol, then five for each artifact. And the
-// files that it reads.
+// embedArgs returns the arguments of an Embed action, the symbol and five words for each artifact,
+// and the files that it reads.
 func embedArgs(symbol string, group []*target) (argv, inputs []string) {
 	argv = []string{"embed", symbol}
 	for _, u := range group {
@@ -63,9 +63,9 @@ func embedArgs(symbol string, group []*target) (argv, inputs []string) {
 	return argv, inputs
 }
 
-// ownEmbeds are the objects of the modules that t itself depends on. A static library holds them,
-// so that it can be linked by others than kbuild; a link of kbuild names the objects themselves,
-// and leaves these members where they are.
+// ownEmbeds returns the objects of the modules that t itself depends on. A static library contains
+// them for other build tools. A link by kbuild names the objects themselves, so the linker does not
+// load these members.
 func ownEmbeds(t *target) []string {
 	var out []string
 	for _, d := range t.deps {
@@ -76,9 +76,9 @@ func ownEmbeds(t *target) []string {
 	return out
 }
 
-// checkEmbeds finds two modules with one symbol behind t, also behind its shared libraries: the
-// dynamic linker would give all of the program one of the two tables, and an include finds one of
-// the two headers.
+// checkEmbeds rejects two modules with one symbol among the dependencies of t, even those of its
+// shared libraries. The dynamic linker would bind the whole program to one of the two tables, and
+// an include would find one of the two headers.
 func (ck *checks) checkEmbeds(t *target) {
 	first := map[string]*target{}
 	for _, m := range ck.exporters(t) {

@@ -9,10 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What codes a target ships.
-
-// expand resolves native, all and all-major, and checks every code against the toolkit. nvcc itself
-// must not see these words: 11.8 drops LTO for them, or crashes.
+// expand resolves native, all and all-major, and checks every code against the toolkit. These words
+// must not reach nvcc: 11.8 drops LTO for them, or crashes.
 func (ck *checks) expand(t *target) codes {
 	var c codes
 	for _, code := range t.Gencode.Code {
@@ -35,7 +33,7 @@ func (ck *checks) expand(t *target) codes {
 	return c
 }
 
-// expandPartitions does the same for partitions with code of their own.
+// expandPartitions does what expand does, for partitions with code of their own.
 func (ck *checks) expandPartitions(t *target) {
 	for _, s := range t.Sources {
 		if _, known := t.parts[s.Partition]; s.Code == nil || known {
@@ -56,8 +54,9 @@ func (ck *checks) expandPartitions(t *target) {
 	}
 }
 
-// lacking says why this machine cannot build a target that another vendor's machine can: one
-// manifest describes the programs for both, and it is an error to ask for what cannot be built.
+// lacking returns why this machine cannot build a target that another vendor's machine can, or "".
+// One manifest describes the programs for both vendors; it is an error only to request an
+// unbuildable target.
 func (g *given) lacking(t *target, c codes) string {
 	if len(c.gfx) == 0 {
 		if g.facts.CUDA == nil && g.facts.HIP != nil && t.shipsCUDA() {
@@ -70,7 +69,8 @@ func (g *given) lacking(t *target, c codes) string {
 		return "no HIP compiler was found. " + g.facts.HIPError
 	}
 	for _, code := range c.gfx {
-		if code.Name == gencode.SPIRVTarget { // no processor: clang tells when it is asked to compile for it
+		// Not a processor: clang's dry run shows whether it can compile for it.
+		if code.Name == gencode.SPIRVTarget {
 			continue
 		}
 		if len(k.Archs) > 0 && !slices.Contains(k.Archs, code.Name) {
@@ -80,30 +80,31 @@ func (g *given) lacking(t *target, c codes) string {
 	return ""
 }
 
-// anyDevice reports device code of NVIDIA's anywhere: a CUDA source, or something prebuilt.
+// anyDevice reports whether the project may have NVIDIA device code: a source with device code, or
+// something prebuilt.
 func (g *given) anyDevice() bool {
 	return g.facts.AnyStatic() || slices.ContainsFunc(g.project.Targets, func(t *manifest.Target) bool {
 		return t.Kind == manifest.Prebuilt || slices.ContainsFunc(t.Sources, isDevice)
 	})
 }
 
-// checkSpoken refuses code of NVIDIA's in a project that has nothing to make it of: it is not what
-// the user thinks.
+// checkSpoken rejects NVIDIA codes in a project that has no device code: the user probably expects
+// a source to be CUDA.
 func (ck *checks) checkSpoken(t *target) {
 	code := slices.Clone(t.Gencode.Code)
 	isGFX := func(c gencode.Code) bool { return c.Kind == gencode.GFX }
 	if len(code) == 0 || slices.ContainsFunc(code, isGFX) || len(t.Sources) == 0 || ck.nvccSaid || ck.anyDevice() {
 		return
 	}
-	ck.nvccSaid = true // once: it is a thing of the whole project
+	ck.nvccSaid = true // report once: it concerns the whole project
 	s := t.Sources[0]
 	ck.bothf(t.attr("gencode"), s.Pos, fmt.Sprintf("%s is compiled as %s", s.Path, map[string]string{"c": "C", "c++": "C++", "asm": "assembler"}[s.Language]),
 		fmt.Sprintf(`If %s holds CUDA code, set language = "cuda" or let its name end in .cu; if there is none, drop the code.`, s.Path),
 		"%s ships %s, and none of its sources is CUDA", t.label, spell(code))
 }
 
-// checkFamilies refuses sm_100 beside sm_100f, as nvcc does in compiles and links; sm_100 beside
-// sm_100a, and PTX of both, are fine with it.
+// checkFamilies rejects sm_100 beside sm_100f, as nvcc does in compiles and links. It allows sm_100
+// beside sm_100a, and PTX of both.
 func (ck *checks) checkFamilies(t *target, c codes, pos manifest.Pos) {
 	for _, code := range c.sass {
 		family := code
@@ -141,9 +142,9 @@ func (ck *checks) expandOne(t *target, code gencode.Code, pos manifest.Pos) []ge
 	return []gencode.Code{code}
 }
 
-// expandAll gives machine code for every architecture, or the first of each generation and the
-// oldest, and PTX of the newest generation's first, as nvcc's -arch=all and -arch=all-major do: PTX
-// of sm_120 where there is sm_121.
+// expandAll returns machine code for every architecture (all), or for the first of each generation
+// and the oldest (all-major). It adds PTX of the first architecture of the newest generation.
+// nvcc's -arch=all and -arch=all-major do the same: PTX of sm_120 even if there is sm_121.
 func expandAll(name string, archs []gencode.Code) []gencode.Code {
 	plain := slices.DeleteFunc(slices.Clone(archs), func(a gencode.Code) bool { return a.Suffix != "" })
 	var out []gencode.Code
@@ -160,11 +161,11 @@ func expandAll(name string, archs []gencode.Code) []gencode.Code {
 	return append(out, first.As(gencode.PTX))
 }
 
-// inheritCodes gives a target without a gencode the machine code of the libraries it uses. With
-// CUDA sources of its own it must say what it ships.
+// inheritCodes returns the codes of the libraries that a target without a gencode uses. A target
+// with device sources of its own must set its codes.
 func (ck *checks) inheritCodes(t *target) codes {
 	if slices.ContainsFunc(t.Sources, isDevice) {
-		if len(t.Gencode.Code) == 0 { // else it was said why there is none
+		if len(t.Gencode.Code) == 0 { // otherwise the reason was reported
 			ck.errorf(t.Pos, `Set code = ["sm_80"], say, here or in defaults; or pass --arch.`, "%s has CUDA sources and does not say for which GPUs", t.label)
 		}
 		return codes{}
@@ -185,8 +186,8 @@ func (ck *checks) inheritCodes(t *target) codes {
 	return c
 }
 
-// amdCode is what a prebuilt library holds for AMD's processors, so that a program of host sources
-// links it as hipcc would.
+// amdCode returns the AMD codes in a prebuilt library, so that a program of host sources links it
+// as hipcc would.
 func (g *given) amdCode(t *target) (list []gencode.Code) {
 	for _, m := range g.facts.Prebuilt[t.Archive+t.SharedFile].Members {
 		for _, i := range m.Images {
@@ -198,7 +199,7 @@ func (g *given) amdCode(t *target) (list []gencode.Code) {
 	return list
 }
 
-// unknownCode says what is not known of a code, and by whom.
+// unknownCode reports a code that the compiler does not support.
 func (ck *checks) unknownCode(pos manifest.Pos, code gencode.Code) {
 	k := ck.facts.CUDA
 	who, help := "CUDA "+k.Version, "It knows "+spell(k.Archs)+"."
@@ -214,8 +215,8 @@ func (ck *checks) unknownCode(pos manifest.Pos, code gencode.Code) {
 	ck.errorf(pos, help, "%s does not know %s", who, code)
 }
 
-// lifetimes are the architectures that not every CUDA since 11 knows: by their release notes the
-// first one, the last one, or both.
+// lifetimes lists the architectures that some CUDA since 11 does not support. The release notes
+// name the first release, the last one, or both.
 var lifetimes = [...]struct {
 	nums        []int
 	first, last string
@@ -229,7 +230,7 @@ var lifetimes = [...]struct {
 	{[]int{88, 110}, "13.0", ""},
 }
 
-// releases says which releases of CUDA know a code, "" if that is not known.
+// releases returns which releases of CUDA support a code, "" if unknown.
 func releases(code gencode.Code) string {
 	if code.Num == 90 && code.Suffix == "a" {
 		return "CUDA 12.0 and newer know"

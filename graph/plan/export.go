@@ -10,8 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Export is what others than kbuild must know of a target to use it: where its files are, and what
-// a link with it must add. Paths are those of actions.
+// Export describes a target for other build tools: where its files are, and what a link with it
+// must add. Paths are those of actions.
 type Export struct {
 	Label, Name string
 	Kind        manifest.Kind
@@ -22,37 +22,51 @@ type Export struct {
 	Plain       string   // of a shared library with a soversion: the name without it
 	Artifacts   []string // of a module, the manifest last
 	Headers     []manifest.Header
-	Needs       []string // labels of libraries: of those that a link with a static library names as well, or that a program or a shared library loads
-	RunPaths    []string // the folders that a program or a shared library looks for its shared libraries in
-	Links       Links
-	Codes       []string // the device code in a library that is to be made, as the manifest asks for it: "lto_80"
-	Fault       string   // why others cannot use it, ""
-	FaultPos    manifest.Pos
-	InTree      bool // the fault is one of what is installed: in the build tree others can use it
+
+	// Labels of libraries that a link with a static library names as well, or that a program or a
+	// shared library loads.
+	Needs    []string
+	RunPaths []string // the run path of a program or a shared library
+	Links    Links
+	Codes    []string // the device code in a library of this build, as in the manifest: "lto_80"
+	Fault    string   // why other build tools cannot use it, or ""
+	FaultPos manifest.Pos
+	InTree   bool // the fault concerns only the installed target: in the build tree it is usable
 }
 
-// Links is what a link with a static library must add to it. That of a shared library adds nothing,
-// and says which runtime it loads.
+// Links describes what a link with a static library must add. That of a shared library adds nothing
+// and names the runtime that it loads.
 type Links struct {
-	CUDA, HIP  bool         // its runtime
-	DeviceLink bool         // there is device code to link
-	Always     bool         // with all objects of the archive
-	Closed     bool         // it was linked already, and that of all that it needs
-	LTO        bool         // with LTO-IR
-	Arithmetic string       // what nvlink of CUDA 13 must be told to compute as the LTO-IR was compiled; "" if its own defaults will do
-	Floats     []string     // the options of nvcc that the LTO-IR was compiled with, where they are not nvcc's defaults: all of a link must agree
-	Toolkit    string       // version of the CUDA toolkit that made the code: an older one does not link it
-	Runtime    string       // attribute cudart
-	HostLTO    string       // host code is that of a compiler's LTO: "thin" or "full"; ""
-	Libs       []string     // -l
-	LibDirs    []string     // -L
-	CUDADirs   []string     // -L of the toolkit
-	CXX        bool         // host code of C++
-	Defines    []string     // of a library of headers: NAME or NAME=VALUE, for sources that include them
-	Flags      manifest.Pos // where a library of headers has flags, which other build tools do not get
+	CUDA, HIP  bool // needs that runtime
+	DeviceLink bool // has device code to link
+	Always     bool // links all objects of the archive
+	Closed     bool // its device code and that of its dependencies is linked already
+	LTO        bool // has LTO-IR
+
+	// Options of CUDA 13's nvlink to compute as the LTO-IR was compiled; "" if its defaults
+	// suffice.
+	Arithmetic string
+
+	// The nvcc options of the LTO-IR if they are not nvcc's defaults: all of a link must agree.
+	Floats []string
+
+	// Version of the CUDA toolkit that compiled the code: an older one does not link it.
+	Toolkit  string
+	Runtime  string   // attribute cudart
+	HostLTO  string   // LTO kind of its host code: "thin", "full" or ""
+	Libs     []string // -l
+	LibDirs  []string // -L
+	CUDADirs []string // -L of the toolkit
+	CXX      bool     // has C++ host code
+
+	// Of a library of headers: NAME or NAME=VALUE, for sources that include them.
+	Defines []string
+
+	// Of a library of headers: position of its flags, which other build tools do not get.
+	Flags manifest.Pos
 }
 
-// exports says of all targets what others need to use them.
+// exports returns the exports of all targets.
 func (b *builder) exports() (all []Export) {
 	if !b.options.Exports {
 		return nil
@@ -98,7 +112,7 @@ func (b *builder) export(t *target) Export {
 	return e
 }
 
-// codesIn is the device code of the objects that a library is made of.
+// codesIn returns the device codes of the objects in a library.
 func (b *builder) codesIn(file string) (codes []string) {
 	id, ok := b.graph.Producer(file)
 	if !ok {
@@ -112,8 +126,8 @@ func (b *builder) codesIn(file string) (codes []string) {
 	return codes
 }
 
-// artifacts are the files of a module with its manifest last, and without what only programs of the
-// project link.
+// artifacts returns the files of a module, its manifest last, without the files that only programs
+// of the project link.
 func (b *builder) artifacts(t *target) (files []string) {
 	modules := b.out("modules") + "/"
 	for _, o := range t.node.Outputs {
@@ -124,8 +138,8 @@ func (b *builder) artifacts(t *target) (files []string) {
 	return files
 }
 
-// exportStatic is what a link with a static library adds. Its dependencies are named once, by who
-// depends on them.
+// exportStatic sets what a link with a static library adds. Dependencies are named once, by their
+// dependent.
 func (b *builder) exportStatic(t *target, e *Export) {
 	l := linkage{libDirs: t.LibDirs}
 	e.needLibraries(t)
@@ -149,7 +163,8 @@ func (b *builder) exportStatic(t *target, e *Export) {
 	b.checkLibDirs(t, e)
 }
 
-// checkLibDirs refuses to install a library whose users would search a folder of the project.
+// checkLibDirs rejects the installation of a library whose dependents would search a folder of the
+// project.
 func (g *given) checkLibDirs(t *target, e *Export) {
 	for _, dir := range t.LibDirs {
 		if g.inProject(dir) {
@@ -159,8 +174,8 @@ func (g *given) checkLibDirs(t *target, e *Export) {
 	}
 }
 
-// checkLoaded refuses to install a program or a shared library that loads a library from a folder
-// of the project.
+// checkLoaded rejects the installation of a program or shared library that loads a library from a
+// folder of the project.
 func (b *builder) checkLoaded(t *target, e *Export) {
 	l := b.linkage(t)
 	for _, lib := range l.libs {
@@ -173,8 +188,8 @@ func (b *builder) checkLoaded(t *target, e *Export) {
 	}
 }
 
-// exportFloats is what nvlink of CUDA 13 must be told for the LTO-IR of t, whichever toolkit has
-// compiled it, and how it was compiled.
+// exportFloats returns the options of CUDA 13's nvlink for the LTO-IR of t, whichever toolkit
+// compiled it, and the nvcc options that it was compiled with.
 func (b *builder) exportFloats(t *target) (arithmetic string, options []string) {
 	f := floats(t)
 	if f == defaultFloats {
@@ -208,7 +223,7 @@ func (b *builder) exportPrebuilt(t *target, e *Export) {
 	}
 }
 
-// needLibraries notes the libraries that a link with t names as well.
+// needLibraries records the libraries that a link with t names as well.
 func (e *Export) needLibraries(t *target) {
 	for _, d := range t.deps {
 		if d.Kind == manifest.Library || d.Kind == manifest.Prebuilt {
@@ -217,7 +232,7 @@ func (e *Export) needLibraries(t *target) {
 	}
 }
 
-// inProject reports a path of the project.
+// inProject reports whether p is a path in the project.
 func (g *given) inProject(p string) bool {
 	return !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../")
 }

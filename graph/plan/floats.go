@@ -12,18 +12,18 @@ import (
 
 // Floating-point options, which LTO-IR records and nvlink compares.
 
-// floatOptions are those that cicc records in LTO-IR.
+// floatOptions holds the options that cicc records in LTO-IR.
 type floatOptions struct{ ftz, precDiv, precSqrt, fmad bool }
 
 func (f floatOptions) String() string {
 	return fmt.Sprintf("ftz=%t prec_div=%t prec_sqrt=%t fmad=%t", f.ftz, f.precDiv, f.precSqrt, f.fmad)
 }
 
-// defaultFloats are what nvcc compiles with if nobody says more.
+// defaultFloats holds nvcc's defaults.
 var defaultFloats = floatOptions{precDiv: true, precSqrt: true, fmad: true}
 
-// floats are the options of t, or what its code was compiled with if cicc was told something else
-// (NVCC_APPEND_FLAGS, flags.cicc).
+// floats returns the options of t's attributes, or those of cicc's command if other settings
+// override them (NVCC_APPEND_FLAGS, flags.cicc).
 func floats(t *target) floatOptions {
 	if t.toldCICC != nil {
 		return *t.toldCICC
@@ -31,7 +31,7 @@ func floats(t *target) floatOptions {
 	return writtenFloats(t)
 }
 
-// writtenFloats are the attributes of t, with fast_math resolved.
+// writtenFloats returns the attributes of t, with fast_math resolved.
 func writtenFloats(t *target) floatOptions {
 	val := func(p *bool, fast, def bool) bool {
 		if p != nil {
@@ -46,16 +46,16 @@ func writtenFloats(t *target) floatOptions {
 	return floatOptions{val(t.FTZ, true, d.ftz), val(t.PrecDiv, false, d.precDiv), val(t.PrecSqrt, false, d.precSqrt), val(t.FMAD, true, d.fmad)}
 }
 
-// floatAttributes are those that set one option, in the order of byName.
+// floatAttributes lists the attributes that set one option, in the order of byName.
 var floatAttributes = [...]string{"ftz", "prec_div", "prec_sqrt", "fmad"}
 
 func (f floatOptions) byName() [len(floatAttributes)]bool {
 	return [...]bool{f.ftz, f.precDiv, f.precSqrt, f.fmad}
 }
 
-// floatPos is where t says that it is compiled as f and not as other, for the first option in which
-// these differ and of which that is known: at its attribute, at fast_math, or at the flags that win
-// over both.
+// floatPos returns the position that makes t compile as f and not as other, for the first option
+// that differs and has a known position. It is the option's attribute, fast_math, or the flags that
+// override both.
 func floatPos(t *target, f, other floatOptions) manifest.Pos {
 	written := writtenFloats(t)
 	for i, name := range floatAttributes {
@@ -73,8 +73,8 @@ func floatPos(t *target, f, other floatOptions) manifest.Pos {
 	return t.Pos
 }
 
-// recordedFloats reads what cicc was told: "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1". ok is false
-// if one is missing.
+// recordedFloats parses cicc options: "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1". ok is false if one
+// is missing.
 func recordedFloats(text string) (f floatOptions, ok bool) {
 	found := map[string]bool{}
 	for _, arg := range strings.Fields(text) {
@@ -95,10 +95,10 @@ func recordedFloats(text string) (f floatOptions, ok bool) {
 	return f, found["-ftz"] && found["-prec_div"] && found["-prec_sqrt"] && found["-fmad"]
 }
 
-// tellsCICC are the floating-point options in nvcc's answer to q, also where kbuild understands
-// nothing else of it; nil if there are none.
+// tellsCICC returns the floating-point options in the dry run of q, even if the dry run cannot be
+// split; nil if it has none.
 func (b *builder) tellsCICC(q compiler.Question) *floatOptions {
-	learn(&b.answers, q, nvcc.LearnCompile) // asks, if nobody has
+	learn(&b.answers, q, nvcc.LearnCompile) // records the query if needed
 	for line := range strings.Lines(b.answers.runs[q.Key()].Text) {
 		if f, ok := recordedFloats(line); ok {
 			return &f
@@ -107,15 +107,15 @@ func (b *builder) tellsCICC(q compiler.Question) *floatOptions {
 	return nil
 }
 
-// compiled is LTO-IR and the options that it was compiled with.
+// compiled is LTO-IR with its floating-point options.
 type compiled struct {
 	t      *target
 	what   string
 	floats floatOptions
 }
 
-// compiledWith are the options of t's LTO-IR: as the manifest has them, or as cicc wrote them into
-// the file. Code that does not tell is left to nvlink.
+// compiledWith returns the options of t's LTO-IR, from the manifest or as cicc recorded them in the
+// file. It omits code without recorded options; nvlink checks that.
 func (g *given) compiledWith(t *target) (list []compiled) {
 	lib := g.facts.Prebuilt[t.file]
 	if t.Kind != manifest.Prebuilt || lib.Form == "LTO-IR" {
@@ -131,7 +131,7 @@ func (g *given) compiledWith(t *target) (list []compiled) {
 	return list
 }
 
-// untold reports LTO-IR that does not say how it was compiled: nvlink refuses it, or not.
+// untold reports whether t has LTO-IR that does not record its options; nvlink may refuse it.
 func (g *given) untold(t *target) bool {
 	return slices.ContainsFunc(g.linkedMembers(t), func(m Member) bool {
 		return slices.ContainsFunc(m.Options, func(text string) bool { _, ok := recordedFloats(text); return !ok })
@@ -145,7 +145,7 @@ func howToAgree(a, c *target) string {
 	return "set them in defaults, or build one of the two with mode = \"rdc\"."
 }
 
-// linkedLTO is the LTO-IR in a link.
+// linkedLTO returns the LTO-IR in a link.
 func (g *given) linkedLTO(linked []linkInput) (all []compiled) {
 	for _, p := range linked {
 		if p.lto {
@@ -155,7 +155,7 @@ func (g *given) linkedLTO(linked []linkInput) (all []compiled) {
 	return all
 }
 
-// arithmetic are the options of nvlink by which a link of t computes as its code was compiled.
+// arithmetic returns the nvlink options that make a link of t compute as its code was compiled.
 func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	k, all := ck.facts.CUDA, ck.linkedLTO(linked)
 	wanted := t.LTOFloats == nil || *t.LTOFloats
@@ -164,7 +164,7 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	}
 	f := all[0].floats
 	forgotten := defaultFloats
-	if forgotten.precSqrt = f.precSqrt; f == forgotten { // nvlink hands on -prec-sqrt
+	if forgotten.precSqrt = f.precSqrt; f == forgotten { // nvlink passes -prec-sqrt on
 		return nil
 	}
 	pos, silent := floatPos(all[0].t, f, forgotten), t.LTOFloats != nil || ck.floatsSaid
@@ -182,13 +182,13 @@ func (ck *checks) arithmetic(t *target, linked []linkInput) []string {
 	}
 	ck.floatsSaid = ck.floatsSaid || t.LTOFloats == nil && k.LTOFloats != FloatsLost
 	if k.LTOFloats == FloatsUntried && t.LTOFloats == nil {
-		return nil // one up to 12.4 does not know the option
+		return nil // nvlink up to 12.4 rejects the option
 	}
 	return []string{nvcc.Arithmetic(f.ftz, f.precDiv, f.fmad)}
 }
 
-// checkLTO wants the options that nvlink compares to agree: it refuses a link of LTO-IR whose
-// floating-point options differ, minutes into the build, and names no file. -G with -dlto is fatal.
+// checkLTO rejects inputs whose floating-point options differ. nvlink would refuse them too, but
+// minutes into the build and without naming a file. -G with -dlto is fatal.
 func (ck *checks) checkLTO(t *target, linked []linkInput) {
 	if ck.facts.CUDA.LTOFault != "" && ck.facts.CUDA.LibNVVM == "" {
 		ck.errorf(t.Pos, ck.facts.CUDA.LTOFault, "this CUDA toolkit cannot link with LTO")

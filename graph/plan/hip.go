@@ -15,7 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// hip is the HIP compiler, or a problem at pos if there is none.
+// hip returns the HIP compiler. If there is none, it reports a problem at pos.
 func (ck *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
 	k := ck.facts.HIP
 	if k == nil {
@@ -28,7 +28,7 @@ func (ck *checks) hip(pos manifest.Pos) (hip.Driver, bool) {
 	return hip.Driver{Path: k.Driver.Path}, true
 }
 
-// hipCompiler compiles one HIP source.
+// hipCompiler plans the compile of one HIP source.
 type hipCompiler compile
 
 func (c *hipCompiler) command(out string, inc []string) *graph.Action {
@@ -50,9 +50,9 @@ func (c *hipCompiler) command(out string, inc []string) *graph.Action {
 	return a
 }
 
-// timeTraces adds the files of -ftime-trace to the outputs of a compile by clang, one of the host
-// pass and one of each device pass. Such a compile is one command, because clang names the files
-// after what each pass writes.
+// timeTraces adds the files of -ftime-trace to the outputs of a compile by clang: one of the host
+// pass and one of each device pass. Such a compile stays unsplit, because clang names the files
+// after the output of each pass.
 func timeTraces(a *graph.Action) {
 	if !slices.Contains(a.Argv, compiler.TimeTrace) {
 		return
@@ -79,13 +79,13 @@ func (c *hipCompiler) learn(whole *graph.Action) (splitter, error) {
 	}, err
 }
 
-// clangUnit is a compile by clang that is taken apart.
+// clangUnit sets the source ID of a compile by clang, and whether its output records line numbers.
 func clangUnit(t *target, s manifest.Source, u compiler.Unit, flags ...[]string) compiler.Unit {
 	u.ID, u.Lines = clang.ID(t.label, s.Path, s.Partition), t.debugs() || host.RecordsLines(slices.Concat(append(flags, s.Flags.Host)...))
 	return u
 }
 
-// learnHIP asks for the steps of the compile argv.
+// learnHIP returns the passes of the compile argv from its dry run.
 func (b *builder) learnHIP(t *target, whole *graph.Action, argv []string, output string, codes []gencode.Code) (*hip.Passes, error) {
 	if why := b.optedOut(t); why != "" {
 		return nil, optOut(why)
@@ -119,19 +119,20 @@ func (c *hipCompiler) inOnePiece(whole *graph.Action, why error) {
 		libs: c.b.facts.HIP.DeviceLibs, codes: c.t.codesOf(c.s).gfx})
 }
 
-// wholeCommand is a compile by hipcc or clang that is not taken apart.
+// wholeCommand describes a compile by hipcc or clang that stays unsplit.
 type wholeCommand struct {
 	language, by string
 	why          error
 	flags        []string
-	choose       []string // what options have that choose device libraries
-	fix          string   // what to do about one
-	libs         []string // all device libraries that there are by default
+	choose       []string // substrings of the options that select device libraries
+	fix          string   // how to fix such a flag
+	libs         []string // all device libraries that it finds by default
 	codes        []gencode.Code
 }
 
-// clangInOnePiece plans a compile as one command. What enters its output unasked is not known then,
-// so all device libraries are inputs; where flags choose others, nobody knows which.
+// clangInOnePiece plans an unsplit compile. The device libraries that it reads are unknown, so all
+// of them are inputs. Flags that select other libraries are rejected, because kbuild cannot resolve
+// them.
 func (b *builder) clangInOnePiece(t *target, s manifest.Source, whole *graph.Action, c wholeCommand) {
 	for _, f := range c.flags {
 		if slices.ContainsFunc(c.choose, func(sign string) bool { return strings.Contains(f, sign) }) {
@@ -141,7 +142,8 @@ func (b *builder) clangInOnePiece(t *target, s manifest.Source, whole *graph.Act
 	clang.NewSplit(clangUnit(t, s, b.unit(t, whole, whole.Outputs[0])), c.language, clang.CommandOf(whole)).InOnePiece(c.libs, c.codes)
 }
 
-// hipRefused reports what hipcc does not do, in the manifest's terms where they are known.
+// hipRefused reports an error of hipcc's dry run, in terms of the manifest where the error is
+// known.
 func (ck *checks) hipRefused(t *target, r driverError) {
 	k, looked := ck.facts.HIP, hip.LibFolders(t.Flags.HIP)
 	if looked == nil {
@@ -163,7 +165,7 @@ func (ck *checks) hipRefused(t *target, r driverError) {
 	}
 }
 
-// checkHIPLibs reports device libraries that clang cannot read, unless t's flags choose others.
+// checkHIPLibs reports device libraries that clang cannot read, unless t's flags select others.
 func (ck *checks) checkHIPLibs(t *target) {
 	if k := ck.facts.HIP; k.CompileFault != "" && !ck.hipSaid && hip.LibFolders(t.Flags.HIP) == nil {
 		ck.errorf(t.Pos, k.CompileFault, "%s cannot compile device code here", k.Driver.Path)
@@ -171,7 +173,7 @@ func (ck *checks) checkHIPLibs(t *target) {
 	}
 }
 
-// hipEnv is what commands of the HIP compiler run with.
+// hipEnv returns the environment of the HIP compiler's commands.
 func (g *given) hipEnv() []string { return append([]string{compiler.Anywhere}, g.facts.HIP.Env...) }
 
 func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compiler.Options {
@@ -186,8 +188,8 @@ func (ck *checks) hipOptions(t *target, s manifest.Source, inc []string) compile
 	return o
 }
 
-// hipOpt is -O3 where nothing is said, for code objects more than for host code: hipcc takes it by
-// itself, with options of its own.
+// hipOpt returns the optimisation level, "3" by default because code objects matter more than host
+// code. hipcc defaults to -O3 itself, with options of its own.
 func (g *given) hipOpt(t *target, s manifest.Source) string {
 	switch {
 	case s.Opt != "":
@@ -200,15 +202,15 @@ func (g *given) hipOpt(t *target, s manifest.Source) string {
 	return "3"
 }
 
-// hipHostCompile plans a plain source of a HIP target: the clang of the HIP compiler, with HIP's
-// headers.
+// hipHostCompile returns the compile of a host source of a HIP target by the HIP compiler's clang,
+// with HIP's headers.
 func (ck *checks) hipHostCompile(t *target, s manifest.Source, out string, inc []string) *graph.Action {
 	if _, ok := ck.hip(s.Pos); !ok {
 		return nil
 	}
 	language := languageFlag(s)
 	if s.Language == "c" {
-		language = "c" // clang++ takes every source for C++
+		language = "c" // clang++ compiles every source as C++ by default
 	}
 	ck.checkDepends(t, s.Flags.Host)
 	if t.HostLTO != "" {

@@ -15,9 +15,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// checkFinal wants final code for each architecture that t ships of the libraries that it links or
-// loads: of sources in mode whole, and of shared libraries. A program that takes its architectures
-// from its libraries says nothing of its own.
+// checkFinal checks that the libraries that t links or loads have final code for each architecture
+// that t ships. Shared libraries and sources in mode whole have final code. A program that inherits
+// its architectures from its libraries is not checked.
 func (ds *diagnostics) checkFinal(t *target, l linkage) {
 	if len(t.Gencode.Code) == 0 {
 		return
@@ -37,15 +37,15 @@ func (ds *diagnostics) checkFinal(t *target, l linkage) {
 	}
 }
 
-// runsOn reports final code of t that a GPU of an architecture runs: its own, or for CUDA that of
-// an older one of its generation, or PTX.
+// runsOn reports whether t has final code that a GPU of an architecture runs: its own, or for CUDA
+// that of an older one of its generation, or PTX.
 func (t *target) runsOn(want gencode.Code) bool {
 	return slices.ContainsFunc(t.codes.shipped(), func(c gencode.Code) bool {
 		return gencode.Covers(c, want) || gencode.LinksInto(gencode.Image(c), want, false) && want.Kind == gencode.SASS
 	})
 }
 
-// checkVendors refuses a link of CUDA and HIP code.
+// checkVendors rejects a link of CUDA and HIP code.
 func (ck *checks) checkVendors(t *target, l linkage) {
 	for _, u := range l.statics {
 		if slices.ContainsFunc(u.Sources, isDevice) && u.isHIP() != t.isHIP() {
@@ -72,7 +72,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	}
 	h := &hipLink{b: b, t: t, l: l, kind: kind, objects: paths(t.objects), linked: b.linkInputs(t, l), mode: "whole"}
 	for _, p := range h.linked {
-		if p.t.Kind == manifest.Prebuilt || p.t.isHIP() { // else checkVendors has said it
+		if p.t.Kind == manifest.Prebuilt || p.t.isHIP() { // otherwise checkVendors has reported it
 			b.checkHIPCoverage(t, p.t)
 		}
 		if h.mode != "lto" {
@@ -102,7 +102,7 @@ func (b *builder) linkHIP(t *target, l linkage, kind graph.Kind) {
 	h.host()
 }
 
-// device plans the device links, and the host's link with what they make.
+// device plans the device links, and the host link of their outputs.
 func (h *hipLink) device() {
 	b, t := h.b, h.t
 	dir, object := b.out(graph.PartsDir, b.inTree(t.file)), b.out("obj", fileName(t), "dlink.o")
@@ -113,7 +113,7 @@ func (h *hipLink) device() {
 		h.objects = append(h.objects, object)
 	case wrapper != "":
 		h.SplitNew(h.unit(), dir, object, wrapper, t.Flags.LLD, h.bitcode)
-		h.objects = append([]string{object}, h.objects...) // as clang-linker-wrapper has it
+		h.objects = append([]string{object}, h.objects...) // in the order of clang-linker-wrapper
 	default:
 		options, images := h.OverrideImages(h.DeviceLinks(h.unit(), dir, t.Flags.LLD, h.bitcode))
 		_, inputs := b.linkArgv(t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
@@ -123,7 +123,7 @@ func (h *hipLink) device() {
 	h.host()
 }
 
-// checkHIPLinker reports that lld does not read what clang writes.
+// checkHIPLinker reports an lld that cannot read clang's output.
 func (ck *checks) checkHIPLinker(t *target) {
 	if k := ck.facts.HIP; k.LinkFault != "" && !ck.hipSaid {
 		ck.errorf(t.attr("mode"), k.LinkFault, "%s cannot link device code here", k.Driver.Path)
@@ -131,7 +131,7 @@ func (ck *checks) checkHIPLinker(t *target) {
 	}
 }
 
-// hipLink is one link of HIP code.
+// hipLink plans one link of HIP code.
 type hipLink struct {
 	*hip.Link
 	b       *builder
@@ -141,11 +141,11 @@ type hipLink struct {
 	objects []string    // of t
 	linked  []linkInput // targets with device code to link
 	mode    string
-	isNew   bool     // of clang's new offload driver
-	plain   []string // the hipcc command that does all of it
+	isNew   bool     // by clang's new offload driver
+	plain   []string // the unsplit hipcc command
 	asked   string
 
-	packaged bool // prebuilt archives are of the new driver
+	packaged bool // prebuilt archives hold code of the new driver
 }
 
 func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
@@ -171,8 +171,8 @@ func (h *hipLink) learn(codes []gencode.Code) (*hip.Link, error) {
 	return link, nil
 }
 
-// oneCommand says why the link is not taken apart, nil if it may be. The link of a module has no
-// host code.
+// oneCommand returns why the link stays unsplit, or nil if it can be split. The link of a module
+// has no host code.
 func (h *hipLink) oneCommand(codes []gencode.Code) error {
 	major, hosted, wrapper := h.b.facts.HIP.Major, h.kind != "", h.b.facts.HIP.Programs["llvm-offload-wrapper"]
 	features := func(c gencode.Code) bool { return c.Feature != "" }
@@ -183,7 +183,8 @@ func (h *hipLink) oneCommand(codes []gencode.Code) error {
 		return fmt.Errorf("clang %d is newer than those that were tried", major)
 	case h.isNew && major < hip.FirstApart:
 		return fmt.Errorf("clang %d optimises in the linker of its new offload driver", major)
-	case h.isNew && hosted && wrapper == "" && major > hip.FirstWrapped: // it mislabels code that it did not link
+	// The linker mislabels code that it did not link.
+	case h.isNew && hosted && wrapper == "" && major > hip.FirstWrapped:
 		return fmt.Errorf("there is no llvm-offload-wrapper of clang %d (on Debian and Ubuntu: apt install llvm-%[1]d)", major)
 	case h.isNew && hosted && wrapper == "" && slices.ContainsFunc(codes, features):
 		return fmt.Errorf("the linker of clang %d forgets features of code that was linked before (%s)", major, spell(codes))
@@ -198,7 +199,7 @@ func (h *hipLink) oneCommand(codes []gencode.Code) error {
 	return nil
 }
 
-// options are those of the link by hipcc.
+// options returns the options of the link by hipcc.
 func (h *hipLink) options() compiler.Options {
 	o := compiler.Options{Opt: h.b.hipOpt(h.t, h.t.anySource())}
 	if len(h.linked) > 0 {
@@ -207,7 +208,7 @@ func (h *hipLink) options() compiler.Options {
 	return o
 }
 
-// checkHIPCoverage wants code of u for each architecture that t links.
+// checkHIPCoverage checks that u has code for each architecture that t links.
 func (ck *checks) checkHIPCoverage(t, u *target) {
 	if u.Kind == manifest.Prebuilt {
 		ck.checkHIPPrebuilt(t, u)
@@ -222,8 +223,8 @@ func (ck *checks) checkHIPCoverage(t, u *target) {
 	}
 }
 
-// checkHIPPrebuilt wants the very target: clang 15's bundler takes no code for gfx90a where
-// gfx90a:xnack- is asked for, though it would run there (gencode.Covers).
+// checkHIPPrebuilt checks that u has code for the exact target. clang 15's bundler accepts no code
+// for gfx90a where gfx90a:xnack- is requested, though it would run there (gencode.Covers).
 func (ck *checks) checkHIPPrebuilt(t, u *target) {
 	for _, m := range ck.facts.Prebuilt[u.file].Members {
 		for _, want := range t.codes.gfx {
@@ -235,8 +236,8 @@ func (ck *checks) checkHIPPrebuilt(t, u *target) {
 	}
 }
 
-// unit is the link that is taken apart. What several links read is in the folders of all
-// intermediates.
+// unit returns the unit for splitting the link. Its folder is the parent of all intermediates,
+// because several links share some of them.
 func (h *hipLink) unit() compiler.Unit {
 	u := h.b.unit(h.t, &graph.Action{Name: h.t.Name, Mode: h.mode, Archs: names(h.t.codes.gfx), Argv: h.plain, Env: h.b.hipEnv(), Tools: []string{"hip"},
 		Work: graph.Work{Driver: &graph.Driver{DryRunKey: h.asked}}}, "")
@@ -244,7 +245,7 @@ func (h *hipLink) unit() compiler.Unit {
 	return u
 }
 
-// bitcode is what the device link for an architecture reads.
+// bitcode returns the inputs of the device link for an architecture.
 func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 	for _, p := range h.linked {
 		if p.t.Kind == manifest.Prebuilt {
@@ -264,7 +265,8 @@ func (h *hipLink) bitcode(arch string) (code hip.Bitcode) {
 	return code
 }
 
-// unpack is the archive of what a prebuilt one holds for an architecture.
+// unpack returns the action that extracts an architecture's code of a prebuilt file into an
+// archive.
 func (h *hipLink) unpack(file, arch, archive string) *graph.Action {
 	if h.packaged {
 		return h.Unpackage(h.unit(), h.b.facts.HIP.Programs["packager"], file, arch, archive)
@@ -272,7 +274,7 @@ func (h *hipLink) unpack(file, arch, archive string) *graph.Action {
 	return h.Unbundle(h.unit(), file, arch, archive)
 }
 
-// symbols are what the host code in the link calls the linked device code.
+// symbols returns the symbols by which the host code in the link refers to the linked device code.
 func (h *hipLink) symbols() []string {
 	var names []string
 	for _, p := range h.linked {
@@ -289,7 +291,7 @@ func (h *hipLink) symbols() []string {
 	return slices.Compact(names)
 }
 
-// host plans the link of the host's code.
+// host plans the link of the host code.
 func (h *hipLink) host() {
 	argv, inputs := h.b.linkArgv(h.t, h.l, append(h.objects, h.l.embeds...), false, h.kind)
 	argv[0] = h.Clang
@@ -299,7 +301,7 @@ func (h *hipLink) host() {
 	h.emit(&graph.Action{Argv: argv, Inputs: inputs, Work: graph.Work{Response: atFile(1), Driver: &graph.Driver{}}})
 }
 
-// runtimeArgs link HIP's runtime, as hipcc does.
+// runtimeArgs returns the arguments that link HIP's runtime, as hipcc does.
 func (h *hipLink) runtimeArgs() []string {
 	var argv []string
 	for _, d := range h.LibDirs {
@@ -315,10 +317,10 @@ func (h *hipLink) runtimeArgs() []string {
 	return argv
 }
 
-// inOnePiece is the hipcc command that links device and host code. hipcc takes the objects with
-// device code out of archives; a clang that is named in its place looks into an archive only where
-// it is named by -l, and gets the objects of libraries one by one. So does a hipcc whose linker
-// takes of an archive what device code names.
+// inOnePiece returns the hipcc command that links device and host code. hipcc extracts the objects
+// with device code from archives. A clang that is named in its place reads an archive only if -l
+// names it, so it gets the objects of libraries one by one. So does a hipcc whose linker loads an
+// archive member only if device code refers to it.
 func (h *hipLink) inOnePiece() []string {
 	objects := slices.Clone(h.objects)
 	for _, p := range h.linked {
@@ -335,7 +337,7 @@ func (h *hipLink) inOnePiece() []string {
 	return append(hip[:len(hip)-2], argv[1:]...)
 }
 
-// looksIntoArchives reports a link as one command that takes all device code of archives.
+// looksIntoArchives reports whether the unsplit link reads all device code of archives.
 func (h *hipLink) looksIntoArchives() bool {
 	if h.isNew {
 		return h.b.facts.HIP.Major >= hip.FirstApart

@@ -14,11 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A module of AMD code emits hsaco (a code object for each architecture, for hipModuleLoad), fatbin
-// (a bundle of them, what `hipcc --genco` makes), and bitcode (LLVM bitcode for each architecture,
-// for hiprtcLink).
+// A module of AMD code can emit three kinds. hsaco is a code object for each architecture, for
+// hipModuleLoad. fatbin is a bundle of them, as `hipcc --genco` writes. bitcode is LLVM bitcode for
+// each architecture, for hiprtcLink.
 
-// emitsFor are the kinds of files that a vendor's modules emit.
+// emitsFor returns the kinds of files that modules of a vendor can emit.
 func emitsFor(hip bool) []string {
 	if hip {
 		return []string{"hsaco", "fatbin", "bitcode"}
@@ -26,7 +26,7 @@ func emitsFor(hip bool) []string {
 	return []string{"ptx", "cubin", "fatbin", "ltoir"}
 }
 
-// checkEmits refuses kinds of the other vendor.
+// checkEmits rejects kinds of the other vendor.
 func (ds *diagnostics) checkEmits(t *target) bool {
 	ok := true
 	for _, kind := range t.Emit {
@@ -77,8 +77,8 @@ func (b *builder) moduleHIP(t *target) []artifact {
 	return arts
 }
 
-// compiledBitcode plans the bitcode of one source as copies of what it is compiled to for the
-// device link of t; nil if it is not.
+// compiledBitcode plans the bitcode of one source as copies of what the device link of t reads. It
+// returns nil if no compile for a device link writes bitcode.
 func (b *builder) compiledBitcode(t *target, s *manifest.Source) (arts []artifact) {
 	i := slices.IndexFunc(t.objects, func(o object) bool { return o.source.Path == s.Path && o.source.Partition == s.Partition })
 	if i < 0 || t.objects[i].bitcode == nil {
@@ -93,7 +93,7 @@ func (b *builder) compiledBitcode(t *target, s *manifest.Source) (arts []artifac
 	return arts
 }
 
-// hipArtifacts are the code objects themselves, or a bundle of them.
+// hipArtifacts returns the code objects themselves, or plans a bundle of them.
 func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code []artifact) []artifact {
 	if kind == "hsaco" || len(code) == 0 {
 		return code
@@ -117,7 +117,7 @@ func (b *builder) hipArtifacts(t *target, s *manifest.Source, kind string, code 
 	return []artifact{whole}
 }
 
-// hipBundle is how clang bundles the code objects of t's architectures.
+// hipBundle returns how clang bundles the code objects of t's architectures, from a dry run.
 func (b *builder) hipBundle(t *target) *hip.Bundle {
 	c := compiler.Compile{Source: clang.AskSource, Output: compiler.AskOutput, Mode: "whole", Codes: t.codes.gfx}
 	argv := hip.Driver{Path: b.facts.HIP.Driver.Path}.Compile(c, "", compiler.Options{Flags: hip.CompressOptions(t.Flags.HIP)})
@@ -129,14 +129,15 @@ func (b *builder) hipBundle(t *target) *hip.Bundle {
 	return &passes.Bundle
 }
 
-// learnModule asks how a source of a module is compiled. Final code of a module is what the compile
-// of device code alone makes (hipcc --genco): where an object is of the new offload driver, that
-// code is not the object's.
+// learnModule returns the passes that compile a source of a module. Final code of a module is what
+// a compile of device code alone generates (hipcc --genco). With the new offload driver, an object
+// does not hold that code.
 func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c compiler.Compile) (*hip.Passes, error) {
 	passes, err := b.learnHIP(t, whole, argv, c.Output, c.Codes)
 	if isNew := errors.Is(err, hip.ErrNewDriver) || err == nil && passes.New; isNew && c.Mode == "whole" {
 		argv = append(argv[:len(argv):len(argv)], "--cuda-device-only")
-		if _, asked := hip.ChoosesDriver(argv); asked { // with it clang 22 bundles the code of one architecture, too
+		// With the new driver clang 22 bundles even the code of one architecture.
+		if _, asked := hip.ChoosesDriver(argv); asked {
 			argv = append(argv, hip.DriverOption(false))
 		}
 		return b.learnHIP(t, whole, argv, c.Output, c.Codes)
@@ -144,7 +145,7 @@ func (b *builder) learnModule(t *target, whole *graph.Action, argv []string, c c
 	return passes, err
 }
 
-// hipModuleFault reports that a module cannot be planned: hipcc has no one command for its files.
+// hipModuleFault reports a module that cannot be planned: no single hipcc command writes its files.
 func (ck *checks) hipModuleFault(t *target, err error) {
 	if r, ok := err.(driverError); ok {
 		ck.hipRefused(t, r)
@@ -161,7 +162,7 @@ func (b *builder) emitHIP(t *target, s *manifest.Source, kind string) []artifact
 	}
 	mode := s.Mode
 	if kind == "bitcode" && mode == "whole" {
-		mode = "rdc" // bitcode is relocatable by nature
+		mode = "rdc" // bitcode is always relocatable
 	}
 	inc, headers := b.includes(t)
 	inc = searched(*s, inc)
@@ -197,7 +198,8 @@ func (b *builder) linkHIPModule(t *target) []artifact {
 		return nil
 	}
 	h.packaged = h.isNew
-	if b.facts.HIP.Major < hip.FirstApart { // without host code the drivers' bitcode is linked alike
+	// Without host code both drivers' bitcode is linked alike.
+	if b.facts.HIP.Major < hip.FirstApart {
 		h.isNew = false
 	}
 	for _, p := range h.linked {

@@ -6,11 +6,12 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// HIP for NVIDIA's GPUs is CUDA: HIP's headers (hip/nvidia_detail) name CUDA's functions anew, and
-// hipcc with HIP_PLATFORM=nvidia runs nvcc. So HIP sources of a target whose code is NVIDIA's are
-// compiled as CUDA, with those headers.
+// HIP for NVIDIA's GPUs is CUDA: HIP's headers (hip/nvidia_detail) rename CUDA's functions, and
+// hipcc with HIP_PLATFORM=nvidia runs nvcc. So kbuild compiles the HIP sources of a target with
+// NVIDIA codes as CUDA, with those headers.
 
-// asCUDA gives a target with HIP sources for NVIDIA's GPUs as one of CUDA.
+// asCUDA returns t with its HIP sources as CUDA sources if its codes are NVIDIA's; otherwise t
+// itself.
 func (f *Facts) asCUDA(t *manifest.Target) *manifest.Target {
 	if !t.HIPForNVIDIA() {
 		return t
@@ -34,8 +35,8 @@ func (f *Facts) asCUDA(t *manifest.Target) *manifest.Target {
 // systemHeaders is the folder that every compiler searches.
 const systemHeaders = "/usr/include"
 
-// checkHIPHeaders wants headers of HIP for NVIDIA's GPUs, unless the manifest names folders that
-// may have them.
+// checkHIPHeaders reports missing HIP headers for NVIDIA's GPUs, unless the manifest names folders
+// that may have them.
 func (ck *checks) checkHIPHeaders(t *target) {
 	if ck.facts.HIPHeaders != "" || !t.isHIPForNVIDIA || len(t.Includes)+len(t.PrivateIncludes) > 0 || ck.hipSaid {
 		return

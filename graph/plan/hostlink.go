@@ -26,7 +26,8 @@ func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 	inputs = slices.Concat(inputs, h.Objects, h.Whole, h.Archives)
 	for _, s := range l.shared {
 		inputs = append(inputs, s.file)
-		if ck.facts.Behind[s.file].Unnamed { // the loader would look for the path from where the program is started
+		// A link by path would make the loader search relative to the working directory.
+		if ck.facts.Behind[s.file].Unnamed {
 			h.Shared = append(h.Shared, "-L"+path.Dir(s.file), "-l:"+path.Base(s.file))
 		} else {
 			h.Shared = append(h.Shared, s.file)
@@ -45,9 +46,9 @@ func (ck *checks) linkArgv(t *target, l linkage, objs []string, deviceLink bool,
 	return host.Link(ck.facts.CXX.Path, h), inputs
 }
 
-// neededFolders returns the folders of the libraries that shared libraries in the link of t need in
-// turn, at any depth. GNU ld searches for those neither in the folders of -L nor beside the library
-// that needs them; other linkers accept the option and need no such library.
+// neededFolders returns the folders of the transitive dependencies of shared libraries in the link
+// of t. GNU ld searches for those neither in the folders of -L nor beside the library that needs
+// them. Other linkers accept the option and need no such library.
 func (ck *checks) neededFolders(t *target, l linkage) (dirs []string) {
 	linked := append(slices.Clone(l.statics), l.pre...)
 	linked = append(linked, t)
@@ -76,8 +77,8 @@ func (ck *checks) neededFolders(t *target, l linkage) (dirs []string) {
 	return slices.DeleteFunc(dirs, ofSystem)
 }
 
-// rpath finds a shared library next to the program, wherever the build tree is moved to; a library
-// outside of it by its absolute folder.
+// rpath returns the run path by which the file from finds the library to. It is relative, so that
+// the build tree can be moved. A library outside of the build tree gets its absolute folder.
 func rpath(from, to string) string {
 	if path.IsAbs(to) && !path.IsAbs(from) {
 		return path.Dir(to)
@@ -92,10 +93,12 @@ func rpath(from, to string) string {
 	if dir != "." {
 		rel = strings.TrimPrefix(strings.TrimPrefix(rel, dir), "/")
 	}
-	return strings.TrimSuffix("$ORIGIN"+up+"/"+rel, "/") // not path.Join, which would take $ORIGIN/.. for nothing
+	// Not path.Join, which would remove $ORIGIN/..
+	return strings.TrimSuffix("$ORIGIN"+up+"/"+rel, "/")
 }
 
-// usesCUDA reports whether the program needs the CUDA runtime: a CUDA source anywhere in the link.
+// usesCUDA reports whether the program needs the CUDA runtime: it links a CUDA source or prebuilt
+// device code.
 func (g *given) usesCUDA(t *target, l linkage) bool {
 	for _, u := range append(append([]*target{t}, l.statics...), l.pre...) {
 		if u.shipsCUDA() || len(g.facts.Prebuilt[u.file].Members) > 0 {
@@ -105,8 +108,8 @@ func (g *given) usesCUDA(t *target, l linkage) bool {
 	return slices.ContainsFunc(l.libs, func(name string) bool { return g.facts.static(name, l.libDirs) != "" })
 }
 
-// linkDepfile is where the linker writes which files it opened: the libraries of -l and the
-// system's start files are found by it and by nobody else.
+// linkDepfile returns the dependency file of the linker, "" if it writes none. Only that file names
+// the libraries of -l and the system's start files.
 func (g *given) linkDepfile(t *target) string {
 	if !g.facts.LinkDepfile {
 		return ""
@@ -114,8 +117,8 @@ func (g *given) linkDepfile(t *target) string {
 	return g.out("obj", fileName(t), "link.d")
 }
 
-// tracesLink reports that the linker of t is GNU ld, which tells where it looks for files. Other
-// linkers that a flag names know the option as well and say other things, or nothing.
+// tracesLink reports whether the linker of t is GNU ld, which prints the paths that it probes.
+// Other linkers, which flags may name, accept the option but print other things, or nothing.
 func (g *given) tracesLink(t *target, l linkage) bool {
 	other := func(flag string) bool {
 		return strings.HasPrefix(flag, "-fuse-ld=") && flag != "-fuse-ld=bfd" || strings.HasPrefix(flag, "--ld-path=")
@@ -123,8 +126,8 @@ func (g *given) tracesLink(t *target, l linkage) bool {
 	return g.facts.LinkDepfile && g.facts.LinkTrace && !slices.ContainsFunc(t.Flags.Link, other) && !slices.ContainsFunc(g.ltoLink(t, l), other)
 }
 
-// linkTools are the tools of a host link. The toolkit is one where its libraries are linked, in
-// case the linker cannot say that it read them.
+// linkTools returns the tools of a host link. The toolkit is one if its libraries are linked, in
+// case the linker cannot report that it read them.
 func (g *given) linkTools(t *target, l linkage) []string {
 	if g.facts.CUDA != nil && g.usesCUDA(t, l) {
 		return []string{"cxx", "nvcc"}

@@ -9,11 +9,11 @@ import (
 )
 
 // Host LTO (attribute host_lto): C and C++ sources are compiled to the compiler's intermediate
-// code, and the link of the program makes machine code of all of it. Objects that nvcc makes stay
-// machine code; one link takes both.
+// code, and the link of the program compiles all of it to machine code. Objects that nvcc compiles
+// stay machine code; one link takes both.
 
-// linkLTO is what a link of t does with intermediate code: what t asks for or else its libraries;
-// "" if there is no such code.
+// linkLTO returns the LTO kind of a link of t: that of t itself, or else of its libraries; "" if no
+// host code is intermediate.
 func linkLTO(t *target, l linkage) string {
 	for _, u := range append([]*target{t}, l.statics...) {
 		if kind := hostLTO(u); kind != "" {
@@ -23,7 +23,7 @@ func linkLTO(t *target, l linkage) string {
 	return ""
 }
 
-// ltoCompile gives the options that compile a source to intermediate code.
+// ltoCompile returns the options that compile a source to intermediate code.
 func (ck *checks) ltoCompile(t *target, s manifest.Source, compiler Tool) []string {
 	if hostLTO(t) == "" || !isHost(s) {
 		return nil
@@ -36,7 +36,7 @@ func (g *given) lto(kind string) host.LTO {
 	return host.LTO{Family: g.facts.CXX.Family, Kind: kind, LD: g.facts.HostLTO.LD}
 }
 
-// ltoLink gives the options of a link of t that make machine code of intermediate code.
+// ltoLink returns the link options that compile intermediate code to machine code.
 func (g *given) ltoLink(t *target, l linkage) []string {
 	kind := linkLTO(t, l)
 	if kind == "" {
@@ -45,8 +45,7 @@ func (g *given) ltoLink(t *target, l linkage) []string {
 	return g.lto(kind).Link(optLevel(t, t.anySource()), t.Debug)
 }
 
-// checkHostLTO reports what the compilers cannot do, where t asks for it. The link is done by the
-// C++ compiler.
+// checkHostLTO reports compilers that cannot satisfy t's host_lto. The C++ compiler does the link.
 func (ck *checks) checkHostLTO(t *target, compiler Tool) {
 	cxx, pos := ck.facts.CXX, t.attr("host_lto")
 	switch {
@@ -68,9 +67,9 @@ func (ck *checks) checkHostLTO(t *target, compiler Tool) {
 
 func described(t Tool) string { return fmt.Sprintf("%s %s", t.Family, t.Version) }
 
-// members are the objects of a static library, in order. Where clang makes intermediate code those
-// that nvcc made come first: nvlink takes an archive for one without device code, and says nothing,
-// if its first member is no ELF file (11.8, 12.4).
+// members returns the objects of a static library, in order. If clang compiles to intermediate
+// code, nvcc's objects come first. If the first member is no ELF file, nvlink silently treats the
+// archive as one without device code (11.8, 12.4).
 func (g *given) members(t *target) []string {
 	if g.facts.CXX.Family != "clang" || hostLTO(t) == "" {
 		return paths(t.objects)
@@ -86,8 +85,8 @@ func (g *given) members(t *target) []string {
 	return append(device, host...)
 }
 
-// ltoArchive turns the archiving of t into that of intermediate code: the index needs the names
-// that are in there.
+// ltoArchive makes the archive action of t use an archiver that can index the symbols in
+// intermediate code.
 func (g *given) ltoArchive(t *target, a *graph.Action, members []string) {
 	if hostLTO(t) == "" {
 		return

@@ -8,17 +8,17 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// nvlink removes what no host code of nvcc's objects refers to. What other host code of the program
-// refers to is read from its objects and libraries:
+// nvlink removes what no host code of nvcc's objects refers to. kbuild reads the references of the
+// program's other host code from its objects and libraries:
 //
 //	table.cc.o, a.cu.o, libvendor.a -> host-refs -> nvlink [80]
 //	                                a.cu.o -> slice [80] --^
 //
-// Its output holds kernels and variables of the program only: an edit of host code that refers to
-// the same ones links no device code. Where it cannot be known what is referred to, everything is
-// kept.
+// The output of host-refs lists kernels and variables of the program only. An edit of host code
+// that keeps its references does not rerun the device link. If references cannot be determined,
+// everything is kept.
 
-// keepsAll says why the device link of t keeps what nothing refers to; "" if it does not.
+// keepsAll returns why the device link of t keeps unreferenced code, or "" if it does not.
 func (ck *checks) keepsAll(t *target) string {
 	if !t.StripUnused {
 		switch {
@@ -46,7 +46,7 @@ func (ck *checks) keepsAll(t *target) string {
 			}
 		}
 		if u != t && !u.Shared {
-			continue // whose flags no link takes
+			continue // no link uses its flags
 		}
 		if why := host.HidesReferences(u.Flags.Link, t.StripUnused || u != t); why != "" {
 			return fmt.Sprintf("flags.link of %s has %s", u.label, why)
@@ -55,8 +55,8 @@ func (ck *checks) keepsAll(t *target) string {
 	return ""
 }
 
-// hostRefs plans the reading of all host code that is linked with t, also of shared libraries, and
-// returns its output.
+// hostRefs plans the action that reads all host code linked with t, including shared libraries. It
+// returns the action's output.
 func (b *builder) hostRefs(t *target) string {
 	a := &graph.Action{Kind: graph.HostRefs, Name: t.Name, Argv: []string{string(graph.HostRefs)}, Intermediate: true,
 		Outputs: []string{b.out(graph.PartsDir, fileName(t), "host-refs")}}
@@ -77,10 +77,10 @@ func (b *builder) hostRefs(t *target) string {
 	return a.Outputs[0]
 }
 
-// hostFiles are the files that u brings into a link and that no action makes: its own, and those
-// behind -l.
+// hostFiles returns the files that u contributes to a link and that no action writes: its own, and
+// those that -l finds.
 func (g *given) hostFiles(u *target) (files []string) {
-	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code around it
+	if u.Kind == manifest.Prebuilt && u.object == "" { // bare device code has no host code
 		files = append(files, u.file)
 	}
 	for _, l := range u.Libs {

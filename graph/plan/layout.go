@@ -10,19 +10,19 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Where things are in the build tree.
+// Layout of the build tree.
 
-// Names that fit are as they are. A name has at most 255 bytes (NAME_MAX), and a path 4095 from the
-// root on. What users name (bin, lib, modules, gen) may be as long; behind names of kbuild's own
-// there is room for the endings that kbuild and compilers add: the longest seen is that of
-// llvm-objcopy's temporary files, 18 to 20 bytes.
+// Names that are short enough stay unchanged. A name has at most 255 bytes (NAME_MAX), and an
+// absolute path 4095. Files in bin, lib, modules and gen, which users name, may use all of that.
+// kbuild's own names leave room for the extensions that kbuild and compilers append. The longest
+// known are those of llvm-objcopy's temporary files, 18 to 20 bytes.
 const (
 	mostOfName = 255
 	mostOfOwn  = 224
 	mostOfPath = 3500 // in the build tree, without the last name
 )
 
-// out is a path in the build tree.
+// out returns a path in the build tree, shortened if necessary.
 func (g *given) out(elem ...string) string {
 	rel := path.Join(elem...)
 	if len(rel) > mostOfOwn {
@@ -43,7 +43,7 @@ func (g *given) out(elem ...string) string {
 	return path.Join(g.project.BuildDir, rel)
 }
 
-// inTree turns a source path into one that stays inside a folder of the build tree.
+// inTree converts a source path to one that stays inside a folder of the build tree.
 func (g *given) inTree(p string) string {
 	if rest, ok := strings.CutPrefix(p, g.project.BuildDir+"/"); ok {
 		return rest
@@ -54,13 +54,13 @@ func (g *given) inTree(p string) string {
 	return strings.ReplaceAll(p, "../", "_up/")
 }
 
-// objectPath keeps the folder and the ending of the source, so that x.cu, x.cpp and sub/x.cu of one
-// target stay apart: obj/library.solver/src/x.cu.o.
+// objectPath returns obj/library.solver/src/x.cu.o for src/x.cu. It keeps the folder and the
+// extension, so that x.cu, x.cpp and sub/x.cu of one target do not collide.
 func (g *given) objectPath(t *target, s manifest.Source) string {
 	return g.out("obj", fileName(t), g.inTree(s.Path)+".o")
 }
 
-// artifactPath is modules/gemm.f16.64.sm_80.cubin for a module of one source, and
+// artifactPath returns modules/gemm.f16.64.sm_80.cubin for a module of one source, and
 // modules/NAME/STEM.sm_80.cubin for one of several.
 func (g *given) artifactPath(t *target, s *manifest.Source, arch, kind string) string {
 	file := instanceName(t)
@@ -73,10 +73,10 @@ func (g *given) artifactPath(t *target, s *manifest.Source, arch, kind string) s
 	return g.out("modules", file+"."+kind)
 }
 
-// fileName is the folder of a target's objects: library.solver, module.gemm.f16.64.
+// fileName returns the folder of a target's objects: library.solver, module.gemm.f16.64.
 func fileName(t *target) string { return string(t.Kind) + "." + instanceName(t) }
 
-// instanceName is the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64,
+// instanceName returns the file name stem of a target: gemm.f16.64 for gemm:dtype=f16,tile=64,
 // bench.copy for bench:copy.
 func instanceName(t *target) string {
 	name := graph.Flat(cmp.Or(t.Base, t.Name))
@@ -89,7 +89,7 @@ func instanceName(t *target) string {
 	return name
 }
 
-// variantName is "dtype=f16,tile=64", or "" without a matrix.
+// variantName returns "dtype=f16,tile=64", or "" without a matrix.
 func variantName(t *target) string {
 	if len(t.Matrix) == 0 {
 		return ""

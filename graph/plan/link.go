@@ -48,15 +48,15 @@ func (b *builder) library(t *target) {
 	t.node.Outputs = []string{t.file}
 }
 
-// libFile is lib/libvec.a, or lib/math/libvec.a for math/vec.
+// libFile returns the path of a library: lib/libvec.a, or lib/math/libvec.a for math/vec.
 func libFile(b *builder, t *target, ending string) string {
 	dir, name := path.Split(t.OutputName)
 	return b.out("lib", dir, "lib"+name+ending)
 }
 
-// sharedLibrary plans the link of t. With a soversion its name has that in it, which is what
-// programs look for; the name without it, which is what links look for, is a copy: no cache keeps
-// links. kbuild install makes a link of it.
+// sharedLibrary plans the link of t. With a soversion its file name ends in that; programs load it
+// by this name. Links search for the plain name, which is a copy because no cache keeps symbolic
+// links. kbuild install creates a symbolic link instead.
 func (b *builder) sharedLibrary(t *target, plain string) {
 	if t.SOVersion == "" {
 		b.link(t, plain, graph.SharedLink)

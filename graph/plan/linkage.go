@@ -7,10 +7,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// linkage is what a link of t takes from its dependencies. A static library's dependencies come
-// along; a shared library is closed: what it links stays its own.
+// linkage holds what a link of t takes from its dependencies. A static library brings its own
+// dependencies. A shared library is closed: it keeps what it links to itself.
 type linkage struct {
-	statics []*target // static libraries, users before what they use
+	statics []*target // static libraries, dependents before their dependencies
 	pre     []*target // prebuilt archives
 	shared  []*target // shared libraries and prebuilt shared files
 	embeds  []string  // objects of embedded modules
@@ -41,7 +41,8 @@ func (w *walker) linkage(t *target) linkage {
 	return l
 }
 
-// reached is the closure of t for linking: it does not look behind shared libraries.
+// reached returns the closure of t for linking, which excludes the dependencies of shared
+// libraries.
 func (w *walker) reached(t *target) []*target {
 	behind := func(u *target) bool { return u != t && (u.Shared || u.SharedFile != "") }
 	ok := map[*target]bool{}
@@ -67,7 +68,7 @@ func (w *walker) reached(t *target) []*target {
 	return out
 }
 
-// appendNew appends those of more that list does not hold yet.
+// appendNew appends the strings of more that list does not contain yet.
 func appendNew(list []string, more ...string) []string {
 	if len(more) == 0 {
 		return list
@@ -85,9 +86,9 @@ func appendNew(list []string, more ...string) []string {
 	return list
 }
 
-// checkLibraries refuses a link that would take a library of another toolkit, or none. Where the
-// user names folders to search, by lib_dirs or an option of the linker, it is theirs to know what
-// is in them.
+// checkLibraries rejects a link that would find no library of the toolkit, or another toolkit's. If
+// the user names folders to search, by lib_dirs or a linker option, their content is the user's
+// responsibility.
 func (ck *checks) checkLibraries(t *target, libDirs, options []string, libs ...string) {
 	searches := func(option string) bool {
 		return strings.HasPrefix(option, "-L") || strings.HasPrefix(option, "-Wl,-L") || strings.HasPrefix(option, "--library-path")
@@ -99,7 +100,7 @@ func (ck *checks) checkLibraries(t *target, libDirs, options []string, libs ...s
 		for _, file := range []string{"lib" + lib + ".a", "lib" + lib + ".so"} {
 			if fault := ck.facts.CUDA.LibFaults[file]; fault != "" {
 				ck.errorf(t.Pos, fault, "%s cannot be linked with the %s of CUDA %s", t.label, file, ck.facts.CUDA.Version)
-				return // the fix of one is mostly that of all
+				return // the other libraries usually have the same fix
 			}
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// linkInput is one target that brings device code to a link.
+// linkInput is one target with device code for a link.
 type linkInput struct {
 	t   *target
 	lto bool // has LTO-IR
 	rdc bool // has machine code or PTX without LTO-IR
 }
 
-// linkInputs are the targets with relocatable device code in the link of t, t first.
+// linkInputs returns the targets with relocatable device code in the link of t, t first.
 func (ck *checks) linkInputs(t *target, l linkage) []linkInput {
 	closed := map[*target]bool{}
 	for _, s := range l.statics {
@@ -35,7 +35,8 @@ func (ck *checks) linkInputs(t *target, l linkage) []linkInput {
 	return out
 }
 
-// linkInputOf is what u brings to a link of t; ok is false if that is no device code.
+// linkInputOf returns the device code that u contributes to a link of t. ok is false if it has
+// none.
 func (g *given) linkInputOf(t, u *target) (p linkInput, ok bool) {
 	p.t = u
 	for _, s := range u.Sources {
@@ -57,14 +58,14 @@ func (g *given) linkInputOf(t, u *target) (p linkInput, ok bool) {
 	return p, p.lto || p.rdc
 }
 
-// brought are the targets in the link of t that are not closed, and the libraries that these name
-// by -l, each once.
+// brought returns the targets in the link of t that are not closed, and the libraries that these
+// name by -l, each once.
 func (g *given) brought(t *target, l linkage, closed map[*target]bool) []*target {
 	open := slices.DeleteFunc(append(append([]*target{t}, l.statics...), l.pre...), func(u *target) bool { return closed[u] })
 	all := slices.Clone(open)
 	for _, u := range open {
 		if t.isHIP() {
-			break // lld reads no archive of NVIDIA's
+			break // lld reads no NVIDIA archive
 		}
 		for _, lib := range g.deviceLibs(u, l.libDirs) {
 			if !slices.ContainsFunc(all, func(have *target) bool { return have.file == lib.file }) {
@@ -75,12 +76,12 @@ func (g *given) brought(t *target, l linkage, closed map[*target]bool) []*target
 	return all
 }
 
-// linkedMembers are the members of a prebuilt file that a device link reads.
+// linkedMembers returns the members of a prebuilt file that a device link reads.
 func (g *given) linkedMembers(t *target) []Member {
 	return slices.DeleteFunc(slices.Clone(g.facts.Prebuilt[t.file].Members), func(m Member) bool { return !m.NVLinkReads() })
 }
 
-// memberNames is lib/libx.a:a.o, or lib/libx.a:a.o (and 3 more).
+// memberNames formats members: lib/libx.a:a.o, or lib/libx.a:a.o (and 3 more).
 func memberNames(t *target, members []Member) string {
 	name := t.file
 	if members[0].Name != "" {
@@ -92,9 +93,9 @@ func memberNames(t *target, members []Member) string {
 	return name
 }
 
-// deviceLibs are the archives behind the -l of u, in a link that searches dirs first, that hold
-// device code which is still to be linked, as prebuilt libraries that nobody has declared. nvlink
-// is given the files: it says nothing when it does not find a -l.
+// deviceLibs returns the archives with relocatable device code that the -l of u find in a link that
+// searches dirs first. They act as prebuilt libraries without a block. nvlink gets them as files:
+// it prints nothing if it does not find a -l.
 func (g *given) deviceLibs(u *target, dirs []string) (libs []*target) {
 	for _, name := range u.Libs {
 		file := g.facts.static(name, dirs)

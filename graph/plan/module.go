@@ -13,8 +13,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// module plans the artifacts of one module instance: each source by itself in mode whole, and in
-// the modes rdc and lto as long as nothing needs a device link.
+// module plans the artifacts of one module instance, its manifest and its embedding.
 func (b *builder) module(t *target) {
 	if !b.checkEmits(t) {
 		return
@@ -64,8 +63,8 @@ func (b *builder) moduleCUDA(t *target) []artifact {
 	return arts
 }
 
-// checkMixed refuses a fatbin of LTO-IR and other code: LTO-IR is compiled to be linked, and what
-// stands beside it is compiled alike. Compiled whole, LTO-IR has lost the functions that others
+// checkMixed rejects a fatbin of LTO-IR and other code. LTO-IR is compiled relocatable, and one
+// command compiles both alike. Compiled in mode whole, LTO-IR lacks the functions that other code
 // would call (12.4).
 func (ds *diagnostics) checkMixed(t *target) {
 	other := append(append([]gencode.Code(nil), t.codes.sass...), t.codes.ptx...)
@@ -75,8 +74,8 @@ func (ds *diagnostics) checkMixed(t *target) {
 	}
 }
 
-// emitSources are the artifacts of one kind, and the command of nvcc for each: one per source and
-// artifact.
+// emitSources returns the artifacts of one kind, one for each source and code list, and the nvcc
+// command for each.
 func (ck *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []artifact, list []format) {
 	inc, headers := ck.includes(t)
 	for i := range t.Sources {
@@ -101,8 +100,8 @@ func (ck *checks) emitSources(t *target, cc nvcc.Driver, kind string) (arts []ar
 	return arts, list
 }
 
-// emitCodes are the code lists of the artifacts of one kind: a fatbin takes all, the others one
-// each.
+// emitCodes returns the code lists of the artifacts of one kind: one list of all codes for a
+// fatbin, one list for each code otherwise.
 func (ds *diagnostics) emitCodes(t *target, kind string) [][]gencode.Code {
 	var list []gencode.Code
 	switch kind {
@@ -136,17 +135,17 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 	c := compiler.Compile{Source: s.Path, Output: art.path, Depfile: ck.out("obj", fileName(t), path.Base(art.path)+".d"),
 		Mode: s.Mode, Codes: codes, Language: languageFlag(*s), Emit: art.kind}
 	if len(codes) > 0 && codes[0].Kind == gencode.LTO && c.Mode == "whole" {
-		c.Mode = "lto" // LTO-IR is relocatable by nature
+		c.Mode = "lto" // LTO-IR is always relocatable
 	}
 	o := deviceOptions(t, *s, searched(*s, inc))
 	argv := cc.Compile(c, o)
 	ask, outputs := argv, []string{art.path}
 	var keep *graph.KeepFolder
-	if art.kind == "ltoir" { // one run of cicc writes both
+	if art.kind == "ltoir" { // one run of cicc writes LTO-IR and PTX
 		keep = &graph.KeepFolder{Dir: c.Depfile + ".keep", Files: make([]string, 2)}
 		c.Codes, outputs = []gencode.Code{codes[0], codes[0].As(gencode.PTX)}, append(outputs, art.symbols)
 		argv, keep.Files[0], keep.Files[1] = cc.LTOIR(c, keep.Dir, o)
-		c.Emit = "fatbin" // taken apart, cicc's outputs are they
+		c.Emit = "fatbin" // split, cicc writes the outputs itself
 		ask = cc.Compile(c, o)
 	}
 	if timed := times(*s); timed != nil {
@@ -164,7 +163,7 @@ func (ck *checks) emitArtifact(t *target, cc nvcc.Driver, s *manifest.Source, ar
 	}}
 }
 
-// emitLinked plans the compiles of an rdc or lto module and one device link per artifact.
+// emitLinked plans the compiles of an rdc or lto module and one device link for each artifact.
 func (b *builder) emitLinked(t *target, cc nvcc.Driver, kind string, shared *nvcc.Sharing) []artifact {
 	if t.objects == nil {
 		b.compileAll(t)

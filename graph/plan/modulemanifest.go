@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// describe plans the manifest of a module instance: modules/gemm.f16.64.json. What is known before
-// anything is built is its head; the rest is read from the artifacts. Its arguments are the files
+// describe plans the manifest of a module instance: modules/gemm.f16.64.json. Its head holds what
+// is known at plan time; the rest is read from the artifacts. The action's arguments are the files
 // with the symbols of LTO-IR, one for each such artifact.
 func (b *builder) describe(t *target, arts []artifact) {
 	if len(arts) == 0 {
@@ -39,7 +39,7 @@ func (b *builder) describe(t *target, arts []artifact) {
 	t.node.Outputs = append(t.node.Outputs, out)
 }
 
-// known is what the manifest of t says before anything is built.
+// known returns the part of the manifest of t that is known at plan time.
 func (g *given) known(t *target) modinfo.Manifest {
 	m := modinfo.Manifest{
 		Schema: modinfo.Schema, Module: t.Base, Variant: map[string]string{}, Mode: t.Mode,
@@ -77,7 +77,7 @@ func (g *given) moduleOptions(t *target) modinfo.Options {
 	}
 }
 
-// optOf is the optimisation level of a source in the words of its compiler.
+// optOf returns the optimisation level of a source as its compiler spells it.
 func (g *given) optOf(t *target, s manifest.Source) string {
 	if t.isHIP() {
 		return g.hipOpt(t, s)
@@ -85,8 +85,8 @@ func (g *given) optOf(t *target, s manifest.Source) string {
 	return optLevel(t, s)
 }
 
-// partitions are the groups of sources that are compiled with something of their own, in order of
-// their first source.
+// partitions returns the groups of sources with settings of their own, in order of their first
+// source.
 func (g *given) partitions(t *target) []modinfo.Partition {
 	var out []modinfo.Partition
 	for _, s := range t.Sources {
@@ -108,7 +108,7 @@ func (g *given) flags(f *manifest.Flags) modinfo.Flags {
 		HIP: g.local(f.HIP), LLD: g.local(f.LLD), Host: g.local(f.Host)}
 }
 
-// local is a list, never nil, in which paths of the project are relative to it.
+// local returns list with paths of the project made relative to it. The result is never nil.
 func (g *given) local(list []string) []string {
 	out := []string{}
 	for _, s := range list {

@@ -11,13 +11,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Objects of clang's new offload driver are for links of the new driver, and the old ones for old
-// links (hip.ErrNewDriver). A link passes over the device code of the others, says nothing and
-// makes a program without it. So a link is of the driver that made its objects, whatever the
-// default is, and kbuild refuses one of both.
+// Links of clang's new offload driver read only objects of the new driver, and links of the old
+// driver only old objects (hip.ErrNewDriver). A link silently ignores the device code of the other
+// driver and writes a program without it. So kbuild links with the driver that compiled the
+// objects, whatever the default is, and rejects a mix.
 
-// noteDriver notes which driver makes the relocatable code of a source. learned is how asking for
-// the steps of its compile ended: what hipcc says is more than what its options say.
+// noteDriver records which driver compiles the relocatable code of a source. learned is the result
+// of its dry run, which is more reliable than its options.
 func (b *builder) noteDriver(t *target, s manifest.Source, passes *hip.Passes, learned error) {
 	if s.Mode == "whole" {
 		return
@@ -39,13 +39,15 @@ func (b *builder) noteDriver(t *target, s manifest.Source, passes *hip.Passes, l
 	}
 }
 
-// madeBy is a source whose relocatable code is of some driver, and what of the manifest has it so.
+// madeBy is a source with relocatable code, and the position of the setting that selects its
+// driver.
 type madeBy struct {
 	source string
 	pos    manifest.Pos
 }
 
-// driverPos is where a driver is chosen for a source, or its mode.
+// driverPos returns the position of the flag that selects a driver for a source, or else of its
+// mode.
 func (t *target) driverPos(s manifest.Source, option string) manifest.Pos {
 	if option != "" {
 		return t.flag(s.Flags, option)
@@ -53,8 +55,8 @@ func (t *target) driverPos(s manifest.Source, option string) manifest.Pos {
 	return t.modePos(s)
 }
 
-// linkDriver is the driver of a link of t: that which made the relocatable code of its sources, or
-// else of the first prebuilt object.
+// linkDriver returns the driver of a link of t: the one that compiled the relocatable code of its
+// sources, or else of the first prebuilt object.
 func (g *given) linkDriver(t *target, l linkage) (isNew bool) {
 	for _, u := range append([]*target{t}, l.statics...) {
 		if len(u.drivers) > 0 {
@@ -72,7 +74,7 @@ func (g *given) linkDriver(t *target, l linkage) (isNew bool) {
 	return g.facts.HIP.LinksNew
 }
 
-// checkDrivers refuses a link of objects of both drivers.
+// checkDrivers rejects a link of objects of both drivers.
 func (ck *checks) checkDrivers(t *target, l linkage) bool {
 	var made [2]struct {
 		madeBy
@@ -96,7 +98,7 @@ func (ck *checks) checkDrivers(t *target, l linkage) bool {
 	return false
 }
 
-// driverOptions have a link be of a driver, where it is not by itself.
+// driverOptions returns the options that make a link use a driver, none if that is the default.
 func (g *given) driverOptions(isNew bool) []string {
 	if isNew == g.facts.HIP.LinksNew {
 		return nil
@@ -104,7 +106,7 @@ func (g *given) driverOptions(isNew bool) []string {
 	return []string{hip.DriverOption(isNew)}
 }
 
-// refuseLinkDriver reports a link that is of another driver than its objects, whatever it is told.
+// refuseLinkDriver reports a link that uses another driver than its objects despite the option.
 func (ck *checks) refuseLinkDriver(t *target, isNew bool) {
 	made, links := "the old offload driver", "the new one"
 	if isNew {
@@ -114,12 +116,12 @@ func (ck *checks) refuseLinkDriver(t *target, isNew bool) {
 		"%s: its objects are made by %s, and its link is by %s, which ignores their device code", t.label, made, links)
 }
 
-// learnWrapper asks clang-linker-wrapper what it runs.
+// learnWrapper returns the commands in a dry run of clang-linker-wrapper.
 func (b *builder) learnWrapper(q compiler.Question, codes []gencode.Code) (*hip.Link, error) {
 	return learn(&b.answers, q, func(text string) (*hip.Link, error) { return hip.LearnWrapper(text, codes) })
 }
 
-// driverVariables names the variables that choose a driver behind the manifest's back.
+// driverVariables names the environment variables that select a driver, or could.
 func driverVariables(env []string) string {
 	var names []string
 	for _, v := range env {
@@ -134,15 +136,15 @@ func driverVariables(env []string) string {
 	return strings.Join(names, ", ")
 }
 
-// otherDriver reports relocatable code of a member that a link of t passes over.
+// otherDriver reports whether a link of t ignores the relocatable code of m.
 func (g *given) otherDriver(t *target, m Member, l linkage) bool {
 	if !t.isHIP() || !m.amd() || g.facts.HIP == nil {
-		return m.NewDriver && !(m.wrapperReads() && g.clangLinks()) // nvlink reads none of it
+		return m.NewDriver && !(m.wrapperReads() && g.clangLinks()) // nvlink does not read it
 	}
 	return m.NewDriver != g.linkDriver(t, l)
 }
 
-// refuseMember reports device code of a prebuilt library that no link of kbuild takes.
+// refuseMember reports device code of a prebuilt library that the link of t would ignore.
 func (ds *diagnostics) refuseMember(t, u *target, m Member) {
 	made := "--no-offload-new-driver"
 	if m.NewDriver {

@@ -14,7 +14,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// nvcc is the CUDA compiler, or a problem at pos if there is none.
+// nvcc returns the CUDA compiler. If there is none, it reports a problem at pos.
 func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	k := ck.facts.CUDA
 	if k == nil {
@@ -44,7 +44,7 @@ func (ck *checks) nvcc(pos manifest.Pos) (nvcc.Driver, bool) {
 	return nvcc.Driver{Path: k.NVCC.Path, HostCXX: k.HostCXX.Path, LibDir: k.LibDir}, true
 }
 
-// checkStd refuses a standard that nvcc does not have.
+// checkStd rejects a standard that nvcc does not support.
 func (b *builder) checkStd(t *target) {
 	if b.facts.CUDA == nil || b.facts.CUDA.Clang != nil {
 		return
@@ -57,7 +57,7 @@ func (b *builder) checkStd(t *target) {
 	}
 }
 
-// nvccCompiler compiles one CUDA source.
+// nvccCompiler plans the compile of one CUDA source by nvcc.
 type nvccCompiler compile
 
 func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
@@ -69,7 +69,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	codes := t.codesOf(s).compileCodes(s.Mode)
 	if len(codes) == 0 {
 		if len(t.codes.ptx)+len(t.codes.lto) == 0 {
-			return nil // it was said that there is none at all
+			return nil // reported elsewhere: t has no code at all
 		}
 		b.errorf(t.attr("gencode"), "Add the architectures to link for, for example sm_80.",
 			"%s is compiled for a device link and ships no machine code (%s)", s.Path, spell(append(t.codes.ptx, t.codes.lto...)))
@@ -93,7 +93,7 @@ func (c *nvccCompiler) command(out string, inc []string) *graph.Action {
 	return a
 }
 
-// times returns the options that have nvcc write how long the steps of a compile of s took.
+// times returns the options that make nvcc record how long the steps of a compile of s take.
 func times(s manifest.Source) (options []string) {
 	if s.Language == "cuda" {
 		_, options, _ = nvcc.SplitTimes(s.Flags.NVCC, "", false)
@@ -101,8 +101,7 @@ func times(s manifest.Source) (options []string) {
 	return options
 }
 
-// nvccEnv is what nvcc is started with, besides what every command gets, where it runs as one
-// command.
+// nvccEnv returns the additional environment of an unsplit nvcc command.
 func (g *given) nvccEnv() []string {
 	if dirs := g.facts.CUDA.LibPath; dirs != "" {
 		return []string{"LD_LIBRARY_PATH=" + dirs}
@@ -110,8 +109,8 @@ func (g *given) nvccEnv() []string {
 	return nil
 }
 
-// deviceOptions are the attributes of t, and of its source s, as nvcc takes them, but the options
-// that have nvcc write times.
+// deviceOptions returns the attributes of t and its source s as options for nvcc, without those
+// that make nvcc record times.
 func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	o := commonOptions(t, s, inc)
 	o.Opt, o.PrecSqrt, o.MaxRegisters, o.CICC, o.PTXAS = optLevel(t, s), t.PrecSqrt, t.MaxRegisters, s.Flags.CICC, s.Flags.PTXAS
@@ -119,8 +118,8 @@ func deviceOptions(t *target, s manifest.Source, inc []string) compiler.Options 
 	return o
 }
 
-// checkQuoting refuses what nvcc, or the shell that it hands its options to, would change in a
-// compile of s with the folders inc.
+// checkQuoting rejects names and flags that nvcc, or the shell that it passes its options to, would
+// change. They are those of a compile of s with the include folders inc.
 func (ck *checks) checkQuoting(t *target, s manifest.Source, inc []string) {
 	refuse := func(pos manifest.Pos, chars, what string, values ...string) {
 		for _, v := range values {
@@ -193,12 +192,13 @@ func (c *nvccCompiler) inOnePiece(whole *graph.Action, why error) {
 	c.b.emit(c.t, whole)
 }
 
-// fallBack has nvcc run as one command for what stands at pos, which is refused where it must not.
+// fallBack marks the nvcc command of the block at pos as unsplit. It reports an error if the
+// command must be split or if nvcc would misread its file names.
 func (b *builder) fallBack(pos manifest.Pos, whole *graph.Action, why error) {
 	d := whole.Work.Driver
 	d.UnsplitReason, d.Fallback = why.Error(), !errors.As(why, new(optOut))
 	names := whole.Outputs[0]
-	if whole.Kind != graph.DeviceLink { // which leaves the names of its inputs as they are
+	if whole.Kind != graph.DeviceLink { // a device link does not split the names of its inputs
 		names = strings.Join(whole.Inputs, " ") + " -o " + names
 	}
 	if strings.Contains(names, ",") {
@@ -211,13 +211,13 @@ func (b *builder) fallBack(pos manifest.Pos, whole *graph.Action, why error) {
 	}
 }
 
-// optOut is how a user asked for nvcc as one command.
+// optOut is the setting by which the user disabled splitting.
 type optOut string
 
 func (o optOut) Error() string { return string(o) }
 
-// learnCompile gives the passes of a command of nvcc. ask is the argv that tells them; it is
-// whole's where nvcc makes the output by itself.
+// learnCompile returns the passes of an nvcc command. ask is the argv whose dry run shows the
+// passes; it is whole's own where nvcc writes the output by itself.
 func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*nvcc.CompilePasses, error) {
 	if err := b.unsplittable(t); err != nil {
 		return nil, err
@@ -227,12 +227,12 @@ func (b *builder) learnCompile(t *target, whole *graph.Action, ask []string) (*n
 	return learn(&b.answers, q, nvcc.LearnCompile)
 }
 
-// askSteps asks for the steps of a command of nvcc.
+// askSteps returns the dry run query for an nvcc command.
 func askSteps(whole *graph.Action, ask []string) compiler.Question {
 	return compiler.Question{Tool: "nvcc", Args: nvcc.Ask(ask, whole.Inputs[0], ask[slices.Index(ask, "-o")+1], whole.Depfile)}
 }
 
-// unsplittable says why nvcc stays whole for t, before it is asked anything.
+// unsplittable returns why nvcc stays unsplit for t where that is known before a dry run.
 func (g *given) unsplittable(t *target) error {
 	if why := g.optedOut(t); why != "" {
 		return optOut(why)
@@ -243,7 +243,7 @@ func (g *given) unsplittable(t *target) error {
 	return nil
 }
 
-// nvccSplit takes a compile of nvcc apart.
+// nvccSplit returns the Split for the nvcc compile u of s with the passes c.
 func (g *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc.CompilePasses) *nvcc.Split {
 	u.ID = nvcc.ModuleID(t.label, s.Path, s.Partition)
 	// clang spells positions into __PRETTY_FUNCTION__ of lambdas; gcc does not.
@@ -251,13 +251,13 @@ func (g *given) nvccSplit(t *target, s manifest.Source, u compiler.Unit, c *nvcc
 	return nvcc.NewSplit(u, g.kit(t), c.Env)
 }
 
-// kit is what passes for t take of the toolkit.
+// kit returns the parts of the toolkit that the passes of t use.
 func (g *given) kit(t *target) nvcc.Kit {
 	k := g.facts.CUDA
 	return nvcc.Kit{Programs: k.Programs, HostCXX: k.HostCXX.Path, FatbinC: k.FatbinC, Archs: k.Archs, ArchList: t.Gencode.ArchList, LibNVVM: k.LibNVVM}
 }
 
-// nvccWarns passes on what the driver has to say of a target's architectures, which no pass says.
+// nvccWarns reports the driver's warnings about a target's architectures, which no pass prints.
 func (ds *diagnostics) nvccWarns(t *target, said string) {
 	for line := range strings.Lines(said) {
 		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "nvcc warning"), " : "))
@@ -265,7 +265,8 @@ func (ds *diagnostics) nvccWarns(t *target, said string) {
 	}
 }
 
-// emitLink plans a device link, taken apart if possible. shared knows the other links of a module.
+// emitLink plans a device link, split if possible. shared holds the passes of the other links of a
+// module.
 func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.DeviceLink, check *graph.Link, shared *nvcc.Sharing) {
 	o := deviceOptions(t, t.anySource(), nil)
 	whole := &graph.Action{Kind: graph.DeviceLink, Name: name, Archs: names(link.Codes), Mode: linkMode(link.LTO), Argv: cc.DeviceLink(link, o), Env: b.nvccEnv(),
@@ -297,8 +298,8 @@ func (b *builder) emitLink(t *target, cc nvcc.Driver, name string, link nvcc.Dev
 	b.emit(t, whole)
 }
 
-// slicer gives what a link for an architecture reads of a file: of one that is built here, its own
-// slice.
+// slicer returns a function that maps a link input to the file to link for one architecture. For a
+// file that this build writes, that is the architecture's slice of it.
 func (b *builder) slicer(t *target, mode string) func(in string, code gencode.Code) string {
 	return func(in string, code gencode.Code) string {
 		if _, ours := b.graph.Producer(in); !ours {
@@ -313,16 +314,16 @@ func (b *builder) slicer(t *target, mode string) func(in string, code gencode.Co
 	}
 }
 
-// format is one command of nvcc that makes one artifact of one source of a module.
+// format is one nvcc command that emits one artifact of one source of a module.
 type format struct {
 	source manifest.Source
 	whole  *graph.Action
-	ask    []string // the argv that tells the passes
+	ask    []string // the argv whose dry run shows the passes
 	passes *nvcc.CompilePasses
 }
 
 // emitFormats plans all artifacts of a module that are made of one source each. Passes that several
-// have in common are planned once.
+// artifacts have in common are planned once.
 func (b *builder) emitFormats(t *target, list []format) {
 	for i := range list {
 		f := &list[i]
@@ -359,7 +360,8 @@ func (b *builder) emitFormats(t *target, list []format) {
 	}
 }
 
-// allowsUnsupported reports that nvcc is told to take any host compiler, for some source at least.
+// allowsUnsupported reports whether the flags of some source, or the environment, let nvcc use any
+// host compiler.
 func (g *given) allowsUnsupported() bool {
 	const flag = "-allow-unsupported-compiler"
 	told := func(flags []string) bool {
@@ -370,7 +372,7 @@ func (g *given) allowsUnsupported() bool {
 	})
 }
 
-// missesAt is where the manifest asks for a toolkit that is not here; else pos, which needs one.
+// missesAt returns the position of the toolchain attribute that no toolkit satisfies, or else pos.
 func (g *given) missesAt(pos manifest.Pos) manifest.Pos {
 	if tc, ok := g.project.Toolchains["cuda"]; ok && g.facts.CUDAMisses.Attribute != "" {
 		return tc.At(g.facts.CUDAMisses.Attribute)
@@ -378,7 +380,7 @@ func (g *given) missesAt(pos manifest.Pos) manifest.Pos {
 	return pos
 }
 
-// noCUDA is why nothing compiles CUDA here.
+// noCUDA returns why no CUDA compiler is available.
 func (g *given) noCUDA() string {
 	if truth := g.facts.CUDAMisses.Truth; truth != "" {
 		return truth

@@ -41,8 +41,8 @@ func (b *builder) compileAll(t *target) {
 	}
 }
 
-// includes are the folders t's sources search, own first, then those its dependencies export; and
-// the generated files that must exist before anything of t compiles.
+// includes returns the include folders of t's sources: its own first, then those that its
+// dependencies export. headers are the generated files that must exist before t compiles.
 func (w *walker) includes(t *target) (dirs, headers []string) {
 	dirs = slices.Concat(t.Includes, t.PrivateIncludes)
 	for _, d := range w.exporters(t) {
@@ -73,8 +73,8 @@ func (ck *checks) hostCompile(t *target, s manifest.Source, out string, inc []st
 	return a
 }
 
-// hostAction is the compile of a source without device code. No dependency file is written of what
-// the assembler alone reads.
+// hostAction returns the compile of a source without device code. The assembler alone writes no
+// dependency file.
 func hostAction(s manifest.Source, cc, tool, out, language string, o host.Options) *graph.Action {
 	depfile := out + ".d"
 	if language == host.Assembler {
@@ -88,7 +88,7 @@ func hostAction(s manifest.Source, cc, tool, out, language string, o host.Option
 	}
 }
 
-// compilerOf is what compiles a source of t with device code.
+// compilerOf returns the compiler of a source of t with device code.
 func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
 	switch {
 	case s.Language == "hip":
@@ -99,8 +99,8 @@ func (b *builder) compilerOf(t *target, s manifest.Source) deviceCompiler {
 	return &nvccCompiler{b, t, s}
 }
 
-// compileDevice plans the compile of one source with device code: in passes, if its compiler says
-// what they are. ok is false if a problem was reported before there was a command.
+// compileDevice plans the compile of one source with device code, split into passes if possible. ok
+// is false if the compiler reported an error and has no command.
 func (b *builder) compileDevice(t *target, s manifest.Source, o *object, inc, headers []string) (ok bool) {
 	c := b.compilerOf(t, s)
 	whole := c.command(o.path, inc)

@@ -11,10 +11,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What compilers of host code, and of device code, are told alike.
+// Options that host compilers and device compilers have in common.
 
-// languageFlag is the language when the ending of the source does not say it. That of assembler is
-// always named, for the reader of the command that looks for what the assembler includes.
+// languageFlag returns the language to pass to the compiler, "" if the source's extension implies
+// it. Assembler is always named: the scanner for included files recognises it in the command.
 func languageFlag(s manifest.Source) string {
 	switch {
 	case s.Language == "asm" && path.Ext(s.Path) == ".s":
@@ -39,9 +39,8 @@ func defines(list []manifest.Define) []string {
 	return out
 }
 
-// checkDepends refuses what makes a compiler leave headers out of its dependency file: of -MD and
-// -MMD gcc takes -MMD, wherever they stand, and is silent about all headers of the system and of
-// -isystem.
+// checkDepends rejects flags that make a compiler omit headers from its dependency file. Given -MD
+// and -MMD in any order, gcc obeys -MMD and omits all headers of the system and of -isystem.
 func (ds *diagnostics) checkDepends(t *target, flags ...[]string) {
 	for _, f := range slices.Concat(flags...) {
 		if strings.Contains(f, "-MMD") || strings.Contains(f, "-Wp,-M") || f == "-M" || f == "-MM" {
@@ -51,14 +50,13 @@ func (ds *diagnostics) checkDepends(t *target, flags ...[]string) {
 	}
 }
 
-// hostOptions are what the host compiler of a CUDA source gets by the manifest and by the
-// environment.
+// hostOptions returns the options of a CUDA source's host compiler, from the environment and the
+// manifest.
 func (g *given) hostOptions(flags *manifest.Flags) []string {
 	return slices.Concat(nvcc.HostOptions(g.facts.NVCCFlags), nvcc.HostOptions(flags.NVCC), flags.Host)
 }
 
-// commonOptions are the attributes of t, and of its source s, that all compilers of device code
-// take.
+// commonOptions returns the attributes of t and its source s that all device compilers accept.
 func commonOptions(t *target, s manifest.Source, inc []string) compiler.Options {
 	return compiler.Options{
 		Std: s.Std, Opt: s.Opt, Includes: inc, Defines: defines(s.Defines), FastMath: t.FastMath, FTZ: t.FTZ, PrecDiv: t.PrecDiv, FMAD: t.FMAD,

@@ -1,6 +1,6 @@
-// Package plan turns an evaluated project and facts about the world into a graph of actions. It is
-// a pure function: no files, no environment, no clock. What is wrong comes back as diagnostics with
-// the position in the manifest that caused them, all of one run at once.
+// Package plan turns an evaluated project and facts about the host environment into a graph of
+// actions. It is a pure function: it reads no files, no environment and no clock. One run reports
+// all problems it finds, as diagnostics with the positions in the manifest that caused them.
 package plan
 
 import (
@@ -14,15 +14,17 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Plan is what planning gives.
+// Plan is the result of planning.
 type Plan struct {
 	Graph       *graph.Graph // nil if a diagnostic is an error
 	Diagnostics manifest.Diagnostics
-	Exports     []Export            // of Options.Exports
-	Questions   []compiler.Question // that Facts.DryRuns does not answer; without an answer a compiler is not taken apart
+	Exports     []Export // set if Options.Exports is
+
+	// dry runs that Facts.DryRuns lacks; a command without its dry run stays unsplit
+	Questions []compiler.Question
 }
 
-// New plans p with what f knows.
+// New plans p from the facts f.
 func New(p *manifest.Project, f Facts, o Options) Plan {
 	b := &builder{
 		checks:  checks{given: given{p, f, o}},
@@ -70,8 +72,8 @@ func (b *builder) collect() {
 	}
 }
 
-// sort puts dependencies first, otherwise targets as declared. There are no cycles: loading the
-// manifest refuses them.
+// sort orders dependencies before their dependents and keeps the order of declaration otherwise.
+// There are no cycles: loading the manifest rejects them.
 func (b *builder) sort() {
 	seen := map[*target]bool{}
 	var visit func(t *target)
@@ -90,14 +92,15 @@ func (b *builder) sort() {
 	}
 }
 
-// inherit settles what flows along dependencies: architectures of targets that set none, and -fPIC
-// down from shared libraries.
+// inherit propagates properties along dependencies: architectures of targets that set none,
+// unbuildable dependencies, and -fPIC down from shared libraries.
 func (b *builder) inherit() {
 	for _, t := range b.order {
 		t.codes = b.expand(t)
 		for _, d := range t.deps {
 			if t.unbuilt == "" && d.unbuilt != "" {
-				t.lacks = cmp.Or(d.lacks, d) // not d.unbuilt with all targets on the way: a deep chain of them has no end
+				// not d.unbuilt: along a deep chain the text would name every target on the way
+				t.lacks = cmp.Or(d.lacks, d)
 				t.unbuilt = fmt.Sprintf("it needs %s: %s", t.lacks.label, t.lacks.unbuilt)
 			}
 		}
@@ -167,7 +170,9 @@ func (b *builder) generate(t *target) {
 	t.node.Outputs, t.headers = a.Outputs, a.Outputs
 	if t.Patterns != nil && len(files) > 0 {
 		b.emit(t, &graph.Action{Kind: graph.Extract, Name: t.Name, Argv: []string{dir}, Inputs: a.Outputs[1:], Outputs: files})
-		t.node.Outputs, t.headers = files, files[:1] // whose action makes all: hundreds of sources would wait for hundreds of files
+		// one file suffices, its action writes them all: hundreds of sources would wait for
+		// hundreds of files
+		t.node.Outputs, t.headers = files, files[:1]
 	}
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Device code is shipped in archives and objects, and without host code around it: LTO-IR in a bare
-// fatbin, as MathDx does, or bare. nvlink 11.8 takes a bare fatbin and not bare LTO-IR, with status
-// 0; nvcc -dlink takes a fatbin and then compiles a list of modules with one called (null) in it; a
-// fatbin in an archive is passed over. So each is put into an object, as nvcc would have made it of
-// a source without host code, and that is linked by all that link it:
+// Device code is shipped in archives and objects, but also without host code: as LTO-IR in a bare
+// fatbin, as in MathDx, or bare. nvlink 11.8 accepts a bare fatbin but ignores bare LTO-IR, with
+// status 0. nvcc -dlink accepts a fatbin, but then compiles a list of modules that contains one
+// called (null). A fatbin in an archive is ignored. So kbuild wraps each in an object, as nvcc
+// would write for a source without host code. All dependents link that object:
 //
 //	x.ltoir -> fatbinary -> x.fatbin -> host-part -> x.fatbin.o
 
-// prebuilt plans what makes a file linkable; an archive has no actions. What it holds was read
-// while collecting facts.
+// prebuilt plans the object around a prebuilt file of bare device code. An archive needs no
+// actions. The facts hold the content of the file.
 func (b *builder) prebuilt(t *target) {
 	t.include = t.Includes
 	t.file = cmp.Or(t.Archive, t.SharedFile)
@@ -42,7 +42,8 @@ func (b *builder) prebuilt(t *target) {
 	case slices.Contains([]string{"cubin", "offload bundle", "code object", "bitcode"}, lib.Form):
 		b.errorf(attr, "Give an archive, an object, a fatbin or LTO-IR; load this one when the program runs.", "%s is a %s, which kbuild does not link", t.file, lib.Form)
 	}
-	if pos := t.anyAttr("fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"); pos != t.Pos && !isBare { // code that nvcc has packed says by itself how it was compiled
+	// Code that nvcc packed records its options.
+	if pos := t.anyAttr("fast_math", "ftz", "prec_div", "prec_sqrt", "fmad"); pos != t.Pos && !isBare {
 		b.errorf(pos, "Remove it: kbuild reads it in the file.", "%s: floating-point options are for bare LTO-IR (.ltoir) only, and %s is none", t.label, t.file)
 	}
 }
@@ -57,7 +58,7 @@ func images(lib Library) (all []gencode.Image) {
 // linkable plans the object around bare device code.
 func (b *builder) linkable(t *target, ltoir bool) {
 	if b.facts.CUDA == nil && b.facts.HIP != nil {
-		return // see lacking: who would link it is not built here
+		return // see lacking: its dependents are not built on this machine
 	}
 	if _, ok := b.nvcc(t.Pos); !ok {
 		return

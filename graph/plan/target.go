@@ -10,7 +10,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// target is a manifest target with what the planner learned about it.
+// target is a manifest target and what the planner derived for it.
 type target struct {
 	*manifest.Target
 	label string
@@ -18,31 +18,35 @@ type target struct {
 	node  *graph.Target
 
 	codes   codes            // expanded gencode
-	parts   map[string]codes // the same of partitions that have code of their own
-	unbuilt string           // why it cannot be built, "" if it can
-	lacks   *target          // whose fault that is; nil if its own
+	parts   map[string]codes // expanded gencode of partitions that set their own
+	unbuilt string           // why it cannot be built; "" if it can
+	lacks   *target          // the dependency that cannot be built; nil if t itself is the cause
 	pic     bool             // reachable from a shared library
 	objects []object
-	file    string   // the archive, shared library, executable or prebuilt file; "" if there is none
-	object  string   // of bare device code that is prebuilt: the object around it; else ""
-	dlink   string   // object of an own device link (shared library, executable, closed static library)
+	file    string // the archive, shared library, executable or prebuilt file; "" if it has none
+	object  string // of prebuilt bare device code: the object around it; else ""
+
+	// Object of its own device link (shared library, executable, closed static library).
+	dlink   string
 	headers []string // order-only: files that its consumers may include
-	include []string // folders that its consumers search
+	include []string // include folders of its consumers
 	embeds  []string // objects of embedded modules
 
-	drivers map[bool]madeBy // of relocatable HIP code: by the new offload driver, by the old one
+	// Sources of relocatable HIP code, by whether the new offload driver compiles them.
+	drivers map[bool]madeBy
 
-	toldCICC *floatOptions // how the LTO-IR of a source is compiled; nil if nvcc did not tell
+	// Floating-point options of cicc in a dry run of an LTO compile; nil if unknown.
+	toldCICC *floatOptions
 
-	isHIPForNVIDIA bool // has HIP sources, which are compiled as CUDA
+	isHIPForNVIDIA bool // has HIP sources that are compiled as CUDA
 
-	undeclared bool // a library behind -l, for which nobody wrote a prebuilt block
+	undeclared bool // found by -l, without a prebuilt block
 
 	arts []artifact
 
-	round  int   // of the last walk that came by
-	behind int   // of the last walk that left out what is behind it
-	last   *bool // see isLast; nil as long as nobody asked
+	round  int   // number of the last walk that visited it
+	behind int   // number of the last walk that skipped its dependencies
+	last   *bool // cached result of isLast; nil if not computed yet
 }
 
 // object is a compiled source.
@@ -51,19 +55,22 @@ type object struct {
 	source manifest.Source
 	device bool // holds device code
 
-	bitcode map[string]string // of a source that clang compiled in the modes rdc and lto: what a device link reads, by architecture; nil if the driver was one command
+	// Inputs of a device link by architecture, for a source that clang compiled in the modes rdc
+	// and lto; nil if the compile stayed unsplit.
+	bitcode map[string]string
 }
 
-// artifact is one file a module emits.
+// artifact is one file that a module emits.
 type artifact struct {
 	path    string
 	kind    string // "ptx", "cubin", "fatbin", "ltoir", "hsaco", "bitcode"
 	arch    string // "sm_80"; "" for a fatbin, which holds several
-	source  string // "src/gemm.cu"; "" if the sources of the module are linked into it
-	symbols string // of LTO-IR: the PTX that tells what it defines
+	source  string // "src/gemm.cu"; "" if it is linked from all sources of the module
+	symbols string // of LTO-IR: the PTX that lists the symbols it defines
 }
 
-// attr is the position of an attribute of t, or of t itself. A gencode may be written as code.
+// attr returns the position of an attribute of t, or of t itself. A gencode may also be written as
+// code.
 func (t *target) attr(name string) manifest.Pos {
 	keys := []string{name, "defaults." + name}
 	if name == "gencode" {
@@ -77,7 +84,7 @@ func (t *target) attr(name string) manifest.Pos {
 	return t.Pos
 }
 
-// anyAttr is where the first of some attributes is set.
+// anyAttr returns the position of the first attribute of names that is set, or of t itself.
 func (t *target) anyAttr(names ...string) manifest.Pos {
 	for _, name := range names {
 		if p := t.attr(name); p != t.Pos {
@@ -87,12 +94,12 @@ func (t *target) anyAttr(names ...string) manifest.Pos {
 	return t.Pos
 }
 
-// modePos is where the mode of a source is set.
+// modePos returns the position at which the mode of a source is set.
 func (t *target) modePos(s manifest.Source) manifest.Pos {
 	return t.partitionAttr(s, "mode")
 }
 
-// stdPos is where the standard of a CUDA source is set.
+// stdPos returns the position at which the standard of a CUDA source is set.
 func (t *target) stdPos(s manifest.Source) manifest.Pos {
 	if s.AttrPos["cuda_std"] != (manifest.Pos{}) || s.AttrPos["std"] != (manifest.Pos{}) {
 		return cmp.Or(s.AttrPos["cuda_std"], s.AttrPos["std"])
@@ -100,7 +107,8 @@ func (t *target) stdPos(s manifest.Source) manifest.Pos {
 	return t.anyAttr("cuda_std", "std")
 }
 
-// partitionAttr is the position of an attribute in the partition of a source, or in its target.
+// partitionAttr returns the position of an attribute in the partition of a source, or in its
+// target.
 func (t *target) partitionAttr(s manifest.Source, name string) manifest.Pos {
 	if p, ok := s.AttrPos[name]; ok {
 		return p
@@ -108,7 +116,7 @@ func (t *target) partitionAttr(s manifest.Source, name string) manifest.Pos {
 	return t.attr(name)
 }
 
-// flag is where an option is written, alone or within a flag; else the place of all flags.
+// flag returns the position of the flag that is or contains option, or that of the flags attribute.
 func (t *target) flag(flags *manifest.Flags, option string) manifest.Pos {
 	if pos, ok := flags.At[option]; ok {
 		return pos
@@ -121,7 +129,7 @@ func (t *target) flag(flags *manifest.Flags, option string) manifest.Pos {
 	return t.attr("flags")
 }
 
-// isHIP reports a target that ships AMD code.
+// isHIP reports whether t ships AMD code.
 func (t *target) isHIP() bool { return len(t.codes.gfx) > 0 }
 
 func (t *target) vendor() string {
@@ -131,19 +139,19 @@ func (t *target) vendor() string {
 	return "CUDA code"
 }
 
-// isHost reports a source that the host compiler compiles and can optimise: assembler is not.
+// isHost reports whether s is a source that the host compiler can optimise: assembler is not.
 func isHost(s manifest.Source) bool { return s.Language == "c" || s.Language == "c++" }
 
-// isDevice reports a source with device code.
+// isDevice reports whether s is a source with device code.
 func isDevice(s manifest.Source) bool { return s.Language == "cuda" || s.Language == "hip" }
 
-// relocatable reports whether a source's object takes part in a device link.
+// relocatable reports whether the object of s takes part in a device link.
 func relocatable(s manifest.Source) bool {
 	return isDevice(s) && (s.Mode == "rdc" || s.Mode == "lto")
 }
 
-// hostLTO is how the host sources of t are optimised across files; "" if they are not, or if there
-// are none.
+// hostLTO returns how the host sources of t are optimised across files, "" if they are not. It
+// returns "" if t has no host sources.
 func hostLTO(t *target) string {
 	if slices.ContainsFunc(t.Sources, isHost) {
 		return t.HostLTO
@@ -151,11 +159,12 @@ func hostLTO(t *target) string {
 	return ""
 }
 
-// debugs reports debug information, which names the folder of the build.
+// debugs reports whether t has debug information, which records the folder of the build.
 func (t *target) debugs() bool { return t.Debug || t.DeviceDebug || t.LineInfo }
 
-// optLevel is -O2 where nothing is said and nothing is debugged: unlike make, kbuild has no user to
-// pass CFLAGS, and a host compiler's default of -O0 is never what a GPU program ships.
+// optLevel returns the optimisation level, "2" by default unless t is compiled for debugging.
+// Unlike make, kbuild has no user to pass CFLAGS, and no GPU program ships with the -O0 of host
+// compilers.
 func optLevel(t *target, s manifest.Source) string {
 	if s.Opt == "" && !t.Debug && !t.DeviceDebug {
 		return "2"
@@ -163,12 +172,12 @@ func optLevel(t *target, s manifest.Source) string {
 	return s.Opt
 }
 
-// anySource stands for the sources of t that are in no partition.
+// anySource returns a source with the settings of the sources of t that are in no partition.
 func (t *target) anySource() manifest.Source {
 	return manifest.Source{Language: "cuda", Std: t.DeviceStd, Opt: t.Opt, Mode: t.Mode, Flags: &t.Flags}
 }
 
-// codesOf is what a source of t is compiled for.
+// codesOf returns the codes that a source of t is compiled for.
 func (t *target) codesOf(s manifest.Source) codes {
 	if s.Code != nil {
 		return t.parts[s.Partition]
@@ -176,7 +185,7 @@ func (t *target) codesOf(s manifest.Source) codes {
 	return t.codes
 }
 
-// searched are the folders that a source searches, of those that the sources of its target search.
+// searched returns the include folders of a source. inc are those of its target.
 func searched(s manifest.Source, inc []string) []string {
 	if len(s.Includes) == 0 {
 		return inc
@@ -184,10 +193,10 @@ func searched(s manifest.Source, inc []string) []string {
 	return appendNew(slices.Clone(s.Includes), inc...)
 }
 
-// linked is the file that links of t's code read.
+// linked returns the file that a link with t's code reads.
 func (t *target) linked() string { return cmp.Or(t.object, t.file) }
 
-// shipsCUDA reports code of NVIDIA's in t's own gencode, or a CUDA source.
+// shipsCUDA reports whether t has a CUDA source.
 func (t *target) shipsCUDA() bool {
 	return slices.ContainsFunc(t.Sources, func(s manifest.Source) bool { return s.Language == "cuda" })
 }

@@ -10,12 +10,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// GPUTool is the name of the tool that stands for the GPUs of this machine and their driver, in
-// keys of tests.
+// GPUTool is the tool that represents the GPUs of this machine and their driver in keys of tests.
 const GPUTool = "gpu"
 
-// tests plans the runs of tests. They are targets, and what is built where nobody names anything
-// has none of them.
+// tests plans the test runs. They are targets, but not default targets.
 func (b *builder) tests() {
 	libDirs := LibraryFolders(b.project, b.facts)
 	for _, m := range b.project.Tests {
@@ -35,7 +33,7 @@ func (b *builder) tests() {
 			n.Deps, n.Unbuilt = appendNew(n.Deps, t.label), cmp.Or(n.Unbuilt, t.unbuilt)
 			a.Inputs = appendNew(a.Inputs, t.node.Outputs...)
 			for _, s := range b.closure(t) {
-				if s.Shared || s.SharedFile != "" { // also those that a shared library loads
+				if s.Shared || s.SharedFile != "" { // also dependencies of shared libraries
 					a.Inputs = appendNew(a.Inputs, s.file)
 				}
 			}
@@ -52,10 +50,11 @@ func (b *builder) tests() {
 	}
 }
 
-// LibraryFolders returns where a program that was built may find shared libraries that its own path
-// does not lead to, absolute or from the root of the project: lib_dirs of the manifest, folders of
-// libraries that prebuilt ones need, and those of the toolkit, unless the loader searches them
-// anyway. A library that a target names in its deps is found by the path in the target's file.
+// LibraryFolders returns the folders in which a built program may find shared libraries that its
+// run path does not cover. They are absolute or relative to the project root: lib_dirs of the
+// manifest, folders of libraries that prebuilt ones need, and those of the toolkit. Folders that
+// the loader searches anyway are omitted. A library that a target names in its deps is found by the
+// run path in the target's file.
 func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 	prebuilt := map[string]string{}
 	for _, t := range p.Targets {
@@ -78,7 +77,7 @@ func LibraryFolders(p *manifest.Project, f Facts) (dirs []string) {
 	return slices.DeleteFunc(dirs, func(dir string) bool { return ofSystem(dir) || path.Base(dir) == "stubs" })
 }
 
-// ofSystem reports a folder that linkers and the loader search by themselves.
+// ofSystem reports whether linkers and the loader search dir by default.
 func ofSystem(dir string) bool {
 	return strings.HasPrefix(dir, "/usr/lib") || strings.HasPrefix(dir, "/lib")
 }

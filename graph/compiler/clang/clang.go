@@ -1,6 +1,6 @@
 // Package clang knows what hipcc and a clang that compiles CUDA have in common: one command for the
-// host and one for each architecture, which public options choose, and the answer to -###. It is
-// pure: it runs nothing and looks nothing up.
+// host and one for each architecture, the options that select these, and the dry run -###. It is
+// pure: it runs no program and reads no file.
 package clang
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Optimisation is the level; "" leaves it to the compiler: hipcc takes -O3, clang -O0.
+// Optimisation returns the option for the level. For "" the compiler's default applies: -O3 for
+// hipcc, -O0 for clang.
 func Optimisation(o compiler.Options) []string {
 	if o.Opt == "" {
 		return nil
@@ -19,8 +20,8 @@ func Optimisation(o compiler.Options) []string {
 	return []string{"-O" + o.Opt}
 }
 
-// Args are the attributes in clang's words. Where it has an option for device code alone, that is
-// used: the host code of a HIP or CUDA source is compiled as plain C++ is.
+// Args returns the attributes as clang options. It uses options for device code alone where clang
+// has them: the host code of a HIP or CUDA source is compiled like plain C++.
 func Args(o compiler.Options) []string {
 	argv := Optimisation(o)
 	add := func(a ...string) { argv = append(argv, a...) }
@@ -72,7 +73,7 @@ func Args(o compiler.Options) []string {
 	return argv
 }
 
-// Options that a pass says itself.
+// Options that each pass sets itself.
 const (
 	OffloadArch = "--offload-arch="
 	CUID        = "-cuid="
@@ -82,20 +83,23 @@ const (
 	ForPTXAS    = "-Xcuda-ptxas"
 )
 
-// ClangPasses is what the passes of one compile by clang have in common.
+// Passes holds what the passes of one compile by clang have in common.
 type Passes struct {
-	Clang string              // program
-	Flags []string            // of clang, for all passes
-	Libs  map[string][]string // device libraries by architecture, as paths: bitcode that clang links into the code
+	Clang string   // program
+	Flags []string // of clang, for all passes
 
-	Embeds  bool // the host's object embeds relocatable device code for clang-linker-wrapper, not final code
-	Bitcode bool // a device pass of CUDA leaves LLVM bitcode, not PTX, by the flags that it has
+	// Device libraries by architecture, as paths: bitcode that clang links into the code.
+	Libs map[string][]string
 
-	DeviceFlags []string // of compiles for an architecture
+	// The host object embeds relocatable device code for clang-linker-wrapper, not final code.
+	Embeds  bool
+	Bitcode bool // a device pass of CUDA writes LLVM bitcode, not PTX, because of its flags
+
+	DeviceFlags []string // of the device passes
 }
 
-// PassesOf finds the clang to run and its flags: all of argv but the architectures, the files, and
-// what else a pass says itself.
+// PassesOf returns the clang to run and its flags: argv without the architectures, the files, and
+// the options that each pass sets itself.
 func PassesOf(argv []string) Passes {
 	p := Passes{Clang: argv[0], Libs: map[string][]string{}}
 	for i := 1; i < len(argv); i++ {
@@ -110,16 +114,17 @@ func PassesOf(argv []string) Passes {
 	return p
 }
 
-// Commands is one source as clang's passes see it: what they have in common and what the source
-// adds.
+// Commands builds the commands of the passes of one source.
 type Commands struct {
 	Passes
 	Language string // "hip", "cuda"
 	Source   string
-	ID       string // -cuid: what static device variables are called by in the host's code and the device's; hexadecimal digits
+
+	// -cuid: identifies static device variables in host and device code; hexadecimal digits.
+	ID string
 }
 
-// Device returns the argv that compiles for one architecture: CUDA to PTX, HIP to a code object or
+// Device returns the argv that compiles for one architecture: CUDA to PTX, HIP to a code object, or
 // in the modes rdc and lto to LLVM bitcode.
 func (c Commands) Device(code gencode.Code, output, depfile string) []string {
 	to := "-c"
@@ -130,9 +135,9 @@ func (c Commands) Device(code gencode.Code, output, depfile string) []string {
 	return c.pass(&code, more...)
 }
 
-// Text returns the argv that writes the source for one architecture as one text, with the headers
-// in place of their includes. Macros, comments and columns stay as they are, so that a compile of
-// the text is the compile of the source.
+// Text returns the argv that writes the source for one architecture as one text, with headers in
+// place of their includes. Macros, comments and columns stay unchanged, so that compiling the text
+// equals compiling the source.
 func (c Commands) Text(code gencode.Code, output, depfile string) []string {
 	more := slices.Concat([]string{"-E", "-frewrite-includes"}, c.dependencies(&code, depfile), []string{"-o", output})
 	return c.pass(&code, more...)
@@ -145,8 +150,8 @@ func (c Commands) Dependencies(code gencode.Code, depfile string) []string {
 	return c.pass(&code, more...)
 }
 
-// Host returns the argv that compiles the host's code. placeholder is a file that stands for the
-// device code, "" in the modes rdc and lto, whose device link makes it.
+// Host returns the argv that compiles the host code. placeholder is a file in place of the device
+// code. It is "" in the modes rdc and lto, where the device link produces the code.
 func (c Commands) Host(placeholder, output, depfile string) []string {
 	argv := c.dependencies(nil, depfile)
 	switch {
@@ -159,9 +164,9 @@ func (c Commands) Host(placeholder, output, depfile string) []string {
 	return c.pass(nil, append(argv, "-c", "-o", output)...)
 }
 
-// dependencies are the options that write a dependency file with system headers. Since clang 21 a
-// pass of HIP's device code takes no notice of -MD and -MF ("argument unused"); what the driver
-// makes of them is known to all from 15 to 23.
+// dependencies returns the options that write a dependency file with system headers. Since clang 21
+// a pass of HIP device code ignores -MD and -MF ("argument unused"). All versions from 15 to 23
+// accept the internal options that the driver derives from them.
 func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
 	if code == nil || c.Language != "hip" {
 		return []string{"-MD", "-MF", depfile}
@@ -173,8 +178,8 @@ func (c Commands) dependencies(code *gencode.Code, depfile string) []string {
 	return argv
 }
 
-// pass is a command of clang for one side of the source. Options that only matter to another pass
-// are in it as well: clang would warn of them.
+// pass returns the clang command for one side of the source. It also has options that matter only
+// to other passes, and disables clang's warning about them.
 func (c Commands) pass(code *gencode.Code, more ...string) []string {
 	argv := append([]string{c.Clang}, c.Flags...)
 	argv = append(argv, "-Qunused-arguments")
@@ -187,19 +192,19 @@ func (c Commands) pass(code *gencode.Code, more ...string) []string {
 		}
 		argv = append(argv, OffloadArch+code.String())
 	}
-	// Twice: clang's driver does not hand -cuid on to a host's pass that is alone, where a static
-	// device variable would then be called by the inode of its file, and otherwise on the device;
-	// for a device's pass it makes one of its own, unless it is given one.
+	// The option is given twice. clang's driver does not pass -cuid on to a host pass that runs
+	// alone. That pass would name a static device variable by the inode of its file, unlike the
+	// device code. To a device pass clang passes an id of its own unless it is given one.
 	argv = append(argv, CUID+c.ID, "-Xclang", CUID+c.ID)
 	argv = append(argv, more...)
 	return append(argv, "-x", c.Language, c.Source)
 }
 
-// Placeholder stands for device code while host code is compiled. No program has this literal, see
+// Placeholder replaces device code while host code is compiled. No program has this literal, see
 // fatbin.WithBundle.
 const Placeholder = "The device code of this object belongs here: kbuild puts it in place of this text.\n"
 
-// The endings of the files with the device code that replaces the placeholder, of HIP and of CUDA,
+// The extensions of the files with the device code that replaces the placeholder: of HIP, of CUDA,
 // and of relocatable code of the new offload driver.
 const (
 	HIPCode     = ".hipfb"
@@ -207,6 +212,6 @@ const (
 	OffloadCode = ".offload"
 )
 
-// EmbedOffload is the option of -cc1 that puts a file into the section .llvm.offloading. It does
-// not look into the file.
+// EmbedOffload is the -cc1 option that puts a file into the section .llvm.offloading. clang does
+// not parse the file.
 const EmbedOffload = "-fembed-offload-object="

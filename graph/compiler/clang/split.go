@@ -8,31 +8,32 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// One command of hipcc, or of a clang for CUDA, is taken apart into the passes that it runs, each
-// an action.
+// One command of hipcc, or of a clang for CUDA, is split into the passes that it runs, each an
+// action.
 //
-// Each pass compiles the source and is keyed by the source and the headers that it reads, as a
-// compile of C++ is. It is not keyed by preprocessed text: what clang records and warns of depends
-// on columns, macros and comments, which no such text has.
+// Each pass compiles the source. Its key has the source and the headers that it reads, as for a
+// compile of C++. It does not use preprocessed text: clang's records and warnings depend on
+// columns, macros and comments, which such text lacks.
 
-// Split is a command being taken apart.
+// Split splits one command into actions.
 type Split struct {
 	compiler.Unit
 	Commands Commands
 }
 
-// NewSplit takes apart the compile u of a language, "hip" or "cuda". passes are known from the
-// driver's answer.
+// NewSplit returns a Split of the compile u of a language, "hip" or "cuda". passes come from the
+// driver's dry run.
 func NewSplit(u compiler.Unit, language string, passes Passes) *Split {
 	return &Split{u, Commands{Passes: passes, Language: language, Source: u.Whole.Inputs[0], ID: u.ID}}
 }
 
-// ID names a source within any program, for -cuid: clang's own is made of the absolute path.
+// ID returns an identifier of a source within any program, for -cuid. clang's own derives from the
+// absolute path.
 func ID(label, source, partition string) string {
 	return compiler.SourceHash(label, source, partition)[:16]
 }
 
-// pass makes the action of a pass, which reads the source.
+// pass returns the action of a pass that reads the source.
 func (s *Split) pass(kind graph.Kind, argv []string, output, depfile string) *graph.Action {
 	a := s.Action(kind, argv, output)
 	a.Inputs, a.Depfile, a.SearchDirs, a.OrderOnly = s.Source(), depfile, s.Whole.SearchDirs, s.Whole.OrderOnly
@@ -51,8 +52,8 @@ func (s *Split) Device(code gencode.Code, output string) {
 	s.Emit(a)
 }
 
-// Host plans the compile of the host's code, and returns its object. placeholder is what stands for
-// device code that is put into it afterwards, "" if there is none.
+// Host plans the compile of the host code, and returns its object. placeholder is the text in place
+// of device code that is inserted afterwards, "" if there is none.
 func (s *Split) Host(placeholder string) string {
 	output, staged := s.Dir+"/host.o", ""
 	if placeholder != "" {
@@ -66,19 +67,19 @@ func (s *Split) Host(placeholder string) string {
 	return output
 }
 
-// placeholderName is the file that stands for device code while host code is compiled.
+// placeholderName is the file of the placeholder while host code is compiled.
 const placeholderName = "placeholder" + HIPCode
 
-// Pack plans the action that puts the code of all architectures into one file.
+// Pack plans the action that packs the code of all architectures into one file.
 func (s *Split) Pack(kind graph.Kind, argv, inputs []string, output string) {
 	a := s.Action(kind, argv, output)
 	a.Inputs, a.Archs, a.Transient = inputs, s.Whole.Archs, a.Intermediate
 	s.Emit(a)
 }
 
-// InOnePiece plans the command as one. Its dependency file has the headers of the host's pass
-// alone, so clang is asked for those of each architecture. What enters its output unasked is not
-// known then, so all of libs are inputs.
+// InOnePiece plans the unsplit command. Its dependency file has only the headers of the host pass,
+// so clang also writes one for each architecture. The device libraries that it reads are unknown,
+// so all of libs are inputs.
 func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
 	a := s.Whole
 	a.Work.Step = &graph.Step{}
@@ -89,8 +90,8 @@ func (s *Split) InOnePiece(libs []string, codes []gencode.Code) {
 	s.Emit(a)
 }
 
-// CommandOf is a compile as one command without what it says of its own files: the passes of a
-// driver that told nothing.
+// CommandOf returns the passes of an unsplit compile whose dry run is not available: its command
+// without its files.
 func CommandOf(whole *graph.Action) Passes {
 	argv := whole.Argv
 	return PassesOf(append(argv[:1:1], Ask(argv, "", whole.Inputs[0], whole.Outputs[0])...))

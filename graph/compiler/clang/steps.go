@@ -10,24 +10,24 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// hipcc is asked as nvcc is: `hipcc -###` prints the commands that clang would run, and with
-// HIPCC_VERBOSE=1 before them the clang command that hipcc makes of its own. The first tell what
-// enters an output unasked: the device libraries, which no dependency file names. The second tells
-// the flags of a clang that is run without hipcc, pass by pass, with the public options that choose
-// one (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the bundler's and the linker's
-// commands are taken from clang's answer, since no public option asks for them alone.
+// hipcc has a dry run like nvcc: `hipcc -###` prints the commands that clang would run, and with
+// HIPCC_VERBOSE=1 before them hipcc's own clang command. The clang commands show the implicit
+// inputs of an output: the device libraries, which no dependency file names. hipcc's command shows
+// the flags with which kbuild runs clang itself, pass by pass. Public options select a pass
+// (--cuda-device-only --offload-arch=X, --cuda-host-only). Only the commands of the bundler and the
+// linker are copied from the dry run, since no public option selects them.
 
-// The names that a question to hipcc uses.
+// Words in queries to hipcc and in their output.
 const (
 	AskSource = "kbuild_source.hip"
 	hipccSays = "hipcc-cmd:"
 )
 
-// folderOptions lead clang to its device libraries. Clang looks there while it is asked, which is
-// not in the project's folder.
+// folderOptions lists the options for the folders of clang's device libraries. Clang searches them
+// during the dry run, which does not run in the project's folder.
 var folderOptions = []string{"--rocm-path", "--hip-path", "--hip-device-lib-path", "--rocm-device-lib-path"}
 
-// fromRoot makes the value of a folder option absolute. root is "" to leave it.
+// fromRoot makes the value of a folder option absolute. If root is "", it stays unchanged.
 func fromRoot(arg, root string) string {
 	if root == "" || !LooksInRelative(arg) {
 		return arg
@@ -36,14 +36,14 @@ func fromRoot(arg, root string) string {
 	return option + "=" + path.Join(root, dir)
 }
 
-// LooksInRelative reports a folder option with a relative folder.
+// LooksInRelative reports whether arg is a folder option with a relative folder.
 func LooksInRelative(arg string) bool {
 	option, dir, ok := strings.Cut(arg, "=")
 	return ok && !path.IsAbs(dir) && slices.Contains(folderOptions, option)
 }
 
-// Ask turns the argv of a command of hipcc or clang, which runs in the folder root, into the
-// question for its steps, as Ask does for nvcc. What language the source is stands in argv.
+// Ask converts the argv of a hipcc or clang command to the arguments of its dry run query, as Ask
+// of nvcc does. The command runs in the folder root, and argv must name the language of the source.
 func Ask(argv []string, root, source, output string) []string {
 	question := []string{"-###"}
 	for i := 1; i < len(argv); i++ {
@@ -64,12 +64,12 @@ func Ask(argv []string, root, source, output string) []string {
 	return question
 }
 
-// HIPSteps is what hipcc -### shows, before it is known for what.
+// Steps is the parsed output of -###.
 type Steps struct {
-	Clang []string   // the command of clang: what hipcc made of the question, or the question itself
-	Steps [][]string // commands; none if the text was not understood
-	Said  string     // then the text
-	Error string     // the first line of clang's errors, beside the steps; "" if there is none
+	Clang []string   // the clang command: hipcc's own, or the query itself
+	Steps [][]string // commands; empty if the text could not be parsed
+	Said  string     // the text, if it could not be parsed
+	Error string     // the first of clang's errors; "" if there is none
 }
 
 func ParseSteps(text string, asked []string) (Steps, error) {
@@ -101,7 +101,7 @@ func ParseSteps(text string, asked []string) (Steps, error) {
 	return h, nil
 }
 
-// after is the argument behind an option.
+// After returns the argument after an option, or "".
 func After(argv []string, option string) string {
 	if i := slices.Index(argv, option); i >= 0 && i+1 < len(argv) {
 		return argv[i+1]
@@ -109,7 +109,7 @@ func After(argv []string, option string) string {
 	return ""
 }
 
-// DeviceLibs are the files that a -cc1 command links into the code.
+// DeviceLibs returns the files that a -cc1 command links into the code.
 func DeviceLibs(argv []string) []string {
 	var libs []string
 	for i, a := range argv {
@@ -120,7 +120,8 @@ func DeviceLibs(argv []string) []string {
 	return libs
 }
 
-// ReadSteps reads the answer to asked, a program and its arguments.
+// ReadSteps parses the output of the query asked, a program and its arguments. If that fails, it
+// returns the text in Said.
 func ReadSteps(text string, asked []string) Steps {
 	h, err := ParseSteps(text, asked)
 	if err != nil {

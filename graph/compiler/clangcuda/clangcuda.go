@@ -1,3 +1,5 @@
+// Package clangcuda knows a clang that compiles CUDA: its command lines, dry runs and links. It is
+// pure: it runs no program and reads no file.
 package clangcuda
 
 import (
@@ -13,17 +15,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Driver builds the command lines of a clang that compiles CUDA. It makes PTX by itself and runs
+// Driver builds the command lines of a clang that compiles CUDA. It generates PTX itself and runs
 // ptxas and fatbinary of the toolkit.
 type Driver struct {
 	Path     string // of clang++
 	CUDAPath string // --cuda-path
 }
 
-// Compile gives the argv that compiles one source as clang does it in one piece. Whatever the
-// toolkit's version is, clang is asked to use it: that it is newer than those clang knows would be
-// said by every pass. id is for -cuid, see clang.Commands: the names in relocatable code are made
-// of it.
+// Compile returns the argv of the unsplit compile of one source. It suppresses the warning, in
+// every pass, that the toolkit is newer than those that clang knows. id is for -cuid, see
+// clang.Commands: names in relocatable code derive from it.
 func (k Driver) Compile(c compiler.Compile, id string, o compiler.Options) []string {
 	argv := []string{k.Path, "--cuda-path=" + k.CUDAPath, "-Wno-unknown-cuda-version"}
 	if IsRelocatable(c.Mode) {
@@ -39,15 +40,15 @@ func (k Driver) Compile(c compiler.Compile, id string, o compiler.Options) []str
 	return append(argv, "-o", c.Output)
 }
 
-// FirstMajor is the oldest clang whose relocatable code was tried.
+// FirstMajor is the oldest clang whose relocatable code was tested.
 const FirstMajor = 19
 
-// IsRelocatable reports a mode whose device code is still to be linked.
+// IsRelocatable reports whether device code of a mode is still to be linked.
 func IsRelocatable(mode string) bool { return mode == "rdc" || mode == "lto" }
 
-// modeArgs are the options of a mode with relocatable code. That is for the new offload driver
-// alone, which is not the default before clang 21: nvcc links what the old one makes, and there is
-// no LTO.
+// modeArgs returns the options of a mode with relocatable code. They select the new offload driver,
+// which is not the default before clang 21. The old driver's code is for nvcc to link and has no
+// LTO.
 func modeArgs(mode string) []string {
 	argv := []string{"--offload-new-driver", "-fgpu-rdc"}
 	if mode == "lto" {
@@ -58,8 +59,8 @@ func modeArgs(mode string) []string {
 
 const ltoOption = "-foffload-lto"
 
-// ships chooses the code that an object holds. Up to clang 20 PTX stands beside all machine code
-// unless clang is told, from 21 on beside none: both are said.
+// ships returns the options that select the code in an object. Up to clang 20 the default is PTX
+// beside all machine code, from 21 on beside none. So both cases are explicit.
 func ships(codes []gencode.Code) []string {
 	var argv []string
 	for _, c := range codes {
@@ -76,7 +77,7 @@ func ships(codes []gencode.Code) []string {
 	return argv
 }
 
-// PTXASFlags hands flags to ptxas behind clang.
+// PTXASFlags returns the options that make clang pass flags to ptxas.
 func PTXASFlags(flags []string) []string {
 	var argv []string
 	for _, f := range flags {
@@ -85,10 +86,10 @@ func PTXASFlags(flags []string) []string {
 	return argv
 }
 
-// MaxRegisters bounds the registers of a thread.
+// MaxRegisters returns the options that limit the registers of a thread.
 func MaxRegisters(n int) []string { return PTXASFlags([]string{"--maxrregcount=" + strconv.Itoa(n)}) }
 
-// Passes is one `clang++ -x cuda -c` taken apart.
+// Passes holds the passes of one `clang++ -x cuda -c`.
 type Passes struct {
 	clang.Passes
 	ptxas     map[string][]string // by "sm_80": program and flags
@@ -97,21 +98,20 @@ type Passes struct {
 	packager  *clang.Packager     // of relocatable code, in place of fatbinary
 }
 
-// clangImage is a file in a fatbin. Up to clang 21 fatbinary is told
-// "--image=profile=sm_80,file=F", from 22 on "--image3=kind=elf,sm=80,file=F".
+// clangImage is a file in a fatbin. The argument of fatbinary is "--image=profile=sm_80,file=F" up
+// to clang 21, and "--image3=kind=elf,sm=80,file=F" from 22 on.
 type clangImage struct {
 	profile, file string
-	third         bool // told as --image3
+	third         bool // passed as --image3
 }
 
-// The two ways in which fatbinary is told of an image.
+// The two forms of fatbinary's image argument.
 const (
 	imageByProfile = "--image=profile="
 	imageByKind    = "--image3=kind="
 )
 
-// readImage reads an argument of fatbinary; ok is false if it names no image in a way that is
-// known.
+// readImage parses an argument of fatbinary. ok is false if it is no image in a known form.
 func readImage(arg string) (i clangImage, ok bool) {
 	if rest, is := strings.CutPrefix(arg, imageByProfile); is {
 		i.profile, i.file, ok = strings.Cut(rest, ",file=")
@@ -127,7 +127,7 @@ func readImage(arg string) (i clangImage, ok bool) {
 	return clangImage{prefix + sm, file, true}, ok
 }
 
-// argument names another file for the image.
+// argument returns the argument of the image with another file.
 func (i clangImage) argument(file string) string {
 	file = compiler.ListWord(file)
 	if !i.third {
@@ -139,7 +139,7 @@ func (i clangImage) argument(file string) string {
 	return imageByKind + "ptx,sm=" + strings.TrimPrefix(i.profile, "compute_") + ",file=" + file
 }
 
-// LearnCompile finds the passes of a compile. asked is the program and what it was asked.
+// LearnCompile parses the dry run of a compile. asked is the query: the program and its arguments.
 func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, error) {
 	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
@@ -147,7 +147,7 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 	}
 	p := &Passes{Passes: clang.PassesOf(asked), ptxas: map[string][]string{}}
 	p.Embeds, p.Bitcode = slices.Contains(asked, "-fgpu-rdc"), slices.Contains(asked, ltoOption)
-	made := map[string]string{} // files by what they hold: "compute_80", "sm_80"
+	made := map[string]string{} // files by their code: "compute_80", "sm_80"
 	for _, s := range h.Steps {
 		if err := p.step(s, made); err != nil {
 			return nil, err
@@ -159,7 +159,7 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 	return p, p.complete(codes, made)
 }
 
-// step reads one command.
+// step parses one command.
 func (p *Passes) step(s []string, made map[string]string) error {
 	switch base := path.Base(s[0]); {
 	case base == "ptxas":
@@ -191,7 +191,7 @@ func (p *Passes) step(s []string, made map[string]string) error {
 	return nil
 }
 
-// assembles reads a command of ptxas. What -Xcuda-ptxas says stands behind its files.
+// assembles parses a command of ptxas. Options of -Xcuda-ptxas come after its files.
 func (p *Passes) assembles(s []string, made map[string]string) error {
 	arch := clang.After(s, "--gpu-name")
 	ptx := made["compute_"+strings.TrimPrefix(arch, "sm_")]
@@ -204,7 +204,7 @@ func (p *Passes) assembles(s []string, made map[string]string) error {
 	return nil
 }
 
-// packs reads the command of fatbinary.
+// packs parses the command of fatbinary.
 func (p *Passes) packs(s []string) {
 	for i := 0; i < len(s); i++ {
 		image, is := readImage(s[i])
@@ -219,7 +219,7 @@ func (p *Passes) packs(s []string) {
 	}
 }
 
-// complete wants the fatbin to hold codes and nothing else, as the steps made them.
+// complete checks that the fatbin holds exactly codes, in the files that the steps write.
 func (p *Passes) complete(codes []gencode.Code, made map[string]string) error {
 	if len(p.images) != len(codes) {
 		return fmt.Errorf("the fatbin has %d images for %d codes", len(p.images), len(codes))
@@ -235,12 +235,12 @@ func (p *Passes) complete(codes []gencode.Code, made map[string]string) error {
 	return nil
 }
 
-// Assemble gives the argv that makes machine code of PTX.
+// Assemble returns the argv that compiles PTX to machine code.
 func (p *Passes) Assemble(code gencode.Code, ptx, cubin string) []string {
 	return append(slices.Clone(p.ptxas[code.String()]), "--output-file", cubin, ptx)
 }
 
-// Pack gives the argv that puts device code into a fatbin, and the files that it reads.
+// Pack returns the argv that packs device code into a fatbin, and the files that it reads.
 func (p *Passes) Pack(file func(gencode.Code) string, output string) (argv, inputs []string) {
 	argv = append(slices.Clone(p.fatbinary), "--create", output)
 	for _, i := range p.images {
@@ -254,7 +254,8 @@ func (p *Passes) Pack(file func(gencode.Code) string, output string) (argv, inpu
 	return argv, inputs
 }
 
-// completeRelocatable wants relocatable code for codes and nothing else, as the steps made it.
+// completeRelocatable checks that the packager packs relocatable code for exactly codes, in the
+// files that the steps write.
 func (p *Passes) completeRelocatable(codes []gencode.Code, made map[string]string) error {
 	switch {
 	case p.packager == nil || !p.packager.Embedded:
@@ -265,7 +266,7 @@ func (p *Passes) completeRelocatable(codes []gencode.Code, made map[string]strin
 	for _, c := range codes {
 		file := made[c.String()]
 		if p.Bitcode {
-			file = made[c.As(gencode.PTX).String()] // what -o of the device pass says
+			file = made[c.As(gencode.PTX).String()] // the output of the device pass
 		}
 		packed := func(i clang.OffloadImage) bool {
 			return i.Arch() == c.String() && i.File == file && strings.HasSuffix(file, ".o")

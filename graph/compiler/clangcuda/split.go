@@ -7,19 +7,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// A clang that compiles CUDA is taken apart as hipcc is:
+// A compile of CUDA by clang is split like one by hipcc:
 //
 //	a.cu -> device-code [sm_80] -> ptxas [sm_80] --\
 //	a.cu -> device-code [sm_90] -> ptxas [sm_90] ---> fatbinary --\
 //	a.cu -> host-part -------------------------------------------> join -> a.cu.o
 //
 // This is final device code (mode whole). Relocatable code is packed for clang-linker-wrapper, and
-// in mode lto there is no ptxas:
+// mode lto has no ptxas:
 //
 //	a.cu -> device-code [sm_80] -> ptxas [sm_80] --\
 //	a.cu -> host-part ------------------------------> bundle, join -> a.cu.o
 
-// Split plans the passes of a source for codes. Of relocatable code it gives the files by
+// Split plans the passes of a source for codes. For relocatable code it returns the files by
 // architecture.
 func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (linked map[string]string) {
 	if p.Embeds {
@@ -44,7 +44,7 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (linked map[string
 	return nil
 }
 
-// assemble plans the device pass of an architecture and the ptxas behind it.
+// assemble plans the device pass of an architecture and the ptxas after it.
 func (p *Passes) assemble(s *clang.Split, c gencode.Code, ptx, out string) {
 	s.Device(c, ptx)
 	a := s.Action(graph.PTXAS, p.Assemble(c, ptx, out), out)
@@ -59,10 +59,10 @@ func (p *Passes) splitRelocatable(u compiler.Unit, codes []gencode.Code) map[str
 	for _, c := range codes {
 		out := s.Dir + "/" + c.String()
 		if p.Bitcode {
-			out += ".o" // a clang that links it would compile it if it were called otherwise
+			out += ".o" // the linking clang would compile a file with another extension
 			s.Device(c, out)
 		} else {
-			out += ".cubin" // nvlink passes over one that ends in .o, and says nothing
+			out += ".cubin" // nvlink silently ignores a file that ends in .o
 			p.assemble(s, c, s.Dir+"/"+c.As(gencode.PTX).String()+".ptx", out)
 		}
 		linked[c.String()] = out

@@ -1,4 +1,5 @@
-// Package compilertest is for tests of what is learned of drivers' recorded answers.
+// Package compilertest helps to test parsers of dry runs against recorded output. It runs no
+// compiler.
 package compilertest
 
 import (
@@ -13,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the wanted passes")
 
-// Recorded holds what is learned of each recording in testdata against the wanted, which stands
-// beside it.
+// Recorded compares what learned returns for each recording in testdata with the .want file beside
+// it.
 func Recorded(t *testing.T, learned func(t *testing.T, file string) string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -35,8 +36,8 @@ func Recorded(t *testing.T, learned func(t *testing.T, file string) string) {
 	}
 }
 
-// Read gives a recording of clang or hipcc: what was asked, separated by tabs in the first line,
-// the architectures in it, and the answer.
+// Read returns a recording of clang or hipcc: the query from the first line, where tabs separate
+// the arguments, its architectures, and the output.
 func Read(t *testing.T, file string) (asked []string, codes []gencode.Code, text string) {
 	t.Helper()
 	whole, err := os.ReadFile(file)

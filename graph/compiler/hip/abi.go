@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A clang beside the hipcc of another release finds device libraries, and takes none of them if
-// they are older than the ABI of the code objects that it makes: from clang 20 on that is version
-// 6, and ROCm has it since 6.3. (clang 22 on Debian 13, whose ROCm is 6.0, says: "cannot find ROCm
-// device library for ABI version 6, which requires ROCm 6.3 or higher".)
+// A clang may find the device libraries of another ROCm release. It rejects them if they are older
+// than the ABI of its code objects: version 6 from clang 20 on, which ROCm has since 6.3. clang 22
+// on Debian 13, whose ROCm is 6.0, prints "cannot find ROCm device library for ABI version 6, which
+// requires ROCm 6.3 or higher".
 
 const forABI = "cannot find ROCm device library for ABI version "
 
-// OldLibs reports that message, and says what to do about it. major is clang's.
+// OldLibs reports whether the output has that message, and returns the fix. major is clang's.
 func OldLibs(said string, major int) (fix string, ok bool) {
 	_, rest, ok := strings.Cut(said, forABI)
 	if !ok {

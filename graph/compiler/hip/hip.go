@@ -1,3 +1,5 @@
+// Package hip knows hipcc and the clang that it runs: their command lines, dry runs, links and
+// ABIs. It is pure: it runs no program and reads no file.
 package hip
 
 import (
@@ -12,14 +14,15 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Driver builds the command lines of hipcc, or of the clang that it runs. Both take the same
-// options; hipcc adds its own, which are learned from it (LearnCompile).
+// Driver builds the command lines of hipcc, or of the clang that it runs. Both accept the same
+// options. hipcc adds options of its own, which its dry run shows (LearnCompile).
 type Driver struct {
 	Path string // of hipcc, amdclang++ or clang++
 }
 
-// modeArgs are the options of a mode: -fgpu-rdc leaves the device code as LLVM bitcode, which lld
-// links and optimises as a whole; -foffload-lto prepares it for that (whole-program visibility).
+// modeArgs returns the options of a mode. -fgpu-rdc keeps the device code as LLVM bitcode, which
+// lld links and optimises as a whole. -foffload-lto prepares it for that (whole-program
+// visibility).
 func modeArgs(mode string) []string {
 	switch mode {
 	case "rdc":
@@ -30,8 +33,8 @@ func modeArgs(mode string) []string {
 	return []string{"-fno-gpu-rdc"}
 }
 
-// Compile gives the argv that compiles one source as hipcc does it in one piece. id is for -cuid,
-// see clang.Commands.
+// Compile returns the argv of the unsplit compile of one source. id is for -cuid, see
+// clang.Commands.
 func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []string {
 	argv := append([]string{h.Path}, offloadArchs(c.Codes)...)
 	argv = append(argv, modeArgs(c.Mode)...)
@@ -40,8 +43,8 @@ func (h Driver) Compile(c compiler.Compile, id string, o compiler.Options) []str
 	return append(argv, "-o", c.Output)
 }
 
-// Link gives the argv that links objects with device code in one piece: -fgpu-rdc links that of
-// inputs. o.Flags choose the driver.
+// Link returns the argv of the unsplit link of objects with device code. With -fgpu-rdc it links
+// the device code of inputs. o.Flags selects the driver.
 func (h Driver) Link(codes []gencode.Code, mode string, o compiler.Options, inputs []string, output string) []string {
 	argv := append([]string{h.Path}, offloadArchs(codes)...)
 	argv = slices.Concat(argv, modeArgs(mode), o.Flags)
@@ -62,8 +65,8 @@ func offloadArchs(codes []gencode.Code) []string {
 	return argv
 }
 
-// Pack gives the argv that puts code of several targets into one file, and the files that it reads.
-// files are by architecture, that of the host by ""; one that is not there is empty.
+// Pack returns the argv that packs code of several targets into one file, and the files that it
+// reads. files are by architecture, with "" for the host; a missing one is packed as empty.
 func (b Bundle) Pack(files map[string]string, output string) (argv, inputs []string) {
 	argv = append([]string{b.Program}, b.Flags...)
 	argv = append(argv, "-targets="+strings.Join(b.Targets, ","))
@@ -79,17 +82,17 @@ func (b Bundle) Pack(files map[string]string, output string) (argv, inputs []str
 	return append(argv, "-output="+output), inputs
 }
 
-// Device gives the argv that links the device code of one architecture.
+// Device returns the argv that links the device code of one architecture.
 func (l DeviceLink) Device(inputs []string, output string) []string {
 	argv := append([]string{l.Program}, l.Flags...)
 	argv = append(argv, "-o", output)
 	return append(argv, inputs...)
 }
 
-// FatbinSource is the assembler source of the object that holds linked device code, as clang writes
-// it for its own use, but hidden: a program and a shared library that it loads each have their own.
-// symbols are what host code calls the code (see FatbinSymbol), sorted. The code is in a file,
-// named in full: the assembler looks for another name in the folder of the project first.
+// FatbinSource returns the assembler source of the object that holds linked device code. It is
+// clang's own, but with hidden symbols, so that a program and its shared libraries each have their
+// own code. symbols are the sorted names by which host code refers to the code (see FatbinSymbol).
+// code is the full path of its file: the assembler searches the working directory first for others.
 func FatbinSource(code string, symbols []string) string {
 	var handles []string
 	for _, s := range symbols {
@@ -98,7 +101,7 @@ func FatbinSource(code string, symbols []string) string {
 		}
 	}
 	text := ""
-	if handles != nil { // before clang 19 each object has the handle itself
+	if handles != nil { // before clang 19 each object has its own handle
 		text = "\t.section .hip_gpubin_handle,\"aw\"\n\t.p2align 3\n" + labels(handles) + "\t.zero 8\n"
 	}
 	return text + "\t.section .hip_fatbin,\"a\",@progbits\n\t.p2align 12\n" + labels(symbols) + "\t.incbin \"" + code + `"
@@ -106,7 +109,7 @@ func FatbinSource(code string, symbols []string) string {
 `
 }
 
-// labels name the place that follows.
+// labels returns the labels for the data that follows.
 func labels(names []string) string {
 	text := ""
 	for _, n := range names {
@@ -115,15 +118,15 @@ func labels(names []string) string {
 	return text
 }
 
-// fatbinSymbol is what host code calls linked device code, up to clang 18.
+// fatbinSymbol is the symbol by which host code refers to linked device code, up to clang 18.
 const fatbinSymbol = "__hip_fatbin"
 
-// firstNamed is the first clang whose objects each have a name of their own for linked device code,
-// __hip_fatbin_<hash>.
+// firstNamed is the first clang whose objects each use a symbol of their own for linked device
+// code, __hip_fatbin_<hash>.
 const firstNamed = 19
 
-// FatbinSymbol is what the host code of a source calls linked device code. id is that of the source
-// (-cuid).
+// FatbinSymbol returns the symbol by which a source's host code refers to linked device code. id is
+// the source's (-cuid).
 func FatbinSymbol(major int, id string) string {
 	if major < firstNamed {
 		return fatbinSymbol
@@ -135,12 +138,12 @@ func FatbinSymbol(major int, id string) string {
 // FatbinCode is the base name of the file that FatbinSource includes.
 const FatbinCode = "linked.hipfb"
 
-// LastMajor is the newest clang whose links were taken apart and compared. What a later one does
-// otherwise would be found where it fails, and maybe nowhere.
+// LastMajor is the newest clang whose split links were compared with unsplit ones. Differences of
+// later ones might go unnoticed.
 const LastMajor = 23
 
-// LibsPackage is what Debian and Ubuntu call the device libraries for a clang. Up to clang 15 there
-// was one package.
+// LibsPackage returns Debian's and Ubuntu's package of the device libraries for a clang. Up to
+// clang 15 there was one package.
 func LibsPackage(major int) string {
 	if major <= 15 {
 		return "rocm-device-libs"
@@ -148,7 +151,7 @@ func LibsPackage(major int) string {
 	return fmt.Sprintf("rocm-device-libs-%d", major)
 }
 
-// LibFolders are the folders of device libraries that flags name, and the flag.
+// LibFolders returns the folders of device libraries that flags name, each with its flag.
 func LibFolders(flags []string) (dirs []string) {
 	for _, f := range flags {
 		if option, dir, ok := strings.Cut(f, "="); ok && (strings.HasSuffix(option, "device-lib-path") || strings.HasSuffix(option, "rocm-path")) {

@@ -12,36 +12,42 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// HIPPasses is one `hipcc -c` taken apart.
+// Passes holds the passes of one `hipcc -c`.
 type Passes struct {
 	clang.Passes
 	Bundle Bundle
-	New    bool // of the new offload driver
+	New    bool // by the new offload driver
 
 	packager *clang.Packager // of the new driver
-	wrapper  []string        // of the new driver: the command that makes final code of the packaged; nil in the modes rdc and lto
-	Final    *Link           // what that runs
+
+	// Of the new driver: the command that links the packed code to final code; nil in the modes rdc
+	// and lto.
+	wrapper []string
+	Final   *Link // the links that wrapper runs
 }
 
-// HIPBundle is a command of clang-offload-bundler.
+// Bundle is a command of clang-offload-bundler.
 type Bundle struct {
 	Program string
 	Flags   []string // without targets and files
 	Targets []string // "host-x86_64-unknown-linux", "hipv4-amdgcn-amd-amdhsa--gfx906"
 }
 
-// HIPLink is one `hipcc --hip-link` taken apart.
+// Link holds the steps of one `hipcc --hip-link`.
 type Link struct {
-	Device  []DeviceLink // one for each architecture; none without -fgpu-rdc
-	Bundle  Bundle       // of what Device makes
-	prefix  string       // of the targets in objects: "hip-amdgcn-amd-amdhsa-unknown-"
-	Clang   string
-	Wrapper []string // of the new driver: the command of clang-linker-wrapper, which LearnWrapper takes apart; then Device and Bundle are empty
-	Libs    []string // of the runtime: -L, -l and -rpath options of the host's link
+	Device []DeviceLink // one for each architecture; empty without -fgpu-rdc
+	Bundle Bundle       // of the outputs of Device
+	prefix string       // of the targets in objects: "hip-amdgcn-amd-amdhsa-unknown-"
+	Clang  string
+
+	// Of the new driver: the command of clang-linker-wrapper, whose dry run LearnWrapper parses;
+	// Device and Bundle are then empty.
+	Wrapper []string
+	Libs    []string // of the runtime: -L, -l and -rpath options of the host link
 	LibDirs []string // folders of the runtime
 }
 
-// HIPDeviceLink is the lld command of one architecture.
+// DeviceLink is the lld command of one architecture.
 type DeviceLink struct {
 	Arch    string
 	Program string
@@ -49,8 +55,8 @@ type DeviceLink struct {
 	Clang   bool     // Program is a clang that runs lld
 }
 
-// InRoot names what lies in the folder root, which the question named absolutely, as the project
-// does.
+// InRoot makes paths in the folder root relative to it, as in the project. The query has absolute
+// paths.
 func (p *Passes) InRoot(root string) {
 	for i, f := range p.Flags {
 		p.Flags[i] = strings.ReplaceAll(f, root+"/", "")
@@ -62,7 +68,8 @@ func (p *Passes) InRoot(root string) {
 	}
 }
 
-// LearnCompile finds the passes of a compile for codes. asked is the program and what it was asked.
+// LearnCompile parses the dry run of a compile for codes. asked is the query: the program and its
+// arguments.
 func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, error) {
 	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
@@ -95,8 +102,8 @@ func LearnCompile(text string, asked []string, codes []gencode.Code) (*Passes, e
 	return p, p.Bundle.complete(codes)
 }
 
-// archOfPass spells the target of a -cc1 command as --offload-arch does: features in alphabetical
-// order.
+// archOfPass returns the target of a -cc1 command as --offload-arch takes it, with features in
+// alphabetical order.
 func archOfPass(argv []string) string {
 	arch := clang.After(argv, "-target-cpu")
 	var features []string
@@ -115,7 +122,7 @@ func archOfPass(argv []string) string {
 
 const bundlerName = "clang-offload-bundler"
 
-// prefixOf is what the targets of a bundle begin with, before the architecture; "" if it has none.
+// prefixOf returns the prefix of a bundle's targets before the architecture; "" if it has none.
 func prefixOf(b Bundle) string {
 	for _, t := range b.Targets {
 		if arch := b.Arch(t); arch != "" {
@@ -125,7 +132,7 @@ func prefixOf(b Bundle) string {
 	return ""
 }
 
-// bundler reports a command that makes a bundle.
+// bundler reports whether a command writes a bundle.
 func bundler(argv []string) bool {
 	return path.Base(argv[0]) == bundlerName && !slices.Contains(argv, "-unbundle") && !slices.Contains(argv, "--unbundle")
 }
@@ -145,7 +152,7 @@ func learnBundle(argv []string) Bundle {
 	return b
 }
 
-// complete wants a target for each code and one for the host.
+// complete checks that the bundle has a target for each code and one for the host.
 func (b Bundle) complete(codes []gencode.Code) error {
 	if len(b.Targets) != len(codes)+1 {
 		return fmt.Errorf("the bundle has targets %s", strings.Join(b.Targets, ", "))
@@ -158,7 +165,7 @@ func (b Bundle) complete(codes []gencode.Code) error {
 	return nil
 }
 
-// Arch is the architecture of a bundle's target, "" for the host: "gfx90a:xnack-" of
+// Arch returns the architecture of a bundle's target, "" for the host: "gfx90a:xnack-" of
 // "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
 func (b Bundle) Arch(target string) string {
 	if i := strings.LastIndex(target, "-gfx"); i >= 0 {
@@ -167,8 +174,9 @@ func (b Bundle) Arch(target string) string {
 	return ""
 }
 
-// LearnLink finds the steps of a link, with the device links of codes; codes is nil for a link
-// without -fgpu-rdc. isNew says of which driver it must be, if it links device code.
+// LearnLink parses the dry run of a link, with the device links of codes. codes is nil for a link
+// without -fgpu-rdc. If the link has device code, isNew selects its driver; the other one is an
+// error.
 func LearnLink(text string, asked []string, codes []gencode.Code, isNew bool) (*Link, error) {
 	h, err := clang.ParseSteps(text, asked)
 	if err != nil {
@@ -180,7 +188,7 @@ func LearnLink(text string, asked []string, codes []gencode.Code, isNew bool) (*
 	return LinkOf(h, codes)
 }
 
-// LinkOf finds the steps of a link, as LearnLink does.
+// LinkOf is LearnLink for parsed steps, without the check of the driver.
 func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 	l := &Link{Clang: h.Clang[0]}
 	l.runtime(h.Clang)
@@ -223,16 +231,15 @@ func LinkOf(h clang.Steps, codes []gencode.Code) (*Link, error) {
 	return l, l.deviceLinks(links, made)
 }
 
-// addRuntimeDir notes the folder of the runtime in a command of the linker: clang names it with
-// --hip-link.
+// addRuntimeDir records the runtime's folder from a linker command: clang adds it with --hip-link.
 func (l *Link) addRuntimeDir(ld []string) {
 	if dir := clang.After(ld, "-rpath"); dir != "" {
 		l.LibDirs = append(l.LibDirs, dir)
 	}
 }
 
-// runtime takes the libraries and options of the host's link that hipcc adds, or the user through
-// HIPCC_LINK_FLAGS_APPEND: all but what is for the device link, and the files.
+// runtime records the libraries and options that hipcc adds to the host link, or the user by
+// HIPCC_LINK_FLAGS_APPEND. It skips the options of the device link, and the files.
 func (l *Link) runtime(argv []string) {
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
@@ -248,8 +255,8 @@ func (l *Link) runtime(argv []string) {
 
 var modeOptions = []string{"-fgpu-rdc", "-fno-gpu-rdc", "-foffload-lto", newDriver, noNewDriver}
 
-// deviceLinks takes the lld commands, which come in the order of the bundle's targets. made are the
-// files that earlier steps write.
+// deviceLinks parses the lld commands, which are in the order of the bundle's targets. made holds
+// the files that earlier steps write.
 func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {
 	var archs []string
 	for _, t := range l.Bundle.Targets {
@@ -275,9 +282,9 @@ func (l *Link) deviceLinks(links [][]string, made map[string]bool) error {
 	return nil
 }
 
-// flagsOf are the arguments of a device link but for its files: the output and what earlier steps
-// made. An argument that is neither an option nor made is the operand of the option before it
-// ("-flavor gnu", "-m elf64_amdgpu").
+// flagsOf returns the arguments of a device link without its files, which are the output and
+// outputs of earlier steps. An argument that is neither an option nor such an output is the operand
+// of the option before it ("-flavor gnu", "-m elf64_amdgpu").
 func flagsOf(argv []string, made map[string]bool) ([]string, error) {
 	var flags []string
 	for i := 1; i < len(argv); i++ {

@@ -12,30 +12,30 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Clang has two ways to combine host and device code. With the old driver, the default for HIP up
-// to clang 22, an object is a bundle, or holds one, and the link unbundles it. With the new one
-// (--offload-new-driver; the default for HIP from 23 on) an object holds relocatable device code in
-// the section .llvm.offloading, which clang-linker-wrapper alone reads. A link takes objects of its
-// own driver and passes over those of the other, with exit status 0.
+// Clang has two drivers that combine host and device code. With the old one, the default for HIP up
+// to clang 22, an object is a bundle, or contains one, and the link unbundles it. With the new one
+// (--offload-new-driver; the default for HIP from 23 on) an object has relocatable device code in
+// the section .llvm.offloading, which only clang-linker-wrapper reads. A link reads objects of its
+// own driver and ignores those of the other, with exit status 0.
 //
-// What clang-linker-wrapper runs, it tells itself (--dry-run): from clang 21 on a clang for each
-// architecture, which runs lld, and the bundler. Earlier ones optimise in their own process. From
-// 22 on it makes final code, too, which the host's object then includes.
+// clang-linker-wrapper has a dry run of its own (--dry-run). From clang 21 on it shows a clang for
+// each architecture, which runs lld, and the bundler. Earlier wrappers optimise in their own
+// process. From 22 on the wrapper also links final code, which the host object then includes.
 
-// ErrNewDriver says that a command is one of the new driver's which kbuild does not take apart.
+// ErrNewDriver reports a command of the new driver that kbuild cannot split.
 var ErrNewDriver = errors.New("clang runs its new offload driver")
 
-// ErrDriver says that a command is of the other driver than the one that was wanted.
+// ErrDriver reports a command of another driver than the requested one.
 var ErrDriver = errors.New("clang runs its other offload driver")
 
-// The options that choose the driver; the last one counts.
+// The options that select the driver; the last one wins.
 const (
 	newDriver   = "--offload-new-driver"
 	noNewDriver = "--no-offload-new-driver"
 )
 
-// ChoosesDriver gives the last of flags that chooses a driver, "" for none, and whether that is the
-// new one.
+// ChoosesDriver returns the last of flags that selects a driver, "" for none, and whether it
+// selects the new one.
 func ChoosesDriver(flags []string) (option string, isNew bool) {
 	for _, f := range flags {
 		if f == newDriver || f == noNewDriver {
@@ -45,7 +45,7 @@ func ChoosesDriver(flags []string) (option string, isNew bool) {
 	return option, option == newDriver
 }
 
-// DriverOption chooses a driver.
+// DriverOption returns the option that selects a driver.
 func DriverOption(isNew bool) string {
 	if isNew {
 		return newDriver
@@ -53,7 +53,7 @@ func DriverOption(isNew bool) string {
 	return noNewDriver
 }
 
-// CompressOptions are those of options that have bundles compressed.
+// CompressOptions returns the options that compress bundles.
 func CompressOptions(options []string) (compress []string) {
 	for _, o := range options {
 		if strings.Contains(o, "-offload-compress") {
@@ -65,7 +65,7 @@ func CompressOptions(options []string) (compress []string) {
 
 const linkerWrapper = "clang-linker-wrapper"
 
-// NewDriver reports steps of the new driver.
+// NewDriver reports whether the steps are those of the new driver.
 func NewDriver(h clang.Steps) bool {
 	return slices.ContainsFunc(h.Steps, func(argv []string) bool {
 		name := path.Base(argv[0])
@@ -74,7 +74,7 @@ func NewDriver(h clang.Steps) bool {
 	})
 }
 
-// learnNew finds the passes of a compile of the new driver.
+// learnNew determines the passes of a compile by the new driver.
 func learnNew(h clang.Steps, codes []gencode.Code) (*Passes, error) {
 	p := &Passes{Passes: clang.PassesOf(h.Clang), New: true}
 	made := map[string]string{} // files by architecture
@@ -102,9 +102,9 @@ func learnNew(h clang.Steps, codes []gencode.Code) (*Passes, error) {
 	return p, p.completeNew(host, made, codes)
 }
 
-// deviceFlags are what the passes of a compile get unasked and one of them alone does not. The one
-// that keeps the order of uses is for clang 22, whose driver leaves it out where the code is for
-// LTO and nothing but device code is compiled.
+// deviceFlags returns the implicit options of device passes that a pass on its own does not get.
+// clang 22 omits the one that keeps the order of uses if the code is for LTO and only device code
+// is compiled.
 func deviceFlags(cc1 []string) []string {
 	if slices.Contains(cc1, "-emit-llvm-uselists") {
 		return []string{"-Xclang", "-emit-llvm-uselists"}
@@ -112,8 +112,8 @@ func deviceFlags(cc1 []string) []string {
 	return nil
 }
 
-// completeNew wants code for codes that is packed and reaches the host's object, as it is or linked
-// by the wrapper.
+// completeNew checks that the code for each of codes is packed and reaches the host object,
+// directly or linked by the wrapper.
 func (p *Passes) completeNew(host []string, made map[string]string, codes []gencode.Code) error {
 	if p.packager == nil || host == nil || len(p.packager.Images) != len(codes) {
 		return fmt.Errorf("%w, and packs no code, or code for others", ErrNewDriver)
@@ -141,8 +141,8 @@ func (p *Passes) completeNew(host []string, made map[string]string, codes []genc
 	return nil
 }
 
-// AskWrapper is the question for what the wrapper runs that makes final code; ok is false if none
-// does.
+// AskWrapper returns the dry run query for the wrapper that links final code. ok is false if there
+// is none.
 func (p *Passes) AskWrapper(codes []gencode.Code) (q compiler.Question, ok bool) {
 	if p.wrapper == nil {
 		return q, false
@@ -150,8 +150,8 @@ func (p *Passes) AskWrapper(codes []gencode.Code) (q compiler.Question, ok bool)
 	return askWrapper(p.wrapper, p.packager.Output, codes), true
 }
 
-// askWrapper asks for what a command of clang-linker-wrapper runs, given code for the architectures
-// in place of its input.
+// askWrapper returns the dry run query for a command of clang-linker-wrapper, with code for the
+// architectures in place of its input.
 func askWrapper(wrapper []string, input string, codes []gencode.Code) compiler.Question {
 	q := compiler.Question{Tool: "hip", Program: wrapper[0], Args: []string{"--dry-run"}}
 	for i, a := range wrapper[1:] {
@@ -169,7 +169,7 @@ func askWrapper(wrapper []string, input string, codes []gencode.Code) compiler.Q
 	return q
 }
 
-// LearnWrapper finds the device links that the wrapper runs, and how it bundles what they make.
+// LearnWrapper parses the wrapper's dry run into its device links and its bundle.
 func LearnWrapper(text string, codes []gencode.Code) (*Link, error) {
 	h, err := clang.ParseSteps(text, []string{linkerWrapper})
 	if err != nil {
@@ -199,13 +199,13 @@ func LearnWrapper(text string, codes []gencode.Code) (*Link, error) {
 	return l, l.Bundle.complete(codes)
 }
 
-// wrapped reads the command of clang that links for one architecture.
+// wrapped parses the command of clang that links for one architecture.
 func wrapped(argv []string) (DeviceLink, error) {
 	d := DeviceLink{Program: argv[0], Clang: true}
 	inputs := 0
 	for i := 1; i < len(argv); i++ {
 		switch a := argv[i]; {
-		case a == "-o", a == "-dumpdir": // which names what -save-temps keeps
+		case a == "-o", a == "-dumpdir": // -dumpdir names the files of -save-temps
 			i++
 		case strings.HasPrefix(a, "-"):
 			d.Flags = append(d.Flags, a)
@@ -224,11 +224,11 @@ func wrapped(argv []string) (DeviceLink, error) {
 	return d, nil
 }
 
-// FirstApart is the first clang whose links of the new driver are taken apart. Before,
-// clang-linker-wrapper optimises in its own process, and takes of an archive what other device code
-// names, which leaves out kernels that only host code does.
+// FirstApart is the first clang whose links by the new driver are split. Before,
+// clang-linker-wrapper optimises in its own process. It loads an archive member only if other
+// device code refers to it, and so omits kernels that only host code refers to.
 const FirstApart = 21
 
-// FirstWrapped is the first clang with a program that makes of linked device code what registers
-// it. Before, clang-linker-wrapper does so in a link, given the linked code.
+// FirstWrapped is the first clang with a program that generates the registration code of linked
+// device code. Before, clang-linker-wrapper generates it as part of a link, given the linked code.
 const FirstWrapped = 22

@@ -10,16 +10,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// One hipcc command is taken apart into the passes that it runs:
+// One hipcc command is split into the passes that it runs:
 //
 //	a.hip -> device-code [gfx906] --\
 //	a.hip -> device-code [gfx90a] ---> bundle --\
 //	a.hip -> host-part ------------------------> join -> a.hip.o     (whole)
 //
-// In the modes rdc and lto the device code is LLVM bitcode, bundle puts it and the host's object
+// In the modes rdc and lto the device code is LLVM bitcode. bundle packs it with the host object
 // into a.hip.o, and the program links it.
 
-// Split plans the passes of a source for codes. In the modes rdc and lto it gives the bitcode by
+// Split plans the passes of a source for codes. In the modes rdc and lto it returns the bitcode by
 // architecture.
 func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[string]string) {
 	if p.New {
@@ -47,16 +47,17 @@ func (p *Passes) Split(u compiler.Unit, codes []gencode.Code) (bitcode map[strin
 	return files
 }
 
-// splitNew is Split for the new driver. In the modes rdc and lto what packs the bitcode takes the
-// place of the bundler, and its output is put into the host's object. In mode whole the code is
-// linked as that of a program is:
+// splitNew is Split for the new driver. In the modes rdc and lto the packager replaces the bundler,
+// and its output is inserted into the host object. In mode whole the code is linked like that of a
+// program:
 //
 //	a.hip -> device-code [gfx906] -> lld [gfx906] ---> bundle --\
 //	a.hip -> host-part -----------------------------------------> join -> a.hip.o
 func (p *Passes) splitNew(u compiler.Unit, codes []gencode.Code) (bitcode map[string]string) {
 	s, files := clang.NewSplit(u, "hip", p.Passes), map[string]string{}
 	for _, c := range codes {
-		files[c.String()] = s.Dir + "/" + compiler.FileName(c.String()) + ".o" // a clang that links it would compile it if it were called otherwise
+		// The linking clang would compile a file with another extension.
+		files[c.String()] = s.Dir + "/" + compiler.FileName(c.String()) + ".o"
 		s.Device(c, files[c.String()])
 	}
 	if p.Final == nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// A link of HIP code is taken apart by architecture:
+// A link of HIP code is split by architecture:
 //
 //	a.hip: gfx906.bc -> lld [gfx906] --\
 //	a.hip: gfx90a.bc -> lld [gfx90a] ---> bundle -> host-part -> dlink.o -> link
 //
 // lld reads the bitcode itself, not the objects that hold it, so a change of host code or of
-// another architecture links no device code. Bitcode of static libraries is linked whole: their
-// kernels are named by their host code, and clang 15, which takes of an archive what device code
-// names, would drop them. (Given an archive by its path, it does not look for device code in it at
-// all.)
+// another architecture links no device code. Bitcode of static libraries is linked whole, because
+// their host code refers to their kernels. clang 15 loads an archive member only if device code
+// refers to it, and would drop them. (If an archive is given by its path, clang 15 does not search
+// it for device code at all.)
 
-// Bitcode is what one device link reads: files, and the options that name them.
+// Bitcode holds the inputs of one device link: files, and the options that name them.
 type Bitcode struct{ Files, Options []string }
 
-// Add adds files that are linked whole.
+// Add adds a file that is linked whole.
 func (b *Bitcode) Add(file string, archive bool) {
 	b.Files = append(b.Files, file)
 	if archive {
@@ -32,8 +32,8 @@ func (b *Bitcode) Add(file string, archive bool) {
 	}
 }
 
-// DeviceLinks plans the links of all architectures, whose outputs are in the folder dir, and gives
-// these by architecture.
+// DeviceLinks plans the links of all architectures, with outputs in the folder dir, and returns the
+// outputs by architecture.
 func (l *Link) DeviceLinks(u compiler.Unit, dir string, flags []string, read func(arch string) Bitcode) map[string]string {
 	linked := map[string]string{}
 	for _, d := range l.Device {
@@ -53,8 +53,8 @@ func (l *Link) pack(u compiler.Unit, dir string, linked map[string]string) (bund
 	return bundle
 }
 
-// Split plans the links of all architectures, whose outputs are in the folder dir, and the object
-// that holds them. symbols are what the host code calls it.
+// Split plans the links of all architectures, with outputs in the folder dir, and the object that
+// holds them. symbols are the names by which the host code refers to it.
 func (l *Link) Split(u compiler.Unit, dir, object string, flags, symbols []string, read func(arch string) Bitcode) {
 	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
 	source := graph.StageDir + "/dlink.S"
@@ -64,8 +64,8 @@ func (l *Link) Split(u compiler.Unit, dir, object string, flags, symbols []strin
 	u.Emit(a)
 }
 
-// SplitNew is Split for the new driver. wrapper is llvm-offload-wrapper, whose module registers
-// what entries of the host's objects name.
+// SplitNew is Split for the new driver. wrapper is llvm-offload-wrapper; its module registers the
+// entries that the host objects list.
 func (l *Link) SplitNew(u compiler.Unit, dir, object, wrapper string, flags []string, read func(arch string) Bitcode) {
 	bundle := l.pack(u, dir, l.DeviceLinks(u, dir, flags, read))
 	module := dir + "/linked.bc"
@@ -77,7 +77,7 @@ func (l *Link) SplitNew(u compiler.Unit, dir, object, wrapper string, flags []st
 	u.Emit(a)
 }
 
-// hostTriple is what the wrapper was told of the host.
+// hostTriple returns the wrapper's --host-triple.
 func (l *Link) hostTriple() string {
 	for _, a := range l.Wrapper {
 		if triple, ok := strings.CutPrefix(a, "--host-triple="); ok {
@@ -87,8 +87,8 @@ func (l *Link) hostTriple() string {
 	return "x86_64-pc-linux-gnu"
 }
 
-// OverrideImages are options of a link of the new driver that has linked device code in place of
-// that of its objects.
+// OverrideImages returns the options and inputs that make a link of the new driver use linked
+// device code instead of its objects' own.
 func (l *Link) OverrideImages(linked map[string]string) (options, inputs []string) {
 	for _, d := range l.Device {
 		options = append(options, "-Xlinker", "--override-image=hip="+linked[d.Arch])
@@ -97,12 +97,12 @@ func (l *Link) OverrideImages(linked map[string]string) (options, inputs []strin
 	return options, inputs
 }
 
-// AskWrapper is the question for what the wrapper of a link of the new driver runs.
+// AskWrapper returns the dry run query for the wrapper of a link by the new driver.
 func (l *Link) AskWrapper(codes []gencode.Code) compiler.Question {
 	return askWrapper(l.Wrapper, compiler.AskInput, codes)
 }
 
-// Action is the device link of one architecture.
+// Action returns the device link of one architecture.
 func (d DeviceLink) Action(u compiler.Unit, code Bitcode, flags []string, output string) *graph.Action {
 	options, from := code.Options, 3
 	if d.Clang {
@@ -114,7 +114,7 @@ func (d DeviceLink) Action(u compiler.Unit, code Bitcode, flags []string, output
 	return a
 }
 
-// throughClang are files and options for lld as clang hands them on.
+// throughClang converts files and options for lld to those of a clang that passes them on.
 func throughClang(args []string) []string {
 	var out []string
 	for _, a := range args {
@@ -126,8 +126,8 @@ func throughClang(args []string) []string {
 	return out
 }
 
-// flagsThroughClang is the same of flags, whose operands are no files. What names libraries is one
-// word, by which it is found in the command.
+// flagsThroughClang is throughClang for flags, whose operands are no files. It joins library
+// options with their values, because kbuild finds them in the command as one word.
 func flagsThroughClang(flags []string) []string {
 	var out []string
 	for i := 0; i < len(flags); i++ {
@@ -147,7 +147,8 @@ func flagsThroughClang(flags []string) []string {
 	return out
 }
 
-// Unbundle is the archive of what a prebuilt archive holds for an architecture.
+// Unbundle returns the action that extracts an architecture's code of a prebuilt archive into
+// another archive.
 func (l *Link) Unbundle(u compiler.Unit, archive, arch, output string) *graph.Action {
 	return unbundle(u, []string{l.Bundle.Program, "-unbundle", "-type=a", "-targets=" + l.prefix + arch,
 		"-hip-openmp-compatible", "-input=" + archive, "-output=" + output}, archive, arch, output)

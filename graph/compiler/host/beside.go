@@ -6,22 +6,27 @@ import (
 	"strings"
 )
 
-// Some options have a compiler write more files than the object, or look for one by the object's
-// name: beside it, with another ending (a.cpp.o, a.cpp.gcno, a.cpp.gcda), or where the option says.
-// What is known here was seen of gcc 11 and 12, clang 15 and ld 2.40.
+// Some options make a compiler write more files than the object, or read one named after the
+// object. Such a file is beside the object with another extension (a.cpp.o, a.cpp.gcno,
+// a.cpp.gcda), or where the option says. The tables below were observed with gcc 11 and 12, clang
+// 15 and ld 2.40.
 
-// Beside is what a command writes besides its output.
+// Beside describes what a command writes or reads besides its output.
 type Beside struct {
-	Files  []string // written, always
-	Named  bool     // the command must run with the output's own name, which decides what it writes, reads or records
-	Folder bool     // it records or looks up a file by the absolute folder that it runs in
-	Seed   bool     // gcc marks its files with a number that is random but for -frandom-seed
+	Files []string // always written
 
-	Unkept string // an option that writes files which nobody can name before; "" if there is none
-	Why    string // more about Unkept, ""
+	// The command must run with the output's final name, which decides what it writes, reads or
+	// records.
+	Named  bool
+	Folder bool // it records or looks up a file by its absolute working directory
+	Seed   bool // gcc puts a number into its files that is random without -frandom-seed
+
+	// An option that writes files whose names cannot be predicted; "" if there is none.
+	Unkept string
+	Why    string // more about Unkept, or ""
 }
 
-// besideObject are options of a compile and the ending of the file that each writes.
+// besideObject lists options of a compile and the extension of the file that each writes.
 var besideObject = []struct{ option, ending, family string }{
 	{"-gsplit-dwarf", ".dwo", ""},
 	{"--coverage", ".gcno", ""},
@@ -32,16 +37,17 @@ var besideObject = []struct{ option, ending, family string }{
 	{"-ftime-trace", ".json", "clang"},
 }
 
-// byFolder are options that put the name of a .gcda file into the object, or read one, by the
-// starts of their names.
+// byFolder lists prefixes of options that put the name of a .gcda file into the object, or read
+// one.
 var byFolder = []string{"--coverage", "-coverage", "-fprofile-arcs", "-fprofile-generate", "-fprofile-use", "-fbranch-probabilities"}
 
-// unkept are options that write files under names which only the compiler knows, by their starts.
+// unkept lists prefixes of options that write files whose names only the compiler knows.
 var unkept = []string{"-save-temps", "--save-temps", "-fdump-", "-aux-info", "-dumpdir", "-dumpbase", "-fsave-optimization-record",
 	"-foptimization-record-file", "--serialize-diagnostics", "-serialize-diagnostics", "-MJ", "-ftime-trace=", "-fprofile-note", "-time=",
 	"-fdiagnostics-add-output", "-fdiagnostics-set-output", "-fdiagnostics-format=json-file", "-fdiagnostics-format=sarif-file", "-fproc-stat-report="}
 
-// BesideObject is what the compile of an object by a host compiler of a family writes.
+// BesideObject returns what the compile of an object writes besides it. family is that of the host
+// compiler.
 func BesideObject(family string, options []string, object string) Beside {
 	var b Beside
 	stem := strings.TrimSuffix(object, path.Ext(object))
@@ -76,7 +82,7 @@ func BesideObject(family string, options []string, object string) Beside {
 	return b
 }
 
-// byLink reports a file that a link writes where it compiles, under another name.
+// byLink reports whether an LTO link, which compiles, writes the file under another name.
 func byLink(file string) bool { return slices.Contains([]string{".dwo", ".su", ".ci"}, path.Ext(file)) }
 
 func (b *Beside) add(file string) {
@@ -85,15 +91,15 @@ func (b *Beside) add(file string) {
 	}
 }
 
-// writesAs reports an option, or it with a value: what else the file is to hold
-// (-fcallgraph-info=su), or that there be one.
+// writesAs reports whether o is option, possibly with a value such as an addition to the file
+// (-fcallgraph-info=su).
 func writesAs(o, option string) bool {
 	name, _, _ := strings.Cut(o, "=")
 	return name == option
 }
 
-// assembler takes the files of the assembler's -a[cdghlmns]=FILE from options that given hands to
-// it. Its --MD writes names of its own.
+// assembler adds the files of the assembler's -a[cdghlmns]=FILE. given is the option that passes
+// options to it. Its --MD writes files with unpredictable names.
 func (b *Beside) assembler(given string, options []string) {
 	for _, o := range options {
 		if strings.HasPrefix(o, "--MD") || strings.HasPrefix(o, "-MD") {
@@ -106,14 +112,14 @@ func (b *Beside) assembler(given string, options []string) {
 	}
 }
 
-// toStream reports an option that writes to standard output or error.
+// toStream reports whether an option writes to standard output or error.
 func toStream(option string) bool {
 	_, file, _ := strings.Cut(option, "=")
 	return file == "stderr" || file == "stdout" || file == "-"
 }
 
-// splitsDebug reports debug information in a file of its own. gcc writes that file also where there
-// is none, clang does not.
+// splitsDebug reports whether options write debug information to a file of its own. gcc writes that
+// file even without debug information, clang does not.
 func splitsDebug(family string, options []string) bool {
 	split, debug := false, false
 	for _, o := range options {
@@ -131,8 +137,8 @@ func splitsDebug(family string, options []string) bool {
 	return split && (debug || family != "clang")
 }
 
-// BesideLink is what a link writes: the map that an option of the linker asks for. Others are not
-// told of.
+// BesideLink returns what a link writes besides its output: the map that a linker option requests.
+// Other options that write files are Unkept.
 func BesideLink(options []string) Beside {
 	var b Beside
 	words := LinkerWords(options)
@@ -143,7 +149,7 @@ func BesideLink(options []string) Beside {
 		}
 		option := "-" + strings.TrimLeft(name, "-")
 		if option == "-Ma" || option == "-M" && joined {
-			option = "-Map" // ld takes the beginnings of its options; -M alone has the map on standard output
+			option = "-Map" // ld accepts abbreviations; -M alone prints the map to standard output
 		}
 		switch option {
 		case "-Map":
@@ -169,8 +175,8 @@ func BesideLink(options []string) Beside {
 	return b
 }
 
-// LinkerWords are the options of a link with those of the linker without -Wl, and -Xlinker before
-// them.
+// LinkerWords returns the options of a link, with those of the linker without their -Wl, or
+// -Xlinker.
 func LinkerWords(options []string) (words []string) {
 	for _, o := range options {
 		if list, ok := strings.CutPrefix(o, "-Wl,"); ok {

@@ -9,24 +9,26 @@ import (
 	"sync"
 )
 
-// Command is a compile of one C or C++ source by gcc or clang, as a user or another build tool
-// writes it.
+// Command is a compile of one C or C++ source by gcc or clang that a user or another build tool
+// wrote.
 type Command struct {
-	Argv   []string // the same, but for the names of what it writes, and with a dependency file of all headers
+	// The command with replaced output names, and with a dependency file of all headers.
+	Argv   []string
 	Source string
 	Output string
-	Deps   string // the dependency file that is asked for; "" if there is none
-	Own    bool   // it is without headers of the system: see AskOwn
+	Deps   string // the requested dependency file; "" if there is none
+	Own    bool   // it omits headers of the system: see AskOwn
 
-	GPU *GPU // nil of plain C and C++; then Argv names the outputs, too, but not the targets of the dependency file
+	// Nil for plain C and C++. For HIP, Argv omits the targets of the dependency file.
+	GPU *GPU
 
-	named  bool   // the target in the dependency file is
-	target string // in the dependency file without headers of the system, if it is not named
+	named  bool   // the command names the target in the dependency file
+	target string // of the dependency file, if the command does not name it
 }
 
-// Target names the target in the dependency file as a compiler of this family does by itself. Where
-// the compile's own one is for the cache alone it is not named, so that an object of another name
-// is the same compile.
+// Target sets the target in the dependency file to the default of the compiler family. It leaves a
+// dependency file for the cache alone without a target, so that the compile does not depend on the
+// object's name.
 func (c *Command) Target(family string) {
 	if c.named || c.Deps == "" {
 		return
@@ -43,8 +45,8 @@ func (c *Command) Target(family string) {
 	}
 }
 
-// AskOwn is the question for a dependency file without headers of the system: a compile writes one
-// of all, which tells all that it read, and no second.
+// AskOwn returns the command that writes a dependency file without headers of the system. The
+// compile itself writes only the one with all headers, which the cache needs.
 func (c *Command) AskOwn(output, depfile, to string) []string {
 	argv := []string{c.Argv[0]}
 	for _, arg := range c.Argv[1:] {
@@ -52,7 +54,7 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 		case "-c", "-MD":
 			continue
 		case output:
-			arg = os.DevNull // gcc takes -o for the dependency file where -MF says nothing
+			arg = os.DevNull // without -MF, gcc writes the dependency file to -o
 		case depfile:
 			arg = to
 		}
@@ -64,8 +66,8 @@ func (c *Command) AskOwn(output, depfile, to string) []string {
 	return append(argv, "-MM")
 }
 
-// AskText is the question for the preprocessed text of the compile, and for what it reads. ok is
-// false if an option changes what the preprocessor writes.
+// AskText returns the command that writes the preprocessed text of the compile and its dependency
+// file. ok is false if an option changes what the preprocessor writes.
 func (c *Command) AskText(output, depfile, text, deps string) (argv []string, ok bool) {
 	argv = append(c.Argv[:1:1], "-w")
 	for _, arg := range c.Argv[1:] {
@@ -85,27 +87,26 @@ func (c *Command) AskText(output, depfile, text, deps string) (argv []string, ok
 	return argv, true
 }
 
-// ofText are options, by their starts, that change what a preprocessor writes, or break the lines
-// of messages.
+// ofText lists prefixes of options that change what a preprocessor writes, or break the lines of
+// messages.
 var ofText = []string{"-P", "-C", "-d", "-fdirectives-only", "-fno-directives-only", "-fpreprocessed", "-frewrite-", "-traditional", "-fmessage-length"}
 
-// takesValue are the options of gcc and clang whose value is the next argument. A value after one
-// that is missing here is taken for a second source, and the command for one that is not
-// understood.
+// takesValue returns the options of gcc and clang whose value is the next argument. If an option is
+// missing here, its value looks like a second source, and ReadCommand returns an error.
 var takesValue = sync.OnceValue(func() []string {
 	return strings.Fields(`-o -I -D -U -isystem -iquote -idirafter -include -imacros -x -MF -MT -MQ -Xpreprocessor -Xassembler -Xlinker -Xclang -L -l -T -u -z -e -A -arch
 	-aux-info -B -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -imultiarch --param -G -target -mllvm --sysroot -cxx-isystem -dumpbase -dumpdir -wrapper
 	-Xarch_host -Xarch_device`)
 })
 
-// leftWhole are options, by their starts, whose effect is more than an object and a dependency
-// file, or is not to compile, or comes from elsewhere than from files.
+// leftWhole lists prefixes of options that do not compile, have effects beyond an object and a
+// dependency file, or depend on more than files. Their commands pass through to the compiler.
 var leftWhole = []string{"-E", "-S", "-M", "-fsyntax-only", "-###", "-v", "--version", "--help", "-print", "-dump", "-wrapper", "-B", "-fplugin", "-fmodule", "-fdeps", "-Wp,", "-Xpreprocessor",
 	"-frecord-gcc-switches", "-grecord-command-line", "-frecord-command-line", "-ftime-report", "-time", "-fmem-report", "-fstats", "-gsplit-dwarf=single", "-fembed-bitcode", "-save-stats", "-Q", "-fcompare-debug", "--config", "-emit-", "-Xclang", "-mllvm", "-iplugindir"}
 
-// ReadCommand reads the arguments of a compiler, with the files of options written out. The output
-// and the dependency file get the names output and depfile. The error says why the command is left
-// to the compiler.
+// ReadCommand parses the arguments of a compiler, with option files expanded. output and depfile
+// replace the names of the output and the dependency file. The error is the reason why the command
+// passes through to the compiler.
 func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	r := commandReader{output: output, depfile: depfile}
 	r.Argv = argv[:1:1]
@@ -124,8 +125,8 @@ func ReadCommand(argv []string, output, depfile string) (*Command, error) {
 	return r.end()
 }
 
-// parted takes an option apart whose value may be joined to it. More than these begin with -o: of
-// them only objects are taken.
+// parted splits an option from a value that is joined to it. Other options also begin with -o, so
+// that one must end in .o.
 func parted(arg string) (option, value string) {
 	for _, o := range []string{"-MF", "-MT", "-MQ", "-x", "-o"} {
 		if strings.HasPrefix(arg, o) && (o != "-o" || strings.HasSuffix(arg, ".o")) {
@@ -145,7 +146,7 @@ type commandReader struct {
 	rdc, offloadLTO        bool
 }
 
-// option takes an argument, and its value if it has one.
+// option parses an argument, and its value if it has one.
 func (r *commandReader) option(arg, value string) error {
 	if isGPU, err := r.gpuOption(arg); isGPU || err != nil {
 		return err
@@ -159,7 +160,8 @@ func (r *commandReader) option(arg, value string) error {
 		}
 		r.deps, r.Own = true, arg == "-MMD"
 		return nil
-	case (arg == "-MF" || arg == "-o") && (value == "" || value == "-"): // standard output, or what the compiler refuses
+	// "-" is standard output; without a value the compiler fails.
+	case (arg == "-MF" || arg == "-o") && (value == "" || value == "-"):
 		return fmt.Errorf("%s %q names no file", arg, value)
 	case arg == "-MF":
 		r.depsFile = value
@@ -198,7 +200,7 @@ func (r *commandReader) option(arg, value string) error {
 	return nil
 }
 
-// cxxEndings are those of C++ sources.
+// cxxEndings lists the extensions of C++ sources.
 var cxxEndings = []string{".cc", ".cp", ".cxx", ".cpp", ".c++", ".C", ".CPP"}
 
 func (r *commandReader) end() (*Command, error) {

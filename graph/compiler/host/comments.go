@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// IgnoresComments reports a compile of C or C++ whose object and messages depend on the tokens of
-// its headers and where they stand, and not on comments. It is one with no other options than
-// these; what is not listed may be debug information, a plugin, or a warning about comments. In C90
-// a // is none.
+// IgnoresComments reports whether comments in headers cannot affect the object and messages of a C
+// or C++ compile. Tokens and their positions still do. All options must be in the list. Others may
+// add debug information, a plugin, or a warning about comments. C90 is not in the list: there // is
+// no comment.
 func IgnoresComments(options []string) bool {
 	for i := 0; i < len(options); i++ {
 		o := options[i]
@@ -29,7 +29,7 @@ func IgnoresComments(options []string) bool {
 	return true
 }
 
-// takesNext are the options of the list whose value is the next argument, if it is not joined.
+// takesNext lists the options of the list whose value is the next argument if it is not joined.
 var takesNext = map[string]bool{"-o": true, "-MF": true, "-MT": true, "-MQ": true, "-I": true,
 	"-D": true, "-U": true, "-isystem": true, "-iquote": true, "-idirafter": true}
 

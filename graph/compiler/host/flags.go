@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// What a host compiler does besides compiling, by its options. The last of several options wins, as
-// it does in gcc and clang.
+// Effects of host compiler options. The last of several options wins, as in gcc and clang.
 
-// IntermediateCode gives the option of a host compiler that puts the compiler's own code into
-// objects, in place of machine code or beside it; "" if there is none. A link takes that code and
-// not the sections of the object, so device code cannot be put into it afterwards.
+// IntermediateCode returns the option that makes a host compiler put its intermediate code into
+// objects, in place of machine code or beside it; "" if there is none. A link uses that code and
+// not the sections of the object, so device code cannot be inserted afterwards.
 func IntermediateCode(options []string) string {
 	lto, bitcode := "", ""
 	for _, o := range options {
@@ -28,16 +27,15 @@ func IntermediateCode(options []string) string {
 	return cmp.Or(lto, bitcode)
 }
 
-// NativeCPU reports an option that has a compiler make code for the processor of the machine that
-// it runs on.
+// NativeCPU reports whether an option selects the processor of the machine that runs the compiler.
 func NativeCPU(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool {
 		return strings.Contains(o, "-march=native") || strings.Contains(o, "-mtune=native") || strings.Contains(o, "-mcpu=native")
 	})
 }
 
-// AsksForDebug reports an option of gcc, clang or nvcc whose debug information would name the
-// folder of the build.
+// AsksForDebug reports whether an option of gcc, clang or nvcc requests debug information that
+// names the folder of the build.
 func AsksForDebug(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool {
 		return o == "-G" || strings.HasPrefix(o, "-g") && !strings.HasPrefix(o, "-gencode") ||
@@ -45,30 +43,30 @@ func AsksForDebug(options []string) bool {
 	})
 }
 
-// AssemblerOptions returns the options that have an effect where assembler source is compiled, and
-// may return others.
+// AssemblerOptions returns the options that affect the compile of assembler source, and possibly
+// others.
 func AssemblerOptions(options []string) []string {
 	return slices.DeleteFunc(slices.Clone(options), func(o string) bool {
 		return strings.HasPrefix(o, "-f") || strings.HasPrefix(strings.TrimPrefix(o, "-"), "-coverage")
 	})
 }
 
-// RecordsLines reports an option that puts positions of the source into an output, or may.
+// RecordsLines reports whether an option may put positions of the source into an output.
 func RecordsLines(options []string) bool {
 	return AsksForDebug(options) || slices.ContainsFunc(options, func(o string) bool {
 		return slices.ContainsFunc(lineSigns, func(sign string) bool { return strings.HasPrefix(o, sign) })
 	})
 }
 
-// lineSigns start options that put positions of the source into an output besides debug
-// information: coverage and profiles, sanitizers, outputs that are text or bytecode, names that are
-// made from that of the source, what is for the assembler, which may be debug information as well,
-// and remarks of clang's optimiser.
+// lineSigns lists prefixes of options, besides those of debug information, that put positions of
+// the source into an output: coverage, profiles, sanitizers, outputs as text or bytecode. Others
+// derive names from the source, are for the assembler (possibly debug information), or print
+// remarks of clang's optimiser.
 var lineSigns = []string{"-fsanitize", "--coverage", "-fprofile", "-fauto-profile", "-fbranch-prob", "-ftest-coverage",
 	"-finstrument", "-fplugin", "-flto", "-fverbose-asm", "-fcallgraph-info", "-fdump", "-save-temps", "-Wa,", "-Xassembler", "-funique-internal", "-fembed-bitcode",
 	"-fthin", "-fcoverage", "-Rpass"}
 
-// IsSpecs reports a file that tells gcc how to run what it runs.
+// IsSpecs reports whether option names a specs file, which controls how gcc runs its programs.
 func IsSpecs(option string) bool {
 	return strings.HasPrefix(option, "-specs=") || strings.HasPrefix(option, "--specs=")
 }

@@ -7,23 +7,25 @@ import (
 	"strings"
 )
 
-// GPU is what a compile of HIP by hipcc or clang has besides that of C++.
+// GPU holds what a compile of HIP has in addition to one of C++.
 type GPU struct {
-	Archs   []string // as they are written, "gfx90a:xnack-", in the order of the command
-	Mode    string   // "whole", "rdc", "lto", as of a target
-	ID      string   // what the source is named by within any program (-cuid); "" is not said
-	Targets []string // options that name the target of the dependency file, and -MP: Command.Argv is without them
+	Archs []string // as written, "gfx90a:xnack-", in the order of the command
+	Mode  string   // "whole", "rdc", "lto", as of a target
+	ID    string   // identifies the source within any program (-cuid); "" if not given
+
+	// Options for the target of the dependency file, and -MP: Command.Argv omits them.
+	Targets []string
 }
 
-// hip is the language, as -x has it.
+// hip is the language name for -x.
 const hip = "hip"
 
-// gpuOptions are options of clang for HIP, by their starts, that change nothing but what its passes
-// make. Of those with two dashes all others are unknown.
+// gpuOptions lists prefixes of clang options for HIP that affect only the output of its passes. All
+// other options with two dashes are rejected.
 var gpuOptions = []string{"--offload-new-driver", "--no-offload-new-driver", "--offload-compress", "--no-offload-compress", "--rocm-path=", "--hip-path=",
 	"--rocm-device-lib-path=", "--hip-device-lib-path=", "--hip-version=", "--gpu-max-threads-per-block="}
 
-// gpuOption takes an option of GPUs; ok is false if it is none.
+// gpuOption parses a GPU option. ok is false if it is none.
 func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
 	name, value, _ := strings.Cut(arg, "=")
 	starts := func(start string) bool { return strings.HasPrefix(arg, start) }
@@ -48,7 +50,7 @@ func (r *commandReader) gpuOption(arg string) (ok bool, err error) {
 	return true, nil
 }
 
-// isGPU reports a compile of HIP, and completes what is known of it.
+// isGPU reports whether the command compiles HIP, and sets its mode.
 func (r *commandReader) isGPU() (bool, error) {
 	ext, hipcc := path.Ext(r.Source), strings.HasPrefix(path.Base(r.Argv[0]), "hipcc")
 	is := r.language == hip || r.language == "" && (ext == ".hip" || hipcc && (ext == ".cu" || slices.Contains(cxxEndings, ext)))
@@ -74,7 +76,7 @@ func (r *commandReader) isGPU() (bool, error) {
 	return true, nil
 }
 
-// withoutTargets leaves out what names the target of the dependency file.
+// withoutTargets removes the options for the target of the dependency file.
 func withoutTargets(argv []string) (out []string) {
 	for i := 0; i < len(argv); i++ {
 		switch argv[i] {

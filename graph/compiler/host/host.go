@@ -1,11 +1,11 @@
-// Package host builds the command lines of compilers of C, C++ and assembler, of archivers and
-// linkers, gcc's and clang's, and knows what their options have them do and where they search. It
-// is pure: it runs nothing and looks nothing up.
+// Package host knows gcc's and clang's compilers of C, C++ and assembler, and their archivers and
+// linkers. It builds their command lines and interprets their options and search folders. It is
+// pure: it runs no program and reads no file.
 package host
 
 import "strings"
 
-// Options are the attributes of a target that reach the host compiler.
+// Options holds the attributes of a target that reach the host compiler.
 type Options struct {
 	Std      string // "c++17", "c11"
 	Opt      string
@@ -14,23 +14,23 @@ type Options struct {
 	Defines  []string
 	Debug    bool
 	PIC      bool
-	LTO      []string // of LTO
+	LTO      []string // options of type LTO
 	Flags    []string
 }
 
-// Languages of assembler source, as -x names them: as it is, and with directives for the
-// preprocessor.
+// Languages of assembler source for -x: without and with preprocessor directives.
 const (
 	Assembler        = "assembler"
 	AssemblerWithCPP = "assembler-with-cpp"
 )
 
-// Compile gives the argv that compiles a C, C++ or assembler source with a gcc-like compiler.
-// language is "c" or "c++" when the ending of source does not say so, one of assembler, else "".
-// For Assembler it has nothing that is for a preprocessor: clang warns of that, and with -Werror it
-// fails.
+// Compile returns the argv that compiles a C, C++ or assembler source with a gcc-like compiler.
+// language is "c" or "c++" if the extension of source does not imply it, one of assembler, else "".
+// Assembler gets no preprocessor options: clang warns about them, which is an error with -Werror.
 func Compile(compiler, source, output, depfile, language string, o Options) []string {
-	argv := append(make([]string, 0, 32), compiler, "-c") // on the stack: there may be 100,000, and room to grow is not for them
+	// The buffer is on the stack. There may be 100,000 results, which should not keep spare
+	// capacity.
+	argv := append(make([]string, 0, 32), compiler, "-c")
 	if o.Std != "" {
 		argv = append(argv, "-std="+o.Std)
 	}
@@ -67,40 +67,41 @@ func Compile(compiler, source, output, depfile, language string, o Options) []st
 	return append([]string(nil), argv...)
 }
 
-// Archive gives the argv that makes a static library: members appended in order, so that two of one
-// base name both stay; no times or owners, so that equal members give equal bytes.
-// Arguments from index 3 on may go into a response file.
+// Archive returns the argv that writes a static library. Members are appended in order, so that two
+// with the same base name both stay. Times and owners are omitted, so that equal members result in
+// equal bytes. Arguments from index 3 on may go into a response file.
 func Archive(ar, output string, members []string) []string {
 	return append([]string{ar, "qcsD", output}, members...)
 }
 
-// DependencyFile is the linker option that writes what it read: GNU ld from 2.35 and lld.
+// DependencyFile is the linker option that writes the list of files it read: GNU ld from 2.35 and
+// lld.
 const DependencyFile = "--dependency-file="
 
-// TraceLink has GNU ld say which files it tries to open. It says so on its standard output.
+// TraceLink makes GNU ld print the files that it tries to open, on standard output.
 const TraceLink = "-Wl,--verbose"
 
-// LinkOptions is the link of an executable or a shared library.
+// LinkOptions describes the link of an executable or a shared library.
 type LinkOptions struct {
-	Objects  []string // own objects and the linked device code, which names members of Archives
-	Whole    []string // static libraries of which all objects are linked
-	Archives []string // other static libraries, users before what they use
+	Objects  []string // own objects and the linked device code, which refers to members of Archives
+	Whole    []string // static libraries that are linked with all objects
+	Archives []string // other static libraries, dependents before their dependencies
 	Shared   []string // shared libraries, by file
 	Libs     []string // -l
 	LibDirs  []string // -L
 	CUDALibs []string // -l of the toolkit, last
 	CUDADirs []string // -L of the toolkit
 	RPaths   []string // "$ORIGIN/../lib"
-	Needed   []string // folders of the libraries that shared libraries need in turn: -rpath-link
+	Needed   []string // folders of the transitive dependencies of shared libraries: -rpath-link
 	SOName   string   // shared library: DT_SONAME
-	LTO      []string // of LTO
+	LTO      []string // options of type LTO
 	Flags    []string
 	Trace    bool   // the linker is GNU ld, and gets TraceLink
-	Depfile  string // written by the linker: every file it opened; "" for a linker that cannot
+	Depfile  string // the linker writes every file that it opened there; "" if it cannot
 	Output   string
 }
 
-// Link gives the argv of a host link. Archives stand in one group, since libraries of a manifest
+// Link returns the argv of a host link. Archives are in one group, since libraries of a manifest
 // may use each other in any order. Arguments from index 1 on may go into a response file.
 func Link(compiler string, l LinkOptions) []string {
 	argv := []string{compiler}
@@ -141,7 +142,7 @@ func Link(compiler string, l LinkOptions) []string {
 	return argv
 }
 
-// ForLinker hands words to the linker. -Wl, splits its value at commas, and nothing keeps one.
+// ForLinker passes words to the linker. -Wl, splits its value at commas, and nothing can quote one.
 func ForLinker(words ...string) (argv []string) {
 	if list := strings.Join(words, ","); strings.Count(list, ",") == len(words)-1 {
 		return []string{"-Wl," + list}

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// What options of a link say of the host code that it takes.
+// Which options of a link may hide references of host code.
 
-// exporting options of a link make symbols of a program visible to those that look them up by name
-// at run time.
+// exporting lists link options that make symbols of a program visible to lookups by name at run
+// time.
 var exporting = []string{"-rdynamic", "--export-dynamic", "-export-dynamic", "-E", "--dynamic-list", "--export-dynamic-symbol"}
 
-// harmless options of a link bring no host code and name no symbol; harmlessStarts are how others
-// begin.
+// harmless lists link options that add no host code and name no symbol; harmlessStarts lists
+// prefixes of others.
 var harmless = []string{"-s", "-S", "-pthread", "-pie", "-no-pie", "-static-libgcc", "-static-libstdc++",
 	"--as-needed", "--no-as-needed", "--gc-sections", "--no-gc-sections", "--no-undefined", "--enable-new-dtags", "--disable-new-dtags",
 	"--start-group", "--end-group", "--whole-archive", "--no-whole-archive", "--push-state", "--pop-state", "-Bsymbolic"}
@@ -21,11 +21,11 @@ var harmlessStarts = []string{"-O", "-g", "-W", "-m", "-f", "-z", "-rpath", "--r
 	"--no-warn", "--fatal-warnings", "--icf", "--threads", "--sort", "--exclude-libs", "-Map", "--print", "--dynamic-linker",
 	"--compress-debug-sections", "--no-allow", "--allow"}
 
-// operands are options whose value is the next word.
+// operands lists options whose value is the next word.
 var operands = []string{"-z", "-rpath", "--rpath", "-Map", "--dynamic-linker"}
 
-// HidesReferences names an option of a link by which host code that kbuild does not see may refer
-// to symbols; "" if there is none.
+// HidesReferences returns a link option by which host code that kbuild does not read may refer to
+// symbols, with the reason; "" if there is none.
 func HidesReferences(flags []string, stripUnused bool) string {
 	skip := false
 	for _, w := range LinkerWords(flags) {

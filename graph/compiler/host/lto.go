@@ -1,21 +1,20 @@
 package host
 
-// LTO says how host code is optimised across files: gcc knows one way, clang "full" and "thin".
+// LTO selects how host code is optimised across files: gcc has one kind, clang "full" and "thin".
 //
-// A link is one process of one thread, as the scheduler takes it for: its memory and its place
-// among others are those of a process. gcc would start several by way of make, lld as many threads
-// as there are processors. What the link makes is the same with any number of them (gcc 12, lld
-// 15), but not with another number of partitions; and gcc warns of several that one process
-// compiles in turn. A later option of the user's wins: -flto=auto -flto-partition=balanced,
-// -Wl,--thinlto-jobs=all.
+// A link must be one process with one thread, because the scheduler accounts for it as one. gcc
+// would start several processes by make, and lld one thread for each processor. The output does not
+// depend on their number (gcc 12, lld 15). It does depend on the number of partitions, and gcc
+// warns if one process compiles several. A user's option comes later and wins: -flto=auto
+// -flto-partition=balanced, -Wl,--thinlto-jobs=all.
 type LTO struct {
 	Family string // "gcc" or "clang"
 	Kind   string // "full" or "thin"
-	LD     string // of clang: the ld.lld to link with; "" for the one that it finds
+	LD     string // of clang: the ld.lld to link with; "" for the one that clang finds
 }
 
-// Compile gives the options of a compile. seed tells objects apart that are linked together: gcc
-// names sections and symbols after it, and at random without one.
+// Compile returns the options of a compile. seed identifies the object within a link: gcc derives
+// names of sections and symbols from it, and random names without one.
 func (h LTO) Compile(seed string) []string {
 	if h.Family == "gcc" {
 		return []string{"-flto", "-frandom-seed=" + seed}
@@ -23,7 +22,7 @@ func (h LTO) Compile(seed string) []string {
 	return []string{"-flto=" + h.Kind}
 }
 
-// Link gives the options of a link, with the optimisation level and debug information of the
+// Link returns the options of a link, with the optimisation level and debug information of the
 // compile.
 func (h LTO) Link(opt string, debug bool) []string {
 	var argv []string
@@ -40,10 +39,10 @@ func (h LTO) Link(opt string, debug bool) []string {
 	if h.LD != "" {
 		argv = append(argv, "--ld-path="+h.LD)
 	}
-	return append(argv, "-Wl,--thinlto-jobs=1") // one link takes objects of both kinds
+	return append(argv, "-Wl,--thinlto-jobs=1") // one link accepts objects of both kinds
 }
 
-// ArchiveWith is Archive by an ar that reads objects with a plugin. Arguments from index 5 on may
+// ArchiveWith is Archive with an ar that reads objects by a plugin. Arguments from index 5 on may
 // go into a response file.
 func ArchiveWith(plugin, ar, output string, members []string) []string {
 	return append([]string{ar, "--plugin", plugin, "qcsD", output}, members...)

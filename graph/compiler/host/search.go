@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Where a compiler searches is asked of the compiler: flags, variables of the environment, a
-// sysroot, -B and its own installation all have a say, and each compiler orders them by rules of
-// its own. gcc and clang answer alike (gcc 11 and 12, clang 15):
+// The search folders of a compiler depend on flags, environment variables, a sysroot, -B and its
+// own installation, in an order that each compiler defines. So kbuild queries the compiler. gcc and
+// clang answer alike (gcc 11 and 12, clang 15):
 //
 //	ignoring nonexistent directory "/usr/local/include/x86_64-linux-gnu"
 //	#include "..." search starts here:
@@ -18,31 +18,32 @@ import (
 //	 /usr/include/c++/12
 //	End of search list.
 
-// Search is where a compile looks for headers.
+// Search holds the folders in which a compile searches for headers.
 type Search struct {
 	Dirs    []string // in order, those of quoted includes first
-	Missing []string // folders that it would search, and that do not exist
+	Missing []string // folders that it would search but that do not exist
 
-	Placed bool // one of them is spelled by the name of the project's folder
+	Placed bool // one of them is an absolute path of or in the project's folder
 }
 
-// own are options that say what a compile reads, writes or defines, and nothing of where it
-// searches; true for those with a value of their own.
+// own lists options about what a compile reads, writes or defines that do not affect its search
+// folders; true for those with a separate value.
 var own = map[string]bool{
 	"-c": false, "-E": false, "-S": false, "-P": false, "-dU": false, "-dD": false, "-dM": false, "-M": false, "-MM": false, "-MD": false, "-MMD": false,
 	"-MP": false, "-MG": false, "-MV": false, "-o": true, "-MF": true, "-MT": true, "-MQ": true, "-x": true, "-D": true, "-U": true, "-include": true, "-imacros": true,
 	"-main-file-name": true, "-dependency-file": true, "-include-pch": true, "-fcuda-include-gpubinary": true,
 }
 
-// AskSearch turns the command of a gcc or clang into the question where it searches, which it
-// answers on its standard error. files are words of it that name what it reads and writes; language
-// is "" for the one that it names itself, or else C++.
+// AskSearch converts a gcc or clang command to a query for its search folders, which the compiler
+// prints on standard error. files are the words for the files that it reads and writes. language is
+// "" for the command's own, or else C++.
 func AskSearch(argv, files []string, language string) []string {
 	question := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
 		arg := argv[i]
 		step, before := 1, ""
-		if i+1 < len(argv) && slices.Contains([]string{"-Xclang", "-Xarch_host", "-Xarch_device"}, arg) { // before each word: -Xclang -MT -Xclang NAME
+		// Each word has its own: -Xclang -MT -Xclang NAME.
+		if i+1 < len(argv) && slices.Contains([]string{"-Xclang", "-Xarch_host", "-Xarch_device"}, arg) {
 			step, before, arg, i = 2, arg, argv[i+1], i+1
 		}
 		valued, mine := own[arg]
@@ -52,7 +53,7 @@ func AskSearch(argv, files []string, language string) []string {
 		case mine && valued:
 			i += step
 		case mine, slices.Contains(files, arg), strings.HasPrefix(arg, "-D"), strings.HasPrefix(arg, "-U"), strings.HasPrefix(arg, "-save-temps"),
-			strings.HasPrefix(arg, "-ftime-trace"), // which writes "-.json" where there is no output
+			strings.HasPrefix(arg, "-ftime-trace"), // without an output it writes "-.json"
 			strings.HasPrefix(arg, "-frandom-seed="), strings.HasPrefix(arg, "-cuid="), strings.HasPrefix(arg, "-fembed-offload-object="):
 		case before != "":
 			question = append(question, before, arg)
@@ -69,8 +70,8 @@ func AskSearch(argv, files []string, language string) []string {
 	return append(question, "-E", "-v", "-x", strings.TrimSuffix(language, "-cpp-output"), "/dev/null")
 }
 
-// ParseSearch reads the answer; ok is false if it is none. A driver that compiles for several
-// architectures answers for each.
+// ParseSearch parses the output of the query. ok is false if it has no list. A driver that compiles
+// for several architectures prints one for each.
 func ParseSearch(text string) (s Search, ok bool) {
 	listing := false
 	for line := range strings.Lines(text) {
@@ -96,9 +97,9 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// AskFolders turns the command of a driver into the question where it looks for programs and
-// libraries. Only what decides on that is left of it: -B, a sysroot, the machine, specs, another
-// installation, and response files, in which all of these may be.
+// AskFolders converts a driver command to a query for its folders of programs and libraries. It
+// keeps only the options that affect them: -B, a sysroot, the machine, specs, another installation,
+// and response files, which may contain any of these.
 func AskFolders(argv []string) []string {
 	question := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
@@ -114,27 +115,26 @@ func AskFolders(argv []string) []string {
 	return append(question, "-print-search-dirs")
 }
 
-// Redirects reports a command that may have its driver run other programs than those of its
-// installation.
+// Redirects reports whether a command may make its driver run programs outside of its installation.
 func Redirects(argv []string) bool {
 	return slices.ContainsFunc(argv, func(arg string) bool {
 		return strings.Contains(arg, "-B") || strings.Contains(arg, "--prefix") || strings.Contains(arg, "@") || strings.Contains(arg, "--sysroot") || strings.Contains(arg, "--config")
 	})
 }
 
-// RedirectsCompile is Redirects for a command that does not link: what is for the linker
-// (-Wl,-Bsymbolic, which CMake has in the flags of some projects' compiles, too) goes nowhere then.
+// RedirectsCompile is Redirects for a command that does not link. Its linker options
+// (-Wl,-Bsymbolic, which some CMake projects also pass to compiles) have no effect.
 func RedirectsCompile(argv []string) bool {
 	return Redirects(slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return strings.HasPrefix(arg, "-Wl,") }))
 }
 
-// Folders are where a driver looks for what it runs and what it links.
+// Folders holds the folders in which a driver searches for its programs and libraries.
 type Folders struct {
 	Programs, Libraries []string
-	Machine             string // what a gcc calls the machine that it compiles for, "x86_64-linux-gnu"
+	Machine             string // gcc's name of the target machine, "x86_64-linux-gnu"
 }
 
-// ParseFolders reads what -print-search-dirs says.
+// ParseFolders parses the output of -print-search-dirs.
 func ParseFolders(text string) (f Folders, ok bool) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -161,8 +161,8 @@ func folders(list string) (dirs []string) {
 	return dirs
 }
 
-// PreprocessOnly turns the command of a compile by a gcc or clang into one that writes the
-// preprocessed text. named is the source in argv, and source what it is.
+// PreprocessOnly converts a gcc or clang compile to a command that writes the preprocessed text. It
+// replaces the word named in argv by source.
 func PreprocessOnly(argv []string, named, source, output string) []string {
 	out := argv[:1:1]
 	for i := 1; i < len(argv); i++ {
@@ -170,7 +170,7 @@ func PreprocessOnly(argv []string, named, source, output string) []string {
 		case arg == "-o" || arg == "-MF" || arg == "-MT" || arg == "-MQ":
 			i++
 		case arg == "-Xclang" && i+3 < len(argv) && argv[i+1] == "-dependency-file":
-			i += 3 // before each word: -Xclang -dependency-file -Xclang NAME
+			i += 3 // each word has its own: -Xclang -dependency-file -Xclang NAME
 		case arg == "-c" || arg == "-E" || arg == "-MD" || arg == "-MMD" || arg == "-MP" || strings.HasPrefix(arg, "-save-temps"):
 		case arg == named:
 			out = append(out, source)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// SplitOptions tells options from their values: an option whose value is the next word is two
-// words, and a run of -Xclang A -Xclang B, whose words may belong together, is one option.
+// SplitOptions groups words into options with their values. An option whose value is the next word
+// is two words. A run of -Xclang A -Xclang B is one option, because its words may belong together.
 func SplitOptions(words []string) (options [][]string) {
 	for i := 0; i < len(words); i++ {
 		start := i
@@ -22,7 +22,7 @@ func SplitOptions(words []string) (options [][]string) {
 	return options
 }
 
-// passesOn reports an option that hands one word to another program.
+// passesOn reports whether option passes one word to another program.
 func passesOn(option string) bool {
 	switch option {
 	case "-Xclang", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xarch_host", "-Xarch_device", "-mllvm":
@@ -31,8 +31,8 @@ func passesOn(option string) bool {
 	return false
 }
 
-// ReadOptions reads the options of a compile of gcc or clang, with or without the names of its
-// files: what Compile was given, had it written them. sources are the words that are no options.
+// ReadOptions parses the options of a gcc or clang compile, with or without its files, into the
+// terms that Compile takes. sources are the words that are no options.
 func ReadOptions(words []string) (o Options, sources []string) {
 	for _, option := range SplitOptions(words) {
 		arg, value := option[0], strings.Join(option[1:], "")

@@ -8,30 +8,30 @@ import (
 	"sync"
 )
 
-// Command is a compile by nvcc, or a device link, as a user or another build tool writes it, read
-// so far that it can be taken apart.
+// Command is a compile or device link by nvcc that a user or another build tool wrote, parsed as
+// far as splitting needs.
 type Command struct {
-	Argv   []string      // without what follows here
-	Source string        // as it is written; of a link ""
-	Linked []string      // objects and archives of a device link, as they are written; nil of a compile
-	Output string        // that, or where nvcc puts it
+	Argv   []string      // without the arguments in the other fields
+	Source string        // as written; "" for a link
+	Linked []string      // objects and archives of a device link, as written; nil for a compile
+	Output string        // as written, or nvcc's default
 	Mode   string        // "whole", "rdc", "lto", as of a target
-	Deps   *Dependencies // the dependency file that is asked for; nil if there is none
+	Deps   *Dependencies // the requested dependency file; nil if there is none
 
-	CCBin string // the host compiler that is asked for, a program or a folder; ""
+	CCBin string // the host compiler of -ccbin, a program or a folder; or ""
 }
 
-// Dependencies is a dependency file as nvcc writes it.
+// Dependencies describes a dependency file as nvcc writes it.
 type Dependencies struct {
 	File   string
-	Target string // as it stands in the file: nvcc escapes nothing
+	Target string // as in the file: nvcc escapes nothing
 	Own    bool   // without headers of the system (-MMD)
 	Phony  bool   // with a rule without prerequisites for each header (-MP)
 }
 
-// takesValue are the options of nvcc whose value may be the next argument (--help of 11.8 to 13.5).
-// A value after one that is missing here is taken for a second source, and the command for one that
-// is not understood.
+// takesValue returns the nvcc options whose value may be the next argument (--help of 11.8 to
+// 13.5). If an option is missing here, its value looks like a second source, and ReadCommand
+// returns an error.
 var takesValue = sync.OnceValue(func() []string {
 	return strings.Fields(`-o --output-file -include --pre-include -l --library -D --define-macro -U --undefine-macro -I --include-path -isystem --system-include
 	-L --library-path -odir --output-directory -ccbin --compiler-bindir -arbin --archiver-binary -cudart --cudart -cudadevrt --cudadevrt -ldir --libdevice-directory
@@ -49,8 +49,8 @@ var takesValue = sync.OnceValue(func() []string {
 	-fdevice-sanitize --fdevice-sanitize -tile-preview --tile-preview -compress-mode --compress-mode -fatbin-options --fatbin-options`)
 })
 
-// wholeAlone are options whose effect is more than an output and a dependency file, or is not to
-// compile: the compiler runs as it is.
+// wholeAlone returns options that do not compile, or have effects beyond an output and a dependency
+// file. Their commands pass through unsplit.
 var wholeAlone = sync.OnceValue(func() []string {
 	return strings.Fields(`-E --preprocess -M --generate-dependencies -MM --generate-nonsystem-dependencies
 	-cuda --cuda -optix-ir --optix-ir -link --link -lib --lib -run --run -dryrun --dryrun -keep --keep -keep-dir --keep-dir
@@ -60,7 +60,7 @@ var wholeAlone = sync.OnceValue(func() []string {
 	-astoolspatch --compile-as-tools-patch -jobserver --jobserver`)
 })
 
-// emits is the ending of what an option has nvcc make; "" of any other option.
+// emits returns the extension of the output that an option selects; "" for any other option.
 func emits(option string) string {
 	switch option {
 	case "-c", "--compile", "-dc", "--device-c", "-dw", "--device-w":
@@ -71,8 +71,8 @@ func emits(option string) string {
 	return ""
 }
 
-// ReadCommand reads the arguments of nvcc, with the files of options written out. The error says
-// why kbuild leaves the command to nvcc.
+// ReadCommand parses the arguments of nvcc, with option files expanded. The error is the reason why
+// the command passes through to nvcc.
 func ReadCommand(argv []string) (*Command, error) {
 	r := commandReader{Command: Command{Argv: argv[:1:1], Mode: "whole"}}
 	options, err := SplitOptions(argv[1:])
@@ -87,13 +87,13 @@ func ReadCommand(argv []string) (*Command, error) {
 	return r.end()
 }
 
-// Option is an option in a command line of nvcc, or a word that is none.
+// Option is an option in an nvcc command line, or a word that is none.
 type Option struct {
-	Words       []string // as they are written: two where the value is the next word
-	Name, Value string   // around the first "=", or both words
+	Words       []string // as written: two if the value is the next word
+	Name, Value string   // split at the first "=", or the two words
 }
 
-// SplitOptions tells options from their values.
+// SplitOptions groups words into options with their values.
 func SplitOptions(words []string) (options []Option, err error) {
 	for i := 0; i < len(words); i++ {
 		o := Option{Words: words[i : i+1 : i+1]}
@@ -112,8 +112,8 @@ func SplitOptions(words []string) (options []Option, err error) {
 type commandReader struct {
 	Command
 	link        bool     // -dlink
-	inputs      []string // that are no options
-	emit        string   // the ending of what is made
+	inputs      []string // arguments that are no options
+	emit        string   // the extension of the output
 	deps, phony bool
 	ownDeps     bool // -MMD
 	depFile     string
@@ -121,7 +121,7 @@ type commandReader struct {
 	cuda        bool // -x cu
 }
 
-// option takes an argument, or an option with its value as the next argument.
+// option parses an argument, or an option with its value as the next argument.
 func (r *commandReader) option(arg, name, value string, separate bool) error {
 	once := func(to *string) error {
 		if *to != "" || value == "" {
@@ -174,7 +174,7 @@ func (r *commandReader) option(arg, name, value string, separate bool) error {
 	return nil
 }
 
-// mode notes what options say of the kind of device code, and of the source.
+// mode records options that select the mode, the source language or the host compiler.
 func (r *commandReader) mode(arg, name, value string) {
 	switch {
 	case name == "-x" || name == "--x":
@@ -190,7 +190,7 @@ func (r *commandReader) mode(arg, name, value string) {
 	}
 }
 
-// end checks that all is there.
+// end checks that the command is complete, and returns it.
 func (r *commandReader) end() (*Command, error) {
 	if r.link {
 		return r.endLink()
@@ -231,10 +231,10 @@ func (r *commandReader) end() (*Command, error) {
 	return &c, nil
 }
 
-// archOptions say for which architectures is compiled.
+// archOptions lists the options that select architectures.
 var archOptions = []string{"-arch", "--gpu-architecture", "-code", "--gpu-code", "-gencode", "--generate-code"}
 
-// WithoutArchs are the options of the command but those that say for which architectures.
+// WithoutArchs returns the options of the command except those that select architectures.
 func (c *Command) WithoutArchs() (options []string) {
 	for i := 1; i < len(c.Argv); i++ {
 		name, _, joined := strings.Cut(c.Argv[i], "=")
@@ -248,8 +248,8 @@ func (c *Command) WithoutArchs() (options []string) {
 	return options
 }
 
-// endLink is end for a device link. Whether a library is named before an object or behind it is one
-// to nvcc (11.8 and 13.5): nvlink gets all -l first, then the files.
+// endLink is end for a device link. The order of libraries and objects does not matter (11.8 and
+// 13.5): nvcc passes all -l to nvlink first, then the files.
 func (r *commandReader) endLink() (*Command, error) {
 	switch {
 	case len(r.inputs) == 0:
@@ -272,7 +272,7 @@ func (r *commandReader) endLink() (*Command, error) {
 	return &c, nil
 }
 
-// Archs are the virtual architectures that the command names, in its order.
+// Archs returns the virtual architectures that the command names, in order.
 func (c *Command) Archs() (archs []string) {
 	for _, arg := range c.Argv {
 		for _, word := range strings.FieldsFunc(arg, func(r rune) bool { return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z') }) {
@@ -284,8 +284,8 @@ func (c *Command) Archs() (archs []string) {
 	return archs
 }
 
-// Content is the dependency file for the files that the texts of all passes are of, in the order of
-// the passes. Of names nvcc escapes blanks alone.
+// Content returns the dependency file. files are those that the texts of all passes were
+// preprocessed from, in the order of the passes. In names nvcc escapes only blanks.
 func (d *Dependencies) Content(files []string) []byte {
 	var names []string
 	seen := map[string]bool{}

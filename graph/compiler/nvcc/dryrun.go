@@ -12,40 +12,42 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// nvcc is taken apart with its own words. `nvcc --dryrun --keep --keep-dir D` prints every command
-// that it would run, as shell text with stable names, and runs none; the files need not exist.
-// ParseDryRun reads that text, LearnCompile and LearnLink find out what each command is for, and
-// the planner makes an action of each.
+// kbuild splits nvcc by its dry run. `nvcc --dryrun --keep --keep-dir D` prints every command that
+// it would run, as shell text with stable names, and runs none; the files need not exist.
+// ParseDryRun parses that text, LearnCompile and LearnLink determine the purpose of each command,
+// and the planner creates an action for each.
 //
-// Nothing is taken from the place of a token or of a line: 11.8 starts with the architecture that
-// was named last, 12.4 with the host pass, and 13.3 added an option in the middle. A token means
-// something by the option before it or by being a file that another step writes; all others are
-// passed on as they are. A token that names a file in the kept folder and is neither stops the
-// learning, and the caller runs nvcc whole.
+// The parser never relies on the position of a token or a line: 11.8 starts with the architecture
+// that was named last, 12.4 with the host pass, and 13.3 added an option in the middle. A token has
+// a meaning by the option before it, or because it names a file that another step writes. All other
+// tokens are passed on unchanged. An unexplained token that names a file in the kept folder is an
+// error, and the caller runs nvcc unsplit.
 
-// The names that a question to `nvcc --dryrun` uses besides those of package compiler; no project
-// has them.
+// File names in queries to `nvcc --dryrun` besides those of package compiler; no project uses them.
 const (
 	AskSource = "kbuild_source.cu"
 	askKeep   = "kbuild_keep"
 	askStem   = "kbuild_source"
 )
 
-// DryRun is what nvcc says that it would run.
+// DryRun is the parsed output of nvcc --dryrun.
 type DryRun struct {
-	Env   []string // variables that nvcc sets for its steps, NAME=value, PATH left out: tools are run by path
+	// Variables that nvcc sets for its steps, NAME=value, without PATH: tools are run by path.
+	Env   []string
 	Steps []Step
-	Said  string // what the driver said besides, such as a warning about an old architecture
+	Said  string // other output, such as a warning about an old architecture
 }
 
-// Step is one command.
+// Step is one command of a dry run.
 type Step struct {
-	Tool string // "gcc" for any host compiler, "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink"; "" for what is not known
+	// "gcc" for any host compiler, "cicc", "ptxas", "fatbinary", "cudafe++", "nvlink"; "" if
+	// unknown.
+	Tool string
 	Argv []string
 }
 
-// Ask turns the argv of an nvcc command into the question that nvcc answers with its steps: the
-// same without its program, source, output and dependency file, which get names of their own.
+// Ask converts the argv of an nvcc command to the arguments of its dry run query. The query has no
+// program and no dependency file, and its own names for source and output.
 func Ask(argv []string, source, output, depfile string) []string {
 	question := []string{"--dryrun", "--keep", "--keep-dir", askKeep}
 	args := withoutRun(argv[1:])
@@ -65,8 +67,8 @@ func Ask(argv []string, source, output, depfile string) []string {
 	return question
 }
 
-// AskEnviron is the environment of a question: what nvcc takes from there is treated as Ask treats
-// a command.
+// AskEnviron returns the environment of a query. Options in the variables of nvcc are converted as
+// Ask converts arguments.
 func AskEnviron(env []string) []string {
 	env = slices.Clone(env)
 	for i, e := range env {
@@ -77,9 +79,8 @@ func AskEnviron(env []string) []string {
 	return env
 }
 
-// withoutRun leaves out how nvcc runs its steps: before 13.0 a dry run with -t is an error, and
-// since
-// 13.0 one with -time or -fdevice-time-trace writes the file.
+// withoutRun removes the options for how nvcc runs its steps. Before 13.0 a dry run with -t is an
+// error, and since 13.0 one with -time or -fdevice-time-trace writes the file.
 func withoutRun(args []string) (out []string) {
 	for i := 0; i < len(args); i++ {
 		name, _, joined := strings.Cut(args[i], "=")
@@ -93,7 +94,7 @@ func withoutRun(args []string) (out []string) {
 	return out
 }
 
-// ParseDryRun reads the output of nvcc --dryrun.
+// ParseDryRun parses the output of nvcc --dryrun.
 func ParseDryRun(text string) (DryRun, error) {
 	var d DryRun
 	assigned := map[string]string{} // 12.6 and newer: a step is "$CICC_PATH/cicc"
@@ -128,13 +129,12 @@ func ParseDryRun(text string) (DryRun, error) {
 	return d, nil
 }
 
-// redirectRE is the end of each step with -t (13.0 and newer): nvcc shows what the steps say when
-// all have ended.
+// redirectRE matches the redirection at the end of each step with -t (13.0 and newer): nvcc prints
+// the output of all steps after they have ended.
 var redirectRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` > \S+ 2>\S+\s*$`) })
 
-// forSteps is a value as the steps get it. NVIDIA's nvcc.profile puts "$(TOP)/lib:" in front of
-// LD_LIBRARY_PATH, and where that was empty the end of it stands for the folder that a step runs
-// in.
+// forSteps returns the value of a variable for the steps. NVIDIA's nvcc.profile puts "$(TOP)/lib:"
+// in front of LD_LIBRARY_PATH. If that was empty, the trailing entry means the working directory.
 func forSteps(name, value string) string {
 	if name == "LD_LIBRARY_PATH" {
 		return compiler.LibraryPath(value)
@@ -142,26 +142,26 @@ func forSteps(name, value string) string {
 	return strings.TrimSpace(value)
 }
 
-// ownVariable reports a variable that nvcc sets for itself: what it says is in the steps. PATH is
-// not needed where tools are run by path.
+// ownVariable reports whether nvcc sets a variable for itself: its value is part of the steps. PATH
+// is not needed because tools are run by path.
 func ownVariable(name string) bool {
 	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "NVCC_") || strings.HasSuffix(name, "_FLAGS") ||
 		slices.Contains([]string{"TOP", "PATH", "CICC_PATH", "CUDA_ROOT", "INCLUDES", "SYSTEM_INCLUDES", "LIBRARIES"}, name)
 }
 
-// runsTool reports that what looks like the value of a variable is a step with a variable of its
+// runsTool reports whether the apparent value of an assignment is a step with a variable of its
 // own: NAME=value cicc ...
 func runsTool(value string) bool {
 	words := strings.Fields(value)
 	return slices.ContainsFunc(words[min(1, len(words)):], func(w string) bool { return isTool(path.Base(strings.Trim(w, `"'`))) })
 }
 
-// isTool reports a program of the toolkit that is understood.
+// isTool reports whether name is a program of the toolkit that kbuild understands.
 func isTool(name string) bool {
 	return slices.Contains(Programs, name) || name == TileIRAS
 }
 
-// toolOf names the tool of a step, "" for one that is not known.
+// toolOf returns the tool of a step, "" if unknown.
 func toolOf(argv []string) string {
 	switch base := path.Base(argv[0]); {
 	case isTool(base):

@@ -8,10 +8,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// What nvcc hands on to the host compiler, and what its host code is compiled and linked with.
+// What nvcc passes to the host compiler, and how its host code is compiled and linked.
 
-// HostOptions gives the options of nvcc that are for the host compiler: -Xcompiler hands on a list,
-// whose commas "\," does not split.
+// HostOptions returns the options that nvcc passes to the host compiler. -Xcompiler takes a list,
+// in which "\," is a comma that does not split.
 func HostOptions(nvcc []string) (options []string) {
 	for i := 0; i < len(nvcc); i++ {
 		name, list, joined := strings.Cut(nvcc[i], "=")
@@ -27,11 +27,11 @@ func HostOptions(nvcc []string) (options []string) {
 	return options
 }
 
-// HostHeaders are what the host code that cudafe++ makes includes of the toolkit, besides what all
+// HostHeaders lists the toolkit headers that cudafe++'s output includes, besides those that all
 // sources include.
 var HostHeaders = []string{"crt/host_runtime.h", "crt/host_defines.h", "crt/func_macro.h", "crt/storage_class.h", "math_constants.h", "fatbinary_section.h"}
 
-// Preprocesses are the commands by which nvcc preprocesses, by what its dry run says of a compile.
+// Preprocesses returns the preprocessor commands in nvcc's dry run of a compile.
 func Preprocesses(text string) (argvs [][]string, err error) {
 	d, err := ParseDryRun(text)
 	if err != nil {
@@ -45,8 +45,8 @@ func Preprocesses(text string) (argvs [][]string, err error) {
 	return argvs, nil
 }
 
-// RuntimeLibs are the toolkit's libraries that a program with device code links. cudart is
-// "static", "shared" or "none", and shared what -l names the shared one by, "" for cudart.
+// RuntimeLibs returns the toolkit's libraries that a program with device code links. cudart is
+// "static", "shared" or "none". shared is the -l name of the shared runtime, "" for cudart.
 func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 	var libs []string
 	if deviceLink {
@@ -63,17 +63,17 @@ func RuntimeLibs(cudart, shared string, deviceLink bool) []string {
 	return append(libs, "rt", "pthread", "dl")
 }
 
-// Toolkit is the tool of passes that run no host compiler, in keys: another host compiler changes
-// the texts that they read or nothing.
+// Toolkit is the tool, in keys, of passes that run no host compiler. Another host compiler can
+// affect them only through the texts that they read.
 const Toolkit = "toolkit"
 
-// Programs are the programs of a toolkit that nvcc runs.
+// Programs lists the programs of a toolkit that nvcc runs.
 var Programs = []string{"cicc", "cudafe++", "ptxas", "fatbinary", "nvlink"}
 
 // TileIRAS is the program that compiles tile code. A toolkit may lack it (13.1 and newer).
 const TileIRAS = "tileiras"
 
-// Missing says which of Programs a toolkit lacks, "" if none. programs are paths by name.
+// Missing returns which of Programs a toolkit lacks, "" if none. programs maps names to paths.
 func Missing(programs map[string]string) string {
 	for _, name := range Programs {
 		if programs[name] == "" {
@@ -83,5 +83,5 @@ func Missing(programs map[string]string) string {
 	return ""
 }
 
-// Libraries are what links take of a toolkit; the last one only where cudart = "shared".
+// Libraries lists the toolkit libraries that links use; the last one only if cudart = "shared".
 var Libraries = []string{"libcudadevrt.a", "libcudart_static.a", "libcudart.so"}

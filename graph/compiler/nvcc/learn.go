@@ -9,16 +9,18 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// learner finds out what each file of a dry run is.
+// learner determines the role of each file in a dry run.
 type learner struct {
 	files map[string]Role   // by name in the dry run
-	texts []*Pass           // that preprocess
+	texts []*Pass           // preprocessor passes
 	stubs map[string]string // architecture by file name without folder
-	stub  string            // the one that the host code includes
-	tile  string            // the file name without folder of the second fatbin that a stub includes, of tile code
+	stub  string            // the stub that the host code includes
+
+	// File name without folder of the second fatbin that a stub includes, that of tile code.
+	tile string
 }
 
-// step reads one command.
+// step parses one command of the dry run.
 func (l *learner) step(s Step) (*Pass, error) {
 	if s.Tool == "" {
 		return nil, fmt.Errorf("nvcc --dryrun shows a step that is not known: %s", path.Base(s.Argv[0]))
@@ -40,7 +42,8 @@ func (l *learner) step(s Step) (*Pass, error) {
 		if i+1 < len(s.Argv) {
 			next = s.Argv[i+1]
 		}
-		if a == "-jobserver" || a == "--jobserver" { // how it runs, and not what it makes: kbuild has a jobserver of its own
+		// Affects how it runs, not its output: kbuild has a jobserver of its own.
+		if a == "-jobserver" || a == "--jobserver" {
 			continue
 		}
 		handled, skip := l.option(p, s, a, next)
@@ -60,7 +63,7 @@ func (l *learner) step(s Step) (*Pass, error) {
 	return p, nil
 }
 
-// archOf is the architecture that a step is for, "" if the tool has none.
+// archOf returns the architecture of a step, "" if the tool has none.
 func archOf(s Step) (string, error) {
 	if !slices.Contains([]string{"cicc", "ptxas", "tileiras", "nvlink"}, s.Tool) {
 		return "", nil
@@ -78,8 +81,8 @@ func archOf(s Step) (string, error) {
 	return "", fmt.Errorf("%s does not say for which architecture it runs", s.Tool)
 }
 
-// option reads an argument whose meaning a tool fixes, and says how many arguments after it belong
-// to it.
+// option parses an argument whose meaning depends on the tool. skip is the number of further
+// arguments that belong to it.
 func (l *learner) option(p *Pass, s Step, a, next string) (handled bool, skip int) {
 	var w word
 	switch s.Tool {
@@ -124,11 +127,10 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	var w word
 	cudafe := s.Tool == "cudafe++"
 	switch a {
-	case "--gen_module_id_file": // the id is given
+	case "--gen_module_id_file": // kbuild supplies the id
 		return true, 0
 	case "--gen_c_file_name", "--gen_device_file_name":
-		// nobody reads that of cicc, and without the option cicc writes it into the folder it runs
-		// in
+		// No pass reads cicc's, but without the option cicc writes it into its working directory.
 		w = word{role: RoleScratch.Of(strings.TrimPrefix(path.Ext(next), "."))}
 		if cudafe {
 			w = l.writes(p, next, RoleHostCode)
@@ -169,8 +171,8 @@ func (l *learner) frontEnd(p *Pass, s Step, a, next string) (handled bool, skip 
 	return true, 1
 }
 
-// fatbinary writes one of two forms: the plain file is taken, and the C text where the step after
-// reads it, of a device link and of an object with tile code.
+// fatbinary parses the outputs of fatbinary, which writes two forms. kbuild keeps the plain file,
+// but the C text if the next step reads that, in a device link or an object with tile code.
 func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) {
 	asText := slices.Contains(s.Argv, "-link") || l.tile != ""
 	option, file, ok := strings.Cut(a, "=")
@@ -182,7 +184,7 @@ func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) 
 		return true, 0
 	case option == "--create":
 	case !asText:
-		l.files[file] = RoleFatbinC // included by the stub under a name of our own
+		l.files[file] = RoleFatbinC // the stub includes it under kbuild's name
 		return true, 0
 	case path.Base(file) == l.tile:
 		role = RoleTileC
@@ -195,14 +197,14 @@ func (l *learner) fatbinary(p *Pass, s Step, a string) (handled bool, skip int) 
 	return true, 0
 }
 
-// The names under which generated host code includes other generated files.
+// The names by which generated host code includes other generated files.
 const (
 	StubName   = "kernels.stub.c"
 	FatbinName = "kernels.fatbin.c"
 	TileName   = "kernels.tile.fatbin.c"
 )
 
-// writes notes an output. The output of the whole command keeps its role.
+// writes records an output. The output of the unsplit command keeps its role.
 func (l *learner) writes(p *Pass, file string, role Role) word {
 	if l.files[file] == RoleOutput {
 		role = RoleOutput
@@ -227,8 +229,8 @@ func (l *learner) reads(p *Pass, role Role) word {
 	return word{role: role}
 }
 
-// plain is an argument without an option before it: a file of an earlier step, alone or at the end
-// of something like --image3=kind=elf,sm=80,file=F, or text to pass on.
+// plain parses an argument without an option before it: a file of an earlier step, or text to pass
+// on. The file may be the end of an argument like --image3=kind=elf,sm=80,file=F.
 func (l *learner) plain(p *Pass, a string) error {
 	file, at := a, 0
 	if i := strings.Index(a, askKeep+"/"); i > 0 {
@@ -260,8 +262,7 @@ func (l *learner) plain(p *Pass, a string) error {
 	return nil
 }
 
-// textFor gives a preprocessed text the role that its reader decides: of cicc's architecture, or
-// the host's.
+// textFor sets the role of a preprocessed text by its reader: cicc's architecture, or the host.
 func (l *learner) textFor(p *Pass, file string, role Role) (Role, error) {
 	arch := p.Arch
 	if p.Tool == "cudafe++" {
@@ -285,13 +286,13 @@ func (l *learner) textFor(p *Pass, file string, role Role) (Role, error) {
 	return want, nil
 }
 
-// LearnHostText finds, in what nvcc would run for a dependency file, the pass that preprocesses for
-// the host. Where nvcc makes no object it does so for the names of the files alone, and without a
-// dependency file not at all.
+// LearnHostText returns the pass that preprocesses for the host, from a dry run of a command that
+// writes a dependency file. A command without an object preprocesses for the host only for the
+// names of files, and only if it writes a dependency file.
 func LearnHostText(text string) (*Pass, error) {
 	var steps strings.Builder
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "#$ -- Filter Dependencies -- ") { // which nvcc does itself
+		if !strings.HasPrefix(line, "#$ -- Filter Dependencies -- ") { // nvcc does that itself
 			steps.WriteString(line)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package nvcc knows NVIDIA's compiler driver: its command lines, the passes that it runs, the
-// links, and what nvlink says. It is pure: it runs nothing and looks nothing up.
+// Package nvcc knows NVIDIA's compiler driver: its command lines, the passes that it runs, its
+// links, and the messages of nvlink. It is pure: it runs no program and reads no file.
 package nvcc
 
 import (
@@ -12,16 +12,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Driver builds nvcc command lines. Every command names the host compiler: left alone, nvcc 11.8 of
-// Debian asks one gcc for its version and compiles with another.
+// Driver builds nvcc command lines. Every command names the host compiler: without that, nvcc 11.8
+// of Debian queries one gcc for its version and compiles with another.
 type Driver struct {
 	Path    string // of nvcc
 	HostCXX string // -ccbin
-	LibDir  string // holds the toolkit's libraries where nvcc names a folder that is not there; else ""
+	LibDir  string // the toolkit's library folder if nvcc passes one that does not exist; else ""
 }
 
-// Compile gives the argv that compiles one source. For an object nvcc keeps its temporary files
-// beside the output (--objdir-as-tempdir), which takes the process id out of the object's symbols.
+// Compile returns the argv that compiles one source. For an object, nvcc keeps its temporary files
+// beside the output (--objdir-as-tempdir), which keeps the process id out of the object's symbols.
 func (d Driver) Compile(c compiler.Compile, o compiler.Options) []string {
 	argv := d.start()
 	switch {
@@ -46,9 +46,9 @@ func (d Driver) Compile(c compiler.Compile, o compiler.Options) []string {
 	return append(argv, "-MD", "-MF", c.Depfile, "-o", c.Output, c.Source)
 }
 
-// LTOIR gives the argv that leaves the LTO-IR of one architecture in the folder keep, and PTX of
-// the same if c.Codes has it, under the names that it returns: no nvcc up to 12.4 has an option
-// that writes LTO-IR.
+// LTOIR returns the argv that leaves the LTO-IR of one architecture in the folder keep, and its PTX
+// if c.Codes has that. ltoir and ptx are the file names. No nvcc up to 12.4 has an option that
+// writes LTO-IR.
 func (d Driver) LTOIR(c compiler.Compile, keep string, o compiler.Options) (argv []string, ltoir, ptx string) {
 	c.Emit, c.Mode = "", "lto"
 	c.Output = keep + "/out.o"
@@ -76,7 +76,7 @@ func args(o compiler.Options) []string {
 	case "":
 	case "0", "1", "2", "3":
 		add("-O" + o.Opt)
-	default: // nvcc wants a number
+	default: // nvcc accepts only numbers
 		add("-Xcompiler", "-O"+o.Opt)
 	}
 	argv = append(argv, floats(o)...)
@@ -124,7 +124,7 @@ func floats(o compiler.Options) []string {
 	return argv
 }
 
-// Gencodes gives one -gencode per code, in order: arch=compute_90,code=sm_90.
+// Gencodes returns one -gencode for each code, in order: arch=compute_90,code=sm_90.
 func Gencodes(codes []gencode.Code) []string {
 	var argv []string
 	for _, c := range codes {
@@ -133,32 +133,32 @@ func Gencodes(codes []gencode.Code) []string {
 	return argv
 }
 
-// KeepAll is the option of nvlink that keeps what no host code refers to.
+// KeepAll is the option that makes nvlink keep code that no host code refers to.
 const KeepAll = "-ignore-host-info"
 
-// DeviceLink is one device link.
+// DeviceLink describes one device link.
 type DeviceLink struct {
 	Inputs  []string // objects and archives
 	Output  string
 	Codes   []gencode.Code // SASS
 	LTO     bool
-	KeepAll bool     // keep what no host code of Inputs refers to
+	KeepAll bool     // keep code that no host code of Inputs refers to
 	Emit    string   // "" for an object, or "cubin", "fatbin", "ptx"
 	NVLink  []string // extra flags
 }
 
-// DeviceLink gives the argv of `nvcc -dlink`. All but nvcc itself may go into an options file: for
-// links nvcc hands very long lists on to nvlink and g++ in files of its own (11.8; it does not for
-// compiles).
+// DeviceLink returns the argv of `nvcc -dlink`. All but nvcc itself may go into an options file:
+// for links nvcc passes very long lists to nvlink and g++ in files of its own (11.8; it does not
+// for compiles).
 //
-// Its registration functions are hidden. Exported, those of a program take the place of a shared
-// library's for a static library that both link, and the shared library's kernels are never
-// registered.
+// The registration functions are hidden. Suppose that a program and a shared library link the same
+// static library. The program's exported functions would replace those of the shared library, whose
+// kernels would never be registered.
 //
-// Objects of nvcc say which kernels and variables their host code refers to; if nvlink sees such
-// objects only, it drops what none of them refers to, with status 0. What a plain C++ file refers
-// to would vanish, and is added to what the objects say (graph.HostRefs); where nobody can know it,
-// KeepAll keeps everything.
+// Objects of nvcc record which kernels and variables their host code refers to. If all its inputs
+// have such records, nvlink drops what none of them refers to, with status 0. It would drop what
+// only a plain C++ file refers to. Such references are therefore added to the records
+// (graph.HostRefs). Where they cannot be determined, KeepAll keeps everything.
 func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 	argv := append(d.start(), "-dlink")
 	if l.LTO {
@@ -195,12 +195,12 @@ func (d Driver) DeviceLink(l DeviceLink, o compiler.Options) []string {
 	return append(argv, l.Inputs...)
 }
 
-// Packing are those of nvcc's options that say how fatbinary packs code: a link takes them, too.
-// others are the rest.
+// Packing returns the nvcc options for fatbinary's packing, which a link accepts as well. others
+// are the rest.
 func Packing(flags []string) (packing, others []string) {
 	all, err := SplitOptions(flags)
 	if err != nil {
-		return nil, flags // nvcc refuses them where it compiles
+		return nil, flags // nvcc rejects them in the compile
 	}
 	for _, o := range all {
 		switch "-" + strings.TrimLeft(o.Name, "-") {

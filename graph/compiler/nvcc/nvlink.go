@@ -7,18 +7,19 @@ import (
 	"sync"
 )
 
-// Arithmetic is the option by which an LTO link of CUDA 13 computes as cicc did for its code: its
-// nvlink reads the options that the code records, and forgets three of them (13.0 to 13.5; 11.8 and
-// 12.4 do not).
+// Arithmetic returns the option that makes an LTO link of CUDA 13 compute as cicc did. Its nvlink
+// reads the options that the code records, but ignores three of them (13.0 to 13.5; 11.8 and 12.4
+// do not).
 func Arithmetic(ftz, precDiv, fmad bool) string {
 	digit := map[bool]int{true: 1}
 	return fmt.Sprintf("-Xnvvm=-ftz=%d,-prec-div=%d,-fma=%d", digit[ftz], digit[precDiv], digit[fmad])
 }
 
-// Fault is a message of nvlink that means the linked program lacks code, whatever the exit status.
+// Fault is a message of nvlink that means that the linked program lacks code, whatever the exit
+// status.
 type Fault struct {
 	Kind    string // "partial-lto", "no-arch", "no-lto", "error"
-	Culprit string // "libspectra.a:legacy.o" or "a.o"; "" where the message names none
+	Culprit string // "libspectra.a:legacy.o" or "a.o"; "" if the message names none
 	Arch    string // "sm_80" for no-arch
 	Line    string // the message as printed
 }
@@ -30,13 +31,13 @@ var (
 	errorRE   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nvlink (error|fatal)\s*:`) })
 )
 
-// RefusesLTOIR reports that nvlink did not understand some LTO-IR, most likely that of a newer
-// toolkit. It does not say which (11.8 to 13.5).
+// RefusesLTOIR reports whether nvlink could not read some LTO-IR, most likely that of a newer
+// toolkit. The message does not name the file (11.8 to 13.5).
 func RefusesLTOIR(output string) bool { return strings.Contains(output, "elfLink nvvm error") }
 
-// ReadNVLink sorts what a device link printed. nonLTO lists the inputs that are known not to be
-// LTO-IR, as "file" or "file:member"; the "not built for LTO" line about one of them is expected
-// and left out of text. Everything else is kept in text; faults are what must fail the build.
+// ReadNVLink parses the output of a device link. nonLTO lists the inputs that are known not to be
+// LTO-IR, as "file" or "file:member". A "not built for LTO" line about one of them is expected and
+// removed from text. text keeps everything else; faults must fail the build.
 func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
 	expected := map[string]bool{}
 	for _, f := range nonLTO {
@@ -63,8 +64,8 @@ func ReadNVLink(output string, nonLTO []string) (text string, faults []Fault) {
 	return strings.Join(keep, ""), faults
 }
 
-// isExpected matches "dir/lib.a:member.o" against "dir/lib.a:member.o", "dir/lib.a", and the
-// toolkit's own libcudadevrt.a, which is machine code by nature.
+// isExpected reports whether culprit, its archive, or the toolkit's own libcudadevrt.a is expected.
+// The last is always machine code.
 func isExpected(expected map[string]bool, culprit string) bool {
 	file, _, _ := strings.Cut(culprit, ":")
 	return expected[culprit] || expected[file] || strings.HasSuffix(file, "libcudadevrt.a") || file == "libcudadevrt"

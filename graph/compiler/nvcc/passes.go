@@ -8,54 +8,57 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// Role is what a file is to the passes of one compile or link. Roles of an architecture carry it
-// after a colon: "ptx:compute_80", "cubin:sm_80".
+// Role is the purpose of a file in the passes of one compile or link. Roles of an architecture
+// carry it after a colon: "ptx:compute_80", "cubin:sm_80".
 type Role string
 
 // The roles of files.
 const (
 	RoleSource    Role = "source"    // the .cu file
-	RoleNamed     Role = "named"     // the same for a pass that does not read it
-	RoleOutput    Role = "output"    // what the whole nvcc command makes
-	RoleText      Role = "text"      // preprocessed: "text:compute_80"; "text:host" for the host's pass
+	RoleNamed     Role = "named"     // the .cu file in a pass that does not read it
+	RoleOutput    Role = "output"    // the output of the unsplit nvcc command
+	RoleText      Role = "text"      // preprocessed: "text:compute_80", "text:host"
 	RolePTX       Role = "ptx"       // "ptx:compute_80"
-	RoleUnchecked Role = "unchecked" // "unchecked:compute_90": PTX that a check lets pass, or not
+	RoleUnchecked Role = "unchecked" // "unchecked:compute_90": PTX before its check
 	RoleLTOIR     Role = "ltoir"     // "ltoir:compute_80"
-	RoleStub      Role = "stub"      // "stub:compute_80": host code that launches and registers kernels
+	RoleStub      Role = "stub"      // "stub:compute_80": launches and registers kernels
 	RoleCubin     Role = "cubin"     // "cubin:sm_80"
 	RoleFatbin    Role = "fatbin"    // device code of all architectures
-	RoleFatbinC   Role = "fatbin.c"  // the same as C text
+	RoleFatbinC   Role = "fatbin.c"  // RoleFatbin as C text
 	RoleHostCode  Role = "cudafe"    // cudafe1.cpp: the source with its device code taken out
 	RoleModuleID  Role = "module_id" // a name for the source that is unique in a program
-	RoleRegister  Role = "reg.c"     // "reg.c:sm_80": nvlink's list of the modules that it linked
-	RoleTileIR    Role = "tilebc"    // "tilebc:compute_100": what cicc makes of tile functions (13.3 and newer)
+	RoleRegister  Role = "reg.c"     // "reg.c:sm_80": nvlink's list of linked modules
+	// "tilebc:compute_100": cicc's output for tile functions (13.3 and newer).
+	RoleTileIR    Role = "tilebc"
 	RoleTileCubin Role = "tile.cubin"
-	RoleTileC     Role = "tile.fatbin.c" // tile code of all architectures as C text: a second fatbin in the object
+	RoleTileC     Role = "tile.fatbin.c" // all tile code as C text: a second fatbin
 	RoleScratch   Role = "scratch"       // "scratch:gpu": written and never read
-	RoleLinkInput Role = "inputs"        // stands for all inputs of a device link
+	RoleLinkInput Role = "inputs"        // represents all inputs of a device link
 )
 
-// Of gives the role of an architecture.
+// Of returns the role for an architecture.
 func (r Role) Of(arch string) Role { return r + ":" + Role(arch) }
 
 // Pass is one command of nvcc with roles in place of its files.
 type Pass struct {
 	Tool string
-	Arch string // "compute_80" for preprocess and cicc, "sm_80" for ptxas and nvlink; "host"; "" if of none
+
+	// "compute_80" for preprocess and cicc, "sm_80" for ptxas and nvlink; "host"; "" if none.
+	Arch string
 	argv []word
 	In   []Role // in the order of the command line
 	Out  []Role
 }
 
-// word is an argument with a role inside it: prefix, file, suffix. Without a role it is prefix
-// alone.
+// word is an argument that may contain a role: prefix, file, suffix. Without a role it is the
+// prefix alone.
 type word struct {
 	prefix string
 	role   Role
 	suffix string
 }
 
-// Argv gives the command with a file for each role. The program is program.
+// Argv returns the command with its program and the file of each role.
 func (p *Pass) Argv(program string, file func(Role) string) []string {
 	out := []string{program}
 	for _, w := range p.argv {
@@ -72,31 +75,37 @@ func (p *Pass) Argv(program string, file func(Role) string) []string {
 	return out
 }
 
-// Inputs is the word that stands for all inputs in the argv of an nvlink pass.
+// Inputs is the placeholder for all inputs in the argv of an nvlink pass.
 const Inputs = "<inputs>"
 
-// ListMacro is the macro that spells all architectures of a compile in every pass of it.
+// ListMacro is the macro that lists all architectures of a compile in each of its passes.
 const ListMacro = "__CUDA_ARCH_LIST__"
 
-// CompilePasses is one `nvcc -c`, `-dc`, `-ptx`, `-cubin` or `-fatbin` taken apart.
+// CompilePasses holds the passes of one `nvcc -c`, `-dc`, `-ptx`, `-cubin` or `-fatbin`.
 type CompilePasses struct {
 	Env        []string
 	Preprocess map[string]*Pass // by "compute_80" and "host"; each writes one RoleText
 	CICC       []*Pass          // one for each virtual architecture
-	Checks     []*Pass          // ptxas that writes nothing: whether it ends well decides if the PTX is taken (13.0 and newer, from compute_90 on)
-	PTXAS      []*Pass
-	TileIRAS   []*Pass // compile tile code
-	Fatbinary  *Pass   // nil if the output is PTX or a cubin, or has tile code alone; writes RoleFatbin or RoleOutput, or RoleFatbinC beside tile code
-	TileFatbin *Pass   // writes RoleTileC; nil without tile code
-	Cudafe     *Pass   // nil if the output is no object
-	Host       *Pass   // g++ -c of RoleHostCode, nil if the output is no object
-	Primary    string  // the architecture whose stub the host code includes
+
+	// Ptxas without output: its exit status decides whether the PTX is used (13.0 and newer, from
+	// compute_90 on).
+	Checks   []*Pass
+	PTXAS    []*Pass
+	TileIRAS []*Pass // compile tile code
+
+	// Nil if the output is PTX or a cubin, or has only tile code; writes RoleFatbin or RoleOutput,
+	// or RoleFatbinC beside tile code.
+	Fatbinary  *Pass
+	TileFatbin *Pass  // writes RoleTileC; nil without tile code
+	Cudafe     *Pass  // nil if the output is no object
+	Host       *Pass  // g++ -c of RoleHostCode, nil if the output is no object
+	Primary    string // the architecture whose stub the host code includes
 	Said       string
 
 	texts []*Pass
 }
 
-// LinkPasses is one `nvcc -dlink` taken apart.
+// LinkPasses holds the passes of one `nvcc -dlink`.
 type LinkPasses struct {
 	Env       []string
 	NVLink    []*Pass
@@ -105,7 +114,7 @@ type LinkPasses struct {
 	Said      string
 }
 
-// LearnCompile finds the passes of a compile.
+// LearnCompile parses the dry run of a compile into its passes.
 func LearnCompile(text string) (*CompilePasses, error) {
 	d, err := ParseDryRun(text)
 	if err != nil {
@@ -129,12 +138,12 @@ func LearnCompile(text string) (*CompilePasses, error) {
 	return c, c.complete()
 }
 
-// place puts a pass where it belongs.
+// place stores a pass by its tool.
 func (c *CompilePasses) place(p *Pass) error {
 	twice := false
 	switch p.Tool {
 	case "preprocess":
-		c.texts = append(c.texts, p) // it is known for which architecture when it is read
+		c.texts = append(c.texts, p) // the pass that reads it determines its architecture
 	case "cicc":
 		c.CICC = append(c.CICC, p)
 	case "ptxas":
@@ -163,8 +172,8 @@ func (c *CompilePasses) place(p *Pass) error {
 	return nil
 }
 
-// check places a pass that looks at PTX and writes nothing between cicc and all that read the PTX:
-// it is what hands it on.
+// check inserts a pass that checks PTX and writes nothing between cicc and the readers of the PTX.
+// The pass gets the checked PTX as its output.
 func (c *CompilePasses) check(p *Pass) error {
 	i := slices.IndexFunc(c.CICC, func(cicc *Pass) bool { return cicc.Arch == p.Arch })
 	if i < 0 || len(p.In) != 1 || !slices.Contains(c.CICC[i].Out, p.In[0]) {
@@ -178,7 +187,7 @@ func (c *CompilePasses) check(p *Pass) error {
 	return nil
 }
 
-// rename gives a file of p another role.
+// rename changes the role of a file of p.
 func (p *Pass) rename(from, to Role) {
 	for i := range p.argv {
 		if p.argv[i].role == from {
@@ -194,7 +203,7 @@ func (p *Pass) rename(from, to Role) {
 	}
 }
 
-// complete checks that every file that a pass reads is made by another.
+// complete checks that every file that a pass reads is written by another.
 func (c *CompilePasses) complete() error {
 	all := slices.Concat(c.CICC, c.Checks, c.PTXAS, c.TileIRAS)
 	for _, p := range c.texts {
@@ -232,7 +241,7 @@ func (c *CompilePasses) complete() error {
 	return nil
 }
 
-// drop leaves out files that nobody reads, with the options words before each.
+// drop removes files that no pass reads, and the options words before each.
 func (p *Pass) drop(options int, kinds ...Role) {
 	for i := options; i < len(p.argv); i++ {
 		if slices.Contains(kinds, p.argv[i].role.kind()) {
@@ -243,8 +252,8 @@ func (p *Pass) drop(options int, kinds ...Role) {
 	p.Out = slices.DeleteFunc(p.Out, func(r Role) bool { return slices.Contains(kinds, r.kind()) })
 }
 
-// complete wants every pass to write something, and a writer for each file, one only, except those
-// given from outside.
+// complete checks that every pass writes something, and that each file has exactly one writer. The
+// roles given have none.
 func complete(all []*Pass, given ...Role) error {
 	made := map[Role]bool{}
 	for _, p := range all {
@@ -271,7 +280,7 @@ func complete(all []*Pass, given ...Role) error {
 	return nil
 }
 
-// LearnLink finds the passes of a device link.
+// LearnLink parses the dry run of a device link into its passes.
 func LearnLink(text string) (*LinkPasses, error) {
 	d, err := ParseDryRun(text)
 	if err != nil {
@@ -300,7 +309,7 @@ func LearnLink(text string) (*LinkPasses, error) {
 	if len(c.NVLink) == 0 {
 		return nil, fmt.Errorf("a device link does not run nvlink")
 	}
-	if c.Host == nil { // for -ptx nvcc asks for it, and nvlink does not write it
+	if c.Host == nil { // for -ptx nvcc requests it, but nvlink does not write it
 		for _, p := range c.NVLink {
 			p.drop(0, RoleRegister)
 		}

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// Two readers stand between an argument of nvcc and the program that gets it. nvcc splits the
-// values of its list options (-D, -I, -isystem, -L, -X...) at commas, where 11.8 takes brackets for
-// quotes, too; a backslash keeps a character. What is left it writes into a command for a shell:
-// within double quotes, where it escapes nothing but '"', or for -X... without quotes. Folders are
-// an exception: nvcc keeps their backslashes, and only quotes around a folder keep its commas.
+// Two parsers process an argument of nvcc before the program gets it. nvcc splits the values of its
+// list options (-D, -I, -isystem, -L, -X...) at commas. 11.8 treats brackets as quotes, too, and a
+// backslash protects a character. nvcc then writes the result into a shell command: within double
+// quotes, where it escapes only '"', or for -X... without quotes. Folders are an exception: nvcc
+// keeps their backslashes, and only quotes around a folder protect its commas.
 //
-// What is written here reaches the program as it is, tried with random values on 11.8, 13.0 and
-// 13.5. Unquotable are, in folders, what the shell expands and backslashes and quotes; for cicc,
-// ptxas and nvlink, whose options go through one reader more, what UnforwardedChars lists.
+// Values quoted by this file reach the program unchanged, tried with random values on 11.8, 13.0
+// and 13.5. Some characters cannot be quoted. In folders these are what the shell expands,
+// backslashes and quotes. Options of cicc, ptxas and nvlink are parsed once more: UnforwardedChars
+// lists theirs.
 
-// The characters that reach no program: in folders of -I, in options of cicc, ptxas and nvlink, and
-// in what nvcc is given as it is.
+// The characters that cannot be quoted: in folders of -I, in options of cicc, ptxas and nvlink, and
+// in arguments that nvcc gets unquoted.
 const (
 	UnquotedDirChars = "\"'\\$`"
 	UnforwardedChars = "'$`"
@@ -29,10 +30,11 @@ var (
 	shellRemoves = strings.NewReplacer(`\\`, `\`, `\$`, `$`, "\\`", "`", `\"`, `"`)
 )
 
-// defineValue spells NAME=VALUE for -D.
+// defineValue quotes NAME=VALUE for -D.
 func defineValue(define string) string { return listEscapes.Replace(quotedShell.Replace(define)) }
 
-// forward spells flags for a program behind nvcc, which get into its command without quotes.
+// forward quotes flags for a program that nvcc runs. nvcc writes them into its command without
+// quotes.
 func forward(option string, flags []string) []string {
 	var argv []string
 	for _, f := range flags {
@@ -48,7 +50,7 @@ func forward(option string, flags []string) []string {
 	return argv
 }
 
-// ReadList reads the value of -D, or of -I, as nvcc and its shell do.
+// ReadList parses the value of -D, or of -I, as nvcc and its shell do.
 func ReadList(list string, folders bool) []string {
 	var values []string
 	var value strings.Builder

@@ -13,24 +13,24 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// Settings are what the options of a compile say: what Driver.Compile was given, had it written
-// them.
+// Settings holds the parsed options of a compile, in the terms that Driver.Compile takes.
 type Settings struct {
 	compiler.Options
-	Mode    string         // "whole", "rdc", "lto"
-	Codes   []gencode.Code // what ships: of LTO-IR that a device link reads the machine code that becomes of it
-	System  []string       // folders of -isystem
-	CCBin   string         // the host compiler that is asked for
-	Emit    string         // "ptx", "cubin", "fatbin" where it is not an object
-	Lost    []string       // what has no place here, each a sentence
-	forward bool           // words that nvcc does not know are the host compiler's
-	arch    string         // of -arch
-	code    string         // of -code
+	Mode string // "whole", "rdc", "lto"
+
+	// The shipped codes: machine code in place of LTO-IR that a device link reads.
+	Codes   []gencode.Code
+	System  []string // folders of -isystem
+	CCBin   string   // the host compiler of -ccbin
+	Emit    string   // "ptx", "cubin", "fatbin" if the output is not an object
+	Lost    []string // options without a counterpart, each a sentence
+	forward bool     // options that nvcc does not know go to the host compiler
+	arch    string   // of -arch
+	code    string   // of -code
 }
 
-// ReadSettings reads the options of a compile. Names of sources and outputs are not among the
-// words. LTO-IR is for a device link where the code is relocatable, else it is for a link at run
-// time.
+// ReadSettings parses the options of a compile, without the names of sources and outputs. LTO-IR is
+// for a device link if the code is relocatable, else for a link at run time.
 func ReadSettings(words []string) (Settings, error) {
 	s := Settings{Mode: "whole"}
 	options, err := SplitOptions(words)
@@ -71,7 +71,8 @@ func distinct(codes []gencode.Code) (out []gencode.Code) {
 	return out
 }
 
-// architecture takes an option that says for which architectures is compiled, and how.
+// architecture parses an option that selects architectures or the mode. It reports whether it is
+// one.
 func (s *Settings) architecture(name, value string) bool {
 	switch name {
 	case "-gencode", "-generate-code":
@@ -104,10 +105,11 @@ func (s *Settings) architecture(name, value string) bool {
 	return true
 }
 
-// generateRE matches the two halves of -gencode, which may stand in any order.
+// generateRE matches the two halves of -gencode, which may be in any order.
 var generateRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(arch|code)=(\[[^]]*\]|"[^"]*"?|[^, ]*)`) })
 
-// Architectures returns what ships by the options for architectures among the words of a compile.
+// Architectures returns the codes that a compile ships, from the architecture options among its
+// words.
 func Architectures(words []string) []gencode.Code {
 	var s Settings
 	for i, w := range words {
@@ -118,7 +120,8 @@ func Architectures(words []string) []gencode.Code {
 		switch {
 		case strings.HasPrefix(w, "-"):
 			s.architecture("-"+strings.TrimLeft(name, "-"), value)
-		case strings.HasPrefix(w, "arch=") && strings.Contains(w, ",code="): // of -gencode, wherever that stands
+		// A value of -gencode, wherever the option is.
+		case strings.HasPrefix(w, "arch=") && strings.Contains(w, ",code="):
 			s.architecture("-gencode", w)
 		}
 	}
@@ -126,7 +129,7 @@ func Architectures(words []string) []gencode.Code {
 	return s.Codes
 }
 
-// generate takes the values of one -gencode: compute_80 and [sm_80,compute_80].
+// generate adds the codes of one -gencode: compute_80 and [sm_80,compute_80].
 func (s *Settings) generate(arch, codes string) {
 	for _, name := range strings.Split(strings.Trim(codes, `[]"`), ",") {
 		code, err := gencode.Parse(name)
@@ -142,10 +145,9 @@ func (s *Settings) generate(arch, codes string) {
 	}
 }
 
-// archAlone takes -arch and -code, which may stand in any order. Without -code machine code ships
-// with PTX, and what is for one chip or one family (sm_90a, compute_100f) with PTX for all newer
-// ones: nvcc
-// 13.0 and 13.5 do that for -arch alone, never for -gencode.
+// archAlone adds the codes of -arch and -code, which may be in any order. Without -code, machine
+// code ships with PTX. Code for one chip or one family (sm_90a, compute_100f) also ships with PTX
+// for all newer ones. nvcc 13.0 and 13.5 do that for -arch alone, never for -gencode.
 func (s *Settings) archAlone() {
 	code, err := gencode.Parse(s.arch)
 	switch {
@@ -166,7 +168,7 @@ func (s *Settings) archAlone() {
 	}
 }
 
-// output takes an option that says what is made, and how it is told of.
+// output parses an option about the output or the dependency file. It reports whether it is one.
 func (s *Settings) output(name string, o Option) bool {
 	switch name {
 	case "-c", "-compile", "-MD", "-generate-dependencies-with-compile", "-MP", "-generate-dependency-targets", "-MF", "-dependency-output", "-MT",
@@ -189,7 +191,7 @@ func (s *Settings) lose(format string, args ...any) {
 	s.Lost = append(s.Lost, fmt.Sprintf(format, args...))
 }
 
-// number takes an option that is on or off, or has one value.
+// number parses an option with one value, or none. It reports whether it is one.
 func (s *Settings) number(name, value string) bool {
 	truth := func(to **bool) {
 		on := value == "true" || value == "1"
@@ -228,7 +230,7 @@ func (s *Settings) number(name, value string) bool {
 	return true
 }
 
-// list takes an option of which there may be many.
+// list parses an option that may be repeated. It reports whether it is one.
 func (s *Settings) list(name string, o Option) bool {
 	word := o.Words[0]
 	separate := len(o.Words) == 2

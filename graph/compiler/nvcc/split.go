@@ -11,44 +11,44 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// One nvcc command is taken apart into the passes that it runs, each an action:
+// One nvcc command is split into the passes that it runs, each an action:
 //
 //	a.cu -> preprocess [80] -> cicc [80] -> ptxas [80] --\
 //	a.cu -> preprocess [90] -> cicc [90] -> ptxas [90] ---> fatbinary ---\
 //	                 cicc [90] -> stub --\                                > join -> a.cu.o
 //	a.cu -> preprocess [host] -> cudafe++ -> host-part ------------------/
 //
-// PTX that is shipped as it is goes through a ptxas that only checks it, where nvcc has one (13.0
-// and newer, from compute_90 on).
+// PTX that ships is checked by a ptxas without output, if nvcc runs one (13.0 and newer, from
+// compute_90 on).
 //
-// nvcc compiles the host code last, with the device code inside. Here it is compiled with a
-// placeholder, and join puts the device code in afterwards: a change of device code compiles no
-// host code, and the other way round.
+// nvcc compiles the host code last, with the device code inside. kbuild compiles it with a
+// placeholder, and join inserts the device code afterwards. So a change of device code compiles no
+// host code, and vice versa.
 //
-// Three things keep every output the same in every folder and on every run: PWD=/proc/self/cwd,
-// which the compilers believe to be the folder they run in; a module id of our own in place of
-// nvcc's, which is made of the absolute path, the time and the process id; and an empty folder for
-// ptxas and nvlink, which put time and size of the sources into line tables if they find them.
+// Three things make every output independent of the folder and the run. PWD=/proc/self/cwd, which
+// compilers trust, hides the working directory. A module id of our own replaces nvcc's, which
+// derives from the absolute path, the time and the process id. ptxas and nvlink run in an empty
+// folder, because they record time and size of sources that they find in line tables.
 
-// Kit is what the passes take of an installed toolkit.
+// Kit holds what the passes use of an installed toolkit.
 type Kit struct {
 	Programs map[string]string // by name: "cicc"
 	HostCXX  string
 	FatbinC  map[string]string // see CompilePasses.Placeholder
-	Archs    []gencode.Code    // that the toolkit knows
-	ArchList []gencode.Code    // those that sources are to find in ListMacro; none are those of the compile
-	LibNVVM  string            // where nvlink -dlto looks for it in vain; else ""
+	Archs    []gencode.Code    // supported by the toolkit
+	ArchList []gencode.Code    // value of ListMacro in sources; if empty, the codes of the compile
+	LibNVVM  string            // set if nvlink -dlto does not find it; else ""
 }
 
-// Split is one nvcc command being taken apart.
+// Split splits one nvcc command into actions.
 type Split struct {
 	compiler.Unit
 	Kit
 	Out    string   // file of RoleOutput
-	Shared *Sharing // of a module: what is planned for its other formats; else nil
+	Shared *Sharing // of a module: the passes planned for its other formats; else nil
 }
 
-// NewSplit takes apart the command of u, whose passes run with the variables env.
+// NewSplit returns a Split of the command of u, whose passes run with the variables env.
 func NewSplit(u compiler.Unit, k Kit, env []string) *Split {
 	u.Env = append([]string{compiler.Anywhere}, env...)
 	return &Split{Unit: u, Kit: k, Out: u.Whole.Outputs[0]}
@@ -75,7 +75,7 @@ func (s *Split) Compile(c *CompilePasses) {
 	}
 }
 
-// device plans the passes that make device code. They end with LTO-IR if only that is wanted.
+// device plans the passes that compile device code. If ltoir is set, they end with LTO-IR.
 func (s *Split) device(c *CompilePasses, ltoir bool) {
 	for _, pass := range c.CICC {
 		s.preprocess(c.Preprocess[pass.Arch])
@@ -104,7 +104,7 @@ func (s *Split) device(c *CompilePasses, ltoir bool) {
 	s.fatbinary(c.TileFatbin)
 }
 
-// fatbinary plans the pass, if there is one.
+// fatbinary plans the pass if it is not nil.
 func (s *Split) fatbinary(pass *Pass) {
 	if pass != nil {
 		a := s.action(graph.Fatbinary, pass, s.Programs["fatbinary"])
@@ -113,10 +113,10 @@ func (s *Split) fatbinary(pass *Pass) {
 	}
 }
 
-// Unplaced is the command of a pass without its files.
+// Unplaced returns the command of a pass without its files.
 func (p *Pass) Unplaced() []string { return p.Argv("", func(Role) string { return "" }) }
 
-// Options are those of all passes that make the output.
+// Options returns the options of all passes that produce the output.
 func (c *CompilePasses) Options() (all []string) {
 	for _, p := range append(slices.Concat(c.CICC, c.PTXAS, c.TileIRAS), c.Cudafe, c.Host) {
 		if p != nil {
@@ -126,9 +126,9 @@ func (c *CompilePasses) Options() (all []string) {
 	return all
 }
 
-// Placeholder is the key of Kit.FatbinC: the C text that fatbinary makes of some image, with which
-// the host code is compiled before there is device code. It goes by fatbinary and not by the mode:
-// -ewp has a whole program wait for a device link.
+// Placeholder returns the key of the placeholder in Kit.FatbinC, the C text with which host code is
+// compiled before there is device code. It depends on fatbinary's options and not on the mode: with
+// -ewp a whole program waits for a device link.
 func (c *CompilePasses) Placeholder() string {
 	if slices.Contains(c.Fatbinary.Unplaced(), "--device-c") {
 		return "rdc"
@@ -136,7 +136,7 @@ func (c *CompilePasses) Placeholder() string {
 	return "whole"
 }
 
-// file is where a role's file is.
+// file returns the file of a role, possibly that of an equal pass.
 func (s *Split) file(r Role) string {
 	file := s.own(r)
 	if s.Shared != nil && s.Shared.made[file] != "" {
@@ -145,7 +145,7 @@ func (s *Split) file(r Role) string {
 	return file
 }
 
-// own is where this command puts a role's file.
+// own returns the file of a role in this command.
 func (s *Split) own(r Role) string {
 	kind, arch, _ := strings.Cut(string(r), ":")
 	switch Role(kind) {
@@ -181,7 +181,7 @@ func (s *Split) own(r Role) string {
 	return s.Dir + "/" + arch + "." + kind // ptx, ltoir, cubin
 }
 
-// action makes the action of a pass that reads no source.
+// action returns the action of a pass that reads no source.
 func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Action {
 	var outputs []string
 	for _, r := range pass.Out {
@@ -201,12 +201,12 @@ func (s *Split) action(kind graph.Kind, pass *Pass, program string) *graph.Actio
 		}
 	}
 	if !a.Intermediate && s.Shared != nil {
-		a.Name = path.Base(a.Outputs[0]) // passes are of several formats
+		a.Name = path.Base(a.Outputs[0]) // several formats share the passes
 	}
 	return a
 }
 
-// argv gives a pass its files, and the list of architectures that is wanted.
+// argv returns the command of a pass with its files and the ListMacro of the target.
 func (s *Split) argv(pass *Pass, program string) []string {
 	argv := pass.Argv(program, s.file)
 	for i, a := range argv {
@@ -217,7 +217,7 @@ func (s *Split) argv(pass *Pass, program string) []string {
 	return argv
 }
 
-// archList spells architectures as nvcc does: 700,800.
+// archList formats architectures as nvcc does: 700,800.
 func archList(list []gencode.Code) string {
 	var nums []int
 	for _, c := range list {
@@ -251,15 +251,15 @@ func (s *Split) preprocess(pass *Pass) {
 	s.once(a)
 }
 
-// depends has gcc write which files it read.
+// depends makes gcc write a dependency file.
 func depends(a *graph.Action) {
 	a.Depfile = a.Outputs[0] + ".d"
 	a.Argv = append(a.Argv, "-MD", "-MF", a.Depfile)
 }
 
-// cicc plans the device compile of one architecture. PTX has no line numbers, so that the true text
-// is compiled and its messages are right; LTO-IR has, and is made of the canonical text unless
-// there is something to say.
+// cicc plans the device compile of one architecture. PTX records no line numbers, so cicc compiles
+// the original text, and its messages are correct. LTO-IR records them, so cicc compiles the
+// canonical text, and the original only to print messages.
 func (s *Split) cicc(pass *Pass) {
 	a := s.action(graph.CICC, pass, s.Programs["cicc"])
 	a.Archs = []string{pass.Arch}
@@ -278,13 +278,13 @@ func (s *Split) cicc(pass *Pass) {
 	s.once(a)
 }
 
-// stageID writes the name of the source for a pass.
+// stageID stages the file with the module id for a pass.
 func (s *Split) stageID(a *graph.Action) {
 	a.Work.Step.Staged = []graph.StagedFile{{Name: "module_id", Text: s.ID}}
 }
 
-// readText puts the canonical form of a text in its place among the inputs of a, unless the outputs
-// record lines.
+// readText replaces a text by its canonical form in the inputs of a, unless the outputs record
+// lines.
 func (s *Split) readText(a *graph.Action, raw string) {
 	if !s.Lines {
 		replace(a.Inputs, raw, compiler.Canonical(raw))
@@ -300,8 +300,8 @@ func replace(list []string, from, to string) {
 	}
 }
 
-// ModuleID names a source within any program in nvcc's form, made of the target, the path and the
-// variant.
+// ModuleID returns a name in nvcc's format that identifies a source within any program. It derives
+// from the target, the path and the variant.
 func ModuleID(label, source, partition string) string {
 	hash := compiler.SourceHash(label, source, partition)
 	base := strings.Map(func(r rune) rune {
@@ -322,9 +322,9 @@ func (s *Split) cudafe(pass *Pass) {
 	s.Emit(a)
 }
 
-// host plans the compile of the host code, with a placeholder for the device code. Host code that
-// includes two fatbins, the second of tile code, gets them as they are, and waits for them: join
-// knows the place of one.
+// host plans the compile of the host code, with a placeholder for the device code. Host code with
+// tile code includes two fatbins. It includes the real ones and waits for them, because join can
+// replace only one placeholder.
 func (s *Split) host(c *CompilePasses) {
 	code, stub := s.file(RoleHostCode), s.file(RoleStub.Of(c.Primary))
 	a := s.action(graph.HostPart, c.Host, s.HostCXX)
@@ -336,8 +336,8 @@ func (s *Split) host(c *CompilePasses) {
 		{Name: StubName, From: stub},
 	}
 	fatbins := s.stageFatbins(a, c)
-	// nvcc passes some architecture of the list, the last one named, and its headers ask only
-	// whether there is one. A fixed one keeps host code from being compiled again for another list.
+	// nvcc defines the architecture that was named last, and its headers test only whether the
+	// macro is defined. A fixed value avoids recompiling host code for another list.
 	for i, arg := range a.Argv {
 		if strings.HasPrefix(arg, "-D__CUDA_ARCH__=") && len(s.Archs) > 0 {
 			a.Argv[i] = fmt.Sprintf("-D__CUDA_ARCH__=%d", s.Archs[0].Num*10)
@@ -351,8 +351,8 @@ func (s *Split) host(c *CompilePasses) {
 	s.Emit(a)
 }
 
-// stageFatbins puts what stands for the device code before the host code that includes it, or,
-// where there is tile code, the device code itself, and gives its files.
+// stageFatbins stages the placeholder for the device code that the host code includes. With tile
+// code it stages the device code itself and returns its files.
 func (s *Split) stageFatbins(a *graph.Action, c *CompilePasses) (files []string) {
 	staged := &a.Work.Step.Staged
 	if c.TileFatbin == nil {

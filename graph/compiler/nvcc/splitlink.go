@@ -11,20 +11,20 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// A device link is taken apart by architecture:
+// A device link is split by architecture:
 //
 //	a.cu.o -> slice [80] -> nvlink [80] --\
 //	a.cu.o -> slice [90] -> nvlink [90] ---> fatbinary -> host-part -> dlink.o
 //
-// A slice is what nvlink for one architecture reads of an object: a change of host code or of
-// another architecture leaves it as it is, and the link is not run. What plain host code refers to
-// comes from the action host-refs.
+// A slice holds what nvlink for one architecture reads of an object. A change of host code, or of
+// another architecture, does not change it, and the link does not run. The action host-refs lists
+// what plain host code refers to.
 
-// OptionsFile is the response file of nvcc and nvlink.
+// OptionsFile describes the response file of nvcc and nvlink.
 var OptionsFile = &graph.Response{From: 1, Flag: "--options-file="}
 
-// Link plans a device link of the files linked. slice gives what a link for one architecture reads
-// of a file.
+// Link plans a device link of the files linked. slice returns the file that a link for one
+// architecture reads in place of a file.
 func (s *Split) Link(c *LinkPasses, linked []string, slice func(file string, code gencode.Code) string) error {
 	codes := map[string]gencode.Code{}
 	for _, pass := range c.NVLink {
@@ -61,7 +61,7 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 	a.Inputs = append(a.Inputs, inputs...)
 	at := slices.Index(a.Argv, Inputs)
 	a.Argv = slices.Replace(a.Argv, at, at+1, a.Inputs...)
-	if !s.Plain { // nvcc wants messages to name the architecture where it links several
+	if !s.Plain { // nvcc makes messages name the architecture if it links several
 		a.Argv = slices.DeleteFunc(a.Argv, func(arg string) bool { return arg == "-report-arch" })
 	}
 	a.Archs, a.Work.Step.EmptyCwd = []string{pass.Arch}, true
@@ -74,8 +74,8 @@ func (s *Split) nvlink(pass *Pass, inputs []string) {
 	s.once(a)
 }
 
-// findLibNVVM has a find libnvvm in a folder of its own. Packages put it where nvlink does not
-// look: pip's into lib, as libnvvm.so.4, and Debian's into the system's folder.
+// findLibNVVM makes a find libnvvm in its staging folder. Packages install it where nvlink does not
+// search: pip's in lib, as libnvvm.so.4, and Debian's in the system's folder.
 func (s *Split) findLibNVVM(a *graph.Action) {
 	const option = "-nvvmpath="
 	for i, arg := range a.Argv {
@@ -86,8 +86,8 @@ func (s *Split) findLibNVVM(a *graph.Action) {
 	}
 }
 
-// askResourceUsage has the ptxas in nvlink say what each function takes. nvlink takes the last
-// -Xptxas of several, with a warning.
+// askResourceUsage makes the ptxas in nvlink print the resource usage of each function. Of several
+// -Xptxas nvlink obeys the last, with a warning.
 func askResourceUsage(a *graph.Action) {
 	if !slices.Contains(a.Argv, "-dlto") {
 		return

@@ -8,23 +8,23 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// nvcc measures the programs that it starts: `-time FILE` adds a table to a file, and since 13.0
-// `-fdevice-time-trace FILE` writes a trace. So a compile with such an option is one command of
-// nvcc, and the files are outputs of it.
+// nvcc measures the programs that it runs: `-time FILE` appends a table to a file, and since 13.0
+// `-fdevice-time-trace FILE` writes a trace. So a compile with such an option stays one nvcc
+// command, and the files are outputs of it.
 
 const timeTable, timeTrace = "-time", "-fdevice-time-trace"
 
-// IsTime reports an option that has nvcc write times, without or with a value.
+// IsTime reports whether option makes nvcc write times, with or without a value.
 func IsTime(option string) bool {
 	name, _, _ := strings.Cut(option, "=")
 	return slices.Contains([]string{timeTable, "-" + timeTable, timeTrace, "-" + timeTrace}, name)
 }
 
-// SplitTimes returns the options that have nvcc write times apart from the others, and the files
-// that nvcc writes in a compile of object. A trace named "-" is written beside the object, and a
-// table named "-" is printed. If several compiles have the options, each writes its files beside
-// its object. nvcc 13.0 adds ".json" to the name of each trace, and newer ones only where it is
-// missing.
+// SplitTimes separates the options that make nvcc write times from the others, and returns the
+// files that nvcc writes in a compile of object. A trace named "-" is written beside the object,
+// and a table named "-" is printed. If several compiles have the options, each writes its files
+// beside its object. nvcc 13.0 adds ".json" to the name of each trace, and newer ones only where it
+// is missing.
 func SplitTimes(options []string, object string, several bool) (others, times, files []string) {
 	for i := 0; i < len(options); i++ {
 		name, file, joined := strings.Cut(options[i], "=")
@@ -54,7 +54,7 @@ func SplitTimes(options []string, object string, several bool) (others, times, f
 	return others, times, files
 }
 
-// IsTimeFile reports an output of a that holds the times of a run of nvcc.
+// IsTimeFile reports whether an output of a holds the times of a run of nvcc.
 func IsTimeFile(a *graph.Action, output string) bool {
 	return slices.Contains(a.Argv, timeTable+"="+output) ||
 		slices.Contains(a.Argv, timeTrace+"="+strings.TrimSuffix(output, ".json"))

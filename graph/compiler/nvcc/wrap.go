@@ -9,9 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// WrapLTOIR gives the argv that puts bare LTO-IR into a fatbin, as nvcc does for an object. The
+// WrapLTOIR returns the argv that packs bare LTO-IR into a fatbin, as nvcc does for an object. The
 // options are those that cicc compiled it with: nvlink compares them between files, and 11.8
-// crashes on a fatbin that does not tell (tried with 11.8 and 12.4).
+// crashes on a fatbin without them (tried with 11.8 and 12.4).
 func WrapLTOIR(fatbinary string, code gencode.Code, ftz, precDiv, precSqrt, fmad bool, ltoir, output string) []string {
 	bit := map[bool]int{true: 1}
 	options := fmt.Sprintf("-ftz=%d -prec_div=%d -prec_sqrt=%d -fmad=%d ", bit[ftz], bit[precDiv], bit[precSqrt], bit[fmad])
@@ -19,18 +19,18 @@ func WrapLTOIR(fatbinary string, code gencode.Code, ftz, precDiv, precSqrt, fmad
 		fmt.Sprintf("--image3=kind=nvvm,sm=%d%s,file=%s", code.Num, code.Suffix, compiler.ListWord(ltoir)), "--create", output}
 }
 
-// WrapPTX gives the argv that puts relocatable PTX into a fatbin.
+// WrapPTX returns the argv that packs relocatable PTX into a fatbin.
 func WrapPTX(fatbinary string, code gencode.Code, ptx, output string) []string {
 	return []string{fatbinary, "-64", "--device-c", fmt.Sprintf("--image3=kind=ptx,sm=%d%s,file=%s", code.Num, code.Suffix, compiler.ListWord(ptx)), "--create", output}
 }
 
-// SameLTOIR reports whether two runs of cicc make the same LTO-IR: a writes it alone, b with PTX
+// SameLTOIR reports whether two runs of cicc write the same LTO-IR: a writes it alone, b with PTX
 // beside it.
 func SameLTOIR(a, b *Pass) bool {
 	return a.Tool == "cicc" && a.Arch == b.Arch && slices.Equal(a.withoutOutputs(), b.withoutOutputs())
 }
 
-// withoutOutputs is the command of cicc without what it writes and how.
+// withoutOutputs returns the command of cicc without its output options.
 func (p *Pass) withoutOutputs() []word {
 	var out []word
 	for i := 0; i < len(p.argv); i++ {
@@ -45,13 +45,14 @@ func (p *Pass) withoutOutputs() []word {
 	return out
 }
 
-// WrapFatbin gives the C text of an object with a bare fatbin in it, in the form that nvcc gives
-// objects whose device code is still to be linked: the fatbin, a wrapper that points to it, the id
-// by which nvlink lists it, and the call by which the program registers the linked code: it is
-// registered once all listed objects have called (link.stub of 11.8 to 13.5). The six lists of what
-// host code refers to are empty: without them nvlink would remove nothing of the whole program.
+// WrapFatbin returns the C text of an object with a bare fatbin, in the form of nvcc's objects
+// whose device code is still to be linked. It holds the fatbin, a wrapper that points to it, the id
+// by which nvlink lists it, and a call that registers the object. The program registers the linked
+// code once all listed objects have called (link.stub of 11.8 to 13.5). The six lists of host
+// references are empty: without them nvlink would remove nothing from the whole program.
 func WrapFatbin(fatbin, id string) string {
-	quoted := strings.NewReplacer(`\`, `\\\\`, `"`, `\\\"`).Replace(fatbin) // for C, and in it for the assembler
+	// For C, and within it for the assembler.
+	quoted := strings.NewReplacer(`\`, `\\\\`, `"`, `\\\"`).Replace(fatbin)
 	return strings.NewReplacer("FILE", quoted, "ID", id).Replace(fmt.Sprintf(wrapText, 0x466243b1))
 }
 
