@@ -14,8 +14,8 @@ import (
 
 var toolNames = []string{"kbuild", "ninja", "make", "ccache", "sccache"}
 
-// A lane is one tool with a tree, a home and a cache of its own. With -count each tool has two: one
-// is timed, one is traced, so that tracing costs the times nothing.
+// A lane is one tool with its own tree, home and cache. With -count each tool has two lanes: one is
+// timed and one is traced, so that tracing does not affect the times.
 type lane struct {
 	options *options
 	tool    string
@@ -28,16 +28,16 @@ type lane struct {
 	broken  bool // the tool cannot build this project at all
 }
 
-// A measure is what one build cost.
+// A measure is the cost of one build.
 type measure struct {
 	wall, cpu time.Duration
-	processes counts // of a traced lane
+	processes counts // for a traced lane
 	err       error
-	stale     string // what of the executable is not what the sources say
+	stale     string // which part of the executable does not match the sources
 	skipped   bool
 }
 
-// openLanes returns the lanes opened so far even when one fails, for closeLanes.
+// openLanes returns the lanes opened so far even if one fails, so that closeLanes can close them.
 func openLanes(o *options, v variant) ([]*lane, error) {
 	var lanes []*lane
 	for _, tracing := range []bool{false, true} {
@@ -91,7 +91,7 @@ func closeLanes(lanes []*lane) {
 	}
 }
 
-// environment is the user's, less what steers a cache or a compiler.
+// environment returns the user's environment without variables that affect caches or compilers.
 func (l *lane) environment(user []string) []string {
 	env := slices.DeleteFunc(slices.Clone(user), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -109,7 +109,7 @@ func (l *lane) environment(user []string) []string {
 	return env
 }
 
-// command builds the tree.
+// command returns the command that builds the tree.
 func (l *lane) command() []string {
 	if l.tool == "kbuild" {
 		return []string{l.options.kbuild, "-j", fmt.Sprint(l.options.jobs), "--progress", "none"}
@@ -120,7 +120,7 @@ func (l *lane) command() []string {
 	return []string{"ninja", "-j", fmt.Sprint(l.options.jobs)}
 }
 
-// executable is where the tool leaves the program.
+// executable returns the path of the program that the tool builds.
 func (l *lane) executable() string {
 	if l.tool == "kbuild" {
 		return filepath.Join(l.tree, "build", "bin", "app")
@@ -128,7 +128,7 @@ func (l *lane) executable() string {
 	return filepath.Join(l.tree, "out", "app")
 }
 
-// measure brings the tree into the scenario's state and builds it.
+// measure applies the scenario to the tree and builds it.
 func (l *lane) measure(ctx context.Context, s scenario) measure {
 	if l.broken {
 		return measure{skipped: true}
@@ -153,8 +153,8 @@ func (l *lane) measure(ctx context.Context, s scenario) measure {
 	return m
 }
 
-// write puts the tree in place. The launcher is a file of its own: build.ninja is the same for
-// every tool.
+// write writes the tree. The launcher is in its own file, so that build.ninja is the same for every
+// tool.
 func (l *lane) write() error {
 	if err := l.project.write(l.tree); err != nil {
 		return err
@@ -170,8 +170,8 @@ func (l *lane) write() error {
 	return os.WriteFile(path, []byte(text), 0o666)
 }
 
-// build runs the tool once. Its CPU time is that of its whole process tree, and of its server's
-// meanwhile.
+// build runs the tool once. The CPU time covers its process tree, and its server's work during the
+// build.
 func (l *lane) build(ctx context.Context) measure {
 	argv, log := l.command(), filepath.Join(l.dir, "trace")
 	if l.tracing {
@@ -179,7 +179,7 @@ func (l *lane) build(ctx context.Context) measure {
 	}
 	before, mark := l.server.cpu(), l.server.traceSize()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // the tool stops its compilers
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // stops compilers
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Dir, cmd.Env = l.tree, l.env
 	var out bytes.Buffer
@@ -207,8 +207,8 @@ func tail(s string, n int) string {
 	return s[max(0, len(s)-n):]
 }
 
-// staleness says what the executable holds that the sources no longer say: a cache may answer with
-// an old object.
+// staleness returns the part of the executable that does not match the sources, or "". A cache may
+// have returned an old object.
 func (l *lane) staleness(s scenario) string {
 	files, err := l.project.files()
 	if err != nil {
@@ -236,7 +236,7 @@ func (l *lane) staleness(s scenario) string {
 	return ""
 }
 
-// sass is the executable's device code, disassembled.
+// sass returns the disassembled device code of the executable.
 func (l *lane) sass(flags ...string) (string, error) {
 	tool := "cuobjdump"
 	if l.options.toolkit != "" {
@@ -251,7 +251,7 @@ func (l *lane) sass(flags ...string) (string, error) {
 	return string(out), nil
 }
 
-// describe is a measure in a line, for whoever watches.
+// describe formats a measure as one line of progress.
 func (l *lane) describe(m measure) string {
 	switch {
 	case m.skipped:

@@ -1,6 +1,6 @@
-// Command kbench compares kbuild with ninja, make, ninja with ccache and ninja with sccache on a
-// CUDA project of a dozen sources that it makes itself: wall time, CPU time and processes, edit by
-// edit. It knows the tools' command lines and nothing of kbuild's inside.
+// Command kbench compares kbuild with ninja, make, ninja with ccache and ninja with sccache. It
+// generates a CUDA project of a dozen sources, and measures wall time, CPU time and processes, edit
+// by edit. It knows the tools' command lines, and nothing of kbuild's internals.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"syscall"
 )
 
-// options are the command line, checked.
+// options is the parsed and checked command line.
 type options struct {
 	tools     []string
 	variants  []variant
@@ -28,15 +28,15 @@ type options struct {
 	jobs      int
 	sources   int
 	kbuild    string
-	toolkit   string // a folder with bin/nvcc, or "" for the nvcc of PATH
+	toolkit   string // a folder with bin/nvcc; "" means the nvcc of PATH
 	ccbin     string
 	dir       string
 	count     bool
 	markdown  bool
 	sha, sass bool
 	keep      bool
-	trees     []int    // sizes; nil measures the CUDA project
-	ninjas    []string // programs to compare trees with, ninja or the like first
+	trees     []int    // tree sizes; nil measures the CUDA project
+	ninjas    []string // programs to compare trees with, ninja or similar first
 }
 
 func main() {
@@ -118,7 +118,7 @@ func split(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// run does what the options ask for, with all trees and caches below one folder.
+// run runs the benchmarks in o. All trees and caches are below one folder.
 func run(ctx context.Context, o *options, out io.Writer) error {
 	if err := locate(o); err != nil {
 		return err
@@ -154,7 +154,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-// locate makes the tools' paths absolute: every run has a folder of its own.
+// locate makes the tools' paths absolute, since every run has its own working directory.
 func locate(o *options) (err error) {
 	for _, p := range []*string{&o.dir, &o.toolkit} {
 		if *p == "" {
@@ -176,8 +176,8 @@ func locate(o *options) (err error) {
 	return nil
 }
 
-// bench measures all scenarios of one variant, the tools in turn within each scenario, and prints
-// the table, which a signal cuts short.
+// bench measures all scenarios of one variant and prints the table. Within a scenario the tools
+// take turns. A signal cuts the table short.
 func bench(ctx context.Context, o *options, v variant, out io.Writer) error {
 	lanes, err := openLanes(o, v)
 	defer closeLanes(lanes)
@@ -187,7 +187,7 @@ func bench(ctx context.Context, o *options, v variant, out io.Writer) error {
 	t := &table{variant: v}
 	for i, s := range o.scenarios {
 		for k := range lanes {
-			l := lanes[(i+k)%len(lanes)] // nobody is always first
+			l := lanes[(i+k)%len(lanes)] // rotate, so that no tool is always first
 			m := l.measure(ctx, s)
 			if ctx.Err() != nil {
 				t.print(out, o)

@@ -12,8 +12,8 @@ import (
 //go:embed project trivial
 var embedded embed.FS
 
-// sourceNames are the CUDA sources in the order in which -sources takes them: the first two carry
-// the edits.
+// sourceNames lists the CUDA sources in the order in which -sources selects them. The first two
+// contain the edits.
 var sourceNames = []string{
 	"math", "gemm", "scan", "sort", "reduce", "stencil", "transform", "hist", "warp", "radix", "dreduce", "dscan",
 }
@@ -43,20 +43,20 @@ func variantsNamed(names []string) ([]variant, error) {
 	return found, nil
 }
 
-// A project is everything that decides the text of a tree.
+// A project determines the text of a tree.
 type project struct {
 	variant
 	archs   []string
 	sources []string
 	ccbin   string
-	libs    string // folder of the toolkit's libraries, or ""
+	libs    string // folder of the toolkit's libraries; "" if not needed
 	edits   []edit
 }
 
-// An edit replaces one text of one file by another.
+// An edit replaces a text in a file.
 type edit struct{ file, from, to string }
 
-// files are the paths and texts of the tree.
+// files returns the texts of the tree by path.
 func (p project) files() (map[string]string, error) {
 	files := map[string]string{
 		"src/main.cpp": p.mainText(),
@@ -88,7 +88,7 @@ func (p project) files() (map[string]string, error) {
 	return files, nil
 }
 
-// write brings a folder up to date: a file whose text is right keeps its time.
+// write updates a folder. Files that already have the right text keep their mtime.
 func (p project) write(dir string) error {
 	files, err := p.files()
 	if err != nil {
@@ -122,7 +122,7 @@ func (p project) mainText() string {
 	return b.String() + "    return r != 0;\n}\n"
 }
 
-// manifest is the project for kbuild.
+// manifest returns the project's kernels.hcl.
 func (p project) manifest() string {
 	mode := "rdc"
 	if p.lto {
@@ -137,8 +137,8 @@ func (p project) manifest() string {
 	return b.String() + "  ]\n}\n"
 }
 
-// flags are those of compiles, device links and the link that depend on architectures, kind and
-// toolkit.
+// flags returns the options of compiles, device links and links that depend on architectures,
+// variant and toolkit.
 func (p project) flags() (compile, link, libs string) {
 	for _, a := range p.archs {
 		nn := strings.TrimPrefix(a, "sm_")
@@ -158,8 +158,8 @@ func (p project) flags() (compile, link, libs string) {
 	return compile, link, libs
 }
 
-// makefile has the same commands for make, which does not notice that a command changed: who
-// changes flags in a Makefile makes clean, so everything depends on it here.
+// makefile returns the project's Makefile, with the same commands. make does not notice a changed
+// command; users run make clean after changing flags. So all objects depend on the Makefile.
 func (p project) makefile() string {
 	compile, link, libs := p.flags()
 	objects := ""
@@ -180,10 +180,10 @@ out/main.o: src/main.cpp Makefile
 `, p.ccbin, compile, link, libs, objects)
 }
 
-// ninja is the same project for ninja: the command lines that kbuild gives to a whole nvcc, with a
-// launcher in front of the compilers. Architectures are spelled as CMake spells them: ccache takes
-// -gencode for a debug option like -g3, hashes the folder, and misses in every second checkout;
-// with --generate-code= it hits there.
+// ninja returns the project's build.ninja. It has the command lines of kbuild's unsplit nvcc, with
+// a launcher in front. Architectures are spelled as in CMake. ccache mistakes -gencode for a debug
+// option like -g3, hashes the folder, and misses in every second checkout. With --generate-code= it
+// hits.
 func (p project) ninja() string {
 	compile, link, libs := p.flags()
 	var b strings.Builder

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A scenario changes a lane's tree from the state that the scenario before left; the build after it
-// is measured.
+// A scenario edits a lane's tree, starting from the state of the previous scenario. The build after
+// it is measured.
 type scenario struct {
 	name, title string
 	apply       func(*lane) error
 	elsewhere   bool // build in another folder with the same cache
-	sm90        bool // check the SASS: the edit shows in sm_90 code alone
+	sm90        bool // check the SASS: the edit affects only sm_90 code
 }
 
-// The edits, on texts of the sources. Each but line keeps the number of lines.
+// The edits of source files. All except lineEdit keep the number of lines.
 var (
 	commentEdit = edit{"src/math.cu", "that the other files call.", "that the other files call, all small."}
 	lineEdit    = edit{"src/common.cuh", "#pragma once\n", "#pragma once\n// One line more.\n"}
@@ -40,7 +40,8 @@ var scenarios = []scenario{
 	{name: "revert", title: "revert every edit", apply: (*lane).revert, sm90: true},
 }
 
-// scenariosNamed picks scenarios in the table's order; cold is always there, no names mean all.
+// scenariosNamed returns the named scenarios in table order. cold is always included; no names mean
+// all.
 func scenariosNamed(names []string) ([]scenario, error) {
 	if len(names) == 0 {
 		return scenarios, nil
@@ -97,7 +98,7 @@ func (l *lane) touch() error {
 	return os.Chtimes(filepath.Join(l.tree, "src", "math.cu"), now, now)
 }
 
-// removeOutputs leaves the sources and the caches, which are beside the tree.
+// removeOutputs removes the outputs. The sources stay, and so do the caches outside the tree.
 func (l *lane) removeOutputs() error {
 	for _, n := range []string{"build", "out", ".ninja_log", ".ninja_deps"} {
 		if err := os.RemoveAll(filepath.Join(l.tree, n)); err != nil {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A server is sccache's: it compiles, so its time and its processes count. The methods of a nil
-// server, which the other tools have, do nothing.
+// A server is sccache's server. It runs the compilers, so its time and processes count. The methods
+// of a nil server do nothing; the other tools have one.
 type server struct {
 	cmd   *exec.Cmd
-	trace string // strace's log, or ""
+	trace string // strace's log; "" if not traced
 }
 
-// startServer runs sccache's server as a child and returns when it answers.
+// startServer starts sccache's server as a child process and waits until it accepts connections.
 func startServer(l *lane) (*server, error) {
 	argv := []string{"sccache"}
 	s := &server{}
@@ -54,7 +54,7 @@ func (s *server) stop(env []string) {
 	s.cmd.Wait()
 }
 
-// cpu is the time of the server and of the children that it has waited for.
+// cpu returns the CPU time of the server and the children that it has waited for.
 func (s *server) cpu() time.Duration {
 	if s == nil {
 		return 0
@@ -66,8 +66,8 @@ func (s *server) cpu() time.Duration {
 	return cpuOfStat(string(stat))
 }
 
-// cpuOfStat adds utime, stime, cutime and cstime of /proc/PID/stat, which counts in hundredths of a
-// second. The second field is a name in parentheses that may hold anything.
+// cpuOfStat adds utime, stime, cutime and cstime of /proc/PID/stat, in hundredths of a second. The
+// second field is a name in parentheses that may contain anything.
 func cpuOfStat(stat string) time.Duration {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 15 {

@@ -32,7 +32,7 @@ func (t *table) add(s scenario, l *lane, m measure) {
 	}
 }
 
-// row finds or makes the row of a scenario and a tool.
+// row finds or adds the row of a scenario and a tool.
 func (t *table) row(s scenario, tool string) *row {
 	for i := range t.rows {
 		if t.rows[i].scenario.name == s.name && t.rows[i].tool == tool {
@@ -61,8 +61,8 @@ func (t *table) text(out io.Writer, tools []string) {
 	w.Flush()
 }
 
-// markdown prints a table of times, with ratios to ninja's, and one of processes if they were
-// counted.
+// markdown prints a table of times with ratios to ninja's. If processes were counted, it prints a
+// table of them too.
 func (t *table) markdown(out io.Writer, tools []string) {
 	fmt.Fprintf(out, "\n### %s\n\n| scenario | %s |\n|---%s|\n", t.variant.name, strings.Join(tools, " | "), strings.Repeat("|---:", len(tools)))
 	counted := false
@@ -94,7 +94,7 @@ func (t *table) markdown(out io.Writer, tools []string) {
 	}
 }
 
-// scenarios are those that ran, in order.
+// scenarios returns the scenarios that ran, in order.
 func (t *table) scenarios() []scenario {
 	var out []scenario
 	for _, r := range t.rows {
@@ -105,8 +105,8 @@ func (t *table) scenarios() []scenario {
 	return out
 }
 
-// cells are the heading and the rows: scenarios in the order they ran, tools in the order asked
-// for.
+// cells returns the heading and the rows. Scenarios are in the order in which they ran, tools in
+// the requested order.
 func (t *table) cells(tools []string) [][]string {
 	counted := false
 	for _, r := range t.rows {
@@ -134,14 +134,14 @@ func (t *table) cells(tools []string) [][]string {
 	return all
 }
 
-// times are wall and CPU, with ratios to ninja's where it was measured.
+// times returns wall and CPU time, with ratios to ninja's if it was measured.
 func (r *row) times(ninja measure) []string {
 	switch m := r.timed; {
 	case m.skipped:
 		return []string{"-", "-"}
 	case m.err != nil:
 		return []string{"fails", "fails"}
-	case m.wall == 0: // never measured
+	case m.wall == 0: // not measured
 		return []string{"", ""}
 	default:
 		wall, cpu := seconds(m.wall.Seconds(), ninja.wall.Seconds()), seconds(m.cpu.Seconds(), ninja.cpu.Seconds())
@@ -172,7 +172,8 @@ func (r *row) processes() []string {
 	return cells
 }
 
-// verdict is an error when kbuild failed or left something stale; what the others do is a result.
+// verdict returns an error if kbuild failed or left stale outputs. For other tools these are
+// results.
 func (t *table) verdict() error {
 	for _, r := range t.rows {
 		for _, m := range []measure{r.timed, r.traced} {

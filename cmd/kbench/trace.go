@@ -10,15 +10,17 @@ import (
 	"strings"
 )
 
-// kinds are the processes that the table counts, in its order.
+// kinds lists the processes that the table counts, in table order.
 var kinds = []string{
 	"cicc", "ptxas", "nvlink", "cudafe++", "preprocess", "host compile", "fatbinary", "nvcc", "as", "ld",
 }
 
-// counts are processes by kind; "all" counts every program started, shells and drivers too.
+// counts holds the number of processes by kind. "all" counts every program, including shells and
+// drivers.
 type counts map[string]int
 
-// traced runs a command under strace, which writes every execve of the process tree into a log.
+// traced returns a command that runs argv under strace. strace logs every execve of the process
+// tree.
 func traced(log string, argv []string) []string {
 	return append([]string{"strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=execve", "-e", "signal=none", "-o", log}, argv...)
 }
@@ -28,7 +30,7 @@ var (
 	resumed    = regexp.MustCompile(`^(\d+) +<\.\.\. execve resumed>.*= 0`)
 )
 
-// readTrace counts the processes of a log from an offset on.
+// readTrace counts the processes in a log from an offset on.
 func (c counts) readTrace(log string, from int64) error {
 	f, err := os.Open(log)
 	if err != nil {
@@ -41,8 +43,8 @@ func (c counts) readTrace(log string, from int64) error {
 	return c.read(f)
 }
 
-// read counts each execve that succeeded, once for a process that goes from a wrapper script to the
-// program of the same kind.
+// read counts each successful execve. A process that runs a wrapper script and then the program of
+// the same kind counts once.
 func (c counts) read(r io.Reader) error {
 	pending, was := map[string]string{}, map[string]string{}
 	ran := func(pid, kind string) {
@@ -75,9 +77,9 @@ func (c counts) read(r io.Reader) error {
 	return lines.Err()
 }
 
-// kindOf names a process by its program and its arguments as strace prints them; programs that only
-// start others (the shell, the g++ driver, collect2) have a name of their own that the table does
-// not show.
+// kindOf returns the kind of a process, given its program and its arguments as strace prints them.
+// Programs that only start others (the shell, the g++ driver, collect2) have kinds that the table
+// does not show.
 func kindOf(program, args string) string {
 	base := strings.TrimPrefix(path.Base(program), "x86_64-linux-gnu-")
 	switch base {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// shape is a tree of trivial compiles.
+// shape describes a tree of trivial compiles.
 type shape struct {
 	compiler string
 	sources  int
@@ -17,7 +17,7 @@ func sourceName(i int) string { return fmt.Sprintf("lib%d/f%d.cc", i/perLibrary,
 
 func objectName(i int) string { return "out/" + sourceName(i) + ".o" }
 
-// libraries visits each library with its objects.
+// libraries calls visit for each library with the range of its objects.
 func (s shape) libraries(visit func(name string, from, to int)) {
 	for from := 0; from < s.sources; from += perLibrary {
 		visit(fmt.Sprintf("lib%d", from/perLibrary), from, min(s.sources, from+perLibrary))
@@ -36,7 +36,7 @@ func (s shape) compile(i int) []string {
 	return []string{s.compiler, "-O2", "-MD", "-MF", o + ".d", "-c", "-o", o, sourceName(i)}
 }
 
-// write makes the sources, and the folders of outputs.
+// write writes the sources and creates the folders of outputs.
 func (s shape) write(dir string) (err error) {
 	write := func(name, text string) {
 		if err == nil {
@@ -57,7 +57,7 @@ func (s shape) write(dir string) (err error) {
 	return err
 }
 
-// hcl is the tree for kbuild.
+// hcl returns the tree's kernels.hcl.
 func (s shape) hcl() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "toolchain \"cuda\" {\n  host_compiler = %q\n}\n", s.compiler)
@@ -67,7 +67,7 @@ func (s shape) hcl() string {
 	return b.String()
 }
 
-// ninja is the tree for what reads build.ninja.
+// ninja returns the tree's build.ninja.
 func (s shape) ninja() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule cc\n  command = %s -O2 -MD -MF $out.d -c -o $out $in\n  depfile = $out.d\n  deps = gcc\n", s.compiler)
@@ -81,7 +81,7 @@ func (s shape) ninja() string {
 	return b.String()
 }
 
-// makefile is the tree for make.
+// makefile returns the tree's Makefile.
 func (s shape) makefile() string {
 	var b strings.Builder
 	b.WriteString("all:\n")
@@ -94,7 +94,7 @@ func (s shape) makefile() string {
 	return b.String()
 }
 
-// commands are all commands, for spawn.c.
+// commands returns all commands for spawn.c.
 func (s shape) commands() string {
 	var b strings.Builder
 	command := func(argv ...string) { b.WriteString(strings.Join(append(argv, "", ""), "\x00")) }
@@ -108,7 +108,7 @@ func (s shape) commands() string {
 	return b.String()
 }
 
-// newTree writes a tree for one program: kbuild, make, spawn, or one that reads build.ninja.
+// newTree writes a tree for one program: kbuild, make, spawn, or a program that reads build.ninja.
 func newTree(o *options, n int, program, compiler string, number int) (*treeTool, error) {
 	t := &treeTool{name: program, dir: filepath.Join(o.dir, fmt.Sprintf("tree-%d-%d", n, number))}
 	t.argv = []string{program, "-j", fmt.Sprint(o.jobs)}
@@ -117,8 +117,9 @@ func newTree(o *options, n int, program, compiler string, number int) (*treeTool
 	switch {
 	case program == o.kbuild:
 		t.name, name, text = "kbuild", "kernels.hcl", s.hcl()
-		// Beside the tree, as a user's is; and ninja does not wait for other builds of this user
-		// either.
+		// The cache is next to the tree, as a user's cache is outside it. The private
+		// XDG_RUNTIME_DIR keeps kbuild from waiting for other builds of the user; ninja does not
+		// wait either.
 		t.env = append(os.Environ(), "KBUILD_CACHE_DIR="+t.dir+".cache", "XDG_RUNTIME_DIR="+o.dir)
 	case filepath.Base(program) == "make":
 		name, text = "Makefile", s.makefile()

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// Trees are what measures the build tool alone: N compiles by a compiler that takes no time, a
-// hundred to a library, each of a source and a header of its own. Every tool builds a tree of its
-// own; then they take turns.
+// Trees measure the build tool alone. A tree has N compiles by a compiler that takes no time, a
+// hundred per library, each with its own source and header. Every tool has its own tree; the tools
+// take turns.
 
-// treeRuns is how often each tool runs in each scenario but the first.
+// treeRuns is the number of runs of each tool per scenario, except the first.
 const treeRuns = 10
 
 const perLibrary = 100
 
-// cost is one run.
+// cost is the cost of one run.
 type cost struct {
 	wall, cpu time.Duration
 	rss       int64 // bytes
 }
 
-// treeTool is a build tool, or the floor under all of them.
+// treeTool is a build tool, or a program that measures the minimum cost.
 type treeTool struct {
 	name string
 	argv []string
@@ -38,7 +38,7 @@ type treeTool struct {
 	env  []string
 }
 
-// benchTrees measures trees of some sizes.
+// benchTrees measures trees of the requested sizes.
 func benchTrees(ctx context.Context, o *options, out io.Writer) error {
 	tools := filepath.Join(o.dir, "tools")
 	if err := os.MkdirAll(tools, 0o777); err != nil {
@@ -93,7 +93,7 @@ func benchTree(ctx context.Context, o *options, out io.Writer, n int, compiler s
 	if err != nil {
 		return err
 	}
-	for _, t := range tools { // caches of file digests, logs to compact: what the first run after a build settles
+	for _, t := range tools { // warm up: digest caches are written and logs compacted
 		for range 2 {
 			if _, err := t.run(ctx); err != nil {
 				return err
@@ -115,7 +115,7 @@ func benchTree(ctx context.Context, o *options, out io.Writer, n int, compiler s
 	return nil
 }
 
-// inTurn runs the tools in turn, each time after prepare.
+// inTurn runs the tools in turn. It calls prepare before each run.
 func inTurn(ctx context.Context, tools []*treeTool, prepare func(t *treeTool, i int) error) (map[*treeTool][]cost, error) {
 	all := map[*treeTool][]cost{}
 	for i := range treeRuns {
@@ -134,7 +134,7 @@ func inTurn(ctx context.Context, tools []*treeTool, prepare func(t *treeTool, i 
 	return all, nil
 }
 
-// reportPerAction prints what a tool takes for each action besides the command.
+// reportPerAction prints a tool's overhead per action: its CPU time minus that of the commands.
 func reportPerAction(out io.Writer, n int, tools []*treeTool, spawn *treeTool, full map[*treeTool][]cost) {
 	actions := n + (n+perLibrary-1)/perLibrary
 	for _, t := range tools {
@@ -143,7 +143,7 @@ func reportPerAction(out io.Writer, n int, tools []*treeTool, spawn *treeTool, f
 	}
 }
 
-// floorOf only looks at the sources and outputs of a built tree.
+// floorOf returns a program that only stats the sources and outputs of a built tree.
 func floorOf(t *treeTool, program string) (*treeTool, error) {
 	var names bytes.Buffer
 	err := filepath.WalkDir(t.dir, func(name string, d fs.DirEntry, err error) error {
@@ -166,7 +166,6 @@ func floorOf(t *treeTool, program string) (*treeTool, error) {
 	return &treeTool{name: "lstat of all files, in C", argv: []string{program, list}, dir: t.dir}, err
 }
 
-// run runs the tool once.
 func (t *treeTool) run(ctx context.Context) (cost, error) {
 	cmd := exec.CommandContext(ctx, t.argv[0], t.argv[1:]...)
 	cmd.Dir, cmd.Env = t.dir, t.env
@@ -185,8 +184,7 @@ func (t *treeTool) run(ctx context.Context) (cost, error) {
 	return s, nil
 }
 
-// report prints medians, with the smallest and the largest, and the ratios to the first tool that
-// is not kbuild.
+// report prints medians with minimum and maximum, and the ratios to the first tool after kbuild.
 func report(out io.Writer, n int, scenario string, tools []*treeTool, costs map[*treeTool][]cost) {
 	wall := func(s cost) float64 { return float64(s.wall.Microseconds()) / 1e3 }
 	cpu := func(s cost) float64 { return float64(s.cpu.Microseconds()) / 1e3 }
@@ -201,7 +199,7 @@ func report(out io.Writer, n int, scenario string, tools []*treeTool, costs map[
 	}
 }
 
-// spread is "median (smallest to largest), ratio".
+// spread formats "median (minimum to maximum), ratio".
 func spread(costs, base []cost, of func(cost) float64) string {
 	m, low, high := middle(costs, of)
 	text := fmt.Sprintf("%.1f", m)
@@ -214,7 +212,7 @@ func spread(costs, base []cost, of func(cost) float64) string {
 	return text
 }
 
-// middle is the median, the smallest and the largest.
+// middle returns the median, the minimum and the maximum.
 func middle(costs []cost, of func(cost) float64) (median, low, high float64) {
 	var v []float64
 	for _, s := range costs {

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// printVersions says what was measured with what: figures without it mean nothing.
+// printVersions prints the machine and the tools' versions. Without them, measurements mean
+// nothing.
 func printVersions(o *options, out io.Writer) {
 	nvcc := "nvcc"
 	if o.toolkit != "" {
@@ -34,7 +35,8 @@ func printVersions(o *options, out io.Writer) {
 	}
 }
 
-// version is the line that tells: nvcc says its release after its name and copyright.
+// version returns the significant line of a version output. nvcc prints its release after its name
+// and copyright.
 func version(argv []string) string {
 	text, err := exec.Command(argv[0], argv[1:]...).Output()
 	if err != nil {
@@ -59,7 +61,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// built opens a lane of its own and builds the project from nothing.
+// built opens a lane and builds the project from scratch.
 func built(ctx context.Context, o *options, v variant, tool, name string) (*lane, error) {
 	l, err := openLane(o, v, tool, name, false)
 	if err != nil {
@@ -72,8 +74,8 @@ func built(ctx context.Context, o *options, v variant, tool, name string) (*lane
 	return l, m.err
 }
 
-// compareClones builds two clones in folders of different names and depths, each with a cache of
-// its own, and fails unless their executables are equal.
+// compareClones builds two clones in folders of different names and depths, each with its own
+// cache. It fails unless their executables are equal.
 func compareClones(ctx context.Context, o *options, v variant, out io.Writer) error {
 	sums := map[[sha256.Size]byte]bool{}
 	for _, name := range []string{"clone", "another clone/further down"} {
@@ -95,7 +97,7 @@ func compareClones(ctx context.Context, o *options, v variant, out io.Writer) er
 	return nil
 }
 
-// compareSASS fails unless kbuild's executable has the device code of ninja's.
+// compareSASS fails unless kbuild's executable has the same device code as ninja's.
 func compareSASS(ctx context.Context, o *options, v variant, out io.Writer) error {
 	var dumps []string
 	for _, tool := range []string{"kbuild", "ninja"} {
@@ -117,8 +119,8 @@ func compareSASS(ctx context.Context, o *options, v variant, out io.Writer) erro
 	return nil
 }
 
-// firstDifference returns the number of the first line that differs, from 1, and both sides; 0 when
-// none does.
+// firstDifference returns the number of the first line that differs, from 1, and both lines. It
+// returns 0 if all lines are equal.
 func firstDifference(a, b string) (int, string, string) {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range max(len(as), len(bs)) {

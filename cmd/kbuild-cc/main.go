@@ -1,7 +1,7 @@
-// Command kbuild-cc stands before a compiler in build tools that are not kbuild: kbuild-cc nvcc -c
-// a.cu -o a.o. It is the fast half of `kbuild cc`: what a command made before is brought in a few
-// milliseconds, and anything else is for kbuild, which is started in its place. Under the name of a
-// compiler, as a link, it stands before that one.
+// Command kbuild-cc is a compiler launcher for other build tools: kbuild-cc nvcc -c a.cu -o a.o. It
+// is the fast half of `kbuild cc`: it restores the outputs of a cached command in a few
+// milliseconds. For any other command it replaces itself with kbuild. A link to it with a
+// compiler's name launches that compiler. It knows no compiler options and splits no commands.
 package main
 
 import (
@@ -39,7 +39,8 @@ func main() {
 	os.Exit(126)
 }
 
-// bring ends the process if the command is remembered.
+// bring restores the outputs of a cached command and exits. It returns if the command is not
+// cached.
 func bring(c *quick.Call) {
 	store, err := quick.OpenStore()
 	if err != nil {
@@ -51,7 +52,7 @@ func bring(c *quick.Call) {
 	}
 }
 
-// start starts kbuild in place of this process, if it is there.
+// start replaces this process with kbuild. It returns if kbuild is not installed.
 func start(args []string) {
 	exe, err := os.Executable()
 	if err != nil {

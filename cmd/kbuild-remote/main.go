@@ -1,5 +1,5 @@
-// Command kbuild-remote speaks to a remote cache for kbuild, which starts it: see package
-// cache/remote.
+// Command kbuild-remote talks to a remote cache on behalf of kbuild, which starts it. It only
+// serves requests, and knows nothing of builds. See package cache/reapi.
 package main
 
 import (

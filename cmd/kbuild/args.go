@@ -7,12 +7,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Most runs of kbuild are plain ones, from an editor or a Makefile, and most of them find nothing
-// to do. Setting up the parser of the command line takes as long as looking at a thousand files, so
-// the plainest command lines are read by hand.
+// Most runs come from an editor or a Makefile, use few options and find nothing to do. Setting up
+// kong's parser takes as long as checking a thousand files. The simplest command lines are
+// therefore parsed by hand.
 
-// plain reads -q, -j N, -C DIR and --mem SIZE, and nothing else; of any other line it leaves c as
-// it is. TestPlain holds it to what the parser makes of them.
+// plain parses command lines that have no options but -q, -j N, -C DIR and --mem SIZE. It returns
+// false, and leaves c unchanged, for every other command line. TestPlain checks that it agrees with
+// kong.
 func (c *cli) plain(args []string) bool {
 	read := *c
 	read.Dir, read.Progress, read.Color, read.Output = ".", "auto", "auto", "auto"
@@ -38,7 +39,8 @@ func (c *cli) plain(args []string) bool {
 	return true
 }
 
-// valued takes apart an option that has a value, which may be the next argument.
+// valued splits an option that takes a value. An empty value means that the value is the next
+// argument.
 func valued(arg string) (option, value string, ok bool) {
 	if option, value, _ := strings.Cut(arg, "="); option == "--mem" {
 		return option, value, true
@@ -62,8 +64,8 @@ func (c *cli) setPlain(option, value string) bool {
 	return err == nil
 }
 
-// bareTrace spells the --trace of `kbuild cache verify --trace` as the parser has it: elsewhere
-// --trace is followed by a file. There --trace=FILE still means that.
+// bareTrace rewrites the --trace of `kbuild cache verify --trace` to the option that the parser
+// knows, --strace. For other commands --trace takes a file, and --trace=FILE means that here too.
 func bareTrace(args []string, flags []*kong.Flag) []string {
 	for i := range args[:max(0, len(args)-1)] {
 		if args[i] != "cache" || args[i+1] != "verify" || i > 0 && hasValue(args[i-1], flags) {
@@ -80,14 +82,14 @@ func bareTrace(args []string, flags []*kong.Flag) []string {
 	return args
 }
 
-// hasValue reports an option whose value is the next argument.
+// hasValue reports whether the option takes the next argument as its value.
 func hasValue(arg string, flags []*kong.Flag) bool {
 	return slices.ContainsFunc(flags, func(f *kong.Flag) bool {
 		return !f.IsBool() && (arg == "--"+f.Name || f.Short != 0 && arg == "-"+string(f.Short))
 	})
 }
 
-// programArgs separates the arguments of the program, which follow the -- of `kbuild run TARGET --
+// programArgs splits off the arguments of the program: those after the -- of `kbuild run TARGET --
 // ARGS`.
 func programArgs(args []string, flags []*kong.Flag) (own, given []string) {
 	end := slices.Index(args, "--")

@@ -9,7 +9,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// jobsFlag is -j. 0, which is no number of processes, is what it is where it was not given.
+// jobsFlag is the value of -j. 0 means that -j is not given.
 type jobsFlag int
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -22,7 +22,7 @@ func (j *jobsFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// failuresFlag is -k.
+// failuresFlag is the value of -k. 0 means no limit.
 type failuresFlag int
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -35,7 +35,7 @@ func (k *failuresFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// loadFlag is -l. 0 is no limit, as in ninja.
+// loadFlag is the value of -l. 0 means no limit, as in ninja.
 type loadFlag float64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -48,7 +48,8 @@ func (l *loadFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// sizeFlag is a size: bytes, or a share of what there is. The zero sizeFlag is all there is.
+// sizeFlag is a size in bytes, or a share of the available total. The zero sizeFlag means all of
+// it.
 type sizeFlag struct {
 	bytes int64
 	share float64
@@ -71,7 +72,8 @@ func (m *sizeFlag) UnmarshalText(text []byte) error {
 	return fmt.Errorf(`%q is no size; write for example 8GiB, 512MiB, a number of bytes, or 50%% of what there is`, s)
 }
 
-// memFlag is --mem: a size that a process can work with, and no more than there is.
+// memFlag is the value of --mem. It rejects sizes that no compiler can work with, and shares over
+// 100%.
 type memFlag struct{ sizeFlag }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -88,7 +90,7 @@ func (m *memFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// budget is in bytes; 0 is unknown.
+// budget returns the size in bytes, given the available total. 0 means unknown.
 func (m sizeFlag) budget(there int64) int64 {
 	switch {
 	case m.bytes > 0:

@@ -36,7 +36,7 @@ func (cmd buildCmd) Run(c *cli) error {
 	if c.isNoTarget(err) && !strings.Contains(err.Error(), "did you mean") {
 		switch try := c.meantCommand(cmd.Targets); {
 		case try == "":
-		case errors.Is(err, engine.ErrDiagnosed): // it was printed
+		case errors.Is(err, engine.ErrDiagnosed): // already printed
 			c.say("Try: %s", try)
 		default:
 			err = exitError{exitOf(err).status, fmt.Errorf("%w\nTry: %s", err, try)}
@@ -45,8 +45,8 @@ func (cmd buildCmd) Run(c *cli) error {
 	return c.ended(sum, err)
 }
 
-// isNoTarget reports that a build ended since what was named is no target, or since there is no
-// manifest that could have one.
+// isNoTarget reports whether the build failed because a name is not a target, or because there is
+// no manifest.
 func (c *cli) isNoTarget(err error) bool {
 	if _, noFolder := os.Stat(c.Dir); err == nil || noFolder != nil {
 		return false
@@ -55,7 +55,7 @@ func (c *cli) isNoTarget(err error) bool {
 	return missing != nil || errors.As(err, new(engine.UsageError))
 }
 
-// checkLink are the links of --check-link.
+// checkLink parses --check-link.
 func (cmd buildCmd) checkLink() (*plan.CheckLink, error) {
 	if len(cmd.CheckLink) == 0 {
 		return nil, nil

@@ -22,8 +22,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// launched reports a command line of a compiler, which no parser of options may touch: `kbuild cc
-// -- nvcc ARGS...`, or kbuild under the name of a compiler.
+// launched reports whether the command line runs a compiler: `kbuild cc -- nvcc ARGS...`, or kbuild
+// under the name of a compiler. Such a command line must not reach kong's parser.
 func launched(name string, args []string) (compiler []string, ok bool) {
 	switch {
 	case len(args) > 1 && args[0] == "cc" && args[1] == "--":
@@ -36,7 +36,7 @@ func launched(name string, args []string) (compiler []string, ok bool) {
 	return nil, false
 }
 
-// launchCompiler runs a command line of a compiler, and gives its exit status.
+// launchCompiler runs a compiler's command line and returns its exit status.
 func (c *cli) launchCompiler(args []string) int {
 	call, err := quick.Read(args)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *cli) launchCompiler(args []string) int {
 	return c.compile(call, store, changed)
 }
 
-// compile takes the command apart, or leaves it to the compiler.
+// compile runs the command split into passes. If it cannot be split, the compiler runs it instead.
 func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int {
 	res, ended, err := c.passes(call, store, len(changed) > 0)
 	if ended != 0 {
@@ -73,7 +73,7 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 	}
 	if err != nil {
 		call.Log(store, quick.Entry{Result: quick.Left, Why: err.Error()})
-		return c.leave(call) // which says what is wrong, if it is more than with kbuild: see --stats
+		return c.leave(call) // the compiler reports its own errors; --stats lists those of kbuild
 	}
 	entry := quick.Entry{Result: quick.Miss, Why: strings.Join(changed, ", "), Ran: res.Ran, Taken: res.Hits}
 	if res.Ran == 0 {
@@ -85,14 +85,15 @@ func (c *cli) compile(call *quick.Call, store *disk.Store, changed []string) int
 	}
 	quick.Say(res.Made.Stderr)
 	if limit, err := cacheSize(); err == nil {
-		store.MaybeGC(context.Background(), limit) // who builds with the launcher alone has nobody else to do it
+		store.MaybeGC(context.Background(), limit) // with only the launcher, nothing else evicts
 	}
 	return 0
 }
 
-// passes takes the command apart. ended is the signal that this process got meanwhile, which what
-// it had started has got too. A command with messages for a terminal is not run for nothing: unless
-// something has changed since.
+// passes splits the command and runs its passes. ended is the signal that this process received
+// while they ran; its children received it too. If a command prints messages on a terminal, it
+// falls back to the compiler, which formats them. If it printed some the last time and its inputs
+// have not changed, it falls back without running first.
 func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *launch.Result, ended syscall.Signal, err error) {
 	if call.Last != nil && !changed && quick.Shown(call.Last) {
 		return nil, 0, errShown
@@ -117,7 +118,7 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 		l.Broker, l.Jobs = shared{client, call.Dir}, machine.Processors("/")
 	}
 	switch tokens, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS")); {
-	case err != nil: // as for a recipe without +: it has the one job that make has given it
+	case err != nil: // a recipe without +: make granted it one job
 		l.Jobs = 1
 	case tokens != nil:
 		defer tokens.Close()
@@ -133,11 +134,11 @@ func (c *cli) passes(call *quick.Call, store *disk.Store, changed bool) (res *la
 	return res, 0, err
 }
 
-// errShown is why such a command is left.
+// errShown is why a command that prints messages on a terminal falls back.
 var errShown = launch.Left{Why: "it has messages, which the compiler shows on a terminal in its own way"}
 
-// lease waits for a lease for a compiler that is left alone, which goes over to it. A launcher that
-// it starts does not wait for it: see broker.
+// lease waits for a lease for a compiler that replaces this process. The compiler inherits the
+// lease, so a launcher that it starts does not wait for another: see package broker.
 func (c *cli) lease(call *quick.Call) {
 	client := broker.FromEnviron(os.Getenv, c.ofAll(), nil)
 	r := broker.Request{Memory: graph.Compile.Info().Memory, Label: filepath.Base(call.Argv[0]), Project: call.Dir}
@@ -151,23 +152,23 @@ func (c *cli) lease(call *quick.Call) {
 	}
 }
 
-// endings are the signals that end a compiler. One that the caller has switched off, as nohup does,
-// stays so.
+// endings returns the signals that end a compiler. Signals that the caller ignores, as nohup does,
+// stay ignored.
 func endings() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
 }
 
-// die ends this process by a signal, as that would have ended the compiler: a shell and make look
-// at how a command ended.
+// die ends this process by the signal that would have ended the compiler. Shells and make
+// distinguish a signal from an exit status.
 func die(s syscall.Signal) int {
-	var byDefault [4]uintptr // struct sigaction; the runtime of Go would write its stacks at SIGQUIT
+	var byDefault [4]uintptr // a struct sigaction; Go's runtime would dump its stacks on SIGQUIT
 	runtime.LockOSThread()
 	syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
 	unix.Tgkill(os.Getpid(), unix.Gettid(), s)
 	return 128 + int(s)
 }
 
-// leave has the compiler run in place of this process, in its turn.
+// leave takes a lease, then replaces this process with the compiler.
 func (c *cli) leave(call *quick.Call) int {
 	if !quick.Disabled() && call.Nowhere == nil && launch.Counted(call.Argv) {
 		c.lease(call)

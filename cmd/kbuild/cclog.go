@@ -19,7 +19,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
-// ccCmd is what `kbuild cc` does besides standing before a compiler, which launched sees to.
+// ccCmd holds the options of `kbuild cc`. Command lines of compilers are handled by launched
+// instead.
 type ccCmd struct {
 	Stats   bool     `help:"Show what became of the calls, by project, and why compilers ran as they are."`
 	ShowLog bool     `help:"Show the calls, the oldest first."`
@@ -69,7 +70,7 @@ func because(e quick.Entry) string {
 	return " (" + e.Why + ")"
 }
 
-// readCalls reads the log, with the one before it.
+// readCalls reads the log and its predecessor, the oldest call first.
 func readCalls() (calls []quick.Entry, err error) {
 	store, err := quick.OpenStore()
 	if err != nil {
@@ -87,7 +88,7 @@ func readCalls() (calls []quick.Entry, err error) {
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
 			var e quick.Entry
-			if json.Unmarshal(lines.Bytes(), &e) == nil { // else a process was killed while it wrote
+			if json.Unmarshal(lines.Bytes(), &e) == nil { // a killed process leaves a partial line
 				calls = append(calls, e)
 			}
 		}
@@ -108,7 +109,7 @@ func (c *cli) zeroLog() error {
 	return nil
 }
 
-// showStats counts calls by project: the folders that they ran in.
+// showStats counts calls by project. A project is the folder that the calls ran in.
 func (c *cli) showStats(calls []quick.Entry) {
 	type count struct{ hits, misses, left, ran, taken int }
 	projects := map[string]*count{}
@@ -143,7 +144,7 @@ func (c *cli) showStats(calls []quick.Entry) {
 	}
 }
 
-// explainCall says what became of the last command that made a file.
+// explainCall prints why the last command with that output file ran.
 func (c *cli) explainCall(file string, calls []quick.Entry) error {
 	want, err := filepath.Abs(file)
 	if err != nil {
@@ -182,7 +183,7 @@ func explained(e quick.Entry) string {
 	return fmt.Sprintf("%s; %d passes ran, %d were taken from the cache", why, e.Ran, e.Taken)
 }
 
-// linkCompilers makes links to the launcher under the names of compilers.
+// linkCompilers creates links to the launcher under the names of compilers.
 func (c *cli) linkCompilers(dir string) error {
 	program, err := launcher()
 	if err != nil {
@@ -193,7 +194,7 @@ func (c *cli) linkCompilers(dir string) error {
 	}
 	for _, name := range launch.Compilers {
 		if _, err := quick.LookPath(name); err != nil && slices.Contains(launch.ForAMD, name) {
-			continue // a build tool that finds one would compile for AMD
+			continue // a build tool that finds hipcc would compile for AMD
 		}
 		link := filepath.Join(dir, name)
 		if to, err := os.Readlink(link); err == nil && to == program {
@@ -210,7 +211,8 @@ func (c *cli) linkCompilers(dir string) error {
 	return nil
 }
 
-// launcher is the program that stands before compilers: the small one, if it is there.
+// launcher returns the program to run in front of compilers: kbuild-cc if it is installed, else
+// kbuild.
 func launcher() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {

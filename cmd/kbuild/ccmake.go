@@ -9,7 +9,7 @@ import (
 //go:embed kbuild.cmake
 var kbuildCMake string
 
-// writeCMake writes the file that puts kbuild into a CMake project.
+// writeCMake prints kbuild.cmake, which makes a CMake project use the launcher.
 func (c *cli) writeCMake() error {
 	program, err := launcher()
 	if err != nil {
@@ -22,7 +22,7 @@ func (c *cli) writeCMake() error {
 	return err
 }
 
-// launcherText is kbuild.cmake for a launcher.
+// launcherText returns kbuild.cmake with the launcher filled in.
 func launcherText(program string) string {
 	return strings.NewReplacer("@LAUNCHER@", program, "@LANGUAGES@", "C CXX CUDA HIP").Replace(kbuildCMake)
 }

@@ -8,8 +8,8 @@ import (
 
 type cleanCmd struct{}
 
-// Run removes what kbuild has written into the build tree, and into those of profiles in it. The
-// cache stays.
+// Run removes what kbuild wrote into the build tree and into the trees of profiles below it. The
+// cache is not touched.
 func (cleanCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	cleaned, err := c.workspace().Clean()

@@ -19,7 +19,7 @@ type cmakeCmd struct {
 	Package   string   `placeholder:"DIR" help:"Write the package that find_package(kbuild) reads into this folder."`
 }
 
-// Run writes what kbuild_add_library of the package includes, or the package.
+// Run prints the file that kbuild_add_library includes, or writes the CMake package.
 func (cmd cmakeCmd) Run(c *cli) error {
 	if cmd.Package != "" {
 		return c.writePackage(cmd.Package)
@@ -55,12 +55,14 @@ func (cmd cmakeCmd) Run(c *cli) error {
 //go:embed kbuild-config.cmake
 var kbuildConfig string
 
-// installedHints is where the program is as seen from the package: from PREFIX/lib/cmake/kbuild,
-// and from that of a wheel, ENVIRONMENT/lib/pythonX.Y/site-packages/kbuild/cmake.
+// installedHints lists where find_program looks for kbuild, relative to the package. The first
+// entry is for PREFIX/lib/cmake/kbuild. The second is for a wheel, where the package is in
+// ENVIRONMENT/lib/pythonX.Y/site-packages/kbuild/cmake.
 const installedHints = `"${CMAKE_CURRENT_LIST_DIR}/../../../bin" "${CMAKE_CURRENT_LIST_DIR}/../../../../../bin"`
 
-// writePackage writes the package of CMake into a folder, and names its files. In lib/cmake/kbuild
-// it is for a prefix that can be moved, elsewhere for the program that writes it.
+// writePackage writes the CMake package into dir and prints the paths of its files. A package in
+// lib/cmake/kbuild finds kbuild relative to itself, so its prefix can be moved. Any other package
+// names the absolute path of this program.
 func (c *cli) writePackage(dir string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -89,8 +91,8 @@ func (c *cli) writePackage(dir string) error {
 	return err
 }
 
-// versionNumber is what of a version CMake can compare: 1.2.0 of v1.2.0-3-gabc. A commit without a
-// tag before it is of the release to come.
+// versionNumber returns the part of a version that CMake can compare: 1.2.0 for v1.2.0-3-gabc. A
+// commit without a tag before it counts as the next release.
 func versionNumber(version string) string {
 	if found := regexp.MustCompile(`^v?(\d+\.\d+(\.\d+)*)`).FindStringSubmatch(version); found != nil {
 		return found[1]

@@ -18,7 +18,7 @@ type completionCmd struct {
 	Words []string `arg:"" optional:"" name:"word" help:"A command line, without kbuild itself."`
 }
 
-// Run writes the script, or what the scripts ask for.
+// Run prints the completion script, or the words that such a script requests.
 func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
 	if cmd.Shell != "words" {
 		_, err := fmt.Fprint(c.out, reference.Completion[cmd.Shell])
@@ -31,8 +31,8 @@ func (cmd completionCmd) Run(c *cli, parser *kong.Kong) error {
 	return nil
 }
 
-// known are the names of the project that a command line is about. Where it cannot be read there
-// are none: a shell that completes must not be told off.
+// known returns the names that the project of a command line defines. They are empty if the
+// manifest cannot be read: completion must not print errors.
 func (c *cli) known(words []string) reference.Known {
 	w := c.ofWords(words).workspace()
 	var project *manifest.Project
@@ -60,7 +60,7 @@ func (c *cli) known(words []string) reference.Known {
 	}
 }
 
-// targetNames are labels, names, and the base names of instances.
+// targetNames returns labels, names, and the base names of instances.
 func targetNames(p *manifest.Project) (names []string) {
 	for _, t := range p.Targets {
 		names = append(names, t.Label(), t.Name)
@@ -79,7 +79,7 @@ func targetNames(p *manifest.Project) (names []string) {
 	return slices.Compact(names)
 }
 
-// programNames are what kbuild run takes.
+// programNames returns the names that `kbuild run` accepts.
 func programNames(p *manifest.Project) (names []string) {
 	for _, t := range p.Targets {
 		if t.Kind == manifest.Executable {
@@ -89,7 +89,7 @@ func programNames(p *manifest.Project) (names []string) {
 	return names
 }
 
-// testNames are what kbuild test takes: tests, and programs that have some.
+// testNames returns the names that `kbuild test` accepts: tests, and programs that have tests.
 func testNames(p *manifest.Project) (names []string) {
 	for _, t := range p.Tests {
 		names = append(names, meantBy(t)...)
@@ -97,7 +97,7 @@ func testNames(p *manifest.Project) (names []string) {
 	return names
 }
 
-// ofWords is a command line with the folder and the manifest that words name.
+// ofWords returns a cli with the folder, manifest and build tree that the words select.
 func (c *cli) ofWords(words []string) *cli {
 	of := &cli{Dir: c.Dir, File: c.File, out: c.out, err: c.err}
 	set := map[string]*string{"-C": &of.Dir, "--dir": &of.Dir, "-f": &of.File, "--file": &of.File, "--build-dir": &of.BuildDir}
@@ -116,7 +116,7 @@ func (c *cli) ofWords(words []string) *cli {
 	return of
 }
 
-// archsOf are the architectures of a manifest, and those that toolkits of today know.
+// archsOf returns the architectures of the manifest, then those that current toolkits support.
 func archsOf(p *manifest.Project) []string {
 	seen := map[string]bool{}
 	var all []string

@@ -9,7 +9,7 @@ import (
 
 type doctorCmd struct{}
 
-// Run checks what a build needs; a manifest is not needed.
+// Run checks what a build needs. It works without a manifest.
 func (doctorCmd) Run(c *cli) error {
 	ok, err := c.workspace().Doctor(context.Background(), func(f probe.Finding) {
 		if c.JSON {

@@ -48,8 +48,8 @@ func (cmd fmtCmd) Run(c *cli) error {
 	return nil
 }
 
-// importedFiles are the manifests that the one of this project imports, as far as they can be read:
-// what is wrong with them fmt says of each.
+// importedFiles returns the manifests that this project's manifest imports. Load errors are ignored
+// here: formatting each file reports them.
 func (c *cli) importedFiles() (files []string) {
 	project, _ := manifest.Load(c.workspace().Manifest)
 	for _, f := range project.Files {
@@ -60,7 +60,7 @@ func (c *cli) importedFiles() (files []string) {
 	return files
 }
 
-// formatStream writes what it reads, formatted, to standard output; with check nothing.
+// formatStream formats a stream to standard output. With check it writes nothing.
 func (c *cli) formatStream(in io.Reader, check bool) (changed bool, err error) {
 	src, err := io.ReadAll(io.LimitReader(in, manifest.MaxSource+1))
 	switch {
@@ -80,7 +80,7 @@ func (c *cli) formatStream(in io.Reader, check bool) (changed bool, err error) {
 	return !bytes.Equal(src, out), err
 }
 
-// format rewrites one file, and names it on standard output if it changed.
+// format rewrites one file. If the file changes, format prints its name.
 func (c *cli) format(file string, check bool) (changed bool, err error) {
 	name := c.seen(file)
 	src, err := regular.ReadAtMost(name, manifest.MaxSource)

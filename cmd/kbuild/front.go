@@ -26,9 +26,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// The command line is the front of an engine.
+// This file implements engine.Front for the command line.
 
-// workspace is what the options stand for.
+// workspace builds the Workspace that the options describe.
 func (c *cli) workspace() *engine.Workspace {
 	c.locate()
 	return &engine.Workspace{
@@ -41,7 +41,7 @@ func (c *cli) workspace() *engine.Workspace {
 	}
 }
 
-// platform is what machines that run commands must be, in a fixed order.
+// platform returns the remote platform's properties, sorted by name.
 func (c *cli) platform() (properties [][2]string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Platform)) {
 		properties = append(properties, [2]string{name, c.Platform[name]})
@@ -49,7 +49,7 @@ func (c *cli) platform() (properties [][2]string) {
 	return properties
 }
 
-// patience is how long a build may wait for a remote cache in vain; 0 is the default.
+// patience returns how long a build may wait for a failing remote cache. 0 means the default.
 func (c *cli) patience() time.Duration {
 	const name = "KBUILD_REMOTE_PATIENCE"
 	text := os.Getenv(name)
@@ -64,8 +64,8 @@ func (c *cli) patience() time.Duration {
 	return d
 }
 
-// remote is the remote cache that the user names, which may be none; nil if he leaves it to the
-// manifest.
+// remote returns the address of the remote cache that the user chose. "" means no remote cache; nil
+// leaves the choice to the manifest.
 func (c *cli) remote() *string {
 	if address, ok := os.LookupEnv("KBUILD_REMOTE"); ok && c.Remote == nil {
 		return &address
@@ -73,7 +73,7 @@ func (c *cli) remote() *string {
 	return c.Remote
 }
 
-// remoteHosts reads HOST:PORT,HOST: one without a port means that of TLS.
+// remoteHosts parses HOST:PORT,HOST. The default port is 443.
 func remoteHosts(list string) (hosts []string) {
 	for host := range strings.FieldsFuncSeq(list, func(c rune) bool { return c == ',' || c == ' ' }) {
 		if _, _, err := net.SplitHostPort(host); err != nil {
@@ -84,7 +84,7 @@ func remoteHosts(list string) (hosts []string) {
 	return hosts
 }
 
-// cacheSize is how large the cache may grow, in bytes.
+// cacheSize returns the size limit of the cache in bytes.
 func cacheSize() (int64, error) {
 	const name = "KBUILD_CACHE_SIZE"
 	text := os.Getenv(name)
@@ -106,8 +106,8 @@ func (c *cli) store() (*disk.Store, error) {
 	return disk.Open(dir)
 }
 
-// fromMake takes over what `make -n`, `make -s` and `make -k` mean: a recipe line with + runs under
-// make -n as well, and must not build then.
+// fromMake applies the -n, -s and -k of a calling make. A recipe line with + runs under make -n
+// too, and must not build then.
 func (c *cli) fromMake(makeflags string) {
 	letters := jobserver.Letters(makeflags)
 	c.DryRun = c.DryRun || strings.Contains(letters, "n")
@@ -117,9 +117,9 @@ func (c *cli) fromMake(makeflags string) {
 	}
 }
 
-// ended is the end of a run as the end of kbuild.
+// ended writes the trace and the reports, and maps the result of a run to an exit status.
 func (c *cli) ended(sum sched.Summary, err error) error {
-	if c.trace != nil { // also of a build that failed or was interrupted
+	if c.trace != nil { // for failed and interrupted builds too
 		err = errors.Join(err, c.trace.Finish())
 	}
 	err = errors.Join(err, c.writeReports())
@@ -132,7 +132,7 @@ func (c *cli) ended(sum sched.Summary, err error) error {
 	return err
 }
 
-// Enter implements engine.Front: it names the folder, so that editors find the files in messages.
+// Enter implements engine.Front. It prints the directory so that editors can resolve file names.
 func (c *cli) Enter() {
 	if c.Dir != "." && !c.Quiet && !c.JSON {
 		c.say("kbuild: Entering directory '%s'", c.Dir)
@@ -149,15 +149,15 @@ func (c *cli) Note(text string) {
 	}
 }
 
-// Waiting implements engine.Front: a person is told what kbuild waits for, and a log is not.
+// Waiting implements engine.Front. The note is only for terminals, not for logs.
 func (c *cli) Waiting(text string) {
 	if term.IsTerminal(c.err) && !term.InCI(os.Getenv) {
 		c.Note(text)
 	}
 }
 
-// Diagnose implements engine.Front: diagnostics go to standard error, and are events with --json.
-// What a plan has said, the next one of this run need not say again.
+// Diagnose implements engine.Front. Diagnostics go to standard error, or become events with --json.
+// A repeated plan of the same run does not print a diagnostic again.
 func (c *cli) Diagnose(all manifest.Diagnostics) {
 	diags := c.untold(all)
 	if c.JSON {
@@ -174,7 +174,7 @@ func (c *cli) Diagnose(all manifest.Diagnostics) {
 	diags.Write(c.err, term.Color(c.Color, term.IsTerminal(c.err), os.Getenv))
 }
 
-// untold are those that were not printed yet.
+// untold returns the diagnostics that were not printed before.
 func (c *cli) untold(all manifest.Diagnostics) (diags manifest.Diagnostics) {
 	if c.told == nil {
 		c.told = map[string]bool{}
@@ -217,7 +217,7 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 			} else {
 				progress.Finish(sum, time.Since(start))
 			}
-			if large { // a view of all is left now, which takes the most memory and the least time
+			if large { // the rest builds one view of the whole tree: much memory, little time
 				debug.SetGCPercent(10)
 			}
 		},
@@ -228,7 +228,8 @@ func (c *cli) Begin(t *engine.Tree, want []graph.ActionID) *engine.Run {
 		}}
 }
 
-// schedule gives the bounds of a run. Under make's jobserver tokens bound it, and -j only if given.
+// schedule returns the limits of a run. Under make's jobserver its tokens limit the jobs; -j
+// applies only if given.
 func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
 	o := sched.Options{Jobs: cmp.Or(int(c.Jobs), all.Processors), KeepGoing: 1, MaxLoad: float64(c.Load), Budget: cmp.Or(c.Mem.bytes, all.Memory)}
 	if o.Budget == 0 {
@@ -256,7 +257,8 @@ func (c *cli) schedule(all broker.Limits) (sched.Options, func()) {
 	return o, closeJobs
 }
 
-// progress makes what the user sees of a build; observer is it, or it and the trace.
+// progress creates the UI of a build. observer combines it with the trace, tests and reports in
+// use.
 func (c *cli) progress(want []graph.ActionID, o sched.Options, t *engine.Tree) (p *term.Progress, observer sched.Observer) {
 	opts := term.Options{Err: c.err, Mode: term.Mode(c.Progress), Color: c.Color, Verbose: c.Verbose, DryRun: c.DryRun, Quiet: c.Quiet,
 		Jobs: o.Jobs, Expected: t.Expected, Env: os.Getenv}

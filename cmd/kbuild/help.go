@@ -14,7 +14,7 @@ type helpCmd struct {
 	About []string `arg:"" optional:"" help:"A command (cache stats), or a block or attribute of kernels.hcl (library.sources)."`
 }
 
-// Run shows the help of a command, or explains a word of the manifest.
+// Run shows the help of a command, or explains a block or attribute of the manifest.
 func (cmd helpCmd) Run(c *cli, parser *kong.Kong) error {
 	node := parser.Model.Node
 	for _, word := range cmd.About {
@@ -41,7 +41,7 @@ func (cmd helpCmd) explain(c *cli, parser *kong.Kong) error {
 	return exitError{exitUsage, err}
 }
 
-// nearCommand is the command that somebody may have meant, "" if there is none like it.
+// nearCommand returns the command with the most similar name, or "".
 func nearCommand(app *kong.Node, word string) string {
 	var names []string
 	for _, n := range app.Children {

@@ -21,8 +21,8 @@ type initCmd struct {
 	From  string `placeholder:"DIR" help:"Write it for what another build tool builds: DIR is a build tree of CMake, or has a compile_commands.json, or is one. Never replaces a kernels.hcl."`
 }
 
-// Run writes a manifest that builds the sources found: one executable per file with a main, and
-// libraries of what they share. What a plan of it refuses is taken out before it is written.
+// Run writes a manifest for the sources found: one executable per file with a main, and libraries
+// of the sources that they share. Lines that the planner rejects are removed first.
 func (cmd initCmd) Run(c *cli) error {
 	if cmd.From != "" {
 		return cmd.from(c)
@@ -71,8 +71,8 @@ func (cmd initCmd) Run(c *cli) error {
 	return nil
 }
 
-// plannable plans the draft, and takes out what is refused, until nothing is. A machine without a
-// toolkit says nothing of a manifest: then it says so.
+// plannable plans the draft and removes rejected lines until a plan succeeds. If this machine lacks
+// the toolkit, the draft cannot be checked; unplanned is the reason.
 func (c *cli) plannable(draft *scaffold.Draft) (unplanned string, err error) {
 	root, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -97,7 +97,8 @@ func (c *cli) plannable(draft *scaffold.Draft) (unplanned string, err error) {
 	return "", nil
 }
 
-// searched is what the compilers here search; what cannot be asked is unknown.
+// searched returns the search paths, version and architectures of the local toolkit. Fields that
+// cannot be queried stay empty.
 func searched() (m scaffold.Machine) {
 	ctx := context.Background()
 	facts, err := probe.Collect(ctx, probe.Request{NeedCUDA: true, Env: os.Getenv})

@@ -17,8 +17,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// from writes a manifest for what another build tool builds. What kbuild's plan of it refuses is
-// taken out before it is written.
+// from writes a manifest for the targets of another build tool. Lines that the planner rejects are
+// removed first.
 func (cmd initCmd) from(c *cli) error {
 	root := ""
 	if c.Dir != "." {
@@ -62,8 +62,9 @@ func (c *cli) listNotes(doc *migrate.Document) {
 	}
 }
 
-// refine plans the manifest that is to be, and takes out what is refused, until nothing is. The
-// error is why there is no plan: a machine without the toolkit says nothing of a manifest.
+// refine plans the manifest and removes rejected lines until a plan succeeds. The error is the
+// reason why no plan was possible. A missing toolkit is such a reason: it proves nothing about the
+// manifest.
 func (c *cli) refine(found *migrate.Build, doc *migrate.Document) error {
 	for {
 		faults, err := c.tryPlan(found.Root, doc.Text())
@@ -80,7 +81,7 @@ func (c *cli) refine(found *migrate.Build, doc *migrate.Document) error {
 	}
 }
 
-// tryPlan plans a manifest that is not on the disk.
+// tryPlan plans a manifest that is not written to disk.
 func (c *cli) tryPlan(root, text string) (faults []migrate.Fault, err error) {
 	trial := *c
 	trial.Dir, trial.File, trial.told = root, "", nil
@@ -106,7 +107,7 @@ func (c *cli) tryPlan(root, text string) (faults []migrate.Fault, err error) {
 	return faults, err
 }
 
-// listener hears what a plan says, and shows nothing.
+// listener collects the diagnostics of a plan and shows nothing.
 type listener struct {
 	*cli
 	diags manifest.Diagnostics
@@ -118,7 +119,7 @@ func (l *listener) Waiting(string)                  {}
 func (l *listener) Note(string)                     {}
 func (l *listener) Diagnose(d manifest.Diagnostics) { l.diags = append(l.diags, d...) }
 
-// withFile is a folder with a file in it that is not on the disk.
+// withFile overlays one in-memory file on a folder.
 type withFile struct {
 	regular.DirFS
 	name string
@@ -141,7 +142,7 @@ func (w withFile) Stat(name string) (fs.FileInfo, error) {
 	return w.DirFS.Stat(name)
 }
 
-// writtenFile is what is to be known of it.
+// writtenFile is the FileInfo of the in-memory file.
 type writtenFile struct {
 	name string
 	*bytes.Reader

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderEvents tells of changes in folders, by inotify. The kernel watches folders, not paths: one
-// that two paths lead to, as behind a bind mount, is watched once, and one that was moved is
-// watched on where it is now.
+// folderEvents watches folders with inotify. The kernel watches inodes, not paths. A folder with
+// two paths, as behind a bind mount, has one watch; a moved folder keeps its watch.
 type folderEvents struct {
 	fd    int
 	file  *os.File
@@ -22,7 +21,7 @@ type folderEvents struct {
 	dirs  map[int32][]string
 }
 
-// watchFolders begins with no folder.
+// watchFolders creates a folderEvents that watches nothing.
 func watchFolders() (*folderEvents, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -31,15 +30,15 @@ func watchFolders() (*folderEvents, error) {
 	return &folderEvents{fd: fd, file: os.NewFile(uintptr(fd), "inotify"), byDir: map[string]int32{}, dirs: map[int32][]string{}}, nil
 }
 
-// entries are the events of a folder whose entries come and go; content adds those of entries that
-// are written.
+// entries is the event mask of a folder whose entries appear and disappear. content adds writes to
+// the entries.
 const (
 	entries = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 	content = entries | unix.IN_CLOSE_WRITE
 )
 
-// set watches these folders and no others, with the content of their entries where that is true.
-// added reports one that was not watched before.
+// set watches exactly these folders. A true value includes writes to the folder's entries. added
+// reports whether a folder was not watched before.
 func (c *folderEvents) set(dirs map[string]bool) (added bool, err error) {
 	was := c.dirs
 	c.dirs = map[int32][]string{}
@@ -56,7 +55,7 @@ func (c *folderEvents) set(dirs map[string]bool) (added bool, err error) {
 			return added, fmt.Errorf("watching %d folders: more than fs.inotify.max_user_watches (sysctl) allows", len(dirs))
 		case err != nil:
 			delete(c.byDir, dir)
-			continue // it is gone by now, which its parent tells
+			continue // the folder is gone, which its parent's watch reports
 		}
 		if old, twice := masks[wd]; twice && old|mask != mask {
 			unix.InotifyAddWatch(c.fd, dir, old|mask) // two paths to one folder
@@ -80,7 +79,7 @@ func (c *folderEvents) set(dirs map[string]bool) (added bool, err error) {
 	return added, nil
 }
 
-// inOrder are the keys of a map, sorted.
+// inOrder returns the keys of the map, sorted.
 func inOrder(dirs map[string]bool) (sorted []string) {
 	for dir := range dirs {
 		sorted = append(sorted, dir)
@@ -89,11 +88,11 @@ func inOrder(dirs map[string]bool) (sorted []string) {
 	return sorted
 }
 
-// settle has next give up when nothing has changed until then; the zero time is never.
+// settle sets the deadline of next. The zero time means no deadline.
 func (c *folderEvents) settle(until time.Time) { c.file.SetReadDeadline(until) }
 
-// next waits for changes and gives their paths, until the file is closed. "" is that some were
-// missed.
+// next blocks for changes and returns their paths. It fails after close. An empty path means that
+// events were lost.
 func (c *folderEvents) next() (paths []string, err error) {
 	buffer := make([]byte, 64<<10)
 	n, err := c.file.Read(buffer)

@@ -19,8 +19,8 @@ type inspectCmd struct {
 	Files []string `arg:"" help:"Objects, archives, libraries, programs; cubins, PTX, fatbins, HIP code objects and bundles."`
 }
 
-// Run shows member x architecture x kind, and the kernels of files that hold nothing but device
-// code.
+// Run lists each image with its member, architecture and kind. For files that hold only device code
+// it also lists the kernels.
 func (cmd inspectCmd) Run(c *cli) error {
 	for _, name := range cmd.Files {
 		if err := c.inspect(filepath.Clean(c.seen(name))); err != nil {
@@ -30,7 +30,7 @@ func (cmd inspectCmd) Run(c *cli) error {
 	return nil
 }
 
-// bareCode are the kinds of files that hold device code and nothing else.
+// bareCode lists the kinds of files that hold only device code.
 var bareCode = []fatbin.Kind{fatbin.Cubin, fatbin.Fatbin, fatbin.Bundle, fatbin.CodeObject}
 
 func (c *cli) inspect(name string) error {
@@ -73,8 +73,8 @@ func (c *cli) showMembers(f fatbin.File) {
 	}
 }
 
-// aboutImage tells an image's size, its kind where the code does not say it, and whether it is
-// still to be linked.
+// aboutImage describes an image: its size, its kind unless the code name implies it, and whether it
+// is relocatable.
 func aboutImage(m fatbin.Member, img fatbin.Image) []string {
 	size := fmt.Sprintf("%8d bytes", img.Size)
 	if img.Size == 0 && img.Unpacked > 0 {
@@ -93,8 +93,8 @@ func aboutImage(m fatbin.Member, img fatbin.Image) []string {
 	return about
 }
 
-// showArtifact shows a file that a module could have emitted. f is what else is known of it, if
-// anything.
+// showArtifact shows a file in a format that modules emit. f holds the members, if they could be
+// parsed.
 func (c *cli) showArtifact(name, title string, a modinfo.Artifact, f fatbin.File) error {
 	if a.Images == nil {
 		a.Images = []modinfo.Image{{Kind: a.Kind, Arch: a.Arch, Kernels: a.Kernels}}

@@ -18,8 +18,7 @@ type installCmd struct {
 	DestDir string   `name:"destdir" placeholder:"DIR" help:"Put it in front of the prefix, to make a package (default: $DESTDIR)."`
 }
 
-// Run builds targets and puts them below the prefix. What it prints are the names that the files
-// have there, without the folder of --destdir.
+// Run builds targets and installs them below the prefix. The paths that it prints omit --destdir.
 func (cmd installCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	prefix, below, err := cmd.folders(c)
@@ -36,15 +35,15 @@ func (cmd installCmd) Run(c *cli) error {
 	put := func(*engine.Project, []graph.ActionID) error { return c.install(pkg, prefix, below) }
 	req := engine.Request{Select: choose}
 	if c.JSON {
-		req.Good = put // the finished event is the last
+		req.Good = put // the finished event comes last
 	} else {
 		req.Done = put
 	}
 	return c.ended(w.Build(req))
 }
 
-// folders are the prefix, and where it is now. Like a make that is told -C, kbuild takes relative
-// ones from the folder that it works in.
+// folders returns the prefix, and the folder that stands in for it under --destdir. Relative
+// folders are relative to -C, as with make.
 func (cmd installCmd) folders(c *cli) (prefix, below string, err error) {
 	if cmd.Prefix == "" {
 		return "", "", usagef("--prefix wants a folder, such as /usr/local")
@@ -62,7 +61,7 @@ func (cmd installCmd) folders(c *cli) (prefix, below string, err error) {
 	return prefix, filepath.Join(dest, prefix), nil
 }
 
-// choose plans what is installed of the named targets, and gives what has to be built for it.
+// choose plans the installation of the named targets and returns the actions that it needs.
 func (c *cli) choose(p *engine.Project, names []string) (*install.Package, []graph.ActionID, error) {
 	if len(names) == 0 {
 		names = p.Graph.Default
@@ -85,7 +84,7 @@ func (c *cli) choose(p *engine.Project, names []string) (*install.Package, []gra
 	return pkg, want, err
 }
 
-// labelsOf are the labels of targets by the names that a command got.
+// labelsOf returns the labels of the targets that a command names.
 func labelsOf(p *engine.Project, command string, names []string) (labels []string, err error) {
 	if _, err := p.Select(names); err != nil {
 		return nil, err
@@ -102,16 +101,16 @@ func labelsOf(p *engine.Project, command string, names []string) (labels []strin
 	return labels, nil
 }
 
-// installedEvent is a file that is installed.
+// installedEvent reports one installed file.
 type installedEvent struct {
 	Event   string `json:"event"`
-	Path    string `json:"path"` // below the prefix of whoever uses it
+	Path    string `json:"path"` // without --destdir
 	Link    string `json:"link,omitempty"`
 	Mode    string `json:"mode,omitempty"`
-	Changed bool   `json:"changed"` // it was not there, or was another
+	Changed bool   `json:"changed"` // new, or its content differed
 }
 
-// install writes the files of a package that is built, or with -n says which.
+// install writes the files of a built package, or with -n lists them.
 func (c *cli) install(pkg *install.Package, prefix, below string) error {
 	changed := 0
 	for _, f := range pkg.Files() {

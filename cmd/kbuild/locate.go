@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// locate goes up to the folder that has the manifest, where nobody says which, and none is here: as
-// git and cargo do.
+// locate finds the manifest in the current folder or the nearest parent, as git and cargo do. It
+// does nothing if -C or -f is given.
 func (c *cli) locate() {
 	if c.Dir != "." || c.File != "" || c.located {
 		return
@@ -29,8 +29,8 @@ func (c *cli) locate() {
 	}
 }
 
-// named are names on the command line as they are for the folder of the manifest: those of files
-// below it that are named from a folder further down.
+// named maps names on the command line to the manifest's folder. Only names of existing files in a
+// folder below it change.
 func (c *cli) named(names []string) []string {
 	c.locate()
 	if c.below == "" {

@@ -1,4 +1,5 @@
-// Command kbuild builds multi-architecture GPU programs from a kernels.hcl.
+// Command kbuild builds multi-architecture GPU programs from a kernels.hcl. It parses command lines
+// and shows results; planning and running builds is the job of package engine.
 package main
 
 import (
@@ -17,7 +18,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
-// commandLine is what kong reads. Options may stand before or after the command's name.
+// commandLine is the model that kong parses into. Options may come before or after the command
+// name.
 type commandLine struct {
 	*cli `group:"Options of all commands:"`
 
@@ -66,12 +68,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// run runs a command line, whose options it reads into c.
+// run parses a command line into c and runs its command.
 func (c *cli) run(args []string) (status int) {
 	if c.plain(args) {
 		return c.report(buildCmd{}.Run(c))
 	}
-	if slices.Equal(args, []string{"--version"}) { // as every program has it
+	if slices.Equal(args, []string{"--version"}) { // the conventional spelling of kbuild version
 		return c.report(versionCmd{}.Run(c))
 	}
 	line := commandLine{cli: c}
@@ -89,7 +91,7 @@ func (c *cli) run(args []string) (status int) {
 	k, err := parser.Parse(bareTrace(args, parser.Model.Flags))
 	line.Run.Args = append(line.Run.Args, given...)
 	switch {
-	case errors.As(err, new(term.OutputError)): // of the help
+	case errors.As(err, new(term.OutputError)): // while printing the help
 		return exitFailed
 	case err != nil:
 		message, try := refused(args, err, parser.Model.Flags)
@@ -106,7 +108,7 @@ func (c *cli) run(args []string) (status int) {
 	return c.report(k.Run(c))
 }
 
-// hasJSON reports a command that knows --json: itself, or all of its kind.
+// hasJSON reports whether the command or one of its parents supports --json.
 func hasJSON(n *kong.Node) bool {
 	for ; n != nil; n = n.Parent {
 		if n.Tag != nil && n.Tag.Has("json") {
@@ -116,7 +118,7 @@ func hasJSON(n *kong.Node) bool {
 	return false
 }
 
-// parser reads a command line into l.
+// parser builds a kong parser for l.
 func (l *commandLine) parser(exit func(int)) *kong.Kong {
 	parser, err := kong.New(l, kong.Name("kbuild"), kong.Writers(l.out, l.err),
 		kong.Description("kbuild builds multi-architecture GPU programs with link-time optimisation, from a kernels.hcl."),
@@ -127,7 +129,7 @@ func (l *commandLine) parser(exit func(int)) *kong.Kong {
 	return parser
 }
 
-// exitPanic unwinds out of kong after --help, with an exit status.
+// exitPanic unwinds the stack out of kong after --help. Its value is the exit status.
 type exitPanic int
 
 func (c *cli) report(err error) int {
@@ -135,13 +137,13 @@ func (c *cli) report(err error) int {
 		return 0
 	}
 	e := exitOf(err)
-	if e.err != nil && !errors.As(err, new(term.OutputError)) { // Main says that one
+	if e.err != nil && !errors.As(err, new(term.OutputError)) { // Main reports that one
 		c.say("error: %s", strings.TrimRight(e.err.Error(), "\n"))
 	}
 	return e.status
 }
 
-// exitOf gives an error of the engine its exit status.
+// exitOf maps an error to its exit status.
 func exitOf(err error) exitError {
 	var e exitError
 	var usage engine.UsageError

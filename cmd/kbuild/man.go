@@ -18,7 +18,7 @@ type manCmd struct {
 	Folder string `arg:"" optional:"" help:"Where to put kbuild.1 and kernels.hcl.5 (default: kbuild.1 is shown)."`
 }
 
-// Run names the pages that it has written on standard output.
+// Run writes the pages into a folder and prints their paths, or shows kbuild.1.
 func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
 	pages := maps.Collect(reference.Man(parser.Model))
 	if cmd.Folder == "" {
@@ -34,8 +34,8 @@ func (cmd manCmd) Run(c *cli, parser *kong.Kong) error {
 	return nil
 }
 
-// showPage has man show a page on a terminal. Where there is no man, and where no person reads, it
-// is written as it is.
+// showPage shows a page with man. It prints the source instead if man is not installed or standard
+// output is not a terminal.
 func (c *cli) showPage(page []byte) error {
 	man, err := exec.LookPath("man")
 	if err != nil || !term.IsTerminal(c.out.To) {

@@ -17,7 +17,7 @@ const nextRelease = "0.1.0"
 // version is set at link time for releases.
 var version = nextRelease + "-dev"
 
-// cli are the options of all commands, and what a command works with.
+// cli holds the options that all commands share, and the state of one run.
 type cli struct {
 	Dir          string            `short:"C" placeholder:"DIR" default:"." help:"Change to DIR first."`
 	File         string            `short:"f" placeholder:"FILE" help:"The manifest (default: kernels.hcl)."`
@@ -56,16 +56,16 @@ type cli struct {
 	begun    time.Time // when this kbuild started
 	trace    *term.Trace
 	reported *report.Report
-	tests    *testRun        // of kbuild test
-	located  bool            // the manifest was looked for in folders above
-	below    string          // where kbuild was started, from the folder of the manifest; "" if that is here
-	quietEnd bool            // what went well is not summed up
-	told     map[string]bool // diagnostics that were printed
+	tests    *testRun        // set by kbuild test
+	located  bool            // parent folders were searched for the manifest
+	below    string          // the start folder relative to the manifest's; "" if they are the same
+	quietEnd bool            // successful builds print no summary
+	told     map[string]bool // diagnostics already printed
 }
 
 func (c *cli) manifestName() string { return cmp.Or(c.File, manifest.DefaultFile) }
 
-// seen is a path of the project as it is from where kbuild was started.
+// seen converts a path relative to the project into one relative to the start folder.
 func (c *cli) seen(p string) string {
 	if filepath.IsAbs(p) || c.Dir == "." {
 		return p
@@ -81,7 +81,7 @@ const (
 	exitInterrupted = 130
 )
 
-// exitError carries an exit status. A nil err was reported already.
+// exitError carries an exit status. A nil err means that the error was already reported.
 type exitError struct {
 	status int
 	err    error
@@ -100,7 +100,7 @@ func usagef(format string, args ...any) error {
 	return exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// say writes a line for people to standard error.
+// say prints a line to standard error.
 func (c *cli) say(format string, args ...any) {
 	io.WriteString(c.err, term.Visible(fmt.Sprintf(format, args...))+"\n")
 }

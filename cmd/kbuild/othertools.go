@@ -10,8 +10,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/term"
 )
 
-// otherTools are words of CMake, make, ninja, Cargo and ccache, and what kbuild has in their place.
-// A word is the first argument that kbuild refused, with those that follow it.
+// otherTools maps words of CMake, make, ninja, Cargo and ccache to their equivalents in kbuild. The
+// words are the first argument that kbuild rejected and the arguments after it.
 var otherTools = [...]struct{ words, own string }{
 	{`^-t ?clean`, "kbuild clean"},
 	{`^-t ?(graph|compdb)`, "kbuild $1"},
@@ -35,7 +35,7 @@ var otherTools = [...]struct{ words, own string }{
 	{`^cache (clear|clean|purge|delete|empty|rm)\b`, "kbuild cache gc --max-size 1, to empty it"},
 }
 
-// ownWords returns kbuild's words for those of another tool, or "".
+// ownWords returns kbuild's equivalent for the words of another tool, or "".
 func ownWords(words string) string {
 	for _, o := range otherTools {
 		re := regexp.MustCompile(o.words)
@@ -46,11 +46,11 @@ func ownWords(words string) string {
 	return ""
 }
 
-// refused returns the message about arguments that the parser refused, and what to try instead.
+// refused returns the error message for rejected arguments, and what to try instead.
 func refused(args []string, err error, flags []*kong.Flag) (message, try string) {
 	message, try = err.Error(), "kbuild --help"
 	if fact, _, ok := strings.Cut(message, ", did you mean one of"); ok {
-		message = fact // the guess lists all options of one letter
+		message = fact // the suggestion lists every one-letter option
 	}
 	word, isFlag := strings.CutPrefix(message, "unknown flag ")
 	word, _, _ = strings.Cut(strings.TrimPrefix(word, "unexpected argument "), ",")

@@ -14,7 +14,7 @@ type planCmd struct {
 	List    bool     `help:"List targets, groups and variables instead."`
 }
 
-// Run shows the plan. It never runs a compiler.
+// Run shows the plan. It compiles nothing.
 func (cmd planCmd) Run(c *cli) error {
 	p, err := c.workspace().Plan()
 	if err != nil {
@@ -48,7 +48,7 @@ func (cmd planCmd) Run(c *cli) error {
 	return nil
 }
 
-// codes is " [lto: lto_80 lto_90]", or nothing for host work.
+// codes returns " [lto: lto_80 lto_90]", or "" for host code.
 func codes(a *graph.Action) string {
 	if len(a.Archs) == 0 {
 		return ""
@@ -56,20 +56,20 @@ func codes(a *graph.Action) string {
 	return fmt.Sprintf(" [%s: %s]", a.Mode, strings.Join(a.Archs, " "))
 }
 
-// targetEvent is a target of `kbuild plan --list --json`, variableEvent a variable.
+// targetEvent is a target in `kbuild plan --list --json`; variableEvent is a variable.
 type (
 	targetEvent struct {
 		Event   string   `json:"event"`
 		Target  string   `json:"target"`
 		Kind    string   `json:"kind"`
 		Outputs []string `json:"outputs"`
-		Unbuilt string   `json:"unbuilt,omitempty"` // why it cannot be built here
+		Unbuilt string   `json:"unbuilt,omitempty"` // why it cannot be built on this machine
 	}
 	variableEvent struct {
 		Event  string `json:"event"`
 		Name   string `json:"name"`
 		Type   string `json:"type"`
-		Value  string `json:"value"` // as in a manifest
+		Value  string `json:"value"` // in manifest syntax
 		Source string `json:"source"`
 	}
 )

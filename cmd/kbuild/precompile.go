@@ -17,7 +17,7 @@ type precompileCmd struct {
 	Names  []string `arg:"" optional:"" name:"module" help:"Modules (default: all), or with --verify manifests such as build/modules/gemm.json."`
 }
 
-// Run builds modules and prints what came out, one path a line.
+// Run builds modules and prints the paths of their artifacts, one per line.
 func (cmd precompileCmd) Run(c *cli) error {
 	if cmd.Verify {
 		return c.verify(cmd.Names)
@@ -29,14 +29,14 @@ func (cmd precompileCmd) Run(c *cli) error {
 	switch {
 	case c.DryRun:
 	case c.JSON:
-		req.Good = show // the finished event is the last
+		req.Good = show // the finished event comes last
 	default:
 		req.Done = show
 	}
 	return c.ended(w.Build(req))
 }
 
-// artifactEvent is one file of a module. That of a manifest has the kind "manifest".
+// artifactEvent is one file of a module. Its kind is "manifest" for the module's manifest.
 type artifactEvent struct {
 	Event   string            `json:"event"`
 	Module  string            `json:"module"`
@@ -48,8 +48,8 @@ type artifactEvent struct {
 	Size    int64             `json:"size"`
 }
 
-// printArtifacts prints the artifacts of modules, each with its manifest last: a path a line, as
-// seen from where kbuild was started, or an event.
+// printArtifacts prints the artifacts of each module, the manifest last. The output is one path per
+// line, relative to the start folder, or one event each with --json.
 func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) error {
 	for _, id := range manifests {
 		name := p.Graph.Actions[id].Outputs[0]
@@ -72,7 +72,7 @@ func (c *cli) printArtifacts(p *engine.Project, manifests []graph.ActionID) erro
 	return nil
 }
 
-// verified is what --verify says of a manifest as an event.
+// verified is the event that --verify writes for one manifest.
 type verified struct {
 	Event     string            `json:"event"`
 	Manifest  string            `json:"manifest"`
@@ -81,7 +81,7 @@ type verified struct {
 	Problems  []modinfo.Problem `json:"problems"`
 }
 
-// verify holds manifests against their artifacts, and tells all that is wrong with all of them.
+// verify checks manifests against their artifacts and reports all problems of all of them.
 func (c *cli) verify(files []string) error {
 	if len(files) == 0 {
 		return usagef("--verify wants the manifests of modules, such as build/modules/gemm.json")

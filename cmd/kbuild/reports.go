@@ -11,18 +11,18 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// forGitHub reports that what is written is the log of a workflow of GitHub.
+// forGitHub reports whether the output goes to the log of a GitHub workflow.
 func (c *cli) forGitHub() bool {
 	return c.Output == "github" || c.Output == "auto" && os.Getenv("GITHUB_ACTIONS") == "true"
 }
 
-// reports is whether somebody reads what compilers said besides people.
+// reports reports whether compiler messages must be collected for a machine-readable report.
 func (c *cli) reports() bool { return c.SARIF != "" || c.JUnit != "" || c.forGitHub() }
 
-// gitHubWorkspace is the folder of the checkout.
+// gitHubWorkspace returns the folder of the checkout.
 func gitHubWorkspace() string { return os.Getenv("GITHUB_WORKSPACE") }
 
-// annotate tells GitHub of diagnostics.
+// annotate writes diagnostics as GitHub annotations.
 func (c *cli) annotate(diags manifest.Diagnostics) {
 	if !c.forGitHub() {
 		return
@@ -43,7 +43,7 @@ func (c *cli) annotate(diags manifest.Diagnostics) {
 	}
 }
 
-// writeReports writes what was asked for, also of a build that failed.
+// writeReports writes the requested reports, for failed builds too.
 func (c *cli) writeReports() error {
 	if c.reported == nil {
 		return nil

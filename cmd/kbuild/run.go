@@ -21,10 +21,10 @@ type runCmd struct {
 	Args   []string `arg:"" optional:"" help:"What it is given. All that follows -- is the program's, as it stands."`
 }
 
-// Run builds an executable and runs it in place of kbuild, so that signals and its status are its
-// own.
+// Run builds an executable and replaces kbuild with it. Signals reach the program, and its exit
+// status is its own.
 func (cmd runCmd) Run(c *cli) error {
-	c.Quiet = c.Quiet || !c.Verbose && !term.IsTerminal(c.err) // what is said is the program's
+	c.Quiet = c.Quiet || !c.Verbose && !term.IsTerminal(c.err) // stderr belongs to the program
 	c.quietEnd = true
 	w := c.workspace()
 	var program string
@@ -48,7 +48,7 @@ func (cmd runCmd) Run(c *cli) error {
 		return nil
 	}
 	if c.below != "" {
-		c.Dir = "." // who is below the manifest stays there
+		c.Dir = "." // if started below the manifest, run the program there
 	}
 	if err := os.Chdir(c.Dir); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (cmd runCmd) Run(c *cli) error {
 	return fmt.Errorf("starting %s: %w", argv[0], err)
 }
 
-// target is the executable that is meant.
+// target returns the executable that the command names, or the only one.
 func (cmd runCmd) target(p *engine.Project) (*graph.Target, error) {
 	var all []string
 	var only *graph.Target

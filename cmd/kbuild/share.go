@@ -14,11 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A build shares the machine with all others of its user. Its own bounds, -j and --mem, are those
-// of its scheduler. What all may have together is KBUILD_JOBS and KBUILD_MEM, else what the machine
-// has; a build that is given more by name may have that.
+// All builds of a user share the machine. -j and --mem limit one build's own scheduler. KBUILD_JOBS
+// and KBUILD_MEM limit all builds together; the defaults are the machine's processors and memory.
+// If -j or --mem explicitly exceeds such a limit, it raises the limit for that build.
 
-// ofAll are the limits that the user sets for all kbuild processes; 0 where he sets none.
+// ofAll returns the limits that the user sets for all kbuild processes. 0 means not set.
 func (c *cli) ofAll() (l broker.Limits) {
 	warn := func(name string, err error) { c.say("kbuild: warning: %s: %v; taking what is usual", name, err) }
 	if text := os.Getenv("KBUILD_JOBS"); text != "" {
@@ -39,8 +39,8 @@ func (c *cli) ofAll() (l broker.Limits) {
 	return l
 }
 
-// share has a run take leases of the broker, where l is set for all. The function that it returns
-// ends that.
+// share makes a run take leases from the broker. l holds the limits set for all builds. The caller
+// must call the returned function after the run.
 func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose func(manifest.Diagnostic)) func() {
 	if c.DryRun {
 		return func() {}
@@ -64,7 +64,7 @@ func (c *cli) share(l broker.Limits, o *sched.Options, project string, diagnose 
 	return client.Close
 }
 
-// shared is a client of the broker as the scheduler sees it.
+// shared adapts a client of the broker to sched.Broker.
 type shared struct {
 	client  *broker.Client
 	project string

@@ -17,11 +17,11 @@ type testCmd struct {
 	Names []string `arg:"" optional:"" name:"test" help:"Tests, or executables whose tests are meant (default: all)."`
 }
 
-// Run builds what tests need and runs those that have to.
+// Run builds the programs of tests and runs the tests that are not up to date.
 func (cmd testCmd) Run(c *cli) error {
 	c.fromMake(os.Getenv("MAKEFLAGS"))
 	if c.Keep == nil {
-		c.Keep = new(failuresFlag) // one that fails says nothing of the others
+		c.Keep = new(failuresFlag) // a failed test says nothing about the others
 	}
 	c.tests = &testRun{}
 	w := c.workspace()
@@ -32,7 +32,7 @@ func (cmd testCmd) Run(c *cli) error {
 	return c.ended(sum, err)
 }
 
-// choose are the tests that are meant and can run here.
+// choose returns the actions of the selected tests that can run on this machine.
 func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	var labels, names []string
 	for _, t := range p.Tests {
@@ -77,8 +77,8 @@ func (cmd testCmd) choose(c *cli, p *engine.Project) ([]graph.ActionID, error) {
 	return p.Select(labels)
 }
 
-// meantBy are the names that choose a test: its own and those of its program, with and without the
-// kind, for an instance those of its block, and the folders that it is in.
+// meantBy returns the names that select a test: its own and its program's, with and without the
+// kind. For an instance they include those of its block. The folders of the test select it too.
 func meantBy(t manifest.Test) (names []string) {
 	for _, label := range []string{"test." + t.Name, t.Executable} {
 		base, _, _ := strings.Cut(label, ":")
@@ -90,11 +90,11 @@ func meantBy(t manifest.Test) (names []string) {
 	return append(names, graph.Folders(t.Name)...)
 }
 
-// testRun counts tests. It is a sched.Observer.
+// testRun counts tests. It implements sched.Observer.
 type testRun struct {
 	mu      sync.Mutex
 	passed  int
-	cached  int // of those that passed
+	cached  int // included in passed
 	failed  []string
 	reached int
 	skipped [][2]string // label, why
@@ -132,7 +132,7 @@ type testSkippedEvent struct {
 	Reason string `json:"reason"`
 }
 
-// tell says what became of the tests.
+// tell prints the results of the tests.
 func (r *testRun) tell(c *cli) {
 	for _, s := range r.skipped {
 		switch {

@@ -51,7 +51,7 @@ func (c *cli) showRoot(root string, err error) error {
 	return err
 }
 
-// pinned does something with the toolkit of the manifest, until somebody interrupts.
+// pinned calls do with the toolkit that the manifest pins. A signal cancels the context.
 func (c *cli) pinned(links string, do func(context.Context, *toolkit.Pin) error) error {
 	w := c.workspace()
 	p, err := w.Load()
@@ -66,7 +66,7 @@ func (c *cli) pinned(links string, do func(context.Context, *toolkit.Pin) error)
 		if info, err := os.Stat(links); err != nil || !info.IsDir() {
 			return usagef("--find-links %s: there is no such folder", links)
 		}
-		pin.Links, _ = filepath.Abs(links) // pip runs in a folder of its own
+		pin.Links, _ = filepath.Abs(links) // pip runs in its own working directory
 	}
 	if f, ok := c.err.(*os.File); ok && term.IsTerminal(f) {
 		pin.Terminal = f

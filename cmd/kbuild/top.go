@@ -41,7 +41,7 @@ func (topCmd) Run(c *cli) error {
 	})
 }
 
-// watch shows something at once and at every tick, until somebody types q or interrupts.
+// watch calls show immediately and at every tick, until the user types q or ctx ends.
 func watch(ctx context.Context, keys <-chan byte, ticks <-chan time.Time, show func() error) error {
 	for {
 		if err := show(); err != nil {
@@ -59,7 +59,7 @@ func watch(ctx context.Context, keys <-chan byte, ticks <-chan time.Time, show f
 					return nil
 				}
 				if !ok {
-					keys = nil // standard input is at its end
+					keys = nil // end of standard input
 				}
 			case <-ticks:
 				again = true
@@ -68,7 +68,7 @@ func watch(ctx context.Context, keys <-chan byte, ticks <-chan time.Time, show f
 	}
 }
 
-// topTable is what runs and what waits, as text.
+// topTable returns a table of the running and the waiting processes.
 func topTable(ctx context.Context, dir string) (string, error) {
 	list, err := broker.List(ctx, dir)
 	if err != nil {
@@ -96,7 +96,7 @@ func topTable(ctx context.Context, dir string) (string, error) {
 	return text, nil
 }
 
-// memoryOf is the planned memory of a request. What asks for all wants to be alone.
+// memoryOf returns the planned memory of a request. A request for all memory runs alone.
 func memoryOf(e broker.Entry) string {
 	switch {
 	case e.Memory == 0:
@@ -114,14 +114,14 @@ func waitsFor(e broker.Entry) string {
 	case e.Waits == broker.Turn:
 		return fmt.Sprintf("its turn, after %d", e.Behind)
 	case e.Waits == broker.None:
-		return "nothing" // it has been told, and is about to look
+		return "nothing" // it may start but has not noticed yet
 	case e.Waits == broker.Processors:
 		return fmt.Sprintf("one of %d processors", e.Limits.Processors)
 	}
 	return "memory, of " + engine.Size(e.Limits.Memory)
 }
 
-// topJSON writes an object for each that runs or waits.
+// topJSON writes an object for each running or waiting process.
 func (c *cli) topJSON(ctx context.Context, dir string) error {
 	list, err := broker.List(ctx, dir)
 	if err != nil {

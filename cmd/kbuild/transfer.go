@@ -23,7 +23,7 @@ type cacheExportCmd struct {
 	Targets []string `arg:"" optional:"" help:"Targets (default: what kbuild would build)."`
 }
 
-// Run writes what the cache has of the targets. They must be built.
+// Run exports the cache entries of the targets. The targets must be built.
 func (cmd cacheExportCmd) Run(c *cli) error {
 	if c.NoCache {
 		return usagef("--no-cache: there is nothing to export")
@@ -64,7 +64,7 @@ func (cmd cacheExportCmd) Run(c *cli) error {
 	return nil
 }
 
-// exportedEvent is a bundle that was written, or would be with -n.
+// exportedEvent reports the bundle that was written, or that would be written with -n.
 type exportedEvent struct {
 	Event   string   `json:"event"`
 	File    string   `json:"file"`
@@ -76,7 +76,7 @@ type exportedEvent struct {
 	DryRun  bool     `json:"dry_run,omitempty"`
 }
 
-// exported tells of a bundle.
+// exported reports a bundle.
 func (c *cli) exported(file string, m disk.Manifest) error {
 	if c.JSON {
 		return c.out.Event(exportedEvent{"exported", file, m.Targets, m.Archs, m.Records, m.Blobs, m.Bytes, c.DryRun})
@@ -89,13 +89,13 @@ func describe(m disk.Manifest) string {
 	return fmt.Sprintf("%d records and %d blobs, %s, of %s for %s", m.Records, m.Blobs, engine.Size(m.Bytes), term.Name(strings.Join(m.Targets, " ")), term.Name(strings.Join(m.Archs, " ")))
 }
 
-// writeBundle writes to standard output, or to a file that appears when it is whole.
+// writeBundle writes to standard output, or to a file that appears only when it is complete.
 func writeBundle(name string, c *cli, write func(io.Writer) error) error {
 	if name == "-" {
 		return write(c.out.Raw())
 	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a device or a pipe, not to be replaced
-		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // of a pipe that nobody reads it is an error
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // keep a device or pipe
+		f, err := os.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0) // fails without a reader
 		if err != nil {
 			return err
 		}
@@ -112,8 +112,8 @@ type cacheImportCmd struct {
 	Force bool   `help:"Import it even if its tools differ from those of this machine."`
 }
 
-// openImport opens a bundle. A shell's <(command) is a pipe that somebody writes to; of any other
-// nobody knows that.
+// openImport opens a bundle. A shell's <(command) is a pipe with a known writer. Opening any other
+// pipe might block forever, so it is refused.
 func openImport(name string) (*os.File, error) {
 	if strings.HasPrefix(name, "/dev/fd/") {
 		return os.Open(name)
@@ -127,7 +127,7 @@ func openImport(name string) (*os.File, error) {
 
 var errEnough = errors.New("only looked at")
 
-// Run adds a bundle to the cache, if it fits this project and machine.
+// Run adds a bundle to the cache if it fits this project and machine.
 func (cmd cacheImportCmd) Run(c *cli) error {
 	in := io.Reader(os.Stdin)
 	if cmd.File != "-" {
@@ -162,7 +162,7 @@ func (cmd cacheImportCmd) Run(c *cli) error {
 	return nil
 }
 
-// accept compares a bundle with the project here, field by field. An error ends the import.
+// accept compares a bundle's fields with those of the local project. An error ends the import.
 func (c *cli) accept(m disk.Manifest, force bool) error {
 	c.locate()
 	if _, err := os.Stat(filepath.Join(c.Dir, c.manifestName())); err != nil {
@@ -193,7 +193,7 @@ func (c *cli) accept(m disk.Manifest, force bool) error {
 	return nil
 }
 
-// shorten cuts digests to what a reader compares.
+// shorten abbreviates digests to a prefix that a reader can compare.
 func shorten(value string) string {
 	words := strings.Fields(value)
 	for i, w := range words {

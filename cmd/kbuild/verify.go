@@ -22,7 +22,7 @@ type cacheVerifyCmd struct {
 	Targets []string `arg:"" optional:"" help:"Targets of --rebuild or --trace (default: what kbuild would build)."`
 }
 
-// brokenEvent is an entry of the cache that is damaged, checkedEvent what was looked at.
+// brokenEvent reports a damaged cache entry; checkedEvent reports how much was checked.
 type (
 	brokenEvent struct {
 		Event   string `json:"event"`
@@ -36,7 +36,7 @@ type (
 	}
 )
 
-// Run checks the cache, or runs commands again.
+// Run checks the cache, or reruns commands.
 func (cmd cacheVerifyCmd) Run(c *cli) error {
 	switch {
 	case cmd.Rebuild && cmd.Strace:
@@ -77,7 +77,7 @@ func (cmd cacheVerifyCmd) Run(c *cli) error {
 	return nil
 }
 
-// rebuild builds targets, runs every action of them again, and compares the bytes.
+// rebuild builds targets, reruns all their actions and compares the outputs byte by byte.
 func (cmd cacheVerifyCmd) rebuild(c *cli) error {
 	w := c.workspace()
 	var again *execute.Rebuild
@@ -124,8 +124,8 @@ func (c *cli) showDifferences(root string, checked int, differ []execute.Differe
 	return nil
 }
 
-// retrace builds targets, runs every command of them again under strace, and holds what it read and
-// looked for against the records.
+// retrace builds targets and reruns all their commands under strace. It compares the files that
+// each command read or probed with the command's record.
 func (cmd cacheVerifyCmd) retrace(c *cli) error {
 	if err := strace.Check(); err != nil {
 		return usagef("cache verify --trace runs commands under strace, which %v", err)

@@ -8,12 +8,11 @@ import (
 
 type versionCmd struct{}
 
-// toolkits are those that were tried: kbuild takes them apart. Others run as one command where
-// their answers are not understood.
+// toolkits lists the versions that kbuild is tested with and can split. Other versions run unsplit
+// where kbuild does not understand their dry run.
 const toolkits = "nvcc 11.8, 12.4 and 13.5, hipcc 5.2, 5.7, 7.0 and 7.2, clang 15, 19, 21, 22 and 23 for CUDA"
 
-// Run shows the version, the commit that it was made of if the go command noted one, and the
-// toolkits that are known.
+// Run prints the version, the commit if the go command recorded one, and the tested toolkits.
 func (versionCmd) Run(c *cli) error {
 	if c.JSON {
 		return c.out.Event(map[string]string{"event": "version", "version": version, "commit": strings.Trim(commit(), " ()"), "knows": toolkits})

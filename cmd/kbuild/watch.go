@@ -21,12 +21,11 @@ type watchCmd struct {
 	Clear   bool     `help:"Clear the terminal before each build."`
 }
 
-// quiet is for how long nothing must change before a build: editors write in several steps, and
-// version control many files.
+// quiet is how long no file must change before a build starts. Editors save in several steps, and
+// version control writes many files.
 const quiet = 100 * time.Millisecond
 
-// Run builds, and again at each change of something that the build looks at, until it is
-// interrupted.
+// Run builds, and builds again after each change to an input, until it is interrupted.
 func (cmd watchCmd) Run(c *cli) error {
 	if c.DryRun {
 		return usagef("watch builds; -n goes with build")
@@ -44,7 +43,7 @@ func (cmd watchCmd) Run(c *cli) error {
 		if err := loop.build(why); err != nil || ctx.Err() != nil {
 			return err
 		}
-		for again := true; again; { // what is watched for the first time may have changed before
+		for again := true; again; { // a folder may change before its first watch
 			if again, err = loop.watch(); err != nil {
 				return err
 			}
@@ -71,19 +70,19 @@ func (cmd watchCmd) Run(c *cli) error {
 	}
 }
 
-// watchLoop is what builds of a watch have in common.
+// watchLoop holds the state that the builds of one watch share.
 type watchLoop struct {
 	*cli
 	cmd     watchCmd
 	events  *folderEvents
 	watched engine.Watched
-	built   bool // once
-	failed  bool // the last time
+	built   bool // at least once
+	failed  bool // in the last build
 	told    bool
 }
 
-// build builds once; why is "" for one that nobody asked for. The error is one that ends the watch:
-// those of the project are shown.
+// build runs one build. why names the change, "" if no change triggered it. build prints errors of
+// the project. It returns only errors that end the watch.
 func (l *watchLoop) build(why string) error {
 	c := *l.cli
 	c.begun, c.told, c.quietEnd = time.Now(), nil, l.built && why == ""
@@ -105,8 +104,8 @@ func (l *watchLoop) build(why string) error {
 	return nil
 }
 
-// watch takes what the last build looked at. again reports that there was more to watch than
-// before.
+// watch watches the files that the last build observed. again reports whether a folder was not
+// watched before.
 func (l *watchLoop) watch() (again bool, err error) {
 	w := l.workspace()
 	var own []string
@@ -126,14 +125,13 @@ func (l *watchLoop) watch() (again bool, err error) {
 	}))
 }
 
-// changeSource tells of paths that have changed.
+// changeSource reports changed paths.
 type changeSource interface {
-	next() (paths []string, err error) // waits for some; "" is that some were missed
-	settle(until time.Time)            // has next give os.ErrDeadlineExceeded where nothing changes until then; the zero time is never
+	next() (paths []string, err error) // blocks for changes; "" means that events were lost
+	settle(until time.Time)            // next then fails with os.ErrDeadlineExceeded; zero: never
 }
 
-// read waits for a change that matters, and then until nothing that matters changes for a while;
-// nil is that nothing can be watched any more.
+// read waits for relevant changes, until none follow for a while. It sends nil if watching failed.
 func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
 	found := settled(l.events, l.watched.Concerns, time.Now)
 	for i, p := range found {
@@ -151,8 +149,8 @@ func (l *watchLoop) read(ctx context.Context, changed chan<- []string) {
 	}
 }
 
-// settled are the changes that concern somebody, until there are none for a while. Others, in a
-// folder that is always busy, do not put that off.
+// settled returns relevant changes once none follow for a while. Other changes, in a folder that is
+// always busy, do not extend the wait.
 func settled(c changeSource, concerns func(path string) bool, now func() time.Time) (found []string) {
 	c.settle(time.Time{})
 	for {
@@ -175,11 +173,11 @@ func settled(c changeSource, concerns func(path string) bool, now func() time.Ti
 	}
 }
 
-// spell is a path as it is from where kbuild was started.
+// spell converts a path to one relative to the start folder.
 func (l *watchLoop) spell(p string) string {
 	here, err := os.Getwd()
 	if err == nil {
-		here, err = filepath.EvalSymlinks(here) // paths are real ones
+		here, err = filepath.EvalSymlinks(here) // watched paths are resolved
 	}
 	if err == nil {
 		if rel, err := filepath.Rel(here, p); err == nil && !strings.HasPrefix(rel, "../") {

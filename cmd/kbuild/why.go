@@ -23,14 +23,14 @@ type whyEntry struct {
 	Output   string   `json:"output"`
 	State    string   `json:"state"` // "up_to_date", "cached", "run", "failed"
 	Why      []string `json:"why"`
-	Origin   string   `json:"origin,omitempty"`   // of one that is up to date or cached: address of the remote cache that its record came from
-	Imported []string `json:"imported,omitempty"` // of one that would run: what is unlike the imported cache
-	Whole    string   `json:"whole,omitempty"`    // why the compiler runs as one command
-	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for plain host code, and for whom
+	Origin   string   `json:"origin,omitempty"`   // address of the remote cache that had the record
+	Imported []string `json:"imported,omitempty"` // for run: the differences to the imported cache
+	Whole    string   `json:"whole,omitempty"`    // why the compiler runs unsplit
+	Kept     []string `json:"kept,omitempty"`     // what a device link keeps for host code, and why
 }
 
-// Run says what a build would do and why: in sum, or of each action with -v or where something is
-// named.
+// Run reports what a build would do and why. It prints a summary, or every action with -v or for
+// named targets.
 func (cmd whyCmd) Run(c *cli) error {
 	if cmd.Last {
 		if len(cmd.What) > 0 {
@@ -59,7 +59,8 @@ func (cmd whyCmd) Run(c *cli) error {
 	return nil
 }
 
-// each tells of every action; of those that are up to date, only where something is named.
+// each reports every action. Actions that are up to date are listed only for named targets or with
+// --json.
 func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute.Explanation) error {
 	_, causes := engine.WouldRunFor(g, list)
 	quiet := 0
@@ -89,7 +90,7 @@ func (cmd whyCmd) each(c *cli, g *graph.Graph, r *execute.Runner, list []execute
 	return nil
 }
 
-// writeWhy tells of an action.
+// writeWhy prints one action.
 func writeWhy(out io.Writer, v execute.Explanation, why, kept []string) {
 	a := v.Action
 	arch := ""
@@ -114,8 +115,8 @@ func writeWhy(out io.Writer, v execute.Explanation, why, kept []string) {
 	}
 }
 
-// origin says where the record came from by which nothing has to run. Of what is up to date it may
-// also be that of a run.
+// origin returns where the record came from that makes running the action unnecessary. It is "" for
+// an up-to-date action whose record is local.
 func origin(v execute.Explanation) string {
 	switch {
 	case v.Origin != "":

@@ -14,17 +14,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// mostCauses is how many causes a summary tells: the first one counts for most actions.
+// mostCauses limits the causes in a summary. The first causes account for most actions.
 const mostCauses = 12
 
-// work is what a summary says of one action.
+// work is an action as the summary counts it.
 type work struct {
 	kind         graph.Kind
 	target, name string
 }
 
-// writeCauses tells what actions run for, and says what is made for it: "17 actions: 1 source, 2
-// device links, executable.app".
+// writeCauses prints each cause with the work that it triggers: "17 actions: 1 source, 2 device
+// links, executable.app".
 func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) string, of func(i int) work) {
 	for i, c := range causes {
 		if i == mostCauses {
@@ -35,7 +35,7 @@ func writeCauses(out io.Writer, causes []engine.Cause, many func(ids []int) stri
 	}
 }
 
-// madeBy says what a list of actions makes, largest last: sources compiled, device links, targets.
+// madeBy summarizes the outputs of actions: sources compiled, device links, targets.
 func madeBy(ids []int, of func(i int) work) string {
 	sources, targets, links := map[work]bool{}, []string{}, 0
 	for _, i := range ids {
@@ -63,7 +63,7 @@ func madeBy(ids []int, of func(i int) work) string {
 	return strings.Join(append(parts, targets...), ", ")
 }
 
-// summary is what `kbuild why` says where nobody names anything.
+// summary prints the summary that `kbuild why` shows without names.
 func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 	causes, _ := engine.WouldRunFor(g, list)
 	writeCauses(c.out, causes, func(ids []int) string { return "up to " + graph.Count(len(ids), "action") }, func(i int) work {
@@ -98,7 +98,7 @@ func (cmd whyCmd) summary(c *cli, g *graph.Graph, list []execute.Explanation) {
 	}
 }
 
-// last says what the last build did.
+// last prints what the last build did.
 func (cmd whyCmd) last(c *cli) error {
 	l, ok := c.workspace().LastBuild()
 	if !ok {
@@ -150,7 +150,7 @@ func describeLast(a engine.LastAction) string {
 	return text
 }
 
-// after puts before in front of a text that there is.
+// after prepends before to a non-empty text.
 func after(before, text string) string {
 	if text == "" {
 		return ""
@@ -158,7 +158,7 @@ func after(before, text string) string {
 	return before + text
 }
 
-// lastEntry is an action of `kbuild why --last --json`.
+// lastEntry builds an event of `kbuild why --last --json`.
 func lastEntry(a engine.LastAction) any {
 	return struct {
 		Event     string       `json:"event"`

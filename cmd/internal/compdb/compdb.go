@@ -1,5 +1,5 @@
-// Package compdb makes a compilation database for editors: it knows what clangd understands, and
-// nothing of how compilers are run.
+// Package compdb builds a compilation database for editors. It knows what clangd understands, and
+// not how kbuild runs compilers.
 package compdb
 
 import (
@@ -20,15 +20,15 @@ type Command struct {
 	Output    string   `json:"output"`
 }
 
-// Commands are the compiles that want needs, of a project in the folder root with a CUDA toolkit,
-// if there is one. nvcc must not be split: an editor wants one command for each source.
+// Commands returns the compiles that want needs, for a project in root and an optional CUDA
+// toolkit. The plan must not split nvcc, because an editor expects one command per source.
 func Commands(g *graph.Graph, want []graph.ActionID, root, toolkit string) []Command {
 	commands := []Command{}
 	for _, id := range g.Closure(want) {
 		a := g.Actions[id]
 		c := Command{Directory: root, Output: a.Outputs[0]}
 		switch {
-		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // clang's own
+		case a.Kind == graph.HostCompile, a.Kind == graph.Compile && !slices.Contains(a.Tools, "nvcc"): // by clang
 			c.Arguments = withoutDepfile(a.Argv)
 		case a.Kind == graph.Compile, a.Kind == graph.ModuleEmit:
 			c.Arguments = clangArgs(a.Argv, clangToolkit(toolkit))
@@ -41,8 +41,7 @@ func Commands(g *graph.Graph, want []graph.ActionID, root, toolkit string) []Com
 	return commands
 }
 
-// clangArgs turns an nvcc command line into one that clangd understands: it knows CUDA as a
-// language and none of nvcc's own options.
+// clangArgs translates an nvcc command line for clangd, which supports CUDA but not nvcc's options.
 func clangArgs(argv []string, toolkit string) []string {
 	out := []string{"clang++", "-x", "cuda", "--cuda-path=" + toolkit, "-nocudalib", "-Wno-unknown-cuda-version", "-D__CUDACC_RDC__"}
 	arch := ""
@@ -73,8 +72,8 @@ func clangArgs(argv []string, toolkit string) []string {
 	return append(out, "-c", argv[len(argv)-1])
 }
 
-// clangToolkit is the folder that clang takes for a CUDA installation. Debian spreads the toolkit
-// over /usr and keeps a folder of that shape for clang.
+// clangToolkit returns the folder that clang accepts as a CUDA installation. Debian spreads the
+// toolkit over /usr, and provides such a folder for clang.
 func clangToolkit(root string) string {
 	const debian = "/usr/lib/cuda"
 	if _, err := os.Stat(filepath.Join(root, "include", "cuda.h")); err != nil {
@@ -85,7 +84,7 @@ func clangToolkit(root string) string {
 	return root
 }
 
-// withoutDepfile is the command of a compile without what has it write a dependency file.
+// withoutDepfile removes the options that write a dependency file.
 func withoutDepfile(argv []string) []string {
 	argv = slices.DeleteFunc(slices.Clone(argv), func(arg string) bool { return arg == "-MD" })
 	if i := slices.Index(argv, "-MF"); i >= 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// ELFs are the architectures of the machine code in a file, sorted, each once.
+// ELFs returns the architectures of the machine code in a file, sorted, without duplicates.
 func (p *Project) ELFs(file string) string {
 	out, _ := p.Run("cuobjdump", "--list-elf", file)
 	archs := regexp.MustCompile(`sm_\d+[a-z]?`).FindAllString(out, -1)
@@ -23,15 +23,15 @@ func (p *Project) ELFs(file string) string {
 	return strings.Join(slices.Compact(archs), " ")
 }
 
-// image is the machine code for one architecture. Its ELF file is read as it is: a disassembler
-// would say no more of what is compared here, and takes a fifth of a second to start.
+// image is the machine code for one architecture. It is parsed as ELF: a disassembler would show no
+// more of what the tests compare, and takes a fifth of a second to start.
 type image struct {
-	name     string // as cuobjdump calls it, which ends in the architecture
+	name     string // cuobjdump's name, which ends in the architecture
 	sections []*elf.Section
-	symbols  []elf.Symbol // beginning with the first that is not empty
+	symbols  []elf.Symbol // from the first non-empty one on
 }
 
-// images are the images in a file, by their names.
+// images returns the images in a file, sorted by name.
 func (p *Project) images(file string) (list []image) {
 	p.T.Helper()
 	x := p.In(p.T.TempDir())
@@ -45,7 +45,7 @@ func (p *Project) images(file string) (list []image) {
 		if err != nil || len(text) < 64 {
 			p.T.Fatalf("%s: %d bytes, %v", c, len(text), err)
 		}
-		binary.LittleEndian.PutUint32(text[20:], uint32(elf.EV_CURRENT)) // where NVIDIA has the version of CUDA
+		binary.LittleEndian.PutUint32(text[20:], uint32(elf.EV_CURRENT)) // NVIDIA writes CUDA's version
 		f, err := elf.NewFile(bytes.NewReader(text))
 		if err != nil {
 			p.T.Fatal(err)
@@ -59,7 +59,7 @@ func (p *Project) images(file string) (list []image) {
 	return list
 }
 
-// content is what a section holds; nil for one that takes no room in the file.
+// content returns a section's data; nil if it takes no space in the file.
 func (p *Project) content(s *elf.Section) []byte {
 	p.T.Helper()
 	if s.Type == elf.SHT_NOBITS {
@@ -72,13 +72,13 @@ func (p *Project) content(s *elf.Section) []byte {
 	return text
 }
 
-// relocation is a place in a section that holds the address of a symbol.
+// relocation is a location in a section that holds the address of a symbol.
 type relocation struct {
 	offset, kind, addend uint64
 	symbol               elf.Symbol
 }
 
-// relocations are those of the section with an index.
+// relocations returns the relocations of the section with the given index.
 func (p *Project) relocations(m image, section int) (list []relocation) {
 	p.T.Helper()
 	for _, s := range m.sections {
@@ -101,8 +101,8 @@ func (p *Project) relocations(m image, section int) (list []relocation) {
 	return list
 }
 
-// Functions are the kernels and functions in the machine code of a file that were not inlined, one
-// for each that an image has.
+// Functions returns the kernels and functions in a file's machine code that were not inlined. A
+// function occurs once per image.
 func (p *Project) Functions(file string) (names []string) {
 	p.T.Helper()
 	for _, m := range p.images(file) {
@@ -116,8 +116,8 @@ func (p *Project) Functions(file string) (names []string) {
 	return names
 }
 
-// Calls are the functions that a kernel calls in the machine code of a program, over all
-// architectures: what it has the address of, and what is beside it in its section.
+// Calls returns the functions that a kernel calls in a program's machine code, over all
+// architectures. These are the functions that it has relocations for, and those in its own section.
 func (p *Project) Calls(file, kernel string) string {
 	p.T.Helper()
 	var found []string
@@ -141,13 +141,13 @@ func (p *Project) Calls(file, kernel string) string {
 	return strings.Join(slices.Compact(found), " ")
 }
 
-// ModuleID are the ids in an object or archive: nvcc's are made of the absolute path, kbuild's are
-// not, and names of static variables hold them.
+// ModuleID matches module ids in an object or archive. nvcc derives them from the absolute path,
+// kbuild does not. Names of static variables contain them.
 var ModuleID = regexp.MustCompile(`_[0-9a-f]{8}_[0-9]+_[0-9A-Za-z_]*?_(?:cu|cpp)_[0-9A-Za-z_]{1,8}`)
 
-// DeviceCode is the machine code in a file, its constants and variables, and what there is at which
-// place, without what differs between two module ids: the ids, and what names hold for them:
-// hashes, and nvcc's process id.
+// DeviceCode returns a file's machine code, constants, variables and symbol positions. It omits
+// what depends on the module id: the ids themselves, hashes of them in names, and nvcc's process
+// id.
 func (p *Project) DeviceCode(file string) string {
 	p.T.Helper()
 	var out strings.Builder
@@ -175,7 +175,7 @@ func (p *Project) DeviceCode(file string) string {
 	return out.String()
 }
 
-// Manifest reads the manifest of a module.
+// Manifest decodes the manifest of a module.
 func (p *Project) Manifest(name string) modinfo.Manifest {
 	p.T.Helper()
 	m, problems := modinfo.Decode(p.Read(name))
@@ -185,7 +185,7 @@ func (p *Project) Manifest(name string) modinfo.Manifest {
 	return *m
 }
 
-// Kernels are what a manifest says that its artifacts export.
+// Kernels returns the kernels that a manifest's artifacts export.
 func (p *Project) Kernels(manifest string) string {
 	p.T.Helper()
 	var list []string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Damages are what a disk, a power loss or a careless copy does to a file.
+// Damages lists ways in which a disk, a power loss or a careless copy damages a file.
 var Damages = []struct {
 	Name string
 	do   func(rng *rand.Rand, text, other []byte) []byte
@@ -23,7 +23,7 @@ var Damages = []struct {
 	{"the content of another", func(_ *rand.Rand, _, other []byte) []byte { return other }},
 }
 
-// Damage changes a file in one of these ways.
+// Damage damages a file in one of these ways.
 func Damage(t *testing.T, rng *rand.Rand, name, other string, how int) {
 	t.Helper()
 	text, err := os.ReadFile(name)

@@ -1,9 +1,9 @@
-// Package e2e runs the kbuild of this module on real projects with real compilers, and looks at
-// what was made. It is the ground of the tests in the packages below it, a package for what they
-// are about, and knows nothing of how kbuild works.
+// Package e2e runs this module's kbuild on real projects with real compilers, and inspects the
+// outputs. The test packages below it, one per topic, are built on it. It does not know how kbuild
+// works.
 //
-// A test has a Project, which is a copy of an example or of an archive in testdata, and asks it to
-// Run and to build.
+// A test creates a Project, which is a copy of an example or of an archive in testdata. It then
+// runs commands and builds in it.
 package e2e
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// root is the folder of the module, from that of a package of tests.
+// root is the root of the module, relative to a test package.
 const root = "../../../.."
 
 var (
-	binDir string // where the kbuild under test is
+	binDir string // the folder of the kbuild under test
 	build  = sync.OnceValue(buildKbuild)
 )
 
-// Main is the TestMain of a package of end-to-end tests. after ends what several of them have used.
+// Main is the TestMain of an end-to-end test package. The functions in after clean up shared state.
 func Main(m *testing.M, after ...func()) {
 	var err error
 	if binDir, err = os.MkdirTemp("", "kbuild-e2e"); err != nil {
@@ -35,7 +35,7 @@ func Main(m *testing.M, after ...func()) {
 		os.Exit(1)
 	}
 	tooltest.Normalize()
-	os.Setenv("XDG_RUNTIME_DIR", binDir) // the machine is shared with no build but those of the tests
+	os.Setenv("XDG_RUNTIME_DIR", binDir) // share the machine only with builds of these tests
 	status := m.Run()
 	for _, end := range after {
 		end()
@@ -44,13 +44,13 @@ func Main(m *testing.M, after ...func()) {
 	os.Exit(status)
 }
 
-// buildKbuild builds it as the Makefile does, unless KBUILD_TEST_BIN names a folder with its
-// programs: those that make has built, or where tests run without Go.
+// buildKbuild builds kbuild as the Makefile does. If KBUILD_TEST_BIN names a folder with the
+// programs, it uses those. make sets it, and so do machines without Go.
 func buildKbuild() error {
 	if dir := os.Getenv("KBUILD_TEST_BIN"); dir != "" {
 		for _, name := range []string{"kbuild", "kbuild-cc"} {
 			program := filepath.Join(dir, name)
-			if _, err := os.Stat(program); err != nil { // noted, as in noteSources
+			if _, err := os.Stat(program); err != nil { // go test sees it, as in noteSources
 				return err
 			}
 			if err := os.Symlink(program, filepath.Join(binDir, name)); err != nil {
@@ -70,9 +70,9 @@ func buildKbuild() error {
 	return nil
 }
 
-// noteSources looks at the files that kbuild is made of. `go test` gives the result of the last run
-// again while all files that the test looked at are as they were, and it does not see what other
-// processes read, among them the one that builds kbuild.
+// noteSources stats kbuild's source files. `go test` caches a result while all files that the test
+// observed are unchanged. It does not see what child processes read, such as the one that builds
+// kbuild.
 func noteSources() error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {

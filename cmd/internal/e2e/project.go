@@ -13,19 +13,19 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/tooltest"
 )
 
-// Project is a copy of a project in a folder of its own.
+// Project is a copy of a project in its own folder.
 type Project struct {
 	T    *testing.T
 	Dir  string
-	Path string // PATH, with the kbuild under test
+	Path string // PATH, including the kbuild under test
 	Env  []string
 
-	name  string // of the example or the archive
+	name  string // of the example or archive
 	cache string
 }
 
-// New is an empty project in a folder whose path has a space and a letter outside of ASCII. The
-// test is skipped where there is no CUDA toolkit, and in a short run.
+// New returns an empty project. Its path contains a space and a non-ASCII letter. The test is
+// skipped without a CUDA toolkit and in short mode.
 func New(t *testing.T) Project {
 	t.Helper()
 	p := Bare(t)
@@ -33,7 +33,7 @@ func New(t *testing.T) Project {
 	return p
 }
 
-// Bare is New for a test that needs no CUDA toolkit.
+// Bare is New without the need for a CUDA toolkit.
 func Bare(t *testing.T) Project {
 	t.Helper()
 	if testing.Short() {
@@ -53,9 +53,9 @@ func Bare(t *testing.T) Project {
 	return p
 }
 
-// shareTools makes a cache that remembers with all others of the package what compilers said:
-// asking them is half of what a small project takes. Which compilers, and asked what, is for kbuild
-// to tell apart, as it does between the projects of a user.
+// shareTools makes the cache share compiler queries with the other caches of the package, because
+// queries take half the time of a small project. kbuild must tell compilers and queries apart, as
+// it does between the projects of a user.
 func (p *Project) shareTools(cache string) {
 	p.T.Helper()
 	tools := filepath.Join(binDir, "tools")
@@ -66,8 +66,8 @@ func (p *Project) shareTools(cache string) {
 	}
 }
 
-// Use has the project build with a CUDA toolkit, and has its files read by a cuobjdump that is not
-// older: 13.0 and 13.1 have none of their own.
+// Use selects a CUDA toolkit for the project. A toolkit without cuobjdump, such as 13.0 and 13.1,
+// uses that of the last toolkit in KBUILD_TEST_CUDA, which must not be older.
 func (p *Project) Use(tk tooltest.Toolkit) {
 	if tk.Root == "" {
 		return
@@ -78,7 +78,7 @@ func (p *Project) Use(tk tooltest.Toolkit) {
 	p.Need("cuobjdump")
 }
 
-// Example is a copy of examples/NAME.
+// Example returns a copy of examples/NAME.
 func Example(t *testing.T, name string) Project {
 	t.Helper()
 	p := New(t)
@@ -87,7 +87,7 @@ func Example(t *testing.T, name string) Project {
 	return p
 }
 
-// Examples are the names of all examples.
+// Examples returns the names of all examples.
 func Examples(t *testing.T) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, "examples", "*", "kernels.hcl"))
@@ -100,13 +100,13 @@ func Examples(t *testing.T) (names []string) {
 	return names
 }
 
-// Unpack is what testdata/NAME.txtar holds.
+// Unpack returns a project with the files of testdata/NAME.txtar.
 func Unpack(t *testing.T, name string) Project {
 	t.Helper()
 	return New(t).Unpack(name)
 }
 
-// Unpack is the project with what testdata/NAME.txtar holds.
+// Unpack adds the files of testdata/NAME.txtar to the project.
 func (p Project) Unpack(name string) Project {
 	t := p.T
 	t.Helper()
@@ -124,14 +124,14 @@ func (p Project) Unpack(name string) Project {
 	return p
 }
 
-// In is the same project in another folder, which must be there before anything runs in it.
+// In returns the same project in another folder, which must exist before a command runs in it.
 func (p *Project) In(dir string) *Project {
 	q := *p
 	q.Dir = dir
 	return &q
 }
 
-// CopyTree copies a project without its build tree and what was compiled beside its sources.
+// CopyTree copies a project without its build tree and without objects next to its sources.
 func CopyTree(t *testing.T, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
@@ -160,7 +160,7 @@ func CopyTree(t *testing.T, from, to string) {
 	}
 }
 
-// Read is the content of a file.
+// Read returns the content of a file.
 func (p *Project) Read(name string) []byte {
 	p.T.Helper()
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
@@ -170,7 +170,7 @@ func (p *Project) Read(name string) []byte {
 	return text
 }
 
-// Write makes a file or replaces its content.
+// Write creates a file or replaces its content.
 func (p *Project) Write(name, text string) {
 	p.T.Helper()
 	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o666); err != nil {
@@ -178,7 +178,7 @@ func (p *Project) Write(name, text string) {
 	}
 }
 
-// Edit replaces a text that a file holds, where it comes first.
+// Edit replaces the first occurrence of a text in a file.
 func (p *Project) Edit(file, from, to string) {
 	p.T.Helper()
 	text := string(p.Read(file))
@@ -188,7 +188,7 @@ func (p *Project) Edit(file, from, to string) {
 	p.Write(file, strings.Replace(text, from, to, 1))
 }
 
-// Need skips the test where a program is missing, or fails it where all must be there (make test).
+// Need skips the test if a program is missing, or fails it if all must exist (make test).
 func (p *Project) Need(names ...string) {
 	p.T.Helper()
 	for _, n := range names {
@@ -198,7 +198,7 @@ func (p *Project) Need(names ...string) {
 	}
 }
 
-// Which finds a program in Path; "" where there is none.
+// Which finds a program in Path. It returns "" if it is not found.
 func (p *Project) Which(name string) string {
 	for _, d := range filepath.SplitList(p.Path) {
 		if file := filepath.Join(d, name); IsExecutable(file) {
@@ -208,7 +208,7 @@ func (p *Project) Which(name string) string {
 	return ""
 }
 
-// IsExecutable says whether a file can be run.
+// IsExecutable reports whether the file can be run.
 func IsExecutable(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0

@@ -19,7 +19,7 @@ const (
 	ExitUsage  = 2 // the manifest or the command line is wrong
 )
 
-// Command is a program to be run in the project's folder.
+// Command returns a command that runs a program in the project's folder.
 func (p *Project) Command(argv ...string) *exec.Cmd {
 	program := argv[0]
 	if !strings.Contains(program, "/") {
@@ -32,7 +32,7 @@ func (p *Project) Command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a program in the project's folder and gives its standard output and error.
+// Run runs a program in the project's folder and returns its stdout and stderr.
 func (p *Project) Run(argv ...string) (stdout, stderr string) {
 	p.T.Helper()
 	cmd := p.Command(argv...)
@@ -44,8 +44,8 @@ func (p *Project) Run(argv ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// Status runs a program with more variables in its environment, and gives all that it says and its
-// exit status.
+// Status runs a program with additional environment variables. It returns its combined output and
+// its exit status.
 func (p *Project) Status(env []string, argv ...string) (said string, status int) {
 	p.T.Helper()
 	cmd := p.Command(argv...)
@@ -58,7 +58,7 @@ func (p *Project) Status(env []string, argv ...string) (said string, status int)
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Fails runs kbuild, which should not succeed.
+// Fails runs kbuild, and expects it to fail.
 func (p *Project) Fails(args ...string) (stdout, stderr string, status int) {
 	p.T.Helper()
 	cmd := p.Command(append([]string{"kbuild"}, args...)...)
@@ -68,13 +68,13 @@ func (p *Project) Fails(args ...string) (stdout, stderr string, status int) {
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// Counts are the numbers of the last JSON event of a build.
+// Counts holds the counts of a build's last JSON event.
 type Counts struct {
 	Actions, Ran, Cached, Up_to_date, Failed, Skipped int
 	Kinds                                             string `json:"-"` // what ran: "cicc 2, preprocess 3"
 }
 
-// Kbuild runs kbuild, which must succeed, and counts what it did.
+// Kbuild runs kbuild, which must succeed, and returns its counts.
 func (p *Project) Kbuild(args ...string) Counts {
 	p.T.Helper()
 	out, _ := p.Run(slices.Concat([]string{"kbuild", "--json"}, args)...)
@@ -106,7 +106,7 @@ func kinds(events []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Ran builds and compares what ran.
+// Ran builds and checks which actions ran.
 func (p *Project) Ran(what, want string, args ...string) {
 	p.T.Helper()
 	if c := p.Kbuild(args...); c.Kinds != want || c.Failed != 0 {
@@ -114,8 +114,9 @@ func (p *Project) Ran(what, want string, args ...string) {
 	}
 }
 
-// Settled checks the promises that hold for every project: a second run, one after touch, one after
-// the build tree is gone and one in a second checkout run nothing, and give the same bytes.
+// Settled checks the promises that hold for every project. Four builds run nothing: a second one,
+// one after touch, one without the build tree, and one in a second checkout. The last two restore
+// the same bytes.
 func (p *Project) Settled(outputs ...string) {
 	p.T.Helper()
 	first := map[string][]byte{}
@@ -146,8 +147,8 @@ func (p *Project) Settled(outputs ...string) {
 	}
 }
 
-// Checkout is the same project in a folder of the test t, below which its path goes on with some
-// names, with an empty cache of its own.
+// Checkout returns a copy of the project for the test t, with its own empty cache. names are the
+// last parts of its path.
 func (p *Project) Checkout(t *testing.T, names ...string) *Project {
 	t.Helper()
 	base := t.TempDir()
@@ -157,8 +158,7 @@ func (p *Project) Checkout(t *testing.T, names ...string) *Project {
 	return q
 }
 
-// Elsewhere builds the same project in another folder, with another cache, and compares what was
-// made.
+// Elsewhere builds a copy of the project with its own cache, and compares the outputs.
 func (p *Project) Elsewhere(args []string, files ...string) {
 	p.T.Helper()
 	other := p.Checkout(p.T, "at", "another", "depth")

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// shared are the builds that the tests of a package have in common, by the name of the project.
+// shared holds the builds that the tests of a package share, by project name.
 var shared struct {
 	sync.Mutex
 	caches map[string]*sharedCache
@@ -14,12 +14,11 @@ var shared struct {
 
 type sharedCache struct {
 	once sync.Once
-	dir  string // "" where the build failed
+	dir  string // "" if the build failed
 }
 
-// Share fills the cache of a project that nobody has edited with what a build of it makes. That is
-// built once for all tests of the package that ask for it: of the time of most tests it is more
-// than half.
+// Share fills the cache of an unedited project with the outputs of a build. All tests of the
+// package share that build, which takes more than half the time of most tests.
 func (p *Project) Share() {
 	p.T.Helper()
 	shared.Lock()
@@ -44,7 +43,7 @@ func (p *Project) Share() {
 	if s.dir == "" {
 		p.T.Fatal("the build that tests share has failed")
 	}
-	if err := os.Remove(filepath.Join(p.cache, "tools")); err != nil { // it comes with the others
+	if err := os.Remove(filepath.Join(p.cache, "tools")); err != nil { // the copy contains it
 		p.T.Fatal(err)
 	}
 	if err := os.CopyFS(p.cache, os.DirFS(s.dir)); err != nil {

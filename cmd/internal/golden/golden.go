@@ -1,5 +1,5 @@
-// Package golden holds what tests get against files of testdata. `go test ./PACKAGE -update` writes
-// them anew.
+// Package golden compares test results with files in testdata. `go test ./PACKAGE -update` rewrites
+// the files. It does not know what the files mean.
 package golden
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Check holds got against the file of a name in testdata.
+// Check compares got with a file in testdata.
 func Check(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -1,9 +1,8 @@
-// Command gotest runs `go test`, or that of $GO, with the arguments that it gets, and every two
-// minutes lists the tests that are running. The suite has no time limit, so this is how a hang
-// shows itself.
+// Command gotest runs `go test`, or the go command in $GO, with its arguments. Every two minutes it
+// lists the running tests. The suite has no time limit, so that list is how a hang shows.
 //
-// It reads the events of `go test -json` and prints what `go test` prints without -v: the result of
-// each package, and the output of tests that failed.
+// It reads the events of `go test -json`. It prints what `go test` prints without -v: the result of
+// each package, and the output of failed tests.
 package main
 
 import (
@@ -39,7 +38,7 @@ func main() {
 	}
 }
 
-// lines sends each line of r, and closes the channel at the end of r.
+// lines sends each line of r and closes the channel at the end of r.
 func lines(r io.Reader) <-chan []byte {
 	c := make(chan []byte)
 	go func() {
@@ -63,14 +62,14 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
-// test is a test that has started and not finished, or its subtests have not.
+// test is a test that has not finished, or that has unfinished subtests.
 type test struct {
 	pkg, name string
 	since     time.Time
-	paused    bool // it waits for its turn among parallel tests
+	paused    bool // waiting for other parallel tests
 }
 
-// watch prints the results in events to w, and the running tests at each tick.
+// watch prints the results in events to w. It prints the running tests at each tick.
 func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
 	unfinished := map[[2]string]*test{}
 	output := map[[2]string]*strings.Builder{} // by package and top-level test
@@ -84,7 +83,7 @@ func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
 			}
 			var e event
 			if json.Unmarshal(line, &e) != nil || e.Action == "" {
-				w.Write(line) // not an event: an error of the go command itself
+				w.Write(line) // not an event but an error of the go command
 				continue
 			}
 			top, _, _ := strings.Cut(e.Test, "/")
@@ -111,7 +110,7 @@ func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
 				}
 			case "pass", "skip", "fail":
 				for key, text := range output {
-					// A test that failed, or the package ended while it ran.
+					// The test failed, or the package ended while it ran.
 					if e.Test == top && key == topID || e.Test == "" && key[0] == e.Package {
 						if e.Action == "fail" {
 							io.WriteString(w, text.String())
@@ -132,7 +131,7 @@ func watch(w io.Writer, events <-chan []byte, tick <-chan time.Time) {
 	}
 }
 
-// printRunning lists the tests that run, without those of which a subtest runs.
+// printRunning lists the running tests. A test with a running subtest is not listed.
 func printRunning(w io.Writer, unfinished map[[2]string]*test, now time.Time) {
 	var running []*test
 	for _, t := range unfinished {

@@ -1,6 +1,6 @@
-// Package messages reads what compilers and linkers say: nvcc's front end (EDG), ptxas, nvlink,
-// gcc, clang, the linkers of both, drivers. It knows texts alone; for whom they were written is the
-// caller's.
+// Package messages parses the output of compilers and linkers: nvcc's front end (EDG), ptxas,
+// nvlink, gcc, clang, their linkers and drivers. It knows only texts, and not which action printed
+// them.
 package messages
 
 import (
@@ -10,28 +10,28 @@ import (
 	"sync"
 )
 
-// Severity is how bad a message is.
+// Severity classifies a message.
 type Severity string
 
-// Severities.
+// The values of Severity.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 	Note    Severity = "note"
 )
 
-// Message is one message.
+// Message is a message of a compiler or linker.
 type Message struct {
 	Severity Severity
-	File     string // as it was written; "" is none
-	Line     int    // from 1; 0 is none
-	Column   int    // from 1, in what the compiler counts; 0 is none
-	Code     string // by which the compiler names it: "-Wformat=", "#177-D"
+	File     string // as printed; "" means none
+	Line     int    // from 1; 0 means none
+	Column   int    // from 1, in the compiler's units; 0 means none
+	Code     string // the compiler's name for it: "-Wformat=", "#177-D"
 	Text     string // one line
-	Tool     string // that wrote it, where it says so: "ptxas"
+	Tool     string // the tool that printed it, if known: "ptxas"
 }
 
-// form is one way to write a message: groups are named sev, file, line, col, code, text, tool.
+// forms lists the formats of messages. Groups are named sev, file, line, col, code, text, tool.
 var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 	const sev = `(?P<sev>fatal error|error|warning|note|remark|catastrophic error|internal error)`
 	for _, re := range []string{
@@ -49,15 +49,15 @@ var forms = sync.OnceValue(func() (all []*regexp.Regexp) {
 	return all
 })
 
-// Escapes are the sequences by which terminals show colours, links and places.
+// Escapes matches the terminal sequences for colours, links and cursor positions.
 var Escapes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("\x1b\\[[0-9;:?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
 })
 
 var warningFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \[(-W[^\]]+)\]$`) })
 
-// Parse gives the messages of a text, in order, each once. Notes that belong to another message are
-// left out: they say where else to look.
+// Parse returns the messages in a text, in order and without duplicates. Notes are left out, since
+// they only add details to another message.
 func Parse(said string) (all []Message) {
 	seen := map[Message]bool{}
 	for line := range strings.Lines(Escapes().ReplaceAllString(said, "")) {
@@ -70,7 +70,7 @@ func Parse(said string) (all []Message) {
 	return withoutEchoes(all)
 }
 
-// parse reads a line.
+// parse parses a line.
 func parse(line string) (m Message, ok bool) {
 	if len(line) > 4096 || !strings.Contains(line, ": ") {
 		return m, false
@@ -93,14 +93,14 @@ func parse(line string) (m Message, ok bool) {
 			m.Code, m.Text = flag[1], strings.TrimSuffix(m.Text, flag[0])
 		}
 		if m.Tool == "ptxas" {
-			m.File, m.Line = "", 0 // PTX between two passes
+			m.File, m.Line = "", 0 // intermediate PTX between two passes
 		}
 		return m, true
 	}
 	return m, false
 }
 
-// severity of a word; without one it is an error, of a linker.
+// severity maps a word to a Severity. A linker error has no such word.
 func severity(word string) Severity {
 	switch word := strings.ToLower(word); {
 	case word == "warning":
@@ -111,8 +111,8 @@ func severity(word string) Severity {
 	return Error
 }
 
-// withoutEchoes leaves out that a driver says of its linker, or ptxas at its end, that it failed,
-// if that is known.
+// withoutEchoes removes messages that only repeat that a linker or ptxas failed, if an earlier
+// message says why.
 func withoutEchoes(all []Message) (out []Message) {
 	for i, m := range all {
 		echo := strings.HasPrefix(m.Text, "ld returned ") || strings.HasPrefix(m.Text, "linker command failed") || m.Text == "Ptx assembly aborted due to errors"

@@ -16,22 +16,22 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// cmakeTree is a CMake build tree while it is read.
+// cmakeTree is the state of reading a CMake build tree.
 type cmakeTree struct {
 	*Build
-	dir      string // the build folder, as CMake calls it
+	dir      string // the build folder, as CMake spells it
 	source   string
 	rules    rules
 	replies  []targetReply
 	byID     map[string]*targetReply
-	made     map[string]string   // name of the target by its artifact, absolute
-	implicit map[string]bool     // folders that compilers search by themselves, nvcc among them
-	searched map[string]bool     // those that the compilers of C and C++ do
+	made     map[string]string   // target name by absolute path of the artifact
+	implicit map[string]bool     // folders that compilers search implicitly, nvcc included
+	searched map[string]bool     // those that the C and C++ compilers search
 	objects  map[string][]*Group // of object libraries, by name
-	oldCUDA  []string            // CUDA sources that custom commands compile
+	oldCUDA  []string            // CUDA sources compiled by custom commands
 }
 
-// readCMake reads a build tree of CMake, of which CMake says what it is.
+// readCMake reads a CMake build tree with the help of CMake's file API.
 func readCMake(dir, root string, say func(string)) (*Build, error) {
 	cache := cmakeCache(dir)
 	idx, exists, err := reply(dir)
@@ -71,7 +71,7 @@ func readCMake(dir, root string, say func(string)) (*Build, error) {
 	return t.finish()
 }
 
-// read reads the files of an answer.
+// read reads the files of a reply.
 func (t *cmakeTree) read(idx index) error {
 	folder := filepath.Join(t.dir, ".cmake/api/v1/reply")
 	var model codemodel
@@ -121,8 +121,8 @@ func (t *cmakeTree) read(idx index) error {
 	return nil
 }
 
-// compilers reads what CMake keeps of compilers: the file API has no word of a language that a
-// folder below the root enables, nor of the standard of a compiler that is not told one.
+// compilers reads CMake's own records of the compilers. The file API omits languages that only a
+// subfolder enables, and the default standard of a compiler.
 func (t *cmakeTree) compilers(folder string) {
 	cuda := variables(filepath.Join(folder, "CMakeCUDACompiler.cmake"))
 	if t.NVCC == "" && cuda["CMAKE_CUDA_COMPILER_ID"] == "NVIDIA" {
@@ -159,7 +159,7 @@ func (t *cmakeTree) readToolchains(file string, exists bool) error {
 	return nil
 }
 
-// target takes one target.
+// target converts one target.
 func (t *cmakeTree) target(r *targetReply) error {
 	out := &Target{Name: r.Name}
 	switch r.Type {
@@ -176,7 +176,7 @@ func (t *cmakeTree) target(r *targetReply) error {
 			t.note(r.Name, "a custom target")
 		}
 		return nil
-	default: // an interface library has no commands; what it brings is in those of its users
+	default: // an interface library has no commands; its users' commands contain its options
 		return nil
 	}
 	folder := path.Join(r.Paths.Build, "CMakeFiles", r.Name+".dir")
@@ -206,8 +206,8 @@ func (t *cmakeTree) target(r *targetReply) error {
 
 var fileNameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`) })
 
-// nameFile has kbuild's file be called as CMake's: NameOnDisk is libcusz.so for a target cuszhi,
-// and the version that programs look for is in the soname.
+// nameFile gives kbuild's output the file name of CMake's. NameOnDisk may be libcusz.so for a
+// target cuszhi. The version that programs look for is in the soname.
 func (t *cmakeTree) nameFile(out *Target, r *targetReply, soname string) {
 	start, end := "", ""
 	switch {
@@ -230,10 +230,10 @@ func (t *cmakeTree) nameFile(out *Target, r *targetReply, soname string) {
 	}
 }
 
-// dashboardRE are the targets that CTest adds by itself.
+// dashboardRE matches the targets that CTest adds.
 var dashboardRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^(Nightly|Experimental|Continuous)") })
 
-// emitted is what a library of CUDA_PTX_COMPILATION and the like makes.
+// emitted returns the kind of output of a library with CUDA_PTX_COMPILATION or a similar property.
 func emitted(r *targetReply) string {
 	for _, a := range r.Artifacts {
 		if ext := strings.TrimPrefix(path.Ext(a.Path), "."); slices.Contains([]string{"ptx", "cubin", "fatbin"}, ext) {
@@ -243,7 +243,7 @@ func emitted(r *targetReply) string {
 	return ""
 }
 
-// compiled takes the sources that are compiled alike.
+// compiled converts a group of sources with equal options.
 func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, relocatable bool) error {
 	language := languageOf(c.Language)
 	if language == "" || language == "cuda" && t.NVCC == "" {
@@ -255,7 +255,7 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 		return nil
 	}
 	var words []string
-	if language == "cuda" { // the rules of CMake have it
+	if language == "cuda" { // CMake's rules pass it
 		words = append(words, "-forward-unknown-to-host-compiler")
 	}
 	for _, f := range c.CompileCommandFragments {
@@ -309,15 +309,15 @@ func (t *cmakeTree) compiled(out *Target, r *targetReply, c compileGroup, reloca
 	return nil
 }
 
-// fragmentWords splits a fragment of the file API, in which CMake writes '$' as for make, whatever
-// the generator.
+// fragmentWords splits a fragment of the file API. CMake escapes '$' in it as for make, with every
+// generator.
 func fragmentWords(fragment string) ([]string, error) {
 	return compiler.ShellWords(strings.ReplaceAll(fragment, "$$", "$"), nil)
 }
 
-// link takes what a target links.
+// link converts the link of a target.
 func (t *cmakeTree) link(out *Target, r *targetReply) error {
-	var unread []string // what commands of the project compile, those of FindCUDA among them
+	var unread []string // compiled by custom commands, FindCUDA's included
 	for _, s := range r.Sources {
 		if s.CompileGroupIndex == nil && manifest.LanguageOf(s.Path) != "" && !out.has(t.rel(t.source, s.Path)) {
 			unread = append(unread, s.Path)
@@ -356,7 +356,7 @@ func (t *cmakeTree) link(out *Target, r *targetReply) error {
 			}
 		}
 		for _, option := range host.SplitOptions(words) {
-			// What else stands there is of nvcc's compiles.
+			// The other flags belong to nvcc's compiles.
 			if role != "flags" || r.Link.Language != "CUDA" || isLinkOption(option[0]) {
 				l.option(role, option)
 			}
@@ -382,9 +382,9 @@ func (t *Target) has(source string) bool {
 	return slices.ContainsFunc(t.Groups, func(g *Group) bool { return slices.Contains(g.Sources, source) })
 }
 
-// include puts the sources of an object library into a target that takes its objects.
+// include adds the sources of an object library to a target that links its objects.
 func (t *cmakeTree) include(out *Target, name string) {
-	for i := range t.replies { // it may come later
+	for i := range t.replies { // it may come later in the list
 		if r := &t.replies[i]; r.Name == name && t.objects[name] == nil && r.Type == "OBJECT_LIBRARY" {
 			if err := t.target(r); err != nil {
 				t.note(name, "%v", err)
@@ -407,29 +407,29 @@ func appendOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
-// isLinkOption reports an option of a link, where those of compiles stand as well.
+// isLinkOption reports whether a flag is for the link. Such flags may be mixed with compile flags.
 func isLinkOption(w string) bool {
 	return slices.ContainsFunc([]string{"-Wl,", "-Xlinker", "-u", "-T", "-z", "-rdynamic", "-static", "-pthread", "-fuse-ld", "-l", "-L"}, func(start string) bool { return strings.HasPrefix(w, start) }) &&
 		!strings.HasPrefix(w, "-lineinfo") && !strings.HasPrefix(w, "-lto")
 }
 
-// linkReader reads the options of a link, in their order.
+// linkReader interprets the options of a link in order.
 type linkReader struct {
 	*cmakeTree
 	to         *Target
-	runtime    string // of CUDA: "static", "shared"; "" if it is not linked
-	runtimeDir string // where it is; "" if that is not said
+	runtime    string // CUDA runtime: "static", "shared"; "" if not linked
+	runtimeDir string // its folder; "" if not given
 	system     []string
 	whole      bool     // --whole-archive is on
-	states     []bool   // whole, by --push-state
+	states     []bool   // saved values of whole, for --push-state
 	rpaths     []string // folders that the program searches
-	dirs       []string // of files that it links: kbuild has it search them
+	dirs       []string // folders of linked files: kbuild adds them to the rpath
 }
 
 var libraryRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^lib(.+)\.(a|so)[0-9.]*$`) })
 
-// option takes an option of a link, with its values. Those of compiles have no effect there, and
-// kbuild writes its own paths.
+// option interprets a link option and its values. Compile options have no effect on a link and are
+// dropped. Paths are dropped too, since kbuild writes its own.
 func (l *linkReader) option(role string, option []string) {
 	word := option[0]
 	if word == "-l" || word == "-L" {
@@ -449,7 +449,7 @@ func (l *linkReader) option(role string, option []string) {
 	case isLib && name == "cudart":
 		l.runtime = "shared"
 	case isLib && name == "cudadevrt":
-	case isLib && slices.Contains([]string{"rt", "pthread", "dl"}, name): // of the runtime, or not
+	case isLib && slices.Contains([]string{"rt", "pthread", "dl"}, name): // perhaps for the runtime
 		l.system = appendOnce(l.system, name)
 	case isLib:
 		l.to.Libs = appendOnce(l.to.Libs, name)
@@ -486,8 +486,8 @@ func (l *linkReader) option(role string, option []string) {
 	}
 }
 
-// linker returns the words for a linker that are carried over. What applies to the libraries behind
-// it is not: kbuild's links have their libraries in one group, whose order is kbuild's.
+// linker returns the linker words that are carried over. Words that affect only the libraries after
+// them are dropped: kbuild links all libraries in one group, in its own order.
 func (l *linkReader) linker(role string, words []string) (kept []string) {
 	for i := 0; i < len(words); i++ {
 		name, value, joined := strings.Cut("-"+strings.TrimLeft(words[i], "-"), "=")
@@ -524,8 +524,8 @@ func (l *linkReader) linker(role string, words []string) (kept []string) {
 	return kept
 }
 
-// fromRoot returns a word of a linker with a file of the project named from the root, where kbuild
-// runs linkers: CMake names version scripts and the like by absolute paths.
+// fromRoot makes a project file in a linker word relative to the root, where kbuild runs linkers.
+// CMake names version scripts and similar files by absolute paths.
 func (l *linkReader) fromRoot(word string) string {
 	start, file := "", word
 	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
@@ -537,7 +537,7 @@ func (l *linkReader) fromRoot(word string) string {
 	return start + l.rel("", file)
 }
 
-// ownRPaths are the folders that a program searches beside those that kbuild has it search.
+// ownRPaths adds the rpath folders that kbuild does not add itself.
 func (l *linkReader) ownRPaths() {
 	for _, dir := range l.rpaths {
 		if dir != "" && !l.inTree(dir) && !l.implicit[dir] && !slices.Contains(l.dirs, dir) {
@@ -546,25 +546,25 @@ func (l *linkReader) ownRPaths() {
 	}
 }
 
-// lostWhole notes a library of the system of which all is linked.
+// lostWhole records that --whole-archive of a system library is lost.
 func (l *linkReader) lostWhole(file string) {
 	l.note(l.to.Name, "--whole-archive of %s: name the file in a prebuilt with always_link = true", file)
 }
 
-// file takes a file that is linked.
+// file interprets a linked file.
 func (l *linkReader) file(w string, lib []string) {
 	abs := w
 	if !filepath.IsAbs(w) {
 		abs = filepath.Join(l.dir, w)
 	}
-	plain, _, _ := strings.Cut(path.Base(abs), ".so.") // CMake links libs.so.1.2, and reports libs.so
+	plain, _, _ := strings.Cut(path.Base(abs), ".so.") // CMake links libs.so.1.2, reports libs.so
 	name, ours := l.made[abs]
 	if !ours {
 		name, ours = l.made[path.Join(path.Dir(abs), plain+".so")]
 	}
 	l.dirs = append(l.dirs, path.Dir(abs))
 	if r := l.replyOf(name); ours && r != nil && r.Type == "OBJECT_LIBRARY" {
-		return // its sources are taken
+		return // its sources were already included
 	}
 	archive := l.whole && path.Ext(abs) == ".a"
 	dir := path.Dir(abs)
@@ -607,9 +607,9 @@ func (l *linkReader) replyOf(name string) *targetReply {
 	return nil
 }
 
-// runtimes decides for all targets which runtime of CUDA is linked. kbuild links it, and what it
-// needs, and knows its folder, where the program has device code; a program of host code names it
-// as a library.
+// runtimes selects the CUDA runtime of every target. If a program has device code, kbuild links the
+// runtime with its dependencies and finds its folder. A program with only host code lists the
+// runtime as a library.
 func (t *cmakeTree) runtimes() {
 	byName := map[string]*Target{}
 	for _, u := range t.Targets {
@@ -640,7 +640,7 @@ func (t *cmakeTree) runtimes() {
 	}
 }
 
-// others notes what a build has besides targets.
+// others records parts of a build that are not targets.
 func (t *cmakeTree) others() {
 	if _, err := os.Stat(filepath.Join(t.dir, "CTestTestfile.cmake")); err == nil {
 		t.note("", "tests of CTest")

@@ -25,8 +25,8 @@ type command struct {
 	Arguments                []string
 }
 
-// readCommands reads a compile_commands.json. It says nothing of links: sources of one folder that
-// are compiled alike become a library.
+// readCommands reads a compile_commands.json. It contains no links, so the sources of a folder with
+// equal options become a library.
 func readCommands(file, root string) (*Build, error) {
 	text, err := regular.Read(file)
 	if err != nil {
@@ -60,8 +60,9 @@ func readCommands(file, root string) (*Build, error) {
 	return b.finish()
 }
 
-// commonRoot is the folder of the file, or the one above it, if all sources are in it; else the
-// root of their git checkout; else the folder that holds all of them.
+// commonRoot returns the root of the project. That is the file's folder or its parent, if one of
+// them contains all sources. Otherwise it is the root of their git checkout, or the nearest folder
+// that contains all of them.
 func commonRoot(dir string, list []command) string {
 	common := ""
 	for i, c := range list {
@@ -85,7 +86,7 @@ func commonRoot(dir string, list []command) string {
 	return common
 }
 
-// compileCommand takes one compile.
+// compileCommand converts one compile.
 func (b *Build) compileCommand(c command) error {
 	words := c.Arguments
 	if words == nil {
@@ -136,8 +137,8 @@ func (b *Build) compileCommand(c command) error {
 	return nil
 }
 
-// misnamed says that assembler is preprocessed, or is not, by an option and not by the ending of
-// its file; "" if that is not so.
+// misnamed reports that an option and the file's extension disagree on whether assembler is
+// preprocessed. It returns "" if they agree.
 func misnamed(file string, words []string) string {
 	isRaw := path.Ext(file) == ".s"
 	switch {
@@ -149,7 +150,7 @@ func misnamed(file string, words []string) string {
 	return ""
 }
 
-// libraryName is the name of a library of the sources of a folder.
+// libraryName returns the name of the library for a folder's sources.
 func libraryName(dir string) string {
 	if dir == "." || dir == "src" || path.IsAbs(dir) {
 		return "sources"
@@ -157,7 +158,7 @@ func libraryName(dir string) string {
 	return plainName(strings.ReplaceAll(dir, "/", "_"))
 }
 
-// collect puts a source into the library of its folder where all is compiled as it is.
+// collect adds a source to a library of its folder with equal options, or to a new one.
 func (b *Build) collect(name string, g *Group, source string) {
 	unlike := 1
 	for _, t := range b.Targets {

@@ -8,13 +8,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Document is a manifest of which each line is known: what stands in it, and how to do without. A
-// plan of it that fails names lines.
+// Document is a manifest that records the origin of each line. A failed plan names lines, and
+// Document can remove their origins.
 type Document struct {
 	Head   []string // comments
 	blocks []*block
 	Notes  []Note
-	lines  []origin // of the last Text, from the first line
+	lines  []origin // of the last Text, by line
 }
 
 // block is a block of a manifest.
@@ -24,20 +24,20 @@ type block struct {
 	nested     []*block
 }
 
-// attribute is one of a block: an expression, a list, a map of expressions, or a map of attributes.
+// attribute is an expression, a list, a map of expressions, or a map of attributes.
 type attribute struct {
 	key   string
 	expr  string
 	items []string
-	open  string // "[" or "{" where there are items
+	open  string // "[" or "{" if there are items
 	sub   []*attribute
 }
 
-// origin is what stands on a line.
+// origin identifies what a line of the manifest contains.
 type origin struct {
 	block *block
 	attr  *attribute
-	item  int // of the attribute; -1 is all of it
+	item  int // of the attribute; -1 means the whole attribute
 }
 
 func (b *block) label() string { return b.kind + "." + b.name }
@@ -48,7 +48,7 @@ func (b *block) set(key, expr string) {
 	}
 }
 
-// list sets an attribute that is a list of texts.
+// list sets an attribute to a list of strings.
 func (b *block) list(key string, texts []string) { b.items(key, "[", quoted(texts)) }
 
 func (b *block) items(key, open string, items []string) {
@@ -57,7 +57,7 @@ func (b *block) items(key, open string, items []string) {
 	}
 }
 
-// quote is a text as HCL has it.
+// quote formats a text as an HCL string.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -90,7 +90,7 @@ func quoted(texts []string) (out []string) {
 	return out
 }
 
-// writer writes lines and notes where they are from.
+// writer writes lines and records their origins.
 type writer struct {
 	text  strings.Builder
 	lines []origin
@@ -101,7 +101,7 @@ func (w *writer) line(o origin, format string, args ...any) {
 	w.lines = append(w.lines, o)
 }
 
-// Text is the manifest, as kbuild fmt has it.
+// Text returns the manifest in the format of kbuild fmt.
 func (d *Document) Text() string {
 	w := &writer{}
 	for _, l := range d.Head {
@@ -120,7 +120,7 @@ func (d *Document) Text() string {
 	}
 	d.lines = w.lines
 	text, diags := manifest.Format([]byte(w.text.String()), manifest.DefaultFile)
-	if diags.HasErrors() { // the plan will say so
+	if diags.HasErrors() { // the plan reports the errors
 		return w.text.String()
 	}
 	return string(text)
@@ -168,13 +168,14 @@ func (w *writer) attribute(b *block, a *attribute, indent string) {
 	}
 }
 
-// Fault is an error of a plan: on which line, from 1 on, and what it says.
+// Fault is an error of a plan. Line counts from 1.
 type Fault struct {
 	Line int
 	Text string
 }
 
-// Drop takes out what plans refuse, and notes it. It is false if that is no line of a block.
+// Drop removes the lines that a plan rejected, and records them in Notes. It returns false if a
+// fault is outside the blocks.
 func (d *Document) Drop(faults []Fault) bool {
 	var from []origin
 	for _, f := range faults {
@@ -183,7 +184,7 @@ func (d *Document) Drop(faults []Fault) bool {
 		}
 		from = append(from, d.lines[f.Line-1])
 	}
-	// From behind, since items are named by their places.
+	// Go backwards, since items are addressed by index.
 	for i := len(from) - 1; i >= 0; i-- {
 		if o := from[i]; !slices.Contains(from[:i], o) {
 			d.drop(o, faults[i].Text)
@@ -207,7 +208,8 @@ func (d *Document) drop(o origin, why string) {
 	d.Notes = append(d.Notes, Note{o.block.label(), fmt.Sprintf("%s: %s", what, why)})
 }
 
-// removeAttribute takes an attribute out of a block, and the block with it if it cannot be without.
+// removeAttribute removes an attribute from a block. If the block requires the attribute, the block
+// is removed too.
 func (d *Document) removeAttribute(b *block, a *attribute) {
 	without := func(list []*attribute) []*attribute {
 		return slices.DeleteFunc(list, func(have *attribute) bool { return have == a })
@@ -224,7 +226,7 @@ func (d *Document) removeAttribute(b *block, a *attribute) {
 	}
 }
 
-// remove takes a block out, and what names it.
+// remove deletes a block and all references to it.
 func (d *Document) remove(gone *block) {
 	d.blocks = slices.DeleteFunc(slices.Clone(d.blocks), func(b *block) bool { return b == gone })
 	for _, b := range d.blocks {
@@ -238,8 +240,8 @@ func (d *Document) remove(gone *block) {
 	}
 }
 
-// UseCompiler names the nvcc of the other build, which is not the one that kbuild finds. It is
-// false if that is said already.
+// UseCompiler sets the toolchain's compiler to the nvcc of the other build. It returns false if
+// that is impossible or already done.
 func (d *Document) UseCompiler(nvcc string) bool {
 	for _, b := range d.blocks {
 		if b.kind == "toolchain" && nvcc != "" && !slices.ContainsFunc(b.attrs, func(a *attribute) bool { return a.key == "compiler" }) {
@@ -250,7 +252,7 @@ func (d *Document) UseCompiler(nvcc string) bool {
 	return false
 }
 
-// HasTargets reports that something is left to build.
+// HasTargets reports whether any target is left to build.
 func (d *Document) HasTargets() bool {
 	return slices.ContainsFunc(d.blocks, func(b *block) bool { return b.kind == "library" || b.kind == "executable" || b.kind == "module" })
 }

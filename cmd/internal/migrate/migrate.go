@@ -1,6 +1,6 @@
-// Package migrate makes a manifest of what another build tool knows: of a CMake build tree by
-// CMake's file API, or of a compile_commands.json. It reads command lines by the packages that
-// write them, and knows nothing of how anything is built.
+// Package migrate converts the build of another tool into a manifest. It reads CMake build trees
+// through CMake's file API, and compile_commands.json. It parses command lines with the packages
+// that also write them, and does not know how anything is built.
 package migrate
 
 import (
@@ -22,22 +22,22 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// Build is what was found.
+// Build is a build of another tool.
 type Build struct {
-	Root    string // where the manifest belongs, absolute
-	From    string // the build tool, for people: "CMake 3.25.1, Ninja, Release"
-	NVCC    string // the nvcc that compiles; "" if nobody says
-	Version string // of it, such as 11.8.89
-	CCBin   string // the host compiler that nvcc is told to take; "" if it is not told
+	Root    string // where the manifest will be, absolute
+	From    string // the build tool, as shown to users: "CMake 3.25.1, Ninja, Release"
+	NVCC    string // the nvcc that compiles; "" if unknown
+	Version string // of nvcc, such as 11.8.89
+	CCBin   string // the host compiler that nvcc is given; "" if none
 	Targets []*Target
 
-	DefaultStd string // of C++ where no option says it; "" if nobody knows
+	DefaultStd string // of C++ without an option; "" if unknown
 
 	Notes []Note   // what is not carried over
-	trees []string // build trees of CMake, absolute: no path in them is carried over
+	trees []string // CMake build trees, absolute: no path in them is carried over
 }
 
-// Note is something that is not carried over.
+// Note records something that is not carried over.
 type Note struct{ Target, Text string }
 
 func (n Note) String() string {
@@ -47,34 +47,34 @@ func (n Note) String() string {
 	return n.Target + ": " + n.Text
 }
 
-// Target is what a build tool makes of sources.
+// Target is a target of the other build tool.
 type Target struct {
 	Name       string
-	Kind       string // "library", "executable", "module"; "objects" for a CMake object library, which others take in
+	Kind       string // "library", "executable", "module"; "objects" for a CMake object library
 	Shared     bool
-	OutputName string // what the file is called, if not as the target
+	OutputName string // file name, if it differs from the target's
 	SOVersion  string
-	Emit       string   // of a module: "ptx", "cubin", "fatbin"
-	DeviceLink bool     // a static library has a device link of its own
+	Emit       string   // for a module: "ptx", "cubin", "fatbin"
+	DeviceLink bool     // a static library has its own device link
 	Relinks    bool     // its device link is CMake's
-	NVLink     []string // options of that link for nvlink
+	NVLink     []string // nvlink options of that link
 	Groups     []*Group
 	Deps       []string // targets that it links, by name
 	Prebuilt   []string // files that it links, absolute or relative to the root
-	Whole      []string // archives of Deps and Prebuilt of which it links all objects
-	AlwaysLink bool     // a static library: all its users do
+	Whole      []string // archives in Deps and Prebuilt that it links with --whole-archive
+	AlwaysLink bool     // a static library: all its users link it that way
 	Libs       []string
 	LibDirs    []string
 	LinkFlags  []string
 	CudaRT     string // "shared", "none"; "" is the default
 
-	runtime     string   // of CUDA, as its link has it: "static", "shared" or ""
-	runtimeDir  string   // where that is, if it is named by its path
-	toolkitDirs []string // of libraries of the toolkit, which kbuild knows where it links its runtime
-	system      []string // libraries that the runtime needs, or others
+	runtime     string   // CUDA runtime of its link: "static", "shared" or ""
+	runtimeDir  string   // the runtime's folder, if linked by path
+	toolkitDirs []string // of toolkit libraries; kbuild finds them itself if it links the runtime
+	system      []string // libraries that the runtime or others need
 }
 
-// Group is some sources of a target that are compiled alike.
+// Group is a group of sources of a target with equal options.
 type Group struct {
 	Language string   // "cuda", "c++", "c", "asm"
 	Sources  []string // relative to the root, or absolute
@@ -82,9 +82,8 @@ type Group struct {
 	HostLTO bool
 }
 
-// Find reads what DIR is: a CMake build tree, a folder with a compile_commands.json, or such a
-// file. root is where the manifest is to be; "" leaves that to what is found. say tells what takes
-// a while.
+// Find reads a CMake build tree, a folder with a compile_commands.json, or such a file. root is the
+// folder for the manifest; "" means that the build determines it. say reports slow steps.
 func Find(dir, root string, say func(string)) (*Build, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -108,14 +107,14 @@ func Find(dir, root string, say func(string)) (*Build, error) {
 	return nil, fmt.Errorf("--from %s is no build tree: CMakeCache.txt, .cmake/api and %s were looked for. Run cmake there first, or name a compile_commands.json", dir, commandsFile)
 }
 
-// note adds what is not carried over, once.
+// note records something that is not carried over, once.
 func (b *Build) note(target, format string, args ...any) {
 	if n := (Note{target, fmt.Sprintf(format, args...)}); !slices.Contains(b.Notes, n) {
 		b.Notes = append(b.Notes, n)
 	}
 }
 
-// rel is a path as a manifest has it: relative to the root if it is below it.
+// rel returns a path as the manifest spells it: relative to the root if it is below the root.
 func (b *Build) rel(from, p string) string {
 	if !filepath.IsAbs(p) {
 		p = filepath.Join(from, p)
@@ -126,7 +125,7 @@ func (b *Build) rel(from, p string) string {
 	return filepath.Clean(p)
 }
 
-// group reads the options of sources. Their paths are relative to dir.
+// group parses the options of sources. Their paths are relative to dir.
 func (b *Build) group(target, language, dir string, words []string) (*Group, error) {
 	g := &Group{Language: language}
 	files := optfile.Files{Read: func(name string) ([]byte, error) {
@@ -159,7 +158,7 @@ func (b *Build) group(target, language, dir string, words []string) (*Group, err
 		o, _ := host.ReadOptions(words)
 		g.Std, g.Opt, g.Defines, g.Includes, g.System, g.Debug, g.Host, g.HostLTO = o.Std, o.Opt, o.Defines, o.Includes, o.System, o.Debug, o.Flags, o.LTO != nil
 	}
-	g.Opt = cmp.Or(g.Opt, "0") // what a compiler does that is not told; kbuild optimises
+	g.Opt = cmp.Or(g.Opt, "0") // the compilers' default; kbuild's is to optimise
 	g.Includes, g.System = b.folders(target, dir, g.Includes), b.folders(target, dir, g.System)
 	g.Flags, g.Host = b.options(target, dir, "nvcc", g.Flags), b.options(target, dir, "host", g.Host)
 	for _, l := range g.Lost {
@@ -170,7 +169,7 @@ func (b *Build) group(target, language, dir string, words []string) (*Group, err
 	return g, nil
 }
 
-// languageOf is a language that is carried over, by CMake's name of it; "" of others.
+// languageOf returns the language with the given CMake name. It is "" if kbuild cannot build it.
 func languageOf(name string) string {
 	switch name {
 	case "CUDA":
@@ -185,13 +184,13 @@ func languageOf(name string) string {
 	return ""
 }
 
-// errNone is a build tree with nothing in it that kbuild builds.
+// errNone means that a build tree has no source that kbuild can build.
 var errNone = errors.New("no C, C++, CUDA or assembler source was found in it")
 
 var imageRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--image3=kind=(elf|ptx),sm=(\w+),`) })
 
-// unnamedCode returns what nvcc ships where no option names an architecture, or where -arch=native
-// finds no GPU: that differs by release, so nvcc is asked.
+// unnamedCode returns the code that nvcc ships if no option names an architecture, or if
+// -arch=native finds no GPU. That depends on the release, so it queries nvcc.
 func (b *Build) unnamedCode(g *Group) []gencode.Code {
 	argv := []string{b.NVCC, "--dryrun", "-c", "-x", "cu", "/dev/null", "-o", "/dev/null"}
 	native := len(g.Codes) > 0
@@ -214,13 +213,13 @@ func (b *Build) unnamedCode(g *Group) []gencode.Code {
 	return codes
 }
 
-// finish puts what was found in order.
+// finish checks the targets and fills in defaults.
 func (b *Build) finish() (*Build, error) {
 	b.Targets = slices.DeleteFunc(b.Targets, func(t *Target) bool { return len(t.Groups) == 0 })
 	if len(b.Targets) == 0 {
 		return nil, fmt.Errorf("%s: %w", b.From, errNone)
 	}
-	called := map[string]string{} // targets, by their files
+	called := map[string]string{} // target by file
 	for _, t := range b.Targets {
 		file := fmt.Sprint(t.Kind, t.Shared, strings.ToLower(cmp.Or(t.OutputName, plainName(t.Name))))
 		if other := called[file]; other != "" && t.OutputName != "" {

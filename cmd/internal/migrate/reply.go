@@ -15,8 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// What CMake writes of a build tree for those who ask: the file API, documented in
-// cmake-file-api(7). A client leaves a query in the tree, and the next run of cmake answers it.
+// These types mirror CMake's file API, documented in cmake-file-api(7). A client leaves a query in
+// the build tree, and the next run of cmake writes the reply.
 
 type index struct {
 	CMake struct {
@@ -82,11 +82,11 @@ type toolchains struct {
 	}
 }
 
-// query is what kbuild asks CMake.
+// query is the query that kbuild leaves for CMake.
 const query = `{"requests": [{"kind": "codemodel", "version": 2}, {"kind": "toolchains", "version": 1}]}` + "\n"
 
-// reply reads the newest answer in a build tree; exists is whether there is one of the kind that is
-// wanted.
+// reply reads the newest reply in a build tree. exists reports whether there is a reply of the
+// supported version.
 func reply(dir string) (idx index, exists bool, err error) {
 	files, _ := filepath.Glob(filepath.Join(escapeGlob(dir), ".cmake/api/v1/reply/index-*.json"))
 	if len(files) == 0 {
@@ -99,12 +99,12 @@ func reply(dir string) (idx index, exists bool, err error) {
 	return idx, idx.file("codemodel") != "", nil
 }
 
-// escapeGlob has a path stand for itself in a pattern.
+// escapeGlob escapes a path for use in a glob pattern.
 func escapeGlob(p string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(p)
 }
 
-// file is the file that holds an object, of the version that is read here.
+// file returns the file of an object of the supported version, or "".
 func (i index) file(kind string) string {
 	for _, o := range i.Objects {
 		if o.Kind == kind && o.Version.Major == map[string]int{"codemodel": 2, "toolchains": 1}[kind] {
@@ -125,7 +125,7 @@ func readJSON(file string, into any) error {
 	return nil
 }
 
-// ask leaves the query, and runs cmake once.
+// ask leaves the query and runs cmake once.
 func ask(dir string, cache map[string]string, say func(string)) error {
 	client := filepath.Join(dir, ".cmake/api/v1/query/client-kbuild")
 	if err := os.MkdirAll(client, 0o777); err != nil {
@@ -147,7 +147,7 @@ func ask(dir string, cache map[string]string, say func(string)) error {
 	return nil
 }
 
-// cmakeCache are the variables in CMakeCache.txt.
+// cmakeCache returns the variables in CMakeCache.txt.
 func cmakeCache(dir string) map[string]string {
 	values := map[string]string{}
 	text, err := regular.Read(filepath.Join(dir, "CMakeCache.txt"))
@@ -163,7 +163,8 @@ func cmakeCache(dir string) map[string]string {
 	return values
 }
 
-// variables are those that a file of CMake sets, such as CMakeFiles/3.25.1/CMakeCUDACompiler.cmake.
+// variables returns the variables that a CMake file sets, such as
+// CMakeFiles/3.25.1/CMakeCUDACompiler.cmake.
 func variables(file string) map[string]string {
 	values := map[string]string{}
 	text, err := regular.Read(file)
@@ -179,18 +180,18 @@ func variables(file string) map[string]string {
 	return values
 }
 
-// rules is what the build files say, and the file API does not: which sources are compiled as
-// relocatable device code, and which targets have a device link of their own, and by which names
-// programs look for shared libraries.
+// rules holds facts that the generated build files contain but the file API omits. They are which
+// sources are compiled as relocatable device code, which targets have a device link, and the
+// sonames.
 type rules struct {
-	relocatable map[string]bool // folders of objects, "CMakeFiles/solver.dir"
+	relocatable map[string]bool // by object folder: "CMakeFiles/solver.dir"
 	linked      map[string]bool
-	nvlink      map[string][]string // options that a device link has for nvlink
+	nvlink      map[string][]string // nvlink options of the device link
 	soname      map[string]string
 	known       bool
 }
 
-// readRules reads the files of Ninja or of make.
+// readRules reads the build files of Ninja or make.
 func readRules(dir string) (rules, error) {
 	r := rules{relocatable: map[string]bool{}, linked: map[string]bool{}, nvlink: map[string][]string{}, soname: map[string]string{}}
 	if text, err := regular.Read(filepath.Join(dir, "build.ninja")); err == nil {
@@ -198,7 +199,7 @@ func readRules(dir string) (rules, error) {
 		if err != nil {
 			return r, err
 		}
-		configurations, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "CMakeFiles/[ci][om][mp]*.ninja")) // common and impl-Release, of Ninja Multi-Config
+		configurations, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "CMakeFiles/[ci][om][mp]*.ninja")) // of Ninja Multi-Config
 		for _, file := range configurations {
 			more, err := regular.Read(file)
 			if err != nil {
@@ -232,8 +233,8 @@ func readRules(dir string) (rules, error) {
 	})
 }
 
-// ninja reads build statements, whose outputs are in the folder of their target and whose rules
-// have the command.
+// ninja parses build statements and rules. A statement's outputs are in its target's folder; its
+// rule contains the command.
 func (r *rules) ninja(build, text string) {
 	relocatable := map[string]bool{} // rules
 	rule := ""
@@ -245,7 +246,7 @@ func (r *rules) ninja(build, text string) {
 		}
 	}
 	r.known = true
-	objects := "" // of the build statement
+	objects := "" // of the current build statement
 	device, options := false, ""
 	for line := range strings.Lines(build) {
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), " = "); name {
@@ -254,7 +255,7 @@ func (r *rules) ninja(build, text string) {
 		case "OBJECT_DIR":
 			before, _, _ := strings.Cut(value, ".dir")
 			objects = before + ".dir"
-			if device { // whose output is in the folder of the root, also for a target of another
+			if device { // its output is in the root folder, even for a target of a subfolder
 				r.linked[objects] = true
 				r.nvlink[objects] = forNVLink(options)
 			}
@@ -276,7 +277,7 @@ func (r *rules) ninja(build, text string) {
 	}
 }
 
-// forNVLink returns the options that a command of nvcc has for nvlink.
+// forNVLink returns the nvlink options in an nvcc command line.
 func forNVLink(command string) (options []string) {
 	words, err := compiler.ShellWords(command, nil)
 	if err != nil {

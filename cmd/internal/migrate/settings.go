@@ -10,9 +10,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What the groups of a target have in common is the target's, the rest is of partitions.
+// Settings that all groups of a target share become attributes of the target. The others become
+// partitions.
 
-// said is what flags and defines say for a group, where attributes say what stands in the block.
+// said holds the flags and defines of a group that the block's attributes do not express.
 type said struct {
 	group   *Group
 	flags   map[string][]string // by tool
@@ -21,7 +22,7 @@ type said struct {
 
 var tools = []string{"nvcc", "cicc", "ptxas", "nvlink", "host", "link"}
 
-// alike sets the attributes that sources of all languages have, and makes partitions.
+// alike sets the attributes for sources of all languages and adds partitions.
 func (s *shaper) alike(b *block, t *Target, first *Group) {
 	std := s.standards(b, t, first)
 	if opt := first.Opt; len(opt) > 1 {
@@ -49,7 +50,7 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	}
 	all.flags["nvlink"] = append(all.flags["nvlink"], t.NVLink...)
 	if t.Relinks && t.Kind == "executable" {
-		all.flags["nvlink"] = append(all.flags["nvlink"], "-ignore-host-info") // CMake links libcudart_static there, beside which nvlink keeps all kernels
+		all.flags["nvlink"] = append(all.flags["nvlink"], "-ignore-host-info") // CMake links libcudart_static there, which makes nvlink keep all kernels
 	}
 	languages := map[string]bool{}
 	for _, g := range t.Groups {
@@ -64,7 +65,7 @@ func (s *shaper) alike(b *block, t *Target, first *Group) {
 	s.partitions(b, list, first, len(languages) > 1)
 }
 
-// unlikeEnding is the language of a group if the endings of its sources say another one.
+// unlikeEnding returns the language of a group if the extension of a source implies another one.
 func unlikeEnding(g *Group) string {
 	for _, f := range g.Sources {
 		if manifest.LanguageOf(f) != g.Language {
@@ -74,7 +75,7 @@ func unlikeEnding(g *Group) string {
 	return ""
 }
 
-// standards sets std, and gives it by language.
+// standards sets std and returns the standards by language.
 func (s *shaper) standards(b *block, t *Target, first *Group) map[string]string {
 	std := map[string]string{"cuda": first.Std}
 	for _, g := range slices.Backward(t.Groups) {
@@ -102,8 +103,8 @@ func (s *shaper) standards(b *block, t *Target, first *Group) map[string]string 
 	return std
 }
 
-// commonIncludes are folders that all groups search first, in this order, and with them all who
-// depend on the target, who inherit them.
+// commonIncludes returns the longest common prefix of the groups' include folders. All targets that
+// depend on this one inherit it, so each of them must search these folders too.
 func (s *shaper) commonIncludes(t *Target) []string {
 	common := t.Groups[0].Includes
 	cut := func(n int) { common = common[:n] }
@@ -125,7 +126,7 @@ func (s *shaper) commonIncludes(t *Target) []string {
 	return common
 }
 
-// say is what must be said for a group beside the attributes.
+// say returns the flags and defines that the group needs besides the attributes.
 func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) said {
 	out := said{g, map[string][]string{}, map[string]string{}}
 	add := func(tool string, words ...string) { out.flags[tool] = append(out.flags[tool], words...) }
@@ -174,7 +175,7 @@ func (s *shaper) say(g, first *Group, std string, includes []string, lto bool) s
 	return out
 }
 
-// hoist takes what all say out of them.
+// hoist moves the settings that all groups share into the result.
 func hoist(list []said) said {
 	all := said{nil, map[string][]string{}, maps.Clone(list[0].defines)}
 	for name, value := range list[0].defines {
@@ -206,8 +207,8 @@ func hoist(list []said) said {
 	return all
 }
 
-// hoistPacking takes out of the groups how code is packed, if that is alike: the device link of a
-// target has its flags, and not those of partitions.
+// hoistPacking moves the flags for packing device code out of the groups if they are equal. The
+// device link uses the flags of the target, not those of partitions.
 func hoistPacking(list []said, all *said) {
 	var common [][]string
 	for _, s := range list {
@@ -225,7 +226,7 @@ func hoistPacking(list []said, all *said) {
 	}
 }
 
-// set puts it into a block.
+// set writes the settings into a block.
 func (s said) set(b *block) {
 	var items []string
 	for _, name := range slices.Sorted(maps.Keys(s.defines)) {
@@ -251,7 +252,7 @@ func (s said) set(b *block) {
 	}
 }
 
-// partitions are those of groups that say something of their own.
+// partitions adds a partition for each group with its own settings.
 func (s *shaper) partitions(b *block, list []said, first *Group, languages bool) {
 	used := map[string]int{}
 	for _, one := range list {

@@ -13,13 +13,13 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// The way from targets, as others have them, to blocks. A block has one value of most attributes,
-// for all of its sources. What a partition cannot change is said by flags, or the sources become a
-// library of their own.
+// This file converts targets of other tools into blocks. A block has one value of most attributes
+// for all its sources. Differences that a partition cannot express become flags, or the sources
+// become a separate library.
 
 var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
 
-// plainName is a name that HCL takes for one word.
+// plainName returns a name that is a valid HCL identifier.
 func plainName(s string) string {
 	s = strings.Trim(nameRE().ReplaceAllString(s, "_"), "_-")
 	if s == "" || s[0] >= '0' && s[0] <= '9' {
@@ -28,21 +28,21 @@ func plainName(s string) string {
 	return s
 }
 
-// shaper makes blocks.
+// shaper converts targets into blocks.
 type shaper struct {
 	*Build
 	doc      *Document
 	targets  []*Target
 	byName   map[string]*Target
-	gencodes map[string]string   // name of the block by code
-	includes map[string][]string // of targets that are shaped, by name
+	gencodes map[string]string   // block name by code
+	includes map[string][]string // of converted targets, by name
 	users    map[string][]*Target
 	prebuilt map[string]*block
-	whole    map[string]bool // archives, as in Target.Whole, of which all users link all objects
+	whole    map[string]bool // archives that all users link whole; see Target.Whole
 	lto      bool
 }
 
-// Manifest is a manifest for what was found.
+// Manifest returns a manifest for the build.
 func (b *Build) Manifest() *Document {
 	s := &shaper{Build: b, doc: &Document{}, byName: map[string]*Target{}, gencodes: map[string]string{}, includes: map[string][]string{}, users: map[string][]*Target{},
 		prebuilt: map[string]*block{}, whole: map[string]bool{}}
@@ -77,7 +77,8 @@ func (b *Build) Manifest() *Document {
 	return s.doc
 }
 
-// toolchain asks for the compiler that there was: of another version the device code is other.
+// toolchain requires the compiler of the other build. Another version would generate other device
+// code.
 func (s *shaper) toolchain() {
 	b := &block{kind: "toolchain", name: "cuda"}
 	if v := strings.SplitN(s.Version, ".", 3); len(v) > 1 {
@@ -93,7 +94,7 @@ func (s *shaper) toolchain() {
 	}
 }
 
-// fixed is what no partition can change, and no flag.
+// fixed returns a key of the settings that neither a partition nor a flag can change.
 func (g *Group) fixed() string {
 	text := func(b *bool) string {
 		if b == nil {
@@ -104,8 +105,8 @@ func (g *Group) fixed() string {
 	return fmt.Sprint(g.Codes, g.Std, g.FastMath, text(g.FTZ), text(g.PrecDiv), text(g.PrecSqrt), text(g.FMAD), g.MaxRegisters, g.DeviceDebug)
 }
 
-// parts are a target and libraries of those of its sources that must be compiled otherwise. Host
-// code stays in the first.
+// parts splits a target. Device sources with different fixed settings move to separate libraries.
+// Host code stays in the first part.
 func (s *shaper) parts(t *Target) []*Target {
 	groups := t.Groups
 	first := *t
@@ -132,8 +133,7 @@ func (s *shaper) parts(t *Target) []*Target {
 	return out
 }
 
-// closeDeps takes away what kbuild refuses among deps, or what would bring more into a program than
-// it had.
+// closeDeps removes deps that kbuild rejects, and deps that would add code to a program.
 func (s *shaper) closeDeps() {
 	for _, t := range s.targets {
 		t.Deps = slices.DeleteFunc(slices.Clone(t.Deps), func(d string) bool { return s.byName[d] == nil || d == t.Name })
@@ -158,10 +158,11 @@ func (s *shaper) closeDeps() {
 	}
 }
 
-// closed reports whether a target is linked.
+// closed reports whether the target is linked.
 func (t *Target) closed() bool { return t.Kind == "executable" || t.Shared }
 
-// wholeArchives decides which archives get always_link, which is for all who link them.
+// wholeArchives selects the archives that get always_link, which applies to every target that links
+// them.
 func (s *shaper) wholeArchives() {
 	for _, t := range s.targets {
 		for _, archive := range t.Whole {
@@ -190,7 +191,7 @@ func (s *shaper) reaches(from, to string, seen map[string]bool) bool {
 	return slices.ContainsFunc(s.byName[from].Deps, func(d string) bool { return s.reaches(d, to, seen) })
 }
 
-// closure are all that a target depends on.
+// closure returns all targets that a target depends on.
 func (s *shaper) closure(t *Target) map[string]bool {
 	all := map[string]bool{}
 	var walk func(t *Target)
@@ -206,7 +207,7 @@ func (s *shaper) closure(t *Target) map[string]bool {
 	return all
 }
 
-// usersFirst are the targets, each behind those that depend on it.
+// usersFirst returns the targets ordered so that users come before their dependencies.
 func (s *shaper) usersFirst() (order []*Target) {
 	done := map[*Target]bool{}
 	var visit func(t *Target)
@@ -226,7 +227,7 @@ func (s *shaper) usersFirst() (order []*Target) {
 	return order
 }
 
-// shape makes the block of a target.
+// shape builds the block of a target.
 func (s *shaper) shape(t *Target) *block {
 	b := &block{kind: t.Kind, name: plainName(t.Name)}
 	first := t.Groups[max(0, slices.IndexFunc(t.Groups, func(g *Group) bool { return g.Language != "asm" }))]
@@ -270,7 +271,7 @@ func (s *shaper) shape(t *Target) *block {
 	return b
 }
 
-// deps are references.
+// deps returns the references to dependencies. It adds prebuilt blocks for files.
 func (s *shaper) deps(t *Target) (refs []string) {
 	for _, d := range t.Deps {
 		refs = append(refs, s.byName[d].Kind+"."+plainName(d))

@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// cpp is the preprocessor: what gcc's does with the directives that tests write. Macros have no
-// arguments, and join words as they are defined.
+// cpp is the preprocessor. It does what gcc's does with the directives that tests use. Macros have
+// no arguments, and ## is evaluated when they are defined.
 type cpp struct {
-	quoted  []string // folders of quoted includes
-	angled  []string // of both, CPATH among them
+	quoted  []string // folders for quoted includes
+	angled  []string // folders for all includes, including CPATH
 	macros  map[string]string
-	show    bool // -dU: the macros that were looked at
+	show    bool // -dU: print the macros that were used
 	shown   map[string]bool
 	once    map[string]bool
 	deps    map[string]bool
-	absent  bool // what is included need not be there (-MG)
+	absent  bool // included files may be missing (-MG)
 	out     strings.Builder
 	depth   int
-	line    int // what __LINE__ is
+	line    int // the value of __LINE__
 	failure error
 }
 
-// newCPP has the folders and macros of a command line, and of the environment.
+// newCPP returns a preprocessor with the folders and macros of a command line and the environment.
 func newCPP(args []string) *cpp {
 	p := &cpp{macros: map[string]string{}, shown: map[string]bool{}, once: map[string]bool{}, deps: map[string]bool{}}
 	var system []string
@@ -60,7 +60,7 @@ func newCPP(args []string) *cpp {
 	return p
 }
 
-// tellSearch says where includes are searched, as gcc -v does.
+// tellSearch prints the include search path like gcc -v.
 func (p *cpp) tellSearch() {
 	var lists [2]string
 	for i, list := range [2][]string{p.quoted, p.angled} {
@@ -75,7 +75,7 @@ func (p *cpp) tellSearch() {
 	warn("#include \"...\" search starts here:\n%s#include <...> search starts here:\n%sEnd of search list.", lists[0], lists[1])
 }
 
-// file preprocesses a file into out.
+// file appends the preprocessed file to out.
 func (p *cpp) file(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -102,11 +102,11 @@ func (p *cpp) file(name string) error {
 	return nil
 }
 
-// state is where the preprocessor is in one file.
+// state is the position in one file.
 type state struct {
 	file string
 	line int
-	told string // the file that a line marker names, and how much is to be added to line
+	told string // the file that a line marker names, and the offset to add to line
 	add  int
 	ifs  []branch
 }
@@ -122,7 +122,7 @@ func (s *state) active() bool {
 	return true
 }
 
-// withoutComments is a line as the compiler sees it: a comment is a blank.
+// withoutComments replaces the comments in a line with blanks.
 func withoutComments(line string) string {
 	if at := strings.Index(line, "//"); at >= 0 && strings.Count(line[:at], `"`)%2 == 0 {
 		line = line[:at]
@@ -162,7 +162,7 @@ func (p *cpp) logical(s *state, line string) error {
 	return p.directive(s, word, value)
 }
 
-// conditional handles #if and its like.
+// conditional handles #if and similar directives.
 func (p *cpp) conditional(s *state, word, value string) (done bool, err error) {
 	test := func() bool {
 		switch word {
@@ -222,7 +222,7 @@ func (p *cpp) directive(s *state, word, value string) error {
 			return nil
 		}
 		fmt.Fprintf(&p.out, "#pragma %s\n", value)
-	default: // a line marker of a preprocessed text: it says where the next line is from
+	default: // a line marker in preprocessed text sets the position of the next line
 		var n int
 		var file string
 		if got, _ := fmt.Sscanf(word+" "+value, "%d %q", &n, &file); got == 2 {
@@ -252,10 +252,10 @@ func (p *cpp) include(s *state, value string) error {
 	return p.file(found)
 }
 
-// systemHeaders are in the compiler, and empty.
+// systemHeaders lists headers that are built in and empty.
 const systemHeaders = " stddef.h string.h "
 
-// find is the file that an include names; "" if there is none. A folder is passed over.
+// find returns the file that an include names, or "". It skips folders.
 func (p *cpp) find(from, value string) string {
 	name := value[1 : len(value)-1]
 	if filepath.IsAbs(name) {
@@ -285,7 +285,7 @@ func isFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// look notes that a macro was looked at. gcc shows it on a line of its own, and counts that line.
+// look records the use of a macro. gcc prints each on its own line, and counts that line.
 func (p *cpp) look(name string) {
 	if !p.show || p.shown[name] {
 		return
@@ -298,7 +298,7 @@ func (p *cpp) look(name string) {
 	}
 }
 
-// expand replaces macros, names in strings not among them.
+// expand replaces macros outside strings.
 func (p *cpp) expand(line string) string {
 	var b strings.Builder
 	for i := 0; i < len(line); {
@@ -343,12 +343,12 @@ func (p *cpp) value(name string, depth int) string {
 func isLetter(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// writeDeps writes a dependency file as gcc does.
+// writeDeps writes a dependency file like gcc.
 func (p *cpp) writeDeps(name, target string) error {
 	return os.WriteFile(name, []byte(p.rule(target)), 0o666)
 }
 
-// rule is what make has of target.
+// rule returns a make rule for target.
 func (p *cpp) rule(target string) string {
 	var names []string
 	for _, d := range slices.Sorted(maps.Keys(p.deps)) {
@@ -357,7 +357,7 @@ func (p *cpp) rule(target string) string {
 	return target + ": " + strings.Join(names, " \\\n ") + "\n"
 }
 
-// evaluate reads the expression of an #if.
+// evaluate evaluates the expression of an #if.
 func (p *cpp) evaluate(file, text string) (n int, err error) {
 	e := expression{p: p, file: file, text: text}
 	defer func() {

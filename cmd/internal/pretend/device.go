@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/pretend/devcode"
 )
 
-// named are the options of cicc and cudafe++ that have a value.
+// named parses the command line of cicc or cudafe++.
 func named(args []string) (values map[string]string, input string, rest []string) {
 	values = map[string]string{}
 	for i := 0; i < len(args); i++ {
@@ -36,8 +36,8 @@ func isDevice(line string) bool {
 	return strings.Contains(line, "__global__") || strings.Contains(line, "__device__")
 }
 
-// cicc makes PTX or LTO-IR, and the stub for host code. Its output tells of lines where that is
-// asked for, and LTO-IR always does.
+// cicc writes PTX or LTO-IR, and the stub for host code. PTX contains line numbers if requested,
+// LTO-IR always does.
 func cicc(args []string) error {
 	o, input, flags := named(args)
 	text, err := os.ReadFile(input)
@@ -82,7 +82,7 @@ func cicc(args []string) error {
 	return err
 }
 
-// kernelOf is the name of the kernel that a line defines.
+// kernelOf returns the name of the kernel that a line defines.
 func kernelOf(line string) string {
 	_, rest, ok := strings.Cut(line, "__global__ void ")
 	if !ok {
@@ -146,7 +146,7 @@ func cudafe(args []string) error {
 	return os.WriteFile(o["--gen_c_file_name"], []byte(b.String()), 0o666)
 }
 
-// fatbinary packs images, and writes the C text that puts them into an object.
+// fatbinary packs images, and writes the C text that embeds them in an object.
 func fatbinary(args []string) error {
 	var create, text string
 	var entries []byte
@@ -183,8 +183,8 @@ func fatbinary(args []string) error {
 	return os.WriteFile(text, fmt.Appendf(nil, "%s%s %x\n", fatbinWord, section, c), 0o666)
 }
 
-// nvlink makes a cubin of all that its inputs hold. The list of modules for the host code goes by
-// what they are.
+// nvlink links its inputs into a cubin. The list of modules for the host code depends only on their
+// number.
 func nvlink(args []string) error {
 	args, err := expanded(args)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// gcc is g++ and gcc: it preprocesses, compiles and links.
+// gcc acts as gcc and g++: it preprocesses, compiles and links.
 func gcc(args []string) error {
 	args, err := expanded(args)
 	if err != nil {
@@ -19,7 +19,7 @@ func gcc(args []string) error {
 	switch {
 	case slices.Contains(args, "-v") && slices.Contains(args, "/dev/null"):
 		newCPP(args).tellSearch()
-	case slices.Contains(args, "-###"): // it would tell what it runs
+	case slices.Contains(args, "-###"): // print the commands
 		warn("COLLECT_GCC=%s", os.Args[0])
 	case slices.Contains(args, "-M"):
 		return gccDependencies(args)
@@ -33,7 +33,8 @@ func gcc(args []string) error {
 	return nil
 }
 
-// answer is what gcc says of itself. What it does not find it gives as it was asked for.
+// answer returns the reply to a query of gcc. A file or program that is not found is returned as
+// named in the query.
 func answer(args []string) string {
 	switch a := args[len(args)-1]; {
 	case a == "-dumpfullversion", a == "-dumpversion":
@@ -56,12 +57,12 @@ func answer(args []string) string {
 	return ""
 }
 
-// options are what a command of gcc says besides macros and folders.
+// options holds the options of a gcc command other than macros and folders.
 type options struct {
 	out, depfile string
-	flags        []string // that reach the output
+	flags        []string // that affect the output
 	inputs       []string
-	beside       []string // that have the compiler write more than the object, or read a profile
+	beside       []string // that write files next to the object, or read a profile
 	ld           linker
 }
 
@@ -101,7 +102,7 @@ func gccOptions(args []string) options {
 	return o
 }
 
-// gccDependencies tells what a source includes.
+// gccDependencies prints the files that a source includes.
 func gccDependencies(args []string) error {
 	o := gccOptions(args)
 	if len(o.inputs) != 1 {
@@ -122,7 +123,7 @@ func gccCompile(args []string) error {
 		return fmt.Errorf("gcc: fatal error: %d input files", len(o.inputs))
 	}
 	p := newCPP(args)
-	if slices.Contains(args, "assembler") { // nothing is preprocessed
+	if slices.Contains(args, "assembler") { // not preprocessed
 		text, err := os.ReadFile(o.inputs[0])
 		if err != nil {
 			return err
@@ -151,9 +152,8 @@ func gccCompile(args []string) error {
 	return os.WriteFile(o.out, object, 0o666)
 }
 
-// writeBeside writes what goes beside the object, under its name, and gives what the object holds
-// for it: the name of the .dwo; where a program is to write its profile, which is a full path; and
-// the profile that the compile was guided by.
+// writeBeside writes the files next to the object. It returns text for the object: the name of the
+// .dwo, the absolute path of the profile to write, and the profile used.
 func (o options) writeBeside(text string) (told string, err error) {
 	stem := strings.TrimSuffix(o.out, filepath.Ext(o.out))
 	here, err := os.Getwd()
@@ -175,8 +175,8 @@ func (o options) writeBeside(text string) (told string, err error) {
 	return told, err
 }
 
-// profile is the content of a .gcda, which is beside the object or, under its whole name, in a
-// folder.
+// profile returns the content of a .gcda file. The file is next to the object, or in dir under its
+// full path with '#' for '/'.
 func profile(dir, here, file string) string {
 	if dir != "" {
 		file = dir + "/" + strings.ReplaceAll(here+"/"+file, "/", "#")
@@ -188,7 +188,7 @@ func profile(dir, here, file string) string {
 	return string(text)
 }
 
-// object is what is compiled of a preprocessed text. Where lines are in it, it tells of them.
+// object compiles a preprocessed text. With -g the code contains the line numbers.
 func (o options) object(told, text string, wall bool) ([]byte, error) {
 	debug := slices.Contains(o.flags, "-g")
 	code := fmt.Sprintf("gcc %s %s\n%s", version, strings.Join(o.flags, " "), told)
@@ -219,7 +219,7 @@ func (o options) object(told, text string, wall bool) ([]byte, error) {
 	return hostObject(code, section, fatbin, wants), nil
 }
 
-// takenIn is what the assembler takes in for a line of assembler, or of C with it in a string.
+// takenIn returns a digest of the file that .incbin includes in a line of assembler or C.
 func takenIn(line string) (string, error) {
 	_, rest, ok := strings.Cut(strings.ReplaceAll(line, `\"`, `"`), `.incbin "`)
 	if !ok {
@@ -233,15 +233,15 @@ func takenIn(line string) (string, error) {
 	return fmt.Sprintf(" %x", sha256.Sum256(text)), nil
 }
 
-// place is a line of a text and where it was written.
+// place is a line of a text and its position in the source.
 type place struct {
 	file string
 	line int
 	text string
 }
 
-// linesOf are the lines of a preprocessed text that hold something. One without line markers has
-// their numbers in itself.
+// linesOf returns the non-blank lines of a preprocessed text. A text without line markers has its
+// own line numbers.
 func linesOf(text string) (lines []place) {
 	at := place{file: "-", line: 1}
 	for l := range strings.Lines(text) {

@@ -15,25 +15,25 @@ import (
 
 const ldVersion = "GNU ld (pretend) 2.40\n"
 
-// linker is what the options of a link say.
+// linker holds the options of a link.
 type linker struct {
 	files         []linked
 	dirs          []string
-	flags         []string // that reach the output
-	static        bool     // from here on
+	flags         []string // that affect the output
+	static        bool     // for the libraries that follow
 	depfile, list string
 	verbose       bool
 	trace         bytes.Buffer
 	read          []string
 }
 
-// linked is a file or a library, in order.
+// linked is a file or a library, in command line order.
 type linked struct {
 	name        string
 	lib, static bool
 }
 
-// word takes an option of the linker, or a file.
+// word interprets an option of the linker, or a file.
 func (l *linker) word(w string) {
 	option, value, _ := strings.Cut(w, "=")
 	switch {
@@ -56,11 +56,11 @@ func (l *linker) word(w string) {
 	}
 }
 
-// systemLibs are libraries that a linker finds by itself.
+// systemLibs lists the libraries that the linker always finds.
 const systemLibs = " cudart_static cudart cudadevrt rt pthread dl m stdc++ "
 
-// gccLink makes a program of all that it is given, in order. Intermediate code is compiled by lto1,
-// whether the link is told of it or not.
+// gccLink builds a program from its inputs, in order. lto1 compiles intermediate code even if the
+// link has no -flto.
 func gccLink(args []string) error {
 	o := gccOptions(args)
 	l := &o.ld
@@ -89,15 +89,15 @@ func gccLink(args []string) error {
 		fmt.Fprintf(&b, "lto1 %s\n", is)
 	}
 	text := b.Bytes()
-	if slices.Contains(o.flags, "-shared") { // others look into it
+	if slices.Contains(o.flags, "-shared") { // other links read it
 		text = hostObject(b.String(), "", nil, nil)
 		binary.LittleEndian.PutUint16(text[16:], uint16(elf.ET_DYN))
 	}
 	return errors.Join(l.tell(o.out), os.WriteFile(o.out, text, 0o777))
 }
 
-// find is the file that is linked for an argument, "" for a library of the system. In each folder a
-// shared library comes first.
+// find returns the file for an argument. It returns "" for a system library. In each folder shared
+// libraries take precedence.
 func (l *linker) find(in linked) (string, error) {
 	endings := []string{".so", ".a"}
 	if in.static {
@@ -127,7 +127,7 @@ func (l *linker) find(in linked) (string, error) {
 	return "", fmt.Errorf("ld: cannot find -l%s: No such file or directory", in.name)
 }
 
-// tell writes what was read and looked for, to whom it was asked to.
+// tell writes the files that were read and probed, in each requested format.
 func (l *linker) tell(out string) (err error) {
 	if l.verbose {
 		const bar = "==================================================\n"
@@ -142,7 +142,7 @@ func (l *linker) tell(out string) (err error) {
 	return err
 }
 
-// ar is `ar [--plugin FILE] qcsD OUT MEMBERS`.
+// ar handles `ar [--plugin FILE] qcsD OUT MEMBERS`.
 func ar(args []string) error {
 	args, err := expanded(args)
 	if err != nil {

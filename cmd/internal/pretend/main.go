@@ -1,13 +1,12 @@
-// Command pretend is a CUDA toolchain for tests: nvcc 11.8 with the programs behind it, gcc, g++
-// and ar, each by the name that the program is called by. They take options, read and write files,
-// warn and fail as measured of the real ones, and what they make is of the real form where kbuild
-// reads it: objects are ELF, with fatbins in them. There is no machine code in it. In its place
-// stands all that the real code depends on: the preprocessed text, the options that reach the
-// output, the architecture, and the version of the tool. So an input that kbuild has missed shows
-// as other bytes.
+// Command pretend is a CUDA toolchain for tests: nvcc 11.8 with its programs, gcc, g++ and ar. The
+// name that it is called by selects the program. The programs take options, read and write files,
+// warn and fail like the real ones. Where kbuild parses outputs, they have the real format: objects
+// are ELF files with fatbins. They contain no machine code. Instead they contain everything that
+// real code depends on: the preprocessed text, the options that affect the output, the
+// architecture, and the tool's version. An input that kbuild missed therefore changes the bytes.
 //
-// A device function is a line of the text that says __global__ or __device__; all other lines are
-// host code. A line warns in the pass whose word it holds:
+// A line with __global__ or __device__ is a device function. All other lines are host code. A word
+// in a line triggers a warning in one pass:
 //
 //	#warning      the preprocessor, in every pass that reads the line
 //	never_used    cicc, on a device line
@@ -15,9 +14,9 @@
 //	spills        ptxas, on a device line
 //	unsigned_less the host compiler, on a host line, if -Wall is given
 //
-// A device line that says ptxas_rejects fails there.
+// A device line with the word ptxas_rejects fails in ptxas.
 //
-// Standard packages that take long to start, regexp among them, are not used: a test runs tens of
+// The command avoids standard packages that start slowly, such as regexp. A test runs tens of
 // thousands of these processes.
 package main
 
@@ -29,8 +28,8 @@ import (
 	"strings"
 )
 
-// version is that of the tools: the end of the name of the program, g++-2. Its content is another
-// one too.
+// version is the version of the tools: the suffix of the program's name, as in g++-2. A program
+// with another version also has other content.
 var version = func() string {
 	exe, _ := os.Executable()
 	_, v, _ := strings.Cut(filepath.Base(exe), "-")
@@ -59,7 +58,7 @@ func fail(err error) {
 
 func warn(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// after gives the value of an option that is written as two words, and what is left.
+// after returns the value of an option that is written as two words, and advances i.
 func after(args []string, i *int) string {
 	if *i+1 < len(args) {
 		*i++
@@ -68,7 +67,7 @@ func after(args []string, i *int) string {
 	return ""
 }
 
-// expanded puts the arguments of response files in their place.
+// expanded replaces response files by the arguments in them.
 func expanded(args []string) (out []string, err error) {
 	for _, a := range args {
 		file, ok := strings.CutPrefix(a, "@")

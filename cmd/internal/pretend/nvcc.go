@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// bin is the folder of the toolkit's programs, by the name that nvcc was called by.
+// bin returns the folder of the toolkit's programs, found through the name of nvcc.
 func bin() string {
 	p, _ := exec.LookPath(os.Args[0])
 	p, _ = filepath.Abs(p)
 	return filepath.Dir(p)
 }
 
-// nvcc shows its steps, or takes them.
+// nvcc prints or runs its steps.
 func nvcc(args []string) error {
 	args = slices.Concat(strings.Fields(os.Getenv("NVCC_PREPEND_FLAGS")), args, strings.Fields(os.Getenv("NVCC_APPEND_FLAGS")))
 	args, err := expanded(args)
@@ -30,7 +30,7 @@ func nvcc(args []string) error {
 	case slices.Contains(args, "--version"):
 		fmt.Println("Cuda compilation tools, release 11.8, V11.8.89")
 		return nil
-	case slices.Contains(args, "--help"): // which names no code with a suffix
+	case slices.Contains(args, "--help"): // lists no code with a suffix
 		return nil
 	case slices.Contains(args, "--list-gpu-code"):
 		fmt.Println("sm_70\nsm_75\nsm_80\nsm_86\nsm_90")
@@ -47,24 +47,24 @@ func nvcc(args []string) error {
 	return d.run()
 }
 
-// driver is one command of nvcc.
+// driver is one nvcc command.
 type driver struct {
 	args           []string
-	emit           string // "-c", "-dc", "-dlink" and, of what else is made, "-ptx", "-cubin", "-fatbin"
+	emit           string // "-c", "-dc", "-dlink", or for other outputs "-ptx", "-cubin", "-fatbin"
 	linkable, link bool
 	lto            bool
-	keep           string // the folder of files between the steps
+	keep           string // folder of the intermediate files
 	out, depfile   string
 	cxx            string
 	codes          [][2]string // arch, code
-	host           []string    // options of the host compiler, in order
-	text           []string    // options of the preprocessor
+	host           []string    // options for the host compiler, in order
+	text           []string    // options for the preprocessor
 	cicc, ptxas    []string
 	nvlink         []string
 	inputs         []string
-	lines          []string // steps, as shell text
+	lines          []string // steps as shell commands
 
-	beside map[string]bool // the files between the steps, where they are beside the object, by its name; else nil
+	beside map[string]bool // intermediate files next to the object; nil if in keep
 }
 
 func driverOf(args []string) (*driver, error) {
@@ -121,7 +121,7 @@ func driverOf(args []string) (*driver, error) {
 		}
 	}
 	if len(d.inputs) > 0 && strings.HasSuffix(d.inputs[0], ".o") {
-		d.link = true // nvcc links what is compiled, also without -dlink
+		d.link = true // nvcc links objects even without -dlink
 	}
 	return d, nil
 }
@@ -146,7 +146,7 @@ func (d *driver) say(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// file is a file between the steps.
+// file returns the name of an intermediate file.
 func (d *driver) file(suffix string) string {
 	base := filepath.Base(d.inputs[0])
 	if d.link {
@@ -160,7 +160,7 @@ func (d *driver) file(suffix string) string {
 	return d.keep + "/" + strings.TrimSuffix(base, filepath.Ext(base)) + "." + suffix
 }
 
-// list is what __CUDA_ARCH_LIST__ spells.
+// list returns the value of __CUDA_ARCH_LIST__.
 func (d *driver) list() string {
 	var nums []int
 	for _, c := range d.codes {
@@ -188,7 +188,7 @@ func quoted(words []string) string {
 	return b.String()
 }
 
-// compileSteps are those of 11.8, less options that change nothing here.
+// compileSteps adds the steps of 11.8, without options that have no effect here.
 func (d *driver) compileSteps() {
 	source, list := d.inputs[0], d.list()
 	macros := "-D__CUDACC__ -D__NVCC__ "
@@ -206,7 +206,7 @@ func (d *driver) compileSteps() {
 		}
 		byArch[c[0]] = append(byArch[c[0]], c[1])
 	}
-	for _, arch := range slices.Backward(archs) { // as 11.8 does
+	for _, arch := range slices.Backward(archs) { // in 11.8's order
 		text := d.file(arch + ".cpp1.ii")
 		d.say("%s -D__CUDA_ARCH__=%d -D__CUDA_ARCH_LIST__=%s -E -x c++ %s%s%s-m64 %q -o %q", d.cxx, 10*archNumber(arch), list, macros, quoted(d.host), quoted(d.text), source, text)
 		to, ir := d.file(arch+".ptx"), d.file(arch+".ltoir")
@@ -257,7 +257,7 @@ func (d *driver) hostSteps(images []string, primary, macros, device string) {
 	d.say("%s -D__CUDA_ARCH__=%d -D__CUDA_ARCH_LIST__=%s -c -x c++ %s-m64 %q -o %q", d.cxx, 10*archNumber(primary), list, quoted(d.host), d.file(primary+".cudafe1.cpp"), d.out)
 }
 
-// linkSteps are those of a device link.
+// linkSteps adds the steps of a device link.
 func (d *driver) linkSteps(here string) {
 	lto, register := "", ""
 	if d.lto {
@@ -286,7 +286,7 @@ func (d *driver) linkSteps(here string) {
 	}
 }
 
-// run takes the steps, in a folder of its own.
+// run runs the steps in a temporary folder.
 func (d *driver) run() error {
 	if len(d.inputs) == 0 {
 		return errors.New("nvcc fatal   : No input files specified; use option --help for more information")
@@ -322,7 +322,7 @@ func (d *driver) run() error {
 			return err
 		}
 	}
-	if slices.Contains(d.args, "--keep") { // no step for LTO-IR has the architecture in its name
+	if slices.Contains(d.args, "--keep") { // a step's LTO-IR file has no architecture in its name
 		for _, c := range d.codes {
 			for _, kind := range []string{".ltoir", ".ptx"} {
 				os.Rename(d.file(c[0]+kind), strings.TrimSuffix(d.file("x"), ".x")+kind)
@@ -357,7 +357,7 @@ func (d *driver) step(words []string, deps map[string]bool) error {
 	return gcc(args)
 }
 
-// shellWords splits what steps are written in: double quotes, and backslashes.
+// shellWords splits the text of a step. It supports double quotes and backslashes.
 func shellWords(s string) (words []string) {
 	var b strings.Builder
 	in, open := false, false

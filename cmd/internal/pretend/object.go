@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The sections that hold device code, and the word of the C text that goes into one of them.
+// The sections that hold device code, and the word that marks such a section in C text.
 const (
 	linkableSection = "__nv_relfatbin"
 	finalSection    = ".nv_fatbin"
@@ -33,7 +33,7 @@ func ptx(text string, arch int) []byte {
 	return []byte(b.String())
 }
 
-// section is one of an ELF file.
+// section is a section of an ELF file.
 type section struct {
 	name        string
 	kind        elf.SectionType
@@ -43,7 +43,7 @@ type section struct {
 	align, size uint64
 }
 
-// elfFile lays sections out: the first one is none, the names come last.
+// elfFile lays out the sections. The first one is empty, the names come last.
 func elfFile(head elf.Header64, sections []section) []byte {
 	var names []byte
 	for _, s := range sections {
@@ -77,7 +77,7 @@ func elfFile(head elf.Header64, sections []section) []byte {
 	return out.Bytes()
 }
 
-// cubin is machine code: a symbol and .nv.info for each kernel, and the text that it was made of.
+// cubin builds machine code: a symbol and .nv.info for each kernel, and the text that it came from.
 func cubin(text string, arch int) []byte {
 	names, symbols := []byte{0}, make([]byte, elf.Sym64Size)
 	sections := []section{{}, {name: ".strtab", kind: elf.SHT_STRTAB}, {name: ".symtab", kind: elf.SHT_SYMTAB, link: 1, info: 1, size: elf.Sym64Size},
@@ -100,8 +100,8 @@ func cubin(text string, arch int) []byte {
 	return elfFile(head, sections)
 }
 
-// hostObject is what the host compiler makes: code, the symbols that it wants, and device code in
-// the section that holds it.
+// hostObject builds an object of the host compiler: code, the undefined symbols wants, and device
+// code in its section.
 func hostObject(code, fatbinSection string, fatbin []byte, wants []string) []byte {
 	names, symbols := []byte{0}, make([]byte, elf.Sym64Size)
 	symbol := func(name string, info byte, section uint16) {

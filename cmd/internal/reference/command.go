@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Commands writes the commands with their options, the options of all, and what the environment and
-// the exit status mean.
+// Commands writes the commands with their options, the global options, the environment variables
+// and the exit statuses.
 func Commands(p page, app *kong.Application) {
 	p.section(2, "Commands")
 	for _, c := range app.Leaves(true) {
@@ -36,7 +36,7 @@ func Commands(p page, app *kong.Application) {
 	}
 }
 
-// usage spells a command as it is typed.
+// usage returns the synopsis of a command.
 func usage(c *kong.Node) string {
 	words := []string{c.FullPath()}
 	for _, f := range c.Flags {
@@ -108,7 +108,7 @@ var statuses = [][2]string{
 	{"others", "Of `kbuild cc`: it ends as its compiler ends, by a signal too."},
 }
 
-// CommandList is the part of docs/commands.md that is written from the model.
+// CommandList writes the generated part of docs/commands.md.
 func CommandList(w io.Writer, app *kong.Application) {
 	m := &markdown{w: w}
 	Commands(m, app)

@@ -7,9 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Completion scripts ask `kbuild completion words` for what the last of the words may become, and
-// offer files where it knows nothing. bash breaks words at = and has the pieces as words of their
-// own.
+// Completion holds the completion scripts by shell. They call `kbuild completion words` to complete
+// the last word, and fall back to file names. bash splits words at = and passes the pieces as
+// separate words.
 var Completion = map[string]string{
 	"bash": `_kbuild() {
   local IFS=$'\n'
@@ -28,12 +28,12 @@ compdef _kbuild kbuild
 	"fish": "complete -c kbuild -a '(kbuild completion words -- (commandline -opc)[2..-1] (commandline -ct))'\n",
 }
 
-// Known are the names that a project has.
+// Known holds functions that return the names in a project.
 type Known struct {
 	Targets, Programs, Tests, Profiles, Archs, Variables func() []string
 }
 
-// Words are what the last of words may become; none if it is a file, or nothing is known.
+// Words returns completions of the last word. There are none if it is a file name or unknown.
 func Words(app *kong.Application, words []string, known Known) (found []string) {
 	words, typed := joined(words)
 	found = becomes(app, words, known)
@@ -43,8 +43,8 @@ func Words(app *kong.Application, words []string, known Known) (found []string) 
 	return found
 }
 
-// joined are words with the names of instances in one piece, as in module.gemm:tile=64: bash breaks
-// them at : and =. typed is what of the last one bash does not want to hear again.
+// joined rejoins names of instances, as in module.gemm:tile=64, that bash split at : and =. typed
+// is the prefix that bash expects to be left out.
 func joined(words []string) (out []string, typed string) {
 	glue := false
 	for _, w := range words {
@@ -66,7 +66,7 @@ func joined(words []string) (out []string, typed string) {
 	return out, typed
 }
 
-// becomes are what the last of words may become.
+// becomes returns completions of the last word.
 func becomes(app *kong.Application, words []string, known Known) (found []string) {
 	last := words[len(words)-1]
 	node, flag, rest := app.Node, (*kong.Flag)(nil), words[:len(words)-1]
@@ -74,7 +74,7 @@ func becomes(app *kong.Application, words []string, known Known) (found []string
 		word := rest[i]
 		flag = nil
 		if f := flagOf(node, word); f != nil && !f.IsBool() && !strings.Contains(word, "=") {
-			if i+1 < len(rest) && rest[i+1] == "=" { // as bash has it
+			if i+1 < len(rest) && rest[i+1] == "=" { // as bash splits it
 				i++
 			}
 			if i+1 >= len(rest) {
@@ -98,7 +98,7 @@ func becomes(app *kong.Application, words []string, known Known) (found []string
 		prefix, last = name+"=", value
 	}
 	if flag != nil {
-		if i := strings.LastIndexByte(last, ','); i >= 0 { // of a list with commas the last one counts
+		if i := strings.LastIndexByte(last, ','); i >= 0 { // complete the last element
 			prefix, last = prefix+last[:i+1], last[i+1:]
 		}
 		return starting(prefix, last, valuesOf(flag, known))
@@ -109,7 +109,7 @@ func becomes(app *kong.Application, words []string, known Known) (found []string
 	return starting("", last, argumentsOf(app, node, known))
 }
 
-// starting are the candidates that begin as what is there.
+// starting returns the candidates with the typed prefix.
 func starting(prefix, typed string, all []string) (found []string) {
 	for _, word := range all {
 		if strings.HasPrefix(word, typed) && !slices.Contains(found, prefix+word) {
@@ -119,7 +119,7 @@ func starting(prefix, typed string, all []string) (found []string) {
 	return found
 }
 
-// flagOf is the option of a word: of the command, or one of all commands.
+// flagOf returns the option that a word names, of the command or its parents.
 func flagOf(node *kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(word, "=")
 	for n := node; n != nil; n = n.Parent {
@@ -165,7 +165,7 @@ func valuesOf(f *kong.Flag, known Known) []string {
 	return nil
 }
 
-// argumentsOf are commands, words of the manifest, or targets.
+// argumentsOf returns the subcommands of a command and the words that its arguments accept.
 func argumentsOf(app *kong.Application, node *kong.Node, known Known) (all []string) {
 	for _, n := range node.Children {
 		if !n.Hidden {

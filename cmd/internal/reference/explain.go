@@ -10,9 +10,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Explain writes what has a name: a block (library), an attribute of one (library.type), of any
-// (opt), or a key of one (flags.nvcc). Where several have it that are not the same, they are
-// listed. Without a name the blocks are listed.
+// Explain writes the entry of a name. The name is a block (library), an attribute of one
+// (library.type) or of any block (opt), or a key of an attribute (flags.nvcc). If entries with that
+// name differ, they are listed. Without a name the blocks are listed.
 func Explain(w io.Writer, name string) error {
 	p := &terminal{w: w}
 	if name == "" {
@@ -52,7 +52,7 @@ func firstSentence(s string) string {
 	return first
 }
 
-// Names are what Explain knows: blocks and attributes, with and without what they belong to.
+// Names returns the names that Explain accepts: blocks and attributes, qualified and unqualified.
 func Names() []string { return namesOf(entries("", manifest.Schema())) }
 
 func namesOf(all []entry) []string {

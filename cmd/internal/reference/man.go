@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// roff is a man page, in the macros that every man has.
+// roff is a man page in the portable man macros.
 type roff struct{ w io.Writer }
 
 func (r roff) section(level int, title string) {
@@ -30,7 +30,7 @@ func (r roff) item(term, s string) { fmt.Fprintf(r.w, ".TP 14\n%s\n%s\n", marked
 
 func (r roff) see(where string) { r.item("more", "docs/"+where) }
 
-// escaped spells text so that roff takes none of it for a request.
+// escaped escapes text so that roff interprets none of it.
 func escaped(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(s)
 	lines := strings.Split(s, "\n")
@@ -42,7 +42,7 @@ func escaped(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// marked sets what is in backquotes in bold.
+// marked sets text in backquotes in bold.
 func marked(s string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "`") {
@@ -60,7 +60,7 @@ func marked(s string) string {
 
 func quoted(s string) string { return `"` + strings.ReplaceAll(escaped(s), `"`, `\(dq`) + `"` }
 
-// Man gives the man pages by the names of their files.
+// Man returns the man pages by file name.
 func Man(app *kong.Application) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		var command, language bytes.Buffer

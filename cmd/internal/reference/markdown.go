@@ -8,10 +8,10 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// markdown is a page of docs.
+// markdown is a page of docs/.
 type markdown struct {
 	w     io.Writer
-	items bool // the last was an item
+	items bool // the last element was an item
 }
 
 func (m *markdown) gap() {

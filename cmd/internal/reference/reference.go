@@ -1,7 +1,7 @@
-// Package reference writes what kbuild says of itself: the attributes of a manifest, from
-// manifest.Schema(), and the command line, from kong's model of it. Each is written for a terminal,
-// as Markdown and as a man page by one traversal; the JSON schema is written beside them. It
-// refuses to know what an attribute means: every sentence about one stands in the schema.
+// Package reference writes kbuild's reference documentation: the manifest's attributes from
+// manifest.Schema(), and the command line from kong's model. One traversal writes each for a
+// terminal, as Markdown and as a man page. It does not know what an attribute means: all sentences
+// come from the schema.
 package reference
 
 import (
@@ -12,23 +12,23 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// page is a form of document. Texts have `code` in backquotes.
+// page is a document format. Texts mark `code` with backquotes.
 type page interface {
 	section(level int, title string)
 	text(s string)
-	item(term, s string) // of a list: a term, and what is said of it
+	item(term, s string) // a term of a list with its description
 	code(s string)
 	see(where string) // a page of docs, with an anchor
 }
 
-// entry is a block, an attribute of one, or a key of such an attribute.
+// entry is a block, an attribute, or a key of an attribute.
 type entry struct {
 	path      string // library.partition.match
 	block     *manifest.Block
-	attribute *manifest.Attribute // nil: the block itself
+	attribute *manifest.Attribute // nil means the block itself
 }
 
-// entries are all of a block, in the order of the schema.
+// entries returns a block and everything in it, in the order of the schema.
 func entries(path string, b *manifest.Block) []entry {
 	var out []entry
 	if path != "" {
@@ -54,8 +54,8 @@ func attributes(path string, b *manifest.Block) []entry {
 	return out
 }
 
-// short is the path without the block around a nested one: blocks of a name are one block wherever
-// they stand.
+// short returns the path without the enclosing block of a nested block. Nested blocks with the same
+// name are the same everywhere.
 func (e entry) short() string {
 	_, rest, nested := strings.Cut(e.path, ".")
 	if nested && manifest.Schema().Block(e.block.Name) == nil {
@@ -64,7 +64,7 @@ func (e entry) short() string {
 	return e.path
 }
 
-// same reports whether two entries say the same, but for the block that they are in.
+// same reports whether two entries have equal documentation, apart from their block.
 func (e entry) same(f entry) bool {
 	a, b := e.attribute, f.attribute
 	if a == nil || b == nil {
@@ -80,10 +80,10 @@ func (e entry) about() string {
 	return e.attribute.Text
 }
 
-// fromDefaults reports whether the entry stands in the description of `defaults` as well.
+// fromDefaults reports whether `defaults` documents the entry too.
 func (e entry) fromDefaults() bool { return e.attribute.Inherited && e.block.Inherits == "defaults" }
 
-// write tells of a block without its attributes, or of an attribute.
+// write writes a block without its attributes, or an attribute.
 func (s subject) write(p page) {
 	if s.attribute == nil {
 		writeBlock(p, s.block)
@@ -178,13 +178,13 @@ func inherited(b *manifest.Block, a *manifest.Attribute) string {
 	return ""
 }
 
-// subject is an entry, with the names of others that say the same.
+// subject is an entry and the names of entries with equal documentation.
 type subject struct {
 	entry
 	also []string
 }
 
-// subjects are entries without those that say the same as an earlier one.
+// subjects merges entries with equal documentation.
 func subjects(all []entry) []subject {
 	var out []subject
 	for _, e := range all {

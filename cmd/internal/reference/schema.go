@@ -9,9 +9,9 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// JSONSchema writes a schema of manifests in the JSON syntax of HCL: blocks are objects by name and
-// label, an expression is a string with "${...}". What a block has several times, and each body as
-// hcl2json writes it, is a list.
+// JSONSchema writes a schema of manifests in the JSON syntax of HCL. Blocks are objects by name and
+// label. An expression is a string with "${...}". Repeated blocks are lists, and hcl2json writes
+// each body as a list.
 func JSONSchema(w io.Writer) error {
 	definitions := schema{"expression": schema{"type": "string", "pattern": `\$\{`}}
 	s := object(manifest.Schema(), definitions)
@@ -26,7 +26,7 @@ func JSONSchema(w io.Writer) error {
 
 type schema = map[string]any
 
-// object is the body of a block; those of blocks in it are added to the definitions.
+// object returns the schema of a block's body. It adds nested blocks to the definitions.
 func object(b *manifest.Block, definitions schema) schema {
 	properties := schema{}
 	var required []string
@@ -89,8 +89,8 @@ func value(a *manifest.Attribute) schema {
 	}
 }
 
-// text is a string, or one of the words of an attribute. A manifest may spell a number without
-// quotes.
+// text returns the schema of a string or one of the attribute's words. A manifest may write a
+// number without quotes.
 func text(a *manifest.Attribute) schema {
 	if len(a.Words) == 0 {
 		return schema{"type": []string{"string", "number"}}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// terminal is a page of lines of at most 80 columns.
+// terminal is a page with lines of at most 80 columns.
 type terminal struct {
 	w     io.Writer
-	wrote bool // something: paragraphs have a line between them
-	items bool // the last was an item
+	wrote bool // separate paragraphs with a blank line
+	items bool // the last element was an item
 }
 
 const columns = 80
@@ -36,7 +36,7 @@ func (t *terminal) code(s string) {
 	}
 }
 
-// item puts what is said of a long term below it.
+// item writes a term and its description. The description of a long term starts on the next line.
 func (t *terminal) item(term, s string) {
 	const indent = 14
 	if !t.items {
@@ -57,7 +57,8 @@ func (t *terminal) item(term, s string) {
 
 func (t *terminal) see(where string) { t.item("more", "docs/"+where) }
 
-// wrap gives lines of at most width columns, where words allow it. Texts are in ASCII.
+// wrap breaks s into lines of at most width columns. A longer word gets its own line. Texts are
+// ASCII.
 func wrap(s string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(s) {

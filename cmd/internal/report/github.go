@@ -9,10 +9,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
 )
 
-// GitHub gives annotations as workflow commands
-// (https://docs.github.com/actions/reference/workflow-commands-for-github-actions): errors first,
-// since GitHub shows the first ten of a kind. workspace is the folder of the checkout, by which
-// GitHub knows files.
+// GitHub returns annotations as workflow commands
+// (https://docs.github.com/actions/reference/workflow-commands-for-github-actions). Errors come
+// first, since GitHub shows only the first ten of a kind. workspace is the folder of the checkout;
+// GitHub needs file names relative to it.
 func (r *Report) GitHub(workspace string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,15 +43,15 @@ func (c *command) annotation(m *message) Annotation {
 	return a
 }
 
-// Annotation is a message beside a line of a file.
+// Annotation is a message attached to a line of a file.
 type Annotation struct {
 	Severity     string // "error", "warning", "notice"
-	File         string // relative to root; "" is none
+	File         string // relative to root; "" means no file
 	Line, Column int
 	Title, Text  string
 }
 
-// command is the workflow command of a.
+// command formats a as a workflow command.
 func (a Annotation) command(root, workspace string) string {
 	var fields []string
 	if rel, ok := within(root, workspace, a.File); ok && a.File != "" && workspace != "" {
@@ -69,7 +69,7 @@ func (a Annotation) command(root, workspace string) string {
 	return fmt.Sprintf("::%s %s::%s\n", a.Severity, strings.Join(fields, ","), data(a.Text))
 }
 
-// Annotate is an annotation of kbuild's own, as a workflow command.
+// Annotate formats kbuild's own annotation as a workflow command.
 func Annotate(root, workspace string, a Annotation) []byte { return []byte(a.command(root, workspace)) }
 
 var (

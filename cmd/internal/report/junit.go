@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// JUnit's XML, as CI systems read it: a suite for each target, a case for each command.
+// JUnit XML as CI systems read it: a suite per target, a case per command.
 type (
 	junitSuites struct {
 		XMLName  xml.Name      `xml:"testsuites"`
@@ -26,7 +26,7 @@ type (
 		Name     string      `xml:"name,attr"`
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
-		Errors   int         `xml:"errors,attr"` // none: readers want it
+		Errors   int         `xml:"errors,attr"` // always 0: readers require it
 		Skipped  int         `xml:"skipped,attr"`
 		Time     string      `xml:"time,attr"`
 		Cases    []junitCase `xml:"testcase"`
@@ -36,7 +36,7 @@ type (
 	junitCase struct {
 		Class   string        `xml:"classname,attr"`
 		Name    string        `xml:"name,attr"`
-		File    string        `xml:"file,attr,omitempty"` // which GitLab links to; in no schema of Jenkins
+		File    string        `xml:"file,attr,omitempty"` // for GitLab's links; not in Jenkins
 		Time    string        `xml:"time,attr"`
 		Failure *junitFailure `xml:"failure"`
 		Skipped *junitSkipped `xml:"skipped"`
@@ -52,7 +52,7 @@ type (
 	}
 )
 
-// JUnit is the text of a file for CI systems.
+// JUnit returns the content of a JUnit XML file.
 func (r *Report) JUnit() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *Report) JUnit() ([]byte, error) {
 		}
 		name := c.action.Target
 		if c.action.Kind == graph.Test {
-			name = "test" // all tests are one suite
+			name = "test" // all tests form one suite
 		}
 		s := suites[name]
 		if s == nil {
@@ -104,7 +104,7 @@ func (c *command) junit() junitCase {
 	case c.failed:
 		out.Failure = &junitFailure{Type: "error", Text: strings.TrimSpace(said + "\n" + strings.Join(c.help, "\n"))}
 		if out.Out = ""; c.action.Kind == graph.Test {
-			out.Failure.Type, out.Failure.Message = "test", printable(c.why) // what a test says has no form that is known
+			out.Failure.Type, out.Failure.Message = "test", printable(c.why) // of no known format
 			break
 		}
 		for _, m := range c.messages {
@@ -121,7 +121,7 @@ func (c *command) junit() junitCase {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable leaves out what XML cannot hold.
+// printable removes characters that XML does not allow.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' && c != '\n' && c != '\t' || c == 0xfffe || c == 0xffff {

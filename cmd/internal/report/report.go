@@ -1,6 +1,6 @@
-// Package report writes what a build said for the machines that read it: SARIF for code scanning,
-// JUnit for the pages of CI systems, annotations for GitHub. It is a sched.Observer that keeps one
-// result for each command of the user's, however many passes it had.
+// Package report writes machine-readable reports of a build: SARIF for code scanning, JUnit for CI
+// systems, annotations for GitHub. It observes a run and has one result per command of the user. It
+// does not know how commands are split or run.
 package report
 
 import (
@@ -16,30 +16,30 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Report collects a run. Its methods may be called from any goroutine.
+// Report collects the results of a run. Its methods may be called from any goroutine.
 type Report struct {
-	Root    string // of the project, that messages name files relative to
-	Version string // of kbuild
-	Tests   bool   // JUnit has tests alone, but for what fails
+	Root    string // the project; messages name files relative to it
+	Version string // kbuild's version
+	Tests   bool   // JUnit lists only tests and failures
 
 	mu    sync.Mutex
 	cases []*command
 	of    map[any]*command
 }
 
-// command is one command of the user's: a compile with all of its passes, or a link.
+// command is one command of the user: a compile with all its passes, or a link.
 type command struct {
-	action   *graph.Action // its last one
+	action   *graph.Action // the last action
 	elapsed  time.Duration
 	failed   bool
 	skipped  bool
-	why      string // it is skipped
+	why      string // the reason for skipping
 	said     []string
 	help     []string
 	messages []*message
 }
 
-// message is one that passes for several architectures may have written.
+// message is a message with the architectures whose passes printed it.
 type message struct {
 	messages.Message
 	archs []string
@@ -60,7 +60,7 @@ func (r *Report) Started(*graph.Action) {}
 // Finished implements sched.Observer.
 func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	if a.Kind.InProcess() && res.Status != sched.Failed {
-		return // it is part of something else
+		return // part of another action
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *Report) Finished(a *graph.Action, res sched.Result, _, _ int) {
 	}
 }
 
-// Skip notes a test that cannot run here.
+// Skip records a test that cannot run on this machine.
 func (r *Report) Skip(label, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *Report) Skip(label, why string) {
 	r.cases = append(r.cases, &command{action: a, skipped: true, why: why})
 }
 
-// command is that of an action.
+// command returns the command that an action belongs to.
 func (r *Report) command(a *graph.Action) *command {
 	var key any = a.ID
 	if d := a.Work.Driver; d != nil && d.Argv != nil {
@@ -116,8 +116,8 @@ func (r *Report) command(a *graph.Action) *command {
 	return c
 }
 
-// add takes a message of a pass. What names no file is about the source, or where the manifest asks
-// for the link.
+// add records a message of a pass. A message without a file belongs to the source, or to the
+// manifest's position of the link.
 func (c *command) add(m messages.Message, a *graph.Action) {
 	if m.File == "" && m.Line == 0 {
 		if slices.Contains(a.Inputs, a.Name) || slices.Contains(a.Driver().Argv, a.Name) {
@@ -143,7 +143,7 @@ func firstLine(s string) string {
 	return cmp.Or(line, "it failed")
 }
 
-// sorted are the commands by target and name, for files that do not change without a reason.
+// sorted returns the commands by target and name, so that reports are reproducible.
 func (r *Report) sorted() []*command {
 	all := slices.Clone(r.cases)
 	slices.SortStableFunc(all, func(a, b *command) int {
@@ -152,8 +152,8 @@ func (r *Report) sorted() []*command {
 	return all
 }
 
-// within is a file, which may be relative to root, relative to a folder, with slashes; ok is false
-// if it lies elsewhere.
+// within returns file relative to dir, with slashes. file may be relative to root. ok is false if
+// file is outside dir.
 func within(root, dir, file string) (rel string, ok bool) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(root, file)
@@ -165,10 +165,10 @@ func within(root, dir, file string) (rel string, ok bool) {
 	return filepath.ToSlash(rel), true
 }
 
-// title names a command: "compile src/a.cu".
+// title returns a command's name: "compile src/a.cu".
 func (c *command) title() string {
 	kind := c.action.Kind
-	if len(c.action.Driver().Argv) > 0 { // it is a pass of a command
+	if len(c.action.Driver().Argv) > 0 { // a pass of a command
 		kind = graph.Compile
 		if c.action.Kind.Info().Lane == graph.LaneDevLink || slices.Contains(c.action.Driver().Argv, "-dlink") {
 			kind = graph.DeviceLink

@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
 )
 
-// SARIF 2.1.0 (OASIS, 2020), as far as code scanning reads it: results with a rule, a level, a text
-// and a place.
+// The subset of SARIF 2.1.0 (OASIS, 2020) that code scanning reads: results with a rule, a level, a
+// text and a location.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -66,7 +66,7 @@ type (
 
 const sourceRoot = "SRCROOT"
 
-// SARIF is the text of a SARIF file.
+// SARIF returns the content of a SARIF file.
 func (r *Report) SARIF() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *Report) SARIF() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// ruleOf is how a message is called: by the compiler's name of it, else by who says it.
+// ruleOf returns the rule of a message: the compiler's code for it, or the name of the tool.
 func ruleOf(m messages.Message) string {
 	switch {
 	case m.Code != "":
@@ -122,7 +122,7 @@ func (r *Report) place(m messages.Message) sarifPlace {
 
 func fileURI(file string) string {
 	if !filepath.IsAbs(file) {
-		return (&url.URL{Path: file}).String() // "./a:b.cu", of which "a" is no scheme
+		return (&url.URL{Path: file}).String() // "./a:b.cu", where "a" must not parse as a scheme
 	}
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(file)}).String()
 }

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Of assembler it is known what it defines for others, which are the labels that it makes global,
-// and which names it uses.
+// Assembler is scanned for two things only: the global labels that it defines, and the names that
+// it uses.
 
-// isAssembler reports a source for the assembler.
+// isAssembler reports whether the file is assembler source.
 func isAssembler(file string) bool { return path.Ext(file) == ".s" || path.Ext(file) == ".S" }
 
 var (
@@ -22,11 +22,11 @@ var (
 	statementRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s*[.\w]+`) })
 )
 
-// otherCPUs are words in the paths of assembler for other machines and systems than a kbuild
-// project is built by here.
+// otherCPUs matches words in the paths of assembler for other machines and systems than x86-64
+// Linux.
 const otherCPUs = `arm|armv\d\w*|arm32|arm64|aarch\d+|neon|sve|ppc\w*|power(?:pc)?\d*|riscv\w*|mips\w*|sparc\w*|s390x?|loongarch\w*|alpha|ia64|m68k|i[3-6]86|x86_32|win(?:dows|32|64)?|msvc|darwin|macos|apple|osx`
 
-// assemblerEvents reads assembler. Only .S has directives for the preprocessor.
+// assemblerEvents scans assembler source. Only .S files have preprocessor directives.
 func assemblerEvents(file, text string) (all []event) {
 	cut := lines(text)
 	labels := map[string]bool{}
@@ -54,7 +54,7 @@ func assemblerEvents(file, text string) (all []event) {
 			before := ""
 			for _, w := range words(s) {
 				switch {
-				case !isWord(w[0]) || w == "0" || slices.Contains([]string{"%", "@", "."}, before): // a register, a modifier, a label of its own
+				case !isWord(w[0]) || w == "0" || slices.Contains([]string{"%", "@", "."}, before): // register, modifier or local label
 				case global && labels[w]:
 					c.defs = append(c.defs, symbol{name: w, line: l.number})
 				default:
@@ -71,8 +71,8 @@ func assemblerEvents(file, text string) (all []event) {
 	return all
 }
 
-// whyUnwanted is why assembler is in no target; "" if it may be in one. defs are what other sources
-// define.
+// whyUnwanted returns the reason why an assembler file belongs to no target. It is "" if the file
+// may be used. defs holds the symbols that other sources define.
 func (t *Tree) whyUnwanted(u *unit, defs map[string]bool) string {
 	dir := path.Dir(u.file)
 	m := madeFromRE().FindStringSubmatch(t.text(u.file))

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// command is one of CMake that says something of flags, folders or sources.
+// command interprets a CMake command that affects flags, folders or sources.
 func (s *cmakeScope) command(c cmakeCommand) {
 	args := s.values(c)
 	if len(args) == 0 {
@@ -76,7 +76,7 @@ func foreignDir(dir string) bool {
 	return slices.ContainsFunc(strings.Split(dir, "/"), othersRE().MatchString)
 }
 
-// target are commands about targets, folders and sources.
+// target interprets commands about targets, folders and sources.
 func (s *cmakeScope) target(c cmakeCommand, args []string) {
 	switch c.name {
 	case "add_library", "add_executable", "target_sources", "cuda_add_library", "cuda_add_executable":
@@ -115,7 +115,7 @@ func (s *cmakeScope) target(c cmakeCommand, args []string) {
 
 var scopes = []string{"PRIVATE", "PUBLIC", "INTERFACE"}
 
-// name notes sources.
+// name records the names of sources.
 func (s *cmakeScope) name(args []string) {
 	for _, a := range args {
 		if isSource(a) {
@@ -139,7 +139,7 @@ func (s *cmakeScope) set(c cmakeCommand, args []string) {
 	s.variable(args[0], c.at)
 }
 
-// variable is one that CMake itself looks at, or that holds sources.
+// variable interprets a variable that CMake itself reads, or that lists sources.
 func (s *cmakeScope) variable(name, at string) {
 	v := s.vars[name]
 	s.name(splitList(v))
@@ -159,10 +159,9 @@ func (s *cmakeScope) variable(name, at string) {
 	}
 }
 
-// architectures are those of CMAKE_CUDA_ARCHITECTURES: 80 (machine code and PTX), 80-real,
-// 90-virtual, all.
+// architectures parses CMAKE_CUDA_ARCHITECTURES: 80 (SASS and PTX), 80-real, 90-virtual, all.
 func (s *cmakeScope) architectures(v, at string) {
-	s.h.archs = nil // the last value counts
+	s.h.archs = nil // the last value wins
 	for _, a := range strings.FieldsFunc(v, func(r rune) bool { return r == ';' || r == ' ' }) {
 		number, kind, _ := strings.Cut(a, "-")
 		if archRE().MatchString(a) { // all, all-major, native
@@ -180,7 +179,7 @@ func (s *cmakeScope) architectures(v, at string) {
 
 var debugWords = []string{"CONFIG:Debug", "CONFIG:DEBUG", "CONFIG:debug", "COMPILER_ID:MSVC", "COMPILER_ID:Clang", "COMPILER_ID:CLANG", "COMPILE_LANGUAGE:HIP", "PLATFORM_ID:Windows"}
 
-// options are words for compilers, in generator expressions perhaps.
+// options parses compiler flags, which may be inside generator expressions.
 func (s *cmakeScope) options(args []string, at string) {
 	var words []string
 	for _, a := range args {
@@ -307,7 +306,7 @@ func (s *cmakeScope) links(args []string, at string) {
 	}
 }
 
-// constant is what a constant is in a condition.
+// constant returns the truth value of a CMake constant.
 func constant(v string) tri {
 	switch u := strings.ToUpper(v); {
 	case u == "ON" || u == "YES" || u == "TRUE" || u == "Y":
@@ -321,7 +320,7 @@ func constant(v string) tri {
 	return maybe
 }
 
-// condition is what stands in if().
+// condition evaluates the arguments of if().
 func (s *cmakeScope) condition(c cmakeCommand) tri {
 	k := &cmakeCondition{scope: s, args: c.args}
 	return k.or()
@@ -388,7 +387,7 @@ func (k *cmakeCondition) not() tri {
 	return k.scope.isTrue(left)
 }
 
-// isTrue is a variable or a constant as a condition.
+// isTrue evaluates a variable or a constant as a condition.
 func (s *cmakeScope) isTrue(word string) tri {
 	name := strings.TrimSuffix(strings.TrimPrefix(word, "${"), "}")
 	switch {

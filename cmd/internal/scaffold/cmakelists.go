@@ -9,19 +9,19 @@ import (
 	"sync"
 )
 
-// Files of CMake are read, never run: variables, conditions and loops are followed as far as they
-// are plain. A CMake that has configured the project knows all of it, and kbuild init --from asks
-// it.
+// CMake files are parsed, never run. Variables, conditions and loops are followed only where they
+// are simple. For a configured project, kbuild init --from queries CMake itself, which knows
+// everything.
 
-// cmake is what has been read.
+// cmake holds the state that the folders of one tree share.
 type cmake struct {
 	tree  *Tree
 	seen  map[string]bool
-	after map[string]map[string]string // variables at the end of a folder
+	after map[string]map[string]string // variables at the end of a folder's file
 	steps int
 }
 
-// cmakeScope is one folder at work.
+// cmakeScope interprets the CMake files of one folder.
 type cmakeScope struct {
 	*cmake
 	dir  string
@@ -29,14 +29,14 @@ type cmakeScope struct {
 	h    *hints
 }
 
-// configured is a header that configure_file makes of another file.
+// configured is a header that configure_file generates from another file.
 type configured struct {
-	input, output string            // files; the output has no folder of the tree
-	values        map[string]string // of @NAME@
+	input, output string            // output is relative to the build folder
+	values        map[string]string // for @NAME@
 	from          string
 }
 
-// configured finds a header that is made.
+// configured returns the input of a generated header.
 func (t *Tree) configured(plain string) (output string, ok bool) {
 	for _, c := range t.made {
 		if path.Base(c.output) == path.Base(plain) && !t.has(c.output) && strings.HasSuffix("/"+c.output, "/"+plain) {
@@ -63,7 +63,7 @@ func (c *cmake) start(file string) {
 		}
 	}
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
-		if above := c.after[dir]; above != nil { // it was not come to, for some option
+		if above := c.after[dir]; above != nil { // a condition excluded this folder
 			maps.Copy(vars, above)
 			break
 		}
@@ -95,7 +95,7 @@ func (s *cmakeScope) file(file string) {
 	s.vars["CMAKE_CURRENT_LIST_DIR"] = old
 }
 
-// cmakeCommands reads a file.
+// cmakeCommands parses a file into commands.
 func cmakeCommands(text, file string) (all []cmakeCommand) {
 	number := 1
 	for i := 0; i < len(text); {
@@ -137,7 +137,7 @@ func commentLength(text string, number *int) int {
 	return max(n, 1)
 }
 
-// arguments reads them from the parenthesis on, and says how long they are.
+// arguments parses the arguments from the parenthesis on. It returns their length in bytes.
 func (c *cmakeCommand) arguments(text string, number *int) int {
 	depth := 0
 	add := func(s string, plain bool) { c.args, c.plain = append(c.args, s), append(c.plain, plain) }
@@ -173,7 +173,7 @@ func (c *cmakeCommand) arguments(text string, number *int) int {
 	return len(text)
 }
 
-// cmakeWord is an argument, whether it is written without quotes or brackets, and how long it is.
+// cmakeWord parses one argument. plain reports whether it is unquoted, n is its length in bytes.
 func cmakeWord(text string) (word string, plain bool, n int) {
 	switch {
 	case text[0] == '"':
@@ -213,7 +213,7 @@ func cmakeWord(text string) (word string, plain bool, n int) {
 	return text[:max(n, 1)], true, max(n, 1)
 }
 
-// run follows commands. Bodies of functions are not looked into.
+// run interprets commands. It skips the bodies of functions.
 func (s *cmakeScope) run(all []cmakeCommand) {
 	var open []branch
 	for i := 0; i < len(all); i++ {
@@ -302,7 +302,7 @@ func splitList(text string) (out []string) {
 
 var cmakeVarRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\{([^${}]*)\}`) })
 
-// expand puts in variables; those of the environment are unknown.
+// expand substitutes variables. Environment variables are unknown.
 func (s *cmakeScope) expand(text string) string {
 	text = strings.ReplaceAll(text, "$ENV{", unknown+"{")
 	for range 20 {
@@ -314,7 +314,7 @@ func (s *cmakeScope) expand(text string) string {
 	return text
 }
 
-// values are the arguments with variables put in, lists as several.
+// values returns the arguments with variables substituted. Unquoted lists become several arguments.
 func (s *cmakeScope) values(c cmakeCommand) (out []string) {
 	for i, a := range c.args {
 		v := s.expand(a)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tri is what can be known of a condition without a compiler.
+// tri is the truth value of a condition, as far as it is known without running a compiler.
 type tri int
 
 const (
@@ -23,7 +23,7 @@ func truth(b bool) tri {
 	return no
 }
 
-// value is an integer, if it is known.
+// value is an integer that may be unknown.
 type value struct {
 	n     int64
 	known bool
@@ -38,7 +38,7 @@ func (v value) truth() tri {
 
 func of(t tri) value { return value{int64(t) / 2, t != maybe} }
 
-// condition evaluates what stands behind #if.
+// condition evaluates the expression of an #if.
 type condition struct {
 	words   []string
 	at      int
@@ -60,7 +60,7 @@ func (c *condition) next() string {
 	return w
 }
 
-// operators by how tight they bind, loosest first.
+// operators lists the binary operators by precedence, lowest first.
 var operators = [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", ">", "<=", ">="}, {"+", "-"}, {"*", "/", "%"}}
 
 func (c *condition) level(l int) value {
@@ -159,7 +159,7 @@ func (c *condition) unary() value {
 		return value{n, err == nil}
 	default:
 		v := c.value(w)
-		if c.peek() == "(" { // a macro with arguments
+		if c.peek() == "(" { // a function-like macro
 			c.at += bracketed(c.words[c.at:])
 			return value{}
 		}
@@ -167,8 +167,7 @@ func (c *condition) unary() value {
 	}
 }
 
-// conditionWords are the words of a condition, with its numbers, its operators and the texts of
-// strings.
+// conditionWords splits a condition into identifiers, numbers, operators and strings.
 func conditionWords(text string) (out []string) {
 	for i := 0; i < len(text); {
 		n := 1

@@ -8,16 +8,17 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Draft is a manifest of which each line is known, so that what a plan refuses can be taken out.
+// Draft is a manifest that records the origin of each line. Lines that the planner rejects can
+// therefore be removed.
 type Draft struct {
 	Programs, Libraries int
-	LeftOut             []string // what is not in it, or not built by default, and why
-	nothing             bool     // could be built: all needs what is not there
+	LeftOut             []string // what is missing, or not built by default, and why
+	nothing             bool     // buildable: every target lacks something
 	blocks              []*block
 	lines               []origin
 }
 
-// block is a block of a manifest, with comments above it.
+// block is a block of a manifest with its comments.
 type block struct {
 	comments   []string
 	kind, name string
@@ -31,18 +32,18 @@ type attribute struct {
 	key      string
 	expr     string
 	items    []string
-	open     string // "[" or "{" where there are items
+	open     string // "[" or "{" if there are items
 	sub      []*attribute
 }
 
-// origin is what stands on a line.
+// origin identifies what a line of the manifest contains.
 type origin struct {
 	block *block
 	attr  *attribute
-	item  int // -1 is the attribute
+	item  int // -1 means the whole attribute
 }
 
-// Fault is an error of a plan: on which line, from 1 on, and what it says.
+// Fault is an error of a plan. Line counts from 1.
 type Fault struct {
 	Line int
 	Text string
@@ -64,7 +65,7 @@ func (b *block) items(key, open string, items []string, comments ...string) {
 	}
 }
 
-// quote is a text as HCL has it.
+// quote formats a text as an HCL string.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "${", "$${", "%{", "%%{", "\n", `\n`, "\t", `\t`).Replace(s) + `"`
 }
@@ -90,7 +91,7 @@ func (w *draftWriter) comment(indent, text string) {
 	w.line(origin{}, "%s# %s", indent, strings.ReplaceAll(text, "\n", " "))
 }
 
-// Text is the manifest, as kbuild fmt has it.
+// Text returns the manifest in the format of kbuild fmt.
 func (d *Draft) Text() string {
 	w := &draftWriter{}
 	w.comment("", "kernels.hcl: written by kbuild init. See kbuild's docs/init.md and docs/manifest.md.")
@@ -107,7 +108,7 @@ func (d *Draft) Text() string {
 	}
 	d.lines = w.lines
 	text, diags := manifest.Format([]byte(w.text.String()), manifest.DefaultFile)
-	if diags.HasErrors() { // the plan will say so
+	if diags.HasErrors() { // the plan reports the errors
 		return w.text.String()
 	}
 	return string(text)
@@ -163,8 +164,8 @@ func (w *draftWriter) attribute(b *block, a *attribute, indent string) {
 	}
 }
 
-// Drop takes out what a plan refuses, and says so. It is false if that is nothing of the manifest's
-// blocks.
+// Drop removes the lines that a plan rejected, and records them in LeftOut. It returns false if a
+// fault is outside the manifest's blocks.
 func (d *Draft) Drop(faults []Fault) bool {
 	var from []origin
 	for _, f := range faults {
@@ -173,7 +174,7 @@ func (d *Draft) Drop(faults []Fault) bool {
 		}
 		from = append(from, d.lines[f.Line-1])
 	}
-	for i := len(from) - 1; i >= 0; i-- { // from behind, since items are named by their places
+	for i := len(from) - 1; i >= 0; i-- { // backwards, since items are addressed by index
 		if o := from[i]; !slices.Contains(from[:i], o) {
 			d.drop(o, faults[i].Text)
 		}
@@ -202,7 +203,7 @@ func (d *Draft) drop(o origin, why string) {
 	d.LeftOut = append(d.LeftOut, fmt.Sprintf("%s: %s: %s", o.block.label(), what, why))
 }
 
-// without takes an attribute out of a block, or out of one of its attributes.
+// without removes an attribute from a block or from one of its attributes.
 func (b *block) without(gone *attribute) {
 	is := func(a *attribute) bool { return a == gone }
 	for _, a := range slices.Clone(b.attrs) {
@@ -215,7 +216,7 @@ func (b *block) without(gone *attribute) {
 	b.attrs = slices.DeleteFunc(b.attrs, is)
 }
 
-// remove takes a block out, and what names it.
+// remove deletes a block and all references to it.
 func (d *Draft) remove(gone *block) {
 	d.blocks = slices.DeleteFunc(slices.Clone(d.blocks), func(b *block) bool { return b == gone })
 	for _, b := range d.blocks {
@@ -231,7 +232,7 @@ func (d *Draft) remove(gone *block) {
 	d.count()
 }
 
-// count counts programs and libraries.
+// count updates Programs and Libraries.
 func (d *Draft) count() {
 	d.Programs, d.Libraries = 0, 0
 	for _, b := range d.blocks {
@@ -244,7 +245,7 @@ func (d *Draft) count() {
 	}
 }
 
-// HasTargets reports that something is left to build.
+// HasTargets reports whether any target is left to build by default.
 func (d *Draft) HasTargets() bool {
 	for _, b := range d.blocks {
 		if b.kind == "group" && b.name == "default" {
@@ -254,7 +255,7 @@ func (d *Draft) HasTargets() bool {
 	return !d.nothing && d.Programs+d.Libraries > 0
 }
 
-// HasCUDA reports that it ships code of NVIDIA's.
+// HasCUDA reports whether the manifest ships NVIDIA code.
 func (d *Draft) HasCUDA() bool {
 	return slices.ContainsFunc(d.blocks, func(b *block) bool {
 		return b.kind == "variable" && slices.ContainsFunc(b.attrs, func(a *attribute) bool {

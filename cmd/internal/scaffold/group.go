@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// What makes a program is found as a linker does: from the file with the main on, what is declared,
-// used and not defined is looked for in the other files, the nearest first. What several programs
-// need is a library for each folder.
+// Programs are found as a linker finds them, starting from each file with a main. A symbol that is
+// declared and used but not defined is searched for in the other files, the nearest first. Sources
+// that several programs need become one library per folder.
 
-// target is a program or a library of the manifest.
+// target is a program or library of the manifest.
 type target struct {
 	kind, name string
 	dir        string
 	units      []*unit
 	needs      []*target // libraries
-	aside      []string  // why it is not built by default
-	vendor     string    // nvidia, amd or "" for host code alone
+	aside      []string  // reasons not to build it by default
+	vendor     string    // nvidia, amd, or "" for host code only
 }
 
 func (t *target) label() string { return t.kind + "." + t.name }
 
-// all are a target and the libraries that it comes to link.
+// all returns the target and the libraries that it links, transitively.
 func (t *target) all() []*target {
 	list := []*target{t}
 	for i := 0; i < len(list); i++ {
@@ -37,23 +37,23 @@ func (t *target) all() []*target {
 	return list
 }
 
-// grouping is at work on a tree.
+// grouping is the state of grouping the sources of a tree into targets.
 type grouping struct {
 	*Tree
-	units     []*unit             // that are compiled
-	lacking   []*unit             // that cannot be: a header is nowhere
-	unlisted  []*unit             // that no build file names, where it names the others
-	unwanted  map[string][]string // assembler, by why it is left out
+	units     []*unit             // compiled
+	lacking   []*unit             // not compiled: a header is missing
+	unlisted  []*unit             // in no build file, though others are
+	unwanted  map[string][]string // assembler left out, by reason
 	included  map[string]string
 	providers map[string][]*unit
-	links     map[*unit][]*unit // which units a unit needs, directly
+	links     map[*unit][]*unit // direct needs of a unit
 	wants     map[*unit][]string
-	rdc       map[*unit]string // why relocatable device code
+	rdc       map[*unit]string // why it needs relocatable device code
 	targets   []*target
-	names     map[string]bool // that are defined
+	names     map[string]bool // defined in some source
 }
 
-// language is what a source is compiled as, and why if the ending does not say so.
+// language parses a source in its language, and records why if the extension does not imply it.
 func (t *Tree) language(file string) *unit {
 	h := t.hintsOf(file)
 	switch ext := path.Ext(file); ext {
@@ -93,7 +93,7 @@ func (t *Tree) language(file string) *unit {
 	}
 }
 
-// group reads the sources, and says what is made of them.
+// group parses the sources and groups them into targets.
 func (t *Tree) group() *grouping {
 	g := &grouping{Tree: t, unwanted: map[string][]string{}, included: map[string]string{}, providers: map[string][]*unit{}, links: map[*unit][]*unit{}, wants: map[*unit][]string{}, rdc: map[*unit]string{}}
 	var all []*unit
@@ -138,7 +138,7 @@ func (t *Tree) group() *grouping {
 	return g
 }
 
-// isNamed reports a source that a build file names, or means by a wildcard.
+// isNamed reports whether a build file names the source or matches it with a pattern.
 func isNamed(u *unit) bool {
 	base := path.Base(u.file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -148,15 +148,15 @@ func isNamed(u *unit) bool {
 	return u.hints.named[base] || u.hints.named[stem+".o"] || u.hints.named[stem] || u.hints.named[stem+".lo"]
 }
 
-// globbed reports a source that a pattern of a build file means. Below its folder is enough, since
-// patterns are followed but in part.
+// globbed reports whether a build file's pattern matches the file. Any folder below the pattern's
+// folder counts, since patterns are only partly expanded.
 func globbed(pattern, file string) bool {
 	dir := path.Dir(pattern)
 	ok, _ := path.Match(path.Base(pattern), path.Base(file))
 	return ok && (dir == "." || strings.HasPrefix(file, dir+"/"))
 }
 
-// namedByFolder counts by folder the sources that build files name.
+// namedByFolder counts the sources that build files name, by folder.
 func (g *grouping) namedByFolder(all []*unit) map[string]int {
 	count := map[string]int{}
 	for _, u := range all {
@@ -177,8 +177,8 @@ func headers(needs []need) (out []string) {
 	return out
 }
 
-// link finds which units a unit needs. parts are sources that others include; one that a program
-// needs and does not include is compiled all the same.
+// link finds the units that each unit needs. parts are sources that other sources include. A part
+// that a unit in the same folder needs but does not include is compiled as well.
 func (g *grouping) link(parts []*unit) {
 	index := func(units []*unit) map[string][]*unit {
 		by := map[string][]*unit{}
@@ -233,7 +233,7 @@ func (g *grouping) link(parts []*unit) {
 	}
 }
 
-// anywhere reports a name that some source defines, in whatever namespace.
+// anywhere reports whether a source defines the name, in any namespace.
 func (g *grouping) anywhere(name string) bool {
 	if g.names == nil {
 		g.names = map[string]bool{}
@@ -246,7 +246,8 @@ func (g *grouping) anywhere(name string) bool {
 	return g.names[name]
 }
 
-// provider is the nearest of those that define a symbol. Tests and examples define for themselves.
+// provider returns the nearest unit that defines a symbol. Units in folders of tests and examples
+// are a last resort outside these folders.
 func (g *grouping) provider(u *unit, all []*unit) (best *unit) {
 	far := 1 << 30
 	for _, p := range all {
@@ -267,7 +268,7 @@ func (g *grouping) provider(u *unit, all []*unit) (best *unit) {
 	return best
 }
 
-// closure are the units that a unit needs, and what they need.
+// closure returns the units that a unit needs, transitively.
 func (g *grouping) closure(u *unit) map[*unit]bool {
 	found := map[*unit]bool{}
 	var walk func(*unit)
@@ -283,21 +284,21 @@ func (g *grouping) closure(u *unit) map[*unit]bool {
 	return found
 }
 
-// inOrder are units by the names of their files.
+// inOrder returns units sorted by file name.
 func inOrder(set map[*unit]bool) []*unit {
 	return slices.SortedFunc(maps.Keys(set), func(a, b *unit) int { return strings.Compare(a.file, b.file) })
 }
 
-// vendor is whose code a unit has.
+// vendor returns the vendor of the unit's device code, or "".
 func (u *unit) vendor() string {
 	return map[string]string{"cuda": "nvidia", "hip": "amd"}[u.language]
 }
 
-// place is where the units of a folder go that are no programs.
+// place identifies the library that a folder's units go to, unless they are programs.
 type place struct{ dir, vendor string }
 
-// adopt gives a program that is alone in its folder what nobody there asks for by name: sources
-// that register themselves, as tests do, and those that its build file names.
+// adopt links units that nothing references to the only program of their folder. Such units
+// register themselves, as tests do, or are named in a build file.
 func (g *grouping) adopt() {
 	alone, needed := map[string]*unit{}, map[*unit]bool{}
 	for _, u := range g.units {
@@ -319,7 +320,7 @@ func (g *grouping) adopt() {
 	}
 }
 
-// makeTargets makes programs, and libraries of folders.
+// makeTargets builds the targets: programs, and one library per folder.
 func (g *grouping) makeTargets() {
 	g.adopt()
 	var programs []*target
@@ -352,7 +353,8 @@ func (g *grouping) makeTargets() {
 	g.nameTargets()
 }
 
-// libraries are those of folders, but for units that are one program's. home is where each unit is.
+// libraries builds one library per folder. The units of a folder go into a program instead if only
+// that program uses them. home maps each unit to its target.
 func (g *grouping) libraries(users map[*unit][]*target, programs []*target) (libraries []*target, home map[*unit]*target) {
 	places := map[place][]*unit{}
 	for _, u := range g.units {
@@ -383,8 +385,9 @@ func (g *grouping) libraries(users map[*unit][]*target, programs []*target) (lib
 	return g.merge(libraries, home), home
 }
 
-// only is the program that all units of a folder are for: it lies there, or no other has a use for
-// any. A folder with a build file of its own is a library.
+// only returns the program that all units of a folder belong to, or nil if they form a library. It
+// is the only program that uses them, in that folder or elsewhere in the tree. A folder without a
+// program but with its own build file is a library.
 func (g *grouping) only(at place, units []*unit, users map[*unit][]*target, programs []*target) *target {
 	var here []*target
 	for _, p := range programs {
@@ -416,7 +419,7 @@ func (g *grouping) only(at place, units []*unit, users map[*unit][]*target, prog
 	return nil
 }
 
-// defineTwice reports units that define what others of a program define too.
+// defineTwice reports whether adding the units to the program would define a symbol twice.
 func (g *grouping) defineTwice(p *target, units []*unit) bool {
 	seen := map[string]bool{}
 	for _, u := range slices.Concat(p.units, units) {
@@ -434,8 +437,9 @@ func (g *grouping) hasBuildFile(dir string) bool {
 	return slices.ContainsFunc(g.build, func(f string) bool { return path.Dir(f) == dir })
 }
 
-// unnamed leaves out of what is built by default what no build file names where one names sources
-// one by one, and no program needs.
+// unnamed excludes a target from the default build if no build file names its sources and no
+// program needs them. It applies if the build files list sources one by one, or if none of them
+// covers a library.
 func (g *grouping) unnamed(t *target, users map[*unit][]*target) {
 	explicit, building := false, len(g.build) > 0 && t.kind == "library"
 	for _, u := range t.units {
@@ -459,7 +463,7 @@ func (g *grouping) unnamed(t *target, users map[*unit][]*target) {
 	}
 }
 
-// covered reports a file with a build file in its folder or above.
+// covered reports whether the file's folder or a parent has a build file.
 func (g *grouping) covered(file string) bool {
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
 		if g.hasBuildFile(dir) || dir == "." {
@@ -468,7 +472,7 @@ func (g *grouping) covered(file string) bool {
 	}
 }
 
-// connect finds the libraries of a target.
+// connect finds the libraries that a target links.
 func (g *grouping) connect(t *target, home map[*unit]*target) {
 	for _, u := range t.units {
 		for _, p := range g.links[u] {
@@ -481,7 +485,7 @@ func (g *grouping) connect(t *target, home map[*unit]*target) {
 	slices.SortFunc(t.units, func(a, b *unit) int { return strings.Compare(a.file, b.file) })
 }
 
-// merge joins libraries that need each other.
+// merge joins libraries that depend on each other.
 func (g *grouping) merge(libraries []*target, home map[*unit]*target) []*target {
 	reach := map[*target]map[*target]bool{}
 	var walk func(from, at *target)
@@ -524,7 +528,7 @@ func (g *grouping) merge(libraries []*target, home map[*unit]*target) []*target 
 	return out
 }
 
-// common is the folder above two folders.
+// common returns the nearest common parent of two folders.
 func common(a, b string) string {
 	for a != "." && a != b && !strings.HasPrefix(b, a+"/") {
 		a = path.Dir(a)

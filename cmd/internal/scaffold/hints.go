@@ -14,42 +14,44 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// hints are what build files say of the sources below their folder, where they say it plainly.
+// hints holds what build files define for the sources below their folder. Only simple definitions
+// are understood.
 type hints struct {
 	defines  map[string]string
 	includes []string // folders of the tree
-	std      string   // of C++ and CUDA
+	std      string   // for C++ and CUDA
 	cStd     string
 	archs    []string // sm_80, compute_80, all
 	fastMath bool
-	mode     string // rdc or lto; "" where nothing is said
+	mode     string // rdc or lto; "" means unset
 	maxRegs  string
 	nvcc     []string
 	host     []string
 	libs     []string
 	openMP   bool
-	cuda     map[string]string // sources that are compiled as CUDA, and where that is said
-	cudaAll  string            // all are: nvcc -x cu
-	named    map[string]bool   // names of files that stand there
-	globs    []string          // patterns of such names, from the root of the tree
-	exports  []string          // variables of a Makefile for those below
-	rules    []string          // patterns of prerequisites that a rule makes something of
-	alone    bool              // a Makefile with flags for compilers, and no file of CMake
-	from     map[string]string // where it is said, by attribute
+	cuda     map[string]string // sources compiled as CUDA, and where that is set
+	cudaAll  string            // where nvcc -x cu is set for all sources
+	named    map[string]bool   // names of files in the build file
+	globs    []string          // patterns of such names, relative to the root
+	exports  []string          // a Makefile's variables for those below
+	rules    []string          // patterns of prerequisites of a rule
+	alone    bool              // a Makefile with compiler flags, and no CMake file
+	from     map[string]string // where each attribute is set
 }
 
 func newHints() *hints {
 	return &hints{defines: map[string]string{}, cuda: map[string]string{}, named: map[string]bool{}, from: map[string]string{}}
 }
 
-// said notes where an attribute is from, the first time.
+// said records the first place that sets an attribute.
 func (h *hints) said(attribute, at string) {
 	if h.from[attribute] == "" {
 		h.from[attribute] = at
 	}
 }
 
-// readBuildFiles reads all of them: CMake's from the root on, then those that it does not come to.
+// readBuildFiles reads all build files. It starts with CMake files from the root on, then reads
+// those that they do not include, then Makefiles.
 func (t *Tree) readBuildFiles() {
 	c := &cmake{tree: t, seen: map[string]bool{}, after: map[string]map[string]string{}}
 	slices.SortFunc(t.build, func(a, b string) int {
@@ -76,14 +78,13 @@ func (t *Tree) hintsAt(dir string) *hints {
 	return h
 }
 
-// hintsOf is what holds for a file: what its folder's build file says, and then what those above
-// say.
+// hintsOf returns the hints for a file. Build files in nearer folders take precedence.
 func (t *Tree) hintsOf(file string) *hints {
 	out := newHints()
 	for dir := path.Dir(file); ; dir = path.Dir(dir) {
 		if h := t.hints[dir]; h != nil {
 			out.fill(h)
-			if h.alone { // a Makefile with flags of its own hears nothing of those above
+			if h.alone { // a Makefile with its own flags inherits nothing
 				return out
 			}
 		}
@@ -138,7 +139,7 @@ var (
 	})
 )
 
-// flags takes what is plain of a command line. dir is the folder that it runs in.
+// flags interprets the simple flags of a command line that runs in dir.
 func (h *hints) flags(t *Tree, dir string, words []string, at string) {
 	var plain []string
 	for _, w := range words {
@@ -204,7 +205,7 @@ func (h *hints) flag(t *Tree, dir, w, next, at string) {
 	}
 }
 
-// cutDefine is what follows -D, or /D.
+// cutDefine returns the text after -D or /D.
 func cutDefine(w string) (string, bool) {
 	if v, ok := strings.CutPrefix(w, "/D"); ok {
 		return v, true
@@ -212,7 +213,7 @@ func cutDefine(w string) (string, bool) {
 	return strings.CutPrefix(w, "-D")
 }
 
-// other are flags without a value.
+// other interprets flags without a value.
 func (h *hints) other(w, at string) {
 	switch w {
 	case "-use_fast_math", "--use_fast_math":
@@ -253,7 +254,7 @@ func (h *hints) arch(a, at string) {
 	}
 }
 
-// standard keeps the newest that is asked for.
+// standard keeps the newest requested standard.
 func (h *hints) standard(v, at string) {
 	m := stdRE().FindStringSubmatch("-std=" + v)
 	switch {
@@ -267,7 +268,7 @@ func (h *hints) standard(v, at string) {
 	}
 }
 
-// standardYear orders standards of C++.
+// standardYear orders C++ standards by year.
 func standardYear(v string) int {
 	y := 0
 	digits := strings.TrimPrefix(strings.TrimPrefix(v, "gnu++"), "c++")
@@ -303,8 +304,8 @@ func (h *hints) include(t *Tree, dir, v string) {
 	}
 }
 
-// cudaFolderRE are names of variables that say whether there is a GPU; who asks kbuild has one in
-// mind.
+// gpuRE matches variables that enable GPU code. They are assumed true, since kbuild's user has a
+// GPU in mind.
 var gpuRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(?:\w*_)?(?:USE_?|ENABLE_?|WITH_?|BUILD_?|HAVE_?)?(?:CUDA|GPU|NVIDIA|NVCC)(?:_BACKEND|_FOUND|_SUPPORT|_ENABLED)?$`)
 })

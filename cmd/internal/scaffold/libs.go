@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// library is what a header asks of the link.
+// library maps a header to the libraries that it needs.
 type library struct {
-	header string // or its beginning, with a / or a * at the end
+	header string // or its prefix, with a trailing / or *
 	libs   string
 }
 
-// libraries are those that sources ask for by their headers.
+// libraries lists the libraries that sources need, by header.
 var libraries = []library{
 	{"cublas.h", "cublas"}, {"cublas_v2.h", "cublas"}, {"cublasXt.h", "cublas"}, {"cublasLt.h", "cublasLt"}, {"cufft.h", "cufft"}, {"cufftXt.h", "cufft"}, {"cufftw.h", "cufftw cufft"},
 	{"curand.h", "curand"}, {"cusparse.h", "cusparse"}, {"cusparse_v2.h", "cusparse"}, {"cusparseLt.h", "cusparseLt"}, {"cusolver*", "cusolver"},
@@ -29,14 +29,14 @@ var libraries = []library{
 	{"boost/system*", "boost_system"}, {"boost/thread*", "boost_thread boost_system"}, {"lz4*", "lz4"}, {"zstd.h", "zstd"}, {"snappy*", "snappy"}, {"bzlib.h", "bz2"}, {"infiniband/", "ibverbs"}, {"sqlite3.h", "sqlite3"},
 }
 
-// plainLibs are those of a Makefile's -l that kbuild links by itself, or that any compiler does.
+// plainLibs lists libraries that kbuild or any compiler links implicitly.
 var plainLibs = []string{"cudart", "cudart_static", "stdc++", "c", "gcc", "gcc_s", "cudadevrt", "pthread", "rt", "dl"}
 
 var driverRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^cu(?:Init|Ctx|Module|Mem|Device|Launch|Stream|Event|Func|Link|Tex|Surf|GetErrorString|GetErrorName|GetProcAddress|Driver|Library|Kernel|Graph|Array|Occupancy|Pointer|Ipc|Profiler|Multicast|Tensor)[A-Z]?\w*$`)
 })
 
-// callsRuntime reports calls of CUDA's runtime.
+// callsRuntime reports whether the unit calls the CUDA runtime.
 func (u *unit) callsRuntime() bool {
 	for header := range u.system {
 		if strings.HasPrefix(header, "cu") && strings.HasSuffix(header, ".h") {
@@ -50,12 +50,12 @@ func (u *unit) callsRuntime() bool {
 	return false
 }
 
-// byHeader reports a library that is asked for by a header.
+// byHeader reports whether a header implies the library.
 func byHeader(name string) bool {
 	return name == "cuda" || slices.ContainsFunc(libraries, func(l library) bool { return slices.Contains(strings.Fields(l.libs), name) })
 }
 
-// libs are what the link of a unit needs.
+// libs returns the libraries that linking the unit needs. A leading "?" marks an uncertain one.
 func (u *unit) libs() (all []string) {
 	add := func(l string) { all = appendNew(all, l) }
 	for header := range u.system {
@@ -87,7 +87,7 @@ func (u *unit) libs() (all []string) {
 	}
 	for _, l := range u.hints.libs {
 		if !slices.Contains(plainLibs, l) && !slices.Contains(all, l) && !byHeader(l) {
-			all = append(all, "?"+l) // if it is there
+			all = append(all, "?"+l) // only if it exists
 		}
 	}
 	slices.Sort(all)

@@ -9,12 +9,13 @@ import (
 	"sync"
 )
 
-// Makefiles are read, never run: variables and conditions are followed as far as they are plain.
+// Makefiles are parsed, never run. Variables and conditions are followed only where they are
+// simple.
 
-// unknown stands for what only make knows.
+// unknown replaces values that only make knows.
 const unknown = "\x00"
 
-// makefile is one at work.
+// makefile is the state of parsing one Makefile.
 type makefile struct {
 	tree  *Tree
 	file  string
@@ -23,12 +24,12 @@ type makefile struct {
 	depth int
 	globs []string
 
-	exports, missing map[string]bool // variables for makefiles below, and those that are not defined here
+	exports, missing map[string]bool // variables for Makefiles below; undefined variables
 }
 
 type makeLine struct {
-	at, name, text string // name is that of a variable; "" is a rule or its recipe
-	skip           bool   // of a rule for another purpose
+	at, name, text string // name of the variable; "" for a rule or its recipe
+	skip           bool   // part of a rule for another purpose
 }
 
 var (
@@ -67,7 +68,7 @@ func (t *Tree) readMakefile(file string) {
 	for above := dir; above != "."; {
 		above = path.Dir(above)
 		if a := t.hints[above]; a != nil && slices.ContainsFunc(a.exports, func(name string) bool { return m.missing[name] }) {
-			h.alone = false // it is started by that one
+			h.alone = false // that Makefile starts this one
 		}
 	}
 	for name, is := range m.exports {
@@ -80,7 +81,7 @@ func (t *Tree) readMakefile(file string) {
 	}
 }
 
-// read follows a file and what it includes.
+// read parses a file and the files that it includes.
 func (m *makefile) read(file string) {
 	if m.depth++; m.depth > 10 {
 		return
@@ -154,7 +155,7 @@ func (m *makefile) assign(name, how, text, at string) {
 	m.lines = append(m.lines, makeLine{at: at, name: name, text: text})
 }
 
-// conditional follows ifeq and its like.
+// conditional interprets ifeq and similar directives.
 func (m *makefile) conditional(word, rest string, open *[]branch) bool {
 	top := len(*open) - 1
 	switch {
@@ -214,7 +215,7 @@ func (m *makefile) holds(kind, rest string) tri {
 	return is
 }
 
-// makeArguments are those of ifeq: (a,b), "a" "b" or 'a' 'b'.
+// makeArguments parses the arguments of ifeq: (a,b), "a" "b" or 'a' 'b'.
 func makeArguments(rest string) (a, b string) {
 	rest = strings.TrimSpace(rest)
 	if strings.HasPrefix(rest, "(") {
@@ -240,7 +241,7 @@ func makeArguments(rest string) (a, b string) {
 	return rest, unknown
 }
 
-// expand puts in the values of variables.
+// expand substitutes variables.
 func (m *makefile) expand(text string, depth int) string {
 	if depth > 30 || len(text) > 1<<16 || !strings.Contains(text, "$") {
 		return text
@@ -271,7 +272,7 @@ func (m *makefile) expand(text string, depth int) string {
 	return b.String()
 }
 
-// closing is the place of the ) or } that ends what begins here.
+// closing returns the index of the ) or } that closes the first bracket.
 func closing(text string) int {
 	depth := 0
 	for i := range len(text) {
@@ -287,7 +288,7 @@ func closing(text string) int {
 	return len(text) - 1
 }
 
-// reference is what stands in $(...): a variable, with a substitution perhaps, or a function.
+// reference expands the content of $(...): a variable, perhaps with a substitution, or a function.
 func (m *makefile) reference(text string, depth int) string {
 	if v, ok := m.vars[text]; ok {
 		return m.expand(v, depth)
@@ -330,7 +331,7 @@ func (m *makefile) reference(text string, depth int) string {
 	return ""
 }
 
-// function is one of make that says something of flags.
+// function expands the functions of make that matter for flags.
 func (m *makefile) function(name, args string, depth int) string {
 	parts := strings.SplitN(args, ",", 3)
 	switch {

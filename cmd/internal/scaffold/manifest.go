@@ -10,34 +10,35 @@ import (
 	"strings"
 )
 
-// vendor is whose device code a new manifest ships, and the names that stand for it there.
+// vendor describes the device code that a new manifest ships for one GPU vendor, and its names
+// there.
 type vendor struct {
 	name, variable, gencode string
 	code                    []string
 	describe, from          string
 }
 
-// shaper makes a draft of a grouping.
+// shaper turns a grouping into a draft.
 type shaper struct {
 	*grouping
 	draft     *Draft
 	vendors   []vendor
-	prebuilts map[string]*block // by the name that -l has for them
+	prebuilts map[string]*block // by their names in -l
 	made      map[string]string // labels of generate blocks, by header
-	byDir     map[string]int    // sources by folder and ending
+	byDir     map[string]int    // number of sources by folder and extension
 	settings  map[*target]*settings
 }
 
-// settings are attributes of a target.
+// settings holds the attributes of a target.
 type settings struct {
 	block *block
 	attrs map[string]*attribute
 }
 
-// shared are the attributes that defaults take where all targets that have sources for them agree.
+// shared lists the attributes that go into defaults if all targets that can have them agree.
 var shared = []string{"gencode", "mode", "std", "fast_math", "max_registers", "includes", "defines", "flags", "libs"}
 
-// Draft is a first manifest for the tree.
+// Draft returns a first manifest for the tree.
 func (t *Tree) Draft() *Draft {
 	g := t.group()
 	s := &shaper{grouping: g, draft: &Draft{}, prebuilts: map[string]*block{}, made: map[string]string{}, byDir: map[string]int{}, settings: map[*target]*settings{}}
@@ -57,8 +58,8 @@ func (t *Tree) Draft() *Draft {
 	return s.draft
 }
 
-// findVendors are those that have sources, NVIDIA if there are none. A single one needs no names of
-// its own.
+// findVendors selects the vendors that the sources target, or NVIDIA by default. A single vendor
+// gets short names.
 func (s *shaper) findVendors() {
 	has := map[string]bool{}
 	for _, t := range s.targets {
@@ -75,7 +76,7 @@ func (s *shaper) findVendors() {
 	}
 }
 
-// nvidia ships what most sources' build files say, of that what the toolkit compiles for.
+// nvidia returns the architectures that most sources' build files select and the toolkit supports.
 func (s *shaper) nvidia() vendor {
 	v := vendor{"nvidia", "archs", "nvidia", []string{"sm_80", "sm_90"}, "Code to ship: sm_* is SASS, compute_* is PTX.", ""}
 	votes, most := map[string]int{}, 0
@@ -101,7 +102,7 @@ func (s *shaper) nvidia() vendor {
 	return v
 }
 
-// prebuilt are the archives of the tree.
+// prebuilt creates a block for each archive in the tree.
 func (s *shaper) prebuilt() {
 	used := map[string]bool{}
 	for _, a := range s.archives {
@@ -116,7 +117,7 @@ func (s *shaper) prebuilt() {
 	}
 }
 
-// target finds the attributes of a target.
+// target collects the attributes of a target.
 func (s *shaper) target(t *target) {
 	b := &block{kind: t.kind, name: t.name}
 	set := &settings{b, map[string]*attribute{}}
@@ -151,7 +152,7 @@ func (s *shaper) target(t *target) {
 	}
 }
 
-// sources is a glob where all of a folder's are in the target.
+// sources lists the sources. It uses a glob if the target has all sources of a folder.
 func (s *shaper) sources(t *target) *attribute {
 	count := map[string]int{}
 	key := func(u *unit) string { return path.Dir(u.file) + "/*" + path.Ext(u.file) }
@@ -178,8 +179,8 @@ func (s *shaper) sources(t *target) *attribute {
 	return &attribute{key: "sources", open: "concat(glob(" + strings.Join(globs, ", ") + "), [", items: items}
 }
 
-// libs are the system's and the tree's. A library that is not there leaves the target out of what
-// is built by default.
+// libs returns the libraries of the system and those of the tree. A missing library excludes the
+// target from the default build.
 func (s *shaper) libs(t *target) (libs, prebuilts []string) {
 	for _, u := range t.units {
 		for _, l := range u.libs() {
@@ -208,8 +209,8 @@ func (s *shaper) libs(t *target) (libs, prebuilts []string) {
 	return libs, prebuilts
 }
 
-// hostOnly reports a program without device code that calls CUDA's runtime, which kbuild links by
-// itself only where there is some.
+// hostOnly reports whether a program without device code calls the CUDA runtime. kbuild links the
+// runtime implicitly only if there is device code.
 func (s *shaper) hostOnly(t *target) bool {
 	if t.kind != "executable" {
 		return false
@@ -226,7 +227,7 @@ func (s *shaper) hostOnly(t *target) bool {
 	return calls
 }
 
-// mode is that of the device code, where a source needs another than whole.
+// mode sets the device code mode if a source needs another mode than whole.
 func (s *shaper) mode(t *target, b *block) {
 	for _, u := range t.units {
 		if u.language != "cuda" && u.language != "hip" {
@@ -248,7 +249,7 @@ func (s *shaper) mode(t *target, b *block) {
 	}
 }
 
-// compile are the attributes that build files decide on.
+// compile sets the attributes that build files define.
 func (s *shaper) compile(t *target, b *block) {
 	var includes, nvcc, host []string
 	defines := map[string]string{}
@@ -292,7 +293,7 @@ func (s *shaper) compile(t *target, b *block) {
 	}
 }
 
-// by is a comment that says where an attribute is from.
+// by returns a comment that names the origin of an attribute.
 func (t *target) by(what string) []string {
 	for _, u := range t.units {
 		if at := u.hints.from[what]; at != "" {
@@ -302,7 +303,7 @@ func (t *target) by(what string) []string {
 	return nil
 }
 
-// standard is that of C++ and CUDA, and that of C. Before CUDA 12 nvcc knows no C++20.
+// standard sets the C++ and the C standard. nvcc supports C++20 only since CUDA 12.
 func (s *shaper) standard(t *target, b *block) {
 	std, cStd := "", ""
 	for _, u := range t.units {
@@ -356,7 +357,7 @@ func defineItems(defines map[string]string) (items []string) {
 	return items
 }
 
-// usesCCCL reports headers that come with CUDA and need a standard of their own.
+// usesCCCL reports whether the unit includes CUDA's C++ libraries, which need a newer standard.
 func (u *unit) usesCCCL() bool {
 	for header := range u.system {
 		if strings.HasPrefix(header, "thrust/") || strings.HasPrefix(header, "cub/") || strings.HasPrefix(header, "cuda/std/") {
@@ -366,7 +367,7 @@ func (u *unit) usesCCCL() bool {
 	return false
 }
 
-// languages says what sources are compiled as if their endings do not.
+// languages sets the language of sources whose extension does not imply it.
 func (s *shaper) languages(t *target, b, set *block) {
 	other := map[string][]*unit{}
 	for _, u := range t.units {

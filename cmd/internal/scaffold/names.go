@@ -11,11 +11,11 @@ import (
 
 var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^A-Za-z0-9_-]+`) })
 
-// plainDirs are folders whose names say nothing of what is in them.
+// plainDirs lists folder names that do not describe their content.
 var plainDirs = []string{"src", "source", "sources", "lib", "cuda", "hip", "gpu", "cpp", "app", "apps"}
 
-// nameTargets names programs after their sources, libraries after their folders, and makes the
-// names unique by the folders above.
+// nameTargets names programs after their sources and libraries after their folders. It adds parent
+// folders to make names unique.
 func (g *grouping) nameTargets() {
 	programs := slices.ContainsFunc(g.targets, func(t *target) bool { return t.kind == "executable" })
 	for _, kind := range []string{"library", "executable"} {
@@ -43,7 +43,7 @@ func (g *grouping) nameTargets() {
 	}
 }
 
-// clean is a name that references can have.
+// clean returns a name that is valid in references.
 func clean(name string) string {
 	name = strings.Trim(nameRE().ReplaceAllString(name, "_"), "_")
 	if name == "" || name[0] == '-' || name[0] >= '0' && name[0] <= '9' {
@@ -75,7 +75,7 @@ func mainOf(t *target) *unit {
 	return t.units[0]
 }
 
-// telling is a folder without the last parts that say nothing, "" if nothing is left.
+// telling drops trailing folders that do not describe their content.
 func telling(dir string) string {
 	for dir != "." && slices.Contains(plainDirs, strings.ToLower(path.Base(dir))) {
 		dir = path.Dir(dir)
@@ -86,7 +86,7 @@ func telling(dir string) string {
 	return dir
 }
 
-// longName has the folders in it.
+// longName returns a name that includes the folders.
 func longName(t *target) string {
 	dir := strings.ReplaceAll(telling(t.dir), "/", "_")
 	if t.kind == "executable" {
@@ -101,8 +101,8 @@ func longName(t *target) string {
 	return clean(dir)
 }
 
-// outputName is the name of a program's file: what the name would be if references had no rules,
-// where nothing was put before it.
+// outputName returns the file name of a program. It is the source's name if only the rules for
+// references changed it.
 func (t *target) outputName() string {
 	f := path.Base(mainOf(t).file)
 	if stem := strings.TrimSuffix(f, path.Ext(f)); clean(stem) == t.name && !strings.ContainsAny(stem, " /$`") {

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// parser follows code through its braces. Statements of namespaces and classes are taken apart; in
-// bodies only the names count.
+// parser tracks the braces of C++ code. It parses statements of namespaces and classes; in function
+// bodies it only collects names.
 type parser struct {
 	qualifiers map[string]string
 	cur        *code
 	start      int
-	at         int // the line
+	at         int // current line
 	scopes     []scope
 	stmt       []string
 	stmtLine   int
-	external   bool // an extern declaration in a body
+	external   bool // inside an extern declaration in a body
 	saved      []state
 }
 
-// scope is what a brace opened.
+// scope is an open brace.
 type scope struct {
-	kind    byte   // n namespace, a one without a name, c class, b body
-	class   string // its name, or that of the namespace
+	kind    byte   // n namespace, a anonymous namespace, c class, b body
+	class   string // name of the class or namespace
 	typedef bool
-	device  bool // the body is of a kernel or a device function
+	device  bool // body of a kernel or device function
 }
 
-// state is where a parser is.
+// state is a snapshot of a parser.
 type state struct {
 	scopes []scope
 	stmt   []string
@@ -67,7 +67,7 @@ func (p *parser) word(w string) {
 	case "}":
 		p.called()
 		if p.top().typedef {
-			p.stmt = []string{"typedef"} // what follows names no variable
+			p.stmt = []string{"typedef"} // what follows names a type, not a variable
 		}
 		p.scopes = p.scopes[:max(len(p.scopes)-1, 0)]
 	case ";":
@@ -86,7 +86,7 @@ func (p *parser) word(w string) {
 	}
 }
 
-// called notes macros that stand as declarations with nothing behind them.
+// called records macro calls that stand as declarations without a semicolon.
 func (p *parser) called() {
 	stmt := p.plainStatement(p.stmt)
 	if len(stmt) > 2 && stmt[1] == "(" && isWord(stmt[0][0]) {
@@ -95,7 +95,7 @@ func (p *parser) called() {
 	p.stmt = nil
 }
 
-// inBody notes names.
+// inBody handles a word in a function body.
 func (p *parser) inBody(w string) {
 	switch w {
 	case "{":
@@ -137,7 +137,7 @@ func (p *parser) inBody(w string) {
 	}
 }
 
-// open is a brace behind a statement.
+// open handles a brace after a statement.
 func (p *parser) open() {
 	stmt := p.stmt
 	p.stmt = nil
@@ -154,7 +154,7 @@ func (p *parser) open() {
 		}
 		for i, w := range stmt {
 			if i > 0 && w == ":" {
-				p.names(stmt[i:]) // its bases
+				p.names(stmt[i:]) // base classes
 			}
 		}
 		p.scopes = append(p.scopes, scope{kind: 'c', class: name, typedef: stmt[0] == "typedef"})
@@ -174,7 +174,7 @@ func namespace(stmt []string) scope {
 	return scope{kind: 'a'}
 }
 
-// space is the innermost namespace with a name.
+// space returns the innermost named namespace.
 func (p *parser) space() string {
 	for i := len(p.scopes) - 1; i >= 0; i-- {
 		if p.scopes[i].kind == 'n' && p.scopes[i].class != "" {
@@ -184,7 +184,7 @@ func (p *parser) space() string {
 	return ""
 }
 
-// define notes a definition; what nobody else sees is local.
+// define records a definition. A definition in an anonymous namespace or a class is local.
 func (p *parser) define(s symbol) {
 	for _, o := range p.scopes {
 		switch o.kind {
@@ -197,7 +197,7 @@ func (p *parser) define(s symbol) {
 	p.cur.defs = append(p.cur.defs, s)
 }
 
-// names are uses.
+// names records identifiers as uses.
 func (p *parser) names(list []string) {
 	for _, w := range list {
 		if isWord(w[0]) && w != "0" {
@@ -206,7 +206,7 @@ func (p *parser) names(list []string) {
 	}
 }
 
-// close is a semicolon behind a statement.
+// close handles a semicolon after a statement.
 func (p *parser) close() {
 	stmt := p.stmt
 	p.stmt = nil
@@ -241,17 +241,17 @@ func (p *parser) close() {
 	}
 }
 
-// isFunction reports a statement that declares one: a parenthesis, and no initialiser before it.
+// isFunction reports whether a statement declares a function: it has a parenthesis that no
+// initialiser precedes.
 func isFunction(stmt []string) bool {
 	open, equal := slices.Index(stmt, "("), slices.Index(stmt, "=")
 	return open > 0 && (equal < 0 || open < equal)
 }
 
-// attributes of declarations that have parentheses.
+// parenthesised lists attributes of declarations that take arguments.
 var parenthesised = []string{"__launch_bounds__", "__attribute__", "__declspec", "alignas", "__align__", "decltype", "noexcept", "__maxnreg__", "__cluster_dims__", "throw", "explicit"}
 
-// plainStatement is a statement without template parameters, attributes and macros that stand
-// before it.
+// plainStatement removes template parameters, attributes and leading macros from a statement.
 func (p *parser) plainStatement(stmt []string) []string {
 	for len(stmt) > 1 && stmt[0] == "template" && stmt[1] == "<" {
 		stmt = stmt[1+angled(stmt[1:]):]
@@ -275,7 +275,7 @@ func (p *parser) plainStatement(stmt []string) []string {
 	return out
 }
 
-// bracketed is the length of what begins with (.
+// bracketed returns the length of the leading (...) in words.
 func bracketed(stmt []string) int {
 	depth := 0
 	for i, w := range stmt {
@@ -291,7 +291,7 @@ func bracketed(stmt []string) int {
 	return len(stmt)
 }
 
-// angled is the length of what begins with <.
+// angled returns the length of the leading <...> in words.
 func angled(stmt []string) int {
 	depth := 0
 	for i, w := range stmt {
@@ -313,7 +313,7 @@ func angled(stmt []string) int {
 	return len(stmt)
 }
 
-// className is the name of the class, struct, union or enum that a brace opens.
+// className returns the name of the class, struct, union or enum that a brace opens.
 func className(stmt []string) (name string, ok bool) {
 	p := &parser{cur: &code{}}
 	stmt = p.plainStatement(stmt)
@@ -337,7 +337,7 @@ func className(stmt []string) (name string, ok bool) {
 	return "", false
 }
 
-// declared is what a statement declares.
+// declared returns the symbol that a statement declares.
 func (p *parser) declared(stmt []string) (s symbol, ok bool) {
 	all := stmt
 	stmt = p.plainStatement(stmt)
@@ -367,7 +367,7 @@ func (p *parser) declared(stmt []string) (s symbol, ok bool) {
 	if end == 0 {
 		return s, false
 	}
-	if end == 1 && end < len(stmt) && stmt[1] == "(" { // a macro, or a constructor in its class
+	if end == 1 && end < len(stmt) && stmt[1] == "(" { // a macro, or a constructor inside its class
 		p.cur.calls = append(p.cur.calls, stmt[0])
 		if p.top().kind != 'c' {
 			s.name, s.local = stmt[0], stmt[0] != "main"
@@ -382,7 +382,7 @@ func (p *parser) declared(stmt []string) (s symbol, ok bool) {
 	return s, s.name != ""
 }
 
-// named is the name at the end of a declarator: a::b, a<int>::b, f<int>, operator+.
+// named splits the name at the end of a declarator: a::b, a<int>::b, f<int>, operator+.
 func named(stmt []string) (class, name string) {
 	for i, w := range stmt {
 		if w == "operator" {

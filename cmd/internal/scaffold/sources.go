@@ -1,6 +1,6 @@
-// Package scaffold writes a first manifest for the sources of a folder: a program for each file
-// with a main, and libraries of what they share. It knows what sources and build files look like,
-// and starts no compiler.
+// Package scaffold writes a first manifest for the sources of a folder. Each file with a main
+// becomes a program, and shared sources become libraries. It recognizes sources and build files by
+// their text, and starts no compiler.
 package scaffold
 
 import (
@@ -17,24 +17,24 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Machine is what is known of the compilers here. The zero value knows nothing: then any header may
-// be there.
+// Machine describes the local compilers. The zero value knows nothing, and then any header may
+// exist.
 type Machine struct {
-	Includes []string // folders of headers of the system and the toolkit, absolute
-	LibDirs  []string // folders of libraries
-	Version  string   // of the toolkit, "11.8"
-	Archs    []string // sm_80 and the like, that the toolkit compiles for
+	Includes []string // absolute paths of the header folders of the system and the toolkit
+	LibDirs  []string // library folders
+	Version  string   // of the toolkit, such as "11.8"
+	Archs    []string // that the toolkit supports, such as sm_80
 	memo     map[string]bool
 }
 
 func (m *Machine) known() bool { return len(m.Includes) > 0 }
 
-// has reports a header.
+// has reports whether the header exists.
 func (m *Machine) has(header string) bool {
 	return m.memoized("h "+header, func() bool { return anyFile(m.Includes, header) })
 }
 
-// links reports a library: libNAME.so or libNAME.a, or that nothing is known.
+// links reports whether libNAME.so or libNAME.a exists. It returns true if the folders are unknown.
 func (m *Machine) links(name string) bool {
 	return len(m.LibDirs) == 0 || m.memoized("l "+name, func() bool {
 		return anyFile(m.LibDirs, "lib"+name+".so") || anyFile(m.LibDirs, "lib"+name+".a")
@@ -60,15 +60,15 @@ func anyFile(dirs []string, name string) bool {
 	})
 }
 
-// Tree is what lies in a folder.
+// Tree holds the files of a folder.
 type Tree struct {
 	Machine    Machine
 	dir        string
 	name       string // of the folder
 	sources    []string
-	others     []string // of languages that kbuild does not compile
-	foreign    []string // sources in folders of others' code
-	unfollowed []string // links to folders outside of the tree
+	others     []string // in languages that kbuild does not compile
+	foreign    []string // sources in third-party folders
+	unfollowed []string // links to folders outside the tree
 	archives   []string
 	build      []string // Makefiles, CMakeLists.txt
 	files      map[string]bool
@@ -77,7 +77,7 @@ type Tree struct {
 	texts      map[string]string
 	events     map[string][]event
 	qualifiers map[string]string
-	defined    map[string]bool   // macros that some file of the tree defines
+	defined    map[string]bool   // macros that a file of the tree defines
 	hints      map[string]*hints // by folder of a build file
 	made       []configured
 	shadowing  map[string]bool
@@ -93,17 +93,17 @@ var (
 	})
 )
 
-// largest is the size of a source that is read.
+// largest is the largest size of a source that is read.
 const largest = 8 << 20
 
-// Find looks for sources below a folder, but in folders of builds and of others' code. What is in
-// the latter is found by includes.
+// Find collects the sources below a folder. It skips build trees. Files in third-party folders are
+// used only if a source includes them.
 func Find(dir string, m Machine) (*Tree, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	inside := abs + "/" // of links
+	inside := abs + "/" // for links
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		inside = real + "/"
 	}
@@ -145,7 +145,7 @@ func Find(dir string, m Machine) (*Tree, error) {
 	return t, nil
 }
 
-// isTree reports a build tree of kbuild or CMake.
+// isTree reports whether the folder is a build tree of kbuild or CMake.
 func isTree(p string) bool {
 	for _, mark := range []string{".kbuild", "CMakeCache.txt"} {
 		if _, err := os.Lstat(filepath.Join(p, mark)); err == nil {
@@ -155,7 +155,7 @@ func isTree(p string) bool {
 	return false
 }
 
-// note is a file of the tree.
+// note records a file of the tree.
 func (t *Tree) note(rel string) {
 	base := path.Base(rel)
 	t.files[rel] = true
@@ -188,7 +188,8 @@ func isSource(f string) bool {
 	return !strings.HasPrefix(path.Base(f), ".") && slices.Contains([]string{".cu", ".hip", ".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".s", ".S"}, path.Ext(f))
 }
 
-// otherEndings are those of sources, and of compiled device code, that kbuild takes into no target.
+// otherEndings lists extensions of sources and compiled device code that kbuild cannot use in a
+// target.
 var otherEndings = []string{".asm", ".nasm", ".ptx", ".cubin", ".fatbin", ".bc", ".ll", ".hsaco", ".f", ".for", ".f77", ".f90", ".f95", ".f03", ".f08", ".F", ".F90", ".cuf",
 	".cl", ".ispc", ".m", ".mm", ".CU", ".CC", ".CPP", ".cp", ".i", ".ii", ".y", ".yy", ".l", ".proto", ".rs", ".adb"}
 
@@ -198,7 +199,7 @@ func isCode(f string) bool {
 
 func (t *Tree) has(f string) bool { return t.files[f] }
 
-// text is what a file holds; of one that is too large, or gone, nothing.
+// text returns the content of a file. It is empty if the file is missing or too large.
 func (t *Tree) text(f string) string {
 	text, ok := t.texts[f]
 	if !ok {
@@ -230,7 +231,7 @@ var qualifierRE = sync.OnceValue(func() *regexp.Regexp {
 
 var defineLineRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)`) })
 
-// findQualifiers notes macros that stand for __device__, inline and the like.
+// findQualifiers records macros that expand to __device__, inline and similar words.
 func (t *Tree) findQualifiers(f string) {
 	for _, m := range defineLineRE().FindAllStringSubmatch(t.text(f), -1) {
 		t.defined[m[1]] = true
@@ -242,7 +243,7 @@ func (t *Tree) findQualifiers(f string) {
 	}
 }
 
-// auxiliary is the outermost folder of tests, examples or benchmarks that a path is in.
+// auxiliary returns the outermost folder of tests, examples or benchmarks that contains the path.
 func auxiliary(p string) string {
 	parts := strings.Split(p, "/")
 	for i, part := range parts {
@@ -253,7 +254,7 @@ func auxiliary(p string) string {
 	return ""
 }
 
-// shadows reports a folder with a header that is named as one of the system.
+// shadows reports whether the folder has a header with the name of a system header.
 func (t *Tree) shadows(dir string) bool {
 	if t.shadowing == nil {
 		t.shadowing = map[string]bool{}

@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// Sources are read without a compiler: lines are told from comments, directives from code, and of
-// code it is known what it defines, declares and uses. That is what a linker will want of it, near
-// enough to say which files make a program.
+// Sources are read without a compiler. The scanner strips comments, separates directives from code,
+// and finds the names that code defines, declares and uses. That approximates what a linker sees,
+// well enough to decide which files form a program.
 
-// event is a directive, or the code up to the next one.
+// event is a directive, or the code up to the next directive.
 type event struct {
-	kind string // of a directive: "include", "if", ...; "" is code
+	kind string // of the directive: "include", "if", ...; "" means code
 	line int
-	arg  string // what stands after it; of a define, the name
-	body string // of a define
+	arg  string // the rest of the line; for a define, the name
+	body string // for a define
 	code *code
 }
 
-// code is what stands between two directives.
+// code is the text between two directives.
 type code struct {
 	uses   []string // identifiers in bodies and initialisers
 	decls  []symbol
 	defs   []symbol
-	calls  []string // names of macros that stand as declarations: INSTANTIATE(float)
-	launch int      // the line of the first launch of a kernel, 0 is none
-	inside int      // the line where code of a GPU names its thread, 0 is none
-	nested int      // the line of a launch in device code, 0 is none
-	spaces []string // names of namespaces
+	calls  []string // macros that stand as declarations: INSTANTIATE(float)
+	launch int      // line of the first kernel launch; 0 means none
+	inside int      // line where device code reads its thread index; 0 means none
+	nested int      // line of a launch in device code; 0 means none
+	spaces []string // namespaces
 }
 
-// symbol is a function or variable, or a member of a class.
+// symbol is a function, a variable or a class member.
 type symbol struct {
 	class, name    string
 	device, kernel bool
-	local          bool // static, inline or a template: no other file can link it
-	external       bool // a variable that is defined elsewhere
+	local          bool // static, inline or a template: not linkable from other files
+	external       bool // an extern variable
 	virtual        bool
 	line           int
 }
@@ -47,14 +47,14 @@ func (s symbol) key() string {
 	return s.name
 }
 
-// line is a logical line without comments; code has empty strings.
+// line is a logical line without comments. String literals in it are empty.
 type line struct {
 	number    int
 	text      string
 	directive bool
 }
 
-// lines cuts a text into logical lines.
+// lines splits a text into logical lines.
 func lines(text string) (all []line) {
 	c := &cutter{text: text, number: 1, first: 1}
 	for c.at < len(text) {
@@ -64,11 +64,11 @@ func lines(text string) (all []line) {
 	return c.all
 }
 
-// cutter is lines at work.
+// cutter is the state of lines.
 type cutter struct {
 	text          string
 	at            int
-	number, first int // of the physical line, and of that which the logical line began on
+	number, first int // of the current physical line, and of the start of the logical line
 	all           []line
 	out           strings.Builder
 }
@@ -84,7 +84,7 @@ func (c *cutter) flush() {
 
 func (c *cutter) isDirective() bool { return strings.HasPrefix(strings.TrimSpace(c.out.String()), "#") }
 
-// step takes one character, string or comment.
+// step consumes one character, string or comment.
 func (c *cutter) step() {
 	rest := c.text[c.at:]
 	switch {
@@ -119,7 +119,7 @@ func (c *cutter) step() {
 	}
 }
 
-// afterDigit is true for a ' that separates digits.
+// afterDigit reports whether a ' separates digits.
 func (c *cutter) afterDigit() bool { return c.at > 0 && isWord(c.text[c.at-1]) }
 
 func (c *cutter) take(n int) {
@@ -127,7 +127,7 @@ func (c *cutter) take(n int) {
 	c.at += n
 }
 
-// skip goes behind the end of what begins here.
+// skip advances past the first occurrence of end.
 func (c *cutter) skip(rest string, from int, end string) {
 	n := strings.Index(rest[from:], end)
 	if n < 0 {
@@ -165,8 +165,7 @@ func isWord(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// words are the identifiers and marks of code: names, ::, <<<, >>>, and single characters. Numbers
-// are "0".
+// words splits code into tokens: names, ::, <<<, >>> and single characters. A number becomes "0".
 func words(text string) (out []string) {
 	for i := 0; i < len(text); {
 		switch b := text[i]; {
@@ -197,7 +196,7 @@ func words(text string) (out []string) {
 	return out
 }
 
-// directive is the word behind # and the rest.
+// directive splits a directive into the word after # and the rest.
 func directive(text string) (kind, rest string) {
 	text = strings.TrimSpace(text[1:])
 	end := 0
@@ -207,8 +206,8 @@ func directive(text string) (kind, rest string) {
 	return text[:end], strings.TrimSpace(text[end:])
 }
 
-// events reads a file. qualifiers are the macros of the tree that stand for __device__ and the
-// like.
+// events scans a file. qualifiers holds the macros of the tree that expand to __device__ and
+// similar words.
 func events(text string, qualifiers map[string]string) (all []event) {
 	p := &parser{qualifiers: qualifiers}
 	for _, l := range lines(text) {
@@ -241,7 +240,7 @@ func events(text string, qualifiers map[string]string) (all []event) {
 	return all
 }
 
-// directiveEvent reads the line of a directive.
+// directiveEvent parses the line of a directive.
 func directiveEvent(l line) event {
 	kind, rest := directive(l.text)
 	e := event{kind: kind, line: l.number, arg: rest}
@@ -251,7 +250,7 @@ func directiveEvent(l line) event {
 	return e
 }
 
-// defined splits what stands behind #define; a macro with parameters has "(" before its body.
+// defined splits the text after #define. The body of a function-like macro starts with "(".
 func defined(rest string) (name, body string) {
 	end := 0
 	for end < len(rest) && isWord(rest[end]) {
@@ -266,7 +265,7 @@ func defined(rest string) (name, body string) {
 	return name, strings.TrimSpace(body)
 }
 
-// done makes lists of one occurrence each.
+// done removes duplicates.
 func (c *code) done() *code {
 	slices.Sort(c.uses)
 	c.uses = slices.Compact(c.uses)

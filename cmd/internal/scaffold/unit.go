@@ -9,26 +9,26 @@ import (
 	"sync"
 )
 
-// unit is a source with all that it includes of the tree, as its compiler would see it.
+// unit is a source with everything that it includes from the tree, as its compiler reads it.
 type unit struct {
 	file     string
 	language string // c, c++, cuda, hip, asm
-	why      string // of a language that the ending does not say
+	why      string // why the language differs from the extension's
 	hints    *hints
 
-	dirs     []string // folders to search, in the order in which they were needed
-	lacking  []need   // headers that are nowhere, and are included in any case
-	optional []need   // and those of which that is not known
+	dirs     []string // folders to search, in the order of their first use
+	lacking  []need   // headers that are missing and certainly included
+	optional []need   // missing headers that may not be included
 	system   map[string]bool
 	reads    map[string]bool // files of the tree
-	made     map[string]bool // headers that configure_file makes
+	made     map[string]bool // headers that configure_file generates
 
 	uses      map[string]bool
 	decls     map[string]symbol
 	defs      map[string]symbol
-	all       map[string]bool // what is defined in any way
+	all       map[string]bool // defined in any way
 	main      bool
-	registers bool // macros stand as definitions: TEST(a, b) {
+	registers bool // it has macros that stand as definitions: TEST(a, b) {
 	openMP    bool
 	launch    string // file:line
 	inside    string
@@ -40,18 +40,18 @@ type unit struct {
 	own       map[string]bool // macros of the tree
 }
 
-// need is a header, and where it is asked for.
+// need is a header and the place that includes it.
 type need struct{ header, from string }
 
 func (n need) String() string { return fmt.Sprintf("%s (%s)", n.header, n.from) }
 
-// macro is what is known of one.
+// macro is a macro as far as it is known.
 type macro struct {
 	defined tri
 	body    string
 }
 
-// unitOf reads a source in a language.
+// unitOf reads a source in the given language.
 func (t *Tree) unitOf(file, language string) *unit {
 	h := t.hintsOf(file)
 	u := &unit{file: file, language: language, hints: h, system: map[string]bool{}, reads: map[string]bool{}, made: map[string]bool{}, uses: map[string]bool{},
@@ -80,8 +80,7 @@ func (t *Tree) unitOf(file, language string) *unit {
 	return u
 }
 
-// foreign are macros that compilers and systems define for others than those that a kbuild project
-// is built by here.
+// foreign lists macros that only other compilers and systems define.
 var foreign = []string{"_WIN32", "_WIN64", "_MSC_VER", "__APPLE__", "__MINGW32__", "__CYGWIN__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_HCC__", "__HIP__", "__HIP_PLATFORM_NVIDIA__",
 	"__INTEL_COMPILER", "__ANDROID__", "__clang__", "__CUDACC__", "__NVCC__", "__CUDACC_RTC__", "__HIPCC_RTC__", "_OPENMP", "__SYCL_COMPILER_VERSION", "__INTEL_LLVM_COMPILER", "__FreeBSD__",
 	"__aarch64__", "__arm__", "__QNX__", "__cplusplus", "__OPENCL_VERSION__", "__OPENCL_C_VERSION__", "__CUDA_LIBDEVICE__", "__PGI", "__NVCOMPILER"}
@@ -127,10 +126,10 @@ func (u *unit) evaluate(t *Tree, from, text string, depth int) value {
 	return c.level(0)
 }
 
-// branch is an #if that is open.
+// branch is an open #if.
 type branch struct{ outer, taken, now tri }
 
-// read goes through a file and what it includes. certain is whether the file is read at all.
+// read processes a file and its includes. certain is the truth value of the file being included.
 func (t *Tree) read(u *unit, file string, certain tri) {
 	if u.reads[file] {
 		return
@@ -151,7 +150,7 @@ func (t *Tree) read(u *unit, file string, certain tri) {
 	}
 }
 
-// conditional follows #if and its like.
+// conditional processes #if and similar directives.
 func (t *Tree) conditional(u *unit, file string, e event, active tri, open *[]branch) bool {
 	var holds tri
 	top := len(*open) - 1
@@ -191,7 +190,7 @@ func firstWord(s string) string {
 	return s[:n]
 }
 
-// take is a directive or code that the compiler sees.
+// take processes a directive or code that the compiler reads.
 func (t *Tree) take(u *unit, file string, e event, active tri) {
 	switch e.kind {
 	case "include", "include_next":
@@ -207,7 +206,7 @@ func (t *Tree) take(u *unit, file string, e event, active tri) {
 			u.openMP = true
 		}
 	case "":
-		if e.code != nil { // a # alone
+		if e.code != nil { // a lone #
 			u.takeCode(file, e.code)
 		}
 	}
@@ -285,8 +284,8 @@ func (u *unit) declare(s symbol) {
 	u.decls[s.key()] = s
 }
 
-// define notes what is defined. In a header it is inline, or should be; of a source that is
-// included it is not.
+// define records a definition. Definitions in headers are inline, or should be. Those in an
+// included source file count.
 func (u *unit) define(s symbol, file string, c *code) {
 	u.all[s.key()] = true
 	if s.name == "main" && s.class == "" {
@@ -303,7 +302,7 @@ func (u *unit) define(s symbol, file string, c *code) {
 	u.defs[s.key()] = s
 }
 
-// expand takes what macros bring: their names are used, and some stand as definitions.
+// expand adds the uses in the bodies of macros. It also handles macros that stand as definitions.
 func (t *Tree) expand(u *unit) {
 	done := map[string]bool{}
 	for name := range u.uses {
@@ -336,7 +335,7 @@ func (t *Tree) expand(u *unit) {
 	}
 }
 
-// needs are the symbols that another file has to define.
+// needs returns the symbols that another file must define.
 func (u *unit) needs() (out []symbol) {
 	for key, s := range u.decls {
 		if !u.all[key] && (u.uses[s.name] || s.virtual && u.uses[s.class]) {
@@ -347,7 +346,7 @@ func (u *unit) needs() (out []symbol) {
 	return out
 }
 
-// How an include is resolved.
+// Ways in which an include is resolved.
 const (
 	lacks = iota
 	local
@@ -355,15 +354,15 @@ const (
 	generated
 )
 
-// resolution is what an include names: a file of the tree, and the folder to search for it, "" if
-// it is found without.
+// resolution is the result of resolving an include. file is a file of the tree. dir is the folder
+// to search for it, or "" if the compiler finds it anyway.
 type resolution struct {
 	how       int
 	file, dir string
 }
 
-// resolve finds what is included: beside the includer, in the folders of build files, on the
-// system, then the nearest of the tree that ends so.
+// resolve finds an included file. It looks next to the includer, in the folders of build files and
+// on the system. Last, it takes the nearest file of the tree whose path ends so.
 func (t *Tree) resolve(u *unit, from, name string) resolution {
 	quoted, plain := strings.HasPrefix(name, `"`), strings.Trim(name, `"<>`)
 	own := path.Join(path.Dir(from), plain)
@@ -394,8 +393,8 @@ func (t *Tree) resolve(u *unit, from, name string) resolution {
 
 func inside(file string) bool { return file != ".." && !strings.HasPrefix(file, "../") }
 
-// nearest is the file of the tree that ends as the include says, next to the includer. One of a
-// folder that shadows headers of the system comes last.
+// nearest returns the file of the tree whose path ends with the include's, nearest to the includer.
+// Folders that shadow system headers come last.
 func (t *Tree) nearest(from, plain string, quoted bool) (file, dir string) {
 	if strings.HasPrefix(plain, "/") {
 		return "", ""
@@ -430,7 +429,7 @@ func (t *Tree) nearest(from, plain string, quoted bool) (file, dir string) {
 	return file, dir
 }
 
-// distance is how many steps lie between two folders.
+// distance returns the number of steps between two folders.
 func distance(a, b string) int {
 	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
 	if a == "." {

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// write puts the blocks into their order.
+// write adds the blocks to the draft in order.
 func (s *shaper) write() {
 	d := s.draft
 	for _, v := range s.vendors {
@@ -90,8 +90,8 @@ func (s *shaper) modeOf(t *target, defaults *block) string {
 	return ""
 }
 
-// share moves into defaults what all targets say that can say it. Whatever a target does not say
-// must not come to it by them.
+// share moves attributes into defaults if all targets that can have them agree. A target without
+// the attribute must not inherit it.
 func (s *shaper) share(defaults *block) {
 	for _, key := range shared {
 		var first *attribute
@@ -130,7 +130,7 @@ func (s *shaper) share(defaults *block) {
 	}
 }
 
-// shareMode has targets say only what is not whole.
+// shareMode sets the default mode to whole, so that only other modes need an attribute.
 func (s *shaper) shareMode(defaults *block) {
 	defaults.set("mode", `"whole"`)
 	for _, t := range s.targets {
@@ -140,8 +140,8 @@ func (s *shaper) shareMode(defaults *block) {
 	}
 }
 
-// shareMost moves into defaults what most targets say, if the others say another value, or can say
-// that they have none.
+// shareMost moves into defaults the value that most targets use. Every other target must have its
+// own value or be able to set an empty one.
 func (s *shaper) shareMost(defaults *block, key string) {
 	votes, say := map[string]int{}, 0
 	var most *attribute
@@ -170,7 +170,7 @@ func (s *shaper) shareMost(defaults *block, key string) {
 	}
 }
 
-// text is what an attribute says, without comments.
+// text returns an attribute without comments, for comparison.
 func (a *attribute) text() string {
 	out := a.key + "=" + a.expr + strings.Join(a.items, ",")
 	for _, s := range a.sub {
@@ -179,7 +179,7 @@ func (a *attribute) text() string {
 	return out
 }
 
-// generated are the deps of a target on headers that CMake would make.
+// generated returns the deps of a target on headers that CMake would generate.
 func (s *shaper) generated(t *target) (deps []string) {
 	headers := map[string]bool{}
 	for _, u := range t.units {
@@ -203,7 +203,7 @@ var (
 	})
 )
 
-// generates are blocks that do what configure_file does, with the values that CMake would have.
+// generates returns blocks that replace configure_file, with the values that CMake would use.
 func (s *shaper) generates() (blocks []*block) {
 	for _, header := range slices.Sorted(maps.Keys(s.made)) {
 		input, _ := s.configured(header)
@@ -248,7 +248,7 @@ func sedText(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "&", `\&`, "|", `\|`, "\n", " ").Replace(s)
 }
 
-// leaveOut says what is not built, each header once.
+// leaveOut lists what is not built, each missing header once.
 func (s *shaper) leaveOut() {
 	byHeader := map[string][]string{}
 	for _, u := range s.lacking {
@@ -316,14 +316,14 @@ func (s *shaper) leaveOut() {
 	s.leaveOutFiles("no target needs: ", slices.DeleteFunc(slices.Clone(s.Tree.sources), func(f string) bool { return taken[f] }))
 }
 
-// leaveOutFiles says that files are not in the manifest, if there are any.
+// leaveOutFiles adds files that are not in the manifest to LeftOut.
 func (s *shaper) leaveOutFiles(why string, files []string) {
 	if len(files) > 0 {
 		s.draft.LeftOut = append(s.draft.LeftOut, why+several(files))
 	}
 }
 
-// includedAlone are the sources that others include and that are no programs.
+// includedAlone returns the sources that are only included by others.
 func (s *shaper) includedAlone() (files []string) {
 	for _, f := range slices.Sorted(maps.Keys(s.included)) {
 		if !slices.ContainsFunc(s.units, func(u *unit) bool { return u.file == f }) {
@@ -333,7 +333,7 @@ func (s *shaper) includedAlone() (files []string) {
 	return files
 }
 
-// several names a few files and counts the others.
+// several lists a few files and counts the rest.
 func several(files []string) string {
 	slices.Sort(files)
 	files = slices.Compact(files)

@@ -7,19 +7,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// forecast estimates the time left: the expected durations of what has not ended, spread over the
-// jobs, but not less than the longest running action still needs. It is an upper guess while
-// actions may yet turn out to be cached.
+// forecast estimates the time left. It spreads the expected durations of unfinished actions over
+// the jobs. The estimate is at least what the longest running action still needs. It is an upper
+// bound while actions may still turn out to be cached.
 type forecast struct {
 	expected func(*graph.Action) (time.Duration, bool)
 	jobs     int
-	pending  map[graph.ActionID]time.Duration // known, not ended
-	unknown  map[graph.ActionID]time.Duration // without history, not ended: what is usual
-	ran      int                              // that were measured in this run
-	spent    time.Duration                    // by those
-	usual    time.Duration                    // what is usual for those
-	all      int                              // actions
-	end      time.Time                        // that was shown last
+	pending  map[graph.ActionID]time.Duration // unfinished, with history
+	unknown  map[graph.ActionID]time.Duration // unfinished, without history: the usual duration
+	ran      int                              // actions measured in this run
+	spent    time.Duration                    // their measured time
+	usual    time.Duration                    // their usual time
+	all      int                              // number of actions
+	end      time.Time                        // the last estimate shown
 }
 
 func newForecast(o Options) *forecast {
@@ -51,7 +51,7 @@ func (f *forecast) finished(a *graph.Action, ran bool, elapsed time.Duration) {
 	}
 }
 
-// usual is what an action takes that never ran here.
+// usual returns the duration to assume for an action without history.
 func usual(a *graph.Action) time.Duration {
 	cost := a.Kind.Info().Cost
 	if a.Kind.Info().PerArch {
@@ -60,8 +60,8 @@ func usual(a *graph.Action) time.Duration {
 	return max(cost, time.Millisecond)
 }
 
-// pace is how what ran compares with what is usual. Short steps run first, and say little of those
-// to come: at the beginning it is not below 1.
+// pace returns the ratio of measured to usual time. Short actions run first and are not
+// representative, so early in a run the pace is at least 1.
 func (f *forecast) pace() float64 {
 	pace := f.spent.Seconds() / f.usual.Seconds()
 	if 4*f.ran < f.all {
@@ -70,8 +70,8 @@ func (f *forecast) pace() float64 {
 	return pace
 }
 
-// left is the estimate; ok is false while there is nothing to base it on. Actions without history
-// count with what is usual, at the pace of what ran so far.
+// left returns the estimate. ok is false while there is no data for one. Actions without history
+// count with their usual duration, scaled by the pace of this run.
 func (f *forecast) left(now time.Time, running []runningAction) (left time.Duration, ok bool) {
 	if len(f.pending)+len(f.unknown) == 0 || len(f.unknown) > 0 && f.ran == 0 {
 		return 0, false
@@ -96,8 +96,8 @@ func (f *forecast) left(now time.Time, running []runningAction) (left time.Durat
 	return max(longest, work/time.Duration(jobs)), true
 }
 
-// shown is the estimate for people, which never grows: when the end comes no nearer, it stays for
-// as long as it is wrong, and then nothing is said.
+// shown returns an estimate that never grows. If the end does not come nearer, the shown time
+// counts down anyway, and then ok is false.
 func (f *forecast) shown(now time.Time, running []runningAction) (left time.Duration, ok bool) {
 	left, ok = f.left(now, running)
 	if !ok {
@@ -110,7 +110,7 @@ func (f *forecast) shown(now time.Time, running []runningAction) (left time.Dura
 	return left, left >= time.Second/2
 }
 
-// clock spells a duration as people read one: 0:12, 3:05, 1:02:03.
+// clock formats a duration: 0:12, 3:05, 1:02:03.
 func clock(d time.Duration) string {
 	s := int((d + time.Second/2) / time.Second)
 	if s >= 3600 {
@@ -119,7 +119,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// brief spells an elapsed time: 0.3s, 42.0s, 3:05.
+// brief formats an elapsed time: 0.3s, 42.0s, 3:05.
 func brief(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1fs", d.Seconds())

@@ -11,8 +11,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// events writes one JSON object a line. New fields may come; those here keep their names and
-// meaning. A nil *events writes nothing.
+// events writes one JSON object per line. New fields may be added; existing fields keep their names
+// and meaning. A nil *events writes nothing.
 type events struct {
 	enc *json.Encoder
 	dry bool
@@ -29,7 +29,7 @@ type startedEvent struct {
 	Total int    `json:"total"`
 }
 
-// actionEvent names an action; both action events begin with it.
+// actionEvent identifies an action. Both action events begin with it.
 type actionEvent struct {
 	Event  string         `json:"event"`
 	ID     graph.ActionID `json:"id"`
@@ -45,13 +45,13 @@ type actionFinishedEvent struct {
 	ElapsedMS int64        `json:"elapsed_ms"`
 	CPUMS     int64        `json:"cpu_ms"`
 	MaxRSS    int64        `json:"max_rss"`          // bytes; 0 is unknown
-	Worker    string       `json:"worker,omitempty"` // the other machine that it ran on
+	Worker    string       `json:"worker,omitempty"` // name of the remote worker
 	Reason    string       `json:"reason,omitempty"` // why it ran
-	Output    string       `json:"output,omitempty"` // what the command said, invalid UTF-8 replaced
+	Output    string       `json:"output,omitempty"` // of the command, invalid UTF-8 replaced
 	Error     string       `json:"error,omitempty"`
-	Help      []string     `json:"help,omitempty"`  // what to do about it, in sentences
-	Argv      []string     `json:"argv,omitempty"`  // of failures
-	Whole     string       `json:"whole,omitempty"` // why the compiler runs as one command
+	Help      []string     `json:"help,omitempty"`  // how to fix it, in sentences
+	Argv      []string     `json:"argv,omitempty"`  // for failures
+	Whole     string       `json:"whole,omitempty"` // why the compiler runs unsplit
 }
 
 type diagnosticEvent struct {
@@ -64,8 +64,8 @@ type diagnosticEvent struct {
 	Column   int    `json:"column,omitempty"`
 }
 
-// messageEvent is what a compiler or linker said of a place. Passes for several architectures may
-// say the same.
+// messageEvent is a compiler or linker message about a location. Passes for several architectures
+// may report the same message.
 type messageEvent struct {
 	Event    string            `json:"event"`
 	Action   graph.ActionID    `json:"action"`
@@ -91,10 +91,10 @@ type finishedEvent struct {
 	Skipped  int    `json:"skipped"`
 	WallMS   int64  `json:"wall_ms"`
 
-	DryRun bool `json:"dry_run,omitempty"` // the counts are of what would be
+	DryRun bool `json:"dry_run,omitempty"` // the counts are hypothetical
 }
 
-// write drops errors: who owns the writer knows of them.
+// write ignores errors: the owner of the writer reports them.
 func (e *events) write(v any) {
 	if e != nil {
 		_ = e.enc.Encode(v)
@@ -149,7 +149,7 @@ func (e *events) finished(s sched.Summary, ok bool, wall time.Duration) {
 	e.write(ev)
 }
 
-// wouldBe is what the end of an action is called in a dry run.
+// wouldBe returns the status that a dry run reports.
 func wouldBe(s sched.Status) sched.Status {
 	switch s {
 	case sched.Ran:

@@ -11,28 +11,28 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A source with a mistake fails in several passes: that of the host, and one for each architecture
-// that was at work already. All say the same, and the person has one mistake to mend. So a failed
-// command is shown once, when its first pass fails; another pass adds what is new in what it says,
-// and the list at the end has the passes that failed.
+// A mistake in a source fails several passes: the host pass, and the pass of each architecture that
+// runs concurrently. All of them print the same messages, but the user has one mistake to fix.
+// Therefore a failed command is shown once, when its first pass fails. A later pass adds only new
+// messages. The list at the end names all passes that failed.
 
-// failures are the commands that failed, in order.
+// failures holds the failed commands in order.
 type failures struct {
 	list    []*failed
-	reasons map[*graph.Driver]string // why the first pass of a command ran: that one reads the user's files
+	reasons map[*graph.Driver]string // why a command's first pass ran, which reads sources
 }
 
-// failed is a command, or an action of kbuild's own.
+// failed is a failed command: a split one with its failed passes, or an unsplit one.
 type failed struct {
-	command *graph.Driver // nil where the action is the command
+	command *graph.Driver // nil if the action is the command
 	name    string
 	target  string
 	parts   []string // "host", "sm_80"
-	texts   []string // what was said
-	folded  bool     // by several passes
+	texts   []string // the outputs
+	folded  bool     // a later pass repeated a text
 }
 
-// ran notes why a pass ran.
+// ran records why a pass ran.
 func (f *failures) ran(a *graph.Action, reason string) {
 	d := a.Work.Driver
 	if d == nil || d.Argv == nil || reason == "" {
@@ -46,8 +46,8 @@ func (f *failures) ran(a *graph.Action, reason string) {
 	}
 }
 
-// add notes a failure. again is true if another pass of the command failed before, news if it did
-// not say this.
+// add records a failure. again reports whether another pass of the command failed before. news
+// reports whether the output is new.
 func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news bool) {
 	text := strings.TrimSpace(string(r.Output))
 	if text == "" && r.Err != nil {
@@ -79,7 +79,7 @@ func (f *failures) add(a *graph.Action, r sched.Result) (of *failed, again, news
 	return of, again, news
 }
 
-// title names the command: "src/a.cu (host, sm_80)".
+// title returns the name of the command with its failed parts: "src/a.cu (host, sm_80)".
 func (of *failed) title() string {
 	if len(of.parts) == 0 {
 		return oneLine(of.name)
@@ -90,7 +90,8 @@ func (of *failed) title() string {
 	return oneLine(of.name + " (" + strings.Join(of.parts, ", ") + ")")
 }
 
-// closing lists what failed, for who looks at the end of a long log; "" if it is there already.
+// closing lists the failures at the end of a long log. It returns "" if there is none, or only one
+// that the log shows in full.
 func (f *failures) closing(p *Progress) string {
 	if len(f.list) == 0 || len(f.list) == 1 && !f.list[0].folded {
 		return ""

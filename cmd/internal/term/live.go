@@ -6,17 +6,16 @@ import (
 	"io"
 )
 
-// live is the part of a terminal that is redrawn in place: the last few lines, below everything
-// that stays. Between calls the cursor stands at the end of the last of these lines; no line is
-// wider than the terminal, so that none wraps. Each change is one Write: terminals show no half of
-// it.
+// live is the part of a terminal that is redrawn in place: its last few lines. Between calls the
+// cursor is at the end of the last line. No line is wider than the terminal, so none wraps. Each
+// change is one Write, so that the terminal never shows half of it.
 type live struct {
 	w      io.Writer
 	widths []int // columns of each line on the screen
 }
 
-// rows counts the rows that the lines take. A terminal that became narrower has wrapped them, so it
-// counts with the width of now.
+// rows returns the number of rows that the lines occupy. A terminal that became narrower wrapped
+// them, so rows uses the current width.
 func (l *live) rows(cols int) int {
 	n := 0
 	for _, w := range l.widths {
@@ -25,7 +24,7 @@ func (l *live) rows(cols int) int {
 	return n
 }
 
-// up moves the cursor to the beginning of the first of rows rows.
+// up moves the cursor up to the start of the first of the given rows.
 func up(b *bytes.Buffer, rows int) {
 	b.WriteByte('\r')
 	if rows > 1 {
@@ -33,8 +32,8 @@ func up(b *bytes.Buffer, rows int) {
 	}
 }
 
-// erase blanks rows rows and returns to the first. It goes row by row: tmux takes "erase below" at
-// the top of the screen for `clear` and moves what it erased into the history.
+// erase blanks the given rows and returns to the first. It goes row by row: tmux treats "erase
+// below" at the top of the screen as `clear` and moves the erased text into its history.
 func erase(b *bytes.Buffer, rows int) {
 	b.WriteString(eraseRight)
 	for range rows - 1 {
@@ -43,11 +42,11 @@ func erase(b *bytes.Buffer, rows int) {
 	up(b, rows)
 }
 
-// liveLine is a line with its plain form, which says how wide it is.
+// liveLine is a line with and without escape sequences. The plain form gives its width.
 type liveLine struct{ plain, inked string }
 
-// draw replaces the lines; permanent, whole lines of text that stay, goes above them. Lines are
-// overwritten in place where possible: erasing first would flicker on a slow connection.
+// draw replaces the live lines and writes permanent, which is whole lines of text, above them. It
+// overwrites lines in place where possible, because erasing first flickers on a slow connection.
 func (l *live) draw(permanent []byte, lines []liveLine, cols int) {
 	rows := l.rows(cols)
 	if rows == 0 && len(permanent) == 0 && len(lines) == 0 {
@@ -71,7 +70,7 @@ func (l *live) draw(permanent []byte, lines []liveLine, cols int) {
 		l.widths = append(l.widths, textWidth(line.plain))
 	}
 	if rows > 0 && len(lines) > 0 {
-		b.WriteString(eraseBelow) // there may have been more lines before
+		b.WriteString(eraseBelow) // there were perhaps more lines before
 	}
 	l.w.Write(b.Bytes())
 }

@@ -6,46 +6,45 @@ import (
 	"io"
 )
 
-// Output is standard output. It carries what was asked for, so what could not be written of it is a
-// failure, whoever wrote it and whether or not he looked. A reader that went away, as behind `|
-// head`, is none: SIGPIPE ends kbuild then, as it ends other programs.
+// Output is standard output. It carries the results of a command, so a failed write is a failure of
+// the command. The error is kept even if the writing code ignores it. A reader that closes the
+// pipe, such as `| head`, is not an error: SIGPIPE ends kbuild, as it ends other programs.
 //
-// Control characters are spelled out, unless a program reads what is written.
+// Control characters are escaped unless a program reads the output.
 type Output struct {
 	To  io.Writer
-	raw bool   // for a program
-	cut []byte // of the line that is not yet whole
-	err error  // of the first write that failed
+	raw bool   // a program reads the output
+	cut []byte // the incomplete last line
+	err error  // of the first failed write
 }
 
-// OutputError is an error of standard output.
+// OutputError is an error of writing to standard output.
 type OutputError struct{ err error }
 
 func (e OutputError) Error() string { return "writing to standard output: " + e.err.Error() }
 func (e OutputError) Unwrap() error { return e.err }
 
-// Raw is the output for bytes that are no text.
+// Raw switches the output to bytes that are not text.
 func (o *Output) Raw() *Output {
 	o.raw = true
 	return o
 }
 
-// Paths is the output for paths that a program may read, as they are. A person gets them spelled
-// out.
+// Paths switches the output to paths, one per line. They are escaped only on a terminal.
 func (o *Output) Paths() *Output {
 	o.raw = !IsTerminal(o.To)
 	return o
 }
 
-// Event writes an object of --json on a line.
+// Event writes an object as one line of JSON.
 func (o *Output) Event(v any) error {
 	enc := json.NewEncoder(o)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// Write implements io.Writer. Of text it writes whole lines, since a character may come in two
-// pieces.
+// Write implements io.Writer. It writes only complete lines of text, because a multi-byte character
+// may be split over two calls.
 func (o *Output) Write(p []byte) (int, error) {
 	text := p
 	if !o.raw || len(o.cut) > 0 {
@@ -72,5 +71,5 @@ func (o *Output) write(text []byte) error {
 	return o.err
 }
 
-// Close writes what is left. The error is that of the first write that failed.
+// Close writes the incomplete last line. It returns the error of the first failed write.
 func (o *Output) Close() error { return o.write(o.cut) }

@@ -1,6 +1,5 @@
-// Package term shows a build to people and to programs: a live status on a terminal, plain lines
-// elsewhere, JSON events and traces. It knows how things look and refuses to know how they are
-// built.
+// Package term shows a build: a live status on a terminal, plain lines in logs, JSON events and
+// traces. It knows how actions are displayed, and not how they are planned or run.
 package term
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Options configure a Progress. The zero value shows plain lines on standard error.
+// Options configures a Progress. The zero value shows plain lines on standard error.
 type Options struct {
 	Err  io.Writer // progress, failures, diagnostics; nil is standard error
 	JSON io.Writer // gets the event stream; nil is none
@@ -25,27 +24,26 @@ type Options struct {
 	Color   string // "auto" or "", "always", "never"
 	Verbose bool   // command lines, and lines for actions that needed no process
 	Quiet   bool   // failures only
-	DryRun  bool   // nothing runs: what is said to have run would run
-	GitHub  bool   // the log of a workflow of GitHub: long outputs are folded
+	DryRun  bool   // nothing runs: report what would run
+	GitHub  bool   // the log is a GitHub workflow's: fold long outputs
 
 	Jobs     int                                            // processes at once, for the estimate
-	Actions  []*graph.Action                                // what this run covers, for the estimate
+	Actions  []*graph.Action                                // of this run, for the estimate
 	Expected func(*graph.Action) (d time.Duration, ok bool) // from past runs; nil if there are none
 
 	Env  func(string) string     // nil is os.Getenv
-	Size func() (cols, rows int) // of the terminal; nil asks it
+	Size func() (cols, rows int) // of the terminal; nil queries it
 }
 
-// redrawInterval limits how often the live lines change: ten times a second reads as live and costs
-// nothing even when a thousand actions end in that time.
+// redrawInterval limits how often the live lines are redrawn. Ten times a second looks live, and
+// stays cheap when a thousand actions finish in that time.
 const redrawInterval = 100 * time.Millisecond
 
-// liveLines is the height of the live part.
+// liveLines is the maximum number of live lines.
 const liveLines = 5
 
-// Progress shows one run. It is a sched.Observer; its other methods may be called from any
-// goroutine. Finish must be called at the end, whatever happened, or the live lines stay on the
-// terminal.
+// Progress shows one run. It implements sched.Observer. Its other methods may be called from any
+// goroutine. Finish must be called at the end, or the live lines stay on the terminal.
 type Progress struct {
 	opts   Options
 	mode   Mode
@@ -75,7 +73,7 @@ type runningAction struct {
 
 var _ sched.Observer = (*Progress)(nil)
 
-// New makes a Progress. Nothing is written before the first event.
+// New returns a Progress. It writes nothing before the first event.
 func New(o Options) *Progress {
 	if o.Err == nil {
 		o.Err = os.Stderr
@@ -124,8 +122,8 @@ func (p *Progress) Start(total int) {
 	}
 }
 
-// tick calls do until quit closes, for the first time after one interval: a run with nothing to do
-// never flashes.
+// tick calls do at every interval until quit closes. The first call is after one interval, so a run
+// with nothing to do does not flash.
 func (p *Progress) tick(interval time.Duration, do func(now time.Time)) {
 	defer close(p.gone)
 	t := time.NewTicker(interval)
@@ -148,14 +146,14 @@ func (p *Progress) refresh(time.Time) {
 	p.redraw(nil)
 }
 
-// heartbeat is how often a log is looked at, silence how long it may say nothing: CI systems kill
-// what is silent for some minutes.
+// heartbeat is the interval at which Plain mode checks for silence. silence is the longest time
+// without a line, because CI systems kill jobs that print nothing for minutes.
 const (
 	heartbeat = 5 * time.Second
 	silence   = time.Minute
 )
 
-// stillRunning tells a silent log what has been running longest.
+// stillRunning writes the longest running action into a log that was silent for too long.
 func (p *Progress) stillRunning(now time.Time) {
 	if now.Sub(p.spoke) < silence || len(p.running) == 0 {
 		return
@@ -178,10 +176,10 @@ func (p *Progress) Started(a *graph.Action) {
 	}
 }
 
-// longAction is how long an action takes whose start a log tells.
+// longAction is the expected duration from which Plain mode announces the start of an action.
 const longAction = 30 * time.Second
 
-// startsLong is the line of an action that will take long; nil for another.
+// startsLong returns a line that announces a long action. It returns nil for other actions.
 func (p *Progress) startsLong(a *graph.Action) []byte {
 	about := ""
 	if d, known := p.forecast.expect(a); known && d >= longAction {
@@ -215,7 +213,7 @@ func (p *Progress) Finished(a *graph.Action, r sched.Result, done, total int) {
 	p.permanent(p.report(a, r))
 }
 
-// Diagnostic shows d. An error makes the finished event say that the run is not ok.
+// Diagnostic shows d. An error makes the finished event report ok: false.
 func (p *Progress) Diagnostic(d manifest.Diagnostic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +231,7 @@ func (p *Progress) Diagnostic(d manifest.Diagnostic) {
 	p.permanent([]byte(severity + ": " + Visible(d.Error()) + "\n"))
 }
 
-// Clear ends as Finish does, without a word.
+// Clear ends the run like Finish, but prints nothing.
 func (p *Progress) Clear() {
 	p.stop()
 	p.mu.Lock()
@@ -250,7 +248,7 @@ func (p *Progress) stop() {
 	}
 }
 
-// close leaves a text in place of the live lines.
+// close replaces the live lines with text.
 func (p *Progress) close(text []byte) {
 	p.drawn = false
 	p.running = nil
@@ -266,7 +264,7 @@ func (p *Progress) Finish(s sched.Summary, wall time.Duration) {
 	p.events.finished(s, p.errors == 0, wall)
 }
 
-// permanent writes text that stays, as one piece.
+// permanent writes text that is not redrawn, in one Write.
 func (p *Progress) permanent(text []byte) {
 	if len(text) > 0 {
 		p.spoke = time.Now()
@@ -274,7 +272,7 @@ func (p *Progress) permanent(text []byte) {
 	}
 }
 
-// redraw writes text above the live lines, which are shown only while a ticker runs.
+// redraw writes text above the live lines. The live lines are shown only while a ticker runs.
 func (p *Progress) redraw(text []byte) {
 	if !p.drawn {
 		p.live.draw(text, nil, p.columns())
@@ -292,7 +290,7 @@ func (p *Progress) columns() int {
 	return cols
 }
 
-// status are the live lines: a header, and what has been running longest.
+// status returns the live lines: a header, and the longest running actions.
 func (p *Progress) status(now time.Time, cols, rows int) []liveLine {
 	room := max(1, min(liveLines, rows-1))
 	lines := []liveLine{p.line(bold, p.header(now), cols)}
@@ -310,7 +308,8 @@ func (p *Progress) status(now time.Time, cols, rows int) []liveLine {
 	return lines
 }
 
-// line keeps the last column free: some terminals wrap as soon as it is written.
+// line builds a live line. It leaves the last column empty, because some terminals wrap when it is
+// written.
 func (p *Progress) line(i ink, text string, cols int) liveLine {
 	text = truncate(oneLine(text), cols-1)
 	if i == "" {
@@ -319,8 +318,8 @@ func (p *Progress) line(i ink, text string, cols int) liveLine {
 	return liveLine{text, p.ink(i, text)}
 }
 
-// header is "[12/17] 0:45, eta 0:12, 1 failed, 2 running, 9 cached": what is cut off on a narrow
-// terminal matters least.
+// header returns "[12/17] 0:45, eta 0:12, 1 failed, 2 running, 9 cached". The least important part
+// comes last, since a narrow terminal cuts the end off.
 func (p *Progress) header(now time.Time) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "[%d/%d] %s", p.done, p.total, clock(now.Sub(p.began)))

@@ -21,8 +21,8 @@ func describe(a *graph.Action) string {
 	return oneLine(s)
 }
 
-// fit is describe for so many columns. The kind, the end of the name and an architecture say most:
-// folders go first, then all architectures but one.
+// fit describes an action in at most cols columns. The kind, the end of the name and one
+// architecture matter most. Folders are dropped first, then the other architectures.
 func fit(a *graph.Action, cols int) string {
 	text := describe(a)
 	if textWidth(text) <= cols {
@@ -48,7 +48,7 @@ func fit(a *graph.Action, cols int) string {
 	return before + truncate(name, max(1, cols-textWidth(before+after))) + after
 }
 
-// report is what stays of a finished action; nil if nothing does.
+// report returns the permanent text of a finished action. nil means none.
 func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	switch {
 	case r.Status == sched.Failed:
@@ -75,11 +75,11 @@ func (p *Progress) report(a *graph.Action, r sched.Result) []byte {
 	return p.folded(b.Bytes(), said)
 }
 
-// longOutput is how many lines of a command a log of GitHub shows unfolded.
+// longOutput is the number of output lines that a GitHub log shows without folding.
 const longOutput = 10
 
-// folded is what a log of GitHub gets of a command that went well: a group if it is long, and no
-// line of it taken for a workflow command.
+// folded returns the text of a successful command for a GitHub log. Long output becomes a group,
+// and no line of it acts as a workflow command.
 func (p *Progress) folded(text, said []byte) []byte {
 	if !p.opts.GitHub {
 		return text
@@ -91,7 +91,7 @@ func (p *Progress) folded(text, said []byte) []byte {
 	return slices.Concat([]byte("::group::"), text, []byte("::endgroup::\n"))
 }
 
-// inert has GitHub take no line of a command's output for a workflow command.
+// inert stops GitHub from interpreting lines of the output as workflow commands.
 func (p *Progress) inert(text, said []byte) []byte {
 	if !p.opts.GitHub || !bytes.Contains(said, []byte("::")) {
 		return text
@@ -101,8 +101,8 @@ func (p *Progress) inert(text, said []byte) []byte {
 	return slices.Concat(head, fmt.Appendf(nil, "::stop-commands::%s\n", token), text[len(head):], fmt.Appendf(nil, "::%s::\n", token))
 }
 
-// hasLine reports whether an action that said nothing gets a line: on a terminal the live lines are
-// enough, elsewhere what ran does.
+// hasLine reports whether an action without output gets a line. On a terminal the live lines are
+// enough. A plain log gets a line for each action that ran.
 func (p *Progress) hasLine(s sched.Status) bool {
 	if p.opts.DryRun && s == sched.UpToDate {
 		return p.opts.Verbose && p.mode != None
@@ -113,8 +113,8 @@ func (p *Progress) hasLine(s sched.Status) bool {
 	return p.mode == Plain && s == sched.Ran
 }
 
-// settled says how an action came by its outputs without a process of this machine, or would come
-// by them.
+// settled returns how an action got its outputs without a local process, or would get them in a dry
+// run.
 func settled(s sched.Status, worker string, dry bool) string {
 	switch s {
 	case sched.Ran:
@@ -135,8 +135,9 @@ func settled(s sched.Status, worker string, dry bool) string {
 	return ""
 }
 
-// failure is all that a person needs to act: what failed, for which target and where that is
-// written, why it ran, the command to paste, and what it said. Nothing else. nil is nothing new.
+// failure returns what the user needs to fix the failure. That is the action, its target and
+// position, the reason why it ran, the command line and the output. It returns nil for a repeated
+// message.
 func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	of, again, news := p.failures.add(a, r)
 	if again && !news {
@@ -163,7 +164,7 @@ func (p *Progress) failure(a *graph.Action, r sched.Result) []byte {
 	return b.Bytes()
 }
 
-// about writes for whom a failed action ran, and how.
+// about writes the target, the reason and the command line of a failed action.
 func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 	field := func(name, value string) {
 		if value != "" {
@@ -179,7 +180,7 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 	if first := p.failures.reasons[a.Work.Driver]; first != "" {
 		why = first
 	}
-	if why != sched.NoRecord { // news only after an edit
+	if why != sched.NoRecord { // useful only after an edit
 		field("why", oneLine(why))
 	}
 	argv := r.Argv
@@ -187,19 +188,19 @@ func (p *Progress) about(b *bytes.Buffer, a *graph.Action, r sched.Result) {
 		argv = a.Argv
 	}
 	if a.Intermediate {
-		argv = a.Driver().Argv // the files of a part are gone
+		argv = a.Driver().Argv // the intermediate files no longer exist
 	}
 	field("command", Visible(ShellQuote(argv)))
 }
 
-// summary is the last line, or "" if nothing needs to be said.
+// summary returns the last line of a run. "" means that there is nothing to report.
 func (p *Progress) summary(s sched.Summary, wall time.Duration) string {
 	took := brief(wall)
 	good := s.Failed == 0 && s.Skipped == 0 && !s.Interrupted
 	switch {
 	case good && (p.opts.Quiet || p.errors > 0):
 		return ""
-	case good && s.Actions == 0: // prebuilt files and libraries of headers alone
+	case good && s.Actions == 0: // only prebuilt files and header-only libraries
 		return "kbuild: nothing to do\n"
 	case good && s.Ran == 0 && s.Cached == 0:
 		return fmt.Sprintf("kbuild: nothing to do (%s up to date)\n", graph.Count(s.Actions, "action"))
@@ -211,10 +212,10 @@ func (p *Progress) summary(s sched.Summary, wall time.Duration) string {
 	return fmt.Sprintf("kbuild: %s in %s\n", p.counts(s, true), took)
 }
 
-// counts lists what happened, without zeros. After a failure the bad comes first.
+// counts lists the non-zero counts. After a failure the bad ones come first.
 func (p *Progress) counts(s sched.Summary, badFirst bool) string {
 	if n := len(p.failures.list); n > 0 {
-		s.Failed = n // of a command, all passes are one failure
+		s.Failed = n // count a command once, not once per pass
 	}
 	type part struct {
 		n    int
@@ -230,7 +231,7 @@ func (p *Progress) counts(s sched.Summary, badFirst bool) string {
 	}
 	var words []string
 	for _, q := range parts {
-		if q.n > 0 && q.word == "would run" { // an output that comes out as it was stops what waits for it
+		if q.n > 0 && q.word == "would run" { // unchanged outputs stop dependents
 			words = append(words, fmt.Sprintf("up to %d would run", q.n))
 		} else if q.n > 0 {
 			words = append(words, fmt.Sprintf("%d %s", q.n, q.word))

@@ -7,18 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Screen is a text on a terminal that is shown anew in place, and the keys that are typed
-// meanwhile.
+// Screen is a text that is redrawn in place on a terminal, with the keys that the user types.
 type Screen struct {
-	Keys <-chan byte // closed when there are none any more
+	Keys <-chan byte // closed at the end of input
 
 	live   live
 	out    any
 	in     *os.File
-	before *unix.Termios // of in; nil if it was left alone
+	before *unix.Termios // of in; nil if unchanged
 }
 
-// OpenScreen makes a screen of a terminal. It is nil if out is none, or one that cannot redraw.
+// OpenScreen returns a Screen on a terminal. It returns nil if out cannot redraw.
 func OpenScreen(in *os.File, out any) *Screen {
 	w, ok := out.(*os.File)
 	if !ok || Auto.resolve(IsTerminal(out), os.Getenv) != TTY {
@@ -29,7 +28,7 @@ func OpenScreen(in *os.File, out any) *Screen {
 	s.Keys = keys
 	if t, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS); err == nil {
 		before := *t
-		t.Lflag &^= unix.ICANON | unix.ECHO // each key at once, and Ctrl-C as ever
+		t.Lflag &^= unix.ICANON | unix.ECHO // deliver each key immediately; keep Ctrl-C
 		t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
 		if unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, t) == nil {
 			s.before = &before
@@ -48,7 +47,7 @@ func OpenScreen(in *os.File, out any) *Screen {
 	return s
 }
 
-// Show replaces what the screen shows. What the terminal has no room for is left out.
+// Show replaces the text. Text that does not fit on the terminal is cut off.
 func (s *Screen) Show(text string) {
 	cols, rows := windowSize(s.out)
 	s.show(text, cols, rows)
@@ -67,7 +66,7 @@ func (s *Screen) show(text string, cols, rows int) {
 	s.live.draw(nil, shown, cols)
 }
 
-// Close leaves what is shown, and the terminal as it was.
+// Close leaves the text on the terminal and restores the terminal's settings.
 func (s *Screen) Close() {
 	s.live.w.Write([]byte("\n"))
 	if s.before != nil {

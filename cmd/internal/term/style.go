@@ -9,11 +9,11 @@ import (
 	"github.com/kbuild-dev/kbuild/cmd/internal/messages"
 )
 
-// Mode is how progress is shown.
+// Mode selects how progress is shown.
 type Mode string
 
-// The modes of --progress. Auto is TTY on a terminal that can move its cursor and is none of a CI
-// system, else Plain.
+// The values of --progress. Auto means TTY on a terminal that can move its cursor, outside CI
+// systems. Otherwise it means Plain.
 const (
 	Auto  Mode = "auto"
 	TTY   Mode = "tty"
@@ -21,7 +21,8 @@ const (
 	None  Mode = "none" // failures, output of commands and the summary only
 )
 
-// resolve settles Auto. A dumb terminal cannot redraw, whatever was asked for.
+// resolve replaces Auto by a concrete mode. A dumb terminal cannot redraw, so TTY becomes Plain
+// there.
 func (m Mode) resolve(isTerminal bool, env func(string) string) Mode {
 	switch {
 	case m == TTY && env("TERM") == "dumb":
@@ -34,9 +35,9 @@ func (m Mode) resolve(isTerminal bool, env func(string) string) Mode {
 	return Plain
 }
 
-// Color decides on colour: --color first, then NO_COLOR (https://no-color.org), then CLICOLOR_FORCE
-// and CLICOLOR, of which 0 is no (https://bixense.com/clicolors), then whether a terminal is there.
-// Diagnostics use it too.
+// Color reports whether to use colour. --color comes first, then NO_COLOR (https://no-color.org),
+// then CLICOLOR_FORCE and CLICOLOR (https://bixense.com/clicolors), then whether the output is a
+// terminal.
 func Color(flag string, isTerminal bool, env func(string) string) bool {
 	switch flag {
 	case "always":
@@ -53,7 +54,8 @@ func Color(flag string, isTerminal bool, env func(string) string) bool {
 	return isTerminal && env("CLICOLOR") != "0" && env("TERM") != "dumb"
 }
 
-// InCI reports a log of a CI system: some give builds a terminal that nobody sits at.
+// InCI reports whether a CI system runs kbuild. Some of them provide a terminal that nobody
+// watches.
 func InCI(env func(string) string) bool {
 	v := env("CI")
 	return v != "" && v != "0" && v != "false"
@@ -81,8 +83,8 @@ func (p *Progress) ink(i ink, s string) string {
 	return string(i) + s + reset
 }
 
-// commandOutput prepares what a command said: whole lines, and no escape sequences where colour is
-// not wanted (logs, pipes). A carriage return would overwrite what stands before it.
+// commandOutput converts a command's output into whole lines. Without color it removes escape
+// sequences. It normalizes line ends, since a carriage return overwrites the text before it.
 func commandOutput(out []byte, color bool) []byte {
 	if !color {
 		out = messages.Escapes().ReplaceAll(out, nil)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heedSuspension clears the live lines when the user suspends kbuild (Ctrl-Z): the shell writes
-// there, and what it wrote must not be overwritten when kbuild goes on.
+// heedSuspension clears the live lines when the user suspends kbuild (Ctrl-Z). The shell then
+// writes to the terminal, and kbuild must not overwrite that text when it continues.
 func (p *Progress) heedSuspension(quit <-chan struct{}) {
 	suspended := make(chan os.Signal, 1)
 	signal.Notify(suspended, unix.SIGTSTP)
@@ -29,7 +29,7 @@ func (p *Progress) heedSuspension(quit <-chan struct{}) {
 	}()
 }
 
-// suspend clears the live lines and stops; they are drawn below what came meanwhile.
+// suspend clears the live lines and calls stop. Afterwards they are drawn below the newer text.
 func (p *Progress) suspend(stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,9 +37,9 @@ func (p *Progress) suspend(stop func()) {
 	stop()
 }
 
-// orphaned reports that no shell would have kbuild go on: the nearest ancestor in another process
-// group is of another session, or there is none. The kernel spares such processes SIGTSTP, and Go
-// cannot give that signal its default meaning back.
+// orphaned reports whether no shell could resume kbuild. That is so if the nearest ancestor in
+// another process group belongs to another session, or if there is none. The kernel does not stop
+// such processes on SIGTSTP, but Go cannot restore the default action of that signal.
 func orphaned() bool {
 	group, err := unix.Getpgid(0)
 	session, err2 := unix.Getsid(0)
@@ -57,12 +57,12 @@ func orphaned() bool {
 	return true
 }
 
-// parentOf is the parent of a process; 0 if it is not known.
+// parentOf returns the parent of a process. 0 means unknown.
 func parentOf(pid int) (parent int) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %s %d", new(string), &parent) // the name before it may hold anything
+	fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %s %d", new(string), &parent) // the name may contain anything
 	return parent
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Trace records a run for --trace, in the Chrome trace event format that Perfetto opens
-// (https://ui.perfetto.dev): one thread for each job slot, one slice for each process, instants for
-// what came from the cache, and a counter of running processes. It is a sched.Observer.
+// Trace records a run for --trace in the Chrome trace event format, which Perfetto opens
+// (https://ui.perfetto.dev). It has one thread per job slot and one slice per process. Restored
+// outputs are instants. A counter shows the running processes. Trace implements sched.Observer.
 type Trace struct {
 	file string
 
 	mu     sync.Mutex
 	begin  time.Time
 	events []traceEvent
-	slots  []*traceEvent // by job slot; nil is free
+	slots  []*traceEvent // by job slot; nil means free
 	open   map[graph.ActionID]int
 }
 
@@ -39,7 +39,7 @@ type traceEvent struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// The one process of a trace; thread 0 holds what needed no process, slots count from 1.
+// A trace has one process. Thread 0 holds actions without a process; job slots start at 1.
 const (
 	tracePID     = 1
 	settledTrack = 0
@@ -47,7 +47,7 @@ const (
 
 var _ sched.Observer = (*Trace)(nil)
 
-// NewTrace makes a Trace that Finish writes to file.
+// NewTrace returns a Trace that Finish writes to file.
 func NewTrace(file string) *Trace {
 	return &Trace{file: file, begin: time.Now(), open: map[graph.ActionID]int{}}
 }
@@ -61,7 +61,7 @@ func (t *Trace) Start(int) {
 
 func (t *Trace) now() int64 { return time.Since(t.begin).Microseconds() }
 
-// Started implements sched.Observer: the action takes the lowest free slot.
+// Started implements sched.Observer. The action takes the lowest free slot.
 func (t *Trace) Started(a *graph.Action) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *Trace) Started(a *graph.Action) {
 	t.count()
 }
 
-// category has the kind and the lane of an action: Perfetto filters by either.
+// category returns the kind and the lane of an action. Perfetto can filter by either.
 func category(a *graph.Action) string { return string(a.Kind) + "," + string(a.Kind.Info().Lane) }
 
 func traceArgs(a *graph.Action) map[string]any {
@@ -110,8 +110,8 @@ func (t *Trace) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	t.close(slot, string(r.Status))
 }
 
-// settled marks what came from the cache or failed without a process. The rest took no time worth a
-// mark.
+// settled adds an instant for an action that was restored or failed without a process. Other
+// actions take no measurable time.
 func (t *Trace) settled(a *graph.Action, r sched.Result) {
 	if r.Status != sched.Cached && r.Status != sched.Failed {
 		return
@@ -142,7 +142,7 @@ func (t *Trace) count() {
 	t.events = append(t.events, traceEvent{Name: "running", Phase: "C", TS: t.now(), PID: tracePID, Args: map[string]any{"processes": n}})
 }
 
-// Finish writes the file, whole or not at all. What still runs ends here, as "interrupted".
+// Finish writes the file atomically. Actions that still run end as "interrupted".
 func (t *Trace) Finish() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,7 +165,7 @@ func (t *Trace) Finish() error {
 	return nil
 }
 
-// metadata names the process and its threads, and keeps the slots in order.
+// metadata names the process and its threads, and fixes the order of the threads.
 func (t *Trace) metadata() []traceEvent {
 	meta := func(tid int, name string, args map[string]any) traceEvent {
 		return traceEvent{Name: name, Phase: "M", PID: tracePID, TID: tid, Args: args}
@@ -182,8 +182,7 @@ func (t *Trace) metadata() []traceEvent {
 	return list
 }
 
-// ReplaceFile has a reader see the old text or the new one. A device such as /dev/stdout is written
-// in place.
+// ReplaceFile replaces a file atomically. A device such as /dev/stdout is written in place.
 func ReplaceFile(file string, text []byte) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(file, text, 0o666)
@@ -194,7 +193,7 @@ func ReplaceFile(file string, text []byte) error {
 	})
 }
 
-// Tee passes events on to several observers, in order.
+// Tee forwards events to several observers, in order.
 type Tee []sched.Observer
 
 // Start implements sched.Observer.

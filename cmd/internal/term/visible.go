@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// What comes from elsewhere, the names in a bundle or an archive, those of files and symbols, may
-// hold control characters, which make a terminal move its cursor, change its title or answer as if
-// somebody typed. They are shown as escapes. What compilers say is their business: they are tools
-// of this machine and may colour it.
+// Names in a bundle or an archive, file names and symbols are untrusted input. Their control
+// characters could move the cursor, change the title or make the terminal send input. They are
+// therefore shown as escapes. The output of compilers is trusted: it comes from local tools and may
+// contain colour.
 
-// Visible spells the control characters of a text out, \x1b for one, but for newlines and tabs.
+// Visible escapes the control characters of a text, such as \x1b. It keeps newlines and tabs.
 func Visible(s string) string { return spelled(s, "\n\t") }
 
-// Name is Visible for a name, which has no lines.
+// Name is Visible for a name, which has no newlines or tabs.
 func Name(s string) string { return spelled(s, "") }
 
 func spelled(s, kept string) string {
@@ -41,13 +41,13 @@ func spelled(s, kept string) string {
 	return b.String()
 }
 
-// ShellQuote spells a command line so that it can be pasted into a POSIX shell.
+// ShellQuote formats a command line so that a user can paste it into a POSIX shell.
 func ShellQuote(argv []string) string {
 	words := make([]string, len(argv))
 	for i, arg := range argv {
 		words[i] = quoteWord(arg)
 		if i == 0 && strings.Contains(arg, "=") && words[i] == arg {
-			words[i] = "'" + arg + "'" // else the shell would take it for an assignment
+			words[i] = "'" + arg + "'" // else a shell reads it as an assignment
 		}
 	}
 	return strings.Join(words, " ")
@@ -60,8 +60,8 @@ func quoteWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// special reports characters that mean something to a shell. Bytes above ASCII do not, but blanks
-// among them would vanish for a reader.
+// special reports whether a character needs quoting in a shell. Non-ASCII characters do not, but
+// blanks among them would be invisible without quotes.
 func special(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':

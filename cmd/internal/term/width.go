@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// windowSize asks the terminal behind w for its columns and rows. 80 by 24 is the answer where
-// there is none to ask, or where it does not know (a serial line, some CI consoles).
+// windowSize queries the terminal behind w for its columns and rows. It returns 80 by 24 if w is
+// not a terminal, or if the terminal does not know (a serial line, some CI consoles).
 func windowSize(w any) (cols, rows int) {
 	cols, rows = 80, 24
 	f, ok := w.(*os.File)
@@ -23,7 +23,7 @@ func windowSize(w any) (cols, rows int) {
 	return
 }
 
-// runeWidth is how many columns a character takes.
+// runeWidth returns the number of columns of a character.
 func runeWidth(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
 		return 0
@@ -41,7 +41,7 @@ func textWidth(s string) (n int) {
 	return n
 }
 
-// truncate cuts s to limit columns. The cut shows as an ellipsis.
+// truncate cuts s to limit columns and marks the cut with an ellipsis.
 func truncate(s string, limit int) string {
 	if textWidth(s) <= limit {
 		return s
@@ -58,7 +58,7 @@ func truncate(s string, limit int) string {
 	return s
 }
 
-// oneLine replaces control characters, which would move the cursor, and broken UTF-8.
+// oneLine replaces control characters, which could move the cursor, and invalid UTF-8.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

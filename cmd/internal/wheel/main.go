@@ -1,7 +1,6 @@
-// Command wheel writes a wheel of kbuild for pip: the programs of a folder, the package of CMake
-// and a little Python. It is run by `make wheel`, and knows what a wheel looks like and nothing of
-// what is in it. It is Go, as what it packs: that Go is there, and a Python with a module that
-// writes wheels need not be.
+// Command wheel builds a wheel of kbuild for pip: the programs of a folder, the CMake package and
+// some Python. `make wheel` runs it. It knows the wheel format, and not what it packs. It is
+// written in Go because the build needs Go anyway; a Python with a wheel module might be missing.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	}
 }
 
-// write writes the wheel and names it.
+// write writes the wheel and prints its name.
 func (w *wheel) write(programs, cmake, out string) error {
 	err := w.modules()
 	if err != nil {
@@ -63,7 +62,7 @@ func (w *wheel) write(programs, cmake, out string) error {
 	return os.WriteFile(name, data, 0o644)
 }
 
-// each hands over the files of a folder in the order of their names.
+// each calls f for the files of a folder, sorted by name.
 func each(dir string, f func(name string, data []byte)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

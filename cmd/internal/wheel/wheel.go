@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// wheel is a Python distribution: what pip install copies into an environment. Its format is PyPA's
+// wheel is a Python distribution that pip installs into an environment. The format is PyPA's
 // "binary distribution format" (PEP 427).
 type wheel struct {
-	version  string // as Python compares it
+	version  string // in Python's version scheme
 	platform string // x86_64, aarch64
 	files    []file
 }
@@ -29,26 +29,26 @@ type file struct {
 	data []byte
 }
 
-// python are the modules of the wheel: the package kbuild.
+// python holds the modules of the Python package kbuild.
 //
 //go:embed python/*.py
 var python embed.FS
 
 const program, plain fs.FileMode = 0o755, 0o644
 
-// tags say which systems can use the wheel. The programs are static: what asks for a glibc is nvcc,
-// which needs 2.17.
+// tags returns the platforms that can use the wheel. The programs are static. The glibc 2.17
+// requirement comes from nvcc.
 func (w *wheel) tags() []string {
 	return []string{"py3-none-manylinux2014_" + w.platform, "py3-none-manylinux_2_17_" + w.platform}
 }
 
-// name is the file name, which pip reads.
+// name returns the file name, which pip parses.
 func (w *wheel) name() string {
 	return "kbuild-" + w.version + "-py3-none-manylinux2014_" + w.platform + ".manylinux_2_17_" + w.platform + ".whl"
 }
 
-// script is a program that gets into the bin folder of the environment as it is. Entry points of
-// Python would start an interpreter each time.
+// script adds a program, which pip copies unchanged to the environment's bin folder. A Python entry
+// point would start an interpreter for each call.
 func (w *wheel) script(name string, data []byte) {
 	w.add("kbuild-"+w.version+".data/scripts/"+name, program, data)
 }
@@ -57,7 +57,7 @@ func (w *wheel) add(name string, mode fs.FileMode, data []byte) {
 	w.files = append(w.files, file{name, mode, data})
 }
 
-// modules adds the package kbuild of Python.
+// modules adds the Python package kbuild.
 func (w *wheel) modules() error {
 	return fs.WalkDir(python, "python", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -69,7 +69,8 @@ func (w *wheel) modules() error {
 	})
 }
 
-// describe adds what pip reads: the description, and the list of all files with their digests.
+// describe adds the metadata for pip: the description, and the list of all files with their
+// digests.
 func (w *wheel) describe(readme, license []byte) {
 	info := "kbuild-" + w.version + ".dist-info/"
 	metadata := "Metadata-Version: 2.1\nName: kbuild\nVersion: " + w.version + "\nSummary: Builds multi-architecture GPU programs with link-time optimisation\n" +
@@ -88,8 +89,8 @@ func (w *wheel) describe(readme, license []byte) {
 	w.add(info+"RECORD", plain, record.Bytes()) // last, as the format recommends
 }
 
-// pack is the archive. It has no times and no users of this machine, so that the same files give
-// the same bytes.
+// pack returns the archive. It contains no timestamps and no users, so equal files give equal
+// bytes.
 func (w *wheel) pack() ([]byte, error) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
@@ -108,9 +109,9 @@ func (w *wheel) pack() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// pythonVersion is what `git describe` says, in the order of Python: a commit behind a tag comes
-// before the next release, and has its own name behind a plus, with which no index takes it. next
-// is the release to come.
+// pythonVersion converts the output of `git describe` to Python's version scheme. A commit after a
+// tag sorts before the next release. Its name after a plus keeps package indexes from accepting it.
+// next is the next release.
 func pythonVersion(described, next string) string {
 	tag := regexp.MustCompile(`^v?(\d+(?:\.\d+)+)$`).FindStringSubmatch(described)
 	if tag != nil {
