@@ -12,18 +12,23 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Request is what a build is asked for.
+// Request describes a build.
 type Request struct {
-	Targets []string                                                       // names of targets, sources and outputs; none are the default ones
-	Select  func(*Project) ([]graph.ActionID, error)                       // what to build in place of what Targets stand for
-	Brief   bool                                                           // where there is nothing to do, that is all the front wants to tell
-	Ran     func(context.Context, *Project, *Tree, []graph.ActionID) error // what else is to be done when the actions have run
-	Good    func(*Project, []graph.ActionID) error                         // where all went well, before the end is told
-	Done    func(*Project, []graph.ActionID) error                         // where all went well, after the end was told
+	// names of targets, sources and outputs; none means the default targets
+	Targets []string
+	Select  func(*Project) ([]graph.ActionID, error) // selects what to build, in place of Targets
+	// the build may end early, without a complete plan, if nothing or little changed
+	Brief bool
+	// is called after the actions have run
+	Ran func(context.Context, *Project, *Tree, []graph.ActionID) error
+	// is called after every action succeeded, before the summary is printed
+	Good func(*Project, []graph.ActionID) error
+	// is called after every action succeeded and the summary was printed
+	Done func(*Project, []graph.ActionID) error
 }
 
-// Build brings targets up to date. The error is of the engine; of actions that failed the summary
-// tells.
+// Build brings targets up to date. The error is the engine's; the summary reports the actions that
+// failed.
 func (w *Workspace) Build(req Request) (sched.Summary, error) {
 	if fault := manifest.Untrusted(w.Manifest); fault != nil {
 		w.diagnose(manifest.Diagnostics{*fault})
@@ -36,16 +41,17 @@ func (w *Workspace) Build(req Request) (sched.Summary, error) {
 	return w.retry(func(anew bool) (sched.Summary, string, error) { return w.build(req, v, anew) })
 }
 
-// mostTurns is how often a build is done again because a compiler was taken apart wrongly. Each
-// turn finds a question that this process did not know of, so that it ends by itself; this is for
-// what nobody thought of.
+// mostTurns limits how often a build is retried because a dry run was misparsed. Each retry finds a
+// dry run that this process did not know to be misparsed, so the retries end by themselves. The
+// limit is for cases that we did not foresee.
 const mostTurns = 32
 
-// planAgain is what a build of a part of the last plan gives for a compiler that was misparsed: a
-// plan tells which, and who must know.
+// planAgain is returned by a build of a part of the last plan, in place of the misparsed compiler.
+// Only a full plan identifies that compiler.
 const planAgain = "the last plan"
 
-// retry builds, and once more where a compiler was taken apart wrongly, with it as one command.
+// retry builds. It builds again if a dry run was misparsed, with that compiler unsplit, or if
+// commands wrote other files than the plan expects.
 func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed string, err error)) (sched.Summary, error) {
 	anew := false
 	for turn := 1; ; turn++ {
@@ -59,8 +65,9 @@ func (w *Workspace) retry(build func(anew bool) (sum sched.Summary, misparsed st
 	}
 }
 
-// build builds once: it looks at the tree, locks it, takes what changes affect of the last plan or
-// else plans, runs that, and leaves what the next build needs to know. anew makes a plan.
+// build builds once. It scans the tree, locks it, and runs the part of the last plan that changes
+// affect, or else makes a plan and runs that. It stores what the next build needs. anew forces a
+// new plan.
 func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, misparsed string, err error) {
 	var last *scan
 	if !anew && req.Brief {
@@ -93,7 +100,7 @@ func (w *Workspace) build(req Request, v *view, anew bool) (sum sched.Summary, m
 	return p.build(req, v, t, want)
 }
 
-// choose plans, and takes what is to be built.
+// choose plans, and selects what to build.
 func (w *Workspace) choose(req Request) (*Project, []graph.ActionID, error) {
 	if req.Select == nil {
 		return w.PlanFor(req.Targets)
@@ -112,7 +119,7 @@ func (w *Workspace) buildPart(part *partialPlan, lock *run.Lock) (sum sched.Summ
 	r := w.begin(t, part.want)
 	defer r.End()
 	sum, dirty, err := r.run(part.graph, part.want, t.Runner)
-	if rest := part.actions - sum.Actions; rest > 0 { // nothing that they look at has changed
+	if rest := part.actions - sum.Actions; rest > 0 { // no input of these has changed
 		sum.Actions += rest
 		sum.UpToDate += rest
 	}
@@ -181,16 +188,16 @@ func (p *Project) build(req Request, v *view, t *Tree, want []graph.ActionID) (s
 	return sum, misparsed, err
 }
 
-// watched is a run of the scheduler.
+// watched is a run of the scheduler that the engine observes.
 type watched struct {
 	*Run
 	sched.Observer
-	ended  []bool // well, by action
+	ended  []bool // whether an action ended well, by its ID
 	last   LastBuild
-	chosen *chosenFiles // while commands run that choose their files
+	chosen *chosenFiles // set while commands with dynamic outputs run
 }
 
-// begin has the front make ready for a run.
+// begin has the UI prepare a run, and adds the engine's options.
 func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 	r := w.Front.Begin(t, want)
 	r.Options.Pools, r.Options.Memory, r.Options.Cost = t.Runner.Graph.Pools, t.peaks().of, t.cost
@@ -198,7 +205,7 @@ func (w *Workspace) begin(t *Tree, want []graph.ActionID) *watched {
 		r.Options.Elsewhere, r.Options.Overdue = w.RemoteJobs, t.overdue
 	}
 	if t.shared != nil {
-		r.Options.Checks = remote.Checks // which wait for the server, most of the time
+		r.Options.Checks = remote.Checks // they wait for the server most of the time
 	}
 	t.Runner.Warn = func(text string) { r.Diagnose(manifest.Diagnostic{Severity: manifest.Warning, Summary: text}) }
 	return &watched{Run: r, Observer: r.Observer, ended: make([]bool, len(t.Runner.Graph.Actions)), last: LastBuild{Began: w.Begun}}
@@ -214,7 +221,8 @@ func (r *watched) Finished(a *graph.Action, res sched.Result, done, total int) {
 	r.Observer.Finished(a, res, done, total)
 }
 
-// tell shows lines at the end of a run. Where something failed, that stands there.
+// tell shows lines at the end of a run. It shows none if an action failed or the user interrupted
+// the run.
 func (r *watched) tell(lines []string, sum sched.Summary) {
 	if sum.Failed > 0 || sum.Interrupted {
 		return
@@ -224,7 +232,7 @@ func (r *watched) tell(lines []string, sum sched.Summary) {
 	}
 }
 
-// run runs what want needs. dirty are the actions that are not up to date then.
+// run runs what want needs. dirty are the actions that are not up to date afterwards.
 func (r *watched) run(g *graph.Graph, want []graph.ActionID, runner sched.Runner) (sum sched.Summary, dirty []graph.ActionID, err error) {
 	sum, err = sched.Run(r.Context, g, want, r.Options, runner, r)
 	for _, id := range g.Closure(want) {

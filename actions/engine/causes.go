@@ -8,10 +8,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// attribute says for each of ids, which are in the order of a closure, what it runs for in the end:
-// a change of the user's, not that of a file between two passes. own is why one runs by itself; ran
-// reports those that run or were restored. What one waits for it runs for: all that those do which
-// make what it reads.
+// attribute returns the causes of each of ids, which are in the order of a closure. A cause is a
+// change by the user, not a change of a file between two passes. own returns why an action runs by
+// itself. ran reports whether an action ran or was restored. An action without a reason of its own
+// has the causes of the actions that it depends on.
 func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []string, ran func(graph.ActionID) bool) map[graph.ActionID][]string {
 	causes := map[graph.ActionID][]string{}
 	for _, id := range ids {
@@ -25,8 +25,8 @@ func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []
 			case made && ran(maker):
 				of = append(of, causes[maker]...)
 			case g.Actions[id].Driver().Argv != nil && strings.HasPrefix(why, "argument ") && slices.ContainsFunc(g.Deps(id), ran):
-				// A pass has words for each architecture: those of one that is new came with what
-				// makes its code.
+				// A pass has arguments for each architecture. Those of a new architecture came with
+				// the passes that build its code.
 			default:
 				of = append(of, why)
 			}
@@ -42,8 +42,8 @@ func attribute(g *graph.Graph, ids []graph.ActionID, own func(graph.ActionID) []
 	return causes
 }
 
-// makerOf is what makes an input of id, if anything does. A file between two passes is named
-// without its folder.
+// makerOf returns the action that writes an input of id, if there is one. A file between two passes
+// is named without its folder.
 func makerOf(g *graph.Graph, id graph.ActionID, file string) (graph.ActionID, bool) {
 	if maker, made := g.Producer(file); made {
 		return maker, true
@@ -58,7 +58,7 @@ func makerOf(g *graph.Graph, id graph.ActionID, file string) (graph.ActionID, bo
 	return 0, false
 }
 
-// inputOf is the file that a reason names: "a.o changed", "new: input a.o".
+// inputOf returns the file that a reason names: "a.o changed", "new: input a.o".
 func inputOf(why string) string {
 	for _, before := range []string{"new: input ", "no longer: input "} {
 		if file, ok := strings.CutPrefix(why, before); ok {
@@ -69,13 +69,13 @@ func inputOf(why string) string {
 	return file
 }
 
-// A Cause is a change, and what runs for it.
+// A Cause is a change, and the actions that run for it.
 type Cause struct {
 	Why     string
-	Actions []int // that run for it, by their place in the list
+	Actions []int // by their index in the list
 }
 
-// causesOf groups a list of actions by what they run for: what most of them run for first.
+// causesOf groups a list of actions by their causes. The cause with the most actions comes first.
 func causesOf(of [][]string) (list []Cause) {
 	at := map[string]int{}
 	for i, causes := range of {
@@ -93,7 +93,7 @@ func causesOf(of [][]string) (list []Cause) {
 	return joinCauses(list)
 }
 
-// joinCauses makes one of those that the same actions run for: "a.h changed, b.h changed".
+// joinCauses joins causes that have the same actions: "a.h changed, b.h changed".
 func joinCauses(list []Cause) (out []Cause) {
 	for _, c := range list {
 		if i := slices.IndexFunc(out, func(o Cause) bool { return slices.Equal(o.Actions, c.Actions) }); i >= 0 {
@@ -105,8 +105,8 @@ func joinCauses(list []Cause) (out []Cause) {
 	return out
 }
 
-// WouldRunFor says of explained actions, by their place in the list, what those that would run
-// would run for.
+// WouldRunFor returns the causes of the explained actions that would run, and the causes of each
+// action by its index in the list.
 func WouldRunFor(g *graph.Graph, list []execute.Explanation) ([]Cause, [][]string) {
 	at := map[graph.ActionID]int{}
 	ids := make([]graph.ActionID, len(list))

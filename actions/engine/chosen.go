@@ -10,21 +10,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A command may choose the names of the files that it writes (graph.Collect). A plan is made with
-// the names that it chose the last time. So such commands run before all else that a build does;
-// where one then has other names, or had none before, the manifest is read and planned again.
+// A command may choose the names of the files that it writes (graph.Collect): it has dynamic
+// outputs. A plan is made with the names of the command's last run. So such commands run before all
+// other actions of a build. If a command then chooses other names, or had none before, the engine
+// reads the manifest and plans again.
 
-// otherFiles is what a build gives whose commands wrote other files than it was planned for.
+// otherFiles is returned by a build whose commands wrote other files than the plan expects.
 const otherFiles = "other files"
 
-// chosenFiles is what a build knows of such commands, over all its plans.
+// chosenFiles tracks the commands with dynamic outputs of a build, over all its plans.
 type chosenFiles struct {
 	building bool
-	mayRun   bool                    // they have not run in this build, and can
-	ended    map[string]sched.Status // of what ran before the rest, by first output
+	mayRun   bool                    // they have not run in this build, and may run
+	ended    map[string]sched.Status // of actions that ran before the rest, by first output
 }
 
-// note keeps how an action ended.
+// note stores how an action ended, if it ran or was restored.
 func (c *chosenFiles) note(a *graph.Action, status sched.Status) {
 	if c.ended == nil {
 		c.ended = map[string]sched.Status{}
@@ -34,7 +35,8 @@ func (c *chosenFiles) note(a *graph.Action, status sched.Status) {
 	}
 }
 
-// count puts what ran before the rest into the sum of a run of want, in which it was up to date.
+// count adjusts the summary of a run of want. In that run the actions that had run before the rest
+// are up to date.
 func (c *chosenFiles) count(sum *sched.Summary, g *graph.Graph, want []graph.ActionID) {
 	if len(c.ended) == 0 {
 		return
@@ -49,7 +51,7 @@ func (c *chosenFiles) count(sum *sched.Summary, g *graph.Graph, want []graph.Act
 	}
 }
 
-// collects are the actions of such commands among ids; of all if that is nil.
+// collects returns the actions with dynamic outputs among ids, or among all actions if ids is nil.
 func (p *Project) collects(ids []graph.ActionID) (out []graph.ActionID) {
 	for _, a := range p.Graph.Actions {
 		if a.Work.Collect != nil && (ids == nil || slices.Contains(ids, a.ID)) {
@@ -59,8 +61,8 @@ func (p *Project) collects(ids []graph.ActionID) (out []graph.ActionID) {
 	return out
 }
 
-// settle runs the commands that want needs and that choose their files. again says that there must
-// be another plan; ok, that the rest can run.
+// settle runs the actions with dynamic outputs that want needs. again reports that their outputs
+// changed, so that the caller must plan again. ok reports that the rest can run.
 func (p *Project) settle(r *watched, want []graph.ActionID, runner sched.Runner) (sum sched.Summary, again, ok bool, err error) {
 	if p.w.DryRun || len(p.Chosen) == 0 {
 		return sum, false, true, nil
@@ -83,12 +85,12 @@ func (p *Project) settle(r *watched, want []graph.ActionID, runner sched.Runner)
 	return sum, false, true, nil
 }
 
-// needsOneOf reports that an action needs another one of some.
+// needsOneOf reports whether an action depends on another one of others.
 func (p *Project) needsOneOf(id graph.ActionID, others []graph.ActionID) bool {
 	return slices.ContainsFunc(p.Graph.Closure([]graph.ActionID{id}), func(d graph.ActionID) bool { return d != id && slices.Contains(others, d) })
 }
 
-// hasChosen reports that the plan is for the files that the command of a has written.
+// hasChosen reports whether the plan has the files that the command of a wrote.
 func (p *Project) hasChosen(a *graph.Action) bool {
 	text, err := regular.Read(cache.Absolute(p.Root, a.Outputs[0]))
 	if err != nil {

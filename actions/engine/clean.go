@@ -15,18 +15,19 @@ import (
 )
 
 // Clean removes what kbuild has written into a build tree: the outputs that the database and the
-// lists beside it know of, what --keep has put there, the folder .kbuild, and the folders that are
-// empty then. Whatever else is there stays, and is named: nobody else knows whether it can be made
-// again. Links are not followed out of the tree.
+// lists beside it name, the files of --keep, the folder .kbuild, and the folders that are empty
+// then. It keeps and reports all other files, since kbuild cannot know whether they can be built
+// again. It does not follow links out of the tree.
 
-// Cleaned is what Clean did to a build tree, or would do.
+// Cleaned is what Clean did to a build tree, or would do in a dry run.
 type Cleaned struct {
-	Dir    string
-	Others []string // what kbuild did not write: files, and folders of which it knows nothing, with a slash
+	Dir string
+	// files that kbuild did not write, and folders that it does not know, with a slash
+	Others []string
 }
 
-// Clean removes what kbuild has written into the build tree of the project, and those of profiles
-// in it. The cache stays.
+// Clean removes what kbuild has written into the build tree of the project, and into the trees of
+// profiles in it. The cache stays.
 func (w *Workspace) Clean() (cleaned []Cleaned, err error) {
 	p, err := w.Load()
 	if err != nil {
@@ -50,13 +51,13 @@ func (w *Workspace) Clean() (cleaned []Cleaned, err error) {
 	return cleaned, nil
 }
 
-// isFolder reports a folder that is no link to one.
+// isFolder reports whether name is a folder, and not a link to one.
 func isFolder(name string) bool {
 	info, err := os.Lstat(name)
 	return err == nil && info.IsDir()
 }
 
-// profileTrees are the build trees of profiles of this project: build/P in build.
+// profileTrees returns the build trees of profiles of this project: build/P in build.
 func profileTrees(p *manifest.Project, dir string) (trees []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -68,7 +69,8 @@ func profileTrees(p *manifest.Project, dir string) (trees []string) {
 	return trees
 }
 
-// clean cleans one build tree. Those of profiles, which may be in it, are cleaned by themselves.
+// clean cleans one build tree. It skips the trees of profiles in it, which are cleaned by
+// themselves.
 func (w *Workspace) clean(root, dir string, profiles []string) (others []string, err error) {
 	state := filepath.Join(dir, ".kbuild")
 	if !w.DryRun {
@@ -96,14 +98,15 @@ func (w *Workspace) clean(root, dir string, profiles []string) (others []string,
 	return found.others, removeState(dir, state)
 }
 
-// writtenInto are the files that kbuild has written into a build tree or was about to, relative to
-// it. Without the lists a damaged database would leave what it has lost.
+// writtenInto returns the files that kbuild has written into a build tree or was about to write,
+// relative to it. Without the lists, files that a damaged database has lost would stay.
 func writtenInto(root, dir string) (files []string) {
 	state := filepath.Join(dir, ".kbuild")
 	real := resolved(dir)
 	add := func(output string) {
 		name := filepath.Clean(cache.Absolute(root, output))
-		for _, d := range [2]string{dir, real} { // a tree elsewhere may have been named by another link
+		// another command may have named the tree by another link
+		for _, d := range [2]string{dir, real} {
 			if rel, ok := strings.CutPrefix(name, strings.TrimSuffix(d, "/")+"/"); ok {
 				files = append(files, rel)
 			}
@@ -128,14 +131,15 @@ func writtenInto(root, dir string) (files []string) {
 	return files
 }
 
-// found is what stands in a build tree.
+// found is the content of a build tree.
 type found struct {
-	known  []string // what kbuild writes there
-	files  []string // of these, those that are there
-	others []string // what kbuild did not write: files, and folders of which it knows nothing, with a slash
+	known []string // the files that kbuild writes there
+	files []string // the known files that exist
+	// files that kbuild did not write, and folders that it does not know, with a slash
+	others []string
 }
 
-// treeFolders are those that kbuild makes in every build tree.
+// treeFolders lists the folders that kbuild creates in every build tree.
 var treeFolders = []string{"bin", "gen", "lib", "modules", "obj", keepDir}
 
 func findWritten(tree *os.Root, known, skip []string) found {
@@ -173,7 +177,7 @@ func findWritten(tree *os.Root, known, skip []string) found {
 	return f
 }
 
-// checkBuildDir refuses a build tree with the project or a source of it in it.
+// checkBuildDir returns an error if the project or a source of it is in the build tree.
 func checkBuildDir(p *manifest.Project) error {
 	dir := resolved(cache.Absolute(p.Root, p.BuildDir))
 	holds := func(file string) bool {
@@ -191,7 +195,7 @@ func checkBuildDir(p *manifest.Project) error {
 			return refuse("the manifest " + f)
 		}
 	}
-	looked := map[string]bool{} // folders of sources
+	looked := map[string]bool{} // folders of sources that were checked
 	for _, t := range p.Targets {
 		for _, s := range t.Sources {
 			folder := path.Dir(s.Path)
@@ -206,7 +210,7 @@ func checkBuildDir(p *manifest.Project) error {
 	return nil
 }
 
-// resolved is a path without symbolic links, as far as it exists.
+// resolved returns a path without symbolic links, as far as it exists.
 func resolved(name string) string {
 	name = filepath.Clean(name)
 	if real, err := filepath.EvalSymlinks(name); err == nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// commit leaves a view of what the build of a plan has looked at, and the plan. In the next build
-// the dirty actions are looked at again. ok is false where what was observed may not be what the
-// plan or an action was made of: there is no view then.
+// commit stores a view: what the build of a plan observed, and the plan. The next build checks the
+// dirty actions again. ok is false if the observations may not be what the plan or an action read.
+// Then there is no view.
 func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok bool) {
 	tools, known := probe.Observed(p.request, p.Facts)
 	gpus := ""
@@ -35,11 +35,12 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	}
 	for _, o := range p.Observed {
 		if o.Kind == cache.KindFile {
-			t.files.Digest(o.Path) // now it is among those seen, unless it is a folder
+			t.files.Digest(o.Path) // adds the file to those seen, unless it is a folder
 		}
 	}
 	t.giveBack()
-	plan, err := v.writePlan(p, t, closure) // first: what it takes to make is large, and free again before the observations are collected
+	// first, since it needs much memory, which is free again before the observations are collected
+	plan, err := v.writePlan(p, t, closure)
 	if err != nil {
 		return false
 	}
@@ -63,15 +64,15 @@ func (v *view) commit(p *Project, t *Tree, closure, dirty []graph.ActionID) (ok 
 	return t.db.SetView(v.key, n.encode(), plan, o.list) == nil
 }
 
-// commitFiles leaves the digests of the files that a build has read, where it leaves no view that
-// builds with its command line could start from.
+// commitFiles stores the digests of the files that a build read. It is for a build that stores no
+// view for its command line.
 func commitFiles(p *Project, t *Tree) {
 	o := newObserver(&view{root: p.Root, began: p.w.Begun}, t)
 	o.files(t)
 	t.db.SetView([32]byte{}, nil, nil, o.list)
 }
 
-// plan takes all that a plan was made of.
+// plan adds all that a plan was made from.
 func (l *observer) plan(p *Project, tools []cache.Observation) {
 	l.planning = true
 	for _, name := range p.Files {
@@ -91,11 +92,12 @@ func (l *observer) plan(p *Project, tools []cache.Observation) {
 	case file != "":
 		l.absent(file)
 	}
-	l.known(p.listFile, p.listDigest) // another plan, which removed what was its own, leaves another
+	// another plan that removed outputs of this one wrote another list
+	l.known(p.listFile, p.listDigest)
 }
 
-// split parts ids into those that are not dirty, and the numbers that the others have where ids are
-// packed.
+// split splits ids into those that are not dirty, and the others. The others are returned by their
+// index in ids, which is their number in the packed graph.
 func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
 	is := map[graph.ActionID]bool{}
 	for _, id := range dirty {
@@ -115,14 +117,14 @@ func split(ids, dirty []graph.ActionID) (good, packed []graph.ActionID) {
 type observer struct {
 	v      *view
 	list   []cache.Observation
-	seen   map[string]int // index of a path's observation
-	unsure bool           // what was observed may not be what the build has seen
+	seen   map[string]int // index in list, by path
+	unsure bool           // the observations may not be what the build has read
 
-	planning bool // what is added now is of the plan
+	planning bool // the observations added now belong to the plan
 }
 
-// newObserver has room for the files that a tree was asked for, and some more: growing leaves as
-// much again behind.
+// newObserver reserves room for the files whose digests were queried, and some more: a list that
+// grows leaves as much garbage.
 func newObserver(v *view, t *Tree) *observer {
 	n := 0
 	t.files.Seen(func(string, *cache.Hashed) { n++ })
@@ -130,7 +132,7 @@ func newObserver(v *view, t *Tree) *observer {
 	return &observer{v: v, list: make([]cache.Observation, 0, n), seen: make(map[string]int, n)}
 }
 
-// tree takes all that the actions of ids looked at and made.
+// tree adds all that the actions of ids observed and wrote.
 func (l *observer) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
 	observed, ok := t.Runner.Observed(ids)
 	l.unsure = l.unsure || !ok
@@ -145,7 +147,7 @@ func (l *observer) tree(g *graph.Graph, ids []graph.ActionID, t *Tree) {
 	}
 }
 
-// files takes the files that were read.
+// files adds the files that were read.
 func (l *observer) files(t *Tree) {
 	t.files.Seen(func(path string, h *cache.Hashed) {
 		if h != nil {
@@ -154,8 +156,8 @@ func (l *observer) files(t *Tree) {
 	})
 }
 
-// merge adds to entry k what an older one of the same path says. broken is an older one that is not
-// what it was.
+// merge merges an older entry of the same path into entry k. broken reports that the older one is
+// no longer valid.
 func (l *observer) merge(k int, old cache.Observation, broken bool) {
 	e := &l.list[k]
 	e.Plan = e.Plan || old.Plan
@@ -165,23 +167,23 @@ func (l *observer) merge(k int, old cache.Observation, broken bool) {
 	case old.Kind == cache.KindGuard && e.Kind == cache.KindGuard:
 		for _, name := range old.Absent {
 			if broken && exists(l.abs(filepath.Join(e.Path, name))) {
-				continue // it came, and whoever would read it has been looked at
+				continue // it appeared, and the actions that would read it have been checked
 			}
 			e.Absent = append(e.Absent, name)
 		}
 		slices.Sort(e.Absent)
 		e.Absent = slices.Compact(e.Absent)
 	case old.Kind == cache.KindFile && e.Kind == cache.KindFile && old.Digest == cache.Digest{}:
-		e.Digest = cache.Digest{} // what it holds did not settle it for another action, and does not now
+		e.Digest = cache.Digest{} // for another action its content was not enough, and is not now
 	}
 }
 
-// made takes the outputs of an action, as their record has them. One whose content was asked for is
-// known better.
+// made adds the outputs of an action from its record. An output that was digested has a better
+// entry.
 func (l *observer) made(a *graph.Action, db *tree.DB) {
 	rec := db.LastRun(a.Outputs[0])
 	if rec == nil {
-		l.unsure = true // it was not recorded, since an input changed meanwhile
+		l.unsure = true // not recorded, since an input changed during the run
 		return
 	}
 	for _, o := range rec.Outputs {
@@ -193,12 +195,13 @@ func (l *observer) made(a *graph.Action, db *tree.DB) {
 	}
 }
 
-// add takes an entry over.
+// add adds an entry, or merges it into the entry of the same path.
 func (l *observer) add(e cache.Observation) {
 	e.Path = cache.Canonical(l.v.root, e.Path)
 	e.Plan = e.Plan || l.planning
 	if e.Kind != cache.KindAbsent && e.Stat.Ino != 0 && !e.Stat.Before(l.v.began) {
-		l.unsure = l.unsure || e.Digest == cache.Digest{} && e.Kind != cache.KindGuard // nothing else to settle it by
+		// it has no content to compare
+		l.unsure = l.unsure || e.Digest == cache.Digest{} && e.Kind != cache.KindGuard
 		e.Young = true
 	}
 	if !e.Young {
@@ -230,7 +233,7 @@ func (l *observer) add(e cache.Observation) {
 		old.Absent = append(old.Absent, e.Absent...)
 	case old.Kind == cache.KindGuard && e.Kind == cache.KindFolder:
 		e.Plan = e.Plan || old.Plan
-		*old = e // all names hold those that must be absent
+		*old = e // the list of all names covers those that must be absent
 	default:
 		l.unsure = true
 	}
@@ -238,7 +241,7 @@ func (l *observer) add(e cache.Observation) {
 
 func (l *observer) abs(p string) string { return cache.Absolute(l.v.root, p) }
 
-// present takes a path whose stat must stay as it is.
+// present adds a path whose stat must stay as it is.
 func (l *observer) present(p string) {
 	st, err := cache.StatFile(l.abs(p))
 	if err != nil {
@@ -252,14 +255,14 @@ func (l *observer) present(p string) {
 	l.add(cache.Observation{Path: p, Kind: kind, Stat: st})
 }
 
-// known takes a file by the digest of the text that was read of it, whatever it holds by now.
+// known adds a file with the digest of the text that was read, even if the file has changed since.
 func (l *observer) known(p string, digest cache.Digest) {
 	st, err := cache.StatFile(l.abs(p))
 	l.unsure = l.unsure || err != nil
 	l.add(cache.Observation{Path: p, Kind: cache.KindFile, Stat: st, Digest: digest})
 }
 
-// observe takes what somebody else looked at; p is the project where a folder was listed.
+// observe adds what another package observed; p is the project if a folder was listed.
 func (l *observer) observe(p *Project, o cache.Observation) {
 	switch o.Kind {
 	case cache.KindAbsent:
@@ -268,7 +271,7 @@ func (l *observer) observe(p *Project, o cache.Observation) {
 		l.names(p, o.Path)
 	case cache.KindFile:
 		if st, err := cache.StatFile(l.abs(o.Path)); o.ByStat && (err != nil || !st.Before(l.v.began)) {
-			l.unsure = true // when the command read it, its time was perhaps another
+			l.unsure = true // its time may have been another one when the command read it
 		} else if o.ByStat {
 			l.add(cache.Observation{Path: o.Path, Kind: o.Kind, Stat: st, ByStat: true})
 			return
@@ -279,8 +282,8 @@ func (l *observer) observe(p *Project, o cache.Observation) {
 	}
 }
 
-// names takes a folder that was listed, if it holds what the plan was made of. The build tree,
-// which appears in it in the first build, was not looked at.
+// names adds a folder that was listed, if it has the names that the plan was made from. The build
+// tree, which appears in it in the first build, does not count.
 func (l *observer) names(p *Project, name string) {
 	st, err := cache.StatFile(l.abs(name))
 	now, err2 := os.ReadDir(l.abs(name))
@@ -292,8 +295,8 @@ func (l *observer) names(p *Project, name string) {
 	l.add(cache.Observation{Path: name, Kind: cache.KindFolder, Stat: st, Digest: tree.NamesDigest(now)})
 }
 
-// namesBut digests the names in a folder but the one that leads to the build tree, whose files are
-// in state.
+// namesBut digests the names in a folder, without the name that leads to the build tree. The files
+// of the build tree are in state.
 func namesBut(dir, state string, entries []fs.DirEntry) cache.Digest {
 	if below, ok := strings.CutPrefix(state, filepath.Clean(dir)+"/"); ok {
 		first, _, _ := strings.Cut(below, "/")
@@ -302,7 +305,7 @@ func namesBut(dir, state string, entries []fs.DirEntry) cache.Digest {
 	return tree.NamesDigest(entries)
 }
 
-// absent takes a path that must stay absent. A folder that did not change got no new names, so many
+// absent adds a path that must stay absent. A folder that did not change has no new names, so many
 // such paths cost one stat.
 func (l *observer) absent(p string) {
 	if _, err := os.Lstat(l.abs(p)); err == nil {
@@ -310,18 +313,20 @@ func (l *observer) absent(p string) {
 			l.unsure = true
 			return
 		}
-		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent}) // a link to nothing: its end may appear elsewhere
+		// a dangling link: its target may appear in another folder
+		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent})
 		return
 	}
 	dir, base := filepath.Split(p)
 	st, err := cache.StatFile(l.abs(dir))
 	switch {
-	case dir != "" && filepath.Clean(dir)+"/" != dir: // behind a link, ".." is another folder than it says
+	// behind a link, ".." is another folder than the path says
+	case dir != "" && filepath.Clean(dir)+"/" != dir:
 		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent})
 	case err == nil && fs.FileMode(st.Mode)&sIFMT == sIFDIR:
 		l.add(cache.Observation{Path: filepath.Clean(dir), Kind: cache.KindGuard, Stat: st, Absent: []string{base}})
 	case errors.Is(err, fs.ErrNotExist) && strings.Trim(dir, "./") != "" && !strings.Contains(dir, ".."):
-		l.absent(filepath.Clean(dir)) // and so is all that would be in it
+		l.absent(filepath.Clean(dir)) // then all paths in it are absent, too
 	default:
 		l.add(cache.Observation{Path: p, Kind: cache.KindAbsent})
 	}

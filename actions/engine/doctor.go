@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Doctor tells what it finds of what a build needs, and reports whether all of it is there. Without
-// a manifest, or with a faulty one, it asks for CUDA and for GPUs.
+// Doctor calls tell with what it finds of a build's requirements. ok is true if all of them are
+// met. Without a valid manifest it checks for CUDA and GPUs.
 func (w *Workspace) Doctor(ctx context.Context, tell func(probe.Finding)) (ok bool, err error) {
 	cache, err := w.ActionCache()
 	if err != nil {

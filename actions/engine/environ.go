@@ -14,18 +14,18 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// nvcc takes options from the environment, and these may name files of options. They are written
-// out before anything looks at the environment: what is in the files is then in keys, in what nvcc
-// is asked, and in what it is run with, as other options are.
+// nvcc reads options from the environment, and these may name files of options. kbuild replaces
+// such names by the options in the files before it uses the environment. So the options in the
+// files are in keys, in dry runs and in nvcc's own environment, as other options are.
 
-// OptionEnv are the variables with options of nvcc, and OtherOptionEnv those with options of what
-// it runs.
+// OptionEnv lists the variables with options of nvcc. OtherOptionEnv lists those with options of
+// the programs that nvcc runs.
 var (
 	OptionEnv      = []string{"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"}
 	OtherOptionEnv = []string{"INCLUDES", "LIBRARIES", "CUDAFE_FLAGS", "PTXAS_FLAGS", "NVVM_FLAGS", "OCG_FLAGS", "NVLINK_FLAGS"}
 )
 
-// writeOutEnv writes out the files of options that the environment names.
+// writeOutEnv replaces files of options that the environment names by the options in them.
 func (w *Workspace) writeOutEnv() error {
 	if err := probe.AbsoluteLibraries(); err != nil {
 		return err
@@ -51,14 +51,14 @@ func (w *Workspace) writeOutEnv() error {
 	return nil
 }
 
-// namesOptions reports an option that may name a file of options.
+// namesOptions reports whether an option may name a file of options.
 func namesOptions(word string) bool {
 	return strings.HasPrefix(word, "@") || strings.Contains(word, "=@") || strings.Contains(word, ",@") ||
 		strings.Contains(word, "options-file") || strings.Contains(word, "-optf") || strings.Contains(word, "specs")
 }
 
-// writtenOut are options of the environment with what stands in the files that they name, from the
-// root of the project.
+// writtenOut returns options of the environment in which files of options are replaced by their
+// content. Names are relative to the root of the project.
 func (w *Workspace) writtenOut(words []string) (string, error) {
 	root, _ := manifest.Locate(w.Manifest)
 	files := optfile.Files{Read: func(name string) ([]byte, error) {

@@ -9,18 +9,20 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// peaks expects the peak memory of actions, in bytes.
+// peaks estimates the peak memory of actions, in bytes.
 //
-// It is what the action took the last time or what the manifest says, whichever is more: a record
-// sees the largest process only, and is from before the edit that made a link outgrow the machine;
-// a hint is forgotten as the code grows. An action that nothing is known of is taken for one of the
-// larger of its kind here, or for what such actions usually take.
+// The estimate is the peak of the last run or the hint in the manifest, whichever is larger. A
+// record covers the largest process only, and is older than the edit that made a link outgrow the
+// machine. A hint becomes outdated as the code grows. An action without either is taken for one of
+// the larger actions of its kind in this build tree. If there are too few of these, the estimate is
+// the usual peak of the kind.
 type peaks struct {
 	tree   *Tree
 	byKind func() map[peakKind]int64
 }
 
-// peakKind is what has much the same peak: optimising a whole program takes more than linking it.
+// peakKind groups actions with similar peaks: optimising a whole program takes more than linking
+// it.
 type peakKind struct {
 	kind graph.Kind
 	lto  bool
@@ -34,7 +36,7 @@ func (t *Tree) peaks() *peaks {
 	return p
 }
 
-// of is the expected peak of an action in bytes; 0 is none.
+// of returns the expected peak of an action in bytes; 0 means none.
 func (p *peaks) of(a *graph.Action) int64 {
 	if a.Kind.InProcess() {
 		return 0
@@ -48,7 +50,7 @@ func (p *peaks) of(a *graph.Action) int64 {
 	return Usual(a)
 }
 
-// last is the peak that was recorded; 0 is unknown.
+// last returns the recorded peak; 0 means unknown.
 func (p *peaks) last(a *graph.Action) int64 {
 	if rec := p.tree.last(a); rec != nil {
 		return rec.MaxRSS
@@ -56,12 +58,12 @@ func (p *peaks) last(a *graph.Action) int64 {
 	return 0
 }
 
-// enough is how many records of a kind say more than what is usual.
+// enough is how many records of a kind count for more than the usual peak.
 const enough = 10
 
-// learn gives what nine of ten recorded actions of a kind do not exceed. A peak that was too small
-// to be seen counts, or in a large project the few that were seen would stand for all; where it is
-// the answer, the answer is what is usual.
+// learn returns, for each kind, the peak that nine of ten recorded actions do not exceed. A peak
+// that was too small to be measured counts as well. Otherwise the few measured ones of a large
+// project would stand for all. If the result is such a peak, of uses the usual peak.
 func (p *peaks) learn() map[peakKind]int64 {
 	seen := map[peakKind][]int64{}
 	for _, a := range p.tree.Runner.Graph.Actions {
@@ -79,8 +81,8 @@ func (p *peaks) learn() map[peakKind]int64 {
 	return most
 }
 
-// hint is what the manifest says. It is about the largest step of a target: not about preprocessing
-// and packing.
+// hint returns the memory that the manifest declares. It is about the largest step of a target, so
+// it does not apply to preprocessing and packing.
 func hint(a *graph.Action) int64 {
 	if a.Kind.Info().Small {
 		return 0
@@ -88,7 +90,7 @@ func hint(a *graph.Action) int64 {
 	return a.Memory
 }
 
-// Usual is what the table of kinds says.
+// Usual returns the peak in the table of kinds.
 func Usual(a *graph.Action) int64 {
 	info := a.Kind.Info()
 	if kindOf(a).lto {
@@ -97,7 +99,7 @@ func Usual(a *graph.Action) int64 {
 	return info.Memory
 }
 
-// Expected is how long an action took the last time.
+// Expected returns how long an action took the last time.
 func (t *Tree) Expected(a *graph.Action) (time.Duration, bool) {
 	if rec := t.last(a); rec != nil && rec.Elapsed > 0 {
 		return rec.Elapsed, true
@@ -105,7 +107,7 @@ func (t *Tree) Expected(a *graph.Action) (time.Duration, bool) {
 	return 0, false
 }
 
-// cost is how long an action may take: long ones start first.
+// cost estimates how long an action takes: long ones start first.
 func (t *Tree) cost(a *graph.Action) time.Duration {
 	if d, ok := t.Expected(a); ok {
 		return d
@@ -117,7 +119,7 @@ func (t *Tree) cost(a *graph.Action) time.Duration {
 	return info.Cost
 }
 
-// last is the record of the last time; nil if there is none.
+// last returns the record of the last run, or nil.
 func (t *Tree) last(a *graph.Action) *cache.Record {
 	if len(a.Outputs) == 0 {
 		return nil

@@ -9,15 +9,15 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// What costs every later build is said at the end of each: that nvcc, hipcc or clang runs as one
-// command though nobody asked for it.
+// A fallback slows down every later build, so each build reports it at the end: nvcc, hipcc or
+// clang runs unsplit though the user did not ask for that.
 
-// Fallbacks are lines about actions that run a compiler as one command though nobody asked for it,
-// one for each reason.
+// Fallbacks returns lines about actions that run a compiler unsplit though the user did not ask for
+// that, one for each reason.
 func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 	type group struct {
 		first *graph.Action
-		kinds map[string]int // by what they do
+		kinds map[string]int // by what the actions do
 	}
 	groups := map[string]*group{}
 	var order []string
@@ -54,7 +54,7 @@ func (p *Project) Fallbacks(ids []graph.ActionID) (lines []string) {
 	return lines
 }
 
-// driverOf names the compiler of an action, and its version.
+// driverOf returns the name and the version of an action's compiler.
 func (p *Project) driverOf(a *graph.Action) string {
 	if slices.Contains(a.Tools, "hip") {
 		return "HIP, clang " + p.Facts.HIP.Clang.Version + ": hipcc"
@@ -65,7 +65,7 @@ func (p *Project) driverOf(a *graph.Action) string {
 	return "CUDA " + p.Facts.CUDA.Version + ": nvcc"
 }
 
-// fallbacks are those of the plan that a view was left of.
+// fallbacks returns the fallbacks of the plan in the view.
 func (n *note) fallbacks() []string {
 	return strings.FieldsFunc(n.whole, func(c rune) bool { return c == '\n' })
 }

@@ -21,9 +21,9 @@ import (
 // keepDir is the folder of the build tree for --keep.
 const keepDir = "keep"
 
-// KeepCode puts the device code between the passes of nvcc under build/keep: what --keep asks for.
-// What the last time has put there goes; a list of it, kept in the folder .kbuild, tells it from
-// what is somebody else's.
+// KeepCode writes the device code between the passes of nvcc to build/keep, as --keep requests. It
+// removes the files of the last --keep first. A list of these in the folder .kbuild tells them from
+// files of the user.
 func (p *Project) KeepCode(ctx context.Context, t *Tree, want []graph.ActionID, kinds []string) error {
 	state := filepath.Clean(State(p.Project, ""))
 	dir := filepath.Join(filepath.Dir(state), keepDir)
@@ -62,7 +62,8 @@ type kept struct {
 	itself, sass bool
 }
 
-// codesToKeep are those that --keep asks for, and the names of all files that come of it.
+// codesToKeep returns the code that --keep requests, and the names of all files that KeepCode
+// writes for it.
 func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []kept, names []string) {
 	for _, id := range p.Graph.Closure(want) {
 		a := p.Graph.Actions[id]
@@ -83,7 +84,7 @@ func (p *Project) codesToKeep(want []graph.ActionID, kinds []string) (codes []ke
 	return codes, names
 }
 
-// keptFiles are the files that --keep has put below keepDir the last time.
+// keptFiles returns the files that the last --keep wrote below keepDir.
 func keptFiles(state string) (names []string) {
 	text, err := regular.Read(filepath.Join(state, "kept"))
 	if err != nil || json.Unmarshal(text, &names) != nil {
@@ -112,10 +113,11 @@ func removeKept(state string) error {
 	return nil
 }
 
-// sassOf is the name of the machine code of a cubin as text, which stands beside it.
+// sassOf returns the name of a cubin's machine code as text, which is beside the cubin.
 func sassOf(cubin string) string { return strings.TrimSuffix(cubin, "cubin") + "sass" }
 
-// keptName is executable.app/src/a.cu.sm_80.cubin for obj/executable.app/src/a.cu.o/sm_80.cubin.
+// keptName returns executable.app/src/a.cu.sm_80.cubin for
+// obj/executable.app/src/a.cu.o/sm_80.cubin.
 func keptName(buildDir, file string) string {
 	file = strings.TrimPrefix(file, buildDir+"/"+graph.PartsDir+"/")
 	file = strings.TrimPrefix(file, "obj/")

@@ -13,10 +13,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// LastBuild is what the last build that had something to do has done, and why.
+// LastBuild describes what the last build that had something to do did, and why.
 type LastBuild struct {
 	Began   time.Time
-	Total   int          // actions, with those that were up to date
+	Total   int          // number of actions, with those that were up to date
 	Actions []LastAction // the others, in the order in which they ended
 }
 
@@ -30,7 +30,7 @@ type LastAction struct {
 	Output    string
 	Status    sched.Status
 	Reason    string   `json:",omitempty"` // why it ran, by its key
-	Causes    []string `json:",omitempty"` // what it ran for in the end
+	Causes    []string `json:",omitempty"` // the changes that it ran for
 	ElapsedMS int64
 
 	id graph.ActionID
@@ -38,7 +38,7 @@ type LastAction struct {
 
 const lastBuildFile = "last.json"
 
-// note takes what became of an action.
+// note adds the result of an action.
 func (l *LastBuild) note(a *graph.Action, r sched.Result) {
 	if r.Status == sched.UpToDate {
 		return
@@ -48,8 +48,7 @@ func (l *LastBuild) note(a *graph.Action, r sched.Result) {
 
 var moreRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` \(and \d+ more\)$`) })
 
-// write leaves it in the build tree. It is for people alone, so that what goes wrong is nobody's
-// concern.
+// write stores l in the build tree. Only people read it, so errors are ignored.
 func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	if len(l.Actions) == 0 {
 		return
@@ -77,13 +76,13 @@ func (l *LastBuild) write(g *graph.Graph, want []graph.ActionID, state string) {
 	})
 }
 
-// LastBuild is what the last build in the tree did; ok is false if it is not known.
+// LastBuild returns what the last build in the tree did; ok is false if that is not known.
 func (w *Workspace) LastBuild() (l LastBuild, ok bool) {
 	text, err := regular.Read(filepath.Join(w.StateDir(), lastBuildFile))
 	return l, err == nil && json.Unmarshal(text, &l) == nil
 }
 
-// Causes are what its actions ran for.
+// Causes returns the causes of its actions.
 func (l LastBuild) Causes() []Cause {
 	of := make([][]string, len(l.Actions))
 	for i, a := range l.Actions {

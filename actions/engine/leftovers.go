@@ -16,10 +16,10 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// removeLeftovers removes outputs that nothing makes any more, and the folders that are empty then.
-// A file that is not what the database says is somebody else's by now, and stays: left. In both
-// cases the database forgets it. Links are not followed out of the build tree. The database may
-// have it under several names of the tree.
+// removeLeftovers removes outputs that no action writes any more, and the folders that are empty
+// then. It keeps a file whose content is not in the database, and returns it in left: the user may
+// have written it. In both cases the database forgets the output, under every name that it has
+// there. Links are not followed out of the build tree.
 func (t *Tree) removeLeftovers(outputs []string, written map[string][]cache.Output) (removed, left []string, err error) {
 	if len(outputs) == 0 {
 		return nil, nil, nil
@@ -38,7 +38,8 @@ func (t *Tree) removeLeftovers(outputs []string, written map[string][]cache.Outp
 		}
 		info, err := tree.Lstat(rel)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), err == nil && info.IsDir(): // it has become a folder, or the folder a file
+		// it has become a folder, or its folder a file
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), err == nil && info.IsDir():
 		case err != nil || !info.Mode().IsRegular() || !isOneOf(cache.Absolute(r.Root, file), info.Size(), written[file]):
 			left = append(left, file)
 		default:
@@ -58,7 +59,7 @@ func (t *Tree) removeLeftovers(outputs []string, written map[string][]cache.Outp
 	return removed, left, nil
 }
 
-// isOneOf reports a file of a size that holds what one of outputs does.
+// isOneOf reports whether a file of the given size has the content of one of outputs.
 func isOneOf(file string, size int64, outputs []cache.Output) bool {
 	sized := func(o cache.Output) bool { return o.Size == size }
 	if !slices.ContainsFunc(outputs, sized) {
@@ -68,8 +69,7 @@ func isOneOf(file string, size int64, outputs []cache.Output) bool {
 	return err == nil && slices.ContainsFunc(outputs, func(o cache.Output) bool { return sized(o) && o.Digest == d })
 }
 
-// removeEmptyFolders removes the folders above files of a tree that are empty, but for the tree
-// itself.
+// removeEmptyFolders removes the empty folders above files of a tree, but not the tree itself.
 func removeEmptyFolders(tree *os.Root, files []string) {
 	above := map[string]bool{}
 	for _, f := range files {
@@ -78,10 +78,10 @@ func removeEmptyFolders(tree *os.Root, files []string) {
 		}
 	}
 	folders := slices.Sorted(maps.Keys(above))
-	slices.Reverse(folders) // what is in a folder before the folder
+	slices.Reverse(folders) // the content of a folder before the folder
 	for _, d := range folders {
 		if info, err := tree.Lstat(d); err == nil && info.IsDir() {
-			tree.Remove(d) // which fails for one that is not empty
+			tree.Remove(d) // fails for a folder that is not empty
 		}
 	}
 }

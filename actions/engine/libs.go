@@ -8,8 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// librariesOf are the libraries behind -l, each with the folders that some link searches for it:
-// those of the target, and those of what it is linked with.
+// librariesOf returns the libraries behind -l, each with the folders that some link searches for
+// it. These are the folders of the target, and of the targets that it is linked with.
 func librariesOf(p *manifest.Project) (libs []probe.Lib) {
 	known, anyDirs := map[string]bool{}, false
 	add := func(names, dirs []string) {
@@ -28,10 +28,10 @@ func librariesOf(p *manifest.Project) (libs []probe.Lib) {
 	if !anyDirs {
 		return libs
 	}
-	visited := make([]int, len(p.Targets)) // the number of the walk that came by last
+	visited := make([]int, len(p.Targets)) // the number of the last walk that visited a target
 	for i, t := range p.Targets {
 		if t.Kind == manifest.Library && !t.Shared && !t.DeviceLink {
-			continue // linked by others
+			continue // other targets link it
 		}
 		var names, dirs []string
 		visited[i] = i + 1

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// links are the ends of symbolic links, by their real paths; "" of what is none. Paths that a build
-// has looked at share most of their folders.
+// links caches where symbolic links lead to, by their real paths; "" for a path that is not a link.
+// Paths that a build has observed share most of their folders.
 type links map[string]string
 
 // mostLinks is how many links the kernel follows in one path.
 const mostLinks = 40
 
-// real is the path of what p, which is absolute, leads to as the kernel goes: a ".." behind a link
-// leads to the folder above its end. What is not there has no links. on is told the real path of
-// each link on the way; it may be nil.
+// real resolves p, which is absolute, as the kernel does: a ".." behind a link is the folder above
+// the link's target. A missing path has no links. If on is not nil, it is called with the real path
+// of each link on the way.
 func (l links) real(p string, on func(link string)) string {
 	at, followed := "/", 0
 	for rest := strings.Split(p, "/"); len(rest) > 0; {
@@ -46,7 +46,7 @@ func (l links) real(p string, on func(link string)) string {
 	return at
 }
 
-// end is what a link says, "" of what is none.
+// end returns where a link leads to, or "" for a path that is not a link.
 func (l links) end(p string) string {
 	end, known := l[p]
 	if !known {

@@ -17,12 +17,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// One process at a time changes a build tree. Who comes second waits, and looks at the world when
-// it has the lock: a plan that was made before may be of a manifest, of archives or of answers that
-// the first has changed. Only where there is no build tree yet the plan comes first, so that a
-// manifest with a mistake, or none, makes no folder.
+// Only one process at a time changes a build tree. A second process waits, and reads its inputs
+// when it has the lock. An earlier plan may be of a manifest, of archives or of answers that the
+// first process has changed. If there is no build tree yet, the plan comes first, so that a faulty
+// or missing manifest creates no folder.
 
-// Open locks the build tree, plans for names, and opens the tree, which the caller closes.
+// Open locks the build tree, plans for names, and opens the tree. The caller closes the tree.
 func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, error) {
 	state := w.StateDir()
 	lock, err := w.lockExisting(state)
@@ -32,18 +32,18 @@ func (w *Workspace) Open(names []string) (*Project, *Tree, []graph.ActionID, err
 	return w.openLocked(state, lock, func() (*Project, []graph.ActionID, error) { return w.PlanFor(names) })
 }
 
-// openLocked plans, and opens the tree whose lock is held, or which is not there yet: lock is nil
-// then.
+// openLocked plans, and opens the tree that lock locks. lock is nil if the tree does not exist yet.
 func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Project, []graph.ActionID, error)) (p *Project, t *Tree, want []graph.ActionID, err error) {
 	defer func() {
-		if t == nil && lock != nil { // also where planning panics
+		if t == nil && lock != nil { // also if planning panics
 			lock.Release()
 		}
 	}()
 	p, want, err = plan()
 	if err == nil && lock == nil {
 		lock, err = w.lockNew(state)
-		if err == nil && lock.Was() != "" { // another made the tree meanwhile, and has built
+		// another process made the tree concurrently, and has built
+		if err == nil && lock.Was() != "" {
 			p, want, err = plan()
 		}
 	}
@@ -53,19 +53,19 @@ func (w *Workspace) openLocked(state string, lock *run.Lock, plan func() (*Proje
 	return p, t, want, err
 }
 
-// lockExisting locks a build tree; nil if there is none.
+// lockExisting locks a build tree, or returns nil if there is none.
 func (w *Workspace) lockExisting(state string) (*run.Lock, error) {
 	if info, err := os.Stat(state); err != nil || !info.IsDir() {
 		return nil, nil
 	}
 	lock, err := w.lockTree(state)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // removed by the one we waited for
+		return nil, nil // the process that we waited for removed it
 	}
 	return lock, err
 }
 
-// lockNew locks a build tree, which it makes if need be.
+// lockNew locks a build tree, which it creates if it is missing.
 func (w *Workspace) lockNew(state string) (*run.Lock, error) {
 	for {
 		if err := os.MkdirAll(state, 0o777); err != nil {
@@ -78,8 +78,8 @@ func (w *Workspace) lockNew(state string) (*run.Lock, error) {
 	}
 }
 
-// lockTree locks a build tree, as soon as nobody else has it, and removes what a kbuild that was
-// killed has left of its commands.
+// lockTree locks a build tree as soon as no other process has it. It removes what a killed kbuild
+// has left of its commands.
 func (w *Workspace) lockTree(state string) (*run.Lock, error) {
 	lock, err := w.waitForLock(filepath.Join(state, "lock"))
 	if err != nil {
@@ -92,10 +92,10 @@ func (w *Workspace) lockTree(state string) (*run.Lock, error) {
 	return lock, nil
 }
 
-// tidy removes what a kbuild that was killed has left of its commands.
+// tidy removes what a killed kbuild has left of its commands.
 func tidy(state string) error {
 	tmp := filepath.Join(state, "tmp")
-	if exists(tmp) { // it goes when a build ends
+	if exists(tmp) { // a build removes it at its end
 		if err := run.EndOrphans(tmp); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func tidy(state string) error {
 	return nil
 }
 
-// waitForLock takes a lock, and waits for it unless --no-wait forbids.
+// waitForLock takes a lock, and waits for it unless --no-wait is given.
 func (w *Workspace) waitForLock(name string) (*run.Lock, error) {
 	if w.NoWait {
 		return run.AcquireLock(context.Background(), name, nil)
@@ -122,7 +122,7 @@ func (w *Workspace) waitForLock(name string) (*run.Lock, error) {
 	})
 	takeBack()
 	if waited {
-		w.Begun = time.Now() // what was written until now was there before
+		w.Begun = time.Now() // files written until now are older than this build
 	}
 	if ctx.Err() == nil {
 		return lock, err
@@ -133,12 +133,12 @@ func (w *Workspace) waitForLock(name string) (*run.Lock, error) {
 	return nil, InterruptedError{"waiting for another kbuild"}
 }
 
-// lendSlot lets another job of make have the slot in which this process would only wait: the one
-// that is waited for can use it. It gives what takes a slot back.
+// lendSlot lends the slot of this process to another job of make while the process waits. The
+// process that it waits for can use the slot. takeBack takes a slot again.
 func lendSlot(ctx context.Context) (takeBack func()) {
 	client, err := jobserver.FromEnviron(os.Getenv("MAKEFLAGS"))
 	if err != nil || client == nil {
-		return func() {} // said when it matters
+		return func() {} // reported when it matters
 	}
 	if client.Lend() != nil {
 		client.Close()
@@ -150,21 +150,21 @@ func lendSlot(ctx context.Context) (takeBack func()) {
 	}
 }
 
-// removeState removes what kbuild knows of a build tree that is locked, then its folder if nothing
-// else is in it, and the lock last: who comes meanwhile makes another tree, or waits for one that
-// is whole.
+// removeState removes what kbuild knows of a locked build tree, the lock last. Then it removes the
+// folder if that is empty. A process that comes concurrently creates another tree, or waits for one
+// that is complete.
 func removeState(dir, state string) error {
 	if err := removeBut(state, "lock"); err != nil {
 		return err
 	}
 	names := []string{filepath.Join(state, "lock"), state, dir}
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
-		names = names[:2] // a link, which kbuild did not make
+		names = names[:2] // a link, which kbuild did not create
 	}
 	for _, name := range names {
 		err := os.Remove(name)
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
-			return nil // what is not kbuild's, or somebody builds here again
+			return nil // files that are not kbuild's, or another build has started
 		}
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func removeState(dir, state string) error {
 	return nil
 }
 
-// removeBut removes all that is in a folder but one name.
+// removeBut removes all names in a folder except one.
 func removeBut(dir, keep string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {

@@ -16,25 +16,25 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// A verdict says that kbuild takes a compiler apart wrongly for some flags, which are in the
-// question that the compiler was asked. It is of the build tree, and stands as long as the toolkits
-// and this program are what they were: another kbuild may have learned, and another toolkit may be
-// as the earlier ones.
+// verdict states that kbuild misparses the dry run of a compiler for some flags, which are part of
+// the dry run's key. It belongs to the build tree. It is valid as long as the toolkits and this
+// program stay the same. Another kbuild may parse the dry run correctly, and another toolkit may
+// print it as earlier ones did.
 type verdict struct {
 	Kbuild string `json:"kbuild"` // the digest of the program
 	Tools  string `json:"tools"`  // probe.Identity
 	execute.Misparse
 }
 
-// misparsesText is the text of the build tree's database that holds them. Whoever cleans the tree
-// has the compiler taken apart again.
+// misparsesText is the name of the text with the verdicts in the build tree's database. After the
+// tree is cleaned, compilers are split again.
 const misparsesText = "misparsed"
 
-// verdicts are those of a build tree that stand.
+// verdicts returns the valid verdicts of a build tree.
 func verdicts(p *manifest.Project, tools string) (all []verdict) {
 	db, err := tree.Open(database(State(p, "")))
 	if err != nil {
-		return nil // who opens it to build says why
+		return nil // the build reports why when it opens it
 	}
 	defer db.Close()
 	if json.Unmarshal(db.Text(misparsesText), &all) != nil {
@@ -44,7 +44,7 @@ func verdicts(p *manifest.Project, tools string) (all []verdict) {
 	return slices.DeleteFunc(all, func(v verdict) bool { return self == "" || v.Kbuild != self || v.Tools != tools })
 }
 
-// programDigest is this program's content; "" if it cannot be read.
+// programDigest returns the digest of this program, or "" if the program cannot be read.
 func programDigest() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -57,19 +57,19 @@ func programDigest() string {
 	return d.String()
 }
 
-// explained says what a verdict was found by, and how to be rid of it.
+// explained describes how a verdict was found, and how long it is valid.
 func explained(v verdict) string {
 	return fmt.Sprintf("%s failed, and as one command it did not: %s (until kbuild or the toolkit changes, or the build tree is cleaned)", v.Pass, v.Said)
 }
 
-// toolIdentity is what verdicts depend on besides kbuild.
+// toolIdentity returns the fingerprint that verdicts depend on besides kbuild.
 func toolIdentity(f plan.Facts) string {
 	_, keyEnv := environ()
 	return probe.Identity(f, keyEnv)
 }
 
-// distrust has the planner and the runner know the verdicts, those that this process found
-// included: were they not, it might find one again and again.
+// distrust collects the verdicts for the planner and the runner, with those that this process
+// found. Otherwise the process might find the same verdict again and again.
 func (p *Project) distrust(steps *probe.Steps) {
 	w := p.w
 	if w.distrusted == nil {
@@ -83,8 +83,8 @@ func (p *Project) distrust(steps *probe.Steps) {
 	}
 }
 
-// noteMisparses adds what a run found to the verdicts, and gives the compiler that was misparsed,
-// "" if none was or none that this process did not know of.
+// noteMisparses adds what a run found to the verdicts, and returns the misparsed compiler. It
+// returns "" if the run found none that is new to this process.
 func (p *Project) noteMisparses(db *tree.DB, found []execute.Misparse) (tool string, err error) {
 	w, id := p.w, toolIdentity(p.Facts)
 	all := verdicts(p.Project, id)
@@ -108,7 +108,7 @@ func (p *Project) noteMisparses(db *tree.DB, found []execute.Misparse) (tool str
 	return tool, db.SetText(misparsesText, text)
 }
 
-// distrustedQuestions are the questions of all verdicts.
+// distrustedQuestions returns the dry runs of all verdicts.
 func (w *Workspace) distrustedQuestions() map[string]bool {
 	set := map[string]bool{}
 	for question := range w.distrusted {
@@ -117,6 +117,6 @@ func (w *Workspace) distrustedQuestions() map[string]bool {
 	return set
 }
 
-// Misparsed says what runs as one command because it was misparsed: those actions may all be up to
-// date.
+// Misparsed returns the explanations of all verdicts, sorted. The actions that run unsplit because
+// of a verdict may all be up to date.
 func (w *Workspace) Misparsed() []string { return slices.Sorted(maps.Values(w.distrusted)) }

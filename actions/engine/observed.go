@@ -8,9 +8,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Observed are all paths that the actions of a graph that r has run looked at, and others that the
-// plan of it depends on, for who keeps them without a build tree. began is when the first of them
-// was looked at. ok is false where they may not be what the actions have seen.
+// Observed returns all paths that the actions of r's graph observed, and others that the plan
+// depends on. It is for a caller that keeps them without a build tree. began is when the first of
+// them was observed. ok is false if they may not be what the actions have read.
 func Observed(r *execute.Runner, others []cache.Observation, began time.Time) (list []cache.Observation, ok bool) {
 	t := &Tree{Runner: r, files: r.Files, db: r.Records}
 	o := newObserver(&view{root: r.Root, began: began}, t)

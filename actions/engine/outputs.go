@@ -19,34 +19,34 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What kbuild has written into a build tree is known twice. The database has the outputs of all
-// actions that ran, with their digests; a list beside it has those of the last plan, with the
-// targets that make them. It is written before anything is built. From the two follows what nothing
-// makes any more, which a build removes before it begins: a stale header or library would be found
-// before another one, and a stale module would ship.
+// kbuild knows in two ways what it has written into a build tree. The database has the outputs of
+// all actions that ran, with their digests. A list beside it has the outputs of the last plan, with
+// their targets; it is written before anything is built. The two show which outputs no action
+// writes any more. A build removes these before it begins: compilers could find a stale header or
+// library before another one, and a stale module would ship.
 //
-// There is a list for each manifest that builds in the tree: what one of them makes is no leftover
-// of another.
+// There is a list for each manifest that builds in the tree. The outputs of one manifest are not
+// leftovers of another.
 
-// outputList are the outputs of a plan, and those of earlier plans whose turn to be removed has not
-// come.
+// outputList lists the outputs of a plan, and those of earlier plans that are still to be removed.
 type outputList struct {
-	Manifest string            `json:"manifest"` // relative to the folder of the list
-	Outputs  map[string]string `json:"outputs"`  // the label of the target that makes each; "" where it is not known
+	Manifest string `json:"manifest"` // relative to the folder of the list
+	// the label of the target that builds each; "" if it is not known
+	Outputs map[string]string `json:"outputs"`
 }
 
-// The name of a list ends with a part of the digest of Manifest; its text begins with the magic and
+// The name of a list ends with a part of the digest of Manifest. Its text begins with the magic and
 // the digest of the rest.
 const (
 	listPrefix = "outputs-"
 	listMagic  = "kbuild outputs 1 "
 )
 
-// encode gives json one string at a time: its buffers are used again for as long as the build runs,
+// encode marshals one string at a time. The buffers of json are reused as long as the build runs,
 // and keep the size of the largest text.
 func (l outputList) encode() []byte {
 	quoted := func(s string) []byte {
-		text, _ := json.Marshal(s) // of a string there is no error
+		text, _ := json.Marshal(s) // a string has no error
 		return text
 	}
 	text := fmt.Appendf(nil, `{"manifest":%s,"outputs":{`, quoted(l.Manifest))
@@ -60,7 +60,7 @@ func (l outputList) encode() []byte {
 	return append(fmt.Appendf(nil, "%s%x\n", listMagic, sha256.Sum256(text)), text...)
 }
 
-// readOutputList reads a list. A damaged one is none.
+// readOutputList reads a list. ok is false if the list is missing or damaged.
 func readOutputList(name string) (l outputList, ok bool) {
 	b, err := regular.Read(name)
 	if err != nil {
@@ -73,7 +73,8 @@ func readOutputList(name string) (l outputList, ok bool) {
 	return l, json.Unmarshal(text, &l) == nil
 }
 
-// outputLists are the lists of the build tree with its files in state, by the name of their file.
+// outputLists returns the lists of the build tree with its files in state, by the name of their
+// file.
 func outputLists(state string) map[string]outputList {
 	lists := map[string]outputList{}
 	names, _ := fs.Glob(os.DirFS(state), listPrefix+"????????????")
@@ -86,7 +87,7 @@ func outputLists(state string) map[string]outputList {
 	return lists
 }
 
-// planned is the list of what the plan makes, and the name of its file.
+// planned returns the list of the plan's outputs, and the name of its file.
 func (p *Project) planned() (name string, l outputList) {
 	state := resolved(State(p.Project, "")) // the same tree through a link has the same lists
 	l = outputList{Manifest: filepath.Join(resolved(p.Root), p.File), Outputs: map[string]string{}}
@@ -104,14 +105,14 @@ func (p *Project) planned() (name string, l outputList) {
 	return filepath.Join(state, fmt.Sprintf("%s%x", listPrefix, sum[:6])), l
 }
 
-// ships reports a file in the build tree that is not below the folder for kbuild's own. The
-// database may know others: of a tree that was moved.
+// ships reports whether an output is in the build tree and not below kbuild's own folder. The
+// database of a tree that was moved may have other outputs.
 func (p *Project) ships(output string) bool {
 	return strings.HasPrefix(output, p.Graph.BuildDir+"/") && !strings.HasPrefix(output, p.Graph.BuildDir+"/.kbuild/")
 }
 
-// sweep removes what nothing makes any more, before want is built, and writes the list of what the
-// tree will hold.
+// sweep removes outputs that no action writes any more, before want is built. It writes the list of
+// the outputs that the tree will have.
 func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagnostic)) error {
 	name, l := p.planned()
 	text := l.encode()
@@ -146,9 +147,9 @@ func (p *Project) sweep(t *Tree, want []graph.ActionID, say func(manifest.Diagno
 	return regular.Replace(name, text)
 }
 
-// namesOfTree gives what an output in the build tree, whose folder without links is real, is called
-// now: another command line may have named the tree by another path. Other outputs keep their
-// names.
+// namesOfTree returns a function that maps an output in the build tree to its present name. Another
+// command line may have named the tree by another path. real is the folder of the tree without
+// links. Other outputs keep their names.
 func (p *Project) namesOfTree(real string) func(output string) string {
 	folders := map[string]string{}
 	return func(output string) string {
@@ -167,8 +168,8 @@ func (p *Project) namesOfTree(real string) func(output string) string {
 	}
 }
 
-// knownOutputs are those that the database or the list of a file knows of, by what they are called
-// now and with the label of their target, without those that are in the list of another manifest.
+// knownOutputs returns the outputs in the database or in the list of a file, by their present names
+// and with the label of their target. It leaves out those in the list of another manifest.
 func knownOutputs(file string, written map[string][]cache.Output, called func(string) string) map[string]string {
 	known := map[string]string{}
 	for o := range written {
@@ -189,9 +190,9 @@ func knownOutputs(file string, written map[string][]cache.Output, called func(st
 	return known
 }
 
-// leftovers are those among known outputs that the plan does not make. What a target has made that
-// is not brought up to date now has to wait: a module goes with its manifest, which names it. So
-// has all of targets that the plan does not have yet, since their files are not chosen.
+// leftovers returns the known outputs that the plan does not write. If want does not bring an
+// output's target up to date, the output is removed later: a module goes with its manifest, which
+// names it. If dynamic outputs are unknown, outputs of targets that the plan lacks wait, too.
 func (p *Project) leftovers(known, planned map[string]string, want []graph.ActionID) (now []string, later map[string]string) {
 	fresh, all := p.freshened(want)
 	settled := len(p.Unsettled) == 0
@@ -210,7 +211,7 @@ func (p *Project) leftovers(known, planned map[string]string, want []graph.Actio
 	return now, later
 }
 
-// freshened tells which targets are brought up to date if want is, and whether all of them are.
+// freshened returns which targets are up to date if want is, and whether all of them are.
 func (p *Project) freshened(want []graph.ActionID) (fresh map[string]bool, all bool) {
 	in := map[graph.ActionID]bool{}
 	for _, id := range p.Graph.Closure(want) {
@@ -252,7 +253,7 @@ func sayLeftovers(say func(manifest.Diagnostic), severity manifest.Severity, did
 	}
 }
 
-// Few names the first of many.
+// Few joins the first names of a list, with the number of the others.
 func Few(names []string) string {
 	const most = 5
 	if len(names) <= most {

@@ -15,22 +15,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A part of a plan is for a few edits among very many files: the view says which files changed, the
-// stored plan which actions use them and what needs those, and only that part is looked at. No
-// other action has anything new to look at.
+// A build of a part of a plan is for a few edits among very many files. The view shows which files
+// changed. The stored plan shows which actions use them, and which actions depend on those. Only
+// that part is checked, since no other action has a changed input.
 //
-// It is for files that actions use. When a file came to a folder that compilers search, a manifest,
-// a folder that glob read, a tool, a file that is gone or anything else is not as it was, a plan
-// must be made.
+// This works for files that actions use. A new plan is needed if a file appeared in a folder that
+// compilers search, or if a source is gone. It is also needed if a manifest, a folder that glob
+// read, a tool or anything else changed.
 
-// most is the share of the graph, one in so many, above which planning anew takes no longer.
+// most is the share of the graph, one in so many, above which a new plan takes no longer.
 const most = 4
 
-// moves is how many actions may have been run since the graph was packed. They may use other files
+// moves is how many actions may have run since the graph was packed. They may use other files
 // since.
 const moves = 256
 
-// packedMeta is what a packed graph keeps besides actions.
+// packedMeta is the data of a packed graph besides its actions.
 type packedMeta struct {
 	Tools    map[string]string
 	Plain    map[string]bool
@@ -39,14 +39,14 @@ type packedMeta struct {
 	Searched []string // folders that compilers search
 }
 
-// shadows reports a path at which a file may be read in place of any header.
+// shadows reports whether a file at path may be read in place of any header.
 func (m *packedMeta) shadows(path string) bool {
 	return strings.HasSuffix(path, ".gch") || slices.ContainsFunc(m.Searched, func(dir string) bool {
 		return strings.HasPrefix(path, dir+"/") || dir == "." && !filepath.IsAbs(path)
 	})
 }
 
-// writePlan leaves the graph of a build for later ones to take parts of.
+// writePlan stores the graph of a build, so that later builds can run parts of it.
 func (v *view) writePlan(p *Project, t *Tree, closure []graph.ActionID) (*tree.Plan, error) {
 	meta := packedMeta{Tools: t.Runner.Tools, Plain: t.Runner.Plain, Pools: p.Graph.Pools, BuildDir: p.Graph.BuildDir}
 	uses := func(yield func(graph.Use) bool) {
@@ -71,10 +71,11 @@ type partialPlan struct {
 	meta   packedMeta
 	graph  *graph.Graph
 	want   []graph.ActionID
-	all    []graph.ActionID // of the packed graph, by number in graph
+	all    []graph.ActionID // number in the packed graph, by number in graph
 }
 
-// partialPlan is nil where a plan must be made.
+// partialPlan returns the part of the last plan that changes affect, or nil if a new plan is
+// needed.
 func (s *scan) partialPlan() *partialPlan {
 	packed, err := graph.Unpack(s.seen.Plan())
 	if err != nil {
@@ -87,8 +88,8 @@ func (s *scan) partialPlan() *partialPlan {
 	return p
 }
 
-// choose takes the actions that must be looked at, and what needs them. ok is false where they are
-// most of the graph, or the plan may be another.
+// choose selects the actions to check, and those that depend on them. ok is false if they are most
+// of the graph, or if the plan may have changed.
 func (p *partialPlan) choose() (ok bool) {
 	ids, ok := p.affected()
 	if !ok {
@@ -104,7 +105,7 @@ func (p *partialPlan) choose() (ok bool) {
 		a := p.graph.Add(p.packed.Action(id))
 		if _, ok := slices.BinarySearch(up, id); ok {
 			if a.Work.Collect != nil {
-				return false // another plan may follow
+				return false // it may need another plan
 			}
 			p.want = append(p.want, a.ID)
 		}
@@ -112,7 +113,7 @@ func (p *partialPlan) choose() (ok bool) {
 	return p.graph.Seal() == nil
 }
 
-// affected are the actions that must be looked at. ok is false where the plan may be another.
+// affected returns the actions to check. ok is false if the plan may have changed.
 func (p *partialPlan) affected() (ids []graph.ActionID, ok bool) {
 	ids = slices.Concat(p.dirty, p.moved)
 	for _, i := range p.broken {
@@ -150,7 +151,7 @@ func (p *partialPlan) openTree(w *Workspace, lock *run.Lock) (*Tree, error) {
 	return w.openTree(lock, p.db, execute.Config{Graph: p.graph, Outer: p.packed, Root: p.root, State: filepath.Clean(p.state), Tools: p.meta.Tools, Plain: p.meta.Plain}, p.cache)
 }
 
-// commit brings the view up to what the build of the part left.
+// commit updates the view after the part was built.
 func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 	n, s := p.note, p.seen
 	n.dirty = nil
@@ -167,7 +168,7 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 			n.dirty = append(n.dirty, id)
 		} else {
 			good = append(good, sub)
-			moved[id] = true // also one that is up to date: its record may be of another command line
+			moved[id] = true // also if it is up to date: its record may be of another command line
 		}
 	}
 	n.moved = slices.Sorted(maps.Keys(moved))
@@ -184,7 +185,7 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 		old, was := s.At(i), slices.Contains(p.broken, i)
 		_, made := p.graph.Producer(old.Path)
 		if now := o.list[k]; old.Kind == cache.KindFile && now.Kind == old.Kind && now.Digest != old.Digest && !was && !made {
-			return // it changed during the build, and others that read it have not been looked at
+			return // it changed during the build, and other actions that read it were not checked
 		}
 		o.merge(k, old, was)
 	}
@@ -195,5 +196,5 @@ func (p *partialPlan) commit(t *Tree, dirty []graph.ActionID) {
 			o.list = append(o.list, old)
 		}
 	}
-	s.Update(n.encode(), o.list) // without it the next build finds the same again
+	s.Update(n.encode(), o.list) // if this fails, the next build finds the same changes again
 }

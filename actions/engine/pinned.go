@@ -12,8 +12,8 @@ import (
 // EnvToolkits names the environment variable that moves the folder where toolkits are installed.
 const EnvToolkits = "KBUILD_TOOLKITS"
 
-// Toolkits knows the folder where pinned toolkits are installed: in that of the cache, if the user
-// names none.
+// Toolkits returns a Pin with the folder where pinned toolkits are installed. It is in the folder
+// of the cache, unless the user names another.
 func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
 	if dir := os.Getenv(EnvToolkits); dir != "" {
 		if !filepath.IsAbs(dir) {
@@ -25,7 +25,7 @@ func (w *Workspace) Toolkits() (*toolkit.Pin, error) {
 	return &toolkit.Pin{Dir: filepath.Join(dir, "toolkits"), Common: toolkit.CommonDir, Say: w.Front.Say}, err
 }
 
-// Pin is the toolkit that a manifest pins. It is an error if there is none.
+// Pin returns the toolkit that a manifest pins, or an error if it pins none.
 func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 	tc := p.Toolchains["cuda"]
 	if !tc.Pinned {
@@ -39,8 +39,8 @@ func (w *Workspace) Pin(p *manifest.Project) (*toolkit.Pin, error) {
 	return pin, err
 }
 
-// toolkit says where the CUDA toolkit of a manifest is. Builds install none: where a pinned one is
-// missing, the answer is what to do.
+// toolkit sets where the CUDA toolkit of a manifest is. Builds do not install one. If a pinned
+// toolkit is missing, the error of the probe says what to do.
 func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
 	tc := p.Toolchains["cuda"]
 	if tc.Path != "" {
@@ -49,13 +49,14 @@ func (w *Workspace) toolkit(p *manifest.Project, r *probe.Request) {
 	if !tc.Pinned {
 		return
 	}
-	r.Accepts = nil // where the lock file does not fit the version, there is no root
+	r.Accepts = nil // if the lock file does not fit the version, there is no root
 	root := ""
 	pin, err := w.Pin(p)
 	if err == nil {
 		root, err = pin.Use()
 	}
 	if r.Compiler = filepath.Join(root, "bin", "nvcc"); err != nil {
-		r.Compiler, r.MissingOf, r.Missing = os.DevNull, "from", err.Error() // no program, and not the one in PATH either
+		// not a program, so that the one in PATH is not used either
+		r.Compiler, r.MissingOf, r.Missing = os.DevNull, "from", err.Error()
 	}
 }

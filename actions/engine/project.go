@@ -25,15 +25,16 @@ type Project struct {
 	*manifest.Project
 	Facts   plan.Facts
 	Graph   *graph.Graph
-	Exports []plan.Export // of Workspace.Exports
+	Exports []plan.Export // set if Workspace.Exports is
 
 	w       *Workspace
 	steps   *probe.Steps
-	request probe.Request // what Facts answer
+	request probe.Request // the request that Facts answers
 
 	listFile   string // the list of outputs, see outputs.go
 	listDigest cache.Digest
-	listed     map[string]cache.Digest // the names that folders had when the manifest was read, see namesBut
+	// the names in folders when the manifest was read, see namesBut
+	listed map[string]cache.Digest
 }
 
 // Load reads and evaluates the manifest.
@@ -48,7 +49,8 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 	if diags.HasErrors() && len(p.Chosen) > 0 && w.chosen.mayRun {
 		again := w.Manifest
 		again.Unsettled = true
-		if first, said := manifest.Load(again); !said.HasErrors() { // which may be wrong for the files that they were
+		// the errors may come from files of an earlier run
+		if first, said := manifest.Load(again); !said.HasErrors() {
 			p, diags = first, said
 		}
 	}
@@ -63,14 +65,14 @@ func (w *Workspace) Load() (*manifest.Project, error) {
 	return p, checkBuildDir(p)
 }
 
-// diagnose shows diagnostics, and keeps them for a build that finds nothing to do and makes no
+// diagnose shows diagnostics, and keeps them for a later build that has nothing to do and makes no
 // plan.
 func (w *Workspace) diagnose(diags manifest.Diagnostics) {
 	w.diagnosed = append(w.diagnosed, diags...)
 	w.Front.Diagnose(diags)
 }
 
-// Plan loads the project, looks at the world and plans.
+// Plan loads the project, probes the host environment and plans.
 func (w *Workspace) Plan() (*Project, error) {
 	w.diagnosed = nil
 	loaded, err := w.Load()
@@ -96,14 +98,13 @@ func (w *Workspace) Plan() (*Project, error) {
 	}
 	p.Graph, p.Exports = made.Graph, made.Exports
 	for _, t := range loaded.Targets {
-		t.Sources = nil // nobody asks for them any more: 36 MB of 100,000
+		t.Sources = nil // not needed any more: 36 MB for 100,000 sources
 	}
 	p.digestLists()
 	return p, nil
 }
 
-// digestLists keeps digests of what folders had in place of the entries themselves: 20 MB of
-// 200,000.
+// digestLists replaces the entries of listed folders by digests: 20 MB for 200,000 entries.
 func (p *Project) digestLists() {
 	p.listed = map[string]cache.Digest{}
 	for name, entries := range p.Listed {
@@ -112,7 +113,7 @@ func (p *Project) digestLists() {
 	p.Listed = nil
 }
 
-// PlanFor is Plan, and the actions that names stand for.
+// PlanFor plans, and returns the actions that names select.
 func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) {
 	return w.planWith(func(p *Project) ([]graph.ActionID, error) {
 		if w.CheckLink != nil {
@@ -122,8 +123,8 @@ func (w *Workspace) PlanFor(names []string) (*Project, []graph.ActionID, error) 
 	})
 }
 
-// planWith is Plan, and what choose takes of it. Before all files are known that commands choose,
-// it is these commands.
+// planWith plans, and returns the actions that choose selects. If dynamic outputs are unknown, it
+// returns the actions with dynamic outputs.
 func (w *Workspace) planWith(choose func(*Project) ([]graph.ActionID, error)) (*Project, []graph.ActionID, error) {
 	p, err := w.Plan()
 	if err != nil {
@@ -136,8 +137,8 @@ func (w *Workspace) planWith(choose func(*Project) ([]graph.ActionID, error)) (*
 	return p, want, err
 }
 
-// make plans, and asks nvcc, hipcc and clang for their steps as long as the plan wants to know
-// some.
+// make plans. It runs the dry runs of nvcc, hipcc and clang that the plan needs, until the plan
+// needs no more.
 func (p *Project) make() (plan.Plan, error) {
 	env, keyEnv := environ()
 	steps := probe.OpenSteps(p.w.toolMemo(p.Project), p.Facts, env, keyEnv)
@@ -156,7 +157,7 @@ func (p *Project) make() (plan.Plan, error) {
 	}
 }
 
-// Archs are the architectures that the CUDA toolkit knows, none where there is no toolkit.
+// Archs returns the architectures that the CUDA toolkit supports, or none without a toolkit.
 func (p *Project) Archs() []gencode.Code {
 	if p.Facts.CUDA == nil {
 		return nil
@@ -164,7 +165,7 @@ func (p *Project) Archs() []gencode.Code {
 	return p.Facts.CUDA.Archs
 }
 
-// Tools are what actions run, by the names that they have for them.
+// Tools returns the tools that actions run, by the names that actions use for them.
 func (p *Project) Tools() map[string]plan.Tool {
 	f := p.Facts
 	tools := map[string]plan.Tool{"cxx": f.CXX, "cc": f.CC, "ar": f.AR, "lto-ar": f.HostLTO.AR}
@@ -181,13 +182,14 @@ func (p *Project) Tools() map[string]plan.Tool {
 		tools[plan.NativeTool] = plan.Tool{ID: f.NativeCPU}
 	}
 	if slices.ContainsFunc(p.Tests, func(t manifest.Test) bool { return t.NeedsGPU }) {
-		tools[plan.GPUTool] = plan.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())} // what is not known is no other's
+		// unknown GPUs match no other build
+		tools[plan.GPUTool] = plan.Tool{ID: cmp.Or(probe.GPUs("/", os.Getenv), "not known, at "+p.w.Begun.String())}
 	}
 	return tools
 }
 
-// LibraryFolders are where a program of the project may find shared libraries that its own path
-// does not lead to, absolute: see plan.LibraryFolders.
+// LibraryFolders returns the folders where a program of the project may find shared libraries that
+// its own path does not lead to. They are absolute: see plan.LibraryFolders.
 func (p *Project) LibraryFolders() (dirs []string) {
 	for _, dir := range plan.LibraryFolders(p.Project, p.Facts) {
 		dirs = append(dirs, cache.Absolute(p.Root, dir))
@@ -195,7 +197,7 @@ func (p *Project) LibraryFolders() (dirs []string) {
 	return dirs
 }
 
-// NoGPU is why a test that needs a GPU cannot run here, "" if it can.
+// NoGPU returns why a test that needs a GPU cannot run on this machine, or "" if it can.
 func NoGPU() string {
 	if probe.AnyGPU("/") {
 		return ""
@@ -203,7 +205,7 @@ func NoGPU() string {
 	return "it needs a GPU, and there is none here"
 }
 
-// Request says what the planner will ask about the world.
+// Request returns the probe request for the facts that the planner needs.
 func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	r := probe.Request{Root: p.Root, Env: os.Getenv, MemoPath: w.toolMemo(p)}
 	r.NativeCPU = host.NativeCPU([]string{os.Getenv("NVCC_PREPEND_FLAGS"), os.Getenv("NVCC_APPEND_FLAGS")})
@@ -230,7 +232,8 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 		}
 		for _, code := range t.Gencode.Code {
 			r.NeedHIP = r.NeedHIP || code.Kind == gencode.GFX
-			r.NeedCUDA = r.NeedCUDA || code.Kind != gencode.GFX // for what a program of host sources links
+			// for the libraries that a program of host sources links
+			r.NeedCUDA = r.NeedCUDA || code.Kind != gencode.GFX
 			r.NeedNative = r.NeedNative || code.Kind == gencode.Set && code.Name == "native"
 		}
 		if f := t.Archive + t.SharedFile; t.Kind == manifest.Prebuilt && f != "" {
@@ -242,8 +245,8 @@ func (w *Workspace) Request(p *manifest.Project) probe.Request {
 	return r
 }
 
-// toolMemo is where answers about tools are remembered: beside the cache, so that a second checkout
-// need not ask again, or in the build tree without one.
+// toolMemo returns the file that caches facts about tools. It is beside the cache, so that a second
+// checkout need not query the tools again. Without a cache it is in the build tree.
 func (w *Workspace) toolMemo(p *manifest.Project) string {
 	if !w.NoCache {
 		if dir, err := w.ActionCache(); err == nil {
@@ -253,7 +256,7 @@ func (w *Workspace) toolMemo(p *manifest.Project) string {
 	return State(p, "tools")
 }
 
-// State is a file under the build tree of a project that is no output.
+// State returns a file under the build tree of a project that is not an output.
 func State(p *manifest.Project, name string) string {
 	dir := p.BuildDir
 	if !filepath.IsAbs(dir) {

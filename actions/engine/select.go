@@ -9,7 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Select resolves names of targets, sources and outputs: all default targets if there are none.
+// Select resolves names of targets, sources and outputs. Without names it selects all default
+// targets.
 func (p *Project) Select(names []string) ([]graph.ActionID, error) {
 	if len(names) == 0 {
 		names = p.Graph.Default
@@ -33,7 +34,8 @@ func (p *Project) Select(names []string) ([]graph.ActionID, error) {
 	return want, nil
 }
 
-// selectChecks are the modules that names stand for, or all that are checked, and their links.
+// selectChecks returns the actions of the modules that names select, and of their link checks.
+// Without names it returns those of all modules with link checks.
 func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
 	var checks []string
 	all := len(names) == 0
@@ -58,8 +60,8 @@ func (p *Project) selectChecks(names []string) ([]graph.ActionID, error) {
 	return p.Select(append(names, checks...))
 }
 
-// SelectModules are the actions that end the modules that names, or all, stand for. An embedded
-// module is not made into an object.
+// SelectModules returns the actions that write the manifests of the modules that names select, or
+// of all modules. It leaves out the objects of embedded modules.
 func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err error) {
 	if len(names) > 0 {
 		_, err = p.Select(names)
@@ -85,11 +87,11 @@ func (p *Project) SelectModules(names []string) (manifests []graph.ActionID, err
 			}
 		}
 	}
-	slices.Sort(manifests) // as they stand in the manifest
+	slices.Sort(manifests) // in the order of the manifest
 	return slices.Compact(manifests), nil
 }
 
-// modules are the labels of all that can be built.
+// modules returns the labels of all modules that can be built.
 func (p *Project) modules() (labels []string) {
 	for _, t := range p.Graph.Targets {
 		if t.Kind == string(manifest.Module) && t.Unbuilt == "" {

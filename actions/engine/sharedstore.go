@@ -21,27 +21,28 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// sharedStore is the store of this machine with a cache on another one behind it. Content comes
-// from there when something reads it: what passes hand to each other never does, if all that is
-// made of it is there.
+// sharedStore is the local store with a remote cache behind it. It fetches content when an action
+// reads it. It never fetches what passes hand to each other, if all that is built from that is
+// available.
 type sharedStore struct {
 	*disk.Store
 	remote *remote.Cache
 
-	taken atomic.Int64 // hits by records from there
+	taken atomic.Int64 // hits by remote records
 
-	mu    sync.Mutex
-	other map[recordName]int // how often this machine's store has lacked a record that is there, and was not yet used
+	mu sync.Mutex
+	// how often a remote record was confirmed that the local store lacks, and not yet used
+	other map[recordName]int
 }
 
 var _ cache.Distant = (*sharedStore)(nil)
 
-// recordName tells records apart: one id may stand under many keys.
+// recordName identifies a record: one ID may exist under many keys.
 type recordName struct{ command, id cache.Key }
 
 func nameOf(r *cache.Record) recordName { return recordName{r.Command, r.ID()} }
 
-// openRemote starts what speaks to the remote cache; nil if there is none.
+// openRemote starts the client of the remote cache. It returns nil if there is none.
 func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*sharedStore, error) {
 	r := w.remoteCache(named)
 	if r.address == "" {
@@ -59,26 +60,26 @@ func (w *Workspace) openRemote(store *disk.Store, named manifest.Cache) (*shared
 	if w.Remote != nil {
 		return nil, err
 	}
-	warn(err.Error()) // who builds has not asked for it
+	warn(err.Error()) // the user has not asked for it
 	return nil, nil
 }
 
-// remoteCache is the cache on another machine that a build has.
+// remoteCache is the remote cache of a build.
 type remoteCache struct {
-	address   string // "" is none
-	server    string // of the address, HOST:PORT
+	address   string // "" for none
+	server    string // the server in the address, HOST:PORT
 	readOnly  bool
-	anonymous bool // the server is not to learn who asks
+	anonymous bool // the server gets no credentials of the user
 }
 
-// remoteCache is what the command line, the environment and the manifest say together. The address
-// is that of the first of them that names one, if only an empty one. Nothing is sent where any of
-// them says so: what a project forbids to all who build it, one of them may not want back.
+// remoteCache combines the command line, the environment and the manifest. The address is that of
+// the first of them that names one, even an empty one. Nothing is sent if any of them forbids it: a
+// single user must not lift what a project forbids to all.
 //
-// Credentials are the user's, and an address of the manifest is not: any project could have them
-// sent to a server of its choice. So a server that the manifest names gets them only where the user
-// has listed it. Where there is a list, it holds for other addresses too: those may be of a script
-// of the project.
+// Credentials are the user's, and an address in the manifest is not: any project could have them
+// sent to a server of its choice. So a server that the manifest names gets them only if the user
+// has listed it. If there is a list, it applies to other addresses too: those may come from a
+// script of the project.
 func (w *Workspace) remoteCache(named manifest.Cache) remoteCache {
 	r := remoteCache{address: named.Remote, readOnly: w.ReadOnly || named.ReadOnly, anonymous: w.Remote == nil || len(w.RemoteHosts) > 0}
 	if w.Remote != nil {
@@ -86,7 +87,7 @@ func (w *Workspace) remoteCache(named manifest.Cache) remoteCache {
 	}
 	u, err := cache.ParseAddress(r.address)
 	if err != nil {
-		return r // which is told when it is used
+		return r // the error is reported when the address is used
 	}
 	r.server = cache.ServerOf(u)
 	if slices.ContainsFunc(w.RemoteHosts, func(host string) bool { return strings.EqualFold(host, r.server) }) {
@@ -95,7 +96,7 @@ func (w *Workspace) remoteCache(named manifest.Cache) remoteCache {
 	return r
 }
 
-// remoteProgram is kbuild-remote, beside kbuild or in PATH.
+// remoteProgram returns kbuild-remote, which is beside kbuild or in PATH.
 func remoteProgram() (string, error) {
 	if exe, err := os.Executable(); err == nil {
 		if beside := filepath.Join(filepath.Dir(exe), "kbuild-remote"); exists(beside) {
@@ -142,16 +143,16 @@ func (s *sharedStore) Put(ctx context.Context, r *cache.Record, file func(cache.
 	err := s.Store.Put(ctx, r, file)
 	if err == nil {
 		s.mu.Lock()
-		delete(s.other, nameOf(r)) // it is here now
+		delete(s.other, nameOf(r)) // the local store has it now
 		s.mu.Unlock()
 		s.remote.Store(r)
 	}
 	return err
 }
 
-// passes is the store for what passes hand to each other. A record of a pass is of use without what
-// the pass made: by it others are found, and as a rule all of them, so that nothing needs the
-// content.
+// passes is the store for what passes hand to each other. A record of a pass is useful without the
+// outputs of the pass. It leads to other records, and as a rule all of them exist, so that no
+// action needs the content.
 type passes struct{ *sharedStore }
 
 // Used implements cache.Store.
@@ -160,7 +161,8 @@ func (p passes) Used(r *cache.Record) { p.used(r, p.Store.KeepWithout) }
 // Used implements cache.Store.
 func (s *sharedStore) Used(r *cache.Record) { s.used(r, s.Store.Keep) }
 
-// used notes that r was used. Without keeping one that came, this machine would ask again.
+// used records that r was used. It keeps a record that came from the remote cache. Otherwise this
+// machine would query for it again.
 func (s *sharedStore) used(r *cache.Record, keep func(*cache.Record) error) {
 	name := nameOf(r)
 	s.mu.Lock()
@@ -177,9 +179,9 @@ func (s *sharedStore) used(r *cache.Record, keep func(*cache.Record) error) {
 	s.Store.Used(r)
 }
 
-// tell says what a build had of the remote cache.
+// tell shows what a build received from the remote cache and sent to it.
 func (w *Workspace) tell(s remote.Stats) {
-	if s.Server == "" { // it was never there, which was said
+	if s.Server == "" { // it was never reached, which was reported
 		return
 	}
 	text := []string{fmt.Sprintf("%d of %d found, %s received", s.Hits, s.Hits+s.Misses, Size(s.Received))}
@@ -198,7 +200,7 @@ func (w *Workspace) tell(s remote.Stats) {
 	}
 }
 
-// tellExecuted says what ran on other machines.
+// tellExecuted shows what ran remotely.
 func (w *Workspace) tellExecuted(s remote.Stats) {
 	text := fmt.Sprintf("remote execution: %d actions, %s sent, %s received", s.Executed, Size(s.Submitted), Size(s.Returned))
 	if s.Beaten > 0 {
@@ -210,6 +212,5 @@ func (w *Workspace) tellExecuted(s remote.Stats) {
 	w.Front.Note(text)
 }
 
-// overdue is after how long an action elsewhere is waited for no longer, if it matters more than
-// what runs here.
+// overdue returns after how long a remote action may get a local slot before other actions.
 func (t *Tree) overdue(a *graph.Action) time.Duration { return max(2*time.Second, 4*t.cost(a)) }

@@ -2,11 +2,11 @@ package engine
 
 import "time"
 
-// slowStep is for how long a step before a build may say nothing.
+// slowStep is how long a step before a build may run without a message.
 const slowStep = 2 * time.Second
 
-// during runs f, and says what is waited for if it takes longer. That is said by who calls, as all
-// else is.
+// during runs f, and shows line if f runs longer than after. The goroutine of the caller shows it,
+// as it shows everything else.
 func (w *Workspace) during(f func() error, after <-chan time.Time, line string) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

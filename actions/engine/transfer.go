@@ -15,8 +15,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Identity is what keys hold besides the project, tools by the names that actions have for them:
-// where any of it differs, no entry fits.
+// Identity returns what keys contain besides the project, with tools by the names that actions use
+// for them. If any of it differs, no entry of the cache fits.
 func (p *Project) Identity() []cache.Field {
 	tools := p.Tools()
 	fields := []cache.Field{
@@ -30,11 +30,11 @@ func (p *Project) Identity() []cache.Field {
 	return append(fields, cache.Field{Name: "environment", Value: strings.Join(env, " ")})
 }
 
-// identityAlways are the fields of an identity that every bundle has; tools are those that its
-// actions use.
+// identityAlways lists the fields of an identity that every bundle has. The other fields are the
+// tools that its actions use.
 var identityAlways = [...]string{"key version", "platform", "environment"}
 
-// Bundle describes a bundle of what the cache holds.
+// Bundle describes a bundle of the records in held. missing are the actions without a record.
 func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph.Action) {
 	fields, archs, targets := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, name := range identityAlways {
@@ -57,7 +57,7 @@ func (p *Project) Bundle(held []execute.Held) (m disk.Manifest, missing []*graph
 	return m, missing
 }
 
-// ship adds the codes of what an action makes for others than the next pass.
+// ship adds the architectures of an action, unless its outputs are only for the next pass.
 func ship(archs map[string]bool, a *graph.Action) {
 	if !a.Intermediate {
 		for _, arch := range a.Archs {
@@ -66,12 +66,12 @@ func ship(archs map[string]bool, a *graph.Action) {
 	}
 }
 
-// Unlike is a field of the identity of a bundle that has another value here.
+// Unlike is a field of the identity of a bundle that has another value locally.
 type Unlike struct{ Name, Bundle, Here string }
 
-// Compare holds a bundle against the project: differ is why none of its entries would be found,
-// lacking the codes that the project ships and the bundle has nothing for. The error is of a bundle
-// that is damaged.
+// Compare compares a bundle with the project. If differ has fields, none of the bundle's entries
+// would be found. lacking lists the architectures that the project ships and the bundle lacks. The
+// error reports a damaged bundle.
 func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, err error) {
 	here, named := map[string]string{}, map[string]bool{}
 	for _, f := range p.Identity() {
@@ -98,8 +98,8 @@ func (p *Project) Compare(m disk.Manifest) (differ []Unlike, lacking []string, e
 	return differ, slices.Sorted(maps.Keys(archs)), nil
 }
 
-// Imported finds records of the bundles that were imported, by the first output of an action; nil
-// where there is none.
+// Imported returns a function that finds a record of the imported bundles by the first output of an
+// action. The function returns nil if there is none.
 func (t *Tree) Imported() func(output string) *cache.Record {
 	if t.Store == nil {
 		return func(string) *cache.Record { return nil }
@@ -111,13 +111,13 @@ func (t *Tree) Imported() func(output string) *cache.Record {
 		}
 		r, err := t.Store.Named(names[output])
 		if err != nil {
-			return nil // gc took it
+			return nil // gc removed it
 		}
 		return r
 	}
 }
 
-// Covered is what the tools of the plan stand for.
+// Covered returns what the fingerprints of the plan's tools cover.
 func (p *Project) Covered(ctx context.Context) execute.Covered {
 	files, asked := probe.Covered(ctx, p.request)
 	c := execute.Covered{Files: map[string][]string{}, Asked: asked}

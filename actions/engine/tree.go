@@ -15,34 +15,34 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// Tree is an open build tree. Nobody else builds in it until it is closed.
+// Tree is an open build tree. No other process builds in it until it is closed.
 type Tree struct {
 	Runner *execute.Runner
-	Store  *disk.Store // the action cache; nil without one
+	Store  *disk.Store // the action cache; nil if there is none
 
 	w      *Workspace
 	lock   *run.Lock
 	db     *tree.DB
 	files  *cache.Files
-	shared *sharedStore // Store with a remote cache behind it; nil without one
-	own    *disk.Store  // of the build tree, where there is no action cache
-	limit  int64        // of either, in bytes
+	shared *sharedStore // Store with a remote cache behind it; nil if there is no remote cache
+	own    *disk.Store  // store of the build tree, if there is no action cache
+	limit  int64        // of either store, in bytes
 }
 
-// Large reports a build of so many actions that memory, which compilers have more use for, counts
-// for more than the time to collect it.
+// Large reports whether a build has so many actions that memory counts for more than the time to
+// collect it. Compilers have more use for the memory.
 func (t *Tree) Large() bool { return len(t.Runner.Graph.Actions) > 20_000 }
 
-// giveBack gives memory that is free to the system, which the collector does too late for what a
-// view takes for a moment.
+// giveBack returns free memory to the system. The collector does so too late for the memory that a
+// view needs for a moment.
 func (t *Tree) giveBack() {
 	if t.Large() {
 		debug.FreeOSMemory()
 	}
 }
 
-// openTree opens the database and the cache of the build tree that is locked. Who calls it releases
-// the lock if there is an error.
+// openTree opens the database and the cache of the locked build tree. If there is an error, the
+// caller releases the lock, which may be released already.
 func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	tools, plain := map[string]string{}, map[string]bool{}
 	for name, tool := range p.Tools() {
@@ -59,8 +59,9 @@ func (p *Project) openTree(lock *run.Lock) (*Tree, error) {
 	return p.w.openTree(lock, db, execute.Config{Graph: p.Graph, Root: p.Root, State: filepath.Clean(state), Tools: tools, Plain: plain, Misparsed: p.w.distrustedQuestions()}, p.Cache)
 }
 
-// openTree opens the build tree with its files in the folder c.State. named is what the manifest
-// says of a remote cache. The lock and the database go with the tree, or are released.
+// openTree opens the build tree with its files in the folder c.State. named is the remote cache
+// that the manifest names. The tree owns the lock and the database. They are released if there is
+// an error.
 func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, named manifest.Cache) (*Tree, error) {
 	t := &Tree{w: w, lock: lock, db: db, files: cache.NewFiles(c.Root, db.Known)}
 	os.RemoveAll(filepath.Join(c.State, "parts"))
@@ -79,8 +80,8 @@ func (w *Workspace) openTree(lock *run.Lock, db *tree.DB, c execute.Config, name
 	return t, nil
 }
 
-// openStore opens the shared cache. A build tree without it gets a small one of its own, for what
-// is between the passes of nvcc.
+// openStore opens the shared cache. A build tree without it gets a small store of its own, for the
+// files between passes.
 func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	if t.w.NoCache {
 		store, err := disk.Open(filepath.Join(c.State, "cache"))
@@ -118,7 +119,7 @@ func (t *Tree) openStore(c *execute.Config, named manifest.Cache) error {
 	return nil
 }
 
-// Close saves what was learned. Trouble here costs the next run time, nothing else.
+// Close saves what was learned. An error costs time in the next run, nothing else.
 func (t *Tree) Close() {
 	if !t.w.DryRun {
 		t.db.Optimize()
@@ -142,21 +143,21 @@ func (t *Tree) Close() {
 	t.lock.Release()
 }
 
-// collect keeps a store below its limit, as far as it can.
+// collect evicts entries to keep a store below its limit, as far as it can.
 func (t *Tree) collect(s *disk.Store) {
 	if res, err := s.MaybeGC(context.Background(), t.limit); err == nil {
 		t.w.SayOver(res)
 	}
 }
 
-// SayOver tells of a collection that could not reach its limit.
+// SayOver shows that a collection could not reach its limit.
 func (w *Workspace) SayOver(res disk.GCResult) {
 	if res.Over > 0 {
 		w.Front.Note(fmt.Sprintf("the cache is %s above its limit: what was written within the last hour may belong to a build that is running, and stays", Size(res.Over)))
 	}
 }
 
-// Size spells a number of bytes.
+// Size formats a number of bytes.
 func Size(n int64) string {
 	switch {
 	case n >= 1<<30:

@@ -20,22 +20,23 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What a build leaves for the next one. A build with the same command line and environment that
-// finds everything it would look at as it was has nothing to do. So each leaves a view in the
-// database of the tree: all that it looked at and made, with the stat of each file, and its plan.
-// The next one compares stats. Where none differs it ends: it reads no manifest, makes no plan and
-// asks for no record. Where a few files differ it looks at the actions that use them. Where the
-// plan may be another it plans, and looks at all actions. In any case what is looked at runs the
-// same way, and what is left then is left in the same form.
+// What a build stores for the next one. If all that a build with the same command line and
+// environment would observe is unchanged, the build has nothing to do. So each build stores a view
+// in the database of the tree: all that it observed and wrote, with the stat of each file, and its
+// plan. The next build compares stats. If none differs, it ends: it reads no manifest, makes no
+// plan and looks up no record. If a few files differ, it checks the actions that use them. If the
+// plan may have changed, it plans, and checks all actions. In each case the checked actions run in
+// the same way, and the build stores a view of the same form.
 //
-// What stat cannot vouch for yet, since it was changed during the build or just before, is young:
-// the next build settles it by content. That goes for the outputs of the build above all.
+// A file that was changed during the build or just before is too recent for a comparison by stat:
+// it is young. The next build compares it by content. This concerns the outputs of the build above
+// all.
 //
-// What a build looks at, all of it cache.Observation: manifests, and folders that glob read
-// (manifest.Project.Observed); tools (probe.Observed); every file whose content was asked for
-// (cache.Files.Seen) and every path that must stay absent (execute.Runner.Observed). The records
-// are not among them: the view itself says that these outputs are what this command line makes of
-// these inputs, whatever was built since and is as it was again.
+// All that a build observes is a cache.Observation. That is manifests, and folders that glob read
+// (manifest.Project.Observed); tools (probe.Observed); every file that was digested
+// (cache.Files.Seen); and every path that must stay absent (execute.Runner.Observed). Records are
+// not among them. The view itself states that this command line builds these outputs from these
+// inputs. That stays true if other builds have changed the files and changed them back.
 
 // view is a build tree as one command line sees it.
 type view struct {
@@ -44,16 +45,17 @@ type view struct {
 	began       time.Time
 }
 
-// database is the database of the build tree with its files in the folder state.
+// database returns the database of the build tree with its files in the folder state.
 func database(state string) string { return filepath.Join(state, "tree.db") }
 
-// view gives nil for a build that changes nothing, or is of other actions than names stand for.
+// view returns nil for dry runs, for link checks, and for builds whose actions were not selected by
+// target name.
 func (w *Workspace) view(req Request) *view {
 	if w.DryRun || w.CheckLink != nil || req.Select != nil {
 		return nil
 	}
 	if w.writeOutEnv() != nil {
-		return nil // reading the manifest says why
+		return nil // reading the manifest reports why
 	}
 	root, _ := manifest.Locate(w.Manifest)
 	v := &view{root: root, state: w.StateDir(), began: time.Now()}
@@ -63,7 +65,7 @@ func (w *Workspace) view(req Request) *view {
 	return v
 }
 
-// identify makes the key of all that decides besides files.
+// identify computes the key of all that determines a build besides files.
 func (v *view) identify(w *Workspace, targets []string) bool {
 	exe, err := os.Executable()
 	if err != nil {
@@ -76,7 +78,8 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 	m := w.Manifest
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %+v %q %q %q %q\n", m.Version, self, exe, v.root, v.state, m.File)
-	fmt.Fprintf(h, "%q %q %q %q %v %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit, w.RequireSplit) // maps print sorted
+	// maps print sorted
+	fmt.Fprintf(h, "%q %q %q %q %v %v %v\n", m.Arch, m.Vars, m.Profile, w.CacheDir, w.NoCache, w.NoSplit, w.RequireSplit)
 	fmt.Fprintf(h, "%q\n", targets)
 	env, _ := environ()
 	for _, e := range os.Environ() {
@@ -91,20 +94,22 @@ func (v *view) identify(w *Workspace, targets []string) bool {
 	return true
 }
 
-// placeEnv are variables that say where the cache is.
+// placeEnv lists the variables that determine where the cache is.
 var placeEnv = []string{"HOME", "XDG_CACHE_HOME", "TMPDIR"}
 
-// note is what a view keeps besides observations and the plan.
+// note is the data of a view besides observations and the plan.
 type note struct {
-	actions   int              // that the command line stands for
-	dirty     []graph.ActionID // of that graph: not up to date
-	moved     []graph.ActionID // of that graph: may depend on other paths than those it was packed with
-	gpus      string           // of code = ["native"]: what the plan was made for, see probe.GPUs
-	cpu       string           // of -march=native: the same, see probe.CPU
-	said      string           // diagnostics of the plan, as JSON
-	misparses string           // the verdicts that the plan was made with, see misparse.go
-	whole     string           // fallbacks, a line each
-	cache     manifest.Cache   // of the manifest, which a build of a part does not read
+	actions int              // number of actions that the command line selects
+	dirty   []graph.ActionID // of the packed graph: not up to date
+	// of the packed graph: may depend on other paths than it was packed with
+	moved []graph.ActionID
+	// for code = ["native"]: the GPUs that the plan was made for, see probe.GPUs
+	gpus      string
+	cpu       string         // for -march=native: the same, see probe.CPU
+	said      string         // diagnostics of the plan, as JSON
+	misparses string         // the verdicts that the plan was made with, see misparse.go
+	whole     string         // fallbacks, one per line
+	cache     manifest.Cache // of the manifest, which a build of a part does not read
 }
 
 func (n note) encode() []byte {
@@ -122,7 +127,7 @@ func (n note) encode() []byte {
 	return b
 }
 
-// decodeNote trusts b, which has a sum.
+// decodeNote decodes b without checks, since b has a checksum.
 func decodeNote(b []byte) note {
 	u32 := func() (n uint32) {
 		n, b = binary.LittleEndian.Uint32(b), b[4:]
@@ -143,7 +148,7 @@ func decodeNote(b []byte) note {
 	return n
 }
 
-// tell shows what the plan of a view had to say.
+// tell shows the diagnostics of the plan in a view.
 func (n *note) tell(w *Workspace) {
 	var diags manifest.Diagnostics
 	if n.said != "" && json.Unmarshal([]byte(n.said), &diags) == nil {
@@ -151,19 +156,19 @@ func (n *note) tell(w *Workspace) {
 	}
 }
 
-// scan is what the last build with this command line left, and what is not as it was.
+// scan is what the last build with this command line stored, and what has changed since.
 type scan struct {
 	*view
 	note
 	db     *tree.DB
 	seen   *tree.View
-	fresh  map[int]cache.Stat // observations that are what they were, under another stat
-	broken []int              // observations that are not
-	was    string             // who had built in the tree last
+	fresh  map[int]cache.Stat // unchanged observations that have another stat
+	broken []int              // changed observations
+	was    string             // the last process that built in the tree
 }
 
-// scan looks at the tree; nil if nothing is known of it, or somebody builds in it now. It must be
-// closed.
+// scan compares the tree with the view of the last build. It returns nil if there is no view, or if
+// another process is building in the tree. The caller closes it.
 func (v *view) scan() *scan {
 	if v == nil {
 		return nil
@@ -185,7 +190,7 @@ func (v *view) scan() *scan {
 	return s
 }
 
-// look compares what was observed with what is there. ok is false where that cannot tell.
+// look compares the observations with the files. ok is false if the view is not valid.
 func (s *scan) look() (ok bool) {
 	s.note = decodeNote(s.seen.Note())
 	if s.misparses != string(s.db.Text(misparsesText)) {
@@ -199,7 +204,7 @@ func (s *scan) look() (ok bool) {
 		return false
 	}
 	s.fresh = map[int]cache.Stat{}
-	for _, i := range changed { // what stat cannot decide, content does
+	for _, i := range changed { // content decides what stat cannot
 		switch st, ok := s.seen.Rehash(s.root, i); {
 		case !ok:
 			s.broken = append(s.broken, i)
@@ -213,8 +218,8 @@ func (s *scan) look() (ok bool) {
 	return true
 }
 
-// refresh keeps the new stats; without it the next build looks at contents again. Nobody builds in
-// the tree as long as it is looked at, but others may look, and want to do the same.
+// refresh stores the new stats. Without them the next build compares contents again. No process
+// builds in the tree during a scan, but other scans may want to do the same.
 func (s *scan) refresh() {
 	if only, ok := run.TryLock(database(s.state)); ok {
 		s.seen.Refresh(s.fresh)
@@ -222,7 +227,7 @@ func (s *scan) refresh() {
 	}
 }
 
-// upToDate reports that all actions of the command line are.
+// upToDate reports whether all actions of the command line are up to date.
 func (s *scan) upToDate() bool { return s != nil && len(s.broken) == 0 && len(s.dirty) == 0 }
 
 func (s *scan) close() {

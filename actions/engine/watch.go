@@ -14,25 +14,25 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/manifest"
 )
 
-// What tells of changes tells of entries of folders, by the path that a folder was watched under.
-// So all that a build looked at is kept by its real path, without links and "..": a source that is
-// a link counts as the link, which may come to lead elsewhere, and as the file that it leads to.
+// A file watcher reports changes of entries of folders, by the path of the watched folder. So all
+// that a build observed is kept by its real path, without links and "..". A source that is a link
+// counts twice: as the link, which may come to lead to another file, and as that file.
 
-// Watched is what a build looks at: a change of anything else cannot make the next one do
-// something. All paths are real ones.
+// Watched is what a build observes. A change of any other path cannot give the next build something
+// to do. All paths are real ones.
 type Watched struct {
-	own   []string        // where kbuild writes: the build tree, the action cache, reports
-	files map[string]bool // also those that are not there, and links on the way
-	dirs  map[string]bool // whose names all count
+	own   []string        // paths that kbuild writes: the build tree, the action cache, reports
+	files map[string]bool // also missing ones, and links on the way
+	dirs  map[string]bool // folders in which every name counts
 	above map[string]bool // folders on the way to any of them
 
 	links links
 }
 
-// Watched is what the last build of targets looked at. Where that is not known, as after a mistake
-// in the manifest, it is the whole project; where the build failed, it is that too, since a
-// compiler that ends early does not tell what it looked for. own are files that kbuild itself
-// writes.
+// Watched returns what the last build of targets observed. If that is not known, as after a mistake
+// in the manifest, it returns the whole project. It adds the whole project if the build failed,
+// since a compiler that ends early does not report all that it would read. own are files that
+// kbuild itself writes.
 func (w *Workspace) Watched(targets []string, failed bool, own ...string) Watched {
 	root, _ := manifest.Locate(w.Manifest)
 	x := newWatched()
@@ -57,22 +57,22 @@ func newWatched() Watched {
 	return Watched{files: map[string]bool{}, dirs: map[string]bool{}, above: map[string]bool{}, links: links{}}
 }
 
-// file takes a path, and the links on the way to it.
+// file adds a path, and the links on the way to it.
 func (x *Watched) file(p string) {
 	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
 		x.files[real] = true
 	}
 }
 
-// dir takes a folder whose names all count, and the links on the way to it.
+// dir adds a folder in which every name counts, and the links on the way to it.
 func (x *Watched) dir(p string) {
 	if real := x.links.real(p, func(link string) { x.files[link] = true }); !x.Builds(real) {
 		x.dirs[real] = true
 	}
 }
 
-// seen takes the observations of the last build, and what is recorded of its commands. ok is false
-// where they are not all.
+// seen adds the observations of the last build, and what is recorded of its commands. ok is false
+// if they are incomplete.
 func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	v := w.view(Request{Targets: targets})
 	if v == nil {
@@ -95,9 +95,9 @@ func (x *Watched) seen(w *Workspace, targets []string, root string) (ok bool) {
 	return seen != nil
 }
 
-// record takes what a command has read, or looked for in vain. A build that cannot tell whether
-// what it looked at is what its commands have seen leaves no view, or that of a build before, and
-// records all the same.
+// record adds what a command has read, or probed and found absent. A build may not know whether its
+// observations are what its commands have read. Then it stores no view, or keeps an earlier one,
+// but it still stores the records.
 func (x *Watched) record(root string, rec *cache.Record) {
 	for _, f := range rec.Discovered {
 		x.file(cache.Absolute(root, f.Path))
@@ -128,7 +128,7 @@ func (x *Watched) observation(p string, o cache.Observation) {
 	}
 }
 
-// whole takes all folders of a project but those where kbuild writes and those that are hidden.
+// whole adds all folders of a project, except hidden ones and those where kbuild writes.
 func (x *Watched) whole(root string) {
 	filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		switch {
@@ -137,7 +137,7 @@ func (x *Watched) whole(root string) {
 		case e.Type()&fs.ModeSymlink != 0:
 			x.file(p)
 			if info, err := os.Stat(p); err == nil && info.IsDir() {
-				x.dir(p) // and no folder in it: it may lead to the whole machine
+				x.dir(p) // but no folder in it: it may lead to the whole machine
 			}
 			return nil
 		case !e.IsDir():
@@ -150,7 +150,7 @@ func (x *Watched) whole(root string) {
 	})
 }
 
-// ways notes the folders above all that is watched: one of them may be moved away, and come back.
+// ways adds the folders above all that is watched: one of them may be moved away, and come back.
 func (x *Watched) ways() {
 	for _, set := range []map[string]bool{x.files, x.dirs} {
 		for p := range set {
@@ -161,21 +161,22 @@ func (x *Watched) ways() {
 	}
 }
 
-// Add takes what another build has looked at: of one that failed it is not known what it would
-// have, outside of the project.
+// Add adds what another build observed. A failed build does not show what it would have observed
+// outside of the project.
 func (x *Watched) Add(other Watched) {
 	maps.Copy(x.files, other.files)
 	maps.Copy(x.dirs, other.dirs)
 	maps.Copy(x.above, other.above)
 }
 
-// Builds reports a path that kbuild itself writes.
+// Builds reports whether kbuild itself writes a path.
 func (x *Watched) Builds(p string) bool {
 	return slices.ContainsFunc(x.own, func(own string) bool { return p == own || strings.HasPrefix(p, own+"/") })
 }
 
-// Folders are those whose entries tell of a change: true where each entry may be of interest, false
-// where only entries that come and go are, since the folder leads to one of the others.
+// Folders returns the folders whose entries show a change. The value is true if every entry may
+// matter. It is false if only entries that come and go matter, since the folder leads to one of the
+// others.
 func (x *Watched) Folders(exists func(dir string) bool) map[string]bool {
 	all := map[string]bool{}
 	for d := range x.above {
@@ -196,8 +197,8 @@ func (x *Watched) Folders(exists func(dir string) bool) map[string]bool {
 	return all
 }
 
-// Concerns reports a path whose change may matter: one that was looked at, one in a folder that was
-// listed, or a folder on the way to one.
+// Concerns reports whether a change of a path may matter. Such a path was observed, is in a folder
+// that was listed, or is a folder on the way to one.
 func (x *Watched) Concerns(p string) bool {
 	if x.Builds(p) || regular.IsTemporary(filepath.Base(p)) {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// buildTree is where outputs go. It drops what is remembered of a file that is written.
+// buildTree places outputs. It drops what is remembered about a file that is written.
 type buildTree struct {
 	root    string
 	files   *cache.Files
@@ -21,13 +21,13 @@ type buildTree struct {
 
 func (t buildTree) abs(p string) string { return cache.Absolute(t.root, p) }
 
-// written drops what is remembered of a file.
+// written drops what is remembered about a file.
 func (t buildTree) written(file string) {
 	t.files.Forget(file)
 	t.listing.Forget(filepath.Dir(t.abs(file)))
 }
 
-// holds reports that an output is there as it was made.
+// holds reports whether an output exists with the recorded content.
 func (t buildTree) holds(o cache.Output) bool {
 	info, err := os.Lstat(t.abs(o.Path))
 	if err != nil || !info.Mode().IsRegular() || info.Size() != o.Size || (info.Mode()&0o100 != 0) != o.Exec {
@@ -54,7 +54,7 @@ func (t buildTree) place(temp string, o cache.Output) error {
 	return fmt.Errorf("moving %s into place: %w", o.Path, err)
 }
 
-// move renames a file, into a folder that it makes.
+// move renames a file, and creates the folder if it is missing.
 func move(from, to string) error {
 	err := cache.Rename(from, to)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,8 +66,8 @@ func move(from, to string) error {
 	return err
 }
 
-// clear removes the outputs of a command that writes them itself, so that it cannot succeed
-// by leaving an old one.
+// clear removes the outputs of an in-place command, so that it cannot succeed by leaving an old
+// one.
 func (t buildTree) clear(a *graph.Action) error {
 	files := a.Outputs
 	if a.Kind == graph.Generate && a.Depfile != "" {
@@ -85,8 +85,8 @@ func (t buildTree) clear(a *graph.Action) error {
 	return nil
 }
 
-// forget drops what is known of a failed action's outputs; a command that writes them itself
-// may have left half of them.
+// forget drops what is remembered about the outputs of a failed action. It removes those of an
+// in-place command, which may be incomplete.
 func (t buildTree) forget(a *graph.Action) {
 	for _, o := range a.Outputs {
 		if a.InPlace {

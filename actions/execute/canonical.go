@@ -16,24 +16,26 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// canonicalizer makes the canonical forms of preprocessed texts.
+// canonicalizer builds the canonical forms of preprocessed texts.
 type canonicalizer struct {
-	incbins func(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest) // that the assembler takes in: see discover
-	isRead  func(output string) bool                                                       // by the command of some action
-	base    string                                                                         // see pptext.Options
-	buffers sync.Pool                                                                      // of *[]byte
+	// the files that the assembler includes: see discover
+	incbins func(a *graph.Action, text []byte) (comments []byte, files []cache.FileDigest)
+	isRead  func(output string) bool // reports whether the command of some action reads an output
+	base    string                   // see pptext.Options
+	buffers sync.Pool                // of *[]byte
 }
 
-// canonicalTexts is what became of texts: outputs by name that need no file, since nobody reads
-// them, or are digested already; the macros that a text used, and what the assembler will take in.
+// canonicalTexts is the result of canonicalizing the outputs of a command. outputs has the digests
+// that are known already; such an output has no file if no command reads it. used lists the macros
+// that a text used, and incbins the files that the assembler will include.
 type canonicalTexts struct {
 	outputs map[string]cache.Output
 	used    []string
 	incbins []cache.FileDigest
 }
 
-// of makes the canonical forms of what a command wrote. Texts are large and most are only wanted
-// for their digests, so each is read once, and a file is left where some command reads it.
+// of canonicalizes the files that a command wrote. Texts are large, and most are needed only for
+// their digests. So each is read once, and its file is kept only if some command reads it.
 func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error) {
 	m := canonicalTexts{outputs: map[string]cache.Output{}}
 	for i, o := range a.Outputs {
@@ -56,7 +58,7 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 			var used map[string]bool
 			text, used = pptext.TakeMacros(text, a.Step().Macros...)
 			m.used, changed = slices.Sorted(maps.Keys(used)), true
-		case stub: // names itself, in line markers
+		case stub: // a stub names itself in line markers
 			text, changed = bytes.ReplaceAll(text, []byte(dir.seen().output(i, o)), []byte(nvcc.StubName)), true
 		}
 		if comments, files := c.incbins(a, text); comments != nil {
@@ -86,8 +88,8 @@ func (c *canonicalizer) of(a *graph.Action, dir scratch) (canonicalTexts, error)
 	return m, nil
 }
 
-// listFiles lists the files that a text is of, behind a line that says whether it is of the place
-// of its base.
+// listFiles returns the list of the files that a text comes from. The first line reports whether
+// the text depends on the place of its base.
 func listFiles(text []byte, placed, withoutSystem bool) string {
 	first := Anywhere
 	if placed {
@@ -102,7 +104,8 @@ const (
 	Placed   = "*placed"
 )
 
-// finish notes the digest of an output, and writes its file if it is new and somebody reads it.
+// finish stores the digest of an output. It writes the file if the text changed and some command
+// reads it.
 func (c *canonicalizer) finish(a *graph.Action, m canonicalTexts, name, output string, text []byte, changed bool) error {
 	m.outputs[output] = cache.Output{Path: output, Digest: sha256.Sum256(text), Size: int64(len(text)), Unkept: a.Transient}
 	switch {
@@ -115,7 +118,7 @@ func (c *canonicalizer) finish(a *graph.Action, m canonicalTexts, name, output s
 	return nil
 }
 
-// buffer is an empty slice with room, mostly.
+// buffer returns an empty slice, usually one with capacity from the pool.
 func (c *canonicalizer) buffer() []byte {
 	if b, ok := c.buffers.Get().(*[]byte); ok {
 		return (*b)[:0]

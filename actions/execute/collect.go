@@ -14,8 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// empty makes the folder of a command that chooses the names of its files, without what an earlier
-// run has left, or removes it.
+// empty removes the folder of a command with dynamic outputs, with the files of an earlier run. If
+// again is set, it creates the folder again.
 func (t buildTree) empty(c *graph.Collect, again bool) error {
 	if c == nil {
 		return nil
@@ -38,8 +38,8 @@ func (t buildTree) empty(c *graph.Collect, again bool) error {
 	return nil
 }
 
-// collect packs what the command of a has written, if that chooses the names of its files. Where
-// something is wrong, none of them stays.
+// collect packs the files that the command of a wrote, if it has dynamic outputs. On an error it
+// removes them all.
 func (r *Runner) collect(a *graph.Action, res sched.Result) (err error) {
 	c := a.Work.Collect
 	if c == nil {
@@ -72,7 +72,7 @@ func (r *Runner) collect(a *graph.Action, res sched.Result) (err error) {
 	return nil
 }
 
-// writtenFiles reads what a command has written to its folder.
+// writtenFiles reads the files that a command wrote to its folder.
 func (r *Runner) writtenFiles(a *graph.Action, c *graph.Collect) (files []graph.PackedFile, err error) {
 	root := r.tree.abs(c.Dir)
 	var more []string
@@ -108,7 +108,7 @@ func (r *Runner) writtenFiles(a *graph.Action, c *graph.Collect) (files []graph.
 	return files, err
 }
 
-// extractStep makes the files of a pack.
+// extractStep writes the files of a pack.
 type extractStep struct{ inProcess }
 
 func (extractStep) run(w work) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// perform does what an action is for. functions are those that ptxas told of.
+// perform does the work of an action. functions are those that ptxas reported.
 func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res sched.Result, functions []cache.Function) {
 	if s := r.keys.steps[a.Kind]; s != nil {
 		err := r.intermediates.materialize(ctx, a, a.Argv)
@@ -39,7 +39,7 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 		if err := os.WriteFile(dir.output(0, a.Outputs[0]), res.Output, 0o666); err != nil {
 			return failed(err), nil
 		}
-		res.Output = nil // a test that went well has nothing to tell
+		res.Output = nil // a test that passes prints nothing
 	}
 	var e *ended
 	if a.Step().DiagnosticArgv == nil || len(res.Output) == 0 && res.Status != sched.Failed || errors.As(res.Err, &e) || errors.Is(res.Err, errLost) {
@@ -48,9 +48,9 @@ func (r *Runner) perform(ctx context.Context, a *graph.Action, dir scratch) (res
 	return r.performAgain(ctx, a, res, dir)
 }
 
-// performAgain runs an action that has something to say again, of the text with the true line
-// numbers. What it makes stays that of the canonical text, which is the same wherever the lines
-// are.
+// performAgain runs an action that printed something again, on the text with the true line numbers.
+// The outputs stay those of the canonical text, which is the same wherever the lines are. They are
+// replaced only if the first run failed and the second succeeded.
 func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Result, dir scratch) (sched.Result, []cache.Function) {
 	second := dir.again()
 	if err := second.makeFolders(a); err != nil {
@@ -69,7 +69,7 @@ func (r *Runner) performAgain(ctx context.Context, a *graph.Action, res sched.Re
 	return again, functions
 }
 
-// command runs a process for a, with the files that it reads.
+// command runs argv as a process of a, after it has written the files that argv reads.
 func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, dir scratch) (sched.Result, []cache.Function) {
 	if err := r.intermediates.materialize(ctx, a, argv); err != nil {
 		return failed(err), nil
@@ -99,8 +99,8 @@ func (r *Runner) command(ctx context.Context, a *graph.Action, argv []string, di
 	return res, functions
 }
 
-// readOutput reads what the process of a said, and whether it did what it is for: nvlink drops code
-// with status 0.
+// readOutput parses the output of a's process and checks whether the process did its work: nvlink
+// drops code with status 0.
 func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir scratch) (shown []byte, functions []cache.Function, err error) {
 	said := r.withoutScratch(a, refs.said(string(out.Output)), dir)
 	rest, functions := splitResourceUsage(said)
@@ -127,7 +127,7 @@ func (r *Runner) readOutput(a *graph.Action, out run.Result, refs refsArgv, dir 
 	return shown, functions, err
 }
 
-// withoutScratch takes folders of kbuild's own out of what a command said.
+// withoutScratch removes kbuild's own folders from the output of a command.
 func (r *Runner) withoutScratch(a *graph.Action, said string, dir scratch) string {
 	said = strings.ReplaceAll(said, dir.tmp+"/", "")
 	if a.Step().EmptyCwd {

@@ -14,11 +14,11 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// maxArgs is when arguments move to a response file; Linux allows 2 MiB for arguments and
-// environment.
+// maxArgs is the length from which arguments move to a response file. Linux allows 2 MiB for
+// arguments and environment.
 const maxArgs = 128 << 10
 
-// commandLine is a's argv with temporary names for what it writes.
+// commandLine returns argv with temporary names for the files that a writes.
 func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	argv = slices.Clone(argv)
 	switch {
@@ -48,7 +48,7 @@ func commandLine(root string, a *graph.Action, argv []string, dir scratch) ([]st
 	return argv, nil
 }
 
-// respond moves arguments to a response file if there are very many.
+// respond moves arguments to a response file if they are too long.
 func respond(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	size := 0
 	for _, arg := range argv {
@@ -69,8 +69,8 @@ func respond(a *graph.Action, argv []string, dir scratch) ([]string, error) {
 	return append(argv[:rsp.From:rsp.From], rsp.Flag+name), nil
 }
 
-// tempNames are the temporary names of what a's command writes, by the names in its argv. In place
-// it writes its outputs themselves.
+// tempNames returns the temporary names of the files that a's command writes, by the names in its
+// argv. An in-place command writes the outputs themselves.
 func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 	rel := dir.seen()
 	names := map[string]string{}
@@ -95,7 +95,8 @@ func tempNames(a *graph.Action, dir scratch) (map[string]string, error) {
 	return names, nil
 }
 
-// passNames replaces the names of files in the command of a pass, also inside of arguments.
+// passNames returns a replacer for the names of files in the command of a pass, also inside
+// arguments.
 func passNames(root string, a *graph.Action, dir scratch) *strings.Replacer {
 	rel := dir.seen()
 	if a.Step().EmptyCwd {
@@ -116,8 +117,8 @@ func passNames(root string, a *graph.Action, dir scratch) *strings.Replacer {
 	return replacer(pairs)
 }
 
-// responseFile quotes arguments as gcc, ar and ld read them: one a line, a backslash before blanks,
-// quotes and backslashes.
+// responseFile quotes arguments as gcc, ar and ld read them: one per line, a backslash before
+// blanks, quotes and backslashes.
 func responseFile(args []string) []byte {
 	var b strings.Builder
 	for _, arg := range args {
@@ -132,7 +133,7 @@ func responseFile(args []string) []byte {
 	return []byte(b.String())
 }
 
-// stage writes the files that a command finds in its own folder.
+// stage writes the files that a command expects in its own folder.
 func stage(root string, a *graph.Action, dir scratch) error {
 	in := dir.file("in")
 	for _, s := range a.Step().Staged {
@@ -154,7 +155,7 @@ func stage(root string, a *graph.Action, dir scratch) error {
 	return nil
 }
 
-// staged is the folder of staged files as a string literal has it.
+// staged returns the folder of staged files, escaped for a string literal.
 func staged(a *graph.Action, dir scratch) string {
 	if !a.Step().EmptyCwd {
 		dir = dir.seen()

@@ -10,28 +10,28 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// DryRun says what a Runner would do. An action that needs the output of one that would run may
-// turn out to be up to date in a real build, when that output comes out equal; a dry run counts it
-// as run.
+// DryRun predicts what a Runner would do. In a real build, an action that runs may write the same
+// output again. The actions that need the output are then up to date, but a dry run counts them as
+// run.
 type DryRun struct {
 	r       *Runner
 	mu      sync.Mutex
-	unknown map[string]bool // outputs that a real build would make anew
+	unknown map[string]bool // outputs that a real build would rebuild
 }
 
-// NewDryRun wraps r.
+// NewDryRun returns a dry run of r.
 func NewDryRun(r *Runner) *DryRun { return &DryRun{r: r, unknown: map[string]bool{}} }
 
-// verdict is what a run would do with an action.
+// verdict is the prediction for an action.
 type verdict struct {
 	key    actionKey
-	unmade []string      // inputs that would be made anew; if there are any, no more is known
-	record *cache.Record // that settles it; nil if it would run
+	unmade []string      // inputs that would be rebuilt; if there are any, nothing more is known
+	record *cache.Record // valid record; nil if the action would run
 	status sched.Status
 	err    error
 }
 
-// judge looks at an action.
+// judge predicts what a run would do with an action.
 func (d *DryRun) judge(ctx context.Context, a *graph.Action) (v verdict) {
 	if v.unmade = d.stale(a); len(v.unmade) > 0 {
 		return v
@@ -41,14 +41,14 @@ func (d *DryRun) judge(ctx context.Context, a *graph.Action) (v verdict) {
 	}
 	if v.record, v.status = d.r.lookUp(ctx, a, v.key.key); v.record != nil {
 		if v.status == sched.Cached || a.Intermediate {
-			d.r.intermediates.setOutputs(outputsOf(a, v.record)) // for the files that are not there
+			d.r.intermediates.setOutputs(outputsOf(a, v.record)) // the files need not exist
 		}
 		d.r.provenance.settled(a, v.record)
 	}
 	return v
 }
 
-// reason is that of an action that would run.
+// reason returns why an action would run.
 func (d *DryRun) reason(a *graph.Action, v verdict) string {
 	if len(v.unmade) > 0 {
 		return "something it needs would be built"
@@ -56,7 +56,7 @@ func (d *DryRun) reason(a *graph.Action, v verdict) string {
 	return d.r.reason(a, v.key)
 }
 
-// Check implements sched.Runner: as Runner.Check, restoring nothing.
+// Check implements sched.Runner. It does what Runner.Check does, but restores nothing.
 func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool) {
 	switch v := d.judge(ctx, a); {
 	case v.err != nil:
@@ -68,14 +68,14 @@ func (d *DryRun) Check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	}
 }
 
-// Execute implements sched.Runner: it runs nothing.
+// Execute implements sched.Runner. It runs nothing.
 func (d *DryRun) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	v := d.judge(ctx, a)
 	d.mark(a)
 	return sched.Result{Status: sched.Ran, Argv: a.Argv, Reason: d.reason(a, v)}
 }
 
-// stale are the inputs of a that would be made anew.
+// stale returns the inputs of a that would be rebuilt.
 func (d *DryRun) stale(a *graph.Action) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

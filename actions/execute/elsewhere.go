@@ -24,49 +24,50 @@ import (
 )
 
 // The passes behind the preprocessor read little: cicc and cudafe++ a text, ptxas PTX, nvlink
-// slices, AMD's links bitcode. So they run on any Linux machine, without a toolkit on it: the
-// program, the shared libraries that it is linked with and the loader that joins them are inputs
-// like any other, and the command begins with that loader. All files of the project have the names
-// there that they have here, relative to the root, which is the folder that the command runs in;
-// what lies outside of it is below awayRoot. Nothing else is there to be read.
+// slices, AMD's links bitcode. So they can run on any Linux machine, even without a toolkit. The
+// program, the shared libraries that it is linked with and their loader are inputs like any other,
+// and the command begins with that loader. Files of the project keep their names relative to the
+// root, which is the working directory. Files from outside of the root are below awayRoot. A remote
+// command can read no other files.
 //
-// Names that this machine alone has must not show in what is made. Passes whose outputs hold names,
-// as debug information does, do not travel.
+// Names that only the local machine has must not get into outputs. Passes whose outputs contain
+// names, such as debug information, run locally.
 const (
 	awayDir  = "kbuild-away"
-	awayRoot = awayDir + "/root" // of absolute names
+	awayRoot = awayDir + "/root" // the root of absolute names
 	awayLib  = awayDir + "/lib"  // shared libraries and the loader
 	awayTemp = awayDir + "/tmp"
 )
 
-// Elsewhere runs commands on other machines.
+// Elsewhere runs commands remotely.
 type Elsewhere interface {
-	// Executes reports whether it does so now. Ready is closed when that is first known.
+	// Executes reports whether remote execution works now. Ready returns a channel that is closed
+	// when that is first known.
 	Executes() bool
 	Ready() <-chan struct{}
-	// Overhead is how much longer a command takes there, by the bytes that move for it.
+	// Overhead returns how much longer a command takes remotely, by the bytes that are transferred
+	// for it.
 	Overhead(bytes int64) time.Duration
 	Execute(ctx context.Context, cmd remote.Command) (*remote.Outcome, error)
-	// Judge tells of a command that ended there with a status that is not 0 whether it ended well
-	// here.
+	// Judge records whether a command that failed remotely succeeded locally.
 	Judge(out *remote.Outcome, well bool)
-	// Used tells of a command whose outputs were used.
+	// Used records that the outputs of a command were used.
 	Used()
 }
 
-// errLost is what became of a command elsewhere that says nothing of its action.
+// errLost is the error of a remote command whose end says nothing about its action.
 var errLost = errors.New("it was lost on another machine")
 
-// failedThere is a command that ended elsewhere with a status that is not 0. That says nothing of
-// its action before it has run here.
+// failedThere is the error of a command that failed remotely. That says nothing about its action
+// before the command has run locally.
 type failedThere struct{ out *remote.Outcome }
 
 func (f *failedThere) Error() string { return "it failed on another machine" }
 
-// Unwrap says that it is lost.
+// Unwrap returns errLost, since the remote result is lost.
 func (f *failedThere) Unwrap() error { return errLost }
 
-// judge tells of a command that ended elsewhere with err whether it ended well here.
+// judge passes on whether a command that ended remotely with err succeeded locally.
 func (c *carrier) judge(err error, well bool) {
 	var f *failedThere
 	if errors.As(err, &f) {
@@ -74,11 +75,11 @@ func (c *carrier) judge(err error, well bool) {
 	}
 }
 
-// carrier packs commands for other machines.
+// carrier packs commands for remote execution.
 type carrier struct {
 	elsewhere Elsewhere
 	platform  [][2]string
-	memory    func(*graph.Action) int64 // expected peak in bytes; nil is unknown
+	memory    func(*graph.Action) int64 // expected peak in bytes; nil if unknown
 	cost      func(*graph.Action) time.Duration
 	root      string
 	env       []string
@@ -88,13 +89,14 @@ type carrier struct {
 	named     func(a *graph.Action) []string
 	ask       func(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool)
 	here      func(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error)
-	texts     sync.Mutex // held while a text is written: see fillText
+	texts     sync.Mutex // held while a text is written: see addText
 	programs  sync.Map   // see once
 }
 
-// travels reports whether a may run on another machine.
+// travels reports whether a can run remotely.
 func travels(a *graph.Action) bool {
-	if a.Kind == graph.LLD && !slices.Contains(a.Argv, "-flavor") { // a clang that runs an lld of its own
+	// a clang that starts an lld of its own
+	if a.Kind == graph.LLD && !slices.Contains(a.Argv, "-flavor") {
 		return false
 	}
 	if a.Kind == graph.DeviceCode && !hasText(a) {
@@ -104,8 +106,8 @@ func travels(a *graph.Action) bool {
 		!a.Step().StageInKey && !a.InPlace && a.Work.Keep == nil
 }
 
-// Portable implements sched.Distributor. What takes less time here than its files take to move is
-// not worth it.
+// Portable implements sched.Distributor. It returns false if a takes less time locally than its
+// files take to transfer.
 func (r *Runner) Portable(a *graph.Action) bool {
 	c := r.carrier
 	if c == nil || !travels(a) {
@@ -121,7 +123,7 @@ func (r *Runner) Portable(a *graph.Action) bool {
 	if hasText(a) {
 		bytes += usualText
 	}
-	back := bytes // if nothing is known
+	back := bytes // the estimate without a record
 	if rec := r.Records.Last(a.Outputs[0]); rec != nil {
 		back = 0
 		for _, o := range rec.Outputs {
@@ -143,8 +145,9 @@ func (r *Runner) Opened() <-chan struct{} {
 	return r.carrier.elsewhere.Ready()
 }
 
-// runElsewhere runs the command of a on another machine, and from the time when dir.here is closed
-// also on this one, by locally. What ends well first counts; what ends badly elsewhere does not.
+// runElsewhere runs the command of a remotely. Once dir.here is closed, it also calls locally,
+// which runs the command on this machine. The first run to end counts, unless it is a remote
+// failure.
 func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []string, dir scratch, locally func(context.Context) (run.Result, error)) (run.Result, error) {
 	p, err := c.pack(ctx, a, argv, dir)
 	if err != nil {
@@ -178,7 +181,8 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 	select {
 	case o := <-here:
 		beaten(remote.ErrBeaten)
-		go func() { c.judge((<-there).err, o.err == nil && o.ExitCode == 0) }() // both may have ended
+		// the remote run may have ended too
+		go func() { c.judge((<-there).err, o.err == nil && o.ExitCode == 0) }()
 		return o.Result, o.err
 	case o := <-there:
 		if o.err == nil {
@@ -194,7 +198,7 @@ func (c *carrier) runElsewhere(ctx context.Context, a *graph.Action, argv []stri
 	}
 }
 
-// execute runs a packed command, and here what is left to do after it.
+// execute runs a packed command remotely, and then its local rest.
 func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
 	begun := time.Now()
 	out, err := c.elsewhere.Execute(ctx, p.cmd)
@@ -203,7 +207,7 @@ func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
 		return run.Result{}, &failedThere{out}
 	case err != nil, p.silent && len(out.Stdout)+len(out.Stderr) > 0:
 		return run.Result{}, errLost
-	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // nobody knows in which order
+	case len(out.Stdout) > 0 && len(out.Stderr) > 0: // their order is unknown
 		return run.Result{}, errLost
 	}
 	res := run.Result{Output: append(out.Stdout, out.Stderr...), Elapsed: out.Elapsed, UserCPU: out.CPU, MaxRSS: out.MaxRSS, Worker: cmp.Or(out.Worker, "another machine")}
@@ -220,7 +224,7 @@ func (c *carrier) execute(ctx context.Context, p *parcel) (run.Result, error) {
 	return res, nil
 }
 
-// accept moves what came back to where the command would have written it here.
+// accept moves the returned files to where the command would have written them locally.
 func (c *carrier) accept(p *parcel) error {
 	for from, to := range p.moves {
 		if err := os.Rename(from, to); err != nil {
@@ -231,7 +235,7 @@ func (c *carrier) accept(p *parcel) error {
 	return nil
 }
 
-// name is what a file, absolute or relative to the root, is called on another machine.
+// name returns the remote name of a file, which is absolute or relative to the root.
 func (c *carrier) name(file string) string {
 	if !filepath.IsAbs(file) {
 		return filepath.ToSlash(filepath.Clean(file))
@@ -242,19 +246,21 @@ func (c *carrier) name(file string) string {
 	return awayRoot + filepath.ToSlash(filepath.Clean(file))
 }
 
-// parcel is a command that is being packed.
+// parcel is a remote request that is being packed.
 type parcel struct {
 	*carrier
 	cmd    remote.Command
-	inputs map[string]bool   // by path
-	moves  map[string]string // files that come back, and where the command would have written them here
-	prog   *program
+	inputs map[string]bool // by path
+	// files that are returned, and where the command would have written them locally
+	moves map[string]string
+	prog  *program
 
-	silent bool                                          // what it says would not be what the command says here
-	then   func(ctx context.Context) (run.Result, error) // what is left to do here
+	silent bool                                          // a local run would print something else
+	then   func(ctx context.Context) (run.Result, error) // the local rest of the command
 }
 
-// pack makes the command argv of a ready for another machine. An error says why it must stay here.
+// pack builds the remote request for argv, the command of a. The error says why the command must
+// run locally.
 func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir scratch) (*parcel, error) {
 	p := &parcel{carrier: c, inputs: map[string]bool{}, moves: map[string]string{}}
 	p.cmd.Folders = []string{awayTemp}
@@ -269,7 +275,7 @@ func (c *carrier) pack(ctx context.Context, a *graph.Action, argv []string, dir 
 	return p, p.addEnv(a)
 }
 
-// fill packs a command that runs there as it runs here.
+// fill packs a command that runs remotely with the local arguments.
 func (p *parcel) fill(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
 	if err := p.addProgram(ctx, a, argv[0]); err != nil {
 		return err
@@ -278,7 +284,7 @@ func (p *parcel) fill(ctx context.Context, a *graph.Action, argv []string, dir s
 		return err
 	}
 	for i, arg := range argv[1:] {
-		if !slices.Contains(a.Step().UnkeyedPaths, arg) { // that is for messages
+		if !slices.Contains(a.Step().UnkeyedPaths, arg) { // an unkeyed path is only for messages
 			var err error
 			if arg, err = p.argument(ctx, argv[i], arg); err != nil {
 				return err
@@ -293,7 +299,8 @@ func (p *parcel) fill(ctx context.Context, a *graph.Action, argv []string, dir s
 	return nil
 }
 
-// addProgram adds a program of a with all that it takes to run, and begins the command with it.
+// addProgram adds a program of a with all files that it needs to run, and begins the command with
+// it.
 func (p *parcel) addProgram(ctx context.Context, a *graph.Action, name string) error {
 	file, err := run.LookPath(name, p.root, p.env)
 	if err != nil {
@@ -306,8 +313,8 @@ func (p *parcel) addProgram(ctx context.Context, a *graph.Action, name string) e
 	return p.addAll(p.prog.files)
 }
 
-// addEnv sets the variables of the command. Those of the user are for host compilers; the loader is
-// told where libraries are.
+// addEnv sets the environment of the remote command. LD_LIBRARY_PATH is left out, because the
+// loader gets the folder of libraries as an argument.
 func (p *parcel) addEnv(a *graph.Action) error {
 	p.cmd.Env = append(slices.DeleteFunc(slices.Clone(p.keyEnv), isLibraryPath), "LC_ALL=C", "TZ=UTC")
 	for _, e := range a.Env {
@@ -335,8 +342,8 @@ func (p *parcel) addEnv(a *graph.Action) error {
 
 func isLibraryPath(e string) bool { return strings.HasPrefix(e, "LD_LIBRARY_PATH=") }
 
-// memoryWord stands in a property for the memory that an action is expected to need, in bytes,
-// rounded up to a power of two.
+// memoryWord stands in a property for the memory that an action is expected to need. The value is
+// in bytes, rounded up to a power of two.
 const memoryWord = "{memory}"
 
 func (c *carrier) platformOf(a *graph.Action) [][2]string {
@@ -351,8 +358,8 @@ func (c *carrier) platformOf(a *graph.Action) [][2]string {
 	return out
 }
 
-// add adds a file under the name that it has there. Files that others may change are digested by
-// their stat; digest, if it is not nil, knows better.
+// add adds a file under its remote path. digest returns the file's digest; if it is nil, the digest
+// is the one that p.files remembers by the file's stat.
 func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) error {
 	if p.inputs[path] {
 		return nil
@@ -373,7 +380,7 @@ func (p *parcel) add(file, path string, digest func() (cache.Digest, error)) err
 	return err
 }
 
-// addFiles adds files under the names that they have there.
+// addFiles adds files under their remote names.
 func (p *parcel) addFiles(files ...string) error {
 	for _, file := range files {
 		if err := p.add(file, p.name(file), nil); err != nil {
@@ -383,7 +390,7 @@ func (p *parcel) addFiles(files ...string) error {
 	return nil
 }
 
-// addAll adds files by the paths that they get there.
+// addAll adds files by their remote paths.
 func (p *parcel) addAll(files map[string]string) error {
 	for path, file := range files {
 		if err := p.add(file, path, nil); err != nil {
@@ -393,7 +400,7 @@ func (p *parcel) addAll(files map[string]string) error {
 	return nil
 }
 
-// addInputs adds what the command reads by declaration.
+// addInputs adds the declared inputs that the command reads.
 func (p *parcel) addInputs(a *graph.Action, argv []string) error {
 	reads := commandReads(a, argv)
 	for _, in := range append(a.Reads(), p.named(a)...) {
@@ -407,7 +414,7 @@ func (p *parcel) addInputs(a *graph.Action, argv []string) error {
 	return nil
 }
 
-// addScratch adds what kbuild has put into the action's own folder.
+// addScratch adds the files that kbuild wrote to the action's own folder.
 func (p *parcel) addScratch(dir scratch) error {
 	return filepath.WalkDir(dir.dir, func(file string, d fs.DirEntry, err error) error {
 		switch {
@@ -417,14 +424,15 @@ func (p *parcel) addScratch(dir scratch) error {
 			p.cmd.Folders = append(p.cmd.Folders, p.name(file))
 			return nil
 		}
-		if d.Type() == fs.ModeSymlink { // to a part of a tool
+		if d.Type() == fs.ModeSymlink { // a link to a part of a tool
 			return p.add(file, p.name(file), func() (cache.Digest, error) { return p.files.Digest(file) })
 		}
 		return p.add(file, p.name(file), func() (cache.Digest, error) { return cache.DigestFile(file) })
 	})
 }
 
-// addOutputs says what the command writes: what kbuild makes of it is made here.
+// addOutputs adds the files that the command writes. Files that kbuild derives from them are built
+// locally.
 func (p *parcel) addOutputs(a *graph.Action, argv []string, dir scratch) {
 	for i, o := range a.Outputs {
 		file := dir.output(i, o)
@@ -439,19 +447,19 @@ func (p *parcel) addOutputs(a *graph.Action, argv []string, dir scratch) {
 	}
 }
 
-// addOutput says that the command writes a file, and where that is wanted.
+// addOutput adds a file that the command writes, and the local file that receives it.
 func (p *parcel) addOutput(file, back string) {
 	p.cmd.Outputs = append(p.cmd.Outputs, remote.Output{Path: p.name(file), File: back})
 	p.cmd.Folders = append(p.cmd.Folders, filepath.Dir(p.name(file)))
 }
 
-// argument is an argument as it is there. What it names outside of the project comes along, if that
-// is a file; folders only where it is known what is read in them.
+// argument returns the remote form of an argument. It adds a file outside of the project that the
+// argument names. It accepts a folder only if kbuild knows which of its files are read.
 func (p *parcel) argument(ctx context.Context, before, arg string) (string, error) {
 	option, file := "", arg
 	switch at := strings.Index(arg, "=/"); {
 	case strings.HasPrefix(arg, "/"):
-	case strings.HasPrefix(arg, "-L/") && strings.Contains(arg, ","): // several, to nvlink
+	case strings.HasPrefix(arg, "-L/") && strings.Contains(arg, ","): // several folders, for nvlink
 		return "", fmt.Errorf("nobody knows what %s names", arg)
 	case strings.HasPrefix(arg, "-L/"):
 		option, file = "-L", arg[2:]
@@ -466,9 +474,10 @@ func (p *parcel) argument(ctx context.Context, before, arg string) (string, erro
 	info, err := os.Stat(file)
 	switch {
 	case before == "--host-ccbin": // nvlink does not start it
-	case before == "--stub_file_name": // cicc writes it into that file, which is not the same with a name of another machine
+	// cicc writes the name into that file, so a remote name would change the content
+	case before == "--stub_file_name":
 		return "", fmt.Errorf("%s names itself", file)
-	case err != nil || p.inputs[name]: // it will be written, or is one of the inputs
+	case err != nil || p.inputs[name]: // an output, or one of the inputs
 	case option == "-nvvmpath=":
 		return option + name, p.addNVVM(ctx, file)
 	case info.IsDir() && option != "-L":
@@ -479,7 +488,7 @@ func (p *parcel) argument(ctx context.Context, before, arg string) (string, erro
 	return option + name, nil
 }
 
-// addNVVM adds what nvlink loads by itself.
+// addNVVM adds the files that nvlink loads by itself.
 func (p *parcel) addNVVM(ctx context.Context, dir string) error {
 	files := []string{filepath.Join(dir, "lib64/libnvvm.so")}
 	libs, err := once(&p.prog.loads, files[0], func() (map[string]string, error) { return p.libraries(ctx, p.prog.loader, files[0], p.prog.env) })
@@ -497,7 +506,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// addLibraries adds what -l may stand for.
+// addLibraries adds the files that -l may resolve to.
 func (p *parcel) addLibraries(a *graph.Action, argv []string) error {
 	for _, candidates := range compiler.DeviceLibraries(argv, a.Kind == graph.LLD) {
 		found := false
@@ -516,16 +525,17 @@ func (p *parcel) addLibraries(a *graph.Action, argv []string) error {
 	return nil
 }
 
-// program is a program of a tool with all that it takes to run.
+// program is a program of a tool with all files that it needs to run.
 type program struct {
-	file   string            // without links
+	file   string            // the path without links
 	loader string            // absolute
-	env    []string          // in which the loader was asked
-	files  map[string]string // by path there: the program, its libraries, the loader
-	loads  sync.Map          // what libraries need that it loads by itself, by their names; see once
+	env    []string          // the environment of the query to the loader
+	files  map[string]string // by remote path: the program, its libraries, the loader
+	// what the libraries that it loads by itself need, by their names; see once
+	loads sync.Map
 }
 
-// program finds what it takes to run a file.
+// program returns a program with the files that it needs to run.
 func (c *carrier) program(ctx context.Context, file string, env []string) (*program, error) {
 	key := file
 	for _, e := range env {
@@ -536,7 +546,7 @@ func (c *carrier) program(ctx context.Context, file string, env []string) (*prog
 	return once(&c.programs, key, func() (*program, error) { return c.findProgram(ctx, file, env) })
 }
 
-// once gives what find has found under a key the first time.
+// once returns the result of the first call of find for a key.
 func once[T any](found *sync.Map, key string, find func() (T, error)) (T, error) {
 	f, _ := found.LoadOrStore(key, sync.OnceValues(find))
 	return f.(func() (T, error))()
@@ -560,8 +570,8 @@ func (c *carrier) findProgram(ctx context.Context, file string, env []string) (*
 	return p, nil
 }
 
-// loaderOf is the loader that a program asks for. A script has none, nor has one that is linked
-// statically: they are not known to read no more than their inputs.
+// loaderOf returns the loader that a program names. A script or a statically linked program has
+// none, and is an error: it may read more than its inputs.
 func loaderOf(file string) (string, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -580,8 +590,8 @@ func loaderOf(file string) (string, error) {
 	return "", fmt.Errorf("%s has no loader", file)
 }
 
-// libraries are the shared libraries that a loader takes for a program or a library here, by their
-// paths there. It does not start the program.
+// libraries returns the shared libraries that the local loader finds for a program or a library, by
+// their remote paths. It does not start the program.
 func (c *carrier) libraries(ctx context.Context, loader, file string, env []string) (map[string]string, error) {
 	res, err := run.Run(ctx, run.Command{Argv: []string{loader, "--list", file}, Dir: c.root, Env: env})
 	if err == nil && res.ExitCode != 0 {
@@ -594,7 +604,7 @@ func (c *carrier) libraries(ctx context.Context, loader, file string, env []stri
 	for line := range strings.Lines(string(res.Output)) {
 		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
 		if !ok {
-			continue // the loader itself, and what the kernel gives
+			continue // the loader itself, and what the kernel maps
 		}
 		lib, _, ok := strings.Cut(rest, " (0x")
 		if !ok || !filepath.IsAbs(lib) {

@@ -17,27 +17,30 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/clang"
 )
 
-// A device compile by clang reads a source and its headers. On another machine it reads one text of
-// all of them, which clang writes here: each header in place of its include, with macros, comments
-// and columns as they are (-frewrite-includes). What it makes is the same, byte for byte:
+// A device compile by clang reads a source and its headers. A remote compile reads a single text,
+// which the local clang writes: each header in place of its include, with macros, comments and
+// columns as they are (-frewrite-includes). The output is the same, byte for byte:
 //
-//   - The text has the name of the source there, which clang writes into bitcode. Compiles whose outputs record lines run here.
-//   - clang -cc1 is run as the driver would run it here, but for where headers are. The driver itself would start the file
-//     /proc/self/exe again, which there is the loader.
-//   - A compile that prints anything counts as lost, and runs here: its carets would point into the text.
+//   - On the remote machine the text has the name of the source, which clang writes into bitcode.
+//     Compiles whose outputs record lines run locally.
+//   - The remote command is clang -cc1 as the local driver would start it, except for the folders
+//     of headers. The driver itself would start /proc/self/exe, which is the loader on the remote
+//     machine.
+//   - A remote compile that prints anything counts as lost, and runs locally: its carets would
+//     point into the text.
 //
-// The text is written beside the slots of the scheduler, so there is one at a time. It takes a
-// tenth of the time of a small compile.
+// clang writes the text outside of the scheduler's slots, so only one text is written at a time.
+// That takes a tenth of the time of a small compile.
 
-// hasText reports a compile that another machine makes of such a text.
+// hasText reports whether a is compiled remotely from such a text.
 func hasText(a *graph.Action) bool {
 	return a.Step().TextArgv != nil && filepath.IsLocal(a.Inputs[0])
 }
 
-// usualText is the size of a text with HIP's or CUDA's headers, in bytes.
+// usualText is the size of a text with the headers of HIP or CUDA, in bytes.
 const usualText = 6 << 20
 
-// fillText packs the compile of a text for argv, a command of clang's driver.
+// fillText packs argv, a command of clang's driver, as the compile of a text.
 func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, dir scratch) error {
 	question := append([]string{argv[0], "-###"}, argv[1:]...)
 	said, _ := p.ask(ctx, a, question, false)
@@ -52,7 +55,7 @@ func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, d
 	}
 	made, back := dir.output(0, a.Outputs[0]), dir.file("away0")
 	p.silent, p.moves[back] = true, made
-	if len(answer.Steps) == 2 { // a link of what clang makes, which is done here
+	if len(answer.Steps) == 2 { // a link of clang's output follows, and runs locally
 		made = dir.file("away.o")
 		link, err := withFiles(answer.Steps[1], map[string]string{output: made, clang.After(answer.Steps[1], "-o"): back})
 		if err != nil {
@@ -73,7 +76,7 @@ func (p *parcel) fillText(ctx context.Context, a *graph.Action, argv []string, d
 	return err
 }
 
-// withFiles is a command with other files in place of some.
+// withFiles returns a command in which some files are replaced by others.
 func withFiles(argv []string, files map[string]string) ([]string, error) {
 	argv = slices.Clone(argv)
 	for from, to := range files {
@@ -86,7 +89,8 @@ func withFiles(argv []string, files map[string]string) ([]string, error) {
 	return argv, nil
 }
 
-// addText writes the text of a, with its dependency file, and adds it under the name of the source.
+// addText writes the text of a with its dependency file, and adds the text under the name of the
+// source.
 func (p *parcel) addText(ctx context.Context, a *graph.Action, dir scratch) error {
 	p.texts.Lock()
 	defer p.texts.Unlock()
@@ -119,13 +123,13 @@ func (p *parcel) addText(ctx context.Context, a *graph.Action, dir scratch) erro
 	return p.add(file, p.name(source), func() (cache.Digest, error) { return sha256.Sum256(text), nil })
 }
 
-// headerOptions of clang -cc1 have an argument and are for the headers that the text has, or for
-// files beside the output.
+// headerOptions lists the options of clang -cc1 that have an argument and concern only headers or
+// files beside the output. The text includes the headers.
 var headerOptions = []string{"-I", "-F", "-isystem", "-iquote", "-idirafter", "-isysroot", "-iframework", "-iprefix", "-iwithprefix", "-iwithprefixbefore",
 	"-c-isystem", "-cxx-isystem", "-internal-isystem", "-internal-externc-isystem", "-internal-iframework", "-include", "-resource-dir", "-dumpdir", "-dependency-file", "-MT"}
 
-// frontEnd turns the arguments of clang -cc1 for a source into those for its text. What may name a
-// file of which nobody knows stays here.
+// frontEnd converts the arguments of clang -cc1 for a source to those for its text. It returns an
+// error if an argument may name a file that kbuild does not know.
 func (p *parcel) frontEnd(args []string, source, output string) (argv []string, err error) {
 	n := len(args)
 	if n < 3 || args[n-3] != "-x" || args[n-1] != source || args[n-2] != "hip" && args[n-2] != "cuda" {
@@ -151,7 +155,8 @@ func (p *parcel) frontEnd(args []string, source, output string) (argv []string, 
 			i++
 			argv = append(argv, arg, p.name(args[i]))
 			err = errors.Join(err, p.addFiles(cache.Absolute(p.root, args[i])))
-		case strings.HasPrefix(arg, "-fdebug-compilation-dir="), strings.HasPrefix(arg, "-fcoverage-compilation-dir="): // words, as here
+		// text, not a file to read
+		case strings.HasPrefix(arg, "-fdebug-compilation-dir="), strings.HasPrefix(arg, "-fcoverage-compilation-dir="):
 			argv = append(argv, arg)
 		case p.mayName(arg):
 			return nil, fmt.Errorf("nobody knows what %s names", arg)
@@ -162,7 +167,7 @@ func (p *parcel) frontEnd(args []string, source, output string) (argv []string, 
 	return append(argv, "-x", args[n-2], p.name(source)), err
 }
 
-// mayName reports whether an argument, or the value in it, may name a file; plugins and modules are
+// mayName reports whether an argument, or the value in it, may name a file. Plugins and modules are
 // files, too.
 func (p *parcel) mayName(arg string) bool {
 	_, value, _ := strings.Cut(arg, "=")

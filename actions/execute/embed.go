@@ -14,8 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// artifactHeader is what every header of an embedded module begins with: the entry of a table, and
-// how to look for one.
+// artifactHeader is the first part of every header of an embedded module. It declares the entries
+// of a table and the lookup of one.
 //
 //go:embed artifact.h
 var artifactHeader string
@@ -71,12 +71,12 @@ extern const struct kbuild_artifact %[2]s[%[4]d];
 `, artifactHeader, symbol, entries, entries+1)
 }
 
-// embedKinds are the names in the header for the kinds of artifacts.
+// embedKinds maps the kinds of artifacts to their names in the header.
 var embedKinds = map[string]string{"fatbin": "KBUILD_FATBIN", "cubin": "KBUILD_CUBIN", "ptx": "KBUILD_PTX", "ltoir": "KBUILD_LTOIR",
 	"hsaco": "KBUILD_HSACO", "bitcode": "KBUILD_BITCODE"}
 
-// embedSource is the table in C. The assembler takes the bytes in; its directives are those that it
-// has on every processor, and its labels are not global, so tables do not collide.
+// embedSource returns the table in C. The assembler includes the bytes, with directives that it has
+// on every processor. Its labels are not global, so tables do not collide.
 func embedSource(symbol string, list []embedded) string {
 	var data, table strings.Builder
 	for i, e := range list {
@@ -104,7 +104,7 @@ const struct kbuild_artifact %[1]s[%[4]d] = {
 `, symbol, data.String(), externs.String(), len(list)+1, table.String())
 }
 
-// archNumbers are the number and the suffix of an architecture in C.
+// archNumbers returns the number and the suffix of an architecture in C.
 func archNumbers(arch string) string {
 	c, err := gencode.Parse(arch)
 	if err != nil || c.Num == 0 {
@@ -116,7 +116,7 @@ func archNumbers(arch string) string {
 	return fmt.Sprintf("%d, '%s'", c.Num, c.Suffix)
 }
 
-// cString quotes for C and for the GNU assembler, which read escapes alike.
+// cString quotes s for C and for the GNU assembler, which read escapes alike.
 func cString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -16,18 +16,21 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler"
 )
 
-// execute runs a, and once more where it ran too early to tell. If here is not nil it runs
-// elsewhere, and here too once that is closed.
+// execute runs a. It retries once if an input's time is too recent to rule out a race: see
+// stability.early. If here is not nil, a runs remotely first, and locally as well once here is
+// closed.
 func (r *Runner) execute(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}) sched.Result {
 	res, early := r.attempt(ctx, a, key, here, true)
 	if early {
-		r.stability.clock.after(r.stability.begun.Add(cache.FileTick)) // what was there when this kbuild began is then old enough to tell
+		// wait until files from before this kbuild are no longer too recent
+		r.stability.clock.after(r.stability.begun.Add(cache.FileTick))
 		res, _ = r.attempt(ctx, a, key, here, false)
 	}
 	return res
 }
 
-// attempt executes a. Where it may be repeated, early says that it must be: see stability.early.
+// attempt executes a once. If repeatable is set, early reports that the caller must retry: see
+// stability.early.
 func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, here <-chan struct{}, repeatable bool) (res sched.Result, early bool) {
 	dir, err := r.scratches.place(a)
 	if err != nil {
@@ -54,8 +57,8 @@ func (r *Runner) attempt(ctx context.Context, a *graph.Action, key actionKey, he
 	return r.publish(ctx, a, rec, res, dir, stable), false
 }
 
-// produce does what a is for in dir, or in place, and describes it. stable is false if an input
-// changed meanwhile.
+// produce performs a in dir, or in place, and builds its record. stable is false if an input
+// changed during the run.
 func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, dir scratch) (rec *cache.Record, stable bool, res sched.Result) {
 	start := r.stability.start(a)
 	before := r.generated.beside(a)
@@ -91,8 +94,9 @@ func (r *Runner) produce(ctx context.Context, a *graph.Action, key actionKey, di
 	return rec, stable, res
 }
 
-// record describes what the command wrote and read; said is that it said something. stable is false
-// if an input changed meanwhile: then the outputs are used and not recorded.
+// record builds the record of what the command wrote and read. said reports whether the command
+// printed something. stable is false if an input changed during the run: then the outputs are used
+// but not recorded.
 func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, said bool, dir scratch, start cache.Moment) (rec *cache.Record, stable bool, err error) {
 	if k := a.Work.Keep; k != nil {
 		for i, kept := range k.Files {
@@ -138,10 +142,11 @@ func (r *Runner) record(ctx context.Context, a *graph.Action, key actionKey, sai
 	return rec, stable && found, err
 }
 
-// takeTraces brings the time traces of the passes of clang to their places: the last outputs, of
-// the host and of each architecture. clang writes that of the host beside the object if it writes
-// the object, and the others among its temporary files, with random names. It is told of no place
-// for them, so a version that leaves one elsewhere does not fail the compile: that trace is empty.
+// takeTraces moves the time traces of clang's passes to the last outputs of a: one for the host and
+// one for each architecture. clang writes the host trace beside the object, if it writes the
+// object. It writes the others among its temporary files, under random names. No option sets these
+// paths, so another version of clang may use other ones. A missing trace does not fail the compile:
+// its output is an empty trace.
 func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
 	if slices.Contains(a.Tools, "nvcc") || a.Kind != graph.Compile || !compiler.IsTimeTrace(a, a.Outputs[len(a.Outputs)-1]) {
 		return nil
@@ -171,7 +176,7 @@ func (r *Runner) takeTraces(a *graph.Action, dir scratch) error {
 	return nil
 }
 
-// outputFile is where the command of a has written an output.
+// outputFile returns the file that the command of a writes output i to.
 func (r *Runner) outputFile(a *graph.Action, i int, dir scratch) string {
 	if a.InPlace {
 		return r.tree.abs(a.Outputs[i])

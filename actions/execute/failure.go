@@ -18,16 +18,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// ended is the error of a command that a signal ended, or that got no memory: it says nothing of
-// what the command was given.
+// ended is the error of a command that a signal ended, or that got no memory. It says nothing about
+// the command's input.
 type ended struct {
 	text  string
-	short bool // memory was
+	short bool // memory was short
 }
 
 func (e *ended) Error() string { return e.text }
 
-// exitError is nil for a process that ended well.
+// exitError returns nil for a process that succeeded.
 func exitError(out run.Result) error {
 	const advice = `: build with a smaller -j or --mem, or give the target memory = "..."`
 	grown := ""
@@ -51,12 +51,12 @@ func exitError(out run.Result) error {
 	return nil
 }
 
-// inCircumstances adds to the failure of a's process what the process may not have known of.
+// inCircumstances adds to the error of a's process what the process may not know.
 func inCircumstances(a *graph.Action, said string, err error, state string) error {
 	if diskFull(state) {
 		err = fmt.Errorf("%w: the disk of the build tree is full, or almost", err)
 	}
-	if a.Work.Link != nil && len(a.Link().Untold) > 0 { // nvlink names no file; 11.8 ends by a segmentation fault
+	if a.Work.Link != nil && len(a.Link().Untold) > 0 { // nvlink names no file; 11.8 crashes
 		err = fmt.Errorf("%w: nvlink compares the floating-point options of LTO-IR, and %s does not say with which it was compiled", err, strings.Join(a.Link().Untold, ", "))
 	}
 	if a.Work.Link != nil && len(a.Link().Foreign) > 0 && nvcc.RefusesLTOIR(said) {
@@ -65,8 +65,8 @@ func inCircumstances(a *graph.Action, said string, err error, state string) erro
 	return err
 }
 
-// explainFailure adds what kbuild knows and the compiler does not: that a header it did not find is
-// made by a generate block which the target does not depend on.
+// explainFailure adds what kbuild knows and the compiler does not: a generate block builds the
+// missing header, and the target does not depend on it.
 func (m makers) explainFailure(a *graph.Action, said string, err error) error {
 	for _, line := range strings.Split(said, "\n") {
 		before, _, ok := strings.Cut(line, ": No such file or directory")
@@ -82,13 +82,14 @@ func (m makers) explainFailure(a *graph.Action, said string, err error) error {
 	return err
 }
 
-// advise says what to do about the failure of a, as far as its messages and what is built tell.
+// advise returns hints about the failure of a, from its messages and from the graph.
 func (r *Runner) advise(a *graph.Action, said string) []string {
 	f := advice.Failure{Action: a, Said: said, Root: r.Root, State: r.State, Actions: r.makers.all(), Targets: r.Graph.Targets, Maker: r.makers.maker}
 	return f.Help()
 }
 
-// generator is the generate action outside of a's dependencies that writes a file spelled name.
+// generator returns the generate action outside of a's dependencies that writes a file spelled
+// name.
 func (m makers) generator(a *graph.Action, name string) *graph.Action {
 	if name == "" {
 		return nil
@@ -103,7 +104,7 @@ func (m makers) generator(a *graph.Action, name string) *graph.Action {
 	return nil
 }
 
-// linkError is the message about a device link that ended with status 0 and dropped code.
+// linkError returns the error of a device link that ended with status 0 and dropped code.
 func linkError(a *graph.Action, faults []nvcc.Fault) error {
 	var say []string
 	for _, f := range faults {
@@ -129,8 +130,8 @@ func linkError(a *graph.Action, faults []nvcc.Fault) error {
 
 var undefinedRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`Undefined reference to '([^']+)'`) })
 
-// checkLinkError says which module does not link for which GPU, and what to do where nvlink tells
-// what is missing.
+// checkLinkError reports which module does not link for which GPU. If nvlink names the missing
+// symbols, it adds what to do.
 func checkLinkError(a *graph.Action, said string, err error) error {
 	var missing []string
 	for _, m := range undefinedRE().FindAllStringSubmatch(said, -1) {
@@ -146,7 +147,7 @@ func checkLinkError(a *graph.Action, said string, err error) error {
 		a.Target, arch, strings.Join(missing, ", "), a.Pos)
 }
 
-// readable is a symbol as its source has it, with its own name.
+// readable returns a symbol as its source spells it, with the mangled name.
 func readable(symbol string) string {
 	if d := modules.Demangled(symbol); d != symbol {
 		return fmt.Sprintf("%s (%s)", d, symbol)
@@ -154,9 +155,10 @@ func readable(symbol string) string {
 	return symbol
 }
 
-// diskFull reports a build tree without space: compilers say so in many ways, some of them
-// misleading.
+// diskFull reports whether the disk of the build tree is full. Compilers report that in many ways,
+// some of them misleading.
 func diskFull(dir string) bool {
 	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && st.Bavail*uint64(st.Bsize) < 16<<20 // what the failing command had written is gone by now
+	// the files of the failing command are gone by now
+	return unix.Statfs(dir, &st) == nil && st.Bavail*uint64(st.Bsize) < 16<<20
 }

@@ -15,26 +15,26 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The command of a generate block has a folder of its own, build/gen/NAME, and declares what it
-// writes there. Only that is kept and restored: with a file more a build is right where the command
-// ran, and fails in another checkout, or takes what an older command has left. So such a file is an
-// error, where it is written and where it is read.
+// The command of a generate block has its own folder, build/gen/NAME, and declares the files that
+// it writes there. kbuild keeps and restores only those. If a build used an undeclared file, it
+// would succeed where the command ran and fail in another checkout. Or it would use a file that an
+// older command left. So an undeclared file is an error, both when it is written and when it is
+// read.
 
-// generatedFiles holds the rules about the files of generate blocks.
+// generatedFiles enforces the rules about the files of generate blocks.
 type generatedFiles struct {
 	makers
 	tree    buildTree
-	leadsTo cache.Shards[string, string] // what links to generated files lead to
+	leadsTo cache.Shards[string, string] // generated files, by the links that lead to them
 }
 
-// folderFiles are the files below a folder, with their folders. A file that is declared is not
-// among them.
+// folderFiles lists the undeclared files below a folder, and all folders below it.
 type folderFiles struct {
 	files   map[string]fs.FileInfo
-	folders []string // each before what is in it
+	folders []string // each before its content
 }
 
-// beside lists what is in the folder of a generate block besides outputs.
+// beside lists the files in the folder of a generate block that are not outputs.
 func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	l := folderFiles{files: map[string]fs.FileInfo{}}
 	if a.Kind != graph.Generate {
@@ -58,8 +58,8 @@ func (g *generatedFiles) beside(a *graph.Action) folderFiles {
 	return l
 }
 
-// takeDepfile takes the dependency file of a command of the project out of the folder of its
-// outputs, where nobody else is to find it.
+// takeDepfile moves the dependency file of a generate command out of the folder of its outputs,
+// where no action may find it. It only copies a file that is an output as well.
 func (r *Runner) takeDepfile(a *graph.Action, res sched.Result, dir scratch) error {
 	if a.Kind != graph.Generate || a.Depfile == "" {
 		return nil
@@ -80,8 +80,8 @@ func (r *Runner) takeDepfile(a *graph.Action, res sched.Result, dir scratch) err
 	return err
 }
 
-// onlyOutputs reports a file in the folder of a generate block that its command has written and
-// that is no output. What was not there before is removed.
+// onlyOutputs returns an error if the command of a generate block wrote a file to its folder that
+// is not an output. It removes such a file if it did not exist before.
 func (g *generatedFiles) onlyOutputs(a *graph.Action, before folderFiles) error {
 	if a.Kind != graph.Generate {
 		return nil
@@ -105,7 +105,7 @@ func (g *generatedFiles) onlyOutputs(a *graph.Action, before folderFiles) error 
 	slices.Reverse(now.folders)
 	for _, d := range now.folders {
 		if !slices.Contains(before.folders, d) {
-			os.Remove(g.tree.abs(d)) // which fails for one that is not empty
+			os.Remove(g.tree.abs(d)) // fails for a folder that is not empty
 			g.tree.listing.Forget(filepath.Dir(g.tree.abs(d)))
 		}
 	}
@@ -113,13 +113,13 @@ func (g *generatedFiles) onlyOutputs(a *graph.Action, before folderFiles) error 
 	return undeclaredOutputs(a, more)
 }
 
-// undeclaredOutputs is the error of a command that wrote files which its block does not declare.
+// undeclaredOutputs returns the error of a command that wrote files which its block does not
+// declare.
 func undeclaredOutputs(a *graph.Action, files []string) error {
 	return fmt.Errorf("the command of %s (%s) wrote %s, which the block does not declare: add it to outputs, or write it elsewhere", a.Target, a.Pos, strings.Join(files, ", "))
 }
 
-// linked is the name in the folder of generated files of a file that a link leads to there. Other
-// files keep their names.
+// linked returns the generated file that file is a link to. For other files it returns file.
 func (g *generatedFiles) linked(file string) string {
 	if g.maker(file) != nil {
 		return file
@@ -129,7 +129,7 @@ func (g *generatedFiles) linked(file string) string {
 	}
 	folder := path.Join(g.graph.BuildDir, graph.GenDir)
 	if _, err := os.Lstat(g.tree.abs(folder)); err != nil {
-		return file // nothing leads there; to find out where it leads would cost more
+		return file // no link leads there, and resolving file would cost more
 	}
 	name := file
 	real, err := filepath.EvalSymlinks(g.tree.abs(file))
@@ -143,8 +143,8 @@ func (g *generatedFiles) linked(file string) string {
 	return g.leadsTo.LoadOrStore(file, name)
 }
 
-// undeclaredFile is the error of an action that reads a file in the folder of generated files that
-// no action makes; nil for other files.
+// undeclaredFile returns an error if file is in the folder of generated files and no action writes
+// it.
 func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	rest, ok := strings.CutPrefix(file, g.graph.BuildDir)
 	if ok {
@@ -162,8 +162,9 @@ func (g *generatedFiles) undeclaredFile(a *graph.Action, file string) error {
 	return fmt.Errorf("%s reads %s, which no generate block makes: remove it", a.Name, file)
 }
 
-// undeclared finds a generated file that a read without depending on its generate block: it would
-// be built in the wrong order on another day. Or without one: it would not be built.
+// undeclared returns an error if a read a generated file without depending on its generate block.
+// Such a file may be built in the wrong order. A generated file without a block is an error too,
+// since no action would build it.
 func (g *generatedFiles) undeclared(a *graph.Action, found []cache.FileDigest) error {
 	for _, f := range found {
 		file := g.linked(f.Path)

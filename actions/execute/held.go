@@ -10,11 +10,12 @@ import (
 // Held is what the shared cache has of an action.
 type Held struct {
 	Action *graph.Action
-	Record *cache.Record // settles it today; nil if there is none: it was not built, or is not to be shared
+	// valid record; nil if there is none: the action was not built, or is not to be shared
+	Record *cache.Record
 }
 
-// Held looks at actions in the order of ids, which must have what an action needs before it. What
-// stands in the build tree and is no longer in the cache is stored again.
+// Held looks up actions in the order of ids, in which dependencies come first. It stores again what
+// is up to date in the build tree and no longer in the cache.
 func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
 	d := NewDryRun(r)
 	out := make([]Held, len(ids))
@@ -28,9 +29,9 @@ func (r *Runner) Held(ctx context.Context, ids []graph.ActionID) []Held {
 	return out
 }
 
-// entry is the record of the cache that settles a, nil if there is none. known reports that the
-// outputs are: of an action that holds in tokens alone (discover.HoldsInTokens) the cache has no
-// record of today's headers, and others that need it do not wait for it.
+// entry returns the cache's valid record of a, or nil. known reports whether the outputs of a are
+// known. If a is valid only in tokens (discover.HoldsInTokens), the cache has no record of today's
+// headers. The actions that need a still need not wait for it.
 func (d *DryRun) entry(ctx context.Context, a *graph.Action) (rec *cache.Record, known bool) {
 	v := d.judge(ctx, a)
 	if v.record == nil {

@@ -15,14 +15,15 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// hostRefs is which kernels and variables of a program plain host code refers to.
+// hostRefs lists the kernels and variables of a program that plain host code refers to.
 type hostRefs struct {
-	everything string              // why all are kept; "" if only names are
-	names      map[string][]string // the files that refer to a name, as nvlink spells it in lists
+	everything string // why all are kept; "" if only names are kept
+	// the files that refer to a name, which is spelled as nvlink does in lists
+	names map[string][]string
 }
 
-// readHostRefs reads all host code of a link. What nvcc's own objects refer to, nvlink knows; it is
-// here as well where they refer to each other.
+// readHostRefs reads all host code of a link. nvlink knows the references in nvcc's own objects.
+// The result includes those from one of these objects to another, too.
 func readHostRefs(root string, a *graph.Action) (hostRefs, error) {
 	strip := slices.Contains(a.Argv, "strip_unused")
 	refs, wants := hostRefs{names: map[string][]string{}}, map[string][]string{}
@@ -56,7 +57,7 @@ func readHostRefs(root string, a *graph.Action) (hostRefs, error) {
 	return refs, nil
 }
 
-// addNames adds what is wanted of the objects that nvcc made in a file.
+// addNames adds the wanted names that nvcc's objects in a file define.
 func (refs *hostRefs) addNames(root, file string, wants map[string][]string) error {
 	data, err := regular.Read(cache.Absolute(root, file))
 	if err != nil {
@@ -82,8 +83,8 @@ func (refs *hostRefs) addNames(root, file string, wants map[string][]string) err
 	return nil
 }
 
-// hostRefsStep writes the names, a line each, or a star. Who refers to them is not in it: a device
-// link need not know.
+// hostRefsStep writes the names, one per line, or a star. It does not write which files refer to
+// them, since a device link does not depend on that.
 type hostRefsStep struct{ inProcess }
 
 func (hostRefsStep) run(w work) error {
@@ -102,11 +103,12 @@ func (hostRefsStep) run(w work) error {
 type refsArgv struct {
 	argv     []string
 	keepsAll bool
-	from, to string // the object with more names, and the one that it stands for, as commands see them
+	// the object with added names, and the one that it replaces, as commands see them
+	from, to string
 }
 
-// Kept says what a device link keeps for plain host code, and for whom. It reads the host code as
-// it is now.
+// Kept describes what a device link keeps for plain host code, and for which files. It reads the
+// present host code.
 func (r *Runner) Kept(a *graph.Action) []string {
 	if a.Kind != graph.HostRefs {
 		if a.Link().KeepsAll != "" {
@@ -116,7 +118,7 @@ func (r *Runner) Kept(a *graph.Action) []string {
 	}
 	refs, err := readHostRefs(r.Root, a)
 	switch {
-	case err != nil: // nothing is built
+	case err != nil: // host code is not built
 		return nil
 	case refs.everything != "":
 		return []string{"keeps all kernels and variables: " + refs.everything}
@@ -128,8 +130,8 @@ func (r *Runner) Kept(a *graph.Action) []string {
 	return out
 }
 
-// withHostRefs adds what plain host code refers to to the first input that takes it. If none does,
-// everything is kept.
+// withHostRefs adds the names that plain host code refers to, to the first input that can take
+// them. If no input can, the link keeps everything.
 func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (refsArgv, error) {
 	out := refsArgv{argv: argv}
 	if a.Link().HostRefs == "" {
@@ -155,7 +157,7 @@ func withHostRefs(root string, a *graph.Action, argv []string, dir scratch) (ref
 	return out, nil
 }
 
-// takesRefs is an input of a device link with names added; nil if it does not take them.
+// takesRefs returns an input of a device link with names added, or nil if it cannot take them.
 func takesRefs(input string, names []string) []byte {
 	data, err := regular.Read(input)
 	if err != nil {
@@ -192,7 +194,7 @@ func (out *refsArgv) replaceInput(root string, a *graph.Action, input string, co
 	return nil
 }
 
-// keepAll is the command of a device link that removes nothing.
+// keepAll returns the command of a device link that removes nothing.
 func keepAll(a *graph.Action, argv []string) []string {
 	if a.Kind == graph.NVLink {
 		return slices.Insert(slices.Clone(argv), 1, nvcc.KeepAll)
@@ -200,7 +202,7 @@ func keepAll(a *graph.Action, argv []string) []string {
 	return slices.Insert(slices.Clone(argv), slices.Index(argv, "-dlink")+1, "-Xnvlink", nvcc.KeepAll)
 }
 
-// shown is the command as a user could run it.
+// shown returns the command as a user could run it.
 func (v refsArgv) shown(a *graph.Action) []string {
 	if v.keepsAll {
 		return keepAll(a, a.Argv)
@@ -208,7 +210,7 @@ func (v refsArgv) shown(a *graph.Action) []string {
 	return a.Argv
 }
 
-// said gives messages the name of the input that the user knows.
+// said replaces the input's temporary name in messages by the name that the user knows.
 func (v refsArgv) said(text string) string {
 	if v.from == "" {
 		return text

@@ -15,24 +15,27 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// intermediates are the files between the passes of a compiler, outputs of the actions with Part. A
-// build tree holds none of them: a record of what a pass made is enough to decide what comes after
-// it, so a pass that is up to date costs no file at all. What must run gets the files that it reads
-// from the cache, and those that no cache keeps (preprocessed text is large and quickly made) by
-// running their pass again. A file goes when the last action that may read it has ended.
+// intermediates manages the files between the passes of a compiler: the outputs of actions with
+// Intermediate. A build tree holds none of them. A record of a pass is enough to decide about the
+// actions behind it, so a pass that is up to date needs no file. An action that must run gets the
+// files that it reads from the cache. A file that no cache keeps comes from another run of its
+// pass: preprocessed text is large and quickly built. A file is removed when the last action that
+// may read it has ended.
 type intermediates struct {
 	makers
 	root   string
-	store  cache.Store                                      // keeps them; nil without
+	store  cache.Store                                      // keeps the files; nil if there is none
 	remake func(ctx context.Context, a *graph.Action) error // runs a pass again for its files
 
 	mu      sync.Mutex
-	outputs map[string]cache.Output // of the passes that have been settled or run, by path
+	outputs map[string]cache.Output // of the passes that are up to date or have run, by path
 	present map[string]bool         // files that are in the build tree now
-	ended   map[graph.ActionID]bool // actions that read nothing any more, before users is known
-	users   map[string]int          // actions that may still read a file; nil until there is a file
-	read    map[string]bool         // files that the command of some action reads
-	making  sync.Map                // of *sync.Mutex, by graph.ActionID: held by whoever makes the files of an action
+	ended   map[graph.ActionID]bool // actions that ended before users was counted
+	// number of actions that may still read a file; nil until there is a file
+	users map[string]int
+	read  map[string]bool // files that the command of some action reads
+	// of *sync.Mutex, by graph.ActionID: held while the files of an action are restored or rebuilt
+	making sync.Map
 }
 
 func newIntermediates(m makers, root string, store cache.Store, remake func(context.Context, *graph.Action) error) *intermediates {
@@ -40,7 +43,7 @@ func newIntermediates(m makers, root string, store cache.Store, remake func(cont
 		ended: map[graph.ActionID]bool{}}
 }
 
-// readBy gives the intermediate files that may be read by a.
+// readBy returns the intermediate files that a may read.
 func (p *intermediates) readBy(a *graph.Action) (files []string) {
 	for _, in := range a.Reads() {
 		if p.isIntermediate(in) {
@@ -50,7 +53,7 @@ func (p *intermediates) readBy(a *graph.Action) (files []string) {
 	return files
 }
 
-// setOutputs notes what a pass makes.
+// setOutputs stores the outputs of a pass.
 func (p *intermediates) setOutputs(outputs []cache.Output) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +62,7 @@ func (p *intermediates) setOutputs(outputs []cache.Output) {
 	}
 }
 
-// digest is the content of a file whose pass has been settled or run.
+// digest returns the digest of a file whose pass is up to date or has run.
 func (p *intermediates) digest(file string) (cache.Digest, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,8 +70,8 @@ func (p *intermediates) digest(file string) (cache.Digest, bool) {
 	return o.Digest, ok
 }
 
-// size is how many bytes a file has whose pass has been settled or run, or a file of the build
-// tree; 0 is unknown.
+// size returns the number of bytes of an intermediate file or a file of the build tree; 0 if it is
+// unknown.
 func (p *intermediates) size(file string) int64 {
 	p.mu.Lock()
 	o, ok := p.outputs[file]
@@ -82,7 +85,7 @@ func (p *intermediates) size(file string) int64 {
 	return 0
 }
 
-// release notes that a reads nothing any more.
+// release records that a reads no more files, and removes the files that have no other readers.
 func (p *intermediates) release(a *graph.Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +104,8 @@ func (p *intermediates) release(a *graph.Action) {
 	}
 }
 
-// count finds who uses which file, before the first one is there: a build that has nothing to do
-// needs none. The lock is held.
+// count counts the readers of each file. It runs before the first file exists, since a build that
+// has nothing to do needs no counts. The caller holds the lock.
 func (p *intermediates) count() {
 	if p.users != nil {
 		return
@@ -132,7 +135,7 @@ func (p *intermediates) isRead(file string) bool {
 	return p.read[file]
 }
 
-// markPresent notes that files are in the build tree.
+// markPresent records that files are in the build tree.
 func (p *intermediates) markPresent(files ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +145,7 @@ func (p *intermediates) markPresent(files ...string) {
 	}
 }
 
-// materialize puts the files that a command of a reads into the build tree.
+// materialize restores or rebuilds the files that a command of a reads.
 func (p *intermediates) materialize(ctx context.Context, a *graph.Action, argv []string) error {
 	reads := commandReads(a, argv)
 	for _, in := range p.readBy(a) {
@@ -155,7 +158,8 @@ func (p *intermediates) materialize(ctx context.Context, a *graph.Action, argv [
 	return nil
 }
 
-// commandReads tells which files are named by a's command argv, or are for what kbuild does itself.
+// commandReads returns a function that reports whether the command argv of a names a file, or
+// kbuild itself reads the file.
 func commandReads(a *graph.Action, argv []string) func(file string) bool {
 	if len(argv) == 0 {
 		return func(string) bool { return true }
@@ -172,7 +176,7 @@ func commandReads(a *graph.Action, argv []string) func(file string) bool {
 	}
 }
 
-// materializeFile brings one file: from the cache, or by running its pass again.
+// materializeFile restores one file from the cache, or runs its pass again.
 func (p *intermediates) materializeFile(ctx context.Context, file string) error {
 	a := p.maker(file)
 	lock, _ := p.making.LoadOrStore(a.ID, new(sync.Mutex))
@@ -181,14 +185,15 @@ func (p *intermediates) materializeFile(ctx context.Context, file string) error 
 	p.mu.Lock()
 	here, o := p.present[file], p.outputs[file]
 	p.mu.Unlock()
-	// Unkept does not decide: a store may have got the content since, or may get it from far away.
+	// Unkept does not decide: a store may have received the content since, or may get it from a
+	// remote cache.
 	if here || kept(a, file) && p.store != nil && p.fetch(ctx, o) == nil {
 		return nil
 	}
 	p.mu.Lock()
 	p.count()
 	for _, o := range a.Outputs {
-		p.read[o] = true // as it turns out
+		p.read[o] = true // now a command reads it
 	}
 	p.mu.Unlock()
 	return p.remake(ctx, a)
@@ -199,7 +204,7 @@ func kept(a *graph.Action, output string) bool {
 	return !a.Transient || output == a.Step().FilesOutput || output == a.Step().DepfileOutput
 }
 
-// fetch restores a file.
+// fetch restores a file from the store.
 func (p *intermediates) fetch(ctx context.Context, o cache.Output) error {
 	name := cache.Absolute(p.root, o.Path)
 	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
@@ -212,7 +217,7 @@ func (p *intermediates) fetch(ctx context.Context, o cache.Output) error {
 	return nil
 }
 
-// publish moves what a pass wrote to where it is read.
+// publish moves the outputs of a pass to where they are read.
 func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch) error {
 	var moved []string
 	for i := range rec.Outputs {
@@ -220,7 +225,7 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 		o.Unkept = !kept(a, o.Path) || p.store == nil
 		err := move(dir.output(i, o.Path), cache.Absolute(p.root, o.Path))
 		if errors.Is(err, fs.ErrNotExist) && a.Transient {
-			continue // nobody reads it
+			continue // no command reads it
 		}
 		if err != nil {
 			return fmt.Errorf("moving %s into place: %w", o.Path, err)
@@ -232,7 +237,7 @@ func (p *intermediates) publish(a *graph.Action, rec *cache.Record, dir scratch)
 	return nil
 }
 
-// copy writes a file whose pass was settled or run to the file name.
+// copy copies a file whose pass is up to date or has run to name.
 func (p *intermediates) copy(ctx context.Context, file, name string) error {
 	if _, ok := p.digest(file); !ok {
 		return fmt.Errorf("%s was not built", file)

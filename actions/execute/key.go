@@ -14,8 +14,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Method stands in the keys of what kbuild makes itself: joined and sliced objects, canonical
-// texts, manifests of modules. Raise it when one of them comes out differently.
+// Method is part of the keys of actions that kbuild does itself: joined and sliced objects,
+// canonical texts, manifests of modules. Raise it when one of their outputs changes.
 const Method = "4"
 
 // keys computes the command keys of actions.
@@ -26,18 +26,22 @@ type keys struct {
 	env, keyEnv []string
 	gpuEnv      []string // of tests that need a GPU
 	digest      func(file string) (cache.Digest, error)
-	named       func(a *graph.Action) []string           // the files that arguments name
-	loaded      func(a *graph.Action) []string           // the shared libraries that kbuild leads a test to
-	undeclared  func(a *graph.Action, file string) error // of a file that no action may read
-	steps       map[graph.Kind]step
+	named       func(a *graph.Action) []string // the files that arguments name
+	// the shared libraries in the library folders of a test
+	loaded func(a *graph.Action) []string
+	// returns an error for a file that no action may read
+	undeclared func(a *graph.Action, file string) error
+	steps      map[graph.Kind]step
 }
 
-// actionKey is the key of an action, with what it was made of besides the action. Very many wait at
-// once for their commands to run, so the texts are made when they are asked for: keys.fields.
+// actionKey is the key of an action, with the facts it covers besides the action itself. Very many
+// actions wait for their commands at the same time. So the key's texts are built on demand: see
+// keys.fields.
 type actionKey struct {
-	key      cache.Key
-	inputs   []cache.FileDigest // declared, then named by arguments, then shared libraries that kbuild leads a test to
-	loaded   int                // how many these are
+	key cache.Key
+	// declared, then named by arguments, then shared libraries of a test
+	inputs   []cache.FileDigest
+	loaded   int // how many of inputs are shared libraries of a test
 	implicit []cache.Field
 }
 
@@ -73,14 +77,14 @@ func (k *keys) of(a *graph.Action) (key actionKey, err error) {
 	return key, nil
 }
 
-// fields are the texts that the key of a was made of.
+// fields returns the texts that the key of a covers.
 func (k *keys) fields(a *graph.Action, key actionKey) []cache.Field {
 	text := &cache.Text{}
 	k.write(text, a, key)
 	return text.Fields
 }
 
-// input digests an input.
+// input digests the file in and appends it to the inputs of key.
 func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
 	d, err := k.digest(in)
 	key.inputs = append(key.inputs, cache.FileDigest{Path: in, Digest: d})
@@ -93,8 +97,9 @@ func (k *keys) input(key *actionKey, a *graph.Action, in string) error {
 	return nil
 }
 
-// implicit is what an action depends on and does not name: the content of the command that a
-// generate block runs, what the artifacts in a manifest are made from.
+// implicit returns what an action depends on and does not name. For a generate block it is the
+// content of the program that the block runs. For a manifest it is what the artifacts are built
+// from.
 func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
 	if s := k.steps[a.Kind]; s != nil {
 		return s.implicit(a)
@@ -116,7 +121,7 @@ func (k *keys) implicit(a *graph.Action) ([]cache.Field, error) {
 	return []cache.Field{{Name: "program", Value: d.String()}}, nil
 }
 
-// write is the one traversal that makes both the key and its explanation.
+// write writes the fields of a key. Both the key and its explanation come from this one traversal.
 func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	w.Field("kind", string(a.Kind))
 	for _, t := range a.Tools {
@@ -131,7 +136,7 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 		w.Field("method", Method)
 	}
 	if a.Kind == graph.NVLink || a.Kind == graph.LLD || a.Kind == graph.DeviceLink {
-		w.Field("libraries", "recorded") // records of a kbuild before do not say what -l meant
+		w.Field("libraries", "recorded") // records of older versions of kbuild do not resolve -l
 	}
 	k.writeCommand(w, a)
 	a.Work.Manifest.WriteKey(w)
@@ -153,7 +158,8 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 		w.Field("folder", k.root)
 	}
 	if a.Step().StageInKey {
-		w.Field("stage", k.graph.BuildDir+"/"+flatName(k.graph.BuildDir, a.Outputs[0])) // as scratches name it
+		// the name that scratches uses
+		w.Field("stage", k.graph.BuildDir+"/"+flatName(k.graph.BuildDir, a.Outputs[0]))
 	}
 	a.Work.Driver.WriteKey(w)
 	a.Work.Link.WriteKey(w)
@@ -161,7 +167,8 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	a.Work.Collect.WriteKey(w)
 	libraries := len(key.inputs) - key.loaded
 	for _, in := range key.inputs[libraries:] {
-		w.Field("library "+path.Base(in.Path), in.Digest.String()) // a toolkit may be elsewhere on another machine
+		// the toolkit's folder differs between machines
+		w.Field("library "+path.Base(in.Path), in.Digest.String())
 	}
 	for _, in := range key.inputs[:libraries] {
 		name := in.Path
@@ -172,12 +179,12 @@ func (k *keys) write(w cache.KeyWriter, a *graph.Action, key actionKey) {
 	}
 }
 
-// writeCommand writes the arguments and what the command makes.
+// writeCommand writes the arguments and the outputs of the command.
 func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 	spell := k.spelling(a)
 	for i, arg := range a.Argv {
 		if i == 0 && len(a.Tools) > 0 {
-			arg = filepath.Base(arg) // its identity is its content
+			arg = filepath.Base(arg) // the tool's fingerprint covers its content
 		}
 		for _, m := range a.Step().Macros {
 			if strings.HasPrefix(arg, "-D"+m+"=") {
@@ -189,13 +196,13 @@ func (k *keys) writeCommand(w cache.KeyWriter, a *graph.Action) {
 	for _, o := range a.Outputs {
 		w.Field("output", spell(o))
 	}
-	if a.Kind == graph.Generate && a.Depfile != "" { // which the command need not name
+	if a.Kind == graph.Generate && a.Depfile != "" { // its command need not name it
 		w.Field("depfile", a.Depfile)
 	}
 }
 
-// spelling replaces the names of a part's files by what they are to it, so that equal parts of
-// different targets and build trees have one key.
+// spelling returns a function that replaces the names of a part's files by their roles, such as
+// "<in 0>". Equal parts of different targets and build trees then have the same key.
 func (k *keys) spelling(a *graph.Action) func(string) string {
 	if !sharesRecords(a) {
 		return func(s string) string { return s }
@@ -219,8 +226,9 @@ func (k *keys) spelling(a *graph.Action) func(string) string {
 	return replacer(pairs).Replace
 }
 
-// keyName is what a part's file is to its reader: "stub.canon.c" for compute_80.stub.canon.c. Which
-// architecture it is of does not matter to the one that reads the host code of some architecture.
+// keyName returns the role of a part's file for its reader: "stub.canon.c" for
+// compute_80.stub.canon.c. A reader that takes the host code of any architecture does not depend on
+// which one it is.
 func keyName(file string) string {
 	base := path.Base(file)
 	if arch, rest, ok := strings.Cut(base, "."); ok && (strings.HasPrefix(arch, "compute_") || strings.HasPrefix(arch, "sm_")) {
@@ -229,7 +237,7 @@ func keyName(file string) string {
 	return base
 }
 
-// replacer prefers longer names: x/fatbin.c is not x/fatbin and ".c".
+// replacer builds a Replacer that prefers longer names: x/fatbin.c is not x/fatbin and ".c".
 func replacer(pairs [][2]string) *strings.Replacer {
 	slices.SortStableFunc(pairs, func(a, b [2]string) int { return len(b[0]) - len(a[0]) })
 	var flat []string

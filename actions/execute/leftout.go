@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// leftOut are the uses of paths that no record need have, each class with the reason. A class hides
-// every fault in it, so each names as little as possible. docs/cache.md has them too.
+// leftOut lists the uses of paths that no record needs, each class with its reason. A class hides
+// every fault in it, so each names as little as possible. docs/cache.md lists them too.
 var leftOut = []struct {
 	reason string
 	is     func(a *graph.Action, root string, u use) bool
@@ -49,10 +49,11 @@ var leftOut = []struct {
 
 var unusedByCollect2 = []string{"nm", "gnm", "strip", "gstrip"}
 
-// otherVendor reports what clang looks at to find the toolkit of a vendor for whose GPUs a compiles
-// nothing.
+// otherVendor reports whether clang probes name to find the toolkit of a vendor, and a compiles
+// nothing for that vendor's GPUs.
 func otherVendor(a *graph.Action, name string) bool {
-	cuda, hip := slices.Contains(a.Tools, "clang"), slices.Contains(a.Tools, "hip") // beside nvcc a clang is the host compiler
+	// a clang beside nvcc is the host compiler
+	cuda, hip := slices.Contains(a.Tools, "clang"), slices.Contains(a.Tools, "hip")
 	switch base := path.Base(name); {
 	case strings.HasPrefix(name, "/usr/local/cuda") || within(name, "/usr/lib/cuda") || base == "ptxas" || base == "cuda.h" || within(name, "/usr/nvvm"):
 		return !cuda
@@ -62,7 +63,7 @@ func otherVendor(a *graph.Action, name string) bool {
 	return false
 }
 
-// reasonFor is why a use is left out; "" if it is not.
+// reasonFor returns why a use is left out, or "".
 func reasonFor(a *graph.Action, root string, u use) string {
 	for _, c := range leftOut {
 		if c.is(a, root, u) {

@@ -12,12 +12,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// Compilers and linkers leave device code out with exit status 0: a link passes over objects of
-// clang's other offload driver, clang 21 stopped to put PTX into objects. So what a command that
-// kbuild did not take apart has made is looked at (Action.Ships). A file of a form that kbuild does
-// not know proves nothing.
+// Compilers and linkers can drop device code and exit with status 0. A link ignores objects of
+// clang's other offload driver, and clang 21 no longer puts PTX into objects. So kbuild checks the
+// output of an unsplit command for the code that it should have (Driver.Ships). A file of an
+// unknown format is not an error.
 
-// lostCode reports code that the output of a should have, and does not.
+// lostCode returns an error if the output of a lacks code that it should have.
 func lostCode(root string, a *graph.Action, dir scratch) error {
 	if a.Driver().Ships == nil {
 		return nil
@@ -43,16 +43,16 @@ func lostCode(root string, a *graph.Action, dir scratch) error {
 	case len(lacks) == 0:
 	case a.Kind.Info().Lane == graph.LaneLink:
 		return lostByLink(root, a, lacks)
-	case made.Members != nil: // an object without any has no kernels
+	case made.Members != nil: // an object without members has no kernels
 		return fmt.Errorf("the compiler left out code that %s ships: %s has none for %s. Drop it, or report this compiler (%s)",
 			a.Target, a.Outputs[0], spellCodes(lacks), a.Argv[0])
 	}
 	return nil
 }
 
-// lostByLink reports inputs of a link with code for an architecture that the output has none for.
-// What --gc-sections drops of bundles is code without a kernel; of the new driver's code it drops
-// none.
+// lostByLink returns an error if inputs of a link have code for an architecture that the output has
+// no code for. --gc-sections may drop code without a kernel from bundles, but no code of the new
+// driver.
 func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 	collects := slices.ContainsFunc(a.Argv, func(arg string) bool { return strings.Contains(arg, "gc-sections") })
 	var from []string
@@ -63,7 +63,8 @@ func lostByLink(root string, a *graph.Action, lacks []gencode.Code) error {
 			continue
 		}
 		i := slices.IndexFunc(f.Members, func(m fatbin.Member) bool {
-			linked := m.Relocatable || f.Kind == fatbin.Object // an archive's member with final code is linked if something names it
+			// an archive's member with final code is linked only if another object names it
+			linked := m.Relocatable || f.Kind == fatbin.Object
 			return linked && (m.NewDriver || !collects) && slices.ContainsFunc(lacks, m.Has)
 		})
 		if i >= 0 {

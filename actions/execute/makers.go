@@ -6,15 +6,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// makers knows which action writes a file. Where few actions of very many are affected, graph holds
-// those alone, with the passes that they need, and outer all. What others write is a file like any
-// other to those few. Only the rules about generated files ask who else there is.
+// makers finds the action that writes a file. If few of very many actions are affected, graph has
+// only those and the passes that they need. outer then has all actions.
 type makers struct {
 	graph *graph.Graph
-	outer *graph.Packed // nil if graph is whole
+	outer *graph.Packed // nil if graph is complete
 }
 
-// maker is the action that writes a file; nil if none does.
+// maker returns the action that writes a file, or nil.
 func (m makers) maker(file string) *graph.Action {
 	if id, ok := m.graph.Producer(file); ok {
 		return m.graph.Actions[id]
@@ -27,10 +26,10 @@ func (m makers) maker(file string) *graph.Action {
 	return nil
 }
 
-// isMade reports a file that an action writes.
+// isMade reports whether an action writes a file.
 func (m makers) isMade(file string) bool { return m.maker(file) != nil }
 
-// isIntermediate reports a file that a compiler pass writes for others.
+// isIntermediate reports whether a compiler pass of graph writes a file for other actions.
 func (m makers) isIntermediate(file string) bool {
 	id, made := m.graph.Producer(file)
 	return made && m.graph.Actions[id].Intermediate
@@ -46,7 +45,7 @@ func (m makers) needs(a, b *graph.Action) bool {
 	return ok && ok2 && m.outer.Needs(from, to)
 }
 
-// all are the actions of the whole graph.
+// all returns the actions of the complete graph.
 func (m makers) all() iter.Seq[*graph.Action] {
 	return func(yield func(*graph.Action) bool) {
 		if m.outer != nil {

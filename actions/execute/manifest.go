@@ -11,7 +11,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/modinfo"
 )
 
-// manifestStep writes what the artifacts of a module are.
+// manifestStep writes the manifest of a module, which describes its artifacts.
 type manifestStep struct {
 	inProcess
 	provenance *provenance
@@ -36,7 +36,8 @@ func (s manifestStep) run(w work) error {
 	for i := range m.Artifacts {
 		art := &m.Artifacts[i]
 		err := w.describe(art, path.Join(dir, art.File))
-		if err == nil && art.Kind == "ltoir" { // its symbols are in the PTX that was made beside it
+		// its symbols are in the PTX that was built beside it
+		if err == nil && art.Kind == "ltoir" {
 			var text []byte
 			if text, err = w.read(symbols[0]); err == nil {
 				art.LTOSymbols, err = modules.LTOSymbols(text)
@@ -51,7 +52,7 @@ func (s manifestStep) run(w work) error {
 	return w.write(0, m.Encode())
 }
 
-// describe fills in what the artifact's file tells.
+// describe fills in art from the artifact's file.
 func (w work) describe(art *modinfo.Artifact, name string) error {
 	file, err := w.read(name)
 	if err != nil {

@@ -17,30 +17,30 @@ import (
 )
 
 // A toolkit that is newer than kbuild may do something between its passes that its dry run does not
-// show. So a pass that fails for another reason than the source is put to the test: if the compiler
-// as one command succeeds, kbuild has misparsed it, and runs it as one command in this build tree
-// from then on. A signal and want of memory are no reason at all: they say nothing of what the pass
-// was given.
+// show. So kbuild tests a pass that fails for another reason than the source: it runs the compiler
+// unsplit. If that succeeds, kbuild has misparsed the dry run, and runs the compiler unsplit in
+// this build tree from then on. A signal or a lack of memory is not tested: it says nothing about
+// the pass's input.
 
-// Misparse is a question to a compiler whose answer was understood wrongly, and how that came out.
+// Misparse describes a dry run that kbuild misparsed, and the failure that showed it.
 type Misparse struct {
-	Question string `json:"question"` // graph.Action.Asked
-	Pass     string `json:"pass"`     // that failed: "cicc a.cu (compute_80)"
-	Said     string `json:"said"`     // the first line of what it said, or why it failed
+	Question string `json:"question"` // the Driver.DryRunKey of the action
+	Pass     string `json:"pass"`     // the pass that failed: "cicc a.cu (compute_80)"
+	Said     string `json:"said"`     // the first line of its output, or its error
 }
 
-// misparses finds the compilers that were understood wrongly.
+// misparses finds the compilers whose dry runs kbuild misparsed.
 type misparses struct {
 	makers
 	processes *processes
 	exists    func(file string) bool
-	known     map[string]bool // questions that are known to be misparsed
+	known     map[string]bool // keys of dry runs that are known to be misparsed
 
 	mu    sync.Mutex
 	found []Misparse
 }
 
-// all are those that this run found, sorted, one for each question.
+// all returns the misparses that this run found, sorted, one for each dry run.
 func (m *misparses) all() []Misparse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func (m *misparses) all() []Misparse {
 	return slices.CompactFunc(slices.Clone(m.found), func(a, b Misparse) bool { return a.Question == b.Question })
 }
 
-// confirm finds out whether a pass failed because its compiler was misparsed.
+// confirm checks whether a pass failed because kbuild misparsed its compiler's dry run.
 func (m *misparses) confirm(ctx context.Context, a *graph.Action, res sched.Result) {
 	var e *ended
 	if a.Driver().Argv == nil || a.Driver().DryRunKey == "" || res.Argv == nil && a.Kind != graph.Join || errors.As(res.Err, &e) || compiler.BlamesSource(res.Output) ||
@@ -64,15 +64,15 @@ func (m *misparses) confirm(ctx context.Context, a *graph.Action, res sched.Resu
 	m.mu.Unlock()
 }
 
-// isKnown reports a question that need not be put to the test: the compiler runs as one command
-// already, or will. Of what fails all the same nothing more can be learned.
+// isKnown reports whether a dry run needs no test, because its compiler already runs unsplit, or
+// will. Another failure then shows nothing new.
 func (m *misparses) isKnown(question string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.known[question] || slices.ContainsFunc(m.found, func(m Misparse) bool { return m.Question == question })
 }
 
-// firstLine is what a failed action said first, else its error.
+// firstLine returns the first line that a failed action printed, or its error.
 func firstLine(res sched.Result) string {
 	for line := range bytes.Lines(res.Output) {
 		if text := strings.TrimSpace(string(line)); text != "" {
@@ -82,8 +82,8 @@ func firstLine(res sched.Result) string {
 	return res.Err.Error()
 }
 
-// hasInputs reports that what others make for a command is there: a device link is a pass that may
-// run before the objects do.
+// hasInputs reports whether the files that other actions build for a command exist. A device link
+// is a pass that may run before the objects are built.
 func (m *misparses) hasInputs(argv []string) bool {
 	for i, arg := range argv {
 		if i > 0 && argv[i-1] != "-o" && m.isMade(arg) && !m.exists(arg) {
@@ -93,7 +93,7 @@ func (m *misparses) hasInputs(argv []string) bool {
 	return true
 }
 
-// plainWorks runs nvcc or hipcc as one command, for its exit status.
+// plainWorks reports whether nvcc or hipcc succeeds as one unsplit command.
 func (m *misparses) plainWorks(ctx context.Context, a *graph.Action) bool {
 	p := m.processes
 	dir, err := os.MkdirTemp(p.scratches.dir, "plain-")

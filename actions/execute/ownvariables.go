@@ -17,21 +17,21 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// In mode whole nvcc makes `extern __constant__ int c[4];` a definition: each file has a variable c
-// of its own, and what one file copies to c is not what the kernels of another file read. The
-// compiler warns (#20044-D, which -w hides), the linkers see nothing, and the program is wrong.
+// In mode whole, nvcc compiles `extern __constant__ int c[4];` as a definition. Each file then has
+// a variable c of its own, and the kernels of one file do not see what another file copies to c.
+// The compiler warns (#20044-D, which -w hides), the linkers report nothing, and the program is
+// wrong.
 //
-// The stub that cicc writes for host code registers every variable with the runtime, and says of
-// each whether it was declared extern. A link is refused where a file uses such a variable, in its
-// PTX or in its host code, and another file of the link defines it or uses it as well. A
-// declaration that nobody uses is harmless, and so are static variables of one name. Where the stub
-// is not known (nvcc ran as one command, or no cache has it any more), the compiler's warning has
-// to do.
+// The stub that cicc writes for host code registers every variable with the runtime, and marks
+// those that were declared extern. kbuild refuses a link if a file uses such a variable and another
+// file of the link defines or uses it too. A use may be in PTX or in host code. A declaration
+// without a use is harmless, and so are static variables of one name. The stub is unknown if nvcc
+// ran unsplit, or if no cache has it any more. Then only the compiler's warning remains.
 
-// ownVariables is the error about variables that several files of a link have each for itself.
+// ownVariables is the error of a link in which several files each have a variable of their own.
 type ownVariables struct {
 	says    []string // a sentence for each group of files
-	targets []string // those of the files, as messages name them
+	targets []string // the targets of the files, as messages name them
 }
 
 func (e *ownVariables) Error() string {
@@ -48,14 +48,14 @@ var registersRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`__cudaRegister(?:Managed)?Variable\(\w+, __shadow_var\((\w+),[^;]*?\), ([01]), `)
 })
 
-// cudaObject is an object that nvcc's passes made, and the cicc commands for it.
+// cudaObject is an object that nvcc's passes built, with the cicc commands for it.
 type cudaObject struct {
 	file string
-	host *graph.Action   // whose stub the host code includes
+	host *graph.Action   // the command whose stub the host code includes
 	ptx  []*graph.Action // one for each architecture
 }
 
-// checkOwnVariables looks at the variables of all files in a link of host code.
+// checkOwnVariables checks the variables of all files in a link of host code.
 func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scratch) error {
 	if a.Kind != graph.HostLink && a.Kind != graph.SharedLink {
 		return nil
@@ -77,7 +77,7 @@ func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scr
 		}
 	}
 	e := &ownVariables{}
-	names := map[string][]string{} // by the files that have them
+	names := map[string][]string{} // variables by the files that have them
 	for _, name := range slices.Sorted(maps.Keys(declarers)) {
 		users := slices.DeleteFunc(declarers[name], func(o *cudaObject) bool { return !r.usesVariable(ctx, o, name, dir) })
 		if len(users) == 0 {
@@ -105,7 +105,7 @@ func (r *Runner) checkOwnVariables(ctx context.Context, a *graph.Action, dir scr
 	return e
 }
 
-// cudaObjects finds those of a link, also in archives.
+// cudaObjects returns the CUDA objects of a link, also those in archives.
 func (m makers) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	seen := map[string]bool{}
 	var follow func(file string, o *cudaObject)
@@ -137,12 +137,13 @@ func (m makers) cudaObjects(link *graph.Action) (objects []*cudaObject) {
 	return objects
 }
 
-// usesVariable reports that code of an object refers to a variable by its name on the device.
+// usesVariable reports whether code of an object refers to a variable by its name on the device.
 func (r *Runner) usesVariable(ctx context.Context, o *cudaObject, name string, dir scratch) bool {
 	mention := regexp.MustCompile(`(?:^|[^\w$%.])` + regexp.QuoteMeta(name) + `(?:[^\w$]|$)`)
 	for _, cicc := range o.ptx {
-		code, _, _ := strings.Cut(string(r.passOutput(ctx, cicc, ".ptx", dir)), "\n\t.section") // debug information names all
-		if len(mention.FindAllStringIndex(code, 2)) > 1 {                                       // not only where it is declared
+		// debug information names all variables
+		code, _, _ := strings.Cut(string(r.passOutput(ctx, cicc, ".ptx", dir)), "\n\t.section")
+		if len(mention.FindAllStringIndex(code, 2)) > 1 { // more than its declaration
 			return true
 		}
 	}
@@ -151,8 +152,7 @@ func (r *Runner) usesVariable(ctx context.Context, o *cudaObject, name string, d
 	return err == nil && fatbin.HostUses(object, func(symbol string) bool { return modules.Demangled(symbol) == demangled })
 }
 
-// passOutput returns what a pass has written to its output with a suffix; nil if that is not there
-// any more.
+// passOutput returns the content of a pass's output with a suffix, or nil if no store has it.
 func (r *Runner) passOutput(ctx context.Context, a *graph.Action, suffix string, dir scratch) []byte {
 	rec := r.Records.Last(a.Outputs[0])
 	if rec == nil || r.IntermediateStore == nil {

@@ -18,21 +18,22 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// processes starts the commands of actions, and questions to their tools.
+// processes starts the commands of actions and the queries to their tools.
 type processes struct {
 	root      string
 	env       []string
-	gpuEnv    []string // of tests that need a GPU
+	gpuEnv    []string // for tests that need a GPU
 	scratches *scratches
-	carrier   *carrier     // nil without other machines
-	frontEnds atomic.Int64 // that run now, see run.HugePages
-	errorOnly bool         // what is said may be on standard error alone: records do not say which it was
+	carrier   *carrier     // nil without remote execution
+	frontEnds atomic.Int64 // number of front ends running now, see run.HugePages
+	// commands must print only on stderr, since records do not keep which stream it was
+	errorOnly bool
 }
 
-// frontEndMemory is what cudafe++ and cicc take of an ordinary source, in bytes.
+// frontEndMemory is the memory that cudafe++ and cicc use for an ordinary source, in bytes.
 const frontEndMemory = 256 << 20
 
-// run runs argv, the command of a, here or elsewhere.
+// run runs argv, the command of a, locally or remotely.
 func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
 	here := func(ctx context.Context) (run.Result, error) {
 		argv, err := respond(a, argv, dir)
@@ -47,7 +48,7 @@ func (p *processes) run(ctx context.Context, a *graph.Action, argv []string, dir
 	return here(ctx)
 }
 
-// runHere runs argv, the command of a, on this machine.
+// runHere runs argv, the command of a, locally.
 func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string, dir scratch) (run.Result, error) {
 	cwd := dir.cwd(p.root, a)
 	if cwd != p.root {
@@ -85,12 +86,12 @@ func (p *processes) runHere(ctx context.Context, a *graph.Action, argv []string,
 	return out, err
 }
 
-// errTimeout is how a test ends that runs longer than it may.
+// errTimeout is the error of a test that exceeded its timeout.
 var errTimeout = errors.New("it ran longer than its timeout")
 
-// runWithin runs c. What runs longer than limit is ended, with all that it has started: its process
-// group first, then whoever has left that and is known by tmp, its folder for temporary files. 0 is
-// no limit.
+// runWithin runs c, and kills it with all that it started once limit has passed. It ends the
+// process group first, then the processes that left the group. It finds those by tmp, their folder
+// for temporary files. A limit of 0 means no limit.
 func runWithin(ctx context.Context, limit time.Duration, c run.Command, tmp string) (run.Result, error) {
 	if limit == 0 {
 		return run.Run(ctx, c)
@@ -104,7 +105,7 @@ func runWithin(ctx context.Context, limit time.Duration, c run.Command, tmp stri
 	return out, errors.Join(fmt.Errorf("%w of %v, and was ended", errTimeout, limit), run.EndOrphans(tmp))
 }
 
-// environ is the environment of a's commands.
+// environ returns the environment of a's commands.
 func (p *processes) environ(a *graph.Action, tmp string) []string {
 	test := a.Test()
 	env := slices.Concat(p.env, []string{"TMPDIR=" + tmp})
@@ -119,9 +120,9 @@ func (p *processes) environ(a *graph.Action, tmp string) []string {
 	return run.WithLibraryFolders(env, dirs)
 }
 
-// maxOutput is how much of what an action says is kept. What is read for more than to be shown is
-// kept as long as anything real says it: ptxas has 300 bytes for each function, nvlink a line for
-// each symbol that it misses.
+// maxOutput returns how many bytes of an action's output are kept. Output that kbuild parses has a
+// limit that no real output reaches. ptxas prints 300 bytes for each function, and nvlink a line
+// for each symbol that it misses.
 func maxOutput(a *graph.Action) int {
 	if a.Work.Link != nil || a.Step().ResourceUsage {
 		return 32 << 20
@@ -129,7 +130,7 @@ func maxOutput(a *graph.Action) int {
 	return run.DefaultOutput
 }
 
-// ask runs a question where and with what the command of a runs: see discover.Ask.
+// ask runs a query in the root, with the environment of a's commands: see discover.Ask.
 func (p *processes) ask(ctx context.Context, a *graph.Action, question []string, quiet bool) (said string, ok bool) {
 	if p.scratches.open() != nil {
 		return "", false

@@ -15,16 +15,16 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// The manifest of a module tells what its artifacts are made from, in one digest. An edit of a
-// comment changes that and no artifact, so the key of the manifest covers more than its inputs: the
-// sources and headers, tools and options of all actions behind them, as the records have them by
-// which those actions were settled in this run.
+// The manifest of a module has one digest of everything that its artifacts are built from. An edit
+// of a comment changes that digest but no artifact. So the key of the manifest covers more than its
+// inputs: the sources, headers, tools and options of all actions behind them. They come from the
+// records by which those actions were up to date in this run.
 //
-// The digest does not depend on where the project, its build tree and the toolkit stand: a file of
-// the project counts by its name and content, one from elsewhere by its content alone, a tool by
-// its identity.
+// The digest does not depend on the paths of the project, its build tree and the toolkit. A file of
+// the project counts by its name and content. A file from outside counts by its content alone, and
+// a tool by its fingerprint.
 
-// provenance says what the artifacts of manifests are made from.
+// provenance computes what the artifacts of manifests are built from.
 type provenance struct {
 	makers
 	root   string
@@ -34,11 +34,11 @@ type provenance struct {
 	named  func(a *graph.Action) []string // the files that arguments name
 
 	once    sync.Once
-	wanted  map[graph.ActionID]bool // actions that a manifest tells of
+	wanted  map[graph.ActionID]bool // actions behind a manifest
 	records sync.Map                // of *cache.Record, by graph.ActionID
 }
 
-// settled notes by which record a was settled.
+// settled stores the record by which a is up to date, if a manifest depends on a.
 func (p *provenance) settled(a *graph.Action, rec *cache.Record) {
 	p.once.Do(func() {
 		var manifests []graph.ActionID
@@ -57,7 +57,7 @@ func (p *provenance) settled(a *graph.Action, rec *cache.Record) {
 	}
 }
 
-// of is the digest over all that the artifacts of a manifest are made from.
+// of returns a digest of everything that the artifacts of a manifest are built from.
 func (p *provenance) of(a *graph.Action) (string, error) {
 	o := origins{provenance: p, seen: map[graph.ActionID]bool{}, fields: map[cache.Field]bool{}}
 	for _, in := range a.Inputs {
@@ -74,7 +74,7 @@ func (p *provenance) of(a *graph.Action) (string, error) {
 	return cache.KeyOf(fields).String(), nil
 }
 
-// origins collects what files are made from, each fact once.
+// origins collects the facts that files depend on, each once.
 type origins struct {
 	*provenance
 	seen   map[graph.ActionID]bool
@@ -83,8 +83,8 @@ type origins struct {
 
 func (o *origins) add(name, value string) { o.fields[cache.Field{Name: name, Value: value}] = true }
 
-// file takes a file: what it is made from, or its content if it is a source, or written by a
-// command of the user.
+// file adds what a file is built from. For a source, or the output of a user's command, that is its
+// content.
 func (o *origins) file(name string) error {
 	if a := o.maker(name); a != nil && a.Kind != graph.Generate {
 		return o.action(a)
@@ -105,7 +105,7 @@ func (o *origins) content(name string, d cache.Digest) {
 	}
 }
 
-// action takes what an action reads, and what it is told.
+// action adds what an action reads, and its tools and arguments.
 func (o *origins) action(a *graph.Action) error {
 	if o.seen[a.ID] {
 		return nil
@@ -131,7 +131,8 @@ func (o *origins) action(a *graph.Action) error {
 	for _, e := range a.Env {
 		o.add("env", o.placeless(e))
 	}
-	argv := a.Driver().Argv // of nvcc: the same whether it is taken apart or not; of a copy: the command that would make it alone
+	// of nvcc: the same whether split or not; of a copy: the command that would build it alone
+	argv := a.Driver().Argv
 	if argv == nil && a.Kind.InProcess() {
 		return nil
 	}
@@ -146,11 +147,11 @@ func (o *origins) action(a *graph.Action) error {
 	return nil
 }
 
-// absolutePath finds one in an argument: alone, after a one-letter option, or behind =, a comma or
-// a colon.
+// absolutePath matches an absolute path in an argument: alone, after a one-letter option, or behind
+// =, a comma or a colon.
 var absolutePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(^|^-[A-Za-z]|[=,:])/[^=,:]*`) })
 
-// placeless spells an argument or a file as it would be anywhere.
+// placeless spells an argument or a file independently of the project's folder.
 func (p *provenance) placeless(arg string) string {
 	arg = strings.ReplaceAll(arg, p.graph.BuildDir+"/", "<build>/")
 	arg = strings.ReplaceAll(arg, p.root+"/", "")

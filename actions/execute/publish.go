@@ -15,9 +15,9 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// outputsOf are the outputs of rec under the names that a gives them. Two parts with one key share
-// a record, whatever their files are called, and so does a pass in two build trees. nil if they do
-// not fit.
+// outputsOf returns the outputs of rec under the names that a uses, or nil if they do not fit. Two
+// parts with one key share a record, whatever their files are called, and so does a pass in two
+// build trees.
 func outputsOf(a *graph.Action, rec *cache.Record) []cache.Output {
 	if len(rec.Outputs) != len(a.Outputs) {
 		return nil
@@ -32,18 +32,19 @@ func outputsOf(a *graph.Action, rec *cache.Record) []cache.Output {
 	return out
 }
 
-// renamed is rec with its outputs under the names that a gives them.
+// renamed returns rec with its outputs under the names that a uses.
 func renamed(a *graph.Action, rec *cache.Record) *cache.Record {
 	mine := *rec
 	mine.Outputs = outputsOf(a, rec)
 	return &mine
 }
 
-// sharesRecords reports an action whose outputs are the same under any name: a pass, or device code
-// that is wanted for itself, a cubin say, or a copy of what a pass made.
+// sharesRecords reports whether the outputs of a are the same under any name. That is true for a
+// pass and for a copy of a pass's output. It is also true for device code that is a target's
+// output, such as a cubin.
 func sharesRecords(a *graph.Action) bool { return a.Intermediate || a.Kind.Info().Unnamed }
 
-// storeOf is the store that keeps what a makes; nil if there is none.
+// storeOf returns the store that keeps the outputs of a, or nil.
 func (r *Runner) storeOf(a *graph.Action) cache.Store {
 	if a.Intermediate {
 		return r.IntermediateStore
@@ -51,7 +52,7 @@ func (r *Runner) storeOf(a *graph.Action) cache.Store {
 	return r.Store
 }
 
-// stored is the record of the shared cache that holds today, nil if there is none.
+// stored returns a valid record of the shared cache, or nil.
 func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *cache.Record {
 	store := r.storeOf(a)
 	if store == nil || a.Test().Each || r.discovery.CommandTellsTime(a) {
@@ -76,7 +77,7 @@ func (r *Runner) stored(ctx context.Context, a *graph.Action, key cache.Key) *ca
 	return renamed(a, rec)
 }
 
-// firstToHold is the first record by which a is up to date, nil if there is none.
+// firstToHold returns the first valid record of a, or nil.
 func (r *Runner) firstToHold(a *graph.Action, recs []*cache.Record) *cache.Record {
 	for _, rec := range recs {
 		if r.discovery.Holds(a, rec) && sameOutputs(rec, a) {
@@ -86,20 +87,20 @@ func (r *Runner) firstToHold(a *graph.Action, recs []*cache.Record) *cache.Recor
 	return nil
 }
 
-// sameOutputs reports whether a record writes exactly what a writes. Keys hold the names of
-// outputs, so this only guards the build tree against a record that is not what its key says.
+// sameOutputs reports whether a record writes exactly the outputs of a. Keys cover the names of
+// outputs. So this only guards the build tree against a record that does not belong to its key.
 func sameOutputs(rec *cache.Record, a *graph.Action) bool {
 	return slices.EqualFunc(rec.Outputs, a.Outputs, func(o cache.Output, name string) bool { return o.Path == name || sharesRecords(a) })
 }
 
-// restore puts the outputs of rec in place, which are there if it is up to date. ok is false if a
-// blob is gone or damaged: then the action runs.
+// restore restores the outputs of rec unless they exist already. ok is false if a blob is missing
+// or damaged: then the action runs.
 func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record, status sched.Status) (res sched.Result, ok bool) {
 	start := time.Now()
 	res = sched.Result{Status: status}
 	mine := renamed(a, rec)
 	switch {
-	case a.Intermediate: // its files come when something reads them
+	case a.Intermediate: // its files are restored when an action reads them
 		r.intermediates.setOutputs(mine.Outputs)
 	case status == sched.UpToDate:
 	case r.hasOutputs(rec):
@@ -114,7 +115,8 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 		}
 		res.Elapsed = time.Since(start)
 	}
-	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] { // it is that of another action with the same key
+	// the record is new here, or of another action with the same key
+	if status == sched.Cached || rec.Outputs[0].Path != a.Outputs[0] {
 		mine.Forms = r.discovery.NormalForms(a, mine)
 		if err := r.Records.Append(mine); err != nil {
 			return failed(err), true
@@ -128,7 +130,7 @@ func (r *Runner) restore(ctx context.Context, a *graph.Action, rec *cache.Record
 	return res, true
 }
 
-// restoreFiles puts the outputs of rec in place. ok is false if the cache does not have them.
+// restoreFiles restores the outputs of rec. ok is false if the cache does not have them.
 func (r *Runner) restoreFiles(ctx context.Context, rec *cache.Record) (ok bool, err error) {
 	if err := r.scratches.open(); err != nil {
 		return false, err
@@ -141,7 +143,8 @@ func (r *Runner) restoreFiles(ctx context.Context, rec *cache.Record) (ok bool, 
 			switch {
 			case errors.Is(err, cache.ErrCorrupt):
 				r.warn(fmt.Sprintf("the cache has a damaged entry for %s, which is built instead: %v", o.Path, err))
-			case !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil: // trouble where it goes to, such as a full disk
+			// trouble at the destination, such as a full disk
+			case !errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil:
 				r.warn(fmt.Sprintf("%s cannot be taken from the cache, and is built instead: %v", o.Path, err))
 			}
 			return false, nil
@@ -155,7 +158,8 @@ func (r *Runner) restoreFiles(ctx context.Context, rec *cache.Record) (ok bool, 
 	return true, nil
 }
 
-// hit counts. A pass without a dependency file works on what other passes have made.
+// hit counts a hit of the cache. A pass without a dependency file reads the outputs of other
+// passes.
 func (r *Runner) hit(a *graph.Action, rec *cache.Record, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +170,7 @@ func (r *Runner) hit(a *graph.Action, rec *cache.Record, took time.Duration) {
 	}
 	r.counters.Saved += max(0, rec.Elapsed-took)
 	if a.Intermediate {
-		return // nothing was copied
+		return // no file was copied
 	}
 	for _, o := range rec.Outputs {
 		r.counters.Bytes += o.Size
@@ -196,7 +200,7 @@ func (r *Runner) publish(ctx context.Context, a *graph.Action, rec *cache.Record
 	return res
 }
 
-// placeOutputs moves what a command wrote to where it belongs.
+// placeOutputs moves the files that a command wrote into place.
 func (r *Runner) placeOutputs(a *graph.Action, rec *cache.Record, dir scratch) error {
 	if a.Intermediate {
 		return r.intermediates.publish(a, rec, dir)
@@ -211,8 +215,8 @@ func (r *Runner) placeOutputs(a *graph.Action, rec *cache.Record, dir scratch) e
 	return nil
 }
 
-// share puts a record and its outputs into the store, if there is one. An output that tells the
-// time is not for others.
+// share puts a record and its outputs into the store, if there is one. It does not share an output
+// that contains the time.
 func (r *Runner) share(ctx context.Context, a *graph.Action, rec *cache.Record) {
 	store := r.storeOf(a)
 	if store == nil || r.discovery.TellsTime(a, rec.Discovered) || discover.RunsEachTime(rec) != "" {

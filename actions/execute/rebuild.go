@@ -13,10 +13,10 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/compiler/nvcc"
 )
 
-// Rebuild implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
-// action again, beside the tree: what comes out must have the bytes that the record says. A
-// difference means that the command does not always make the same of its inputs, or that it has an
-// input that no key knows of. The tree stays as it was built.
+// Rebuild implements sched.Runner. It brings a build tree up to date as Runner does, then runs each
+// action again beside the tree. The second outputs must have the bytes that the record names. A
+// difference means that the command is not deterministic, or that it has an input that no key
+// covers. The tree keeps the first outputs.
 type Rebuild struct {
 	rerun
 	kept string // folder for outputs that differ
@@ -26,23 +26,23 @@ type Rebuild struct {
 	differ  []Difference
 }
 
-// Difference is an action that made something else of the same key.
+// Difference describes an action whose second run wrote or read something else.
 type Difference struct {
 	Action  *graph.Action
-	Outputs []string // that differ, as the action names them
-	Kept    []string // where those of the second run are
-	Read    []string // what the second run read and the record does not know, or knows with other content
+	Outputs []string // outputs that differ, as the action names them
+	Kept    []string // their files from the second run
+	// files that the second run read and the record lacks, or has with other content
+	Read []string
 }
 
-// NewRebuild wraps r. Outputs that differ are kept in a folder.
+// NewRebuild wraps r. It keeps outputs that differ in folder.
 func NewRebuild(r *Runner, folder string) *Rebuild {
 	v := &Rebuild{kept: folder}
 	v.rerun = rerun{r: r, compare: v.compare}
 	return v
 }
 
-// Checked is how many actions were run again so far, and Differences are those that made something
-// else.
+// Checked returns how many actions ran again so far, and the differences found.
 func (v *Rebuild) Checked() (int, []Difference) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,7 +53,7 @@ func sameContent(a, b *cache.Record) bool {
 	return slices.EqualFunc(a.Outputs, b.Outputs, func(a, b cache.Output) bool { return a.Digest == b.Digest && a.Exec == b.Exec })
 }
 
-// compare holds a second record against the first, and keeps what is different.
+// compare compares the second record with the first, and keeps the outputs that differ.
 func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scratch) error {
 	d := Difference{Action: a, Read: newlyRead(first, second)}
 	for i, o := range second.Outputs {
@@ -75,15 +75,14 @@ func (v *Rebuild) compare(a *graph.Action, first, second *cache.Record, dir scra
 	return nil
 }
 
-// holdsTimes reports an output of a that differs from run to run because it says how long they
-// took.
+// holdsTimes reports whether an output of a lists durations, which differ from run to run.
 func holdsTimes(a *graph.Action, output string) bool {
 	return compiler.IsTimeTrace(a, output) || nvcc.IsTimeFile(a, output)
 }
 
-// newlyRead are the files that the second run read, and the first did not, or not with this
-// content. Of a header that may differ in comments from what the first read
-// (discover.HoldsInTokens) the outputs tell.
+// newlyRead returns the files that the second run read, and the first did not read with this
+// content. A header with a normal form may have other comments than the first run read
+// (discover.HoldsInTokens). Then a comparison of the outputs is enough.
 func newlyRead(first, second *cache.Record) []string {
 	known := map[string]cache.Digest{}
 	for _, f := range first.Discovered {

@@ -12,11 +12,13 @@ import (
 )
 
 // rerun implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
-// action again, beside the tree, which stays as it was built.
+// action again beside the tree. The tree keeps the first outputs.
 type rerun struct {
-	r       *Runner
-	traced  bool                                                                  // commands run under strace, and nothing else runs again
-	compare func(a *graph.Action, first, second *cache.Record, dir scratch) error // holds the second run, which is in dir, against the first
+	r *Runner
+	// commands run under strace, and actions without a command do not run again
+	traced bool
+	// compares the second run, which is in dir, with the first
+	compare func(a *graph.Action, first, second *cache.Record, dir scratch) error
 }
 
 // Check implements sched.Runner: every action runs.
@@ -35,7 +37,8 @@ func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result)
 	v.r.mu.Unlock()
 	defer func() {
 		if !res.Short {
-			v.r.intermediates.release(a) // once: it counts who may still read the files between passes
+			// only once: it counts the remaining readers of the files between passes
+			v.r.intermediates.release(a)
 		}
 	}()
 	if missing {
@@ -49,7 +52,7 @@ func (v *rerun) Execute(ctx context.Context, a *graph.Action) (res sched.Result)
 	return v.again(ctx, a)
 }
 
-// again runs a settled action and compares.
+// again runs an up-to-date action again, and compares the two runs.
 func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 	key, err := v.r.keys.of(a)
 	if err != nil {
@@ -64,7 +67,7 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 		return failed(err)
 	}
 	if dir.name != "" {
-		dir.remove(true) // what the first run left
+		dir.remove(true) // the files of the first run
 	}
 	defer dir.remove(true)
 	dir.traced = v.traced
@@ -77,7 +80,7 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 		if err := v.compare(a, first, rec, dir); err != nil {
 			return failed(errors.Join(err, back()))
 		}
-		if a.Intermediate && stable && sameContent(first, rec) { // what comes after it may want to read it
+		if a.Intermediate && stable && sameContent(first, rec) { // a later action may read it
 			res = v.r.publish(ctx, a, rec, res, dir, stable)
 		}
 	}
@@ -87,8 +90,7 @@ func (v *rerun) again(ctx context.Context, a *graph.Action) sched.Result {
 	return res
 }
 
-// setAside moves what a command that writes its outputs itself has written, and gives back what
-// brings it back.
+// setAside moves the outputs of an in-place command to dir. back moves them back.
 func (t buildTree) setAside(a *graph.Action, dir scratch) (back func() error, err error) {
 	if !a.InPlace {
 		return func() error { return nil }, nil

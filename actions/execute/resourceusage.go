@@ -7,7 +7,7 @@ import (
 	"github.com/kbuild-dev/kbuild/cache"
 )
 
-// ptxas tells with -v what each function takes of a multiprocessor, in lines such as
+// With -v, ptxas prints which resources of a multiprocessor each function uses, in lines such as
 //
 //	ptxas info    : 40 bytes gmem, 16 bytes cmem[3]
 //	ptxas info    : Compiling entry function '_Z2k1Pfi' for 'sm_80'
@@ -15,11 +15,11 @@ import (
 //	    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //	ptxas info    : Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]
 //
-// (11.8 and 12.4; nvlink passes them on from the ptxas inside of it). A function that is called and
-// not a kernel has its properties and no registers.
+// (11.8 and 12.4; nvlink passes on the lines of the ptxas inside it). A called function that is not
+// a kernel has properties but no registers.
 
-// splitResourceUsage reads what ptxas tells of functions, and gives the rest of what was said. What
-// it tells without -v, of code that will be slow for example, is among the rest.
+// splitResourceUsage parses the lines of ptxas about functions, and returns the rest of the output.
+// The rest includes what ptxas prints without -v, such as warnings about slow code.
 func splitResourceUsage(said string) (rest string, functions []cache.Function) {
 	if !strings.Contains(said, "ptxas info") {
 		return said, nil
@@ -51,12 +51,12 @@ func splitResourceUsage(said string) (rest string, functions []cache.Function) {
 		}
 	}
 	for i := range functions {
-		functions[i].Arch = arch // one that comes before the first kernel, too
+		functions[i].Arch = arch // a function before the first kernel, too
 	}
 	return keep.String(), functions
 }
 
-// infoOf is the message of a line of ptxas.
+// infoOf returns the message of a line that ptxas prints as info.
 func infoOf(line string) (msg string, ok bool) {
 	line, ok = strings.CutPrefix(line, "ptxas info")
 	if !ok {
@@ -71,7 +71,7 @@ func scan(text, format string, into ...any) bool {
 	return n == len(into)
 }
 
-// readUsed reads "Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]".
+// readUsed parses "Used 24 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]".
 func readUsed(f *cache.Function, msg string) {
 	for part := range strings.SplitSeq(msg, ", ") {
 		var n int

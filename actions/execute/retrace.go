@@ -19,18 +19,18 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A record is right if it names all that the command took in, and all that it looked for in vain.
-// What compilers say of that (dependency files) and what kbuild concludes from it (Absent) may be
-// wrong or incomplete, and no comparison of outputs shows it until somebody makes the edit. The
-// kernel knows: Trace has commands run under strace, and holds each path against the record.
+// A record is correct if it names all that the command read, and all that it probed and found
+// absent. Dependency files of compilers, and what kbuild concludes from them (Absent), may be wrong
+// or incomplete. No comparison of outputs shows that until a user makes the edit. The kernel knows:
+// Trace runs commands under strace, and compares each path with the record.
 //
-// A path is in a record if it is a declared or discovered input, a path that must stay absent, or
-// below a folder that must; if it is a file whose content is in the identity of a tool of the
-// action; or if its coming has the tools asked again. Everything else is a fault, but for what
-// leftOut names, each with the reason.
+// A record covers declared and discovered inputs, paths that must stay absent, and what is below a
+// folder that must. The tools of the action cover a path whose content is part of their
+// fingerprints, or whose appearance makes kbuild query them again. Every other path is a fault,
+// except for the paths in leftOut, each of which has a reason.
 
 // Trace implements sched.Runner. It brings a build tree up to date as Runner does, and runs each
-// command again under strace, beside the tree, which stays as it was built.
+// command again under strace, beside the tree. The tree keeps the first outputs.
 type Trace struct {
 	rerun
 	tools Covered
@@ -40,27 +40,30 @@ type Trace struct {
 	found   []Unrecorded
 }
 
-// Covered is what the identities of tools stand for.
+// Covered lists what the fingerprints of tools cover.
 type Covered struct {
-	Files map[string][]string // whose content is in an identity, by the name of the tool
-	Asked []string            // whose coming, or change if they are folders, has the tools asked again
+	// files whose content is part of a fingerprint, by the name of the tool
+	Files map[string][]string
+	// paths that make kbuild query the tools again if they appear or, for folders, change
+	Asked []string
 }
 
-// Unrecorded is a path that a command used and no record knows.
+// Unrecorded is a path that a command used and that no record covers.
 type Unrecorded struct {
 	Action *graph.Action
 	Path   string
 	How    string // "read" or "looked for"
 }
 
-// NewTrace wraps r. What kbuild does itself, no strace sees apart.
+// NewTrace wraps r. Actions that run in kbuild's own process are not traced.
 func NewTrace(r *Runner, tools Covered) *Trace {
 	v := &Trace{tools: tools}
 	v.rerun = rerun{r: r, compare: v.hold, traced: true}
 	return v
 }
 
-// Found are the commands that were run again, and what no record knows of, in the order of actions.
+// Found returns how many commands ran again, and the paths that no record covers, in the order of
+// actions.
 func (v *Trace) Found() (checked int, found []Unrecorded) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -70,7 +73,7 @@ func (v *Trace) Found() (checked int, found []Unrecorded) {
 	return v.checked, slices.Clone(v.found)
 }
 
-// hold holds what the commands of a did against its record.
+// hold compares what the commands of a did with its record.
 func (v *Trace) hold(a *graph.Action, _, _ *cache.Record, dir scratch) error {
 	h := v.held(a, dir)
 	for _, d := range []scratch{dir, dir.again()} {
@@ -87,24 +90,24 @@ func (v *Trace) hold(a *graph.Action, _, _ *cache.Record, dir scratch) error {
 	return nil
 }
 
-// use is what was done with a path, once.
+// use is one access of a command to a path.
 type use struct {
 	strace.Access
 	place place
 }
 
-// holding is an action with all that its commands did.
+// holding is an action with all accesses of its commands.
 type holding struct {
 	v       *Trace
 	known   pathSet
-	own     []string // folders, or beginnings of names, that only this action uses
+	own     []string // folders, or prefixes of names, that only this action uses
 	wrote   map[string]bool
-	folders map[string]bool // that have the tools asked again when they change
+	folders map[string]bool // folders that make kbuild query the tools again when they change
 	uses    []use
 	seen    map[strace.Access]bool
 }
 
-// held is what is known of a before its commands are looked at.
+// held returns the holding of a before the accesses of its commands are read.
 func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 	h := &holding{v: v, known: newPathSet(), wrote: map[string]bool{}, folders: map[string]bool{}, seen: map[strace.Access]bool{}}
 	h.add(a)
@@ -130,7 +133,7 @@ func (v *Trace) held(a *graph.Action, dir scratch) *holding {
 	return h
 }
 
-// add adds what the record of a names.
+// add adds the paths that the record of a names.
 func (h *holding) add(a *graph.Action) {
 	r := h.v.r
 	for _, list := range [3][]string{r.discovery.Uses(r.lastRecord(a)), a.Step().UnkeyedPaths, {a.Link().HostRefs}} {
@@ -152,7 +155,7 @@ func (h *holding) add(a *graph.Action) {
 	}
 }
 
-// read reads what strace wrote of a command in the folder cwd.
+// read reads the log of strace about a command that ran in the folder cwd.
 func (h *holding) read(file, cwd string) error {
 	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
@@ -174,7 +177,7 @@ func (h *holding) read(file, cwd string) error {
 		h.seen[a] = true
 		p := h.known.walk(a.Path)
 		if h.wrote[p.real] && a.Use != strace.Looked {
-			continue // it takes in what it made
+			continue // the command reads its own output
 		}
 		h.uses = append(h.uses, use{a, p})
 		if a.Use == strace.Ran {
@@ -186,9 +189,9 @@ func (h *holding) read(file, cwd string) error {
 	return nil
 }
 
-// unrecorded are the uses that neither the record of a nor its tools, nor a reason, account for. Of
-// a folder that is not there and what was looked for in it, the folder is enough: nothing comes in
-// it but with it.
+// unrecorded returns the uses that neither the record of a, nor its tools, nor leftOut accounts
+// for. If a command probed a missing folder, the paths probed in it are not listed: a file can
+// appear there only with the folder.
 func (h *holding) unrecorded(a *graph.Action) (out []Unrecorded) {
 	told := map[Unrecorded]bool{}
 	gone := map[string]bool{}
@@ -210,7 +213,7 @@ func (h *holding) unrecorded(a *graph.Action) (out []Unrecorded) {
 	return out
 }
 
-// tell is what is said of a use. A link is named as the command did.
+// tell returns the report of a use. A link is named as the command named it.
 func (h *holding) tell(a *graph.Action, u use) Unrecorded {
 	how, name := "read", u.place.real
 	if u.Use == strace.Looked {
@@ -222,7 +225,7 @@ func (h *holding) tell(a *graph.Action, u use) Unrecorded {
 	return Unrecorded{a, strings.TrimPrefix(name, h.v.r.Root+"/"), how}
 }
 
-// above are the folders above a path.
+// above returns the folders above a path.
 func above(name string) (dirs []string) {
 	for name != "/" {
 		name = filepath.Dir(name)
@@ -231,7 +234,7 @@ func above(name string) (dirs []string) {
 	return dirs
 }
 
-// accounted reports a use of what is known.
+// accounted reports whether the known paths cover a use.
 func (h *holding) accounted(u use) bool {
 	if u.Use == strace.Link {
 		return h.known.hasLink(u.Path)
@@ -239,7 +242,7 @@ func (h *holding) accounted(u use) bool {
 	return h.known.has(u.place) || u.Use == strace.Looked && (h.known.hasBelow(u.place) || h.watched(u.place))
 }
 
-// watched reports a path that is not there, in a folder in which whatever comes has the tools asked
+// watched reports whether a path is missing in a folder whose changes make kbuild query the tools
 // again.
 func (h *holding) watched(p place) bool {
 	return h.folders[p.there] && !slices.ContainsFunc(p.links, func(l string) bool { return !h.known.links[l] })
@@ -249,14 +252,14 @@ func (h *holding) isOwn(name string) bool {
 	return slices.ContainsFunc(h.own, func(own string) bool { return within(name, own) || strings.HasPrefix(name, own+"++") })
 }
 
-// scriptInterpreter is the program that the first line of a script names.
+// scriptInterpreter returns the program that the first line of a script names, or "".
 func scriptInterpreter(file string) string {
 	f, err := regular.Open(file, os.O_RDONLY, 0)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	head := make([]byte, 256) // more the kernel does not read
+	head := make([]byte, 256) // the kernel does not read more
 	n, _ := io.ReadFull(f, head)
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	rest, ok := strings.CutPrefix(line, "#!")
@@ -266,7 +269,7 @@ func scriptInterpreter(file string) string {
 	return ""
 }
 
-// elfInterpreter is the dynamic loader that a program names.
+// elfInterpreter returns the dynamic loader that a program names, or "".
 func elfInterpreter(file string) string {
 	f, err := elf.Open(file)
 	if err != nil {

@@ -1,14 +1,16 @@
 // Package execute does the work of actions in a real build tree: it decides by content whether an
-// action is up to date, takes its outputs from the cache, or runs it and records what happened.
+// action is up to date, restores its outputs from the cache, or runs it and records the run. It
+// does not plan actions or order them: the planner builds the graph, and package sched chooses what
+// runs when.
 //
-// The rules that keep a build right:
+// The rules that keep a build correct:
 //
-//   - Nothing is decided by time. An action is done when a record exists whose key (tools, argv,
-//     environment, declared inputs, all by content) and whose discovered inputs equal today's, and
-//     its outputs on disk have the digests that the record names.
-//   - A command writes to temporary names; its outputs are moved into place after it succeeded. So a
-//     killed build leaves old outputs or new ones, and the records tell which.
-//   - What cannot be known is run: a record with a doubt is no record.
+//   - Nothing is decided by time. An action is up to date if it has a valid record whose outputs
+//     are on disk with the recorded digests. A record is valid if its key (tools, argv,
+//     environment, declared inputs, all by content) and its discovered inputs equal today's.
+//   - A command writes to temporary names; its outputs move into place after it succeeded. So a
+//     killed build leaves old outputs or new ones, and the records tell them apart.
+//   - If kbuild cannot know what an action read, the action runs and is not recorded.
 //   - An output that comes out equal keeps its old file, so nothing downstream runs.
 package execute
 
@@ -30,37 +32,48 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Config is what a Runner works with.
+// Config configures a Runner.
 type Config struct {
-	Graph             *graph.Graph
-	Outer             *graph.Packed       // the graph that Graph is a part of; nil if it is whole
-	Root              string              // project root, absolute: the folder every command runs in
-	State             string              // folder for temporary files, absolute
-	Files             *cache.Files        // digests of files, memoised by stat
-	Listing           *cache.Listing      // which paths exist, by folder
-	Records           *tree.DB            // the last records of this build tree
-	Store             cache.Store         // the shared cache; nil without
-	IntermediateStore cache.Store         // keeps what compiler passes make for others: the shared cache, or one of the build tree; nil without
-	Tools             map[string]string   // identity by content of the tools that actions name
-	Plain             map[string]bool     // of those, host compilers that take options from their commands alone
-	Env               []string            // the complete environment of commands
-	KeyEnv            []string            // the part of Env that can change an output
-	GPUEnv            []string            // what tests that need a GPU have besides: which one to use
-	Begun             time.Time           // when this kbuild started
-	Starved           func(*graph.Action) // is told what ended since memory was short; may be nil
-	Base              string              // a folder whose texts are the same at another place; "" is none: see pptext.Options
-	Verbatim          bool                // every pass says what it has to say, on standard error, though another pass of its command has said it
-	Warn              func(string)        // told once of what is wrong with the cache
+	Graph *graph.Graph
+	// the graph that Graph is a part of; nil if Graph is complete
+	Outer   *graph.Packed
+	Root    string         // project root, absolute: the folder that commands run in
+	State   string         // folder for temporary files, absolute
+	Files   *cache.Files   // digests of files, memoised by stat
+	Listing *cache.Listing // which paths exist, by folder
+	Records *tree.DB       // the last records of this build tree
+	Store   cache.Store    // the shared cache; nil if there is none
+	// keeps the files between compiler passes: the shared cache, or a store of the build tree; nil
+	// if there is none
+	IntermediateStore cache.Store
+	Tools             map[string]string // fingerprints of the tools that actions name
+	// the tools that are host compilers and take options only from their commands
+	Plain  map[string]bool
+	Env    []string  // the complete environment of commands
+	KeyEnv []string  // the part of Env that can change an output
+	GPUEnv []string  // additional environment of tests that need a GPU: which GPU to use
+	Begun  time.Time // when this kbuild started
+	// is called for actions that failed for lack of memory; may be nil
+	Starved func(*graph.Action)
+	// a folder whose preprocessed texts are equal in other checkouts; "" for none: see
+	// pptext.Options
+	Base string
+	// every pass prints all its messages, on stderr, even those that another pass of its command
+	// printed
+	Verbatim bool
+	Warn     func(string) // reports trouble with the cache, at most once
 
-	Elsewhere Elsewhere                         // runs commands on other machines; nil without
-	Platform  [][2]string                       // what those machines must be, in the server's words; {memory} stands for bytes
-	Cost      func(*graph.Action) time.Duration // expected time here; needed with Elsewhere
-	Memory    func(*graph.Action) int64         // expected peak in bytes; nil is unknown
+	Elsewhere Elsewhere // runs commands remotely; nil without remote execution
+	// platform properties that remote workers must have, in the server's words; {memory} stands for
+	// bytes
+	Platform [][2]string
+	Cost     func(*graph.Action) time.Duration // expected local time; needed with Elsewhere
+	Memory   func(*graph.Action) int64         // expected peak in bytes; nil if unknown
 
-	Misparsed map[string]bool // questions to compilers whose answers are known to be misparsed
+	Misparsed map[string]bool // keys of the dry runs that are known to be misparsed
 }
 
-// Runner implements sched.Runner. It decides, and leaves the rest to its parts.
+// Runner implements sched.Runner. It makes the decisions and delegates the work to its parts.
 type Runner struct {
 	Config
 	makers        makers
@@ -74,18 +87,18 @@ type Runner struct {
 	processes     *processes
 	canonical     *canonicalizer
 	stability     *stability
-	carrier       *carrier // nil without other machines
+	carrier       *carrier // nil without remote execution
 	misparses     *misparses
 	repeated      repeatedOutput
 
 	mu       sync.Mutex
 	pending  map[graph.ActionID]*pending
-	starved  map[graph.ActionID]bool // memory was, once
+	starved  map[graph.ActionID]bool // actions that failed for lack of memory
 	warned   bool
 	counters cache.Counters
 }
 
-// New makes a Runner.
+// New returns a Runner for c.
 func New(c Config) *Runner {
 	r := &Runner{Config: c, pending: map[graph.ActionID]*pending{}, starved: map[graph.ActionID]bool{}}
 	r.makers = makers{c.Graph, c.Outer}
@@ -112,7 +125,8 @@ func New(c Config) *Runner {
 	return r
 }
 
-// digest is the content of a file; of one between passes, what its pass made.
+// digest returns the digest of a file. For a file between passes it is the digest of the pass's
+// output.
 func (r *Runner) digest(file string) (cache.Digest, error) {
 	if d, ok := r.intermediates.digest(file); ok {
 		return d, nil
@@ -120,11 +134,11 @@ func (r *Runner) digest(file string) (cache.Digest, error) {
 	return r.Files.Digest(file)
 }
 
-// pending is what Check learned of an action that must run.
+// pending holds what Check learned about an action that must run.
 type pending struct {
 	actionKey
 	reason string
-	there  error // how it ended on another machine, where it was lost
+	there  error // error of a remote run that was lost
 }
 
 // Check implements sched.Runner.
@@ -159,9 +173,9 @@ func (r *Runner) check(ctx context.Context, a *graph.Action) (sched.Result, bool
 	return sched.Result{Reason: p.reason}, false
 }
 
-// lookUp returns the record by which a need not run: one of the build tree, whose outputs are
-// there, or one of the cache. It is nil if a must run. Of intermediates the build tree has no
-// outputs.
+// lookUp returns a valid record of a, or nil if a must run. The record comes from the build tree,
+// if its outputs exist, or from the cache. Intermediate outputs need not exist: the build tree
+// keeps none.
 func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (rec *cache.Record, status sched.Status) {
 	if a.Test().Each {
 		return nil, ""
@@ -174,7 +188,8 @@ func (r *Runner) lookUp(ctx context.Context, a *graph.Action, key cache.Key) (re
 	return r.stored(ctx, a, key), sched.Cached
 }
 
-// recorded is the last record of the build tree with this key, of a if there is one; else nil.
+// recorded returns the last record of the build tree with this key, or nil. It prefers a record of
+// a itself.
 func (r *Runner) recorded(a *graph.Action, key cache.Key) *cache.Record {
 	if rec := r.Records.Last(a.Outputs[0]); rec != nil && rec.Command == key {
 		return rec
@@ -193,17 +208,17 @@ func (r *Runner) Execute(ctx context.Context, a *graph.Action) sched.Result {
 	return r.ExecuteElsewhere(ctx, a, nil)
 }
 
-// ExecuteElsewhere implements sched.Distributor. If here is nil a runs on this machine alone.
+// ExecuteElsewhere implements sched.Distributor. If here is nil, a runs only locally.
 func (r *Runner) ExecuteElsewhere(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
 	res := r.executeChecked(ctx, a, here)
-	if !res.Short && !res.Lost { // else it may be executed again
+	if !res.Short && !res.Lost { // else the scheduler may execute it again
 		r.intermediates.release(a)
 	}
 	return res
 }
 
-// executeChecked is Execute for one who goes on to read what a reads. If here is not nil a runs
-// elsewhere, see sched.Distributor.
+// executeChecked does the work of Execute, but does not release the files that a reads: the caller
+// still needs them. If here is not nil, a runs remotely: see sched.Distributor.
 func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-chan struct{}) sched.Result {
 	r.mu.Lock()
 	p := r.pending[a.ID]
@@ -238,8 +253,8 @@ func (r *Runner) executeChecked(ctx context.Context, a *graph.Action, here <-cha
 	return res
 }
 
-// retryAlone makes ready for another time what failed because memory was short, and tells of that
-// time if it went well.
+// retryAlone prepares the retry of an action that failed for lack of memory. It reports the retry
+// in res if the retry succeeded.
 func (r *Runner) retryAlone(a *graph.Action, p *pending, res *sched.Result) {
 	var e *ended
 	res.Short = res.Status == sched.Failed && errors.As(res.Err, &e) && e.short
@@ -259,7 +274,7 @@ func (r *Runner) retryAlone(a *graph.Action, p *pending, res *sched.Result) {
 	}
 }
 
-// remake runs a pass again for its files.
+// remake runs a pass again to rebuild its output files.
 func (r *Runner) remake(ctx context.Context, a *graph.Action) error {
 	key, err := r.keys.of(a)
 	if err != nil {
@@ -271,7 +286,7 @@ func (r *Runner) remake(ctx context.Context, a *graph.Action) error {
 	return nil
 }
 
-// warn tells of trouble with the cache, once: it costs time, never a build.
+// warn reports trouble with the cache, only once: it costs time but fails no build.
 func (r *Runner) warn(text string) {
 	r.mu.Lock()
 	first := !r.warned
@@ -282,17 +297,17 @@ func (r *Runner) warn(text string) {
 	}
 }
 
-// Counters are the cache's hits and misses so far.
+// Counters returns the hits and misses of the cache so far.
 func (r *Runner) Counters() cache.Counters {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counters
 }
 
-// Misparses are the questions to compilers whose answers this run found to be misparsed, sorted.
+// Misparses returns the dry runs that this run found to be misparsed, sorted.
 func (r *Runner) Misparses() []Misparse { return r.misparses.all() }
 
-// TellsTime reports that an output of this run holds the time, or that of a file.
+// TellsTime reports whether an output of this run contains the time of the build or of a file.
 func (r *Runner) TellsTime() bool {
 	for _, a := range r.Graph.Actions {
 		if r.discovery.CommandTellsTime(a) {
@@ -305,27 +320,27 @@ func (r *Runner) TellsTime() bool {
 	return false
 }
 
-// CopyIntermediate writes the output of a pass that the last run settled to the file name: from the
-// cache, or by running the pass again if no cache has it.
+// CopyIntermediate writes the output of a pass to the file name. The last run must have found the
+// pass up to date or run it. The content comes from the cache, or from another run of the pass.
 func (r *Runner) CopyIntermediate(ctx context.Context, output, name string) error {
 	return r.intermediates.copy(ctx, output, name)
 }
 
-// RemoveTemp removes the folder for temporary files, at the end of a build.
+// RemoveTemp removes the folder for temporary files at the end of a build.
 func (r *Runner) RemoveTemp() { r.scratches.remove() }
 
-// drop drops what was said before.
+// drop removes repeated output from res, unless Verbatim is set.
 func (r *Runner) drop(a *graph.Action, res *sched.Result) {
 	if !r.Verbatim {
 		r.repeated.drop(a, res)
 	}
 }
 
-// repeatedOutput is what was said in this run by passes of one command.
+// repeatedOutput remembers the output of the passes of each command in this run.
 type repeatedOutput struct{ seen sync.Map }
 
-// drop drops what another pass of the same command has said: a warning of the language comes from
-// the compile for every architecture.
+// drop clears the output of a if another pass of the same command has printed it. The compile for
+// each architecture prints the same warnings about the language.
 func (o *repeatedOutput) drop(a *graph.Action, res *sched.Result) {
 	if !a.Intermediate || res.Status == sched.Failed || len(res.Output) == 0 {
 		return

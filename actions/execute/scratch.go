@@ -15,38 +15,39 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// scratch is where an action writes before its outputs move into place. Its names are the same on
-// every run, since a compiler may record the name of its output.
+// scratch is the place that an action writes to before its outputs move into place. Its names are
+// the same in every run, since a compiler may record the name of its output.
 //
 // As a rule it is a folder: nvcc names its temporary files after the source. A compile of host code
-// and an archive write one file under any name, so they do with a name in the folder that all
-// share. There are very many of them, and making and removing a folder is what costs most of all
-// that kbuild does for one; ext4 gives no inode again for a minute or more after it was freed, and
-// looks at every such one before it gives another, so whatever is removed for each action slows
-// down all that comes after. For the same reason their dependency files stay until the end of the
-// build.
+// or an archive writes a single file, so it gets a name in a folder that all share. There are very
+// many of these, and creating and removing a folder would be most of kbuild's cost for one. ext4
+// does not reuse an inode for a minute or more after it was freed. It inspects every such inode
+// before it allocates another, so every removed file slows down all later actions. For the same
+// reason dependency files stay until the end of the build.
 type scratch struct {
-	dir  string // absolute
-	rel  string // dir as commands see it: relative to the root where possible, so that no absolute path gets into an output
-	name string // in dir, if others use dir too
-	tmp  string // TMPDIR of commands: dir by a short name
+	dir string // absolute
+	// dir as commands see it: relative to the root if possible, so that no absolute path gets into
+	// an output
+	rel  string
+	name string // a name in dir, if other actions use dir too
+	tmp  string // TMPDIR of commands: a short name of dir
 
 	traced bool            // commands run under strace
-	here   <-chan struct{} // not nil: commands run elsewhere, and here too once it is closed
+	here   <-chan struct{} // not nil: commands run remotely, and locally too once it is closed
 }
 
-// scratches is the folder of all temporary files of a build.
+// scratches manages the folder of all temporary files of a build.
 type scratches struct {
 	root, buildDir string
 	dir            string
 
 	once   sync.Once
 	err    error
-	short  string       // dir by a short name, see run.ShortTemp; "" without
-	shorts atomic.Int64 // folders in it that have short names
+	short  string       // a short name of dir, see run.ShortTemp; "" if it has none
+	shorts atomic.Int64 // counts the folders in dir that have short names
 }
 
-// place makes the place for a.
+// place creates the scratch of a.
 func (t *scratches) place(a *graph.Action) (scratch, error) {
 	if err := t.open(); err != nil {
 		return scratch{}, err
@@ -66,12 +67,12 @@ func (t *scratches) place(a *graph.Action) (scratch, error) {
 	return s, s.makeFolders(a)
 }
 
-// oneFile reports whether a only writes one file, and a dependency file.
+// oneFile reports whether a writes only one file, besides a dependency file.
 func oneFile(a *graph.Action) bool {
 	return (a.Kind == graph.HostCompile || a.Kind == graph.Archive) && len(a.Outputs) == 1 && len(a.Step().Staged) == 0 && !a.Intermediate && !a.InPlace
 }
 
-// open makes the folder, once.
+// open creates the folder, once.
 func (t *scratches) open() error {
 	t.once.Do(func() {
 		if err := os.MkdirAll(t.dir, 0o777); err != nil {
@@ -85,12 +86,12 @@ func (t *scratches) open() error {
 	return t.err
 }
 
-// remove removes the folder, at the end of a build.
+// remove removes the folder at the end of a build.
 func (t *scratches) remove() { run.RemoveTemp(t.dir, t.short) }
 
-// shortName gives a folder for temporary files a name that is short from the root on. nvlink 11.8
-// with -dlto ends with "elfLink internal error" where TMPDIR has 54 characters or more and it has
-// anything to remove.
+// shortName returns a short absolute name of a folder for temporary files. nvlink 11.8 with -dlto
+// ends with "elfLink internal error" if TMPDIR has 54 characters or more and it has anything to
+// remove.
 func (t *scratches) shortName(dir string) string {
 	if t.short == "" {
 		return dir
@@ -102,7 +103,7 @@ func (t *scratches) shortName(dir string) string {
 	return t.short + "/" + name
 }
 
-// file is a file for an output that comes from elsewhere.
+// file returns the temporary name of an output that is restored from the cache.
 func (t *scratches) file(output string) string {
 	return filepath.Join(t.dir, flatName(t.buildDir, output))
 }
@@ -114,21 +115,21 @@ func (t *scratches) relative(dir string) string {
 	return dir
 }
 
-// LLVM's tools make the name of a temporary file of that of the output, and take each % in it for a
-// random digit, in folders as well: no name that a command writes has one. That is why the escape
-// is another.
+// flatten maps the name of an output to a name without folders. LLVM's tools derive the name of a
+// temporary file from that of the output. They replace each % in it by a random digit, in folders
+// as well, so no name that a command writes has one. That is why the escape character is ~.
 var flatten = strings.NewReplacer("~", "~7E", "+", "~2B", "%", "~25", "/", "+")
 
-// flatName is a name in the folder of temporary files, another one for each output.
+// flatName returns a name in the folder of temporary files, unique for each output.
 func flatName(buildDir, output string) string {
 	name := flatten.Replace(strings.TrimPrefix(output, buildDir+"/"))
-	if len(name) > 200 { // of the 255 that a name may have
+	if len(name) > 200 { // a name may have 255
 		name = fmt.Sprintf("%x%s", sha256.Sum256([]byte(output)), name[len(name)-136:])
 	}
 	return name
 }
 
-// makeFolders makes the folders for what a command writes.
+// makeFolders creates the folders that a command writes to.
 func (s scratch) makeFolders(a *graph.Action) error {
 	for i := range max(1, len(a.Outputs)) {
 		if err := os.MkdirAll(filepath.Dir(s.output(i, "x")), 0o777); err != nil {
@@ -138,12 +139,12 @@ func (s scratch) makeFolders(a *graph.Action) error {
 	return nil
 }
 
-// again is a place for a second command of the same action.
+// again returns the scratch of a second command of the same action.
 func (s scratch) again() scratch {
 	return scratch{dir: s.file("again"), rel: s.seen().file("again"), tmp: s.tmp + "/again", traced: s.traced, here: s.here}
 }
 
-// cwd is the folder that the command of a runs in.
+// cwd returns the working directory of a's command.
 func (s scratch) cwd(root string, a *graph.Action) string {
 	if a.Step().EmptyCwd {
 		return s.file("apart")
@@ -151,13 +152,14 @@ func (s scratch) cwd(root string, a *graph.Action) string {
 	return root
 }
 
-// seen is s with its files as commands see them.
+// seen returns s with its files as commands see them.
 func (s scratch) seen() scratch {
 	s.dir = s.rel
 	return s
 }
 
-// output is where output i is written. Outputs of one base name get folders of their own.
+// output returns the file that output i is written to. Each output after the first has a folder of
+// its own, since base names may be equal.
 func (s scratch) output(i int, output string) string {
 	switch {
 	case s.name != "":
@@ -168,11 +170,12 @@ func (s scratch) output(i int, output string) string {
 	return filepath.Join(s.dir, strconv.Itoa(i), baseName(output))
 }
 
-// baseName is the name of an output in a folder of its own: its own name, which compilers record,
-// unless that has a %.
+// baseName returns the name of an output in a folder of its own. It is the base name of the output,
+// which compilers record, unless that has a %.
 func baseName(output string) string { return strings.ReplaceAll(filepath.Base(output), "%", "~25") }
 
-// file is another file that a command reads or writes. No output has a name with "++".
+// file returns the name of another file that a command reads or writes. No output has a name with
+// "++".
 func (s scratch) file(name string) string {
 	if s.name != "" {
 		return s.dir + "/" + s.name + "++" + name
@@ -180,17 +183,17 @@ func (s scratch) file(name string) string {
 	return s.dir + "/" + name
 }
 
-// depfile is where the compiler writes what it read.
+// depfile returns the file that the compiler writes its dependencies to.
 func (s scratch) depfile() string { return s.file("kbuild.d") }
 
-// traceFile is where a link writes what the linker says with --verbose.
+// traceFile returns the file for the stdout of a command, such as a linker's --verbose output.
 func (s scratch) traceFile() string { return s.file("ld.trace") }
 
-// straceFile is the name of the file in which strace tells what a command does.
+// straceFile is the name of the file in which strace lists the system calls of a command.
 const straceFile = "strace"
 
-// remove removes what is left. Of what writes one file that is nothing after a success, but for the
-// dependency file.
+// remove removes the files that are left. If a writes one file, only the dependency file is left
+// after a success, and that stays.
 func (s scratch) remove(failed bool) {
 	switch {
 	case s.name == "":

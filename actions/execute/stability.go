@@ -11,29 +11,30 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// A header that changes while it is compiled leaves an object of nobody knows which of its
-// contents. So nothing is recorded of a command whose inputs have times from its start on. File
-// times go in ticks of a few milliseconds: a header written just before `kbuild`, by a script or an
-// editor that calls it, has the time of its tick, and if a command starts in the same one nobody
-// can say which came first. What runs first therefore waits until the tick is over in which this
-// kbuild began, which it mostly is: reading a snapshot takes longer.
+// If a header changes during a compile, kbuild cannot know which version the object was built from.
+// So it records nothing about a command whose inputs have times from the command's start on. File
+// times advance in ticks of a few milliseconds. A header written just before `kbuild`, by a script
+// or an editor that calls it, has the time of its tick. If a command starts in the same tick,
+// kbuild cannot tell which came first. So the first command waits until the tick in which this
+// kbuild began is over. It mostly is over already: reading a snapshot takes longer.
 //
-// That will do for files that kbuild has read before the command starts (cache.Files.Unchanged).
-// What the command is going to read is known from the last time; where there was none, it waits for
-// a few ticks more. And if it turns out to have read another file that is too young, it runs again.
+// This is enough for files that kbuild reads before the command starts (cache.Files.Unchanged). The
+// last record lists the files that the command will read. Without a record, the command waits for a
+// few ticks more. If it then read another file that is too recent, it runs again.
 
-// fileClock is what a wait asks and how it waits. The zero value is the kernel's.
+// fileClock reads the time of files and waits. The zero value uses the kernel's clock.
 type fileClock struct {
 	now   func() cache.Moment
 	pause func(time.Duration)
 }
 
 const (
-	pause  = time.Millisecond // the shortest tick there is
-	pauses = 50               // more than the longest tick: a clock that somebody sets back keeps nobody waiting
+	pause = time.Millisecond // the shortest tick
+	// more than the longest tick, so that a clock which is set back delays no command for long
+	pauses = 50
 )
 
-// after waits until files get times later than t, and gives the clock's.
+// after waits until files get times later than t, and returns the time.
 func (c fileClock) after(t time.Time) cache.Moment {
 	if c.now == nil {
 		c = fileClock{cache.Now, time.Sleep}
@@ -49,20 +50,20 @@ func (c fileClock) after(t time.Time) cache.Moment {
 	return now
 }
 
-// stability tells whether what a command read is what was there when it started.
+// stability checks whether the inputs that a command read are those that existed when it started.
 type stability struct {
 	makers
 	root      string
 	env       []string
 	discovery *discover.Discovery
 	files     *cache.Files
-	last      func(output string) *cache.Record // of an action, by its first output
+	last      func(output string) *cache.Record // the last record of an action, by its first output
 	begun     time.Time                         // when this kbuild started
 	clock     fileClock
 }
 
-// start waits for the moment at which the command of a may start: after all that was written before
-// this kbuild began, by a good deal unless it is known what the command reads.
+// start waits until the command of a may start, and returns that moment. It waits until files get
+// times after the start of this kbuild. It waits longer if no record lists what the command reads.
 func (s *stability) start(a *graph.Action) cache.Moment {
 	rec := s.last(a.Outputs[0])
 	if rec == nil {
@@ -76,12 +77,12 @@ func (s *stability) start(a *graph.Action) cache.Moment {
 	return s.clock.after(s.begun)
 }
 
-// early reports a command that started so early that files from before this kbuild began are too
-// young to tell.
+// early reports whether a command started so early that files from before this kbuild are too
+// recent.
 func (s *stability) early(start time.Time) bool { return !start.After(s.begun.Add(2 * cache.FileTick)) }
 
-// unchanged reports that a file has a digest, and had it when a command started. What others of the
-// graph make may have been made a moment ago.
+// unchanged reports whether a file has a digest, and had it when a command started. A file that
+// another action of the graph writes may be recent, so its time does not count.
 func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) bool {
 	if s.isIntermediate(file) {
 		now, err := s.discovery.Digest(file)
@@ -93,9 +94,10 @@ func (s *stability) unchanged(file string, d cache.Digest, start cache.Moment) b
 	return s.files.Unchanged(file, d, start)
 }
 
-// tool reports that the program of a is the one that this kbuild has identified: it was neither
-// written nor moved into place since. A toolkit that is upgraded during a build would leave what
-// the new one makes under the keys of the old. Of programs that it starts in turn nothing is known.
+// tool reports whether the program of a is the one that this kbuild has identified, neither written
+// nor moved into place since. Otherwise an upgrade of the toolkit during a build would store
+// outputs of the new tools under the keys of the old. Programs that the tool starts in turn are not
+// checked.
 func (s *stability) tool(a *graph.Action) bool {
 	if len(a.Tools) == 0 || len(a.Argv) == 0 || s.isMade(a.Argv[0]) {
 		return true
@@ -111,7 +113,7 @@ func (s *stability) tool(a *graph.Action) bool {
 	return !time.Unix(link.Ctim.Unix()).After(s.begun) && !time.Unix(program.Ctim.Unix()).After(s.begun)
 }
 
-// inputs reports that the tool and the inputs of a are what its key says.
+// inputs reports whether the tool and the inputs of a are still those of its key.
 func (s *stability) inputs(a *graph.Action, inputs []cache.FileDigest, start cache.Moment) bool {
 	if !s.tool(a) {
 		return false

@@ -15,19 +15,19 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// step is what kbuild does itself for the actions of a kind, in place of a command.
+// step does the work of a kind of action in this process, in place of a command.
 type step interface {
-	// implicit is what an action depends on and does not name.
+	// implicit returns what an action depends on and does not name.
 	implicit(a *graph.Action) ([]cache.Field, error)
 
-	// keyFields writes to a key what is neither an argument nor an input and changes the outputs.
+	// keyFields writes to a key what changes the outputs and is neither an argument nor an input.
 	keyFields(w cache.KeyWriter, a *graph.Action)
 
-	// run makes the outputs.
+	// run writes the outputs.
 	run(w work) error
 }
 
-// steps are those of all kinds that are done in this process.
+// steps returns the steps of all kinds that run in this process.
 func steps(p *provenance) map[graph.Kind]step {
 	return map[graph.Kind]step{
 		graph.Copy: copyStep{}, graph.Embed: embedStep{}, graph.Manifest: manifestStep{provenance: p}, graph.References: referencesStep{},
@@ -36,13 +36,13 @@ func steps(p *provenance) map[graph.Kind]step {
 	}
 }
 
-// inProcess is a step that depends on nothing but its inputs and arguments.
+// inProcess is embedded in the steps that depend only on their inputs and arguments.
 type inProcess struct{}
 
 func (inProcess) implicit(*graph.Action) ([]cache.Field, error) { return nil, nil }
 func (inProcess) keyFields(w cache.KeyWriter, a *graph.Action)  { w.Field("method", Method) }
 
-// work is an action that is done in this process, and where.
+// work is an action that runs in this process, with its folders.
 type work struct {
 	*graph.Action
 	root string
@@ -53,18 +53,17 @@ func (w work) abs(file string) string { return cache.Absolute(w.root, file) }
 
 func (w work) read(file string) ([]byte, error) { return regular.Read(w.abs(file)) }
 
-// output is the temporary name of an output.
+// output returns the temporary name of output i.
 func (w work) output(i int) string { return w.dir.output(i, w.Outputs[i]) }
 
 func (w work) write(i int, content []byte) error { return os.WriteFile(w.output(i), content, 0o666) }
 
-// copyStep copies a file.
 type copyStep struct{ inProcess }
 
 func (copyStep) run(w work) error { return copyFile(w.abs(w.Inputs[0]), w.output(0)) }
 
-// joinStep makes the object that nvcc, hipcc or clang would make: host code with the device code of
-// all architectures.
+// joinStep builds the object that nvcc, hipcc or clang would build: host code with the device code
+// of all architectures.
 type joinStep struct{ inProcess }
 
 func (joinStep) run(w work) error {
@@ -93,12 +92,12 @@ func (joinStep) run(w work) error {
 	return w.write(0, out)
 }
 
-// sliceStep cuts what a device link of one architecture reads out of an object or archive; all of
-// it, if it is not understood.
+// sliceStep cuts out of an object or archive what a device link of one architecture reads. It
+// copies a file that it cannot parse.
 type sliceStep struct{ inProcess }
 
 func (s sliceStep) keyFields(w cache.KeyWriter, a *graph.Action) {
-	w.Field("arch", a.Archs[0]) // others say it in their arguments
+	w.Field("arch", a.Archs[0]) // other kinds have it in their arguments
 	s.inProcess.keyFields(w, a)
 }
 

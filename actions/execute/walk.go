@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// walker finds what paths lead to, as the kernel does, and remembers each step. It is for a moment
-// in which nothing changes.
+// walker resolves paths as the kernel does, and remembers each step. It is valid only while no file
+// changes.
 type walker map[string]entry
 
-// entry is what is at a path: a folder, a link with its text, something else, or nothing.
+// entry is what exists at a path: a folder, a link with its text, another file, or nothing.
 type entry struct {
-	mode os.FileMode // irregular of nothing
+	mode os.FileMode // irregular if nothing exists
 	link string
 }
 
-// place is where a path leads.
+// place is the result of resolving a path.
 type place struct {
-	real  string   // without links and dots, as far as it leads to folders
-	there string   // the folder that is the part of real up to there
-	links []string // that were followed, by their own real paths
+	real  string   // the path without links and dots, as far as it leads to folders
+	there string   // the part of real that is an existing folder
+	links []string // the links that were followed, by their own real paths
 }
 
-// mostLinks is where the kernel gives up.
+// mostLinks is the number of links after which the kernel gives up.
 const mostLinks = 40
 
 func (w walker) at(name string) entry {
@@ -41,8 +41,8 @@ func (w walker) at(name string) entry {
 	return s
 }
 
-// walk follows an absolute path. Below what is not there, or is no folder, it is taken as it is
-// written.
+// walk resolves an absolute path. What follows a missing element, or one that is not a folder,
+// stays as written.
 func (w walker) walk(name string) place {
 	p := place{real: "/"}
 	for rest := elements(name); len(rest) > 0; {
@@ -61,7 +61,7 @@ func (w walker) walk(name string) place {
 				p.real = "/"
 			}
 			rest = append(elements(s.link), rest...)
-		case !s.mode.IsDir(): // or gone
+		case !s.mode.IsDir(): // or missing
 			p.there = p.real
 			p.real = strings.Join(append([]string{next}, rest...), "/")
 			return p
@@ -73,16 +73,16 @@ func (w walker) walk(name string) place {
 	return p
 }
 
-// elements are the names in a path.
+// elements returns the names in a path.
 func elements(name string) []string {
 	return slices.DeleteFunc(strings.Split(name, "/"), func(s string) bool { return s == "" || s == "." })
 }
 
-// pathSet is a set of paths, by where they lead.
+// pathSet is a set of paths, compared by where they lead.
 type pathSet struct {
 	walker
 	real  map[string]bool
-	links map[string]bool // on the way to one of them
+	links map[string]bool // links on the way to one of the paths
 }
 
 func newPathSet() pathSet { return pathSet{walker{}, map[string]bool{}, map[string]bool{}} }
@@ -98,9 +98,9 @@ func (s pathSet) add(names ...string) {
 	}
 }
 
-// has reports that a path is in the set. If it is not there, something above it will do that is not
-// there either or is no folder: that has to change first. A link on the way counts as well: it may
-// lead elsewhere one day.
+// has reports whether a path is in the set. For a missing path, it is enough that the set has a
+// missing element above it, or one that is not a folder: that has to change first. Every link on
+// the way must be in the set as well, since a link may change.
 func (s pathSet) has(p place) bool {
 	for _, l := range p.links {
 		if !s.links[l] {
@@ -117,9 +117,9 @@ func (s pathSet) has(p place) bool {
 	}
 }
 
-// hasBelow reports of a folder that is not there that whatever was found in one of its name
-// elsewhere is known to be missing here. gcc and clang do not go on to ask for a header in a folder
-// that is not there, so that its name is not seen.
+// hasBelow reports whether the set accounts for a missing folder. If the set has a file below
+// another folder of this name, its absence below this folder must be known. gcc and clang do not
+// probe for headers in a missing folder, so the names of the headers are not observed.
 func (s pathSet) hasBelow(p place) bool {
 	part := "/" + path.Base(p.real) + "/"
 	any := false
@@ -136,19 +136,19 @@ func (s pathSet) hasBelow(p place) bool {
 	return any && p.real != p.there
 }
 
-// hasLink reports that a link is on the way to a path of the set.
+// hasLink reports whether a link is on the way to a path of the set.
 func (s pathSet) hasLink(name string) bool {
 	return s.links[path.Join(s.walk(path.Dir(name)).real, path.Base(name))]
 }
 
-// within reports that a path is a folder or below it.
+// within reports whether a path is a folder or below it.
 func within(name, dir string) bool {
 	rel, ok := strings.CutPrefix(name, dir)
 	return ok && (rel == "" || strings.HasPrefix(rel, "/") || dir == "/")
 }
 
-// ofProgram are the files that the kernel reads to run a program: the interpreter of a script, the
-// dynamic loader.
+// ofProgram returns the files that the kernel reads to run a program: the interpreter of a script,
+// or the dynamic loader.
 func ofProgram(file string) []string {
 	if name := scriptInterpreter(file); name != "" {
 		return []string{name}

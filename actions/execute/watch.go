@@ -9,11 +9,12 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Forget drops what is remembered of a file of the build tree that somebody else has written or
-// removed.
+// Forget drops what is remembered about a file of the build tree that another process has written
+// or removed.
 func (r *Runner) Forget(file string) { r.tree.written(file) }
 
-// lastRecords gives actions with their last records, one by one: all at once would fill the memory.
+// lastRecords returns actions with their last records, one by one: all together would fill the
+// memory.
 func (r *Runner) lastRecords(ids []graph.ActionID) iter.Seq[discover.Recorded] {
 	return func(yield func(discover.Recorded) bool) {
 		for _, id := range ids {
@@ -28,14 +29,15 @@ func (r *Runner) lastRecord(a *graph.Action) discover.Recorded {
 	return discover.Recorded{Action: a, Record: r.Records.LastRun(a.Outputs[0])}
 }
 
-// Observed are the paths that a run which found the actions ids up to date looked at: see discover.
-// The folder of parts is kbuild's own, and gone when a build ends.
+// Observed returns the paths that the run which found the actions ids up to date has observed: see
+// discover. It leaves out the folder of parts, which kbuild itself writes and removes when a build
+// ends.
 func (r *Runner) Observed(ids []graph.ActionID) (observed []cache.Observation, ok bool) {
 	return r.discovery.Observed(r.lastRecords(ids), path.Join(r.Graph.BuildDir, graph.PartsDir))
 }
 
-// Uses tells of the paths that actions depend on besides the files that others of the graph write:
-// see discover. It gives the folders that their compilers searched, sorted.
+// Uses calls use for the paths that actions depend on, except files that other actions of the graph
+// write: see discover. It returns the folders that the compilers searched, sorted.
 func (r *Runner) Uses(ids []graph.ActionID, use func(id graph.ActionID, path string)) (searched []string) {
 	return discover.Searched(func(yield func(discover.Recorded) bool) {
 		for of := range r.lastRecords(ids) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// reason says in one line why an action that is not settled must run.
+// reason returns one line that explains why an action must run.
 func (r *Runner) reason(a *graph.Action, key actionKey) string {
 	diffs := r.differences(a, key)
 	if len(diffs) == 0 {
@@ -24,7 +24,7 @@ func (r *Runner) reason(a *graph.Action, key actionKey) string {
 	return diffs[0]
 }
 
-// differences lists, field by field, what is unlike the last run of a in this build tree.
+// differences lists, field by field, what differs from the last run of a in this build tree.
 func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 	if len(a.Outputs) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (r *Runner) differences(a *graph.Action, key actionKey) []string {
 	return out
 }
 
-// unlike lists what is not as it was when a record was made.
+// unlike lists what changed since a record was made.
 func (r *Runner) unlike(rec *cache.Record, a *graph.Action, key actionKey) []string {
 	return slices.AppendSeq(diffFields(rec.Fields, r.keys.fields(a, key)), r.discovery.Changes(a, rec))
 }
@@ -137,18 +137,18 @@ func diffLists(what string, old, now []string) []string {
 	return out
 }
 
-// Explanation is what a build would do with an action, and why.
+// Explanation describes what a build would do with an action, and why.
 type Explanation struct {
 	Action   *graph.Action
 	State    string // "up_to_date", "cached", "run", "failed"
 	Why      []string
-	Waits    bool     // Why has the inputs that would be made first, and no more is known
-	Origin   string   // of one that is up to date or cached: address of the remote cache that its record came from, ""
-	Imported []string // of one that would run: what is unlike the record of a bundle that was imported
+	Waits    bool     // Why lists the inputs that would be built first; nothing more is known
+	Origin   string   // address of the remote cache that a valid record came from, or ""
+	Imported []string // if the action would run: what differs from the record of an imported bundle
 }
 
-// Explain looks at actions in order, without running or restoring anything. imported gives the
-// record of a bundle by the first output of an action, or nil.
+// Explain examines actions in order, without running or restoring anything. imported returns a
+// bundle's record by the first output of an action, or nil.
 func (r *Runner) Explain(ids []graph.ActionID, imported func(output string) *cache.Record) []Explanation {
 	d := NewDryRun(r)
 	var out []Explanation

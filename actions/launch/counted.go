@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Counted reports a command that is to have a lease when it is left to its compiler. It reads files
-// and makes files, and so waits for no other command: one that reads or writes a pipe may wait with
-// its lease for a command that waits for one.
+// Counted reports whether a command needs a lease when it is passed through to its compiler. Such a
+// command reads and writes only files, and so waits for no other command. A command that reads or
+// writes a pipe may hold its lease while it waits for a command that waits for a lease.
 func Counted(argv []string) bool {
 	if base := filepath.Base(argv[0]); base != "nvcc" && !hostCompiler().MatchString(base) {
 		return false
@@ -33,7 +33,8 @@ func Counted(argv []string) bool {
 	return makes
 }
 
-// besideCompile reports an option of dependency files that are made beside an object.
+// besideCompile reports whether an option is about dependency files that are written beside an
+// object.
 func besideCompile(arg string) bool {
 	return slices.ContainsFunc([]string{"-MD", "-MMD", "-MF", "-MT", "-MQ", "-MP"}, func(o string) bool { return strings.HasPrefix(arg, o) }) || strings.HasSuffix(arg, "-with-compile")
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph/gencode"
 )
 
-// hipCompile is a compile of HIP by hipcc or clang, taken apart.
+// hipCompile is a split compile of HIP by hipcc or clang.
 type hipCompile struct {
 	*hip.Passes
 	codes []gencode.Code // in the order in which the driver compiles
 }
 
-// isHipcc reports hipcc, in whatever version it is named.
+// isHipcc reports whether a file is hipcc, with any version in its name.
 func isHipcc(file string) bool { return strings.HasPrefix(filepath.Base(file), "hipcc") }
 
-// knownScript reports hipcc as a script of ROCm's, which asks for the variables that are in keys
-// and no other: others are in its place.
+// knownScript reports whether a file is ROCm's script hipcc. That script reads only variables that
+// are in keys. Another script may be in its place.
 func knownScript(file string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil || !isHipcc(file) {
@@ -39,7 +39,7 @@ func knownScript(file string) bool {
 	return err == nil
 }
 
-// collectHIP asks the HIP compiler for the passes of the command.
+// collectHIP queries the HIP compiler for the passes of the command.
 func (f *facts) collectHIP(ctx context.Context) (err error) {
 	f.request.HIPCompiler, f.request.NeedHIP = f.launch.Argv[0], true
 	if err := f.hipEnvironment(); err != nil {
@@ -73,8 +73,8 @@ func (f *facts) collectHIP(ctx context.Context) (err error) {
 	return f.learnHIP(ctx, codes)
 }
 
-// hipEnvironment wants an environment that adds no options, and in which hipcc compiles for AMD.
-// Where that is not said, hipcc compiles for NVIDIA if it finds an nvcc and no clang.
+// hipEnvironment returns an error if the environment adds options, or if hipcc may not compile for
+// AMD. Without HIP_PLATFORM, hipcc compiles for NVIDIA if it finds an nvcc and no clang.
 func (f *facts) hipEnvironment() error {
 	for _, name := range []string{"HIPCC_COMPILE_FLAGS_APPEND", "HIP_COMPILE_CXX_AS_HIP"} {
 		if os.Getenv(name) != "" {
@@ -97,7 +97,7 @@ func (f *facts) hipEnvironment() error {
 	return nil
 }
 
-// learnHIP finds the passes in what the driver says that it would run.
+// learnHIP finds the passes in the driver's dry run.
 func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	argv := f.host.Argv
 	if i := slices.IndexFunc(argv, clang.LooksInRelative); i >= 0 {
@@ -105,7 +105,7 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	}
 	q := compiler.Question{Tool: "hip", Args: clang.Ask(argv, "", f.host.Source, output+".o")}
 	isID := func(a string) bool { return strings.HasPrefix(a, clang.CUID) }
-	if i := slices.IndexFunc(argv, isID); i >= 0 { // it may be what the driver has something to say of
+	if i := slices.IndexFunc(argv, isID); i >= 0 { // the driver may print a message about it
 		q.Args = append(q.Args, argv[i])
 	}
 	by := filepath.Base(argv[0]) + " -###"
@@ -139,8 +139,8 @@ func (f *facts) learnHIP(ctx context.Context, codes []gencode.Code) error {
 	return nil
 }
 
-// planHIP plans the passes. The one for the host writes the dependency file that is asked for,
-// unless that has other headers than the cache wants to know.
+// planHIP plans the passes. The host pass writes the requested dependency file, unless that has
+// other headers than the cache needs.
 func (b *build) planHIP() {
 	c := b.host
 	b.debug = host.RecordsLines(c.Argv)
@@ -159,7 +159,7 @@ func (b *build) planHIP() {
 	}}, b.hip.codes)
 }
 
-// hipID names the source within any program, as moduleID does for nvcc.
+// hipID names the source uniquely within any program, as moduleID does for nvcc.
 func (b *build) hipID() string {
 	if id := b.host.GPU.ID; id != "" {
 		return id
@@ -173,7 +173,7 @@ func (b *build) hipID() string {
 	return clang.ID("command "+b.launch.Base.Project, b.named(b.host.Source), b.named(b.host.Output)+"\x00"+strings.Join(options, "\x00"))
 }
 
-// hipDeps is the dependency file.
+// hipDeps returns the dependency file.
 func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
 	name := placeDir + "/asked.d"
 	if !b.host.Own {
@@ -195,7 +195,7 @@ func (b *build) hipDeps(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// hipSaid is what clang says of the command.
+// hipSaid returns what clang prints for the command.
 func (b *build) hipSaid() string {
 	var text strings.Builder
 	for _, a := range b.graph.Actions {

@@ -21,12 +21,13 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// hostCompiler is how compilers of C and C++ are called: x86_64-linux-gnu-g++-12.
+// hostCompiler matches the names of compilers of C and C++: x86_64-linux-gnu-g++-12.
 var hostCompiler = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9_]+-)*(g\+\+|c\+\+|clang\+\+|amdclang\+\+|hipcc|gcc|cc|clang)(-[0-9.]+)?$`)
 })
 
-// collectHost reads a compile of a C or C++ source, which is one action.
+// collectHost reads a compile of a C or C++ source, which is one action. It also reads a compile of
+// HIP.
 func (f *facts) collectHost(ctx context.Context) error {
 	l := f.launch
 	if !hostCompiler().MatchString(filepath.Base(l.Argv[0])) {
@@ -57,7 +58,8 @@ func (f *facts) collectHost(ctx context.Context) error {
 	return f.nothingBeside(f.CXX.Family)
 }
 
-// nothingBeside wants a compile that writes an object and a dependency file alone.
+// nothingBeside returns an error if a compile writes or reads files besides an object and a
+// dependency file.
 func (f *facts) nothingBeside(family string) error {
 	beside := host.BesideObject(family, f.host.Argv, f.host.Output)
 	if beside.Named || beside.Unkept != "" {
@@ -69,7 +71,7 @@ func (f *facts) nothingBeside(family string) error {
 // keptDeps is the dependency file as an output.
 const keptDeps = partsDir + "/made.deps"
 
-// planHost plans the one action, or the passes of HIP.
+// planHost plans the only action, or the passes of HIP.
 func (b *build) planHost() {
 	if b.host.GPU != nil {
 		b.planHIP()
@@ -87,7 +89,7 @@ func (b *build) planHost() {
 	b.emit(a)
 }
 
-// madeByHost describes what it made.
+// madeByHost describes the outputs of a host compile.
 func (b *build) madeByHost(ctx context.Context, rec *cache.Record) (m *command.Made, err error) {
 	o := rec.Outputs[0]
 	o.Path = b.host.Output
@@ -107,7 +109,7 @@ func (b *build) madeByHost(ctx context.Context, rec *cache.Record) (m *command.M
 	return m, err
 }
 
-// content is that of an output in the store.
+// content returns the content of an output in the store.
 func (l *Launch) content(o cache.Output) ([]byte, error) {
 	r, err := l.Store.Content(o)
 	if err != nil {
@@ -117,8 +119,8 @@ func (l *Launch) content(o cache.Output) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// ownDeps is the dependency file without headers of the system. Of a precompiled header a
-// preprocessor alone says something else.
+// ownDeps returns the dependency file without system headers. With a precompiled header, a
+// preprocessor alone lists other files, so that is an error.
 func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) {
 	for _, f := range rec.Discovered {
 		if ext := filepath.Ext(f.Path); ext == ".gch" || ext == ".pch" {
@@ -136,14 +138,15 @@ func (b *build) ownDeps(ctx context.Context, rec *cache.Record) ([]byte, error) 
 	return os.ReadFile(to)
 }
 
-// elsewhere is another name of the base, as which it is searched for traces of its name.
+// elsewhere is another name of the base directory, which readsTheSame uses to find traces of the
+// directory's name.
 const elsewhere = placeDir + "/base"
 
-// readsTheSame reports whether the preprocessor leaves the same text, and reads the same files,
-// wherever the base is. It runs with the base under another name in all arguments. What then has
-// that name in the text is __FILE__ or a macro of the command, however it was spelled. A file that
-// is read by the base's own name was found by other ways than the command: an #include, a macro, a
-// file that configures the compiler.
+// readsTheSame reports whether the preprocessor writes the same text, and reads the same files,
+// wherever the base directory is. It runs with another name of the base directory in all arguments.
+// What has that name in the text is __FILE__ or a macro of the command, however it was spelled. A
+// file that is read by the directory's own name was not found by the command. An #include, a macro,
+// or a file that configures the compiler has led to it.
 func (b *build) readsTheSame(ctx context.Context) bool {
 	l := b.launch
 	argv, ok := b.host.AskText(output+".o", depfile, placeDir+"/text", placeDir+"/text.d")
@@ -158,7 +161,8 @@ func (b *build) readsTheSame(ctx context.Context) bool {
 		argv[i] = command.Base{Dir: elsewhere}.Write(spelled)
 	}
 	if b.CXX.Family == "gcc" {
-		argv = append(argv, "-fno-canonical-system-headers") // else it prefers the shorter of two names
+		// otherwise it prefers the shorter of two names
+		argv = append(argv, "-fno-canonical-system-headers")
 	}
 	res, err := run.Run(ctx, run.Command{Argv: argv, Dir: l.Dir, Env: append(b.env.All, "TMPDIR="+placeDir, compiler.Anywhere)})
 	if err != nil || res.ExitCode != 0 {
@@ -167,5 +171,6 @@ func (b *build) readsTheSame(ctx context.Context) bool {
 	text, err := regular.Read(placeDir + "/text")
 	deps, err2 := regular.Read(placeDir + "/text.d")
 	return err == nil && err2 == nil && !l.Base.In(text) && !l.Base.In(deps) && !pptext.Placed(text, elsewhere) &&
-		!bytes.Contains(text, []byte("__PRETTY_FUNCTION__")) && !bytes.Contains(text, []byte("__FUNCSIG__")) // clang's names of lambdas
+		// clang's names of lambdas
+		!bytes.Contains(text, []byte("__PRETTY_FUNCTION__")) && !bytes.Contains(text, []byte("__FUNCSIG__"))
 }

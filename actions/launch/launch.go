@@ -1,6 +1,6 @@
-// Package launch runs one command line of a compiler as `kbuild cc` is given it: taken apart into
-// the passes that a build from kernels.hcl has, with their keys and records. What it does not
-// understand it leaves to the compiler.
+// Package launch runs one command line of a compiler, as `kbuild cc` receives it. It splits the
+// command into the passes that a build from kernels.hcl has, with their keys and records. It reads
+// no manifest, and passes a command that it does not understand through to the compiler.
 package launch
 
 import (
@@ -38,40 +38,41 @@ import (
 type Launch struct {
 	*quick.Call
 	Store  *disk.Store
-	Broker sched.Broker // of the machine; nil without
+	Broker sched.Broker // of the machine; nil if there is none
 
-	Jobs      int             // passes at once, as far as broker and jobserver let them; 0 is one
-	Jobserver sched.Jobserver // make's, for passes beside the first; nil without
+	// concurrent passes, as far as broker and jobserver let them; 0 means one
+	Jobs      int
+	Jobserver sched.Jobserver // make's, for passes beside the first; nil if there is none
 }
 
-// Left is why a command is left to the compiler.
+// Left is the reason why a command is passed through to the compiler.
 type Left struct{ Why string }
 
 func (l Left) Error() string { return l.Why }
 
 func leave(format string, args ...any) error { return Left{fmt.Sprintf(format, args...)} }
 
-// Result is how a command ended that was taken apart.
+// Result is the result of a split command.
 type Result struct {
 	Made      *command.Made
-	Ran, Hits int    // passes
-	Starved   string // a pass that ran once more, with nothing beside it, since memory was short; "" is none
+	Ran, Hits int    // number of passes
+	Starved   string // a pass that was retried alone, since memory was short; "" for none
 }
 
-// Place puts the outputs where the command has them.
+// Place writes the outputs where the command has them.
 func (r *Result) Place(ctx context.Context, call *quick.Call) error {
 	return call.Memory.Place(ctx, r.Made, call.Dir)
 }
 
-// Compilers are the names of compilers that kbuild may stand for, as links to it.
+// Compilers lists the names of compilers that kbuild may stand for, as links to it.
 var Compilers = []string{"nvcc", "hipcc", "g++", "c++", "clang++", "amdclang++", "gcc", "cc", "clang"}
 
-// ForAMD are those of Compilers that only ROCm has.
+// ForAMD lists the names among Compilers that only ROCm has.
 var ForAMD = []string{"hipcc", "amdclang++"}
 
-// Compile makes what the command asks for, pass by pass, and remembers it. The outputs are not in
-// place then. An error that is a Left says that the compiler is to be run instead; so does any
-// other, which is trouble of kbuild's own.
+// Compile builds the outputs of the command, pass by pass, and remembers them. It does not put the
+// outputs in place. If there is an error, the caller runs the compiler instead. A Left is the
+// reason for that; any other error is a fault of kbuild's own.
 func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 	place, err := newPlace()
 	if err != nil {
@@ -87,7 +88,7 @@ func (l *Launch) Compile(ctx context.Context) (*Result, error) {
 	return b.run(ctx)
 }
 
-// notWrapper wants a compiler, and no program that stands before one.
+// notWrapper returns an error if file is a program that wraps a compiler.
 func notWrapper(file string) error {
 	if name := quick.Wrapper(file); name != "" {
 		return leave("%s is %s, whose settings and cache are no inputs of a compile", file, name)
@@ -95,7 +96,7 @@ func notWrapper(file string) error {
 	return nil
 }
 
-// facts reads the command line, and asks the world what it stands for.
+// facts reads the command line, and collects what it depends on in the host environment.
 func (l *Launch) facts(ctx context.Context) (*facts, error) {
 	f := &facts{launch: l, env: quick.Commands()}
 	f.env.All = append(f.env.All, quick.Nested()...)
@@ -118,7 +119,7 @@ func (l *Launch) facts(ctx context.Context) (*facts, error) {
 	return f, f.collect(ctx)
 }
 
-// read reads the command line of nvcc, with the files of options written out.
+// read parses the command line of nvcc, in which files of options are replaced by their content.
 func (l *Launch) read() (*nvcc.Command, []string, error) {
 	argv, files, err := writeOut(optfile.Files.NVIDIA, l.Argv, l.Dir)
 	if err != nil {
@@ -151,10 +152,10 @@ func (l *Launch) read() (*nvcc.Command, []string, error) {
 	return c, files, nil
 }
 
-// filesOfPasses are parts of options by which passes write files.
+// filesOfPasses matches parts of options by which passes write files.
 var filesOfPasses = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`list|xref|output|file|embedded`) })
 
-// plainFlags wants flags of the environment that say nothing about files.
+// plainFlags returns an error if flags of the environment name files or a compiler.
 func plainFlags(flags []string) error {
 	if len(flags) == 0 {
 		return nil
@@ -169,14 +170,14 @@ func plainFlags(flags []string) error {
 	return nil
 }
 
-// facts are what is known of the toolkit and the command.
+// facts is what is known of the toolkit and the command.
 type facts struct {
 	launch  *Launch
-	command *nvcc.Command // nil of a host compile
+	command *nvcc.Command // nil for a host compile
 	host    *host.Command
-	hip     *hipCompile // of a host command for GPUs
-	absent  []string    // absolute paths that must stay without a file
-	files   []string    // of options
+	hip     *hipCompile // set if a host command compiles for GPUs
+	absent  []string    // absolute paths where no file may appear
+	files   []string    // the files of options
 	env     quick.Environment
 	request probe.Request
 	plan.Facts
@@ -186,7 +187,7 @@ type facts struct {
 	dryRun nvcc.DryRun
 }
 
-// collect asks the world and nvcc.
+// collect collects what an nvcc command depends on, and queries nvcc.
 func (f *facts) collect(ctx context.Context) error {
 	f.request.Compiler, f.request.NeedCUDA = f.launch.Argv[0], true
 	if isScript(f.launch.Argv[0]) && !onlyStarts(f.launch.Argv[0]) {
@@ -235,8 +236,8 @@ func (f *facts) collect(ctx context.Context) error {
 	return f.learnHostText(ctx)
 }
 
-// learnHostText asks for the pass that finds the headers of the host, if nothing but a dependency
-// file has it run.
+// learnHostText queries nvcc for the pass that finds the headers of the host, if only a dependency
+// file needs that pass.
 func (f *facts) learnHostText(ctx context.Context) (err error) {
 	if f.passes == nil || f.passes.Host != nil || f.command.Deps == nil {
 		return nil
@@ -251,7 +252,7 @@ func (f *facts) learnHostText(ctx context.Context) (err error) {
 	return nil
 }
 
-// ask collects facts with a host compiler, and what nvcc says that it would run.
+// ask collects facts with a host compiler, and returns the dry run of nvcc.
 func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 	if f.Facts, err = probe.Collect(ctx, f.request); err != nil {
 		return run, err
@@ -267,11 +268,12 @@ func (f *facts) ask(ctx context.Context) (run plan.DryRun, err error) {
 	if missing := nvcc.Missing(f.CUDA.Programs); missing != "" {
 		return run, leave("%s", missing)
 	}
-	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH"))) // the answer says where gcc is
+	// the answer has the path of gcc
+	f.steps = probe.OpenSteps(f.request.MemoPath, f.Facts, f.env.All, append(slices.Clone(f.env.Key), "PATH="+os.Getenv("PATH")))
 	return f.dry(ctx)
 }
 
-// dry asks nvcc what it would run for the command with more options.
+// dry returns the dry run of nvcc for the command with more options.
 func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err error) {
 	argv, source := f.wholeArgv(), f.command.Source
 	if n := len(f.command.Linked); n > 0 {
@@ -281,8 +283,8 @@ func (f *facts) dry(ctx context.Context, more ...string) (run plan.DryRun, err e
 	return f.answer(ctx, q, "nvcc --dryrun")
 }
 
-// answer is what a driver says to a question, which is put to it if that is not known. by names the
-// driver and how it is asked.
+// answer returns the driver's answer to a query, and queries the driver if the answer is not known.
+// by names the driver and the option of the query.
 func (f *facts) answer(ctx context.Context, q compiler.Question, by string) (run plan.DryRun, err error) {
 	if _, known := f.steps.Runs[q.Key()]; !known {
 		if err := f.steps.Ask(ctx, []compiler.Question{q}); err != nil {
@@ -296,7 +298,7 @@ func (f *facts) answer(ctx context.Context, q compiler.Question, by string) (run
 	return run, nil
 }
 
-// namedCompiler is what -ccbin names: a program, or a folder that holds gcc.
+// namedCompiler returns what -ccbin names: a program, or a folder that holds gcc.
 func (f *facts) namedCompiler() string {
 	name := f.command.CCBin
 	if info, err := os.Stat(cache.Absolute(f.launch.Dir, name)); err == nil && info.IsDir() {
@@ -308,7 +310,7 @@ func (f *facts) namedCompiler() string {
 	return name
 }
 
-// isScript reports a program that an interpreter runs.
+// isScript reports whether an interpreter runs a program.
 func isScript(file string) bool {
 	f, err := os.Open(file)
 	if err != nil {
@@ -320,8 +322,8 @@ func isScript(file string) bool {
 	return err != nil || string(start) == "#!"
 }
 
-// onlyStarts reports a script that does no more than start another program with all its arguments,
-// as Debian's nvcc.
+// onlyStarts reports whether a script only starts another program with all its arguments, as
+// Debian's nvcc does.
 func onlyStarts(file string) bool {
 	text, err := regular.ReadAtMost(file, 1<<16)
 	if err != nil {
@@ -338,7 +340,7 @@ func onlyStarts(file string) bool {
 	return true
 }
 
-// ownFolder is the folder of the toolkit's programs.
+// ownFolder returns the folder of the toolkit's programs.
 func ownFolder(dryRun string) string {
 	for line := range strings.Lines(dryRun) {
 		if dir, ok := strings.CutPrefix(strings.TrimSpace(line), "#$ _HERE_="); ok {
@@ -348,7 +350,7 @@ func ownFolder(dryRun string) string {
 	return ""
 }
 
-// ownCompiler is the gcc that nvcc finds by itself, in the PATH of its steps.
+// ownCompiler returns the gcc that nvcc finds by itself, in the PATH of its steps.
 func ownCompiler(dryRun string) (string, error) {
 	for line := range strings.Lines(dryRun) {
 		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "#$ PATH="); ok {
@@ -358,14 +360,15 @@ func ownCompiler(dryRun string) (string, error) {
 	return "", leave("nvcc --dryrun does not say where it finds gcc")
 }
 
-// The files of a compile have the same names in every compile: a compiler may write them into what it makes. place.go says how.
+// The files of a compile have the same names in every compile, since a compiler may write them into
+// its outputs. See place.go.
 const (
 	partsDir = placeDir + "/" + graph.PartsDir
 	output   = placeDir + "/made"
 	depfile  = placeDir + "/made.d"
 )
 
-// wholeArgv is the command as the planner writes its own.
+// wholeArgv returns the command in the form that the planner uses.
 func (f *facts) wholeArgv() []string {
 	if c := f.command; c.Linked != nil {
 		return append(append(slices.Clone(c.Argv), "-o", f.output()), c.Linked...)
@@ -373,10 +376,10 @@ func (f *facts) wholeArgv() []string {
 	return append(slices.Clone(f.command.Argv), "-MD", "-MF", depfile, "-o", f.output(), f.command.Source)
 }
 
-// output is where what the command makes is first.
+// output returns the temporary name of the command's output.
 func (f *facts) output() string { return output + filepath.Ext(f.command.Output) }
 
-// learn finds the passes in what nvcc says that it would run.
+// learn finds the passes in the dry run of nvcc.
 func (f *facts) learn(run plan.DryRun) error {
 	var err error
 	if f.dryRun, err = nvcc.ParseDryRun(run.Text); err != nil {
@@ -428,13 +431,13 @@ func (f *facts) learnLink(run plan.DryRun) (err error) {
 	return nil
 }
 
-// build is a compile that is taken apart.
+// build is a split compile.
 type build struct {
 	*facts
 	graph    *graph.Graph
-	debug    bool // the outputs hold lines, and the folder
-	isPlaced bool // the command line names the base
-	placed   bool // what it makes holds the place of the base
+	debug    bool // the outputs hold lines, and the working directory
+	isPlaced bool // the command line names the base directory
+	placed   bool // the outputs depend on the path of the base directory
 
 	runner *execute.Runner
 	db     *tree.DB
@@ -442,11 +445,11 @@ type build struct {
 	peaks  map[string]int64 // bytes, see peak
 	failed error
 
-	asked   sync.Map // the memory that a lease was asked for, in bytes, by graph.ActionID
+	asked   sync.Map // the memory that was requested with a lease, in bytes, by graph.ActionID
 	starved string   // see Result
 }
 
-// plan makes the graph of the passes.
+// plan builds the graph of the passes.
 func (b *build) plan() error {
 	b.graph = &graph.Graph{BuildDir: placeDir, Pools: map[string]int{}}
 	if b.host != nil {
@@ -470,14 +473,14 @@ func (b *build) plan() error {
 	u.Includes = b.isPlaced && !b.debug && b.launch.Base.Dir != ""
 	u.Lines = b.debug || strings.Contains(filepath.Base(k.HostCXX.Path), "clang")
 	s := nvcc.NewSplit(u, kit, b.passes.Env)
-	if b.debug { // what is recorded is the folder, as without kbuild
+	if b.debug { // the outputs record the folder, as without kbuild
 		s.Env = append(slices.DeleteFunc(slices.Clone(s.Env), func(e string) bool { return e == compiler.Anywhere }), "PWD="+os.Getenv("PWD"))
 	}
 	s.Compile(b.passes)
 	return b.graph.Seal()
 }
 
-// slice plans what the link for an architecture reads of a file.
+// slice plans the part of a file that the link for an architecture reads, and returns its name.
 func (b *build) slice(in string, code gencode.Code) string {
 	out := fmt.Sprintf("%s/%s/%s/%d%s", placeDir, graph.SlicesDir, code, slices.Index(b.command.Linked, in), filepath.Ext(in))
 	if _, planned := b.graph.Producer(out); !planned {
@@ -486,7 +489,7 @@ func (b *build) slice(in string, code gencode.Code) string {
 	return out
 }
 
-// tools are the identities of what the passes run.
+// tools returns the fingerprints of the tools that the passes run.
 func (b *build) tools() map[string]string {
 	switch {
 	case b.hip != nil:
@@ -497,8 +500,10 @@ func (b *build) tools() map[string]string {
 	return map[string]string{"nvcc": b.CUDA.NVCC.ID, nvcc.Toolkit: b.CUDA.Parts.ID}
 }
 
-// moduleID names the source within any program: two objects of one source may be linked together, with other options, and under one name
-// each after the other. The architectures are not in it: one more compiles nothing again for the others.
+// moduleID names the source uniquely within any program. Two objects of one source may be linked
+// together if they were compiled with different options, even one after the other to one file name.
+// So the options are part of the ID. The architectures are not: another architecture recompiles
+// nothing for the others.
 func (b *build) moduleID() string {
 	options := b.command.WithoutArchs()
 	for i, o := range options {
@@ -510,15 +515,17 @@ func (b *build) moduleID() string {
 }
 
 func (b *build) emit(a *graph.Action) {
-	a.CwdInKey = b.debug && !a.Kind.InProcess() || a.Kind == graph.Cudafe && b.isPlaced // its text names files, for messages
+	// its text names files, for messages
+	a.CwdInKey = b.debug && !a.Kind.InProcess() || a.Kind == graph.Cudafe && b.isPlaced
 	switch a.Kind {
-	case graph.Preprocess, graph.HostPart, graph.HostCompile: // the others know one language
+	// only these print in the language of the user
+	case graph.Preprocess, graph.HostPart, graph.HostCompile:
 		a.Env = append(slices.Clip(a.Env), quick.Spoken()...)
 	}
 	b.graph.Add(a)
 }
 
-// run brings the passes up to date, and remembers what came of them.
+// run brings the passes up to date, and remembers the result.
 func (b *build) run(ctx context.Context) (*Result, error) {
 	if err := b.plan(); err != nil {
 		return nil, err
@@ -532,7 +539,8 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	b.runner = execute.New(execute.Config{Graph: b.graph, Root: l.Dir, State: placeDir, Files: cache.NewFiles(l.Dir, nil), Listing: cache.NewListing(l.Dir),
 		Records: b.db, Store: l.Store, IntermediateStore: l.Store, Tools: b.tools(), Env: b.env.All, KeyEnv: b.env.Key, Begun: l.Begun, Base: l.Base.Dir, Verbatim: true,
 		Starved: func(a *graph.Action) {
-			if n, ok := b.asked.Load(a.ID); ok { // what others have noted meanwhile is not doubled once more
+			// what others have noted concurrently is not doubled again
+			if n, ok := b.asked.Load(a.ID); ok {
 				l.Memory.NoteShort(l.Dir, 2*max(compilerMemory, n.(int64)))
 			}
 		}})
@@ -563,7 +571,7 @@ func (b *build) run(ctx context.Context) (*Result, error) {
 	return &Result{Made: made, Ran: sum.Ran, Hits: sum.Cached, Starved: b.starved}, nil
 }
 
-// made describes what the command made.
+// made describes the outputs of the command.
 func (b *build) made(ctx context.Context) (*command.Made, error) {
 	rec := b.db.LastRun(b.graph.Actions[len(b.graph.Actions)-1].Outputs[0])
 	if rec == nil {
@@ -591,11 +599,12 @@ func (b *build) made(ctx context.Context) (*command.Made, error) {
 	return m, nil
 }
 
-// peak names a pass among those of its command.
+// peak returns a name of a pass that is unique within its command.
 func peak(a *graph.Action) string { return string(a.Kind) + " " + strings.Join(a.Archs, ",") }
 
-// memory is what a pass is expected to take, in bytes: what it took the last time, else what is usual; or, where one of this folder was short of memory, twice
-// what that was expected to take.
+// memory returns how many bytes a pass is expected to need: what it took the last time, or else
+// what is usual. If a pass in this folder was short of memory, it returns at least twice what that
+// pass was expected to need.
 func (b *build) memory(a *graph.Action) int64 {
 	last, n := b.launch.Last, engine.Usual(a)
 	if last != nil && last.Peaks[peak(a)] > 0 {
@@ -607,7 +616,7 @@ func (b *build) memory(a *graph.Action) int64 {
 	return n
 }
 
-// compilerMemory is the least that a pass is taken for which compiles.
+// compilerMemory is the least memory that is expected for a pass that compiles.
 const compilerMemory = 512 << 20
 
 // Start, Started and Finished make build a sched.Observer.
@@ -626,7 +635,7 @@ func (b *build) Finished(a *graph.Action, r sched.Result, _, _ int) {
 	}
 }
 
-// sources are the files that the texts of all passes are of, in the order of the passes.
+// sources returns the files that the texts of all passes come from, in the order of the passes.
 func (b *build) sources(ctx context.Context) (files []string, err error) {
 	name := placeDir + "/files"
 	for _, a := range b.ordered() {
@@ -650,7 +659,8 @@ func (b *build) sources(ctx context.Context) (files []string, err error) {
 	return files, nil
 }
 
-// inOrder is what the compiler says of the command: nvcc first of its options, then each what the passes said.
+// inOrder returns what the compiler prints for the command: the messages of nvcc about its options,
+// then the output of each pass.
 func (b *build) inOrder() string {
 	switch {
 	case b.hip != nil:
@@ -666,7 +676,8 @@ func (b *build) inOrder() string {
 	return text.String()
 }
 
-// ordered are the actions in the order in which nvcc runs the passes, and then what it does not run.
+// ordered returns the actions in the order in which nvcc runs the passes, and then those that nvcc
+// does not run.
 func (b *build) ordered() (actions []*graph.Action) {
 	rest := slices.Clone(b.graph.Actions)
 	take := func(is func(*graph.Action) bool) {
@@ -677,7 +688,7 @@ func (b *build) ordered() (actions []*graph.Action) {
 	}
 	if b.command.Deps != nil { // then nvcc preprocesses first, and in the order of the command
 		archs := b.command.Archs()
-		for _, step := range b.dryRun.Steps { // where none is named
+		for _, step := range b.dryRun.Steps { // if the command names no architecture
 			if arch := stepArch(step); arch != "" && slices.Contains(step.Argv, "-E") {
 				archs = append(archs, "compute_"+arch)
 			}
@@ -692,7 +703,7 @@ func (b *build) ordered() (actions []*graph.Action) {
 	return append(actions, rest...)
 }
 
-// matches reports whether an action is for a step of nvcc.
+// matches reports whether an action does the work of a step of nvcc.
 func matches(a *graph.Action, s nvcc.Step) bool {
 	arch := stepArch(s)
 	of := len(a.Archs) == 1 && strings.TrimPrefix(strings.TrimPrefix(a.Archs[0], "compute_"), "sm_") == arch
@@ -716,10 +727,10 @@ func matches(a *graph.Action, s nvcc.Step) bool {
 	return false
 }
 
-// stepArch is the architecture that a step is for, "90a".
+// stepArch returns the architecture that a step is for, "90a".
 func stepArch(s nvcc.Step) string {
 	for i, w := range s.Argv {
-		if v, ok := strings.CutPrefix(w, "-D__CUDA_ARCH__="); ok { // 900; of 90a, too
+		if v, ok := strings.CutPrefix(w, "-D__CUDA_ARCH__="); ok { // 900, also for 90a
 			return strings.TrimSuffix(v, "0")
 		}
 		v, joined := strings.CutPrefix(w, "-arch=")

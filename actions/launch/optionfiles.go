@@ -8,7 +8,8 @@ import (
 	"github.com/kbuild-dev/kbuild/hcl/optfile"
 )
 
-// writeOut writes out the files of options in a command line, as by does, and gives their names.
+// writeOut replaces the files of options in a command line by their content, as by does, and
+// returns their names.
 func writeOut(by func(optfile.Files, []string) ([]optfile.Word, error), argv []string, dir string) (out, files []string, err error) {
 	f := optfile.Files{Read: func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {

@@ -10,29 +10,31 @@ import (
 )
 
 // A compile needs a folder of its own, and the names in it must be the same for each: compilers
-// write names of files that they are given into what they make, and keys hold them. So the folder
-// has a name of chance in a folder of the user's, and everybody calls it by the number of a
-// descriptor, which commands inherit.
+// write the names of their files into outputs, and keys hold them. So the folder has a random name
+// in a folder of the user's. All processes refer to it by the number of a descriptor, which
+// commands inherit.
 
-// placeFD is the descriptor. Where fewer are allowed the compiler runs as it is.
+// placeFD is the descriptor. If fewer are allowed, the compiler runs as it is.
 const placeFD = 99
 
-// placeDir is the folder for this process and for all that it starts.
+// placeDir is the name of the folder for this process and its children.
 const placeDir = "/proc/self/fd/99"
 
-// place is the folder of one compile. It is this process's TMPDIR, so that nothing stays of
-// compilers which are asked something and are killed.
+// place is the folder of one compile. It is this process's TMPDIR, so that killed queries to
+// compilers leave nothing behind.
 type place struct {
 	dir  string
 	lock *os.File
-	temp *string // TMPDIR as it was; nil is none
+	temp *string // the earlier TMPDIR; nil if it was not set
 }
 
-// newPlace makes a folder, and removes those that processes have left behind which were killed: the
-// kernel takes their locks.
+// newPlace creates a folder. It removes the folders of processes that were killed: the kernel has
+// released their locks.
 func newPlace() (*place, error) {
 	base := filepath.Join(os.TempDir(), fmt.Sprintf("kbuild-cc-%d", os.Getuid()))
-	for range 100 { // somebody who sweeps may be faster than the lock, and the last one out takes the folder of all with him
+	// another process may remove the new folder before it is locked, or remove base as the last one
+	// in it
+	for range 100 {
 		if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
 			return nil, err
 		}
@@ -50,7 +52,7 @@ func newPlace() (*place, error) {
 	return nil, fmt.Errorf("no temporary folder can be made in %s", base)
 }
 
-// takePlace makes a folder and locks it; nil if it, or the one that it is to be in, was taken away
+// takePlace creates a folder and locks it. It returns nil if the folder, or base, was removed
 // before that.
 func takePlace(base string) (*place, error) {
 	dir, err := os.MkdirTemp(base, "c-")
@@ -90,8 +92,8 @@ func takePlace(base string) (*place, error) {
 	return p, nil
 }
 
-// sweep removes folders whose owners are gone. One that was just made and has no lock yet is left
-// alone for as long as it is empty.
+// sweep removes folders whose owners are gone. It may also remove a folder that was just created
+// and has no lock yet; takePlace notices that.
 func sweep(base string) {
 	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
@@ -101,7 +103,8 @@ func sweep(base string) {
 			continue
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			if err := os.Remove(dir); err != nil { // it is not empty: nobody fills it without a lock
+			// it is not empty, and no process fills it without a lock
+			if err := os.Remove(dir); err != nil {
 				os.RemoveAll(dir)
 			}
 		}
@@ -119,5 +122,5 @@ func (p *place) remove() {
 	if p.lock != nil {
 		p.lock.Close()
 	}
-	unix.Rmdir(filepath.Dir(p.dir)) // unless there is another in it
+	unix.Rmdir(filepath.Dir(p.dir)) // fails if there is another folder in it
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// What a command made is of use to the same command in another checkout if nothing in it is of this
-// one. Names that kbuild gives itself, the module id and what the object calls its source, are
-// those below the base. What remains is what the code asks for: __FILE__, debug information, a
-// macro with a path. Then the command is remembered for this place alone, and the other one runs
-// the passes that read the place.
+// The result of a command is useful in another checkout if nothing in it depends on the path of
+// this one. Names that kbuild chooses itself, the module ID and the object's name of its source,
+// are relative to the base directory. What remains is what the code uses: __FILE__, debug
+// information, a macro with a path. Then the command is remembered for this checkout alone, and
+// another one runs the passes that read the path.
 
-// keep remembers the command for the next time: for any place of the base, if it is the same
-// everywhere.
+// keep remembers the result of the command. If the result is the same everywhere, it is remembered
+// for every location of the base directory.
 func (b *build) keep(ctx context.Context, made *command.Made) {
 	l, memory := b.launch, b.launch.Memory
 	others, ok := probe.Observed(b.request, b.Facts)
@@ -54,9 +54,8 @@ func (b *build) keep(ctx context.Context, made *command.Made) {
 	memory.Keep(l.Key, observed, *made)
 }
 
-// isAnywhere reports that the command and what it made name the base nowhere but where it does not
-// matter, and that all files of the base that it read are those by which the command itself leads
-// to them.
+// isAnywhere reports whether the command and its outputs name the base directory only where it does
+// not matter. Also, the command itself must lead to all files of the base directory that were read.
 func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []cache.Observation) bool {
 	base := b.launch.Base
 	if b.hip != nil || !b.namesFoldersAlone() || slices.ContainsFunc(b.words(), base.Leaves) {
@@ -78,13 +77,13 @@ func (b *build) isAnywhere(ctx context.Context, made *command.Made, observed []c
 	if b.link == nil && b.textsName() {
 		return false
 	}
-	return b.host == nil || b.readsTheSame(ctx) // the texts of nvcc's passes were looked at: see sources
+	return b.host == nil || b.readsTheSame(ctx) // sources has checked the texts of nvcc's passes
 }
 
-// searchEnv are the variables with folders of headers.
+// searchEnv lists the variables with folders of headers.
 var searchEnv = []string{"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"}
 
-// words is the command line with the files of options written out.
+// words returns the command line in which files of options are replaced by their content.
 func (b *build) words() []string {
 	if b.host != nil {
 		return append(b.host.Argv[1:len(b.host.Argv):len(b.host.Argv)], b.host.Output, b.host.Deps)
@@ -92,9 +91,9 @@ func (b *build) words() []string {
 	return append(b.command.Argv[1:len(b.command.Argv):len(b.command.Argv)], b.command.Source, b.command.Output)
 }
 
-// readsByName reports a command that does not name the base and read a file of it by an absolute
-// path: a text or a compiler's configuration has that path, and so it is the same in another
-// checkout.
+// readsByName reports whether a command that does not name the base directory read a file of it by
+// an absolute path. Then a text or a compiler's configuration has that path, which is the same in
+// another checkout.
 func (b *build) readsByName(observed []cache.Observation) bool {
 	for _, a := range b.graph.Actions {
 		if rec := b.db.LastRun(a.Outputs[0]); rec == nil || discover.Placed(rec) {
@@ -107,10 +106,10 @@ func (b *build) readsByName(observed []cache.Observation) bool {
 	})
 }
 
-// textsName reports that a source, a header or a file of options that is not itself in the
-// command's key has the name of the base, and so may lead to a file of it: the command names the
-// base, too, and which of them has led there is not told by the path. An installed header has no
-// such name.
+// textsName reports whether a source, a header or a file of options names the base directory, and
+// so may lead to a file of it. The command names the directory, too, and a path does not show which
+// of them led to it. Files of options in the command's key do not count, and installed headers have
+// no such name.
 func (b *build) textsName() bool {
 	l := b.launch
 	files := slices.DeleteFunc(slices.Clone(b.files), func(file string) bool {
@@ -144,12 +143,12 @@ func (b *build) textsName() bool {
 	return false
 }
 
-// sharedOptions have a folder or a file behind them that matters by its content alone, or that is
-// looked for in what the preprocessor leaves.
+// sharedOptions lists options with a folder or a file that matters by its content alone, or that is
+// searched for in the preprocessed text.
 var sharedOptions = []string{"-I", "-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-L", "--include-path", "--system-include", "--pre-include",
 	"--library-path", "-fdebug-prefix-map=", "-ffile-prefix-map=", "-fmacro-prefix-map=", "-D", "--define-macro", "-U", "-MT", "-MQ"}
 
-// namesFoldersAlone reports that the options name the base in these alone.
+// namesFoldersAlone reports whether only the sharedOptions name the base directory.
 func (b *build) namesFoldersAlone() bool {
 	base, allowed := b.launch.Base, sharedOptions
 	argv := b.launch.Argv[:1:1]
@@ -172,9 +171,9 @@ func (b *build) namesFoldersAlone() bool {
 	return true
 }
 
-// anywhere names what was observed as it is to the folder of the command, where it is in the base.
-// ok is false if a path outside of it may have been reached from inside, by "..": then it is
-// another one from another place.
+// anywhere names the observed paths in the base directory relative to the folder of the command. ok
+// is false if a path outside of it may have been reached from inside, by "..". That is another path
+// in another checkout.
 func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation, ok bool) {
 	l := b.launch
 	fixed := b.fixedFolders()
@@ -204,8 +203,8 @@ func (b *build) anywhere(observed []cache.Observation) (list []cache.Observation
 	return list, true
 }
 
-// looked are the paths that an observation is of. Of a folder that is only to be there nothing is
-// asked.
+// looked returns the paths that an observation is about. There are none for a folder that only has
+// to exist.
 func looked(o cache.Observation) (paths []string) {
 	if o.Kind != cache.KindGuard {
 		return []string{o.Path}
@@ -216,14 +215,14 @@ func looked(o cache.Observation) (paths []string) {
 	return paths
 }
 
-// isFixed reports a path in one of some folders, or on the way to one.
+// isFixed reports whether a path is in one of some folders, or on the way to one.
 func isFixed(path string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(dir string) bool {
 		return strings.HasPrefix(path+"/", dir+"/") || strings.HasPrefix(dir+"/", path+"/")
 	})
 }
 
-// settled is the content of a file that has not changed since the command began.
+// settled returns the digest of a file that has not changed since the command began.
 func (b *build) settled(name string) (d cache.Digest, ok bool) {
 	file := cache.Absolute(b.launch.Dir, name)
 	before, err := cache.StatFile(file)
@@ -235,8 +234,9 @@ func (b *build) settled(name string) (d cache.Digest, ok bool) {
 	return d, err == nil && err2 == nil && before == after
 }
 
-// fixedFolders are folders outside of the base that are the same for every checkout: those of the
-// system, of the tools, of PATH, of the user, and what the command line names absolutely.
+// fixedFolders returns folders outside of the base directory that are the same for every checkout.
+// These are the folders of the system, of the tools, of PATH, of the user, and those that the
+// command line names absolutely.
 func (b *build) fixedFolders() (dirs []string) {
 	l := b.launch
 	words := slices.Concat([]string{"/usr", "/include", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt", "/proc", "/dev", "/sys", l.Store.Folder(), filepath.Join(os.Getenv("HOME"), ".config")}, filepath.SplitList(os.Getenv("PATH")))
@@ -261,7 +261,8 @@ func (b *build) fixedFolders() (dirs []string) {
 	return dirs
 }
 
-// named is a file as it is called below the base: the same at each place of it.
+// named returns the name of a file relative to the base directory, which is the same in every
+// checkout. A file from outside keeps its absolute name.
 func (b *build) named(file string) string {
 	file = cache.Absolute(b.launch.Dir, file)
 	if below, ok := b.launch.Base.Below(filepath.Clean(file)); ok {
@@ -270,7 +271,7 @@ func (b *build) named(file string) string {
 	return file
 }
 
-// name is what passes call the source; "" is as the command does.
+// name returns what passes call the source; "" means the name in the command.
 func (b *build) name() string {
 	if name := b.named(b.command.Source); b.command.Source != "" && !filepath.IsAbs(name) {
 		return name

@@ -12,14 +12,14 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/regular"
 )
 
-// Lock is the right to change a build tree. The kernel releases it when the process ends, however
-// it ends; commands do not inherit it.
+// Lock is the right to change a build tree. The kernel releases it when the process ends, in
+// whatever way. Commands do not inherit it.
 type Lock struct {
 	f   *os.File
 	was string
 }
 
-// Busy says that another process has the lock of a build tree.
+// Busy is the error if another process has the lock of a build tree.
 type Busy struct {
 	Holder string // "process 12 on host, since ..."; "" if that is not known
 }
@@ -28,7 +28,8 @@ func (b *Busy) Error() string {
 	return "another kbuild works in this build tree" + b.Parenthesis() + "; wait for it, or use another --build-dir"
 }
 
-// Parenthesis is who has the lock, in parentheses behind a blank; nothing if that is not known.
+// Parenthesis returns the holder of the lock, in parentheses behind a blank, or "" if it is not
+// known.
 func (b *Busy) Parenthesis() string {
 	if b.Holder == "" {
 		return ""
@@ -36,17 +37,17 @@ func (b *Busy) Parenthesis() string {
 	return " (" + b.Holder + ")"
 }
 
-// AcquireLock takes the lock in the named file, which it creates. Where another has it, the error
-// is a *Busy if wait is nil; else wait is called once, and the lock is waited for until ctx is
-// done. The file of a lock that is released stays, or two processes could lock two files of one
-// name; only who removes the whole tree removes it.
+// AcquireLock takes the lock in the named file, which it creates. If another process has it and
+// wait is nil, the error is a *Busy. If wait is not nil, it is called once, and AcquireLock waits
+// for the lock until ctx is done. The file of a lock that is released stays, or two processes could
+// lock two files of one name. Only a process that removes the whole tree removes it.
 func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, error) {
 	for {
 		l, err := acquire(ctx, name, &wait)
 		switch {
 		case err != nil:
 			return nil, err
-		case l.removed(name): // by a holder who removed the tree while we waited
+		case l.removed(name): // the holder removed the tree while we waited
 			l.Release()
 		default:
 			l.sign()
@@ -55,7 +56,7 @@ func AcquireLock(ctx context.Context, name string, wait func(*Busy)) (*Lock, err
 	}
 }
 
-// acquire locks the file that has the name now. It calls wait once.
+// acquire locks the file that has the name now. It calls wait at most once.
 func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error) {
 	f, err := regular.Open(name, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -65,7 +66,7 @@ func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		busy := &Busy{holder(name)}
 		if looked {
-			busy.Holder = "" // the sign is of who built last
+			busy.Holder = "" // the sign is that of the last builder
 		}
 		if *wait == nil {
 			f.Close()
@@ -84,8 +85,8 @@ func acquire(ctx context.Context, name string, wait *func(*Busy)) (*Lock, error)
 	return &Lock{f, lastHolder(f)}, nil
 }
 
-// blocked waits for the lock of f. No thread can be called back from flock: where the lock is not
-// wanted any more, f is closed as soon as it is there.
+// blocked waits for the lock of f. flock cannot be cancelled: if the lock is not wanted any more, f
+// is closed as soon as it has the lock.
 func blocked(ctx context.Context, f *os.File) error {
 	done := make(chan error, 1)
 	go func() { done <- flock(f, syscall.LOCK_EX) }()
@@ -101,8 +102,9 @@ func blocked(ctx context.Context, f *os.File) error {
 	}
 }
 
-// sign says in the file who has the lock: words for people, which nobody parses. They are written
-// before the rest of longer ones is cut off, so that whoever reads meanwhile does not find nothing.
+// sign writes into the file who has the lock: words for people, which no program parses. It writes
+// before it cuts off the rest of longer words, so that a concurrent reader does not find an empty
+// file.
 func (l *Lock) sign() {
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().Format(time.DateTime))
@@ -110,8 +112,8 @@ func (l *Lock) sign() {
 	l.f.Truncate(int64(len(text)))
 }
 
-// lastHolder tells apart who had a lock before: its words, and when they were written. It is "" if
-// nobody ever had it.
+// lastHolder returns a text that identifies the last holder of a lock: its words, and when they
+// were written. The text is "" if no process ever had the lock.
 func lastHolder(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -122,19 +124,19 @@ func lastHolder(f *os.File) string {
 	return fmt.Sprintf("%d %s", info.ModTime().UnixNano(), words[:n])
 }
 
-// Was tells who had the lock to change the tree last: two that are equal, and no one had it in
-// between. It is "" if nobody ever had.
+// Was identifies the last process that had the lock to change the tree. If two results are equal,
+// no process had the lock in between. It is "" if no process ever had it.
 func (l *Lock) Was() string { return l.was }
 
-// removed reports that the name belongs to another file by now, or to none.
+// removed reports whether the name belongs to another file by now, or to none.
 func (l *Lock) removed(name string) bool {
 	mine, err := l.f.Stat()
 	now, err2 := os.Stat(name)
 	return err == nil && (err2 != nil || !os.SameFile(mine, now))
 }
 
-// LookLock keeps others from changing a build tree for a moment, while its files are looked at; ok
-// is false if somebody changes it now, or nobody ever has.
+// LookLock keeps other processes from changing a build tree for a moment, while its files are read.
+// ok is false if a process changes the tree now, or if none ever has.
 func LookLock(name string) (l *Lock, ok bool) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -149,7 +151,8 @@ func LookLock(name string) (l *Lock, ok bool) {
 	return l, true
 }
 
-// TryLock locks a file that is there, without a sign in it; ok is false if another process has it.
+// TryLock locks an existing file, without a sign in it. ok is false if another process has the
+// lock.
 func TryLock(name string) (l *Lock, ok bool) {
 	f, err := regular.Open(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -162,21 +165,21 @@ func TryLock(name string) (l *Lock, ok bool) {
 	return &Lock{f: f}, true
 }
 
-// exclusive waits for those who look, as long as that may take: one that was stopped looks for
-// ever. Where one more of them would be let in, nobody holds the lock to build: looked.
+// exclusive takes the lock, and waits for readers, but not for ever: a reader may have been
+// stopped. looked reports that only readers have the lock, since one more reader could take it.
 func exclusive(f *os.File) (looked bool, err error) {
 	for range patience {
 		err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) || flock(f, syscall.LOCK_SH|syscall.LOCK_NB) != nil {
 			return false, err
 		}
-		flock(f, syscall.LOCK_UN) // two who wait must not wait for each other
+		flock(f, syscall.LOCK_UN) // two waiting processes must not wait for each other
 		time.Sleep(time.Millisecond)
 	}
 	return true, err
 }
 
-// patience is how often it is tried, a millisecond apart; a variable for tests.
+// patience is the number of tries, a millisecond apart; a variable for tests.
 var patience = 2000
 
 func flock(f *os.File, how int) error {
@@ -187,12 +190,12 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// holder is who took the lock; nothing if that is not known.
+// holder returns who took the lock, or "" if it is not known.
 func holder(name string) string {
 	text, _ := regular.Read(name)
 	first, _, _ := strings.Cut(string(text), "\n")
 	return first
 }
 
-// Release gives the lock back.
+// Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }

@@ -11,16 +11,17 @@ import (
 )
 
 // A kbuild that is killed outright (kill -9, or by the kernel for memory) cannot end what it
-// started. A compiler that goes on would write its output minutes later, perhaps over the one that
-// the next kbuild makes of newer sources under the same temporary name. So commands die with kbuild
-// (Pdeathsig), and who takes the build tree over ends what they had started themselves. Both kinds
-// are known by their TMPDIR, which is that of the build tree or a folder in it.
+// started. A compiler that goes on would write its output minutes later. It might overwrite the
+// output of the next kbuild, which has newer sources and the same temporary name. So commands die
+// with kbuild (Pdeathsig). The next kbuild that locks the build tree ends the processes that the
+// commands had started themselves. Both kinds are identified by their TMPDIR, which is that of the
+// build tree or a folder in it.
 
-// orphanTries is how often it is looked for processes that do not end, a few milliseconds apart.
+// orphanTries is the number of checks for processes that do not end, a few milliseconds apart.
 const orphanTries = 1000
 
 // EndOrphans kills the processes whose TMPDIR is dir or below it, and waits until they are gone.
-// The caller holds the lock of the build tree, so they belong to nobody.
+// The caller holds the lock of the build tree, so they belong to no other kbuild.
 func EndOrphans(dir string) error {
 	for try := 0; ; try++ {
 		pids := orphans(dir)
@@ -37,15 +38,15 @@ func EndOrphans(dir string) error {
 	}
 }
 
-// IsCommand reports that this process was started by a command of the kbuild that works in dir, the
-// folder for temporary files of its build tree.
+// IsCommand reports whether a command of the kbuild that works in dir started this process. dir is
+// the folder for temporary files of a build tree.
 func IsCommand(dir string) bool {
 	top, err := os.Stat(dir)
 	return err == nil && tempBelow([]byte("TMPDIR="+os.Getenv("TMPDIR")), top)
 }
 
-// orphans are the processes with such a TMPDIR, as far as we may know. Of one that has ended there
-// is no environment.
+// orphans returns the processes with such a TMPDIR, as far as this process may read their
+// environment. A process that has ended has no environment.
 func orphans(dir string) (pids []int) {
 	top, err := os.Stat(dir)
 	if err != nil {
@@ -62,7 +63,7 @@ func orphans(dir string) (pids []int) {
 }
 
 // tempBelow reports whether an environment, as /proc shows it, has a TMPDIR that is a folder or
-// below it, however that is spelled.
+// below it, however it is spelled.
 func tempBelow(env []byte, top os.FileInfo) bool {
 	for e := range bytes.SplitSeq(env, []byte{0}) {
 		name, ok := bytes.CutPrefix(e, []byte("TMPDIR=/"))

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// What a command says is kept whole up to a bound, and beyond it its beginning and its end, at
-// lines: the first error is what matters of a compiler, the last words of a driver. What was said
-// goes on to a record, to the cache, a terminal and JSON, each of which holds it once more: 100 MB
-// took 1 to 1.9 GB. The command is not stopped, and never waits.
+// The output of a command is kept whole up to a limit. Beyond it, only its beginning and its end
+// are kept, cut at lines: the first error of a compiler matters, and the last words of a driver. A
+// record, the cache, a terminal and JSON each hold another copy of the output: 100 MB took 1 to 1.9
+// GB. The command is not stopped, and never waits.
 
-// DefaultOutput is how much is kept of what a command says, in bytes.
+// DefaultOutput is how much of a command's output is kept, in bytes.
 const DefaultOutput = 1 << 20
 
 // output keeps the first and the last half of what is written to it.
@@ -45,7 +45,7 @@ func (o *output) Write(b []byte) (int, error) {
 }
 
 // ReadFrom implements io.ReaderFrom, which io.Copy prefers to a buffer of its own: most commands
-// say nothing, and there may be 100,000.
+// print nothing, and there may be 100,000.
 func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
 	buf := outputBuffers.Get().(*[4 << 10]byte)
 	defer outputBuffers.Put(buf)
@@ -62,7 +62,7 @@ func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
 
 var outputBuffers = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
-// bytes is what was said, and how much of it is left out.
+// bytes returns the output that is kept, and how many bytes are left out.
 func (o *output) bytes() (said []byte, left int64) {
 	tail := append(o.tail[o.at:len(o.tail):len(o.tail)], o.tail[:o.at]...)
 	if o.left == 0 {

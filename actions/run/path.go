@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// DropRelativePath drops the entries of this process's PATH that are relative or empty, for itself
-// and for all that it starts. They would name programs in the folder that a process happens to run
-// in, which is not the one that the user sees.
+// DropRelativePath removes relative and empty entries from this process's PATH, for itself and for
+// all that it starts. They would name programs in a process's working directory, which is not the
+// folder that the user sees.
 func DropRelativePath() {
 	path := os.Getenv("PATH")
 	dirs := filepath.SplitList(path)
@@ -18,13 +18,13 @@ func DropRelativePath() {
 	switch {
 	case len(absolute) == len(dirs):
 	case len(absolute) == 0:
-		os.Unsetenv("PATH") // an empty PATH is the current folder
+		os.Unsetenv("PATH") // an empty PATH means the current folder
 	default:
 		os.Setenv("PATH", strings.Join(absolute, string(os.PathListSeparator)))
 	}
 }
 
-// LookPath finds a program: a name with a slash is relative to dir, and others are searched in the
+// LookPath finds a program. A name with a slash is relative to dir. Other names are searched in the
 // absolute folders of env's PATH.
 func LookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {

@@ -7,19 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// peak is what rusage says of a process's memory, or 0 if that is no more than what this process
-// had.
+// peak returns the peak memory of a process, which rusage reports, or 0 if that is no more than
+// what this process had.
 //
 // A child begins with the peak of its parent: it shares the parent's memory, or a copy, until it
 // executes a program, and Linux counts that (exec_mmap in fs/exec.c). /bin/true started by a kbuild
-// of 1.3 GB has a peak of 1.3 GB. Taken for the need of every small compile of a large project, it
-// would keep the next build from running more than a few at once.
+// of 1.3 GB has a peak of 1.3 GB. If that counted as the need of every small compile of a large
+// project, the next build could run only a few concurrently.
 //
-// What rusage counts is the largest process of the tree, not the sum of those that run together.
-// The passes of nvcc and of g++ run one after another, so for them it is the peak of the tree; for
-// a script that runs four compilers it is not.
+// rusage counts the largest process of the tree, not the sum of those that run together. The passes
+// of nvcc and of g++ run one after another, so for them it is the peak of the tree. For a script
+// that runs four compilers it is not.
 func peak(rusage int64) int64 {
-	if !beyond(rusage, earlierPeak.Load()) { // as for most: asking the kernel costs as much as a small file
+	// for most processes this saves a query to the kernel, which costs as much as a small file
+	if !beyond(rusage, earlierPeak.Load()) {
 		return 0
 	}
 	own := ownPeak()
@@ -30,15 +31,15 @@ func peak(rusage int64) int64 {
 	return rusage
 }
 
-// earlierPeak is what ownPeak was when it was last asked for; it never falls.
+// earlierPeak is the last result of ownPeak; it never falls.
 var earlierPeak atomic.Int64
 
-// beyond reports more memory than that of this process. The kernel's counters are not exact to the
-// page.
+// beyond reports whether rusage is more than the memory of this process. The kernel's counters are
+// not exact to the page.
 func beyond(rusage, own int64) bool { return rusage > own+own/16 }
 
-// ownPeak is the peak of this process's memory. Rusage would not do: there it is that of whoever
-// started kbuild, if larger.
+// ownPeak returns the peak of this process's memory. Rusage would not do: it has the peak of the
+// process that started kbuild, if that is larger.
 func ownPeak() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

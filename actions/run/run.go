@@ -1,5 +1,5 @@
-// Package run starts one process and gives back what it said and what it cost; it chooses a
-// command's environment and locks a build tree. It knows nothing of graphs or keys.
+// Package run starts one process and returns its output and its cost. It chooses a command's
+// environment and locks a build tree. It knows nothing of graphs or keys.
 package run
 
 import (
@@ -20,35 +20,39 @@ type Command struct {
 	Argv []string
 	Dir  string
 	Env  []string // complete
-	// Grace is how long a process group may take to end after SIGTERM before SIGKILL, and how long
-	// what it left in the background may hold its output open; 0 is 5 seconds.
+	// Grace is how long a process group may take to end after SIGTERM before SIGKILL. It is also
+	// how long background processes may hold the output open. 0 means 5 seconds.
 	Grace time.Duration
-	// Stdout gets standard output by itself; nil is among Result.Output.
+	// Stdout receives standard output by itself; if it is nil, standard output is part of
+	// Result.Output.
 	Stdout *os.File
-	// MaxOutput is how much of what it says is kept, in bytes; 0 is DefaultOutput.
+	// MaxOutput is how much of the output is kept, in bytes; 0 means DefaultOutput.
 	MaxOutput int
 
-	wait func(time.Duration) // between tries to start a file that is busy; nil is time.Sleep
+	// waits between tries to start a file that is busy; nil means time.Sleep
+	wait func(time.Duration)
 }
 
-// Result is how a process ended.
+// Result describes how a process ended.
 type Result struct {
-	Output          []byte // standard output and error, in the order written
-	LeftOut         int64  // bytes in the middle of it that were more than is kept; a line in Output says so
-	ExitCode        int    // -1 if it was ended by a signal
+	Output []byte // standard output and error, in the order written
+	// bytes that are left out of the middle of Output, where a line reports them
+	LeftOut         int64
+	ExitCode        int // -1 if a signal ended it
 	Signal          syscall.Signal
 	Elapsed         time.Duration
 	UserCPU, SysCPU time.Duration // of the process and the children it waited for
-	MaxRSS          int64         // bytes, of the largest process among them; 0 if it cannot be told, see peak
-	OOM             bool          // it or a child was ended by SIGKILL that we did not send: most likely for memory
-	NoMemory        bool          // it or a child said that it got no memory
-	Killed          bool          // it or a child was ended by a signal
-	Worker          string        // the other machine that it ran on; "" is this one
+	// bytes, of the largest process among them; 0 if it is not known, see peak
+	MaxRSS   int64
+	OOM      bool   // a SIGKILL that we did not send ended it or a child: most likely for memory
+	NoMemory bool   // it or a child printed that it got no memory
+	Killed   bool   // a signal ended it or a child
+	Worker   string // the remote worker that it ran on; "" if it ran locally
 }
 
-// Run starts c in a process group of its own and waits for it. A process that ends with a status
-// other than 0 is no error. If ctx is cancelled the whole group is ended, and the error is ctx's.
-// The process dies with this one, see EndOrphans.
+// Run starts c in a process group of its own and waits for it. A process that exits with a status
+// other than 0 is not an error. If ctx is cancelled, Run ends the whole group and returns ctx's
+// error. The process dies with this one, see EndOrphans.
 func Run(ctx context.Context, c Command) (Result, error) {
 	if len(c.Argv) == 0 {
 		panic("BUG: a command without arguments")
@@ -69,7 +73,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	err = cmd.Wait()
 	res := Result{Elapsed: time.Since(start)}
 	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever of the group is left
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the rest of the group
 	}
 	res.Output, res.LeftOut = out.bytes()
 	res.account(cmd.ProcessState)
@@ -83,9 +87,9 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	return res, fmt.Errorf("waiting for %s: %w", c.Argv[0], err)
 }
 
-// start starts the process. A program that was just written may be busy for a moment: when this
-// process forks, the child holds every open file until it executes, so also a program that another
-// goroutine is writing (golang.org/issue/22315).
+// start starts the process. A program that was just written may be busy for a moment. When this
+// process forks, the child holds every open file until it executes a program, even a program that
+// another goroutine is writing (golang.org/issue/22315).
 func (c *Command) start(ctx context.Context, path string, out *output) (*exec.Cmd, error) {
 	wait := c.wait
 	if wait == nil {
@@ -116,7 +120,7 @@ func (c *Command) prepare(ctx context.Context, path string, out *output) *exec.C
 	return cmd
 }
 
-// explain says in words why a process did not start.
+// explain returns an error that explains why a process did not start.
 func (c *Command) explain(err error) error {
 	name := c.Argv[0]
 	switch {
@@ -152,7 +156,8 @@ func (r *Result) account(s *os.ProcessState) {
 	r.judge()
 }
 
-// judge tells from how a process ended, and what it said, whether it was ended.
+// judge decides from the status and the output of a process whether a signal or a lack of memory
+// ended it.
 func (r *Result) judge() {
 	bad := r.ExitCode > 0
 	r.OOM = r.Signal == syscall.SIGKILL || r.ExitCode == 128+int(syscall.SIGKILL) || bad && childKilled().Match(r.Output)
@@ -160,24 +165,26 @@ func (r *Result) judge() {
 	r.Killed = r.OOM || r.Signal != 0 || r.ExitCode > 128 && r.ExitCode <= 128+lastSignal || bad && childEnded().Match(r.Output)
 }
 
-// lastSignal is the highest number of a signal: a shell, and nvcc 11.8, which says nothing, exit
-// with 128 and the number of what ended their child. nvlink's own 255 is none.
+// lastSignal is the highest number of a signal. A shell, and nvcc 11.8, which prints nothing, exit
+// with 128 and the number of the signal that ended their child. nvlink's own 255 is not such a
+// status.
 const lastSignal = 64
 
-// What drivers say of a sub-process that a signal ended: gcc of a compiler, gcc of the linker, nvcc
-// and nvlink, hipcc, clang. They exit with a status of their own then.
+// childKilled and childEnded match what drivers print about a sub-process that a signal ended: gcc
+// of a compiler, gcc of the linker, nvcc and nvlink, hipcc, clang. They exit with a status of their
+// own then.
 var (
 	childKilled = expression(`Killed signal terminated program|terminated with signal 9 |(?:died due to|child died with) signal 9\b|unable to execute command: Killed`)
 	childEnded  = expression(`signal terminated program|terminated with signal \d|(?:died due to|child died with) signal \d|command failed due to signal|unable to execute command: `)
 )
 
-// saysNoMemory finds the words in which tools end that got no memory: EDG's front ends (cicc,
-// cudafe++), gcc, LLVM's, GNU ld's, ptxas and nvlink, whatever is written in C++, and who cannot
-// start a process. (Tried with ulimit -v, but for ld.)
+// saysNoMemory matches the messages of tools that got no memory: EDG's front ends (cicc, cudafe++),
+// gcc, LLVM's, GNU ld's, ptxas and nvlink, programs in C++, and programs that cannot start a
+// process. (Tried with ulimit -v, but for ld.)
 var saysNoMemory = expression(`catastrophic error: out of memory|: out of memory allocating \d+ bytes|(?m:^virtual memory exhausted)|LLVM ERROR: out of memory` +
 	`|: memory exhausted|fatal\s+: Memory allocation failure|heap memory may be exhausted|instance of 'std::bad_alloc'|(?m:: Cannot allocate memory$)`)
 
-// expression is compiled when it is first needed: after a failure.
+// expression compiles text when it is first needed: after a failure.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -11,23 +11,23 @@ import (
 
 // Tools get a short TMPDIR, whatever the path of the build tree is: nvlink 11.8 dies of one with 54
 // characters, and a socket has room for 108. It is a symbolic link to the folder in the build tree,
-// where there is room, in a folder of the system that nobody else can enter or foresee. So a
-// process that was left behind is known by it, see EndOrphans. The folder notes where the link is,
-// so that whoever clears it away removes both.
+// which has enough space. The link is in a folder of the system that no other user can enter or
+// foresee. So it identifies a process that was left behind, see EndOrphans. A note in the folder
+// names the link, so that a process that removes the folder removes both.
 
-// shortNote is the file that tells the folder of the link.
+// shortNote is the file that names the folder of the link.
 const shortNote = "short"
 
-// maxBase is how long the path of the system's folder may be: with "/kb-1234567890/t/123456" it
-// stays below 50.
+// maxBase is the maximal length of the path of the system's folder: with "/kb-1234567890/t/123456"
+// it stays below 50.
 const maxBase = 24
 
-// plainBase is a folder that means the same in every folder and to the shells of nvcc, which expand
-// $ and run what is in backquotes.
+// plainBase matches an absolute folder without characters that the shells of nvcc expand or run,
+// such as $ and backquotes.
 var plainBase = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9._/-]*$`) })
 
-// ShortTemp gives the absolute folder dir a short name for this run, "" if nothing can be written
-// where one would be.
+// ShortTemp returns a short name of the absolute folder dir for this run, or "" if it can write no
+// link.
 func ShortTemp(dir string) string {
 	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm"} {
 		if len(base) > maxBase || !plainBase().MatchString(base) {
@@ -48,20 +48,20 @@ func ShortTemp(dir string) string {
 }
 
 // RemoveTemp removes a folder for temporary files with all that is in it, and its short name. short
-// is the name of this run, which may have lost the folder: the user removes build trees at any
-// time.
+// is the name of this run. The folder with the note may be gone: the user removes build trees at
+// any time.
 func RemoveTemp(dir, short string) error {
 	note, _ := os.ReadFile(filepath.Join(dir, shortNote))
 	for _, private := range []string{string(note), filepath.Dir(short)} {
 		if isShort(private) {
 			os.Remove(filepath.Join(private, "t"))
-			os.Remove(private) // not if it holds anything else
+			os.Remove(private) // fails if it holds anything else
 		}
 	}
 	return os.RemoveAll(dir)
 }
 
-// isShort tells a folder that ShortTemp has made. The note may be damaged.
+// isShort reports whether ShortTemp has created a folder. The note may be damaged.
 func isShort(private string) bool {
 	if !filepath.IsAbs(private) || !strings.HasPrefix(filepath.Base(private), "kb-") {
 		return false

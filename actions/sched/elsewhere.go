@@ -6,15 +6,17 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Other machines are there for what this one has no slot for: whoever finds a slot here takes it,
-// and the best of those that do not, and may, run elsewhere. While something waits that perhaps
-// only this machine can do, what others can goes there first. At the end of a build, or where all
-// waits for one action, a slot here is free while actions run elsewhere. It is given to the best of
-// those, which then runs in both places until one has ended. So a build with other machines takes
-// no longer than one without, whatever they do; but for one that waits elsewhere while less
-// important actions run here, which is why it has a right to a slot before them once it is overdue.
+// Remote workers are for actions that find no local slot. The best queued action takes a local
+// slot, and the best of those that find none, and may, run remotely. While an action waits that
+// perhaps can run only locally, others go to remote workers first. At the end of a build, or if all
+// actions wait for one, a local slot is free while actions run remotely. It is given to the best of
+// those, which then runs in both places until one run has ended.
+//
+// So a build with remote execution takes no longer than one without, whatever the remote workers
+// do. The exception is an action that waits for a remote worker while less important actions run
+// locally. Once it is overdue, it has a right to a local slot before them.
 
-// startElsewhere sends queued actions to other machines, best first.
+// startElsewhere sends queued actions to remote workers, best first.
 func (l *loop) startElsewhere() {
 	for from := int32(0); l.distributor != nil && l.ports.count > 0 && l.away.count < l.opts.Elsewhere && l.distributor.Open(); {
 		rank, ok := l.ports.first(from, all)
@@ -26,7 +28,7 @@ func (l *loop) startElsewhere() {
 			continue
 		}
 		n := &l.nodes[i]
-		n.portable, n.place = false, elsewhere // if it is lost, it runs here
+		n.portable, n.place = false, elsewhere // if the remote run is lost, it runs locally
 		l.ports.take(rank)
 		l.set(i, running)
 		l.tellStarted(i)
@@ -43,7 +45,7 @@ func (l *loop) executeElsewhere(i int32, a *graph.Action, here <-chan struct{}) 
 	e.result = l.distributor.ExecuteElsewhere(l.ctx, a, here)
 }
 
-// watch has the loop told when node i is overdue.
+// watch notifies the loop when node i is overdue.
 func (l *loop) watch(i int32, a *graph.Action) {
 	if l.opts.Overdue == nil {
 		return
@@ -63,15 +65,15 @@ func (l *loop) watch(i int32, a *graph.Action) {
 	}()
 }
 
-// isOverdue notes that node i has been elsewhere for too long, if it still is.
+// isOverdue marks node i as overdue if it still runs only remotely.
 func (l *loop) isOverdue(i int32) {
 	if n := &l.nodes[i]; n.state == running && n.place == elsewhere && !l.late.has(n.rank) {
 		l.late.put(n.rank, n.memory)
 	}
 }
 
-// joinLate gives a slot to an overdue action that is better than all that wait for one. ok is false
-// if there is none.
+// joinLate gives a local slot to an overdue action that is better than all that wait for one. ok is
+// false if there is none.
 func (l *loop) joinLate() (ok bool) {
 	if l.late.count == 0 {
 		return false
@@ -83,7 +85,7 @@ func (l *loop) joinLate() (ok bool) {
 	return l.join(l.byRank[rank])
 }
 
-// race gives slots that nothing else can use to actions that run elsewhere.
+// race gives local slots that no queued action can use to actions that run remotely.
 func (l *loop) race() {
 	for l.mayRace() && !l.overloaded() {
 		rank, ok := l.away.first(0, l.room())
@@ -97,7 +99,7 @@ func (l *loop) mayRace() bool {
 	return l.away.count > 0 && l.queued.count+len(l.alone)+l.count[checking] == 0 && l.local() < l.opts.Jobs
 }
 
-// join has node i run here too.
+// join makes node i run locally too.
 func (l *loop) join(i int32) bool {
 	if !l.granted(i) {
 		return false
@@ -113,11 +115,11 @@ func (l *loop) joinNow(i int32) {
 	delete(l.raced, i)
 }
 
-// vacate frees what the running node i takes of the world, but for what set counts.
+// vacate frees what the running node i holds, except what set counts.
 func (l *loop) vacate(i int32) {
 	n := &l.nodes[i]
 	if n.place == elsewhere {
-		close(l.raced[i]) // nobody is told of it any more
+		close(l.raced[i]) // stops the timer of watch
 		delete(l.raced, i)
 		return
 	}

@@ -6,20 +6,20 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// leases is the run's dealing with a broker. It asks for one lease at a time, for the action that
-// is to start next, which starts as soon as it comes: it may not be the best any more, but a lease
-// that is given back for a better one loses its place in the line. Meanwhile nothing else starts
-// here.
+// leases manages the run's requests to a broker. It requests one lease at a time, for the action
+// that is to start next, which starts as soon as the lease arrives. By then it may not be the best
+// action any more. But a lease that is given back for a better action loses its place in the line.
+// While a request is out, nothing else starts locally.
 //
-// Make's token comes first and is held while the lease is waited for. The other way round a run
-// with a lease would wait for jobs of make, and those may be runs that wait for a lease. So who
-// holds a lease waits for nothing but its command. Other jobs of make lack the token meanwhile, but
-// the processors are taken.
+// The run acquires make's token first, and holds it while it waits for the lease. In the other
+// order, a run with a lease would wait for jobs of make, and those may be runs that wait for a
+// lease. So a run that holds a lease waits only for its command. Other jobs of make lack the token
+// in the meantime, but the processors are busy.
 type leases struct {
 	broker  Broker
-	node    int32 // what the request that is out is for, or nobody
+	node    int32 // the node that the pending request is for, or nobody
 	cancel  context.CancelFunc
-	unasked bool // the request out is not wanted any more
+	unasked bool // the pending request is not wanted any more
 	arrived chan leaseAnswer
 }
 
@@ -28,8 +28,8 @@ type leaseAnswer struct {
 	err   error
 }
 
-// granted reports that node i may run here now: it has what make and the broker must give.
-// Otherwise it is asked for, unless something is already.
+// granted reports whether node i may run locally now, because it has what make and the broker must
+// give. Otherwise it requests that, unless a request is pending.
 func (l *loop) granted(i int32) bool {
 	n := &l.nodes[i]
 	if l.leases.node != nobody || !l.tokens.take(l.ctx, n) {
@@ -42,8 +42,8 @@ func (l *loop) granted(i int32) bool {
 	return false
 }
 
-// expected is the memory to ask a broker for. What runs alone because memory was short asks for
-// all, so that it is alone on the machine.
+// expected returns the memory to request from a broker. An action that runs alone because memory
+// was short requests all, so that it is alone on the machine.
 func (l *loop) expected(n *node) int64 {
 	switch {
 	case n.alone:
@@ -64,8 +64,8 @@ func (t *leases) ask(ctx context.Context, i int32, a *graph.Action, memory int64
 	}()
 }
 
-// unaskLease withdraws a request that nobody wants any more, or that something else wants more. Its
-// answer still comes, and may still be a lease.
+// unaskLease withdraws a request that its action does not need any more, or that another action
+// needs more. The answer still comes, and may still be a lease.
 func (l *loop) unaskLease() {
 	t := &l.leases
 	if t.node == nobody || t.unasked {
@@ -84,7 +84,7 @@ func (l *loop) unaskLease() {
 	t.cancel()
 }
 
-// leased takes the answer of the broker: the action it was asked for runs, or, if it may not any
+// leased handles the answer of the broker. The action of the request runs or, if it may not run any
 // more, gives all back.
 func (l *loop) leased(a leaseAnswer) {
 	t := &l.leases
@@ -94,7 +94,7 @@ func (l *loop) leased(a leaseAnswer) {
 	t.cancel()
 	if a.err != nil {
 		if !t.unasked && l.ctx.Err() == nil {
-			t.broker = nil // it does not work
+			t.broker = nil // the broker does not work
 		}
 		l.tokens.free(n)
 		return
@@ -113,7 +113,7 @@ func (l *loop) leased(a leaseAnswer) {
 	}
 }
 
-// free gives back what granted has taken for n.
+// free gives back what granted has acquired for n.
 func (l *loop) free(n *node) {
 	if n.lease != nil {
 		n.lease.Release()

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// loadInterval is how long a run that is held back by the load waits before it looks again, if
-// nothing ends before.
+// loadInterval is how long a run that the load holds back waits before it checks again, if nothing
+// ends before.
 const loadInterval = time.Second
 
-// overloaded reports that the load forbids another process. One may always run.
+// overloaded reports whether the load forbids another process. One may always run.
 //
-// The average follows what happens by a minute: asked alone it lets a build start everything it has
-// at once (ninja reached a load of 562 where make stayed at 132). So the processes of this run
-// count as load from the moment they start, and the average speaks for everybody else's.
+// The average lags by a minute. By itself it lets a build start everything it has at the same
+// moment (ninja reached a load of 562 where make stayed at 132). So the processes of this run count
+// as load from the moment they start, and the average stands for all other processes.
 func (l *loop) overloaded() bool {
 	if l.opts.MaxLoad <= 0 || l.count[running] == 0 {
 		return false
@@ -29,7 +29,7 @@ func (l *loop) overloaded() bool {
 	return true
 }
 
-// systemLoad is the 1-minute load average; 0 where the system does not tell.
+// systemLoad returns the 1-minute load average, or 0 if it is not known.
 func systemLoad() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -1,21 +1,22 @@
 package sched
 
-// Memory is planned like job slots: what the running actions are expected to need together, each at
-// its peak, never exceeds the budget. One that is expected to need more than the whole budget runs
-// alone; to refuse it would fail a build that may well succeed.
+// Memory is planned like job slots: the expected peaks of the running actions together never exceed
+// the budget. An action that is expected to need more than the whole budget runs alone. To refuse
+// it would fail a build that may well succeed.
 //
-// Who does not fit lets others pass, or a machine would idle while one link waits for another; but
-// not all others, or small ones would take each byte that is given back and a large one would wait
-// for the end of the build. So memory is held for the best queued action that does not fit. Of
-// those behind it, only as many may start as can go on running beside it: together they take no
-// more than the budget less its need. It starts at the latest when all that ran when the hold began
-// has ended, whatever the passers do, and however wrong the expected times are: none is used here.
-// (Batch schedulers call this backfilling, and use them.) Its place in its pool is held as well.
+// An action that does not fit lets others pass, or a machine would idle while one link waits for
+// another. But it does not let all others pass. Small ones would take each byte that is given back,
+// and a large one would wait for the end of the build. So memory is held for the best queued action
+// that does not fit. Of the actions behind it, only as many may start as can go on running beside
+// it: together they take no more than the budget less its need. It starts at the latest when all
+// that ran when the hold began has ended. That holds whatever passes it, and however wrong the
+// expected times are: none is used here. (Batch schedulers call this backfilling, and use them.)
+// Its place in its pool is held as well.
 //
-// A better action that is queued later starts if it fits, and else takes over the hold. So what
-// waits longest is what the end of the build depends on least.
+// A better action that is queued later starts if it fits, and else takes over the hold. So the end
+// of the build depends least on the action that waits longest.
 
-// next is the queued action to start now. ok is false if none may.
+// next returns the queued action to start now. ok is false if none may start.
 func (c *core) next() (i int32, ok bool) {
 	best, ok := c.placed(0, all)
 	if !ok {
@@ -29,16 +30,16 @@ func (c *core) next() (i int32, ok bool) {
 	return c.placed(c.nodes[best].rank+1, min(c.room(), beside))
 }
 
-// room is how much memory one more action may need.
+// room returns how much memory one more action may need.
 func (c *core) room() int64 {
 	if c.memory == 0 {
 		return all
 	}
-	return max(0, c.budget-c.memory) // one that needs more than all may be running
+	return max(0, c.budget-c.memory) // an action that needs more than the budget may be running
 }
 
-// placed is the best queued node, from a rank on, that needs at most room and has a place in its
-// pool.
+// placed returns the best queued node, from a rank on, that needs at most room and has a place in
+// its pool.
 func (c *core) placed(from int32, room int64) (i int32, ok bool) {
 	for rank, ok := c.queued.first(from, room); ok; rank, ok = c.queued.first(rank+1, room) {
 		if i := c.byRank[rank]; !c.poolFull(i) {
@@ -62,7 +63,7 @@ func (c *core) poolFull(i int32) bool {
 	return taken >= depth
 }
 
-// hold holds memory for queued node i, and no longer for another.
+// hold holds memory for queued node i, and no longer for another one.
 func (c *core) hold(i int32) {
 	if c.held != i {
 		c.held, c.passing = i, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// newCore makes the nodes of a run: want with everything it needs, with edges and priorities. In a
-// sealed graph what an action needs stands before it.
+// newCore builds the nodes of a run: want with everything it needs, with edges and priorities. In a
+// sealed graph the dependencies of an action come before it.
 func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error) {
 	for _, id := range want {
 		if id < 0 || int(id) >= len(g.Actions) {
@@ -20,7 +20,7 @@ func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error)
 	ids := g.Closure(want)
 	c := &core{nodes: make([]node, 0, len(ids)), pools: map[string]int{}, depths: opts.Pools, budget: opts.Budget, held: nobody, distributed: opts.Elsewhere > 0}
 	at := make([]int32, len(g.Actions)) // position of each action in nodes
-	users := make([]int32, len(ids))    // how many need each node
+	users := make([]int32, len(ids))    // how many nodes need each node
 	edges := 0
 	for i, id := range ids {
 		at[id] = int32(i)
@@ -46,7 +46,7 @@ func newCore(g *graph.Graph, want []graph.ActionID, opts Options) (*core, error)
 	return c, nil
 }
 
-// need is what a is expected to take of the budget.
+// need returns how much of the budget a is expected to take.
 func (o *Options) need(a *graph.Action) int64 {
 	if o.Budget <= 0 || o.Memory == nil {
 		return 0
@@ -54,7 +54,7 @@ func (o *Options) need(a *graph.Action) int64 {
 	return min(max(0, o.Memory(a)), all)
 }
 
-// rank puts the nodes in the order in which they start, as far as they may.
+// rank sorts the nodes in the order in which they start, as far as they may.
 func (c *core) rank() {
 	c.byRank = make([]int32, len(c.nodes))
 	for i := range c.byRank {
@@ -73,8 +73,8 @@ func (c *core) rank() {
 	}
 }
 
-// prioritise gives each node the cost of the most expensive path from it to an end, itself
-// included: what is started late of that path makes the whole build late.
+// prioritise sets the priority of each node to the cost of the most expensive path from it to an
+// end, itself included. A late start on that path makes the whole build late.
 func (c *core) prioritise(cost func(*graph.Action) time.Duration) {
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		n := &c.nodes[i]

@@ -2,9 +2,9 @@ package sched
 
 import "math"
 
-// queue holds nodes by rank, each with the memory it needs, and finds the best of those that need
-// no more than there is: with 100,000 compiles queued behind a link, all of them too large, it must
-// not look at each whenever a process ends.
+// queue holds nodes by rank, each with the memory it needs, and finds the best node that needs no
+// more than a limit. With 100,000 compiles queued behind a link, all of them too large, it must not
+// check each whenever a process ends.
 //
 // It is a binary tree in an array. Leaves are ranks, and each inner node has the least need below
 // it.
@@ -19,7 +19,7 @@ const absent = math.MaxInt64
 // all is room for everything.
 const all = absent - 1
 
-// newQueue makes a queue for ranks below n.
+// newQueue returns an empty queue for ranks below n.
 func newQueue(n int) queue {
 	leaves := 1
 	for leaves < n {
@@ -52,14 +52,14 @@ func (q *queue) set(rank int32, need int64) {
 	}
 }
 
-// first is the best rank, from one on, that needs at most room. ok is false if none does.
+// first returns the best rank, from one on, that needs at most room. ok is false if there is none.
 func (q *queue) first(from int32, room int64) (rank int32, ok bool) {
 	leaves := len(q.least) / 2
 	k := leaves + int(from)
 	if k == len(q.least) {
 		return 0, false
 	}
-	for q.least[k] > room { // on to the next subtree to the right, as large as may be
+	for q.least[k] > room { // go to the next subtree to the right, as large as possible
 		for k++; k%2 == 0; k /= 2 {
 		}
 		if k == 1 {

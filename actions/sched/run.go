@@ -10,14 +10,14 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// Run builds want and everything it needs. g is sealed. The error is about an id that is none;
-// failures of actions are in the summary and went to o.
+// Run builds want and everything it needs. g is sealed. The error reports an invalid ID; failures
+// of actions are in the summary and were reported to o.
 //
 // One goroutine, the caller's, owns all state. Checks, commands and the waits for a jobserver token
-// and a lease run in goroutines of their own and report to it by channel, so the state needs no
-// lock and o is called in order. When ctx is cancelled nothing new starts, those at work see ctx,
-// and Run returns when the last of them has. No token of opts.Jobserver and no lease of opts.Broker
-// is held when Run returns.
+// and a lease run in goroutines of their own and report to it by channel. So the state needs no
+// lock and o is called in order. When ctx is cancelled nothing new starts, running checks and
+// commands see ctx, and Run returns when the last of them has returned. No token of opts.Jobserver
+// and no lease of opts.Broker is held when Run returns.
 func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Options, r Runner, o Observer) (Summary, error) {
 	distributor, ok := r.(Distributor)
 	if !ok {
@@ -41,7 +41,7 @@ func Run(ctx context.Context, g *graph.Graph, want []graph.ActionID, opts Option
 		l.distributor, l.raced, l.overdue = distributor, map[int32]chan struct{}{}, make(chan int32, 64)
 	}
 	if l.maxChecks <= 0 {
-		l.maxChecks = max(4, runtime.GOMAXPROCS(0)) // more than there are processors helps a little
+		l.maxChecks = max(4, runtime.GOMAXPROCS(0)) // more checks than processors help a little
 	}
 	if l.opts.Load == nil {
 		l.opts.Load = systemLoad
@@ -74,16 +74,17 @@ type loop struct {
 	runner    Runner
 	observer  Observer
 	events    chan event
-	maxChecks int // at once
+	maxChecks int // limit of concurrent checks
 
-	distributor Distributor             // nil where nothing runs elsewhere
-	raced       map[int32]chan struct{} // of nodes that run elsewhere: closed when they have a slot here too
-	overdue     chan int32              // nodes that run elsewhere for too long
+	distributor Distributor // nil if nothing runs remotely
+	// by node that runs remotely: closed when it has a local slot too
+	raced   map[int32]chan struct{}
+	overdue chan int32 // nodes that have run remotely for too long
 
-	solo int32 // runs here, and began when nothing else did; or nobody
+	solo int32 // node that runs locally, and started when no other did; or nobody
 
 	failures    int
-	broken      map[*graph.Driver]bool // commands of which a pass failed
+	broken      map[*graph.Driver]bool // commands with a failed pass
 	stopping    bool                   // start nothing more
 	interrupted bool
 	crash       any
@@ -91,9 +92,8 @@ type loop struct {
 	statuses    map[Status]int
 }
 
-// run is the core loop. Whenever nothing is at work and nothing is asked for, the slots are all
-// free, so start could have started what is queued: there is nothing left to start, or stopping is
-// set.
+// run is the core loop. If nothing runs and no request is pending, all slots are free, so start
+// could have started what is queued. Then there is nothing left to start, or stopping is set.
 func (l *loop) run() {
 	cancelled := l.ctx.Done()
 	var opened <-chan struct{}
@@ -129,7 +129,7 @@ func (l *loop) run() {
 	l.skipRest()
 }
 
-// drain takes what else has ended by now, so that the best of all that is queued starts next.
+// drain handles what else has ended by now, so that the best of all that is queued starts next.
 func (l *loop) drain() {
 	for {
 		select {
@@ -141,7 +141,7 @@ func (l *loop) drain() {
 	}
 }
 
-// start begins whatever may begin now.
+// start starts whatever may start now.
 func (l *loop) start() {
 	if l.ctx.Err() != nil {
 		l.interrupted, l.stopping = true, true
@@ -176,7 +176,7 @@ func (l *loop) startChecks() {
 	}
 }
 
-// check runs in a goroutine of its own, as does execute. A panic of the runner is taken to the
+// check runs in a goroutine of its own, as does execute. A panic of the runner is passed to the
 // loop, which stops the others first: a dead process could give no token back and end no compiler.
 func (l *loop) check(i int32, a *graph.Action) {
 	e := event{node: i}
@@ -212,9 +212,9 @@ func (l *loop) startCommands() {
 	}
 }
 
-// startAlone starts what must run alone when there is nothing else to start: all that is left needs
-// it, or another like it. So the processors are not idle until then, and nothing can start beside
-// it.
+// startAlone starts an action that must run alone, when nothing else can start: all other actions
+// need it, or another one like it. So the processors are not idle until then, and nothing can start
+// beside it.
 func (l *loop) startAlone() {
 	if len(l.alone) == 0 || l.count[running]+l.count[checking]+l.queued.count > 0 || !l.granted(l.alone[0]) {
 		return
@@ -222,7 +222,7 @@ func (l *loop) startAlone() {
 	l.begin(l.alone[0])
 }
 
-// tellStarted tells the observer, once: what is lost elsewhere starts again.
+// tellStarted notifies the observer, once: an action that is lost remotely starts again.
 func (l *loop) tellStarted(i int32) {
 	if n := &l.nodes[i]; !n.started {
 		n.started = true
@@ -230,7 +230,7 @@ func (l *loop) tellStarted(i int32) {
 	}
 }
 
-// begin runs node i here.
+// begin runs node i locally.
 func (l *loop) begin(i int32) {
 	l.beside(i)
 	l.nodes[i].place = here
@@ -238,7 +238,7 @@ func (l *loop) begin(i int32) {
 	go l.execute(i, l.nodes[i].action)
 }
 
-// beside notes that node i begins to run here.
+// beside records that node i starts to run locally, beside the nodes that run already.
 func (l *loop) beside(i int32) {
 	if l.local() == 0 {
 		l.solo = i
@@ -250,7 +250,7 @@ func (l *loop) beside(i int32) {
 	}
 }
 
-// handle takes the end of a check or of a command.
+// handle handles the end of a check or of a command.
 func (l *loop) handle(e event) {
 	n := &l.nodes[e.node]
 	if n.state == running {
@@ -286,7 +286,7 @@ func (l *loop) handle(e event) {
 	l.finish(e.node, e.result)
 }
 
-// finish ends node i as its result says.
+// finish ends node i with the status of its result.
 func (l *loop) finish(i int32, r Result) {
 	switch r.Status {
 	case Ran, Cached, UpToDate:
@@ -305,9 +305,9 @@ func (l *loop) finish(i int32, r Result) {
 	}
 }
 
-// fail skips what needs node i, and the other passes of its command that have not begun: they would
-// say the same, as a compiler that is not taken apart stops at the first. After too many failures
-// it stops the run; a command counts once, however many of its passes fail.
+// fail skips what needs node i, and the other passes of its command that have not begun. Those
+// would print the same errors, and an unsplit compiler stops at the first. After too many failures
+// it stops the run. A command counts once, however many of its passes fail.
 func (l *loop) fail(i int32) {
 	l.skipUsers(i)
 	d := l.nodes[i].action.Work.Driver
@@ -344,7 +344,7 @@ func (l *loop) skipUsers(i int32) {
 	}
 }
 
-// skipRest accounts for what was never started.
+// skipRest skips what was never started.
 func (l *loop) skipRest() {
 	for i := range l.nodes {
 		switch l.nodes[i].state {

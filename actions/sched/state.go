@@ -7,18 +7,18 @@ import (
 	"github.com/kbuild-dev/kbuild/graph"
 )
 
-// state of an action. Every change goes through core.set, which alone keeps the counters, the
-// queues and the occupancy of pools true. (After n2's BuildStates, where the same rule replaced the
-// set of half-agreeing flags that ninja keeps on edges.)
+// state is the state of an action. Every change goes through core.set, which alone updates the
+// counters, the queues and the occupancy of pools. (After n2's BuildStates, where the same rule
+// replaced the set of half-agreeing flags that ninja keeps on edges.)
 type state uint8
 
 const (
 	unwanted state = iota // before the run
 	waiting               // something it needs has not ended
 	ready                 // may be checked
-	checking              // Runner.Check is at work
+	checking              // Runner.Check runs
 	queued                // must run, waits for a slot
-	running               // Runner.Execute is at work, holds a slot
+	running               // Runner.Execute runs, holds a slot
 	done                  // ended well
 	failed                // ended badly
 	skipped               // never tried, or stopped
@@ -36,7 +36,8 @@ var legal = [numStates][numStates]bool{
 	ready:    {checking: true, skipped: true},
 	checking: {queued: true, done: true, failed: true, skipped: true},
 	queued:   {running: true, skipped: true},
-	running:  {done: true, failed: true, skipped: true, queued: true}, // queued again: once, to run alone
+	// queued again: to run alone, or locally after a lost remote run
+	running: {done: true, failed: true, skipped: true, queued: true},
 }
 
 // node is an action in a run.
@@ -44,51 +45,51 @@ type node struct {
 	action   *graph.Action
 	users    []int32 // positions of the nodes that need this one
 	priority int64   // cost of the most expensive path from here to an end
-	memory   int64   // bytes it is expected to need while it runs
+	memory   int64   // bytes that it is expected to need while it runs
 	rank     int32   // 0 is the best: highest priority first, then lowest ActionID
-	holds    int32   // how many there had been when it started, see core.hold
-	blockers int32   // what it needs that has not ended well
-	beside   bool    // another ran while it did
-	alone    bool    // memory was short: it runs once more, with nothing beside it
+	holds    int32   // core.holds when it started
+	blockers int32   // number of dependencies that have not ended well
+	beside   bool    // another node ran concurrently
+	alone    bool    // memory was short: it is retried with nothing beside it
 	state    state
 	place    place
-	portable bool // may run elsewhere
-	started  bool // the observer knows
-	poisoned bool // needs something that failed
+	portable bool // may run remotely
+	started  bool // the observer was notified
+	poisoned bool // needs an action that failed
 	token    byte // of the jobserver, while running
 	hasToken bool
 	lease    Lease // of the broker, while running
 }
 
-// place is where a running action is.
+// place is where a running action runs.
 type place uint8
 
 const (
-	here      place = iota // in a slot of this machine
-	elsewhere              // on another machine
-	both                   // on another machine, and with a slot of this one
+	here      place = iota // in a local slot
+	elsewhere              // on a remote worker
+	both                   // on a remote worker, and in a local slot
 )
 
-// core is the state machine: which action is where, and the views that follow from it. It starts
+// core is the state machine: the state of each action, and the views that follow from it. It starts
 // nothing itself.
 type core struct {
 	nodes  []node
 	byRank []int32
-	depths map[string]int // of pools; 0 is no bound
-	budget int64          // bytes for all that runs; 0 is no bound
+	depths map[string]int // of pools; 0 means no limit
+	budget int64          // bytes for all that runs; 0 means no limit
 
-	distributed bool // actions may run elsewhere
+	distributed bool // actions may run remotely
 
 	count   [numStates]int
 	pools   map[string]int // running, by pool
-	memory  int64          // expected of what runs
+	memory  int64          // expected need of what runs locally
 	held    int32          // the queued node that memory is held for, or nobody
 	holds   int32          // how many times memory was held
-	passing int64          // expected of what runs and started since the last of them began
+	passing int64          // expected need of what runs and started since the last hold began
 	ready   queue          // the nodes in state ready
-	queued  queue          // the nodes in state queued, but for those in alone
-	ports   queue          // those in queued that may run elsewhere
-	away    queue          // the nodes that run elsewhere, and not here too
+	queued  queue          // the nodes in state queued, except those in alone
+	ports   queue          // those in queued that may run remotely
+	away    queue          // the nodes that run only remotely
 	late    queue          // those in away that are overdue
 	alone   []int32        // the nodes in state queued that run alone, oldest first
 }
@@ -137,7 +138,7 @@ func (c *core) set(i int32, to state) {
 	}
 }
 
-// unqueue takes node i out of the queue that it waits in.
+// unqueue removes node i from the queue that it waits in.
 func (c *core) unqueue(i int32) {
 	if c.nodes[i].alone {
 		c.alone = slices.DeleteFunc(c.alone, func(k int32) bool { return k == i })
@@ -152,8 +153,8 @@ func (c *core) unqueue(i int32) {
 	}
 }
 
-// enter gives n what it takes where it runs, and leave takes it back. A pool bounds all machines
-// together.
+// enter gives n what it takes where it runs, and leave takes it back. A pool limits local and
+// remote actions together.
 func (c *core) enter(n *node) {
 	c.pool(n, 1)
 	if n.place == elsewhere {
@@ -176,14 +177,14 @@ func (c *core) leave(n *node) {
 	}
 }
 
-// join gives n, which runs elsewhere, what it takes here.
+// join gives n, which runs remotely, what it takes locally.
 func (c *core) join(n *node) {
 	c.leave(n)
 	n.place = both
 	c.enter(n)
 }
 
-// local counts the slots of this machine that are taken.
+// local returns the number of local slots that are taken.
 func (c *core) local() int { return c.count[running] - c.away.count }
 
 func (c *core) pool(n *node, by int) {
@@ -192,7 +193,7 @@ func (c *core) pool(n *node, by int) {
 	}
 }
 
-// occupy gives n the memory that an action takes here, or takes it back: by is 1 or -1.
+// occupy adds the memory of n to what local actions take, or removes it: by is 1 or -1.
 func (c *core) occupy(n *node, by int) {
 	c.memory += int64(by) * n.memory
 	if n.holds == c.holds {
@@ -210,8 +211,8 @@ func (c *core) release(n *node) {
 	}
 }
 
-// poison marks what needs node i, directly or through others, and returns those it had not marked
-// before. None of them has begun: what i blocks was never ready.
+// poison marks what needs node i, directly or through others, and returns the nodes that it had not
+// marked before. None of them has begun: what i blocks was never ready.
 func (c *core) poison(i int32) []int32 {
 	var out []int32
 	stack := []int32{i}
@@ -229,5 +230,5 @@ func (c *core) poison(i int32) []int32 {
 	return out
 }
 
-// ended counts the actions that are over, in whatever way.
+// ended returns the number of actions that have ended, in whatever way.
 func (c *core) ended() int { return c.count[done] + c.count[failed] + c.count[skipped] }

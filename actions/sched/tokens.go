@@ -2,17 +2,18 @@ package sched
 
 import "context"
 
-// tokens is the run's dealing with a jobserver. The first slot is free; each further process needs
-// a token. At most one request is out, because only the best queued action can use what it brings,
-// and no token is kept that no process uses: make would wait for it, and this run, idle, for make.
+// tokens manages the run's requests to a jobserver. The first slot is free; each further process
+// needs a token. At most one request is pending, because only the best queued action can use its
+// token. No token is kept that no process uses: make would wait for it, and this run, idle, for
+// make.
 type tokens struct {
 	server    Jobserver
 	implicit  bool // the free slot is taken
-	asking    bool // a request is out; its answer comes by arrived
+	asking    bool // a request is pending; its answer comes on arrived
 	cancel    context.CancelFunc
-	cancelled bool   // the request out is not wanted any more
-	broken    bool   // the server answered with an error: there is only the free slot
-	spare     []byte // arrived and not used yet
+	cancelled bool   // the pending request is not wanted any more
+	broken    bool   // the server returned an error: there is only the free slot
+	spare     []byte // tokens that arrived and are not used yet
 	arrived   chan tokenAnswer
 }
 
@@ -21,8 +22,8 @@ type tokenAnswer struct {
 	err   error
 }
 
-// take gives n the right to run a process: the free slot or a token that just came. Otherwise it
-// asks for one and answers false.
+// take gives n the right to run a process: the free slot, or a token that has arrived. Otherwise it
+// requests a token and returns false.
 func (t *tokens) take(ctx context.Context, n *node) bool {
 	if t.server == nil {
 		return true
@@ -51,7 +52,7 @@ func (t *tokens) ask(ctx context.Context) {
 	}()
 }
 
-// unask withdraws the request. Its answer still comes, and may still be a token.
+// unask withdraws the request. The answer still comes, and may still be a token.
 func (t *tokens) unask() {
 	if t.asking {
 		t.cancelled = true
@@ -59,7 +60,7 @@ func (t *tokens) unask() {
 	}
 }
 
-// answer notes what came of the request.
+// answer handles the answer to the request.
 func (t *tokens) answer(a tokenAnswer) {
 	t.asking = false
 	t.cancel()
@@ -70,7 +71,7 @@ func (t *tokens) answer(a tokenAnswer) {
 	}
 }
 
-// free takes back the right of n at the moment its process has ended.
+// free takes back the right of n when its process has ended.
 func (t *tokens) free(n *node) {
 	switch {
 	case t.server == nil:
@@ -82,7 +83,7 @@ func (t *tokens) free(n *node) {
 	}
 }
 
-// giveBack returns the tokens that nobody could use.
+// giveBack releases the tokens that no process could use.
 func (t *tokens) giveBack() {
 	for _, token := range t.spare {
 		t.server.Release(token)

@@ -9,18 +9,18 @@ import (
 	"github.com/kbuild-dev/kbuild/actions/run"
 )
 
-// Environment is what commands get, and what of it is in keys.
+// Environment is the environment of commands, and the part of it that is in keys.
 type Environment struct{ All, Key []string }
 
-// language has the variables by which compilers choose the language of what they say, and its
+// language lists the variables by which compilers choose the language of their messages, and the
 // quotation marks.
 var language = slices.Concat([]string{"LANG", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LC_CTYPE", "TZ"}, looks[:])
 
-// looks are those by which gcc chooses colours and links.
+// looks lists the variables by which gcc chooses colours and links.
 var looks = [...]string{"GCC_COLORS", "GCC_URLS", "TERM_URLS"}
 
-// Commands is the environment of commands. It leaves to compilers the language of the user, unlike
-// a build from a manifest: whoever calls the launcher reads what it says as the compiler's.
+// Commands returns the environment of commands. Unlike a build from a manifest, it keeps the
+// language of the user: the caller of the launcher expects the messages of the compiler.
 func Commands() Environment {
 	all := slices.DeleteFunc(run.Environ(os.Environ(), nil), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
@@ -36,11 +36,12 @@ func Commands() Environment {
 	return e
 }
 
-// Spoken is the language in which gcc and clang speak, where it is another than that of a build
-// from a manifest. It is in the keys of what says something to the user in it; setting it once more
-// changes nothing.
+// Spoken returns the language of the messages of gcc and clang, if it is not that of a build from a
+// manifest. It is in the keys of actions that print messages in it. Setting it again changes
+// nothing.
 func Spoken() (env []string) {
-	for _, category := range []string{"LC_MESSAGES", "LC_CTYPE"} { // of the second are the quotation marks
+	// LC_CTYPE selects the quotation marks
+	for _, category := range []string{"LC_MESSAGES", "LC_CTYPE"} {
 		value := cmp.Or(os.Getenv("LC_ALL"), os.Getenv(category), os.Getenv("LANG"))
 		if value == "" || value == "C" || value == "POSIX" {
 			continue
@@ -58,14 +59,14 @@ func Spoken() (env []string) {
 	return env
 }
 
-// Foreign are variables that nvcc, what it runs, or gcc read, and that the passes of kbuild do not
-// get: a command that has one is left to the compiler.
+// Foreign lists variables that nvcc, its passes or gcc read, and that the passes of kbuild do not
+// get. If one is set, the command is passed through to the compiler.
 var Foreign = []string{"NVCC_CCBIN", "SYSTEM_INCLUDES", "CICC_PATH", "CUDA_ROOT", "NVVMIR_LIBRARY_DIR", "NV_NVVM_VERSION", "LLVMC_FLAGS", "NVASM_FLAGS", "DUMP_KNOBS_TO_FILE",
 	"EDG_BASE", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES", "GCC_COMPARE_DEBUG", "GCC_EXTRA_DIAGNOSTIC_OUTPUT", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH", "GCC_EXEC_PREFIX",
 	"HIPCC_VERBOSE", "LD_PRELOAD", "CC_PRINT_OPTIONS", "CC_PRINT_HEADERS", "CC_LOG_DIAGNOSTICS", "CC_PRINT_PROC_STAT", "CC_PRINT_INTERNAL_STAT"}
 
-// environ has the variables that may change what a command makes or says. PATH is among them, and
-// so are the places of kbuild's own.
+// environ returns the variables that may change the outputs or the messages of a command. PATH is
+// among them, and so are the variables of kbuild's own folders.
 func environ() []string {
 	env := Commands().All
 	for _, e := range os.Environ() {

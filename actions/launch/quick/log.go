@@ -13,16 +13,16 @@ import (
 	"github.com/kbuild-dev/kbuild/cache/disk"
 )
 
-// Entry is a line of the log, of one call.
+// Entry is a line of the log, about one call.
 type Entry struct {
 	Time    time.Time     `json:"time"`
 	Result  string        `json:"result"` // Hit, Miss or Left
 	Dir     string        `json:"dir"`
 	Argv    []string      `json:"argv"`
-	Why     string        `json:"why,omitempty"`     // of Left: why; of Miss: what has changed
-	Ran     int           `json:"ran,omitempty"`     // passes
-	Taken   int           `json:"taken,omitempty"`   // passes, from the cache
-	Elapsed time.Duration `json:"elapsed,omitempty"` // of Hit and Miss, ns
+	Why     string        `json:"why,omitempty"`     // for Left: why; for Miss: what has changed
+	Ran     int           `json:"ran,omitempty"`     // number of passes that ran
+	Taken   int           `json:"taken,omitempty"`   // number of passes restored from the cache
+	Elapsed time.Duration `json:"elapsed,omitempty"` // for Hit and Miss, ns
 }
 
 // Results of calls.
@@ -32,9 +32,8 @@ const (
 	Left = "left" // the compiler ran as it is
 )
 
-// LogFile is where calls are logged. A call without a cache, as in an environment that does not say
-// where it is, is logged in the one that the user has by default; the name is empty if he has no
-// home.
+// LogFile returns the file where calls are logged. If the environment does not name a cache, the
+// call is logged in the user's default cache. The name is empty if the user has no home.
 func LogFile(store *disk.Store) string {
 	if store != nil {
 		return filepath.Join(store.Folder(), "commands", "log")
@@ -46,10 +45,11 @@ func LogFile(store *disk.Store) string {
 	return filepath.Join(me.HomeDir, ".cache", "kbuild", "commands", "log")
 }
 
-// mostLog is how large the log grows, in bytes, before it is begun again; the one before is kept.
+// mostLog is the size of the log, in bytes, from which it is begun again. The log before it is
+// kept.
 const mostLog = 16 << 20
 
-// Log writes a line, of a call without a cache if store is nil. What cannot be written is not.
+// Log writes a line; store is nil for a call without a cache. It ignores errors.
 func (c *Call) Log(store *disk.Store, e Entry) {
 	e.Time, e.Dir, e.Argv, e.Elapsed = c.Begun, c.Dir, c.Argv, time.Since(c.Begun)
 	line, err := json.Marshal(e)
@@ -74,8 +74,8 @@ func (c *Call) Log(store *disk.Store, e Entry) {
 	}
 }
 
-// turn begins the log again. Of many that find it full, one does, and none takes the new one for
-// the full one: that would lose the calls before.
+// turn begins the log again. If many processes find it full, only one begins it again. None takes
+// the new log for the full one, which would lose the calls before.
 func turn(f *os.File, full os.FileInfo, name string) {
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX) != nil {
 		return

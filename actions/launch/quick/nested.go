@@ -10,25 +10,25 @@ import (
 )
 
 // kbuild, ccache and others like it have links in PATH under the names of compilers. Each takes the
-// next program of that name for the compiler, so two of them may find each other. Two things put an
-// end to that. What a launcher starts has a PATH without the folders of kbuild's links. And it has
-// the list of the compilers that launchers around it have started, none of which a launcher starts
-// again: that also covers a folder with other programs in it, and a compiler that has a PATH of its
-// own.
+// next program of that name for the compiler, so two of them may find each other. Two rules prevent
+// that. What a launcher starts has a PATH without the folders of kbuild's links. It also has the
+// list of the compilers that outer launchers have started, and a launcher starts none of these
+// again. The list also covers a folder with other programs in it, and a compiler that has a PATH of
+// its own.
 
-// off is the variable that has the launcher run the compiler and nothing else: the compilers that a
-// launched one starts are no commands of the user's.
+// off is the variable that makes the launcher run the compiler and nothing else. The compilers that
+// a launched compiler starts are not commands of the user.
 const off, offValue = "KBUILD_CC", "off"
 
-// started is the variable with the compilers that launchers around this one have started.
+// started is the variable with the compilers that outer launchers have started.
 const started = "KBUILD_CC_STARTED"
 
-// Disabled reports that the launcher is to run the compiler and nothing else.
+// Disabled reports whether the launcher must run the compiler and nothing else.
 var Disabled = sync.OnceValue(func() bool { return os.Getenv(off) == offValue })
 
-// Enter makes the environment of this process that of the compiler.
+// Enter sets the environment of this process to that of the compiler.
 func (c *Call) Enter() {
-	Disabled() // whether this launcher is stays known
+	Disabled() // keeps the value for this launcher
 	os.Setenv(off, offValue)
 	list := filepath.SplitList(os.Getenv(started))
 	if !slices.Contains(list, c.Argv[0]) {
@@ -38,12 +38,12 @@ func (c *Call) Enter() {
 	os.Setenv("PATH", strings.Join(slices.DeleteFunc(dirs, hasLinksAlone), ":"))
 }
 
-// Nested returns the variables by which a launcher knows that another one has started it.
+// Nested returns the variables that show a launcher that another one has started it.
 func Nested() []string {
 	return []string{off + "=" + offValue, started + "=" + os.Getenv(started)}
 }
 
-// hasLinksAlone reports a folder that has links to kbuild under other names, and nothing else.
+// hasLinksAlone reports whether a folder has links to kbuild under other names, and nothing else.
 func hasLinksAlone(dir string) bool {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -51,7 +51,8 @@ func hasLinksAlone(dir string) bool {
 	}
 	defer d.Close()
 	for some := false; ; some = true {
-		names, _ := d.Readdirnames(16) // most folders in PATH are large, and the first name will do
+		// most folders in PATH are large, and the first name is enough
+		names, _ := d.Readdirnames(16)
 		if len(names) == 0 {
 			return some
 		}
@@ -66,7 +67,7 @@ func hasLinksAlone(dir string) bool {
 // LookPath finds a program in PATH that is not kbuild under another name.
 func LookPath(name string) (string, error) { return LookIn(os.Getenv("PATH"), name) }
 
-// LookIn is LookPath with another PATH.
+// LookIn does what LookPath does, with another PATH.
 func LookIn(path, name string) (string, error) {
 	self, _ := os.Stat("/proc/self/exe")
 	running, passed := filepath.SplitList(os.Getenv(started)), ""
@@ -88,17 +89,17 @@ func LookIn(path, name string) (string, error) {
 	return "", fmt.Errorf("%s was not found in PATH%s", name, passed)
 }
 
-// isOurs reports a link to a program of kbuild's.
+// isOurs reports whether a file is a link to a program of kbuild's.
 func isOurs(file string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	return err == nil && (filepath.Base(real) == "kbuild" || filepath.Base(real) == "kbuild-cc") && filepath.Base(real) != filepath.Base(file)
 }
 
-// wrappers are programs that stand before a compiler, as kbuild does. What they run, and whether
-// they run it, depends on variables, files and servers of their own.
+// wrappers lists programs that wrap a compiler, as kbuild does. What they run, and whether they run
+// it, depends on variables, files and servers of their own.
 var wrappers = []string{"ccache", "sccache", "distcc", "icecc", "buildcache", "colorgcc", "pump"}
 
-// Wrapper returns the name of the program that a file is a link to, if it is one of these; else "".
+// Wrapper returns the name of the wrapper that a file is a link to, or "".
 func Wrapper(file string) string {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {

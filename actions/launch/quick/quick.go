@@ -1,6 +1,7 @@
-// Package quick is the fast way of `kbuild cc`: it finds what a command line made the last time, if
-// nothing that it depends on has changed. A program of its own has little besides it, since
-// starting a large one costs more than all that is done here.
+// Package quick is the fast path of `kbuild cc`: it restores what a command line built the last
+// time, if nothing that it depends on has changed. It cannot compile, and knows neither passes nor
+// graphs. It has a small program of its own, since starting a large one costs more than all the
+// work here.
 package quick
 
 import (
@@ -26,26 +27,27 @@ import (
 // Call is one call of the launcher.
 type Call struct {
 	Argv  []string // the first is the compiler's file, absolute
-	Dir   string   // the folder that it runs in, absolute
+	Dir   string   // the working directory, absolute
 	Key   cache.Key
 	Begun time.Time
 
 	called string // the compiler as it was called: "./gcc"
 
-	Base    command.Base // zero if nothing of the command can be shared with another place
-	Shared  cache.Key    // of the command at any place of the base
+	Base    command.Base // zero if no result can be shared with another checkout
+	Shared  cache.Key    // key of the command in every location of the base directory
 	Options []Options
 
-	Nowhere error // the folder has no name any more: the compiler runs as it is
+	Nowhere error // the working directory has no name any more: the compiler runs as it is
 
-	Memory *command.Memory // these two are what Try has found: of a cache
-	Last   *command.Made   // what the command made the last time, whatever has changed since; nil if that is not known
+	Memory *command.Memory // the next two are set by Try: the results in a cache
+	// the result of the last run, whatever has changed since; nil if it is not known
+	Last *command.Made
 }
 
 // Options is a file with options that a command line names.
 type Options struct{ Name, Text string }
 
-// Read makes a call of a compiler with its arguments.
+// Read returns the call of a compiler with its arguments.
 func Read(args []string) (*Call, error) {
 	begun := time.Now()
 	dir, nowhere := os.Getwd()
@@ -58,7 +60,8 @@ func Read(args []string) (*Call, error) {
 			return nil, err
 		}
 		if found, err := exec.LookPath(called); err != nil || !sameName(found, file) {
-			called = file // by its name a compiler would find the launcher, in whose folder nvcc has no toolkit
+			// by its name a compiler would find the launcher, in whose folder nvcc has no toolkit
+			called = file
 		}
 	} else if nowhere == nil {
 		file = cache.Absolute(dir, file)
@@ -72,20 +75,22 @@ func Read(args []string) (*Call, error) {
 	return c, nil
 }
 
-// sameName reports two names of one file that a program which looks itself up in PATH takes for
-// one.
+// sameName reports whether two names of one file are equal for a program that looks itself up in
+// PATH.
 func sameName(found, file string) bool {
 	found, err := filepath.Abs(found)
 	return err == nil && found == file
 }
 
-// share finds the base of the command, and the key that it has anywhere.
+// share finds the base directory of the command, and the key that the command has in every
+// location.
 func (c *Call) share(env []string) {
 	base := command.FindBase(c.Dir, os.Getenv)
 	if base.Dir == "" {
 		return
 	}
-	if spelled, _ := base.Spell(c.Argv[0]); spelled != c.Argv[0] { // its tools are part of the checkout, and too large to be looked at anew
+	// its tools are part of the checkout, and too large to be read again
+	if spelled, _ := base.Spell(c.Argv[0]); spelled != c.Argv[0] {
 		return
 	}
 	files, ok := c.optionsFiles()
@@ -102,11 +107,11 @@ func (c *Call) share(env []string) {
 	}
 }
 
-// mostOptions is the size of a file of options that is read for a key, in bytes.
+// mostOptions is the largest size of a file of options in a key, in bytes.
 const mostOptions = 1 << 20
 
-// optionsFiles reads the files of options. Build tools make them anew in each build tree, with the
-// names of its folders.
+// optionsFiles reads the files of options. Build tools write them again in each build tree, with
+// the names of its folders.
 func (c *Call) optionsFiles() (files []Options, ok bool) {
 	var names []string
 	for i, arg := range c.Argv[1:] {
@@ -139,8 +144,8 @@ func OpenStore() (*disk.Store, error) {
 	return disk.Open(dir)
 }
 
-// Try brings what the command made the last time. done is false if that is not known, or not what
-// it would make now; changed are paths for which it is not.
+// Try restores the result of the command's last run. done is false if there is no result, or if it
+// is not valid. changed lists the paths for which it is not valid.
 func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed []string) {
 	if c.Nowhere != nil {
 		return false, nil
@@ -170,8 +175,8 @@ func (c *Call) Try(ctx context.Context, store *disk.Store) (done bool, changed [
 	return true, nil
 }
 
-// Shown reports messages that are for the compiler to show: on a terminal they have colours, links,
-// and lines of its width, as the compiler finds them right for that terminal.
+// Shown reports whether only the compiler can show the messages. On a terminal they have colours,
+// links, and lines of its width, which the compiler chooses for that terminal.
 func Shown(m *command.Made) bool {
 	if m.Stderr == "" {
 		return false
@@ -180,9 +185,9 @@ func Shown(m *command.Made) bool {
 	return err == nil
 }
 
-// Say writes what a compiler said, as the last that this process does. Where nobody reads it, it is
-// lost: the signal of the pipe would make a failure of a compile that went well, also where the
-// caller has switched it off, which a program in Go cannot see.
+// Say writes the messages of a compiler, as the last thing that this process does. If nobody reads
+// them, they are lost: the signal of the pipe would make a successful compile fail. It would do so
+// even if the caller has disabled the signal, which a Go program cannot see.
 func Say(text string) {
 	if text != "" {
 		signal.Ignore(syscall.SIGPIPE)
@@ -190,9 +195,9 @@ func Say(text string) {
 	}
 }
 
-// Exec runs the compiler in place of this process, under the name that it was called by: a script
-// says that name in its messages, and compilers find their folders by it. It gives back only an
-// error.
+// Exec replaces this process by the compiler, under the name that the user called. A script prints
+// that name in its messages, and compilers find their folders by it. Exec returns only if there is
+// an error.
 func (c *Call) Exec() error {
 	file := c.called
 	if !strings.Contains(file, "/") {
